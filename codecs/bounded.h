@@ -19,12 +19,6 @@ enum {
     BOUNDED_EXPONENT = 120 /* of a step, at most, below and above zero */
 };
 
-/* 2^exponent, within BOUNDED_EXPONENT. */
-CSHIM_INLINE float power_of_two(int exponent)
-{
-    return cshim_bits_float((uint32_t)(127 + exponent) << 23);
-}
-
 /* The multiples nearest to elements. Adding 1.5 * 2^52 leaves no bits for fractions, and the
  * multiple in the lowest. Returns whether all are small enough: exact in the type of the elements,
  * and of float64 such that no difference has more than 32 bits. */
@@ -103,7 +97,7 @@ CSHIM_INLINE size_t pack_bounded(bool is_wide, const uint8_t *input, size_t coun
     uint32_t multiples[CSHIM_GRAIN], differences[BOUNDED_ORDERS][CSHIM_GRAIN];
     uint8_t codes[2 * CSHIM_GRAIN];
     if (count == 0 || count > CSHIM_GRAIN || /* so that the compiler knows that there are fewer */
-        !find_multiples(is_wide, input, count, (double)power_of_two(-exponent), multiples))
+        !find_multiples(is_wide, input, count, (double)cshim_power_of_two(-exponent), multiples))
         return raw;
     const uint32_t slope = count > 1 ? multiples[1] - multiples[0] : 0;
     const uint32_t starts[BOUNDED_ORDERS][2] = {
@@ -173,11 +167,11 @@ CSHIM_INLINE bool unpack_bounded(bool is_wide, const uint8_t *restrict input, si
     for (size_t i = 0; i < count && order == 0; i++)
         multiples[i] += starts[0];
     for (size_t i = 0; is_wide && i < count; i++) {
-        const double element = (int32_t)multiples[i] * (double)power_of_two(exponent);
+        const double element = (int32_t)multiples[i] * (double)cshim_power_of_two(exponent);
         memcpy(output + i * sizeof element, &element, sizeof element);
     }
     for (size_t i = 0; !is_wide && i < count; i++) {
-        const float element = (float)(int32_t)multiples[i] * power_of_two(exponent);
+        const float element = (float)(int32_t)multiples[i] * cshim_power_of_two(exponent);
         memcpy(output + i * sizeof element, &element, sizeof element);
     }
     return true;

@@ -53,7 +53,7 @@ void cshim_layout_free(struct cshim_layout *layout)
 void cshim_layout_levels(const struct cshim_layout *layout, int ranks, int *inside, int *across)
 {
     for (int rank = 0; rank < ranks; rank++) {
-        if (across != NULL && layout->local_of[rank] == layout->local_rank)
+        if (layout->local_of[rank] == layout->local_rank)
             across[layout->node_of[rank]] = rank;
         if (inside != NULL && layout->node_of[rank] == layout->node)
             inside[layout->local_of[rank]] = rank;

@@ -8,13 +8,6 @@
 #include "shim/core/cost.h"
 #include "shim/core/plan_bytes.h"
 
-/* The largest message. Open MPI's tcp transport sends up to 64 KiB at once; larger messages wait
- * for the receiver first, and then share the link badly. Measured in docs/decisions.md. */
-#define PIECE_LIMIT ((uint64_t)60 << 10)
-/* The largest that ranks of a node read where it lies: long enough for the header, which is sent,
- * to cost little, and so short that what is under way stays in a level 2 cache. Measured in
- * docs/decisions.md. */
-#define NODE_PIECE_LIMIT ((uint64_t)96 << 10)
 /* Messages between GPUs are as long as they can be: each exchange is a launch on every GPU, and
  * elements are counted in 32 bits. */
 #define NCCL_PIECE_LIMIT ((uint64_t)1 << 32)
@@ -35,16 +28,14 @@
 struct limits {
     uint64_t piece; /* bytes of a message */
     uint64_t scratch;
-    uint64_t in_flight; /* segments */
-    bool adds_apart;    /* a node's sum of blocks lies beside these, not over them */
+    bool adds_apart; /* a node's sum of blocks lies beside these, not over them */
 };
 static const struct limits library_limits[CSHIM_LIBRARY_COUNT] = {
-    [CSHIM_MPI] = {PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT, true},
-    [CSHIM_GLOO] = {PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT, true},
-    [CSHIM_NCCL] = {NCCL_PIECE_LIMIT, CSHIM_NCCL_SCRATCH_LIMIT, CSHIM_SEGMENTS_IN_FLIGHT, false},
+    [CSHIM_MPI] = {CSHIM_PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, true},
+    [CSHIM_GLOO] = {CSHIM_PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, true},
+    [CSHIM_NCCL] = {NCCL_PIECE_LIMIT, CSHIM_NCCL_SCRATCH_LIMIT, false},
 };
-static const struct limits node_limits = {NODE_PIECE_LIMIT, CSHIM_SCRATCH_LIMIT,
-                                          CSHIM_SEGMENTS_IN_FLIGHT, true};
+static const struct limits node_limits = {CSHIM_NODE_PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, true};
 
 const char *cshim_reason_name(enum cshim_reason reason)
 {
@@ -224,7 +215,7 @@ static uint64_t staged_pieces(const struct cshim_plan *plan, const struct limits
 static uint64_t largest_piece(const struct cshim_plan *plan, const struct limits *limits)
 {
     const uint64_t grain_bytes = longest_message(plan, CSHIM_GRAIN) - CSHIM_HEADER_BYTES;
-    const uint64_t slot = limits->scratch / limits->in_flight;
+    const uint64_t slot = limits->scratch / CSHIM_SEGMENTS_IN_FLIGHT;
     const uint64_t rows = plan->grid.rows;
     const uint64_t pieces = row_messages(plan) * rows + column_messages(plan);
     const uint64_t headers = (row_messages(plan) + column_messages(plan)) * CSHIM_HEADER_BYTES;
@@ -255,7 +246,7 @@ static void cut_segments(struct cshim_plan *plan, const struct limits *limits)
     plan->stage_bytes = staged_pieces(plan, limits) * piece * cshim_dtype_bytes(plan->dtype);
     plan->slot_bytes = row_messages(plan) * plan->piece_bytes +
                        column_messages(plan) * plan->column_bytes + plan->stage_bytes;
-    plan->scratch_bytes = minimum(plan->segments, limits->in_flight) * plan->slot_bytes;
+    plan->scratch_bytes = minimum(plan->segments, CSHIM_SEGMENTS_IN_FLIGHT) * plan->slot_bytes;
 }
 
 /* The rows are the root of the peers. Of few grains fewer rows, down to half of these, may leave
@@ -359,7 +350,8 @@ static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cs
     cut_segments(&plan, limits);
     /* NCCL's engine runs segments of other calls beside this one's. */
     if (plan.scratch_bytes > limits->scratch ||
-        (call->library == CSHIM_NCCL && plan.slot_bytes > limits->scratch / limits->in_flight))
+        (call->library == CSHIM_NCCL &&
+         plan.slot_bytes > limits->scratch / CSHIM_SEGMENTS_IN_FLIGHT))
         return (struct cshim_plan){.reason = CSHIM_REASON_NO_MEMORY, .rule = rule};
     plan.crowding = 1;
     if (plan.schedule->division == CSHIM_CHUNKS && plan.schedule->parts_to == CSHIM_TO_OWNER)

@@ -44,7 +44,16 @@ const char *cshim_reason_name(enum cshim_reason reason);
 /* Each message starts with one header (docs/wire-format.md). */
 #define CSHIM_HEADER_BYTES 32u
 
-/* Scratch of a communicator on each rank, whatever the tensor's size. */
+/* The largest message in host memory. Open MPI's tcp transport sends up to 64 KiB at once; larger
+ * messages wait for the receiver first, and then share the link badly. Measured in
+ * docs/decisions.md. */
+#define CSHIM_PIECE_LIMIT (60u << 10)
+/* The largest that ranks of a node read where it lies: long enough for the header, which is sent,
+ * to cost little, and so short that what is under way stays in a level 2 cache. Measured in
+ * docs/decisions.md. */
+#define CSHIM_NODE_PIECE_LIMIT (96u << 10)
+
+/* Scratch of a call under way on each rank, whatever the tensor's size. */
 #define CSHIM_SCRATCH_LIMIT ((uint64_t)32 << 20)
 /* The same on a GPU. */
 #define CSHIM_NCCL_SCRATCH_LIMIT ((uint64_t)64 << 20)

@@ -44,7 +44,7 @@ struct cshim_gloo_context {
     struct cshim_communicator host; /* has the residuals of all calls, rank, ranks and layout */
     const void *context;            /* gloo::Context */
     struct cshim_gloo_reference reference;
-    pthread_mutex_t agreeing; /* held during the agreement, which guards the next four */
+    pthread_mutex_t agreeing; /* held during the agreement, which guards the next six */
     bool has_agreed;
     enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why this context never compresses */
     struct cshim_facts facts; /* by which times are foretold; equal on all ranks */

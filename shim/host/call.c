@@ -140,6 +140,7 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
  * For a few calls, a few elements are also summed in float64 by the library and compared with the
  * compressed result.
  */
+
 /* The elements of which some are compared, and the rank that does it. By blocks these are each
  * rank's in turn. */
 static struct cshim_range choose_range(struct cshim_sample *sample,

@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "shim/core/clock.h"
+#include "shim/core/plan.h"
 
-#define LONGEST 98304u /* bytes that are encoded elsewhere: a level 2 cache has them */
-#define TIMED 16384u   /* from so many on, reading the clock costs next to nothing */
-#define TRIED 61u      /* every so many messages the slower way is taken again */
-#define WORTH 0.9      /* of the time that the direct way takes */
-#define STEP 0.0625    /* by how much a message moves what is known */
+#define LONGEST CSHIM_NODE_PIECE_LIMIT /* bytes that are encoded elsewhere */
+#define TIMED 16384u /* from so many on, reading the clock costs next to nothing */
+#define TRIED 61u    /* every so many messages the slower way is taken again */
+#define WORTH 0.9    /* of the time that the direct way takes */
+#define STEP 0.0625  /* by how much a message moves what is known */
 #define LINE 64u
 
 /* The call that has the shared scratch has these to itself. */

@@ -47,7 +47,7 @@ struct cshim_exchange {
     struct cshim_range result; /* the elements of the call that come to this rank */
     size_t element_bytes;
     bool nonblocking; /* advance returns where it would have to wait, and in time */
-    double began;     /* nonblocking, while there is a trace */
+    double began;     /* when a nonblocking call began, while there is a trace */
     uint32_t number;  /* of the call, the same on all ranks; 0: calls come in the same order */
 
     uint32_t sequence;                    /* of the communicator's compressed calls, from 1 */

@@ -244,7 +244,6 @@ static uint64_t stage_blocks(struct cshim_exchange *exchange, const struct cshim
     return staged;
 }
 
-/* A reduce-scatter or an all-gather sends at least all elements to all ranks but one. */
 int cshim_steps_reduce_inside(struct cshim_exchange *exchange, const struct cshim_segment *segment)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
@@ -259,6 +258,7 @@ int cshim_steps_reduce_inside(struct cshim_exchange *exchange, const struct cshi
         find_shares(exchange, &segment->whole);
     }
     const int status = reduce(exchange, input, segment->stage);
+    /* Each element goes to the rank that adds it from all others. */
     count_inside(exchange, (uint64_t)(communicator->layout.local_ranks - 1) * elements);
     cshim_event_step(exchange, CSHIM_STEP_REDUCE_INSIDE);
     return status;

@@ -10,10 +10,10 @@
 #include "shim/core/log.h"
 #include "shim/host/segment.h"
 
-#define STEPS 16                     /* of a byte each way, of which a row is made, ... */
-#define SHORT_STEPS 2                /* ... and of as much as a short message has */
-#define TRAIN 12                     /* messages on the way at once, to 1, 2 or 3 peers */
-#define SHORT_BYTES 61440            /* the planner's largest message */
+#define STEPS 16      /* of a byte each way, of which a row is made, ... */
+#define SHORT_STEPS 2 /* ... and of as much as a short message has */
+#define TRAIN 12      /* messages on the way at once, to 1, 2 or 3 peers */
+#define SHORT_BYTES CSHIM_PIECE_LIMIT
 #define LONG_BYTES (2 << 20)         /* more than the library leaves to the system's buffers */
 #define LONG_MEMORY (4 * LONG_BYTES) /* that they are sent from, or received in, in turn */
 #define SMALL_MESSAGES (CSHIM_SEGMENTS_IN_FLIGHT * CSHIM_LINK_PEERS)

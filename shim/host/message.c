@@ -5,12 +5,6 @@
 
 #include "shim/core/log.h"
 
-uint32_t cshim_message_pieces(const struct cshim_exchange *exchange, enum cshim_transfer transfer)
-{
-    const struct cshim_grid *grid = &exchange->plan->grid;
-    return cshim_transfer_level(transfer) == CSHIM_ROW ? cshim_grid_depth(grid) : 1;
-}
-
 size_t cshim_message_bytes(const struct cshim_exchange *exchange, enum cshim_message kind,
                            uint64_t elements, const uint8_t *encoded)
 {

@@ -5,9 +5,6 @@
 
 #include "shim/host/segment.h"
 
-/* The pieces of a message of the row: as many as a column has places. Those in a column are one. */
-uint32_t cshim_message_pieces(const struct cshim_exchange *exchange, enum cshim_transfer transfer);
-
 /* The bytes that so many elements of a message of a kind take, which are at `encoded`. */
 size_t cshim_message_bytes(const struct cshim_exchange *exchange, enum cshim_message kind,
                            uint64_t elements, const uint8_t *encoded);

@@ -3,8 +3,7 @@
  *
  *   broadcast in one_shot  | the root's part |
  *   one_shot, allgather    | parts of peers 0 .. n-1 |
- *   others                 | parts received from 0 .. n-1 | sums of 0 .. n-1 | parts sent to 0 ..
- * n-1 |
+ *   others                 | parts from 0 .. n-1 | sums of 0 .. n-1 | parts for 0 .. n-1 |
  *
  * In a grid the same follows for the peers of the column, in places of plan->column_bytes. By nodes
  * the share's elements, in the caller's type, are at the end of the slot.

@@ -99,7 +99,7 @@ static size_t encode_part(struct cshim_exchange *exchange, const struct cshim_se
             : cshim_segment_owned(exchange, segment, owner);
     uint8_t *end = message + CSHIM_HEADER_BYTES;
     cshim_message_write_header(exchange, segment, CSHIM_MESSAGE_PARTS, part.length, message);
-    for (uint32_t i = 0; i < cshim_message_pieces(exchange, CSHIM_SEND_PARTS); i++) {
+    for (uint32_t i = 0; i < cshim_grid_depth(&plan->grid); i++) {
         const struct cshim_range piece =
             plan->grid.rows > 1 ? cshim_segment_piece_owned(exchange, segment, owner, i) : part;
         end += encode_range(exchange, segment, owner, &piece, end);
@@ -360,12 +360,11 @@ static void decode(struct cshim_exchange *exchange, const struct cshim_segment *
         cshim_codec_is_exact(plan->codec) && plan->codec != CSHIM_CODEC_BOUNDED)
         return;
     for (int from = 0; from < row->ranks; from++) {
-        if (cshim_segment_owned(exchange, segment, from).length == 0 ||
-            cshim_segment_message(exchange, segment, transfer, from).length == 0 ||
+        if (cshim_segment_message(exchange, segment, transfer, from).length == 0 ||
             (from == row->rank && cshim_plan_adds_at_home(exchange->plan)))
             continue;
         const uint8_t *encoded = cshim_message_elements(exchange, segment, transfer, from);
-        for (uint32_t i = 0; i < cshim_message_pieces(exchange, transfer); i++) {
+        for (uint32_t i = 0; i < cshim_grid_depth(&plan->grid); i++) {
             const struct cshim_range piece = cshim_segment_piece_owned(exchange, segment, from, i);
             cshim_decode(cshim_message_codec(plan, kind), plan->dtype, encoded, piece.length,
                          cshim_segment_target(exchange, segment, piece.begin));

@@ -12,7 +12,7 @@
 struct cshim_exchange;
 struct cshim_range;
 
-/* What a receive that failed was waiting for. */
+/* No message was longer than its place. */
 enum { CSHIM_NO_PEER = -1 };
 
 struct cshim_transport {

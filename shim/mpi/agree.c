@@ -7,10 +7,10 @@
  * of rank 0 goes down. A rank that has acknowledged waits for the decision. A rank that has stopped
  * waiting never acknowledges, so a late parent cannot count it in.
  *
- * A rank without the shim gets no message: a rank speaks to its parent only after that has
- * announced itself at the launcher (announce.c), and to a child only after the child's hello. A
- * receive that nobody answers stays posted, so that a late message never meets a receive of the
- * program's.
+ * A rank without the shim gets no message where the launcher keeps names: a rank speaks to its
+ * parent only after that has announced itself at the launcher (announce.c), and to a child only
+ * after the child's hello. A receive that nobody answers stays posted, so that a late message never
+ * meets a receive of the program's.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -55,8 +55,8 @@ static inline MPI_Datatype cshim_mpi_half(void)
 #endif
 }
 
-/* Opens the MPI library, in which and in what it needs the functions are; NULL if it is none of its
- * own. The caller closes it. */
+/* Opens the MPI library: the functions are in it, and in the libraries that it needs. NULL if MPI
+ * is part of the program. The caller closes it. */
 void *cshim_mpi_library(void);
 
 /* Ends the job after an error, because the other ranks cannot go on without this one. */

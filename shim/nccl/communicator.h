@@ -82,7 +82,7 @@ struct cshim_nccl_comm {
     uint32_t sampled;        /* sampled calls of the group under way */
     struct cshim_sample_slot *samples; /* the workspace's, at rank 0; NULL: none are compared */
     struct cshim_measurement measurement;
-    CUmemoryPool pool; /* of the residuals */
+    CUmemoryPool residual_pool;
     struct cshim_residual *residuals;
     struct cshim_nccl_comm *next;
 };

@@ -30,9 +30,9 @@ CUresult cshim_device_query(CUevent event, CUstream stream);
 /* An error of the driver as one of NCCL. Logs it as an error about `what`. */
 ncclResult_t cshim_device_check(CUresult result, const char *what);
 
-/* Device memory goes from communicator to communicator by way of a pool. It is never given back to
- * the driver: freeing waits for all that runs on the device. Structures that are pooled begin with
- * an item. A pool is a list of items. */
+/* Device memory, but for residuals, goes from communicator to communicator by way of a pool. It is
+ * never given back to the driver: freeing waits for all that runs on the device. Structures that
+ * are pooled begin with an item. A pool is a list of items. */
 struct cshim_pool_item {
     struct cshim_pool_item *next;
     int device;

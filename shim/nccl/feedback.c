@@ -33,9 +33,9 @@ void cshim_feedback_free(struct cshim_nccl_comm *comm)
         free_residual(comm, residual);
     }
     comm->residuals = NULL;
-    if (comm->pool != NULL)
-        cshim_cuda.MemPoolDestroy(comm->pool); /* CUDA waits until all of it is free */
-    comm->pool = NULL;
+    if (comm->residual_pool != NULL)
+        cshim_cuda.MemPoolDestroy(comm->residual_pool); /* CUDA waits until all of it is free */
+    comm->residual_pool = NULL;
 }
 
 /* Allocates zeros, in the order of the call's stream. */
@@ -48,11 +48,11 @@ static CUresult allocate(const struct cshim_nccl_call *call, struct cshim_residu
     };
     CSHIM_SCOPE scope = cshim_device_enter(comm);
     CUresult result = scope.result;
-    if (result == CUDA_SUCCESS && comm->pool == NULL)
-        result = cshim_cuda.MemPoolCreate(&comm->pool, &properties);
+    if (result == CUDA_SUCCESS && comm->residual_pool == NULL)
+        result = cshim_cuda.MemPoolCreate(&comm->residual_pool, &properties);
     if (result == CUDA_SUCCESS)
-        result = cshim_cuda.MemAllocFromPoolAsync(&residual->memory, residual->bytes, comm->pool,
-                                                  call->stream);
+        result = cshim_cuda.MemAllocFromPoolAsync(&residual->memory, residual->bytes,
+                                                  comm->residual_pool, call->stream);
     if (result == CUDA_SUCCESS)
         result = cshim_cuda.MemsetD32Async(residual->memory, 0, residual->bytes / sizeof(float),
                                            call->stream);

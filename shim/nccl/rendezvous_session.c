@@ -342,9 +342,10 @@ double cshim_session_answer(const struct cshim_request *request, double since, d
         return find_absent(session, since, now, reply);
     if (request->kind == CSHIM_REQUEST_READY) {
         decide(session, now);
+        if (!session->decided)
+            return session->deadline;
         *reply = session->reply;
         *offer = reply->on ? session->offer : NULL;
-        return session->decided ? 0 : session->deadline;
     }
     return 0;
 }

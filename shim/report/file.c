@@ -131,11 +131,11 @@ static void fold(FILE *stream, char *text)
     for (char *line; (line = strsep(&text, "\n")) != NULL && text != NULL;) {
         const char *mark = "";
         while (strlen(mark) + strlen(line) > CSHIM_LINE_WIDTH) {
-            const char *blank = memrchr(line, ' ', CSHIM_LINE_WIDTH + 1 - strlen(mark));
+            char *blank = memrchr(line, ' ', CSHIM_LINE_WIDTH + 1 - strlen(mark));
             if (blank == NULL)
                 break;
             fprintf(stream, "%s%.*s\n", mark, (int)(blank - line), line);
-            line += blank + 1 - line;
+            line = blank + 1;
             mark = "compshim:   ";
         }
         fprintf(stream, "%s%s\n", mark, line);
