@@ -274,6 +274,7 @@ static bool lacks_descriptors(const struct cshim_comm *state)
 static int agree(struct cshim_comm *state, MPI_Comm comm)
 {
     enum { LACKS_MEMORY, LACKS_DESCRIPTORS, NUMBER, COUNT };
+    static bool has_warned; /* of tags; atomic */
     int own[COUNT], largest[COUNT] = {0};
     own[LACKS_MEMORY] = !take_memory(state);
     own[LACKS_DESCRIPTORS] = lacks_descriptors(state);
@@ -297,7 +298,7 @@ static int agree(struct cshim_comm *state, MPI_Comm comm)
     if (largest[LACKS_MEMORY])
         cshim_log(CSHIM_LOG_WARN,
                   "a rank has no memory for a communicator: its calls are passed on");
-    else
+    else if (!__atomic_exchange_n(&has_warned, true, __ATOMIC_RELAXED))
         cshim_log(CSHIM_LOG_WARN,
                   "there are no tags left for a communicator: its calls are passed on");
     return status;
