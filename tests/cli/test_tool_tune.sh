@@ -55,6 +55,11 @@ expect "a time below 0" 1 "$tool" tune --from damaged.json -o x.ini
 contains "is refused" "a time that is not above 0"
 sed 's/"fp8_e4m3"/"fp9"/' measured.json >damaged.json
 expect "an unknown codec" 1 "$tool" tune --from damaged.json -o x.ini
+for way in bounded/two_shot topk/two_shot fp32/two_shot lossless/cast none/two_shot int8/auto int8/grid int8/hierarchical; do
+    sed "s/\"int8\", \"algorithm\": \"two_shot\"/\"${way%/*}\", \"algorithm\": \"${way#*/}\"/" measured.json >damaged.json
+    expect "$way, which tune never measures" 1 "$tool" tune --from damaged.json -e 1 -o x.ini
+    contains "is named" "damaged.json: not measurements of compshim tune: codec '${way%/*}' by algorithm '${way#*/}'"
+done
 expect "a launcher that fails" 1 "$tool" tune -o x.ini -- false
 contains "is told of" "the benchmark failed (exit status 1)"
 expect "a launcher that starts nothing" 1 "$tool" tune -o x.ini -- true

@@ -177,28 +177,34 @@ static void read_machine(struct tune_measured *measured)
         errx(TOOL_NOT_SO, "%s", message);
 }
 
-static void add_way(struct tune_measured *measured, enum cshim_codec_id codec,
-                    enum cshim_algorithm algorithm)
+bool tune_is_measured(const struct tune_measured *measured, enum cshim_codec_id codec,
+                      enum cshim_algorithm algorithm)
 {
-    if (measured->way_count < TUNE_WAYS_MAX)
-        measured->ways[measured->way_count++] = (struct tune_way){codec, algorithm};
+    /* With float32 fp32 does the same as raw; what bounded does depends on the data. topk is for
+     * programs that are made for it. */
+    if (codec == CSHIM_CODEC_NONE || codec == CSHIM_CODEC_FP32 || codec == CSHIM_CODEC_BOUNDED ||
+        codec == CSHIM_CODEC_TOPK)
+        return false;
+    switch (algorithm) {
+    case CSHIM_ALGORITHM_CAST:
+        return codec == CSHIM_CODEC_FP16 || codec == CSHIM_CODEC_BF16;
+    case CSHIM_ALGORITHM_ONE_SHOT:
+    case CSHIM_ALGORITHM_TWO_SHOT:
+        return true;
+    case CSHIM_ALGORITHM_HIERARCHICAL:
+        return measured->nodes > 1 && measured->ranks > measured->nodes;
+    default:
+        return false;
+    }
 }
 
-/* Every codec by every algorithm that these ranks can use it with. */
 static void list_ways(struct tune_measured *measured)
 {
-    for (enum cshim_codec_id codec = CSHIM_CODEC_RAW; codec < CSHIM_CODEC_COUNT; codec++) {
-        /* With float32 fp32 does the same as raw; what bounded does depends on the data. topk is
-         * for programs that are made for it. */
-        if (codec == CSHIM_CODEC_FP32 || codec == CSHIM_CODEC_BOUNDED || codec == CSHIM_CODEC_TOPK)
-            continue;
-        if (codec == CSHIM_CODEC_FP16 || codec == CSHIM_CODEC_BF16)
-            add_way(measured, codec, CSHIM_ALGORITHM_CAST);
-        add_way(measured, codec, CSHIM_ALGORITHM_ONE_SHOT);
-        add_way(measured, codec, CSHIM_ALGORITHM_TWO_SHOT);
-        if (measured->nodes > 1 && measured->ranks > measured->nodes)
-            add_way(measured, codec, CSHIM_ALGORITHM_HIERARCHICAL);
-    }
+    for (enum cshim_codec_id codec = CSHIM_CODEC_RAW; codec < CSHIM_CODEC_COUNT; codec++)
+        for (enum cshim_algorithm algorithm = CSHIM_ALGORITHM_CAST;
+             algorithm < CSHIM_ALGORITHM_COUNT; algorithm++)
+            if (tune_is_measured(measured, codec, algorithm) && measured->way_count < TUNE_WAYS_MAX)
+                measured->ways[measured->way_count++] = (struct tune_way){codec, algorithm};
 }
 
 /* Leaves the largest sizes out if there is no time for ROUNDS_WANTED rounds with them. A call's

@@ -128,13 +128,19 @@ static _Noreturn void refuse(const char *path, const char *what)
     errx(TOOL_NOT_SO, "%s: not measurements of compshim tune: %s", path, what);
 }
 
-static struct tune_way read_way(const char *path, const json_t *value)
+static struct tune_way read_way(const char *path, const json_t *value,
+                                const struct tune_measured *measured)
 {
     unsigned codec, algorithm;
-    if (cshim_word_find(CSHIM_CODECS, ledger_text(value, "codec"), &codec) == NULL ||
-        cshim_word_find(CSHIM_ALGORITHMS, ledger_text(value, "algorithm"), &algorithm) == NULL ||
-        codec == CSHIM_CODEC_NONE || algorithm == CSHIM_ALGORITHM_AUTO)
+    const char *codec_name = ledger_text(value, "codec");
+    const char *algorithm_name = ledger_text(value, "algorithm");
+    if (cshim_word_find(CSHIM_CODECS, codec_name, &codec) == NULL ||
+        cshim_word_find(CSHIM_ALGORITHMS, algorithm_name, &algorithm) == NULL)
         refuse(path, "a way without a codec or an algorithm that is known");
+    if (!tune_is_measured(measured, codec, algorithm))
+        refuse(path, tool_format("codec '%s' by algorithm '%s' on %u ranks and %u nodes is never "
+                                 "measured",
+                                 codec_name, algorithm_name, measured->ranks, measured->nodes));
     return (struct tune_way){(enum cshim_codec_id)codec, (enum cshim_algorithm)algorithm};
 }
 
@@ -173,7 +179,7 @@ static void load(const char *path, struct tune_measured *measured)
         refuse(path, "no sizes, or too many sizes or ways");
     *measured = (struct tune_measured){.ranks = (uint32_t)ranks, .nodes = (uint32_t)nodes};
     for (size_t i = 0; i < json_array_size(ways); i++)
-        measured->ways[measured->way_count++] = read_way(path, json_array_get(ways, i));
+        measured->ways[measured->way_count++] = read_way(path, json_array_get(ways, i), measured);
     for (size_t i = 0; i < json_array_size(sizes); i++, measured->size_count++)
         read_size(path, json_array_get(sizes, i), measured->way_count,
                   i > 0 ? measured->sizes[i - 1].bytes : 0, &measured->sizes[i]);

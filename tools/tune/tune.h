@@ -48,7 +48,10 @@ double tune_error(const struct tune_way *way, uint32_t ranks);
 /* The choices as a policy, with what was measured as comments. */
 char *tune_policy(const struct tune_measured *measured, double max_rel_error);
 
-/* measure.c: runs the benchmark by `launcher` (a command to which the program is added) in every
+/* measure.c: whether tune measures an algorithm with a codec on so many ranks and nodes. */
+bool tune_is_measured(const struct tune_measured *measured, enum cshim_codec_id codec,
+                      enum cshim_algorithm algorithm);
+/* Runs the benchmark by `launcher` (a command to which the program is added) in every
  * way for about `seconds`, with files in a folder beside `output` that is removed at the end. The
  * caller has set the bytes of the sizes; the rest of *measured is filled in. The largest sizes are
  * left out if they would take too long. Exits, with a message, if a run fails or is interrupted. */
