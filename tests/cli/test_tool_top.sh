@@ -57,6 +57,12 @@ check "one process alone is published, too" eventually is_published
 check "it was killed and left its file" test -n "$(published)"
 check "top removes it" eventually top_removes_them
 
+pipe=/dev/shm/compshim-$$-pipe
+mkfifo "$pipe"
+limited "$tool" top --once >/dev/null
+check "a pipe of that name holds nobody up" test $? != 124
+rm "$pipe"
+
 says_that_it_waits() { timeout -s INT 2 "$tool" top | grep -qF 'COMPSHIM_LIVE=on; Ctrl-C ends the waiting)'; }
 check "without a job it says that it waits" eventually says_that_it_waits
 

@@ -45,7 +45,8 @@ static bool read_process(int folder, const char *name, struct cshim_live *proces
 {
     struct stat status;
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    const int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    /* Every user may put a pipe there. */
+    const int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     bool is_read = false;
     if (file < 0)
         return false;
