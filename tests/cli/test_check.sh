@@ -322,6 +322,9 @@ echo text >text
 verdict_is "a text" "not caught" no_program text
 : >empty
 verdict_is "an empty file" "not caught" no_program empty
+mkfifo pipe
+expect "a pipe" 3 limited "$tool" check ./pipe
+contains "is refused" "./pipe: Invalid argument"
 
 # What is interpreted, or stands behind a launcher.
 echo 'import torch' >train.py
@@ -341,6 +344,8 @@ contains "warns" "./static: its all-reduces are not caught: static is linked sta
 contains "and starts it" library
 expect "a run behind launchers" 0 "${run[@]}" env -u UNSET A=1 nice -n 1 ./static
 contains "warns too" "./static: its all-reduces are not caught"
+expect "a run of a pipe" 3 limited "${run[@]}" ./pipe
+contains "is refused" "cannot run './pipe': Permission denied"
 expect "a run that is off" 0 "${run[@]}" --off ./static
 check "does not warn" test "$output" = library
 expect "a run of a shell" 0 "${run[@]}" sh -c 'echo fine'

@@ -4,7 +4,6 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tools/check/check.h"
@@ -15,8 +14,7 @@
 
 static bool is_program(const char *path)
 {
-    struct stat status;
-    return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
+    return tool_is_regular(path) && access(path, X_OK) == 0;
 }
 
 /* Finds a program by its name in PATH, or by its path. NULL if there is none. */
@@ -57,7 +55,7 @@ static char *program_of_env(char *words)
 static char *read_interpreter(const char *path)
 {
     char *text = tool_allocate(SCRIPT_LINE_MAX, 1);
-    FILE *file = fopen(path, "re");
+    FILE *file = tool_is_regular(path) ? fopen(path, "re") : NULL;
     if (file == NULL)
         return NULL;
     const char *line = fgets(text, SCRIPT_LINE_MAX, file);

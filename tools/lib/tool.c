@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "shim/core/environment.h"
 #include "shim/core/words.h"
@@ -55,6 +56,12 @@ void tool_spare_file(const char *option, const char *path, const char *mark)
     if (path != NULL && cshim_is_foreign(path, mark))
         errx(TOOL_NOT_SO, "%s is not replaced: it is not what %s writes; name another file", path,
              option);
+}
+
+bool tool_is_regular(const char *path)
+{
+    struct stat facts;
+    return stat(path, &facts) == 0 && S_ISREG(facts.st_mode);
 }
 
 int tool_finish(int status)

@@ -97,6 +97,9 @@ char *tool_format(const char *format, ...) __attribute__((format(printf, 1, 2)))
  * which has the mark in its first 63 bytes. A NULL path is no file. */
 void tool_spare_file(const char *option, const char *path, const char *mark);
 
+/* Whether a path leads to a regular file: opening another one, such as a pipe, may never end. */
+bool tool_is_regular(const char *path);
+
 /* Flushes stdout; returns the status, or TOOL_SYSTEM with a message if the output was lost. */
 int tool_finish(int status);
 
