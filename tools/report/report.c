@@ -348,7 +348,7 @@ static bool is_report(const char *path)
 {
     char message[TOOL_JSON_MESSAGE_MAX];
     bool unreadable;
-    json_t *report = ledger_open(path, &unreadable, message);
+    json_t *report = tool_is_regular(path) ? ledger_open(path, &unreadable, message) : NULL;
     json_decref(report);
     return report != NULL;
 }
