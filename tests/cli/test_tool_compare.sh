@@ -103,6 +103,8 @@ FAILS=fp162 expect "a repeat that fails" 1 "$tool" compare --modes off,fp16 --re
 check "leaves a single run, and says so" grep -qE '^  lowest-highest +1 run +1 run$' <<<"$output"
 
 printf '[rule all]\ncodec = bf16\n' >job.ini
+expect "a codec of no fixed size" 0 "$tool" compare --modes lossless -- ./trainer 2 '{mode}'
+check "has no number of bits" grep -qE '^lossless +20.0 ' <<<"$output"
 expect "a policy file as a mode" 0 "$tool" compare --modes off --policy job.ini --html job.html -- ./trainer 2 '{mode}'
 contains "is a row" "job.ini"
 check "and the headline of the page, which tells a single run" \
@@ -209,7 +211,12 @@ check "an interrupt leaves no temporary file" test -z "$(ls -A "$TMPDIR")"
 
 expect "no command" 2 "$tool" compare
 expect "an unknown mode" 2 "$tool" compare --modes off,fp61 -- true
-contains "is named" "'fp61' is neither off, nor a codec, nor a file.ini"
+contains "is named" "'fp61' is neither off, nor a codec that needs no other key, nor a file.ini"
+for codec in bounded topk; do
+    expect "$codec, whose rule needs another key" 2 "$tool" compare --modes off,$codec -- true
+    contains "is no mode" "'$codec' is neither off, nor a codec that needs no other key, nor a file.ini"
+    check "nor offered" test "${output#*known: off, raw,*$codec}" = "$output"
+done
 expect "a mode given twice" 2 "$tool" compare --modes off,off -- true
 contains "is named" "'off' is given twice"
 expect "rank counts without a place" 2 "$tool" compare --modes off --ranks 1,2 -- true

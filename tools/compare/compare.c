@@ -71,27 +71,55 @@ static void compile_metrics(struct compare_plan *plan)
     }
 }
 
+/* The policy of a codec's mode, which has a single rule. */
+static char *policy_text(const char *codec, uint64_t min_size)
+{
+    return tool_format("[rule %s]\nmin_size = %" PRIu64
+                       "\ndtype = float32\nop = sum, avg\ncodec = %s\nworth = always\n",
+                       codec, min_size, codec);
+}
+
+/* Whether a codec needs no other key in its rule. */
+static bool is_mode(const char *codec)
+{
+    char message[CSHIM_MESSAGE_MAX];
+    const char *text = policy_text(codec, 0);
+    return cshim_policy_parse(text, strlen(text), "a mode", message) != NULL;
+}
+
+static _Noreturn void refuse_mode(const char *name)
+{
+    struct cshim_words modes = cshim_words(CSHIM_CODECS);
+    size_t known = 0;
+    modes.names[known++] = "off"; /* in the place of none */
+    for (size_t i = known; i < modes.count; i++)
+        if (is_mode(modes.names[i]))
+            modes.names[known++] = modes.names[i];
+    tool_misuse("--modes: '%s' is neither off, nor a codec that needs no other key, nor a "
+                "file.ini%s",
+                name, tool_hint("", name, modes.names, known));
+}
+
 /* Makes the mode of a name. `is_policy`: --policy names it, so that it is a file whatever its end.
  */
 static struct compare_mode make_mode(const char *name, bool is_policy)
 {
-    struct cshim_words modes = cshim_words(CSHIM_CODECS);
     struct compare_mode mode = {.name = name, .label = name};
     unsigned codec;
-    modes.names[CSHIM_CODEC_NONE] = "off";
     if (is_policy || fnmatch("?*.ini", name, 0) == 0) {
         cshim_policy_free(launch_load_policy(name));
         mode.policy = launch_absolute(name);
     } else if (strcmp(name, "off") == 0) {
         mode.label = "off (native)";
-    } else if (cshim_word_find(CSHIM_CODECS, name, &codec) != NULL && codec != CSHIM_CODEC_NONE) {
+    } else if (cshim_word_find(CSHIM_CODECS, name, &codec) != NULL && codec != CSHIM_CODEC_NONE &&
+               is_mode(name)) {
         mode.codec = codec;
-        mode.label =
-            tool_format("%s (%zu bit)", name,
-                        8 * cshim_encoded_bytes(codec, CSHIM_FLOAT32, CSHIM_GRAIN) / CSHIM_GRAIN);
+        if (!cshim_codec_is_packed(codec))
+            mode.label = tool_format("%s (%zu bit)", name,
+                                     8 * cshim_encoded_bytes(codec, CSHIM_FLOAT32, CSHIM_GRAIN) /
+                                         CSHIM_GRAIN);
     } else {
-        tool_misuse("--modes: '%s' is neither off, nor a codec, nor a file.ini%s", name,
-                    tool_hint("", name, modes.names, modes.count));
+        refuse_mode(name);
     }
     mode.has_shim = mode.policy != NULL || mode.codec != CSHIM_CODEC_NONE;
     return mode;
@@ -162,16 +190,12 @@ static void check_writable(const char *option, const char *path, const char *mar
         err(TOOL_SYSTEM, "%s", path);
 }
 
-/* Writes the policy of a codec's mode, which has a single rule. */
+/* Writes the policy of a codec's mode. */
 static void write_policy(const struct compare_plan *plan, struct compare_mode *mode)
 {
     mode->policy = tool_format("%s/%s.ini", plan->folder, mode->name);
     FILE *file = fopen(mode->policy, "we");
-    if (file == NULL ||
-        fprintf(file,
-                "[rule %s]\nmin_size = %" PRIu64 "\ndtype = float32\nop = sum, avg\ncodec = %s\n"
-                "worth = always\n",
-                mode->name, plan->options->min_size, mode->name) < 0 ||
+    if (file == NULL || fputs(policy_text(mode->name, plan->options->min_size), file) < 0 ||
         fclose(file) != 0)
         err(TOOL_SYSTEM, "%s", mode->policy);
 }
