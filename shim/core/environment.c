@@ -63,6 +63,33 @@ __attribute__((format(printf, 3, 4))) static void add_warning(char *message, siz
     snprintf(message + used, size - used, "%s%s", used > 0 ? "; " : "", warning);
 }
 
+/* Writes the folder of a path, and returns the name in it. */
+static const char *split(const char *path, char folder[CSHIM_PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash != NULL ? slash + 1 : path;
+    snprintf(folder, CSHIM_PATH_MAX, "%.*s", slash != NULL ? (int)(name - path) : 1,
+             slash != NULL ? path : ".");
+    return name;
+}
+
+static bool lead_to_one(const char *a, const char *b, struct stat *facts)
+{
+    struct stat others;
+    return stat(a, facts) == 0 && stat(b, &others) == 0 && facts->st_dev == others.st_dev &&
+           facts->st_ino == others.st_ino;
+}
+
+bool cshim_is_same_file(const char *a, const char *b)
+{
+    char folder[CSHIM_PATH_MAX], other[CSHIM_PATH_MAX];
+    struct stat facts;
+    if (lead_to_one(a, b, &facts))
+        return S_ISREG(facts.st_mode);
+    return strcmp(split(a, folder), split(b, other)) == 0 &&
+           (strcmp(folder, other) == 0 || lead_to_one(folder, other, &facts));
+}
+
 bool cshim_is_foreign(const char *path, const char *mark)
 {
     char beginning[64] = "";
@@ -83,16 +110,14 @@ bool cshim_is_foreign(const char *path, const char *mark)
 static bool check_file(const char *kind, const char *variable, const char *path, const char *mark,
                        char *message, size_t size)
 {
-    const char *slash = strrchr(path, '/');
-    char folder[CSHIM_PATH_MAX] = ".";
+    char folder[CSHIM_PATH_MAX];
     struct stat facts;
     if (!cshim_has_known_braces(path)) {
         snprintf(message, size, "%s=%.200s may hold {rank} and {jobid} only in braces", variable,
                  path);
         return false;
     }
-    if (slash != NULL)
-        snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + 1, path);
+    split(path, folder);
     const bool exists = stat(path, &facts) == 0, is_folder = exists && S_ISDIR(facts.st_mode);
     if (strchr(folder, '{') == NULL && (is_folder || access(exists ? path : folder, W_OK) != 0))
         add_warning(message, size, "cannot write the %s %.200s: %s: name another by %s", kind, path,
@@ -132,7 +157,7 @@ bool cshim_environment_check(const struct cshim_policy *policy, char *message, s
             report, report);
         return false;
     }
-    if (is_file && trace != NULL && strcmp(report, trace) == 0) {
+    if (is_file && trace != NULL && cshim_is_same_file(report, trace)) {
         snprintf(message, size,
                  "the report and the trace are both to be written to %.200s: name another file by "
                  "COMPSHIM_TRACE",

@@ -59,6 +59,9 @@ const char *cshim_environment_trace(void);
  * otherwise; else the message has the warnings, or is empty. */
 bool cshim_environment_check(const struct cshim_policy *policy, char *message, size_t size);
 
+/* Whether two paths lead to the same regular file, or will once it is written. */
+bool cshim_is_same_file(const char *a, const char *b);
+
 /* Whether a file that is there holds something else than what compshim writes, which has the mark
  * in its first 63 bytes. False of an empty file. */
 bool cshim_is_foreign(const char *path, const char *mark);

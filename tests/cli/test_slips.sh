@@ -56,12 +56,18 @@ done 3<<'ROWS'
 1|the report would take the place of good.ini, which is no report: name another file by COMPSHIM_REPORT|job good COMPSHIM_REPORT=good.ini
 1|the trace would take the place of good.ini, which is no trace: name another file by COMPSHIM_TRACE|job good COMPSHIM_TRACE=good.ini
 1|the report and the trace are both to be written to ./both.json|job good COMPSHIM_REPORT=./both.json COMPSHIM_TRACE=./both.json
+1|the report and the trace are both to be written to elsewhere/../both.json|job good COMPSHIM_REPORT=both.json COMPSHIM_TRACE=elsewhere/../both.json
+0|passed through|job good COMPSHIM_REPORT=/dev/null COMPSHIM_TRACE=/dev/null
 0|COMPSHIM_LOG=verbose is not known: error, warn, info or debug; COMPSHIM_LIVE=of is not known: take on or off|job good COMPSHIM_LOG=verbose COMPSHIM_LIVE=of
 0|nothing was compressed; COMPSHIM_POLICY=FILE takes another policy|unnamed
 1|damaged.json:1: not JSON: |compshim report damaged.json
 1|; COMPSHIM_REPORT=FILE writes a report|compshim report damaged.json
 0|cannot write the report missing/b.json: No such file or directory: name another by COMPSHIM_REPORT; COMPSHIM_POLCY is not known|job lost COMPSHIM_POLCY=x
 2|--html page.html is where the page goes: name reports, too|compshim report --html page.html
+2|--html and --json are the same file, ./a: name another|compshim compare --modes off --html a --json ./a true
+2|--markdown and --json are the same file, run.json: name another|compshim compare --modes off --markdown ./run.json --json run.json true
+2|--output and --save are the same file, t: name another|compshim tune -o t --save t true
+2|--output and --from are the same file, run.json: name another|compshim tune -f -o ./run.json --from run.json
 2|unknown command 'explane' (did you mean 'explain'?)|compshim explane
 2|unknown command '--verison' (did you mean '--version'?)|compshim --verison
 2|'run.json' is a report: 'compshim report' shows reports side by side|compshim compare run.json damaged.json

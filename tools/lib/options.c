@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "policy/policy.h"
+#include "shim/core/environment.h"
 
 #define OPTIONS_MAX 32 /* of one command */
 #define COUNT_MAX 1000000ul
@@ -106,6 +107,23 @@ static _Noreturn void refuse(const struct tool_command *command, const char *wor
     tool_misuse("unknown option '--%s'%s%s", name, tool_hint("--", name, names, count), advice);
 }
 
+static bool names_file(const struct tool_option *option)
+{
+    return option->argument != NULL && strcmp(option->argument, "FILE") == 0 &&
+           *(const char **)option->field != NULL;
+}
+
+/* Of two options with one file, one would lose what it has written or is to read. */
+static void check_files(const struct tool_option *options)
+{
+    for (const struct tool_option *last = options; last->name != NULL; last++)
+        for (const struct tool_option *option = options; option < last; option++)
+            if (names_file(option) && names_file(last) &&
+                cshim_is_same_file(*(const char **)option->field, *(const char **)last->field))
+                tool_misuse("--%s and --%s are the same file, %s: name another", option->name,
+                            last->name, *(const char **)last->field);
+}
+
 char **tool_parse(const struct tool_command *command, int argc, char **argv)
 {
     struct option longs[OPTIONS_MAX + 2];
@@ -135,6 +153,7 @@ char **tool_parse(const struct tool_command *command, int argc, char **argv)
                         option->name, optarg, option->name, optarg);
         store(option, optarg);
     }
+    check_files(command->options);
     return argv + optind;
 }
 

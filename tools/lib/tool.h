@@ -38,7 +38,7 @@ struct tool_option {
     char letter; /* 0 for none */
     enum tool_option_kind kind;
     void *field;          /* of that type; holds the default until tool_parse */
-    const char *argument; /* its name in --help */
+    const char *argument; /* its name in --help; no two options have the same "FILE" */
     const char *help;     /* one line */
 };
 
