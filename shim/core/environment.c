@@ -164,7 +164,7 @@ bool cshim_environment_check(const struct cshim_policy *policy, char *message, s
                  trace);
         return false;
     }
-    if (is_file && !check_file("report", "COMPSHIM_REPORT", report, "\"compshim\"", message, size))
+    if (is_file && !check_file("report", "COMPSHIM_REPORT", report, "\"library\"", message, size))
         return false;
     if (trace != NULL &&
         !check_file("trace", "COMPSHIM_TRACE", trace, "\"traceEvents\"", message, size))

@@ -63,7 +63,7 @@ bool cshim_environment_check(const struct cshim_policy *policy, char *message, s
 bool cshim_is_same_file(const char *a, const char *b);
 
 /* Whether a file that is there holds something else than what compshim writes, which has the mark
- * in its first 63 bytes. False of an empty file. */
+ * in its first 63 bytes, and no other kind of file has it there. False of an empty file. */
 bool cshim_is_foreign(const char *path, const char *mark);
 
 /* Whether an entry of environ, "NAME=value", is the shim's, so that a launcher has to hand it on to

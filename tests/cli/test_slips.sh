@@ -102,4 +102,29 @@ for words in "report --html notes.json run.json" "compare --modes off --html not
     contains "is not replaced" "notes.json is not replaced: it is not what --"
 done
 check "and is as it was" test "$(cat notes.json)" = '{"mine": 1}'
+# Reports, comparisons and measurements are JSON, but not of one kind.
+"$tool" compare --modes off --json comparison.json true >/dev/null 2>&1
+cp "$top/tests/cli/golden/report_off.json" report.json
+cat >measured.json <<'JSON'
+{
+ "ranks": 2147483647,
+ "nodes": 2147483647,
+ "ways": [{"codec": "raw", "algorithm": "two_shot"}],
+ "sizes": [{"bytes": 65536, "native": 1, "seconds": [2]}]
+}
+JSON
+for words in "compare --modes off --json report.json true" "compare --modes off --json measured.json true" \
+    "tune --save report.json true" "tune --save comparison.json true"; do
+    # shellcheck disable=SC2086
+    expect "another kind of the tool's: $words" 1 compshim $words
+    contains "is not replaced" "on is not replaced: it is not what --"
+done
+for kind in comparison measured; do
+    expect "$kind.json as a report" 1 job good COMPSHIM_REPORT=$kind.json
+    contains "is not replaced" "the report would take the place of $kind.json, which is no report"
+done
+expect "a report in the place of a report" 0 job good COMPSHIM_REPORT=report.json
+expect "a comparison in the place of one" 0 compshim compare --modes off --json comparison.json true
+cp measured.json again.json
+expect "measurements in the place of some" 0 compshim tune --from measured.json --save again.json
 finish

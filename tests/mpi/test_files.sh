@@ -19,7 +19,7 @@ done
 mkdir -m 1777 "$scratch/folder"
 report=$scratch/folder/report.json
 run() { shimmed 2 COMPSHIM_REPORT="$report" "$program"; }
-echo '{"compshim": "a report of before"}' >"$scratch/victim"
+echo '{"compshim": "0.1.0", "library": "a report of before"}' >"$scratch/victim"
 ln -s "$scratch/victim" "$report"
 expect "a report to a link of the user's own" 0 run
 check "is written where the link leads" grep -q '"compressed_calls"' "$scratch/victim"

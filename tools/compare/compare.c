@@ -228,7 +228,7 @@ static void make_plan(struct compare_plan *plan, const struct compare_options *o
     for (size_t mode = 0; mode < plan->mode_count && plan->library == NULL; mode++)
         if (plan->modes[mode].has_shim)
             plan->library = launch_find_library();
-    check_writable("--json", options->json, "\"compshim\"");
+    check_writable("--json", options->json, "\"title\"");
     check_writable("--markdown", options->markdown, COMPARE_MARKDOWN_MARK);
     check_writable("--html", options->html, PAGE_MARK);
     make_files(plan);

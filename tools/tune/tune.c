@@ -23,7 +23,8 @@ static struct {
 
 static const struct tool_option options[] = {
     {"output", 'o', TOOL_TEXT, &chosen.output, "FILE", "the policy to write (default policy.ini)"},
-    {"force", 'f', TOOL_FLAG, &chosen.force, NULL, "write it even if there is one already"},
+    {"force", 'f', TOOL_FLAG, &chosen.force, NULL,
+     "replace the file that is there, whatever it holds"},
     {"time", 't', TOOL_COUNT, &chosen.time, "SECONDS", "measure for about so long (default 120)"},
     {"max-rel-error", 'e', TOOL_TEXT, &chosen.max_rel_error, "X",
      "the relative error that a result may have (default 0.01)"},
@@ -198,7 +199,7 @@ static int run(char **words)
         set_sizes(chosen.sizes != NULL ? chosen.sizes : SIZES, &measured);
     if (!chosen.force && access(chosen.output, F_OK) == 0)
         errx(TOOL_NOT_SO, "%s exists already: take --force, or another --output", chosen.output);
-    tool_spare_file("--save", chosen.save, "\"ranks\"");
+    tool_spare_file("--save", chosen.save, "\"ways\"");
     tool_spare_file("--machine", chosen.machine, "; Facts of a machine");
     if (chosen.from != NULL)
         load(chosen.from, &measured);
