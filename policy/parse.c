@@ -12,6 +12,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "policy/lines.h"
+
 /* No policy needs more. The check for unreachable rules takes time that grows with their number. */
 #define RULE_LIMIT 256u
 
@@ -117,34 +119,17 @@ static bool begin_section(struct cshim_parser *parser, char *header)
     return true;
 }
 
-/* The length of line[0..length) without its comment and the blanks before it. A comment begins with
- * ; or #, at the beginning of the line or behind a blank. */
-static size_t content_length(const char *line, size_t length)
-{
-    for (size_t i = 0; i < length; i++)
-        if ((line[i] == ';' || line[i] == '#') && (i == 0 || isspace((unsigned char)line[i - 1])))
-            length = i;
-    while (length > 0 && isspace((unsigned char)line[length - 1]))
-        length--;
-    return length;
-}
-
 /* inih calls this for the next line, which goes to buffer. Returns NULL at the end of the text. A
  * line with an error becomes an empty one. */
 static char *read_line(char *buffer, int size, void *stream)
 {
     struct cshim_parser *parser = stream;
-    if (parser->next == parser->end)
+    size_t length;
+    /* inih would take a line that is still indented for the rest of the last value. */
+    const char *line = cshim_lines_next(&parser->next, parser->end, &length);
+    if (line == NULL)
         return NULL;
-    const char *line = parser->next;
-    const char *newline = memchr(line, '\n', (size_t)(parser->end - line));
-    const char *stop = newline != NULL ? newline : parser->end;
-    parser->next = newline != NULL ? newline + 1 : parser->end;
     parser->line++;
-    /* inih would take an indented line for the rest of the last value. */
-    while (line < stop && isspace((unsigned char)*line))
-        line++;
-    size_t length = content_length(line, (size_t)(stop - line));
     if (memchr(line, '\0', length) != NULL) {
         cshim_parser_fail(parser, "a NUL byte: this is not a text file");
         return NULL;
@@ -186,9 +171,7 @@ static int handle_key(void *user, const char *section, const char *key, const ch
 /* Reads all lines into parser->policy. */
 static bool parse_lines(struct cshim_parser *parser)
 {
-    static const char byte_order_mark[] = "\xEF\xBB\xBF";
-    if (parser->end - parser->next >= 3 && memcmp(parser->next, byte_order_mark, 3) == 0)
-        parser->next += 3;
+    parser->next = cshim_lines_begin(parser->next, parser->end);
     if (ini_parse_stream(read_line, parser, handle_key, parser) < 0)
         cshim_parser_fail(parser, "out of memory");
     end_section(parser);

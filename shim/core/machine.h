@@ -37,7 +37,9 @@ struct cshim_machine {
 };
 
 /* Reads facts, a line "name = number" for each, as cshim_machine_print writes them. What has no
- * line is not known. Returns false with a line "source:LINE: what is wrong" in the message. */
+ * line is not known; but cores, add, and of the links between nodes or of those inside a node the
+ * latency and the bandwidth have to be. Returns false with a line "source:LINE: what is wrong" in
+ * the message. */
 bool cshim_machine_parse(struct cshim_machine *machine, const char *text, const char *source,
                          char message[CSHIM_MESSAGE_MAX]);
 /* The same of a file. */

@@ -257,5 +257,11 @@ contains "has both times" "natively  foretold"
 expect "a machine that is not there" 1 "$tool" explain --size 1MiB --machine nofile
 contains "is told by its option" "compshim: --machine: nofile: No such file or directory"
 expect "a machine that is none" 1 "$tool" explain --size 1MiB --machine job.ini
-contains "is refused" "job.ini:"
+contains "is refused" "job.ini:1: not a line 'name = number'; COMPSHIM_MACHINE takes what"
+grep -v ^add slow >partial
+expect "a machine of which too little is known" 1 env COMPSHIM_MACHINE=partial "$tool" explain --size 1MiB
+contains "is refused" "partial:6: the file ends without 'add'"
+sed "s/^add.*/& ; $(printf '%0300d')/" slow >long
+explain "a long comment" --size 16MiB --machine long
+contains "is left out" "foretold natively        2.5 s"
 finish

@@ -392,17 +392,45 @@ TEST(facts_are_written_and_read)
     free(text);
 }
 
+TEST(facts_as_a_reader_lays_them_out)
+{
+    static const char text[] = "\xEF\xBB\xBF cores=1 ; a share\n\tadd : 2\r\n"
+                               "latency_inside = 3 # no more\nbandwidth_inside = 4";
+    char *long_text = NULL, message[CSHIM_MESSAGE_MAX];
+    struct cshim_machine machine;
+    assert_true(asprintf(&long_text, "%s ;%0500d", text, 0) > 0);
+    assert_true(cshim_machine_parse(&machine, long_text, "f", message));
+    assert_true(machine.cores == 1 && machine.add == 2);
+    assert_true(machine.latency_inside == 3 && machine.bandwidth_inside == 4);
+    free(long_text);
+}
+
 TEST(wrong_facts)
 {
     static const char *const cases[][2] = {
         {"cores = 2\nbandwith_between = 1\n",
          "f:2: unknown fact 'bandwith_between' (did you mean 'bandwidth_between'?)"},
-        {"cores = many\n", "f:1: cores 'many' is not a number above 0"},
-        {"cores = -1\n", "f:1: cores '-1' is not a number above 0"},
-        {"cores = inf\n", "f:1: cores 'inf' is not a number above 0"},
+        {"cores = many\n", "f:1: cores 'many' is not a number above 0 and up to 1e+06"},
+        {"cores = -1\n", "f:1: cores '-1' is not a number above 0 and up to 1e+06"},
+        {"cores = nan\n", "f:1: cores 'nan' is not a number above 0 and up to 1e+06"},
+        {"cores = 1e30\n", "f:1: cores '1e30' is not a number above 0 and up to 1e+06"},
+        {"busy_between = 7\n", "f:1: busy_between '7' is not a number above 0 and up to 1"},
+        {"reduce_int8 = inf\n", "f:1: reduce_int8 'inf' is not a number above 0 and up to 1e+18"},
         {"\n\ncores\n", "f:3: not a line 'name = number'"},
         {"native = lam\n", "f:1: unknown native 'lam' (known: openmpi, mpich, gloo)"},
-        {"[a]\ncores = 1\n", "f:2: facts of a machine have no sections"},
+        {"[a]\ncores = 1\n", "f:1: not a line 'name = number'"},
+        {"cores = 1\n  2\n", "f:2: not a line 'name = number'"},
+        {"cores = 1\n cores = 1\n", "f:2: a second line for 'cores'"},
+        {"native = mpich\nnative = mpich\n", "f:2: a second line for 'native'"},
+        {"", "f:1: the file ends without 'cores'"},
+        {"; nothing\n\n", "f:3: the file ends without 'cores'"},
+        {"cores = 1\nbandwidth_between = 1\n", "f:3: the file ends without 'add'"},
+        {"cores = 1\nadd = 1\nlatency_between = 1\n",
+         "f:4: the file ends without 'bandwidth_between' or 'bandwidth_inside'"},
+        {"cores = 1\nadd = 1\nbandwidth_between = 1\n",
+         "f:4: the file ends without 'latency_between'"},
+        {"cores = 1\nadd = 1\nbandwidth_inside = 1\n",
+         "f:4: the file ends without 'latency_inside'"},
     };
     struct cshim_machine machine;
     char message[CSHIM_MESSAGE_MAX], expected[CSHIM_MESSAGE_MAX];
