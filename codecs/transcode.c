@@ -299,13 +299,14 @@ static APART void reduce_floats(const struct view *view, const void *const *part
                                 const struct cshim_encoding *encoding)
 {
     const size_t element = cshim_dtype_bytes(view->dtype);
-    const bool is_direct = view->dtype == CSHIM_FLOAT32 && output != NULL && reencoded == NULL;
+    float *const direct =
+        view->dtype == CSHIM_FLOAT32 && reencoded == NULL ? (float *)(void *)output : NULL;
     _Alignas(LINE) float tile[TILE];
     for (size_t begin = 0; begin < view->count; begin += TILE) {
         const size_t length = view->count - begin < TILE ? view->count - begin : TILE;
-        float *sum = is_direct ? (float *)(void *)output + begin : tile;
+        float *sum = direct != NULL ? direct + begin : tile;
         sum_floats(view, parts, ranks, begin, length, sum);
-        if (output != NULL && !is_direct)
+        if (output != NULL && direct == NULL)
             write_elements(view->dtype, sum, length, output + begin * element);
         if (reencoded != NULL && view->is_exact)
             write_elements(view->dtype, sum, length, reencoded + begin * element);
