@@ -113,7 +113,8 @@ static void write_elements(enum cshim_dtype dtype, const float *input, size_t le
     }
 }
 
-/* Threads may have small stacks: what few calls need is kept out of the frames of the others. */
+/* No operation moves out of a function that is not inlined; and threads may have small stacks, so
+ * what few calls need is kept out of the frames of the others. */
 #define APART __attribute__((noinline))
 
 /* Encodes a tile of floats whose elements from `begin` on are rounded at random. */
@@ -396,16 +397,21 @@ void cshim_reduce_with(enum cshim_codec_id id, enum cshim_dtype dtype, const voi
     cshim_arithmetic_end(&programs);
 }
 
+/* Sums of float32 are added where they are wanted, which may not be over the parts. Of other types
+ * a tile is read before it is written. */
 void cshim_add(enum cshim_dtype dtype, void *output, const void *a, const void *b, size_t count)
 {
-    const size_t bytes = cshim_dtype_bytes(dtype);
-    double tile[CSHIM_GRAIN];
-    for (size_t first = 0; first < count; first += CSHIM_GRAIN) {
-        const size_t length = count - first < CSHIM_GRAIN ? count - first : CSHIM_GRAIN;
-        const void *parts[2] = {(const uint8_t *)a + first * bytes,
-                                (const uint8_t *)b + first * bytes};
-        cshim_reduce(CSHIM_CODEC_RAW, dtype, parts, 2, length, tile, NULL);
-        memcpy((uint8_t *)output + first * bytes, tile, length * bytes);
+    const void *const parts[2] = {a, b};
+    _Alignas(LINE) float tile[TILE];
+    if (dtype != CSHIM_FLOAT32) {
+        cshim_reduce(CSHIM_CODEC_RAW, dtype, parts, 2, count, output, NULL);
+        return;
+    }
+    for (size_t first = 0; first < count; first += TILE) {
+        const size_t length = count - first < TILE ? count - first : TILE;
+        const void *const pair[2] = {(const float *)a + first, (const float *)b + first};
+        cshim_reduce(CSHIM_CODEC_RAW, dtype, pair, 2, length, tile, NULL);
+        memcpy((float *)output + first, tile, length * sizeof *tile);
     }
 }
 

@@ -24,7 +24,7 @@ bool cshim_layout_make(struct cshim_layout *layout, const int *id_of, int ranks,
 void cshim_layout_free(struct cshim_layout *layout);
 
 /* Finds the ranks of this rank's node, local_ranks of them, in order; and, by node, those that have
- * this rank's place in their nodes (0 where a node has no such place).  `inside` may be NULL. */
+ * this rank's place in their nodes (0 where a node has no such place). `inside` may be NULL. */
 void cshim_layout_levels(const struct cshim_layout *layout, int ranks, int *inside, int *across);
 
 /* The ranks with which one tries out links: inside a node each two neighbours each other; between

@@ -106,8 +106,10 @@ __attribute__((format(printf, 2, 3))) static void fail(struct reading *reading, 
 
 static void set_native(struct reading *reading, const char *value)
 {
-    if (reading->has_native)
+    if (reading->has_native) {
         fail(reading, "a second line for 'native'");
+        return;
+    }
     for (unsigned i = 0; i < sizeof natives / sizeof *natives; i++)
         if (strcmp(value, natives[i]) == 0) {
             reading->machine->native = (enum cshim_native)i;

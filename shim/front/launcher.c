@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "shim/core/environment.h"
@@ -140,30 +141,35 @@ static bool has_argument(int argc, char **argv, const char *wanted)
     return false;
 }
 
-/* Whether the user's file of Open MPI's parameters has the list. */
-static bool is_list_in_file(void)
+/* Whether a file of options or parameters says which variables are forwarded. */
+static bool has_list(const char *name)
 {
-    char name[PATH_MAX], line[1024];
-    const char *home = getenv("HOME");
+    char line[1024];
     bool is_there = false;
-    snprintf(name, sizeof name, "%s/.openmpi/mca-params.conf", home != NULL ? home : "");
-    FILE *file = fopen(name, "re");
-    while (file != NULL && !is_there && fgets(line, sizeof line, file) != NULL)
-        is_there = strncmp(line + strspn(line, " \t"), LIST, strlen(LIST)) == 0;
+    struct stat is;
+    FILE *file = stat(name, &is) == 0 && S_ISREG(is.st_mode) ? fopen(name, "re") : NULL;
+    while (file != NULL && !is_there && fgets(line, sizeof line, file) != NULL) {
+        const char *list = strstr(line, LIST);
+        is_there = (list != NULL && list[strlen(LIST)] != '_') || strstr(line, "-x ") != NULL;
+    }
     if (file != NULL)
         fclose(file);
     return is_there;
 }
 
-/* Whether the user says which variables are forwarded, or a file that is named may do so: then Open
+/* Whether the user says on the command line or in a file which variables are forwarded: then Open
  * MPI would refuse ours, or forget the user's. */
 static bool has_own_list(int argc, char **argv)
 {
-    static const char *const words[] = {LIST, "--app", "-app", "--tune", "-tune", "--am", "-am"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (has_argument(argc, argv, words[i]))
-            return true;
-    return is_list_in_file();
+    static const char *const files[] = {"--app", "-app", "--tune", "-tune", "--am", "-am"};
+    char name[PATH_MAX];
+    const char *home = getenv("HOME");
+    for (int i = 1; i < argc - 1; i++)
+        for (size_t k = 0; k < sizeof files / sizeof *files; k++)
+            if (strcmp(argv[i], files[k]) == 0 && has_list(argv[i + 1]))
+                return true;
+    snprintf(name, sizeof name, "%s/.openmpi/mca-params.conf", home != NULL ? home : "");
+    return has_argument(argc, argv, LIST) || has_list(name);
 }
 
 __attribute__((constructor)) static void forward_environment(int argc, char **argv, char **envp)

@@ -238,9 +238,12 @@ int cshim_mpi_free_descriptors(void)
  * connects two processes once. Atomic; NULL before the first, and without memory. */
 static bool *met;
 
+/* Of ranks that are too many to connect to, a plan takes some, which others need not take. */
 static void meet_ranks(const struct cshim_comm *state)
 {
     bool *made = NULL;
+    if ((uint32_t)state->host.ranks - 1 > cshim_mpi.partners)
+        return;
     if (__atomic_load_n(&met, __ATOMIC_ACQUIRE) == NULL)
         made = calloc((size_t)cshim_job.ranks, sizeof *made);
     bool *known = NULL;

@@ -3,9 +3,8 @@
 
 #include "shim/core/clock.h"
 
-static enum cshim_dtype fortran_real, fortran_double; /* options of Fortran's compiler may widen */
-
-/* The float of so many bytes as a datatype has. */
+/* The float of so many bytes as a datatype of Fortran's has, which options of its compiler may
+ * widen. It may be no datatype at all where the library has no Fortran. */
 static enum cshim_dtype float_of(MPI_Datatype datatype)
 {
     int bytes = 0;
@@ -20,10 +19,8 @@ enum cshim_dtype cshim_describe_datatype(MPI_Datatype datatype)
         return CSHIM_FLOAT32;
     if (datatype == MPI_DOUBLE || datatype == MPI_REAL8)
         return CSHIM_FLOAT64;
-    if (datatype == MPI_REAL)
-        return fortran_real;
-    if (datatype == MPI_DOUBLE_PRECISION)
-        return fortran_double;
+    if (datatype == MPI_REAL || datatype == MPI_DOUBLE_PRECISION)
+        return float_of(datatype);
     if (datatype == cshim_mpi_half()) /* the null type does not come this far */
         return CSHIM_FLOAT16;
     return CSHIM_DTYPE_OTHER;
@@ -177,8 +174,6 @@ bool cshim_describe_is_empty(const struct cshim_arguments *arguments)
 
 void cshim_describe_setup(void)
 {
-    fortran_real = float_of(MPI_REAL);
-    fortran_double = float_of(MPI_DOUBLE_PRECISION);
     for (unsigned i = 0; i < CSHIM_COLLECTIVE_COUNT * CSHIM_DTYPE_COUNT; i++) {
         const enum cshim_collective collective = i / CSHIM_DTYPE_COUNT;
         const enum cshim_dtype dtype = i % CSHIM_DTYPE_COUNT;

@@ -74,7 +74,7 @@ struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
 bool cshim_describe_observed(const struct cshim_arguments *arguments, struct cshim_call *call);
 /* Whether this rank is the one that a reduce goes to. */
 bool cshim_describe_is_root(const struct cshim_arguments *arguments);
-/* Whether a call with recvcounts has no elements on any rank. */
+/* Whether all recvcounts are 0: in a reduce-scatter no rank has elements then. */
 bool cshim_describe_is_empty(const struct cshim_arguments *arguments);
 /* Whether the library itself would refuse a call, or it has nothing in it to describe. Every call
  * pays for this. */

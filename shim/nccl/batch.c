@@ -5,8 +5,9 @@
  *
  * Up to four batches are under way, each in a part of the workspace. In each turn one is begun, and
  * those before it take their next steps: while NCCL moves messages of some on the calls' stream,
- * kernels work on others' on the communicator's own. A step waits for the one before it in its
- * batch, by an event, and for what is before it on its stream. docs/architecture.md draws that. */
+ * kernels work on others' on the communicator's own, or the graph's. A step waits for the one
+ * before it in its batch, by an event, and for what is before it on its stream.
+ * docs/architecture.md draws that. */
 #include <stdlib.h>
 
 #include "shim/core/header.h"
@@ -306,7 +307,10 @@ static ncclResult_t arrange(struct cshim_nccl_call *first, const struct cshim_nc
         return ncclUnhandledCudaError;
     comm->runs_on = comm->kernels = first->stream;
     if (!fit)
-        comm->kernels = first->capture_id != 0 ? workspace->kernels : comm->stream;
+        comm->kernels =
+            first->capture_id != 0 ? cshim_workspace_stream(comm, workspace) : comm->stream;
+    if (comm->kernels == NULL && !fit)
+        return ncclUnhandledCudaError;
     for (struct cshim_nccl_call *call = first; call < end; call++)
         if (call->comm == comm) {
             call->workspace = workspace;

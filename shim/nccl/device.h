@@ -89,6 +89,11 @@ struct cshim_workspace *cshim_workspace_of_graph(struct cshim_nccl_comm *comm,
                                                  cuuint64_t capture_id, CUgraph graph,
                                                  uint64_t bytes);
 
+/* The stream for kernels of the graph that has the workspace, made at the first call. Returns NULL
+ * after an error message. */
+CUstream cshim_workspace_stream(const struct cshim_nccl_comm *comm,
+                                struct cshim_workspace *workspace);
+
 /* Has a stream wait until the last group of calls in the workspace is done, whatever stream that
  * was on. The communicator's context is current. */
 CUresult cshim_workspace_await(const struct cshim_workspace *workspace, CUstream stream);

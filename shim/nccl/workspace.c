@@ -74,17 +74,6 @@ static void give_back(void *data)
     cshim_workspace_give(workspace);
 }
 
-/* Makes the workspace's stream anew, of the communicator's priority. The graph of the one before is
- * gone, and its capture with it. */
-static CUresult make_stream(const struct cshim_nccl_comm *comm, struct cshim_workspace *workspace)
-{
-    if (workspace->kernels != NULL)
-        cshim_cuda.StreamDestroy(workspace->kernels);
-    workspace->kernels = NULL;
-    return cshim_cuda.StreamCreateWithPriority(&workspace->kernels, CU_STREAM_NON_BLOCKING,
-                                               comm->priority);
-}
-
 /* Takes a workspace that no work is using. A graph cannot wait for an event from outside, so the
  * host waits: the communicator that had the workspace is gone, and its last batch is done or soon
  * will be. What is made in the scope is not captured. */
@@ -102,10 +91,10 @@ static struct cshim_workspace *take_idle(const struct cshim_nccl_comm *comm, uin
     if (workspace->used)
         cshim_cuda.EventSynchronize(workspace->idle);
     workspace->used = false;
-    if (cshim_device_check(make_stream(comm, workspace), "a graph's stream") == ncclSuccess)
-        return workspace;
-    cshim_workspace_give(workspace);
-    return NULL;
+    if (workspace->kernels != NULL) /* the capture of the graph before has ended */
+        cshim_cuda.StreamDestroy(workspace->kernels);
+    workspace->kernels = NULL;
+    return workspace;
 }
 
 /* Has the graph give the workspace back. Where the graph cannot hold it, it goes back at once. */
@@ -144,4 +133,16 @@ struct cshim_workspace *cshim_workspace_of_graph(struct cshim_nccl_comm *comm,
     comm->capture_workspace = workspace;
     comm->capture_bytes += bytes;
     return workspace;
+}
+
+CUstream cshim_workspace_stream(const struct cshim_nccl_comm *comm,
+                                struct cshim_workspace *workspace)
+{
+    CSHIM_SCOPE scope = cshim_device_enter(comm);
+    CUresult result = scope.result;
+    if (result == CUDA_SUCCESS && workspace->kernels == NULL)
+        result = cshim_cuda.StreamCreateWithPriority(&workspace->kernels, CU_STREAM_NON_BLOCKING,
+                                                     comm->priority);
+    cshim_device_check(result, "a graph's stream");
+    return workspace->kernels;
 }

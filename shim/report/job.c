@@ -139,7 +139,8 @@ static struct cshim_job *make_job(const struct cshim_offer *offer, const char *s
     job->is_local = true;
     job->started = cshim_seconds();
     cshim_log_set_level(job->policy->log);
-    job->wanted = cshim_report_wanted(job->policy, job->rank == 0);
+    const char *wanted = cshim_report_wanted(job->policy, job->rank == 0);
+    job->wanted = wanted != NULL ? strdup(wanted) : NULL; /* the environment may change */
     begin_trace(job);
     return job;
 }
@@ -264,21 +265,6 @@ void cshim_jobs_write_trace(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Other threads of the program may still make calls: until release they wait before they count. */
-static void hold(struct cshim_job *job)
-{
-    pthread_mutex_lock(&job->ledger.lock);
-    if (job->observed != NULL)
-        pthread_mutex_lock(&job->observed->lock);
-}
-
-static void release(struct cshim_job *job)
-{
-    if (job->observed != NULL)
-        pthread_mutex_unlock(&job->observed->lock);
-    pthread_mutex_unlock(&job->ledger.lock);
-}
-
 static void write_report(struct cshim_job *job)
 {
     char name[CSHIM_PATH_MAX];
@@ -289,12 +275,10 @@ static void write_report(struct cshim_job *job)
     const bool fits = is_file && name_file(job->wanted, job->rank, name);
     if (is_file && !fits)
         cshim_log(CSHIM_LOG_ERROR, "the report's file name is too long: %s", job->wanted);
-    hold(job);
     if (job->observed != NULL)
         cshim_observed_sort(job->observed);
     job->stopped = cshim_seconds();
     cshim_report_write(fits ? name : "summary", job);
-    release(job);
 }
 
 void cshim_jobs_write_reports(void)

@@ -30,9 +30,9 @@ struct cshim_job {
     const struct cshim_machine *machine; /* by which times are foretold; NULL: not known */
 
     /* The rest is for jobs in the list. */
-    bool is_local;      /* nobody collects the ledgers of all ranks: rank 0 counts for them */
-    const char *wanted; /* the report, for which calls are timed and sampled: cshim_report_wanted */
-    bool due;           /* something was counted since the last report; atomic */
+    bool is_local; /* nobody collects the ledgers of all ranks: rank 0 counts for them */
+    char *wanted;  /* the report, for which calls are timed and sampled: cshim_report_wanted */
+    bool due;      /* something was counted since the last report; atomic */
     struct cshim_job *next;
 };
 

@@ -93,5 +93,7 @@ static int by_bytes(const void *left, const void *right)
 
 void cshim_observed_sort(struct cshim_observed *observed)
 {
+    pthread_mutex_lock(&observed->lock);
     qsort(observed->kinds, observed->count, sizeof *observed->kinds, by_bytes);
+    pthread_mutex_unlock(&observed->lock);
 }

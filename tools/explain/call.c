@@ -135,9 +135,11 @@ static void add_foretold(struct tool_table *table, const struct explain_answer *
 }
 
 /* Why a call is passed on: without facts of the machine no gain is foretold, but a run may know. */
-static char *reason_text(const struct cshim_plan *plan)
+static char *reason_text(const struct explain_answer *answer)
 {
-    const bool is_unknown = plan->reason == CSHIM_REASON_NO_GAIN && !(plan->seconds_native > 0);
+    const struct cshim_plan *plan = &answer->plan;
+    const bool is_unknown = plan->reason == CSHIM_REASON_NO_GAIN && answer->call.machine == NULL &&
+                            answer->call.library != CSHIM_NCCL && answer->call.nodes > 1;
     return tool_format("%s: %s", cshim_reason_name(plan->reason),
                        is_unknown ? "a gain cannot be foretold without facts of the machine (see "
                                     "worth); a run measures them, --machine FILE names them"
@@ -153,7 +155,7 @@ void explain_print_text(const struct explain_answer *answer)
     if (reason == CSHIM_REASON_COMPRESS)
         add_plan(&table, &answer->plan);
     else
-        add_line(&table, "reason", reason_text(&answer->plan));
+        add_line(&table, "reason", reason_text(answer));
     add_foretold(&table, answer);
     tool_table_print(&table, stdout);
 }

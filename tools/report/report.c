@@ -202,8 +202,9 @@ static char *cell_text(const json_t *object, const struct column *column, bool e
                         : tool_copy("-");
     }
     case FORM_NODES:
-        return tool_format("%.0f on %.0f", ledger_number(value, "ranks"),
-                           ledger_number(value, "nodes"));
+        number = ledger_number(value, "nodes"); /* 0: not known */
+        return number > 0 ? tool_format("%.0f on %.0f", ledger_number(value, "ranks"), number)
+                          : tool_format("%.0f", ledger_number(value, "ranks"));
     case FORM_SIZE:
         return size_text(value);
     case FORM_ERROR:
