@@ -61,6 +61,8 @@ else
         "$scratch/show"
     contains "alone, too" "policy= mark= mine=yes"
     echo "-n 1 -x MINE $scratch/show" >"$scratch/app"
+    expect "a program's own option is no such file" 0 remote LD_PRELOAD="$preload" COMPSHIM_POLICY=p -- "$scratch/show" --tune 5
+    contains "all is forwarded" "preload=$preload policy=p mark= mine="
     expect "and what a file of programs says" 0 remote LD_PRELOAD="$preload" COMPSHIM_POLICY=p MINE=yes -- \
         --app "$scratch/app"
     contains "here, where nothing needs to be forwarded" "preload=$preload policy=p mark= mine=yes"
