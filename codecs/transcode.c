@@ -401,16 +401,15 @@ void cshim_reduce_with(enum cshim_codec_id id, enum cshim_dtype dtype, const voi
  * a tile is read before it is written. */
 void cshim_add(enum cshim_dtype dtype, void *output, const void *a, const void *b, size_t count)
 {
-    const void *const parts[2] = {a, b};
     _Alignas(LINE) float tile[TILE];
     if (dtype != CSHIM_FLOAT32) {
-        cshim_reduce(CSHIM_CODEC_RAW, dtype, parts, 2, count, output, NULL);
+        cshim_reduce(CSHIM_CODEC_RAW, dtype, (const void *[]){a, b}, 2, count, output, NULL);
         return;
     }
     for (size_t first = 0; first < count; first += TILE) {
         const size_t length = count - first < TILE ? count - first : TILE;
-        const void *const pair[2] = {(const float *)a + first, (const float *)b + first};
-        cshim_reduce(CSHIM_CODEC_RAW, dtype, pair, 2, length, tile, NULL);
+        const void *const parts[] = {(const float *)a + first, (const float *)b + first};
+        cshim_reduce(CSHIM_CODEC_RAW, dtype, parts, 2, length, tile, NULL);
         memcpy((float *)output + first, tile, length * sizeof *tile);
     }
 }

@@ -320,7 +320,8 @@ bool cshim_set_key(struct cshim_parser *parser, const char *name, const char *va
 {
     const bool in_rule = parser->section == CSHIM_SECTION_RULE;
     char *fields = in_rule ? (char *)newest_rule(parser) : (char *)parser->policy;
-    const char *names[COUNT(rule_keys)]; /* [compshim] has fewer */
+    const char *names[COUNT(rule_keys)];
+    _Static_assert(COUNT(general_keys) <= COUNT(rule_keys), "names has room for either section's");
     for (size_t i = 0; i < sections[in_rule].count; i++) {
         const struct key *key = &sections[in_rule].keys[i];
         names[i] = key->name;

@@ -5,9 +5,9 @@
  * Open MPI forwards variables by -x on the command line or by the parameter mca_base_env_list, and
  * refuses both at once. Without -x on the command line this sets the parameter, through the
  * environment. With -x it runs mpirun again with one more -x for each variable. Where the user has
- * set the parameter, or named a file that may, it does neither. MPICH's launcher, Hydra, forwards
- * the whole environment, so only relative paths are changed: those of LD_PRELOAD and
- * COMPSHIM_POLICY. */
+ * set the parameter on the command line, or a file says what is forwarded, it does neither. MPICH's
+ * launcher, Hydra, forwards the whole environment, so only relative paths are changed: those of
+ * LD_PRELOAD and COMPSHIM_POLICY. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>

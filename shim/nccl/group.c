@@ -83,7 +83,7 @@ static ncclResult_t decide(struct cshim_nccl_comm *comm)
     return ncclSuccess;
 }
 
-/* Adds a new communicator as its ranks decided. A non-blocking one that is there was added before.
+/* Adds a new communicator as its ranks decided. A non-blocking one that was made was added before.
  */
 static ncclResult_t welcome(struct cshim_nccl_comm *comm, bool made)
 {

@@ -54,9 +54,9 @@ size_t cshim_segment_make(const struct cshim_nccl_call *call, uint8_t *memory,
                           struct cshim_segment segments[2]);
 
 /* steps.c: enqueues a step, kernels on the communicator's stream for them, messages on that of its
- * calls. Does nothing if the segment's
- * schedule has no such step. Steps of CSHIM_PHASE_EXCHANGE are calls of NCCL and belong into a
- * group of it. The others are kernels and need the context of the communicator. */
+ * calls. Does nothing if the segment's schedule has no such step. Steps of CSHIM_PHASE_EXCHANGE are
+ * calls of NCCL and belong into a group of it. The others are kernels and need the context of the
+ * communicator. */
 ncclResult_t cshim_step_enqueue(const struct cshim_segment *segment, enum cshim_step step);
 
 #endif
