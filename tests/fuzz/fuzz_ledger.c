@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report of a run, whatever the names and figures in it, is one that compshim report reads, and
  * reads as it was written. */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,7 +122,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .policy = &policy,
         .policy_sha256 = "00",
         .library = library,
-        .ranks = (int)fuzz_take(&input, 4),
+        .ranks = (int)(fuzz_take(&input, 4) & INT_MAX), /* no job has fewer than none */
         .nodes = (uint32_t)fuzz_take(&input, 4),
         .stopped = take_seconds(&input),
     };
