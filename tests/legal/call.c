@@ -196,13 +196,23 @@ struct call legal_make_call(const struct step *step, int number, MPI_Comm comm)
     return call;
 }
 
+/* The buffer as this rank names it. Where MPI reads or writes nothing, half the ranks give NULL. */
+static void *named(const struct call *call, char *buffer, int count)
+{
+    uint64_t stream = call->key + (uint64_t)rank;
+    return count == 0 && below(&stream, 2) == 0 ? NULL : buffer;
+}
+
 void legal_issue(struct call *call)
 {
     const struct step *step = call->step;
     const MPI_Datatype datatype = datatype_of(step);
     const MPI_Op op = op_of(step);
     const MPI_Comm comm = call->comm;
-    const void *in = is_in_place(call) ? MPI_IN_PLACE : call->in;
+    const void *in = is_in_place(call) ? MPI_IN_PLACE : named(call, call->in, in_count(call));
+    const bool has_result = step->kind != REDUCE || step->root % call->size == call->me;
+    const int results = has_result ? out_count(call) : 0;
+    void *out = named(call, call->out, in == MPI_IN_PLACE ? in_count(call) + results : results);
     const int count = step->count, root = step->root % call->size;
     const int shift = 1 + step->root % (call->size > 1 ? call->size - 1 : 1);
     int counts[RANKS_MAX], begins[RANKS_MAX];
@@ -212,48 +222,47 @@ void legal_issue(struct call *call)
     }
     switch (step->kind) {
     case REDUCE:
-        MPI_Reduce(in, call->out, count, datatype, op, root, comm);
+        MPI_Reduce(in, out, count, datatype, op, root, comm);
         break;
     case REDUCE_SCATTER:
         for (int i = 0; i < call->size; i++)
             counts[i] = call->begins[i + 1] - call->begins[i];
-        MPI_Reduce_scatter(in, call->out, counts, datatype, op, comm);
+        MPI_Reduce_scatter(in, out, counts, datatype, op, comm);
         break;
     case REDUCE_SCATTER_BLOCK:
-        MPI_Reduce_scatter_block(in, call->out, count, datatype, op, comm);
+        MPI_Reduce_scatter_block(in, out, count, datatype, op, comm);
         break;
     case ALLGATHER:
         if (step->root % 2 == 0)
-            MPI_Allgather(in, count, datatype, call->out, count, datatype, comm);
+            MPI_Allgather(in, count, datatype, out, count, datatype, comm);
         else
-            MPI_Allgatherv(in, count, datatype, call->out, counts, begins, datatype, comm);
+            MPI_Allgatherv(in, count, datatype, out, counts, begins, datatype, comm);
         break;
     case ALLTOALL:
         if (step->root % 2 == 0)
-            MPI_Alltoall(in, count, datatype, call->out, count, datatype, comm);
+            MPI_Alltoall(in, count, datatype, out, count, datatype, comm);
         else
-            MPI_Alltoallv(in, counts, begins, datatype, call->out, counts, begins, datatype, comm);
+            MPI_Alltoallv(in, counts, begins, datatype, out, counts, begins, datatype, comm);
         break;
     case IALLREDUCE:
-        MPI_Iallreduce(in, call->out, count, datatype, op, comm, &call->requests[0]);
+        MPI_Iallreduce(in, out, count, datatype, op, comm, &call->requests[0]);
         call->request_count = 1;
         break;
     case PERSISTENT:
-        MPI_Allreduce_init(in, call->out, count, datatype, op, comm, MPI_INFO_NULL,
-                           &call->requests[0]);
+        MPI_Allreduce_init(in, out, count, datatype, op, comm, MPI_INFO_NULL, &call->requests[0]);
         break;
     case BCAST:
-        MPI_Bcast(call->out, count, datatype, root, comm);
+        MPI_Bcast(out, count, datatype, root, comm);
         break;
     case RING:
-        MPI_Irecv(call->out, count, datatype, (call->me - shift + call->size) % call->size,
+        MPI_Irecv(out, count, datatype, (call->me - shift + call->size) % call->size,
                   step->in_place ? MPI_ANY_TAG : call->number, comm, &call->requests[0]);
-        MPI_Isend(call->in, count, datatype, (call->me + shift) % call->size, call->number, comm,
+        MPI_Isend(in, count, datatype, (call->me + shift) % call->size, call->number, comm,
                   &call->requests[1]);
         call->request_count = 2;
         break;
     default:
-        MPI_Allreduce(in, call->out, count, datatype, op, comm);
+        MPI_Allreduce(in, out, count, datatype, op, comm);
         break;
     }
 }

@@ -7,7 +7,7 @@
 
 /* How often each kind of step is drawn. */
 static const int weights[KINDS] = {
-    [ALLREDUCE] = 12, [REDUCE] = 4,   [REDUCE_SCATTER] = 3, [REDUCE_SCATTER_BLOCK] = 3,
+    [ALLREDUCE] = 12, [REDUCE] = 4,   [REDUCE_SCATTER] = 6, [REDUCE_SCATTER_BLOCK] = 3,
     [ALLGATHER] = 3,  [ALLTOALL] = 3, [IALLREDUCE] = 14,    [PERSISTENT] = 8,
     [START] = 18,     [BCAST] = 3,    [BARRIER] = 1,        [RING] = 4,
     [ERROR] = 2,      [DELAY] = 4,    [THREADS] = 2,        [DUP] = 2,
@@ -75,10 +75,10 @@ static void make_place(struct place *made, const struct place *parent, int ranks
     }
 }
 
-/* Mostly small; now and then as long as several segments of the shim. */
+/* Mostly small, often 0; now and then as long as several segments of the shim. */
 static int draw_count(uint64_t *stream)
 {
-    static const int counts[] = {0, 1, 2, 3, 7, 31, 64, 255, 513, 1000, 2049, 4001, 12289};
+    static const int counts[] = {0, 0, 0, 1, 2, 3, 7, 31, 64, 255, 513, 1000, 2049, 4001, 12289};
     const int choice = below(stream, 300);
     return choice == 0 ? 300001 : counts[choice % (int)(sizeof counts / sizeof *counts)];
 }
