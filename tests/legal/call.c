@@ -18,6 +18,13 @@
 #define ROOTS_IN_PLACE RANKS_MAX
 #endif
 
+#ifdef MPICH_NUMVERSION
+#define EXCHANGES_NOTHING                                                                          \
+    0 /* MPICH refuses exchanges whose two buffers are NULL, even without elements */
+#else
+#define EXCHANGES_NOTHING 1
+#endif
+
 #define PERIOD 31      /* after which elements repeat themselves */
 #define LARGEST_PART 3 /* the largest magnitude of one rank's element, before it is scaled */
 #define GUARD 16       /* bytes behind each buffer that nobody may write */
@@ -199,8 +206,11 @@ struct call legal_make_call(const struct step *step, int number, MPI_Comm comm)
 /* The buffer as this rank names it. Where MPI reads or writes nothing, half the ranks give NULL. */
 static void *named(const struct call *call, char *buffer, int count)
 {
+    const bool is_exchange = call->step->kind == ALLGATHER || call->step->kind == ALLTOALL;
     uint64_t stream = call->key + (uint64_t)rank;
-    return count == 0 && below(&stream, 2) == 0 ? NULL : buffer;
+    if (count > 0 || (is_exchange && !EXCHANGES_NOTHING))
+        return buffer;
+    return below(&stream, 2) == 0 ? NULL : buffer;
 }
 
 void legal_issue(struct call *call)
