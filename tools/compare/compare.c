@@ -84,7 +84,10 @@ static bool is_mode(const char *codec)
 {
     char message[CSHIM_MESSAGE_MAX];
     const char *text = policy_text(codec, 0);
-    return cshim_policy_parse(text, strlen(text), "a mode", message) != NULL;
+    struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "a mode", message);
+    const bool is_whole = policy != NULL;
+    cshim_policy_free(policy);
+    return is_whole;
 }
 
 static _Noreturn void refuse_mode(const char *name)
