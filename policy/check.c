@@ -158,7 +158,7 @@ enum reach { REACH_SOME, REACH_TAKEN, REACH_NO_SUCH_CALL };
 
 static enum reach find_reach(const struct cshim_policy *policy, const struct cshim_rule *rule)
 {
-    const struct cshim_policy earlier = {.rule_count = (size_t)(rule - policy->rules),
+    const struct cshim_policy earlier = {.rule_count = cshim_rule_index(policy, rule),
                                          .rules = policy->rules};
     enum reach reach = REACH_NO_SUCH_CALL;
     struct cshim_call call = {

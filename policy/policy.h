@@ -102,6 +102,13 @@ struct cshim_policy {
     struct cshim_rule *rules;
 };
 
+/* The place of a rule in its policy, by which arrays with an entry for each rule are indexed. */
+static inline size_t cshim_rule_index(const struct cshim_policy *policy,
+                                      const struct cshim_rule *rule)
+{
+    return (size_t)(rule - policy->rules);
+}
+
 /* The facts of a call that a rule looks at. All are equal on all ranks of the communicator. */
 struct cshim_call {
     enum cshim_library library;

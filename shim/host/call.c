@@ -73,7 +73,7 @@ static int watch_error(struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;
     struct cshim_communicator *comm = exchange->communicator;
-    const size_t rule = (size_t)(plan->rule - comm->job->policy->rules);
+    const size_t rule = cshim_rule_index(comm->job->policy, plan->rule);
     if (plan->rule->max_rel_error <= 0)
         return 0;
     const int status = share_error(exchange);
@@ -344,7 +344,7 @@ static int run(struct cshim_exchange *exchange)
 {
     struct cshim_communicator *comm = exchange->communicator;
     const struct cshim_plan *plan = exchange->plan;
-    const size_t rule = (size_t)(plan->rule - comm->job->policy->rules);
+    const size_t rule = cshim_rule_index(comm->job->policy, plan->rule);
     const bool counts = exchange->number == 0;
     const uint32_t call = counts ? ++comm->calls_by_rule[rule] : exchange->number;
     struct cshim_sample sample;

@@ -36,7 +36,7 @@ void cshim_event_call(const struct cshim_exchange *exchange, double began, doubl
                         .seconds = seconds,
                         .bytes = plan->count * exchange->element_bytes,
                         .call = exchange->sequence,
-                        .rule = (uint16_t)(plan->rule - job->policy->rules),
+                        .rule = (uint16_t)cshim_rule_index(job->policy, plan->rule),
                         .kind = exchange->nonblocking ? CSHIM_TRACE_PENDING : CSHIM_TRACE_CALL,
                         .collective = (uint8_t)plan->collective,
                         .codec = (uint8_t)plan->codec,

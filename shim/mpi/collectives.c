@@ -43,7 +43,7 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
         return true;
     cshim_nonblocking_drain(state);
     call->instead =
-        cshim_tolerance_codec(&state->host.watch, (size_t)(rule - cshim_job.policy->rules),
+        cshim_tolerance_codec(&state->host.watch, cshim_rule_index(cshim_job.policy, rule),
                               rule->codec, call->dtype, count);
     plan.reason = state->reason;
     if (plan.reason == CSHIM_REASON_COMPRESS)
@@ -117,6 +117,13 @@ struct call {
     struct cshim_observed_call observed; /* a call that goes to the library */
 };
 
+/* Nothing is done yet, and nothing observed. */
+static ALWAYS_INLINE void clear(struct call *call)
+{
+    call->done = false;
+    call->observed.comm = MPI_COMM_NULL;
+}
+
 static ALWAYS_INLINE void pass(struct call *call, const struct cshim_arguments *arguments,
                                enum cshim_reason reason)
 {
@@ -146,8 +153,7 @@ static ALWAYS_INLINE void consider(struct call *call, const struct cshim_argumen
 /* What is wrong with a call that is refused the library will say. */
 static ALWAYS_INLINE void begin(struct call *call, const struct cshim_arguments *arguments)
 {
-    call->done = false;
-    call->observed.comm = MPI_COMM_NULL;
+    clear(call);
     if (!cshim_describe_refused(arguments))
         consider(call, arguments);
 }
@@ -170,8 +176,7 @@ static ALWAYS_INLINE void begin_scatter(struct call *call, const void *sendbuf, 
         cshim_arguments_of(CSHIM_REDUCE_SCATTER, sendbuf, recvbuf, 0, datatype, op, comm);
     arguments.recvcounts = recvcounts;
     arguments.large = large;
-    call->done = false;
-    call->observed.comm = MPI_COMM_NULL;
+    clear(call);
     if (recvcounts != NULL)
         begin(call, &arguments);
 }
@@ -228,8 +233,7 @@ static bool agree_on_elements(struct cshim_arguments *arguments, bool *are_plain
 static APART void begin_move(struct call *call, struct cshim_arguments *arguments, bool are_alike,
                              enum cshim_mpi_counted function)
 {
-    call->done = false;
-    call->observed.comm = MPI_COMM_NULL;
+    clear(call);
     if (arguments->comm == MPI_COMM_NULL || arguments->datatype == MPI_DATATYPE_NULL ||
         (int64_t)arguments->count < 0)
         return; /* the library will say what is wrong */
@@ -292,8 +296,7 @@ static void begin_gather(struct call *call, const void *sendbuf, MPI_Count sendc
         cshim_arguments_of(CSHIM_ALLGATHER, sendbuf, recvbuf, 0, recvtype, MPI_SUM, comm);
     uint64_t largest = 0;
     int inter = 0, ranks = 0, rank = 0;
-    call->done = false;
-    call->observed.comm = MPI_COMM_NULL;
+    clear(call);
     if (comm == MPI_COMM_NULL || recvcounts == NULL || displacements == NULL)
         return; /* the library will say what is wrong */
     if (!cshim_policy_names(cshim_job.policy, CSHIM_MPI, CSHIM_ALLGATHER)) {
@@ -328,8 +331,7 @@ static void begin_exchange(struct call *call, EXCHANGED(void, void), bool large)
         cshim_arguments_of(CSHIM_ALLTOALL, sendbuf, recvbuf, 0, recvtype, MPI_SUM, comm);
     uint64_t all;
     int inter = 0, ranks = 0;
-    call->done = false;
-    call->observed.comm = MPI_COMM_NULL;
+    clear(call);
     if (comm == MPI_COMM_NULL || recvcounts == NULL || rdispls == NULL ||
         (!in_place && (sendcounts == NULL || sdispls == NULL)))
         return; /* the library will say what is wrong */

@@ -288,7 +288,7 @@ int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struc
     pending->exchange.sequence = ++comm->host.sequence;
     pending->tag = tag;
     pending->request = request;
-    const size_t rule = (size_t)(plan->rule - cshim_job.policy->rules);
+    const size_t rule = cshim_rule_index(cshim_job.policy, plan->rule);
     const int status = begin_sample(pending, ++comm->host.calls_by_rule[rule]);
     append(pending);
     progress();

@@ -32,7 +32,7 @@ static void choose(struct cshim_nccl_call *call)
     const bool is_sum = cshim_schedule_adds(plan->schedule);
     const uint32_t ranks = (uint32_t)comm->ranks, compared = is_sum ? ranks : 1;
     const uint64_t block = cshim_sample_block_bytes(ranks);
-    const uint32_t number = ++comm->calls_by_rule[plan->rule - comm->job->policy->rules];
+    const uint32_t number = ++comm->calls_by_rule[cshim_rule_index(comm->job->policy, plan->rule)];
     const uint32_t length = cshim_sample_block_elements(ranks, plan->dtype, call->count);
     if (!cshim_is_sampled(number) || comm->sampled == CSHIM_SAMPLES_OF_GROUP || length == 0 ||
         plan->root != 0)

@@ -39,7 +39,7 @@ void cshim_nccl_trace_add(const struct cshim_timeline *timeline, double begin)
             .seconds = call->end - call->begin,
             .bytes = call->plan.count * cshim_dtype_bytes(call->plan.dtype),
             .call = call->sequence,
-            .rule = (uint16_t)(call->plan.rule - call->job->policy->rules),
+            .rule = (uint16_t)cshim_rule_index(call->job->policy, call->plan.rule),
             .kind = timeline->call_count > 1 ? CSHIM_TRACE_PENDING : CSHIM_TRACE_CALL,
             .collective = (uint8_t)call->plan.collective,
             .codec = (uint8_t)call->plan.codec,

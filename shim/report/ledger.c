@@ -47,7 +47,7 @@ static void add_live(struct cshim_live *live, const struct cshim_plan *plan, siz
 void cshim_ledger_add(struct cshim_ledger *ledger, const struct cshim_plan *plan,
                       const struct cshim_row *figures)
 {
-    const size_t rule = (size_t)(plan->rule - ledger->policy->rules);
+    const size_t rule = cshim_rule_index(ledger->policy, plan->rule);
     const size_t place =
         ((size_t)plan->collective * ledger->policy->rule_count + rule) * CSHIM_DTYPE_COUNT +
         plan->dtype;
@@ -90,7 +90,7 @@ void cshim_ledger_move(struct cshim_ledger *ledger, const struct cshim_plan *pla
                        enum cshim_codec_id to, uint32_t call, float error)
 {
     const struct cshim_move move = {
-        .rule = (uint32_t)(plan->rule - ledger->policy->rules),
+        .rule = (uint32_t)cshim_rule_index(ledger->policy, plan->rule),
         .dtype = (uint8_t)plan->dtype,
         .from = (uint8_t)plan->codec,
         .to = (uint8_t)to,

@@ -159,7 +159,7 @@ static void see_mpirun(char **words, char *const *end)
     if (verbose)
         warnx(hydra ? "mpirun: Hydra gives its environment to all ranks"
                     : "mpirun: the library has Open MPI forward LD_PRELOAD and COMPSHIM_* to "
-                      "all nodes");
+                      "all nodes, unless its options or files say what is forwarded");
 }
 
 static void see_horovodrun(char **words, char *const *end)
