@@ -56,6 +56,13 @@ static FILE *open_found(const char *path, char message[CSHIM_MESSAGE_MAX])
 static char *load_path(const char *path, const char *named_by, size_t *length,
                        char source[CSHIM_PATH_MAX], char message[CSHIM_MESSAGE_MAX])
 {
+    struct stat facts;
+    const bool is_pipe = stat(path, &facts) == 0 && S_ISFIFO(facts.st_mode);
+    if (is_pipe && named_by != NULL && strcmp(named_by, "COMPSHIM_POLICY") == 0) {
+        snprintf(message, CSHIM_MESSAGE_MAX,
+                 "%s: a pipe, which cannot be read again: have %s name a file", path, named_by);
+        return NULL;
+    }
     FILE *file = named_by != NULL ? fopen(path, "re") : open_found(path, message);
     if (file == NULL && named_by == NULL)
         return NULL;

@@ -164,10 +164,11 @@ bool cshim_environment_check(const struct cshim_policy *policy, char *message, s
                  trace);
         return false;
     }
-    if (is_file && !check_file("report", "COMPSHIM_REPORT", report, "\"library\"", message, size))
+    if (is_file &&
+        !check_file("report", "COMPSHIM_REPORT", report, CSHIM_REPORT_MARK, message, size))
         return false;
     if (trace != NULL &&
-        !check_file("trace", "COMPSHIM_TRACE", trace, "\"traceEvents\"", message, size))
+        !check_file("trace", "COMPSHIM_TRACE", trace, CSHIM_TRACE_MARK, message, size))
         return false;
     if (log != NULL && *log != '\0' && cshim_word_find(CSHIM_LEVELS, log, &level) == NULL)
         add_warning(message, size, "COMPSHIM_LOG=%.60s is not known: error, warn, info or debug",

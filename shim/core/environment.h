@@ -62,6 +62,10 @@ bool cshim_environment_check(const struct cshim_policy *policy, char *message, s
 /* Whether two paths lead to the same regular file, or will once it is written. */
 bool cshim_is_same_file(const char *a, const char *b);
 
+/* What stands at the beginning of every report and every trace. */
+#define CSHIM_REPORT_MARK "\"library\""
+#define CSHIM_TRACE_MARK "\"traceEvents\""
+
 /* Whether a file that is there holds something else than what compshim writes, which has the mark
  * in its first 63 bytes, and no other kind of file has it there. False of an empty file. */
 bool cshim_is_foreign(const char *path, const char *mark);

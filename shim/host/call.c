@@ -17,7 +17,9 @@ static uint64_t random_key(const struct cshim_exchange *exchange, enum cshim_mes
 {
     const struct cshim_communicator *communicator = exchange->communicator;
     const struct cshim_job *job = communicator->job;
-    const uint64_t stream = job->policy->seed * CSHIM_GOLDEN + cshim_mix(communicator->number);
+    /* The job's rank is 0 in all processes that no launcher has numbered. */
+    const uint64_t place = communicator->number + ((uint64_t)communicator->rank << 32);
+    const uint64_t stream = job->policy->seed * CSHIM_GOLDEN + cshim_mix(place);
     return cshim_mix(stream + ((uint64_t)exchange->sequence << 32) +
                      ((uint64_t)kind / CSHIM_ROW_MESSAGES << 31) +
                      (uint64_t)job->rank * CSHIM_ROW_MESSAGES + kind % CSHIM_ROW_MESSAGES);
@@ -33,6 +35,7 @@ void cshim_call_take_scratch(const struct cshim_exchange *exchange)
 
 void cshim_call_give_scratch(const struct cshim_exchange *exchange, int status)
 {
+    cshim_feedback_give(exchange->residual);
     if (status == 0)
         cshim_scratch_give(exchange->communicator->scratch);
     exchange->communicator->scratch = NULL;
@@ -42,7 +45,7 @@ void cshim_call_set_options(struct cshim_exchange *exchange)
 {
     const struct cshim_rule *rule = exchange->plan->rule;
     exchange->has_options = rule->error_feedback || rule->stochastic || exchange->plan->step > 0;
-    exchange->residual = rule->error_feedback ? cshim_feedback_find(exchange) : NULL;
+    exchange->residual = rule->error_feedback ? cshim_feedback_take(exchange) : NULL;
     for (unsigned kind = 0; kind < CSHIM_MESSAGES; kind++)
         exchange->keys[kind] = random_key(exchange, (enum cshim_message)kind);
     exchange->error =
@@ -234,14 +237,14 @@ static int sum_natively(const struct cshim_exchange *exchange, uint8_t *sum)
     return status;
 }
 
-/* Sums natively if the rule's `call`th call is to be verified, before it is made. Leaves NULL in
- * *native if not, or if a rank has no memory. Collective; returns an error of the transport. */
-static int begin_verifying(const struct cshim_exchange *exchange, uint32_t call, void **native)
+/* Sums natively if the rule's call of this turn is to be verified, before it is made. Leaves NULL
+ * in *native if not, or if a rank has no memory. Collective; returns an error of the transport. */
+static int begin_verifying(const struct cshim_exchange *exchange, uint32_t turn, void **native)
 {
     const struct cshim_plan *plan = exchange->plan;
     const uint32_t every = plan->rule->verify;
     *native = NULL;
-    if (every == 0 || call % every != 0 || !cshim_schedule_adds(plan->schedule))
+    if (every == 0 || turn % every != 0 || !cshim_schedule_adds(plan->schedule))
         return 0;
     void *sum = malloc(plan->count * exchange->element_bytes);
     const uint64_t lacks = sum == NULL;
@@ -283,8 +286,9 @@ static void end_verifying(struct cshim_exchange *exchange, void *native)
     figures->verified = exchange->communicator->rank == 0;
     if (compares) {
         for (uint64_t i = 0; i < exchange->result.length; i++) {
-            const double want = load(exchange, native, exchange->result.begin + i);
-            const double error = load(exchange, exchange->output, i) - want;
+            const double sum = load(exchange, native, exchange->result.begin + i);
+            const double error = cshim_squarable(load(exchange, exchange->output, i) - sum);
+            const double want = cshim_squarable(sum);
             if (!isfinite(error))
                 continue;
             figures->verify_errors += error;
@@ -310,14 +314,14 @@ static uint64_t digest(const uint8_t *bytes, uint64_t length)
     return hash;
 }
 
-/* Compares a digest of the ranks' results, if that is due at the rule's `call`th call. Collective;
- * returns an error of the transport. */
-static int compare_ranks(struct cshim_exchange *exchange, uint32_t call)
+/* Compares a digest of the ranks' results, if that is due at the rule's call of this turn.
+ * Collective; returns an error of the transport. */
+static int compare_ranks(struct cshim_exchange *exchange, uint32_t turn)
 {
     const struct cshim_plan *plan = exchange->plan;
     const uint32_t every = plan->rule->check_ranks;
     uint64_t own[2], most[2];
-    if (every == 0 || call % every != 0 || !cshim_schedule_is_shared(plan->schedule))
+    if (every == 0 || turn % every != 0 || !cshim_schedule_is_shared(plan->schedule))
         return 0;
     own[0] = digest(exchange->output, plan->count * exchange->element_bytes);
     own[1] = ~own[0]; /* its largest tells the smallest digest */
@@ -350,9 +354,11 @@ static int run(struct cshim_exchange *exchange)
     struct cshim_sample sample;
     void *native = NULL;
 
+    /* The numbers that a program gives its calls may all be even. */
+    const uint32_t turn = counts ? call : (uint32_t)cshim_mix(call);
     exchange->sequence = counts ? ++comm->sequence : exchange->number;
     cshim_sample_begin(&sample, exchange, call);
-    int status = begin_verifying(exchange, call, &native);
+    int status = begin_verifying(exchange, turn, &native);
     const double began = cshim_seconds();
     cshim_call_set_options(exchange);
     if (status == 0)
@@ -364,7 +370,7 @@ static int run(struct cshim_exchange *exchange)
     if (status == 0)
         status = end_sample(&sample, exchange);
     if (status == 0)
-        status = compare_ranks(exchange, call);
+        status = compare_ranks(exchange, turn);
     end_verifying(exchange, native);
     cshim_call_count(exchange, seconds);
     return status;

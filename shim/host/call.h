@@ -19,8 +19,9 @@ struct cshim_sample {
 
 /* Makes the call. Returns an error of the transport. */
 int cshim_call_run(struct cshim_exchange *exchange);
-/* The scratch of a call, taken before the exchange and given back after it. To that of a failed
- * call the library may still write: it is lost. Ends the job without memory. */
+/* The scratch of a call, taken before the exchange and given back after it, with the residual that
+ * set_options has taken. To the scratch of a failed call the library may still write: it is lost.
+ * Ends the job without memory. */
 void cshim_call_take_scratch(const struct cshim_exchange *exchange);
 void cshim_call_give_scratch(const struct cshim_exchange *exchange, int status);
 

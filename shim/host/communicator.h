@@ -17,8 +17,10 @@ struct cshim_residual {
     const void *buffer;
     uint64_t count;
     enum cshim_dtype dtype;
-    uint64_t bytes;    /* of memory, against the policy's limit */
-    uint32_t sequence; /* of the communicator's latest call that used it */
+    uint64_t bytes; /* of memory, against the policy's limit */
+    uint32_t
+        used; /* the latest call that took it, of those that took residuals of its communicator */
+    bool in_use; /* by a call under way */
     /* By kind of message and place in the buffer: from what this rank encoded of its own, and from
      * the sums it encoded as their owner, in a grid also from those of its row. */
     float *kept[CSHIM_MESSAGES];
@@ -38,6 +40,7 @@ struct cshim_communicator {
     uint32_t *calls_by_rule; /* compressed calls per rule, to choose samples by */
     struct cshim_tolerance watch;
     struct cshim_residual *residuals; /* the latest used first */
+    uint32_t residuals_taken;         /* by all calls */
     uint8_t *scratch;                 /* of the call under way */
     /* Where each rank's block begins and the last ends: ranks + 1 elements; the same of the blocks
      * that an all-to-all sends. */

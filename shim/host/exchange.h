@@ -100,10 +100,12 @@ void cshim_observation_end(struct cshim_observation *observation, int rank);
 /* feedback.c: error_feedback, by which what rounding took from each element is kept from call to
  * call, and added the next time. */
 
-/* The residual of the exchange's buffer, made if there is none; NULL without memory, which is said
- * once. The communicator owns it. Where memory is short, residuals that were not used for long are
- * freed. */
-struct cshim_residual *cshim_feedback_find(const struct cshim_exchange *exchange);
+/* The residual of the exchange's buffer, made if there is none, for the time of a call. NULL if
+ * another call under way has that buffer's, or without memory, which is said once. The communicator
+ * owns it. Where memory is short, residuals that were not used for long are freed. */
+struct cshim_residual *cshim_feedback_take(const struct cshim_exchange *exchange);
+/* Ends the use of a residual; NULL: there was none. */
+void cshim_feedback_give(struct cshim_residual *residual);
 /* Frees all residuals of a communicator. */
 void cshim_feedback_free(struct cshim_communicator *communicator);
 /* In a child of fork, whose communicators have no residuals: a thread that it does not have may

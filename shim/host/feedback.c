@@ -3,7 +3,8 @@
  *
  * A residual belongs to a communicator, a buffer, its count and type. Whether a rank has one
  * changes the numbers it sends and nothing else, so a rank without memory for one goes on without.
- * The buffer may hold another tensor by now: the codec adds no more than a step of a residual.
+ * So does a call whose buffer is the input of another call under way. The buffer may hold another
+ * tensor by now: the codec adds no more than a step of a residual.
  */
 #include "shim/host/exchange.h"
 
@@ -13,8 +14,8 @@
 
 #include "shim/core/log.h"
 
-/* A program that has not used a buffer in so many calls of a communicator will hardly do so again.
- */
+/* A program that has not used a buffer in so many calls of a communicator that have residuals will
+ * hardly do so again. */
 enum { CALLS_UNUSED = 4096 };
 /* A sum is encoded by its owner once, whatever its way. */
 static const unsigned array_of[CSHIM_MESSAGES] = {0, 1, 2, 1};
@@ -31,19 +32,14 @@ static void free_residual(struct cshim_residual *residual)
     free(residual);
 }
 
-/* Frees a residual and all that follow it in the list. */
-static void free_from(struct cshim_residual **link)
+void cshim_feedback_free(struct cshim_communicator *communicator)
 {
-    for (struct cshim_residual *residual = *link, *next; residual != NULL; residual = next) {
+    for (struct cshim_residual *residual = communicator->residuals, *next; residual != NULL;
+         residual = next) {
         next = residual->next;
         free_residual(residual);
     }
-    *link = NULL;
-}
-
-void cshim_feedback_free(struct cshim_communicator *communicator)
-{
-    free_from(&communicator->residuals);
+    communicator->residuals = NULL;
 }
 
 void cshim_feedback_abandon(void)
@@ -52,20 +48,24 @@ void cshim_feedback_abandon(void)
     bytes_in_use = 0;
 }
 
-/* The residuals of an exchange's communicator. */
-static struct cshim_residual **residuals_of(const struct cshim_exchange *exchange)
+/* The communicator that has the residuals of an exchange. */
+static struct cshim_communicator *owner_of(const struct cshim_exchange *exchange)
 {
     struct cshim_communicator *communicator = exchange->communicator;
-    return &(communicator->whole != NULL ? communicator->whole : communicator)->residuals;
+    return communicator->whole != NULL ? communicator->whole : communicator;
 }
 
-/* Frees the residuals of the exchange's communicator that no call has used for long. */
-static void free_unused(const struct cshim_exchange *exchange)
+/* Frees the residuals of a communicator that no call has taken for long. */
+static void free_unused(struct cshim_communicator *communicator)
 {
-    struct cshim_residual **link = residuals_of(exchange);
-    while (*link != NULL && (int32_t)(exchange->sequence - (*link)->sequence) < CALLS_UNUSED)
-        link = &(*link)->next;
-    free_from(link);
+    struct cshim_residual **link = &communicator->residuals, *residual;
+    while ((residual = *link) != NULL)
+        if (residual->in_use || communicator->residuals_taken - residual->used < CALLS_UNUSED) {
+            link = &residual->next;
+        } else {
+            *link = residual->next;
+            free_residual(residual);
+        }
 }
 
 /* What the pages of a residual come to: a share's elements, the chunk of it that is owned, and in a
@@ -120,41 +120,63 @@ static struct cshim_residual *make_residual(const struct cshim_exchange *exchang
     return residual;
 }
 
-/* The lock is held. */
-static struct cshim_residual *find(const struct cshim_exchange *exchange)
+/* Takes the residual of the exchange's buffer out of the list, if it is there. The lock is held. */
+static struct cshim_residual *take_out(const struct cshim_exchange *exchange)
 {
-    const struct cshim_plan *plan = exchange->plan;
-    struct cshim_residual **link = residuals_of(exchange);
+    struct cshim_residual **link = &owner_of(exchange)->residuals;
     while (*link != NULL && (*link)->buffer != exchange->input)
         link = &(*link)->next;
     struct cshim_residual *residual = *link;
-    if (residual != NULL)
+    if (residual != NULL && !residual->in_use)
         *link = residual->next;
-    if (residual != NULL && (residual->count != plan->count || residual->dtype != plan->dtype)) {
-        free_residual(residual); /* the buffer holds something else now */
+    return residual;
+}
+
+/* The lock is held. */
+static struct cshim_residual *take(const struct cshim_exchange *exchange,
+                                   struct cshim_residual *known)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    struct cshim_communicator *owner = owner_of(exchange);
+    struct cshim_residual *residual = known;
+    if (known != NULL && (known->count != plan->count || known->dtype != plan->dtype)) {
+        free_residual(known); /* the buffer holds something else now */
         residual = NULL;
     }
     if (residual == NULL)
         residual = make_residual(exchange);
     if (residual == NULL) {
-        free_unused(exchange);
+        free_unused(owner);
         residual = make_residual(exchange);
     }
     if (residual == NULL)
         return NULL;
-    residual->sequence = exchange->sequence;
-    link = residuals_of(exchange);
-    residual->next = *link;
-    *link = residual;
+    residual->in_use = true;
+    residual->used = ++owner->residuals_taken;
+    residual->next = owner->residuals;
+    owner->residuals = residual;
     return residual;
 }
 
-struct cshim_residual *cshim_feedback_find(const struct cshim_exchange *exchange)
+struct cshim_residual *cshim_feedback_take(const struct cshim_exchange *exchange)
 {
+    struct cshim_residual *residual = NULL;
     pthread_mutex_lock(&lock);
-    struct cshim_residual *residual = find(exchange);
+    struct cshim_residual *known = take_out(exchange);
+    const bool is_taken = known != NULL && known->in_use;
+    if (!is_taken)
+        residual = take(exchange, known);
     pthread_mutex_unlock(&lock);
-    if (residual == NULL)
+    if (residual == NULL && !is_taken)
         warn(exchange);
     return residual;
+}
+
+void cshim_feedback_give(struct cshim_residual *residual)
+{
+    if (residual == NULL)
+        return;
+    pthread_mutex_lock(&lock);
+    residual->in_use = false;
+    pthread_mutex_unlock(&lock);
 }

@@ -363,7 +363,13 @@ static double measure_cores(float *elements, void *encoded)
  * ranks do so. Without memory no speed is known. */
 static void measure_processor(struct cshim_machine *machine, const struct cshim_policy *policy)
 {
-    float *elements = calloc(2 * CODEC_ELEMENTS, sizeof *elements);
+    size_t most = CODEC_ELEMENTS * sizeof(float); /* bytes: sums of floats go there, too */
+    for (unsigned codec = 0; codec < CSHIM_CODEC_COUNT; codec++) {
+        const size_t bytes =
+            cshim_encoded_bytes((enum cshim_codec_id)codec, CSHIM_FLOAT32, CODEC_ELEMENTS);
+        most = bytes > most ? bytes : most;
+    }
+    float *elements = calloc(1, CODEC_ELEMENTS * sizeof *elements + most);
     machine->cores = 1;
     if (elements == NULL)
         return;

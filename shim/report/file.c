@@ -78,10 +78,14 @@ bool cshim_report_path(const char *pattern, int rank, char path[CSHIM_PATH_MAX])
 }
 
 /* Opens a file for writing that is the user's own, or a device. In a folder that others write to,
- * such as /tmp, they may have put a link there, or a file of theirs. Returns NULL, and why. */
-static FILE *open_own(const char *path, const char **problem)
+ * such as /tmp, they may have put a link there, or a file of theirs. What does not begin with the
+ * mark is not replaced. Returns NULL, and why. */
+static FILE *open_own(const char *path, const char *mark, const char **problem)
 {
     struct stat facts;
+    *problem = "the program or somebody else has put something else there";
+    if (cshim_is_foreign(path, mark))
+        return NULL;
     const bool is_link = lstat(path, &facts) == 0 && S_ISLNK(facts.st_mode);
     *problem = "it is a link that somebody else has made";
     if (is_link && facts.st_uid != geteuid())
@@ -113,7 +117,7 @@ static void write_json(const char *pattern, const struct cshim_job *job)
         return;
     }
     const char *problem;
-    FILE *stream = open_own(path, &problem);
+    FILE *stream = open_own(path, CSHIM_REPORT_MARK, &problem);
     if (stream == NULL) {
         cshim_log(CSHIM_LOG_ERROR, "cannot write the report %s: %s", path, problem);
         return;
@@ -192,7 +196,7 @@ void cshim_report_write(const char *wanted, const struct cshim_job *job)
 bool cshim_trace_open(struct cshim_trace_file *file, const char *path)
 {
     const char *problem;
-    file->stream = open_own(path, &problem);
+    file->stream = open_own(path, CSHIM_TRACE_MARK, &problem);
     if (file->stream != NULL)
         cshim_trace_begin(file);
     else

@@ -33,6 +33,23 @@ sed 's/"native": [0-9.]*/"native": 0.001/' measured.json >slow.json
 expect "where nothing pays" 0 "$tool" tune --from slow.json -o none.ini
 contains "says so" "Nothing was faster than the library itself."
 
+# What stands where the policy is to go.
+echo mine >policy.ini.new
+ln -s target.ini link.ini
+echo '[rule a]' >target.ini
+mkfifo pipe.ini
+expect "a link" 0 "$tool" tune --from measured.json -f -o link.ini
+check "stays, and what it leads to is written" grep -q "^codec" target.ini
+check "it stays a link" test -L link.ini
+cat pipe.ini >piped.ini &
+expect "a pipe" 0 timeout 20 "$tool" tune --from measured.json -f -o pipe.ini
+wait $!
+check "is written to" cmp -s piped.ini target.ini
+check "and stays a pipe" test -p pipe.ini
+expect "another file beside it" 0 "$tool" tune --from measured.json -f -o policy.ini
+check "is left alone" grep -qx mine policy.ini.new
+rm policy.ini.new link.ini target.ini pipe.ini piped.ini
+
 expect "no launcher" 2 "$tool" tune
 contains "says what one is" "no command that starts ranks, such as 'mpirun -n 4'"
 for option in --sizes=1MiB --machine=facts --time=5; do

@@ -16,6 +16,7 @@
  * Exceptions are printed, and how many sums were right. */
 #include <dirent.h>
 #include <dlfcn.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -279,6 +280,41 @@ static void forks(void)
     pthread_join(thread, NULL);
 }
 
+/* Threads sum one input, with counts of their own. */
+static float shared_input[COUNT];
+
+static void *sum_shared(void *data)
+{
+    const size_t count = COUNT - 5000 * (size_t)(uintptr_t)data;
+    float *result = malloc(count * sizeof *result);
+    struct sum_call call = {.inputs = 1,
+                            .outputs = 1,
+                            .input = {shared_input},
+                            .output = {result},
+                            .count = count,
+                            .tag = (uint32_t)(uintptr_t)data};
+    for (int i = 0; i < 60; i++) {
+        char *text = allreduce(world, &call);
+        failures += text != NULL;
+        free(text);
+    }
+    for (size_t i = 0; i < count; i++)
+        failures += !(fabsf(result[i] - (float)ranks * shared_input[i]) < 1);
+    free(result);
+    return NULL;
+}
+
+static void shared(void)
+{
+    pthread_t threads[2];
+    for (size_t i = 0; i < COUNT; i++)
+        shared_input[i] = (float)(i % 7);
+    for (uintptr_t i = 0; i < 2; i++)
+        pthread_create(&threads[i], NULL, sum_shared, (void *)i);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "sums";
@@ -307,6 +343,8 @@ int main(int argc, char **argv)
         exit_in_call();
     else if (strcmp(name, "fork") == 0)
         forks();
+    else if (strcmp(name, "shared") == 0)
+        shared();
     else
         sums(argc > 2 ? number : 3, argc > 3 ? strtoul(argv[3], NULL, 10) : COUNT);
     printf("rank %d: %d failures\n", rank, failures);

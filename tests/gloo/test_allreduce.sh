@@ -58,8 +58,8 @@ repeat "verified and compared" 3 12
 reports "calls and bytes" '[(r["calls"], r["bytes_in"]) for r in rows] == [(12, 12 * 200000)]'
 reports "fp8 sends at most 1/3.9" 'rows[0]["bytes_native"] / rows[0]["bytes_wire"] > 3.9'
 reports "the sampled error is that of fp8" '0.01 < rows[0]["rel_error"] < 0.06'
-reports "and so is the verified" 'rows[0]["verified"]["calls"] == 6 and 0.02 < rows[0]["verified"]["rel_l2"] < 0.05'
-reports "the ranks agree" 'rows[0]["ranks_checked"] == {"calls": 4, "different": 0}'
+reports "and so is the verified" '0 < rows[0]["verified"]["calls"] < 12 and 0.02 < rows[0]["verified"]["rel_l2"] < 0.05'
+reports "the ranks agree" '0 < rows[0]["ranks_checked"]["calls"] < 12 and rows[0]["ranks_checked"]["different"] == 0'
 reports "the library is gloo" 'report["library"].startswith("gloo") and report["ranks"] == 3'
 rule "codec = int4"
 repeat "int4, 64 times the same" 2 64
@@ -68,6 +68,9 @@ below "errs alike each time" 0.03 "$plain"
 rule "codec = int4" "error_feedback = on"
 repeat "with error feedback" 2 64
 below "the mean comes 20 times nearer" "$distance" "$(awk -v a="$plain" 'BEGIN { print a / 20 }')"
+rule "codec = int8" "error_feedback = on"
+expect "threads that sum one input, with counts of their own" 0 preloaded 2 "$build/tests/gloo_cases" shared
+reports "are compressed" 'rows[0]["calls"] == 120'
 rule "codec = bounded" "abs_error = 1e-3" "verify = 1"
 repeat "with a bound" 3 6
 reports "no element is off by more than the bound for each rank" '0 < rows[0]["verified"]["largest"] <= 3e-3'

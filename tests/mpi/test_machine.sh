@@ -56,6 +56,13 @@ expect "a job that measures" 0 on_nodes 0,1,1,2 COMPSHIM_POLICY=always.ini "${su
 reports "has all facts of its links and codecs" \
     'set(report["machine"]) >= {"latency_between", "bandwidth_between", "bandwidth_pair", "busy_between", "latency_inside", "bandwidth_inside",
      "message", "cores", "add", "encode_fp8_e4m3"} and "encode_int4" not in report["machine"] and rows[0]["seconds_foretold"] > 0'
+{
+    printf '[rule a]\nmax_size = 16KiB\ncodec = lossless\n[rule b]\nmax_size = 32KiB\ncodec = bounded\nabs_error = 0.1\n'
+    printf '[rule c]\nmax_size = 64KiB\ncodec = topk\nkeep = 8\nerror_feedback = on\n'
+    cat always.ini
+} >packed.ini
+expect "codecs whose messages may be longer than their floats" 0 on_nodes 0,1,1,2 COMPSHIM_POLICY=packed.ini "${sum[@]}"
+reports "are measured, too" 'set(report["machine"]) >= {"encode_lossless", "encode_bounded", "encode_topk"}'
 expect "one node" 0 on_nodes 0,0,0,0 "${sum[@]}"
 reports "measures nothing" 'rows[0]["calls"] == 5 and "machine" not in report'
 apart=(STANDIN_UNSHARED=2 LD_PRELOAD="$tests/standin_unshared.so:$preload")

@@ -170,6 +170,7 @@ static void add_ranks(struct compare_plan *plan, const char *list)
         tool_misuse("several --ranks, but no {ranks} in the command");
     plan->cell_count = plan->mode_count * plan->rank_count;
     plan->cells = tool_allocate(plan->cell_count, sizeof *plan->cells);
+    size_t wanted = 0;
     for (size_t i = 0; i < plan->cell_count; i++) {
         struct compare_cell *cell = &plan->cells[i];
         const size_t rank = i % plan->rank_count;
@@ -181,7 +182,11 @@ static void add_ranks(struct compare_plan *plan, const char *list)
         cell->is_wanted = cell->mode->is_serial
                               ? one
                               : !(is_added && rank == 0) && !(one && cell->mode->has_shim);
+        wanted += cell->is_wanted;
     }
+    if (wanted == 0)
+        tool_misuse("a single rank has nobody to send to: there only the mode off is run, or a "
+                    "serial program");
 }
 
 /* Ends the tool if an option's file cannot be written, or has to be spared. */

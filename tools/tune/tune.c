@@ -3,9 +3,11 @@
 #include "tools/tune/tune.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "policy/policy.h"
@@ -69,22 +71,41 @@ static void set_sizes(const char *text, struct tune_measured *measured)
     }
 }
 
-/* Writes the policy under another name and renames it, so that no reader finds half of it. */
+/* Makes a file of a name of its own beside `path`, with the mode of a new file. Returns NULL if
+ * that fails. */
+static FILE *make_beside(const char *path, char **name)
+{
+    const mode_t mask = umask(0);
+    umask(mask);
+    *name = tool_format("%s.XXXXXX", path);
+    const int descriptor = mkostemp(*name, O_CLOEXEC);
+    if (descriptor < 0)
+        return NULL;
+    fchmod(descriptor, 0666 & ~mask);
+    return fdopen(descriptor, "w");
+}
+
+/* Writes the policy. A regular file is written under another name that is renamed then, so that no
+ * reader finds half of it; a link stays, and so does what is no regular file, as /dev/stdout. */
 static void write_policy(const char *path, const char *text)
 {
     char message[CSHIM_MESSAGE_MAX];
     if (cshim_policy_parse(text, strlen(text), path, message) == NULL)
         errx(TOOL_SYSTEM, "the policy came out wrong, please report this: %s", message);
-    char *temporary = tool_format("%s.new", path);
-    FILE *file = fopen(temporary, "we");
+    char *temporary = NULL, *real = realpath(path, NULL);
+    const char *target = real != NULL ? real : path;
+    const bool is_replaced = tool_is_regular(target) || access(target, F_OK) != 0;
+    FILE *file = is_replaced ? make_beside(target, &temporary) : fopen(target, "we");
     if (file == NULL)
-        err(TOOL_SYSTEM, "cannot write %s", temporary);
+        err(TOOL_SYSTEM, "cannot write %s", path);
     const bool lost = fputs(text, file) < 0;
-    if (fclose(file) != 0 || lost || rename(temporary, path) != 0) {
+    if (fclose(file) != 0 || lost || (is_replaced && rename(temporary, target) != 0)) {
         const int error = errno;
-        unlink(temporary);
+        if (is_replaced)
+            unlink(temporary);
         errx(TOOL_SYSTEM, "cannot write %s: %s", path, strerror(error));
     }
+    free(real);
 }
 
 /* Writes measurements as JSON: {"ranks", "nodes", "ways": [{"codec", "algorithm"}], "sizes":
@@ -219,11 +240,13 @@ const struct tool_command tool_tune = {
     .name = "tune",
     .summary = "measure this machine or cluster and write a policy for it",
     .usage = "[OPTION...] [--] LAUNCHER [ARGUMENT...]",
-    .details = "LAUNCHER starts ranks as the program's launch does; a benchmark of all-reduces is "
-               "added to it and run without the library and in every codec and algorithm. Sizes "
-               "for which nothing measured faster than native are passed on. The policy states the "
-               "measurements; it is printed, too.\n\n  compshim tune -- mpirun -n 4\n  compshim "
-               "tune --max-rel-error 0.05 --time 300 -- mpirun --hostfile hosts -n 32\n",
+    .details =
+        "LAUNCHER starts ranks as the program's launch does; a benchmark of all-reduces is "
+        "added to it and run without the library and in every codec and algorithm. Sizes "
+        "for which nothing measured faster than native are passed on; on one node those below "
+        "1 MiB, and those for which nothing was 1.5 times as fast. The policy states the "
+        "measurements; it is printed, too.\n\n  compshim tune -- mpirun -n 4\n  compshim "
+        "tune --max-rel-error 0.05 --time 300 -- mpirun --hostfile hosts -n 32\n",
     .takes_command = true,
     .options = options,
     .run = run,
