@@ -55,12 +55,11 @@ void cshim_sample_add(struct cshim_row *figures, const double *results, const do
                       uint32_t length)
 {
     for (uint32_t i = 0; i < length; i++) {
-        const double error = cshim_squarable(results[i] - sums[i]);
-        const double sum = cshim_squarable(sums[i]);
-        if (!isfinite(error) || !isfinite(sum))
+        const double error = results[i] - sums[i];
+        if (!isfinite(error * error) || !isfinite(sums[i] * sums[i]))
             continue;
         figures->error_squares += error * error;
-        figures->sum_squares += sum * sum;
+        figures->sum_squares += sums[i] * sums[i];
         figures->samples++;
     }
 }

@@ -5,8 +5,6 @@
 #ifndef CSHIM_SAMPLE_H
 #define CSHIM_SAMPLE_H
 
-#include <math.h>
-
 #include "codecs/codec.h"
 #include "shim/core/row.h"
 
@@ -36,15 +34,8 @@ uint64_t cshim_sample_place(uint64_t count, uint32_t length, uint32_t call);
 /* Widens `length` elements to float64; exact for every dtype. */
 void cshim_sample_widen(enum cshim_dtype dtype, const void *from, uint32_t length, double *to);
 
-/* A finite number as it is, or one of its sign whose square can be added: so an element far beyond
- * what a codec holds counts as an error of all of it. */
-static inline double cshim_squarable(double number)
-{
-    const double largest = 1e140;
-    return isfinite(number) && fabs(number) > largest ? copysign(largest, number) : number;
-}
-
-/* Adds the errors of results to a call's figures. Elements that are not finite are left out. */
+/* Adds the errors of results to a call's figures. Elements are left out if they are not finite, or
+ * if a square is not. */
 void cshim_sample_add(struct cshim_row *figures, const double *results, const double *sums,
                       uint32_t length);
 

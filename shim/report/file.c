@@ -83,9 +83,6 @@ bool cshim_report_path(const char *pattern, int rank, char path[CSHIM_PATH_MAX])
 static FILE *open_own(const char *path, const char *mark, const char **problem)
 {
     struct stat facts;
-    *problem = "the program or somebody else has put something else there";
-    if (cshim_is_foreign(path, mark))
-        return NULL;
     const bool is_link = lstat(path, &facts) == 0 && S_ISLNK(facts.st_mode);
     *problem = "it is a link that somebody else has made";
     if (is_link && facts.st_uid != geteuid())
@@ -96,11 +93,14 @@ static FILE *open_own(const char *path, const char *mark, const char **problem)
     if (descriptor < 0)
         return NULL;
     *problem = "it is no file of yours";
-    const bool is_good =
+    bool is_good =
         fstat(descriptor, &facts) == 0 &&
         (S_ISCHR(facts.st_mode) ||
-         (facts.st_uid == geteuid() &&
-          (S_ISFIFO(facts.st_mode) || (S_ISREG(facts.st_mode) && ftruncate(descriptor, 0) == 0))));
+         (facts.st_uid == geteuid() && (S_ISFIFO(facts.st_mode) || S_ISREG(facts.st_mode))));
+    if (is_good && S_ISREG(facts.st_mode)) {
+        *problem = "the program, or somebody else, has put something else there";
+        is_good = !cshim_is_foreign(path, mark) && ftruncate(descriptor, 0) == 0;
+    }
     FILE *stream = is_good ? fdopen(descriptor, "w") : NULL;
     if (stream == NULL)
         close(descriptor);

@@ -2,6 +2,7 @@
 /* Programs that do something to standard error. An ordinary MPI program.
  *
  *   mpi_stderr reused DATA    after MPI_Init it is closed, and a file DATA.PID gets its number
+ *   mpi_stderr taken FILE     it stays, and rank 0 writes a file of that name
  *   mpi_stderr full           it is /dev/full
  *   mpi_stderr broken         it is a pipe that nobody reads
  */
@@ -40,6 +41,10 @@ int main(int argc, char **argv)
     job_begin(&argc, &argv);
     if (strcmp(what, "reused") == 0)
         open_data(argv[2]);
+    if (strcmp(what, "taken") == 0 && rank == 0) {
+        FILE *file = fopen(argv[2], "w");
+        check(file != NULL && fputs("data\n", file) >= 0 && fclose(file) == 0, "the file");
+    }
     check(sum_ones(values, 20000, MPI_COMM_WORLD) == 0, "the sum");
     return job_end("work done, ");
 }

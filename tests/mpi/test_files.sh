@@ -10,6 +10,9 @@ export COMPSHIM_POLICY=$scratch/policy.ini
 expect "standard error is closed, and a file of data gets its number" 0 shimmed 2 "$program" reused "$scratch/reused"
 contains "the table goes to what standard error was" "all      fp16"
 check "and not into the data" test "$(cat "$scratch"/reused.* | sort | uniq -c | tr -s ' ')" = " 2 data"
+expect "a report to a file that the program writes" 0 shimmed 2 COMPSHIM_REPORT="$scratch/own.json" "$program" taken "$scratch/own.json"
+contains "is not written" "cannot write the report $scratch/own.json: the program, or somebody else, has put something else there"
+check "and leaves the file" test "$(cat "$scratch/own.json")" = data
 for what in full broken; do
     expect "standard error is $what" 0 shimmed 2 "$program" $what
     contains "$what: the program goes on" "work done, 0 failures"
