@@ -41,6 +41,10 @@ mkfifo pipe.ini
 expect "a link" 0 "$tool" tune --from measured.json -f -o link.ini
 check "stays, and what it leads to is written" grep -q "^codec" target.ini
 check "it stays a link" test -L link.ini
+ln -s later.ini ahead.ini
+expect "a link that leads to nothing yet" 0 "$tool" tune --from measured.json -o ahead.ini
+check "makes what it leads to" cmp -s later.ini target.ini
+check "and stays" test -L ahead.ini
 cat pipe.ini >piped.ini &
 expect "a pipe" 0 timeout 20 "$tool" tune --from measured.json -f -o pipe.ini
 wait $!
@@ -48,7 +52,7 @@ check "is written to" cmp -s piped.ini target.ini
 check "and stays a pipe" test -p pipe.ini
 expect "another file beside it" 0 "$tool" tune --from measured.json -f -o policy.ini
 check "is left alone" grep -qx mine policy.ini.new
-rm policy.ini.new link.ini target.ini pipe.ini piped.ini
+rm policy.ini.new later.ini ahead.ini link.ini target.ini pipe.ini piped.ini
 
 expect "no launcher" 2 "$tool" tune
 contains "says what one is" "no command that starts ranks, such as 'mpirun -n 4'"

@@ -18,9 +18,8 @@
 #define ROOTS_IN_PLACE RANKS_MAX
 #endif
 
-#ifdef MPICH_NUMVERSION
-#define EXCHANGES_NOTHING                                                                          \
-    0 /* MPICH refuses exchanges whose two buffers are NULL, even without elements */
+#ifdef MPICH_NUMVERSION /* it refuses exchanges of two NULL buffers, even without elements */
+#define EXCHANGES_NOTHING 0
 #else
 #define EXCHANGES_NOTHING 1
 #endif

@@ -94,7 +94,8 @@ static void write_policy(const char *path, const char *text)
         errx(TOOL_SYSTEM, "the policy came out wrong, please report this: %s", message);
     char *temporary = NULL, *real = realpath(path, NULL);
     const char *target = real != NULL ? real : path;
-    const bool is_replaced = tool_is_regular(target) || access(target, F_OK) != 0;
+    struct stat facts; /* a link that leads to nothing yet stays, too */
+    const bool is_replaced = real != NULL ? tool_is_regular(real) : lstat(path, &facts) != 0;
     FILE *file = is_replaced ? make_beside(target, &temporary) : fopen(target, "we");
     if (file == NULL)
         err(TOOL_SYSTEM, "cannot write %s", path);
