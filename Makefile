@@ -19,6 +19,18 @@ ifneq ($(filter-out all install packages %-programs $(BUILD)/%,$(MAKECMDGOALS)),
 .NOTPARALLEL:
 endif
 endif
+# Which compilers and headers there are decides what is built, and is only known once the packages are installed.
+# So what is named beside `packages` is made after it, by a make of its own.
+beside_packages := $(if $(filter packages,$(MAKECMDGOALS)),$(filter-out packages,$(MAKECMDGOALS)))
+ifneq ($(beside_packages),)
+.NOTPARALLEL:
+.PHONY: packages $(beside_packages)
+packages:
+	@tools/install-packages.sh build
+$(beside_packages): packages
+	@$(MAKE) --no-print-directory $@
+else
+
 PREFIX ?= /usr/local
 DESTDIR ?=
 LIBDIR ?= $(PREFIX)/lib
@@ -48,6 +60,15 @@ else ifeq ($(SANITIZE),1)
 sanitizers := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 else ifeq ($(SANITIZE),thread)
 sanitizers := -fsanitize=thread -Wno-tsan -fno-omit-frame-pointer
+endif
+# SIMD=avx2 and SIMD=scalar build for the processor that has no more (use another BUILD with either): the codecs
+# use no wider instructions, and neither do libc and OpenBLAS in `make test`.
+ifneq ($(SIMD),)
+ifeq ($(filter avx2 scalar,$(SIMD)),)
+$(error SIMD='$(SIMD)' is neither avx2 nor scalar)
+endif
+CPPFLAGS += -DCSHIM_SIMD_BUILT=CSHIM_SIMD_$(if $(filter avx2,$(SIMD)),AVX2,SCALAR)
+export SIMD
 endif
 CFLAGS ?= -g
 CPPFLAGS += -D_GNU_SOURCE -I. -I$(BUILD)/generated -MMD -MP
@@ -162,34 +183,35 @@ packages-%:
 	@tools/install-packages.sh $*
 
 # Objects that other programs share -------------------------------------------------------------
-$(BUILD)/generated/version.h: Makefile
-	@mkdir -p $(@D)
-	$(call say,GEN,$@)printf '%sdefine CSHIM_VERSION "%s"\n' "$(hash)" "$(VERSION)" >$@
-
-# All of it needs these headers. The same command may install their packages, make packages all: that comes
-# first, and whether they are there is only known when the first object is to be built.
+# Says whether the packages to build with are there, in one message. Everything that is made waits for it: it has
+# $(checked) behind the bar.
+checked := $(BUILD)/generated/headers
 needed_headers := limits.h mpi.h ini.h jansson.h gelf.h cblas.h zlib.h
-ifneq ($(filter all,$(or $(MAKECMDGOALS),all)),)
-checked_headers := $(BUILD)/generated/headers
-endif
-$(BUILD)/generated/headers: | $(filter packages,$(MAKECMDGOALS))
+$(checked):
 	@mkdir -p $(@D)
 	@printf '%sinclude <%s>\n' $(foreach header,$(needed_headers),'$(hash)' $(header)) >$@.c
-	@$(MPICC) -E -o $@.i $@.c && rm $@.i || \
-		{ echo "compshim: packages to build with are missing: make packages installs them" >&2; exit 1; }
-	@mv $@.c $@
+	@said=$$($(MPICC) -E -o $@.i $@.c 2>&1) || { \
+		said=$$(printf '%s\n' "$$said" | sed -n 's/.*error: //p; s/^[^ ]*sh: [0-9]*: //p' | head -n 1); \
+		echo "compshim: packages to build with are missing$${said:+ ($$said)}: make packages installs them" >&2; exit 1; }
+	@rm $@.i && mv $@.c $@
+
+# Left as it is where another line of the Makefile has changed: all objects depend on it.
+$(BUILD)/generated/version.h: Makefile | $(checked)
+	@mkdir -p $(@D)
+	@printf '%sdefine CSHIM_VERSION "%s"\n' "$(hash)" "$(VERSION)" >$@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 # A text as C string literals, for #include.
 $(BUILD)/generated/default_ini.h: policy/default.ini
 $(BUILD)/generated/page_html.h: tools/html/page.html
 $(BUILD)/generated/environment_sh.h: tools/compare/environment.sh
-$(BUILD)/generated/default_ini.h $(BUILD)/generated/page_html.h $(BUILD)/generated/environment_sh.h:
+$(BUILD)/generated/default_ini.h $(BUILD)/generated/page_html.h $(BUILD)/generated/environment_sh.h: | $(checked)
 	@mkdir -p $(@D)
 	$(call say,GEN,$@)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< >$@
 
 # What the front exports, what an engine has of it, and what a report calls it.
 define write_front
-$(BUILD)/generated/$(1)_%.h: shim/front/$(1).def shim/front/functions.awk
+$(BUILD)/generated/$(1)_%.h: shim/front/$(1).def shim/front/functions.awk | $(checked)
 	@mkdir -p $$(@D)
 	$$(call say,GEN,$$@)awk -v part=$$* -f shim/front/functions.awk $$< >$$@ || { rm -f $$@; exit 1; }
 endef
@@ -203,7 +225,7 @@ $(BUILD)/obj/codecs/%.o: OPTIMIZE = -O3
 # The checker for undefined behaviour would refuse the front's void * handles; the handles are opaque.
 compiler = $(CC)
 
-$(BUILD)/obj/%.o: %.c $(generated) | $(checked_headers)
+$(BUILD)/obj/%.o: %.c $(generated) | $(checked)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(compiler) $(flags) -c -o $@ $<
 
@@ -217,7 +239,7 @@ compiler_mpich5 = $(MPIS)/mpich/bin/mpicc $(mpich_warnings)
 compiler_mpi5 = $(MPIS)/mpich/bin/mpicc_abi
 compiler_abi = $(CC) -Ishim/mpi/abi
 define compile_for
-$(BUILD)/obj/$(1)/%.o: %.c $(generated) | $(checked_headers)
+$(BUILD)/obj/$(1)/%.o: %.c $(generated) | $(checked)
 	@mkdir -p $$(@D)
 	$$(call say,CC,$$< for $(1))$$(compiler_$(1)) $$(flags) -c -o $$@ $$<
 endef
@@ -253,7 +275,7 @@ $(BUILD)/libcompshim-mpich.so $(BUILD)/libcompshim-abi.so: $(call objects,$(host
 # goes through functions of C.
 $(BUILD)/obj/shim/gloo/%.o $(BUILD)/obj/shim/front/gloo.o: CFLAGS += -fexceptions
 $(BUILD)/obj/shim/gloo/abi.o: sanitizers += $(if $(filter 1,$(SANITIZE)),-fno-sanitize=vptr)
-$(BUILD)/obj/shim/gloo/abi.o: shim/gloo/abi.cc $(generated) | $(checked_headers)
+$(BUILD)/obj/shim/gloo/abi.o: shim/gloo/abi.cc $(generated) | $(checked)
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)$(CXX) $(cxx_flags) -c -o $@ $<
 
@@ -273,7 +295,7 @@ $(BUILD)/mnist_train: $(call objects,$(mnist_sources))
 
 # CUDA's libraries lie where no loader looks: the program is told.
 cuda_libraries = $(realpath $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)))
-$(BUILD)/obj/examples/mnist_nccl/gpu.o: examples/mnist_nccl/gpu.cu
+$(BUILD)/obj/examples/mnist_nccl/gpu.o: examples/mnist_nccl/gpu.cu | $(checked)
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)$(NVCC) -ccbin $(MPICC) -DMPICH_SKIP_MPICXX $(nvcc_flags) -O3 -MMD -MP -c -o $@ $<
 
@@ -311,7 +333,7 @@ kernel_headers := kernels/kernels.h $(wildcard kernels/*.cuh) $(addprefix codecs
 PTXAS_12 ?= $(wildcard $(CUDA_HOME)/bin/ptxas-12)
 fatbin_for_older = kernels/fatbin.sh $(NVCC) $(PTXAS_12) $@ "$(CUDA_ARCHITECTURES)" "$(CUDA_INTERMEDIATE)"
 
-$(BUILD)/kernels/kernels.fatbin: kernels/device.cu $(kernel_headers) kernels/fatbin.sh
+$(BUILD)/kernels/kernels.fatbin: kernels/device.cu $(kernel_headers) kernels/fatbin.sh | $(checked)
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)$(if $(PTXAS_12),$(fatbin_for_older),$(NVCC) $(nvcc_flags) -Xptxas -v -fatbin -o $@ $<) \
 		2>$(@D)/ptxas.log || { cat $(@D)/ptxas.log; exit 1; }
@@ -326,7 +348,7 @@ $(BUILD)/libcompshim-nccl.so: $(call objects,$(nccl_sources)) $(BUILD)/obj/kerne
 		-o $@ $(filter %.o,$^) $(static_libraries) -lm
 
 # The manual pages: prose, and what the tables of the options and keys say.
-$(BUILD)/man/%: docs/man/%.in docs/man/page.awk
+$(BUILD)/man/%: docs/man/%.in docs/man/page.awk | $(checked)
 	@mkdir -p $(@D)
 	$(call say,MAN,$@)awk -f docs/man/page.awk $(filter %.c %.def,$^) $< >$@
 $(BUILD)/man/compshim.1: $(tool_sources)
@@ -432,3 +454,4 @@ clean:
 -include $(shell [ -d $(BUILD)/obj ] && find $(BUILD)/obj -name '*.d')
 .SECONDARY:
 .DELETE_ON_ERROR:
+endif

@@ -10,6 +10,8 @@
 # has a line "# Runs alone: ..." comes after the others, by itself.
 # COVERAGE=1: a script that has a line "# Not for coverage: ..." is left out, which is told among the skipped.
 # NEED_CUDA=1: that the tests of NCCL could not be built is a failure.
+# SIMD=avx2|scalar: the programs in $BUILD are built so (make SIMD=avx2); libc and OpenBLAS are kept from wider
+# instructions, too.
 set -u
 cd "$(dirname "$0")/.." || exit 3
 export BUILD=${BUILD:-build}
@@ -100,8 +102,13 @@ run_all() {
     while [ ${#running[@]} -gt 0 ]; do collect; done
 }
 
+no_avx512=-AVX512F,-AVX512CD,-AVX512BW,-AVX512DQ,-AVX512VL
+case ${SIMD-} in
+avx2) export GLIBC_TUNABLES=glibc.cpu.hwcaps=$no_avx512 OPENBLAS_CORETYPE=Haswell ;;
+scalar) export GLIBC_TUNABLES=glibc.cpu.hwcaps=$no_avx512,-AVX2,-AVX_Fast_Unaligned_Load,-AVX OPENBLAS_CORETYPE=Nehalem ;;
+esac
 alone="BUILD=$BUILD "
-for variable in MPI MPI_HOME SANITIZE CUDA_HOME; do
+for variable in MPI MPI_HOME SANITIZE CUDA_HOME GLIBC_TUNABLES OPENBLAS_CORETYPE; do
     [ -z "${!variable-}" ] || alone+="$variable=${!variable} "
 done
 tests=() # "NAME CMD..."

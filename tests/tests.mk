@@ -117,7 +117,7 @@ standin-nccl: $(standin_nccl) $(standin_nvml)
 # And for CUDA's runtime and cuBLAS, for mnist_train_nccl: the names' versions are those of the real
 # libraries.
 standin_runtime := $(addprefix $(BUILD)/tests/standin_runtime/,libcudart.so.13 libcublas.so.13)
-$(BUILD)/obj/tests/nccl/runtime/launch.o: tests/nccl/runtime/launch.cc
+$(BUILD)/obj/tests/nccl/runtime/launch.o: tests/nccl/runtime/launch.cc | $(checked)
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)$(CXX) -std=c++17 -O2 -g -fPIC -fvisibility=hidden -ffp-contract=off $(WARNINGS) $(sanitizers) $(CPPFLAGS) -c -o $@ $<
 
@@ -134,7 +134,7 @@ nccl_tests := $(patsubst tests/nccl/%.c,$(BUILD)/tests/nccl_%,$(wildcard tests/n
 # The kernels against the codecs of the CPU: their source on the host, and on a GPU.
 warp_flags = -std=c++17 -O1 -g -ffp-contract=off $(WARNINGS) -Wno-unknown-pragmas $(sanitizers) \
 	$(CPPFLAGS)
-$(BUILD)/obj/tests/nccl/kernels/%.o: tests/nccl/kernels/%.cc
+$(BUILD)/obj/tests/nccl/kernels/%.o: tests/nccl/kernels/%.cc | $(checked)
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)$(CXX) $(warp_flags) -include tests/nccl/kernels/warp.h -c -o $@ $<
 
@@ -166,7 +166,7 @@ gloo_tests := $(patsubst tests/gloo/%.c,$(BUILD)/tests/gloo_%,$(wildcard tests/g
 ifeq ($(SANITIZE),1)
 $(BUILD)/obj/tests/gloo/job.o: sanitizers += -fno-sanitize=signed-integer-overflow
 endif
-$(BUILD)/obj/tests/gloo/%.o: tests/gloo/%.cc
+$(BUILD)/obj/tests/gloo/%.o: tests/gloo/%.cc | $(checked)
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)$(CXX) -std=c++17 $(OPTIMIZE) $(CFLAGS) $(WARNINGS) $(sanitizers) $(CPPFLAGS) -c -o $@ $<
 
@@ -345,7 +345,7 @@ fuzz_flags = -std=c11 -O2 -g -ffp-contract=off $(WARNINGS) -fsanitize=address,un
 $(addprefix $(BUILD)/obj/fuzz/shim/core/,plan.o plan_bytes.o): fuzz_flags += -fsanitize=unsigned-integer-overflow
 $(BUILD)/obj/fuzz/codecs/%.o $(BUILD)/obj/fuzz/tests/fuzz/%.o: fuzz_coverage := -fno-sanitize-coverage=trace-cmp
 
-$(BUILD)/obj/fuzz/%.o: %.c $(generated)
+$(BUILD)/obj/fuzz/%.o: %.c $(generated) | $(checked)
 	@mkdir -p $(@D)
 	$(call say,CC,$< for fuzzing)$(FUZZ_CC) $(fuzz_flags) -fsanitize=fuzzer-no-link $(fuzz_coverage) -c -o $@ $<
 

@@ -17,6 +17,8 @@ chmod +x "$scratch/refusing/unshare"
 expect "where no namespaces can be made" 0 demo PATH="$scratch/refusing:$PATH"
 contains "the ranks share memory, and it says why" \
     "The ranks are joined by shared memory, as no hosts with links can be emulated here: unshare: not today"
+contains "and what to do" "as root (sudo make demo)"
+contains "it is as short as over links" "one epoch of 10000 images"
 check "on the page too" says "shared memory, as no hosts with links can be emulated here: unshare: not today"
 output=$(sed -n '/^MNIST, convolutional/{n;p}' <<<"$output")
 contains "the headline comes first" " times the speed of off: fp8_e4m3 (8 bit) on 2 ranks, accuracy "

@@ -16,7 +16,8 @@
 #   hosts.sh down                            ends what still runs in the hosts, removes what up made
 #   hosts.sh with RATE COMMAND [ARGUMENT...] runs a command that finds 4 hosts up, with links of RATE.
 #                                            They are its own, in namespaces that end with it; where
-#                                            users may make namespaces, it needs no root
+#                                            users may make namespaces, it needs no root. It works in a
+#                                            chroot, too, where the other commands do not
 #
 # After a rest a host sends 256 KiB at once, or what a link carries in a millisecond where that is more. On a
 # paced link it is 8 KiB, and then 1.1 times the rate until the rest is made up for; what a host receives is
@@ -130,6 +131,20 @@ make_host() {
         mkdir -p "$state/tmp/$host"
 }
 
+# write_names COUNT: writes the hosts' /etc/hosts; sets $mounted to what a host mounts, and $onto to where. A minimal
+# system has no such file to mount one on: there it is a copy of /etc, as far as the user may read that.
+write_names() {
+    local host names
+    mounted=$state/etc-hosts onto=/etc/hosts names=$state/etc-hosts
+    if [ ! -e "$onto" ]; then
+        mounted=$state/etc onto=/etc names=$state/etc/hosts
+        mkdir "$mounted"
+        cp -a /etc/. "$mounted" 2>/dev/null
+    fi
+    echo "127.0.0.1 localhost" >"$names"
+    for host in $(seq "$1"); do echo "$subnet.$host $name$host"; done >>"$names"
+}
+
 # Two scripts beside the state: enter starts a command in a host, agent is Open MPI's way to do so.
 write_scripts() {
     cat >"$state/enter" <<SCRIPT
@@ -139,7 +154,7 @@ host=\$1
 shift
 export TMPDIR=$state/tmp/\${host#$name}
 exec ip netns exec "\$host" unshare --uts --mount sh -c \\
-    'hostname "\$0" && mount --bind $state/etc-hosts /etc/hosts && exec "\$@"' "\$host" "\$@"
+    'hostname "\$0" && mount --bind $mounted $onto && exec "\$@"' "\$host" "\$@"
 SCRIPT
     cat >"$state/agent" <<SCRIPT
 #!/bin/sh
@@ -178,17 +193,16 @@ up() {
         die "--hosts takes 1 to $hosts_max"
     fi
     check_rate "$rate"
+    unshare --mount true || die "no namespaces can be made here; in a chroot use: hosts.sh with"
     mkdir "$state" 2>/dev/null || die "hosts are up already; remove them with: hosts.sh down"
     trap undo EXIT INT TERM
     refuse_device "$bridge"
     echo "$bridge" >"$state/bridge"
     ip link add "$bridge" type bridge && ip link set "$bridge" up || exit
-    echo "127.0.0.1 localhost" >"$state/etc-hosts"
     for host in $(seq "$count"); do
         make_host "$host" || exit
-        echo "$subnet.$host $name$host" >>"$state/etc-hosts"
     done
-    write_scripts || exit
+    write_names "$count" && write_scripts || exit
     echo "$count" >"$state/count"
     ! $paced || touch "$state/paced"
     set_rate "$rate"
@@ -220,8 +234,8 @@ remove() {
     rm -rf -- "$state"
 }
 
-# The state and temporary files are in a /run of the namespaces' own. Who is not root outside is root
-# inside, but has no more rights than before: Open MPI need not refuse.
+# Who is not root outside is root inside, but has no more rights than before: Open MPI need not refuse. Mounts stay as
+# they are at first: in a chroot, unshare cannot make / private.
 with() {
     local user=()
     check_rate "$1"
@@ -229,12 +243,29 @@ with() {
         user=(--user --map-root-user)
         export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     fi
-    # shellcheck disable=SC2016 # the shell inside expands it
-    TMPDIR=/run/tmp LD_PRELOAD=$preload exec unshare "${user[@]}" --net --mount bash -c '
-        mount -t tmpfs tmpfs /run && mkdir "$TMPDIR" && ip link set lo up && "$1" --name "$2" up --rate "$3" || exit
-        trap "\"$1\" --name \"$2\" down" EXIT
-        trap "exit 130" INT TERM
-        "${@:4}"' with "$(realpath "$0")" "$name" "$@"
+    LD_PRELOAD=$preload exec unshare "${user[@]}" --net --mount --propagation unchanged \
+        bash "$(realpath "$0")" --name "$name" apart "$@"
+}
+
+# Continues `with` in its namespaces, where / has to be a mount point whose mounts nobody sees outside. The root of a
+# chroot is none: it is bound to a folder in a mount that can be made private, /proc, and that becomes the root.
+apart() {
+    local root=/proc/fs/root
+    mount --make-rprivate / 2>/dev/null || {
+        mount --make-rprivate /proc && mount -t tmpfs tmpfs "${root%/*}" && mkdir "$root" && mount --rbind / "$root" &&
+            mount --make-rprivate "$root" || die "no hosts can be made in this chroot: it needs /proc (mount -t proc proc /proc)"
+        LD_PRELOAD=$preload exec chroot "$root" env -C "$PWD" bash "$(realpath "$0")" --name "$name" hidden "$@"
+    }
+    hidden "$@"
+}
+
+# Ends `with`. The state and temporary files are in a /run of the namespaces' own.
+hidden() {
+    export TMPDIR=/run/tmp
+    mount -t tmpfs tmpfs /run && mkdir "$TMPDIR" && ip link set lo up && (up --rate "$1") || exit
+    trap down EXIT
+    trap "exit 130" INT TERM
+    LD_PRELOAD=$preload "${@:2}"
 }
 
 down() {
@@ -303,7 +334,7 @@ stats() {
 
 command=${1-}
 [ $# -gt 0 ] && shift
-case $command in up | rate | run | exec | stats | down | with) need_tools ;; *) usage ;; esac
+case $command in up | rate | run | exec | stats | down | with | apart | hidden) need_tools ;; *) usage ;; esac
 case $command in
 up) up "$@" ;;
 rate)
@@ -324,8 +355,8 @@ stats)
     stats
     ;;
 down) down ;;
-with)
+with | apart | hidden)
     [ $# -ge 2 ] || usage
-    with "$@"
+    "$command" "$@"
     ;;
 esac

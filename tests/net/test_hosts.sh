@@ -25,6 +25,31 @@ if ! unshare --net --mount true 2>/dev/null; then
 fi
 trap 'hosts down >/dev/null; rm -rf "$scratch"' EXIT
 
+# A chroot into a plain folder, without /etc/hosts; what it mounts is in a namespace whose mounts others would see.
+cat >"$scratch/in_chroot" <<'END'
+root=$1 top=$2
+shift 2
+mkdir -p "$root"/{usr,etc,proc,sys,dev,tmp,run} "$root$top" && cp -a /etc/. "$root/etc" && rm -f "$root/etc/hosts" || exit 1
+for folder in bin sbin lib lib64; do [ ! -L "/$folder" ] || cp -a "/$folder" "$root/"; done
+for folder in usr proc sys dev "${top#/}"; do mount --rbind "/$folder" "$root/$folder" || exit 1; done
+before=$(wc -l </proc/self/mountinfo)
+chroot "$root" env -C "$top" "$@" || exit
+[ "$(wc -l </proc/self/mountinfo)" = "$before" ] && echo "as many mounts as before: $(ls -A "$root/run" "$root/etc/hosts" 2>&1)"
+END
+in_chroot() { unshare --mount --propagation shared bash "$scratch/in_chroot" "$scratch/root" "$top" "$@"; }
+script=tests/net/hosts.sh
+if [ -L /bin ]; then
+    expect "up in a chroot" 3 in_chroot $script --name "$prefix" up
+    contains "says what to do" "in a chroot use: hosts.sh with"
+    expect "hosts in a chroot" 0 in_chroot $script --name "$prefix" with 1gbit \
+        $script --name "$prefix" run --hosts 2 sh -c 'echo "$(hostname): $(grep -c "$(hostname)" /etc/hosts) of $(wc -l </etc/hosts) names"'
+    contains "have their names" "${prefix}2: 1 of 5 names"
+    contains "leave no mount that is seen outside" "as many mounts as before"
+    contains "and no /etc/hosts" "root/etc/hosts': No such file"
+else
+    skip "programs are not in /usr alone: hosts in a chroot"
+fi
+
 expect "run before up" 3 hosts run true
 contains "says what to do" "hosts.sh up"
 expect "a rate that is none" 3 hosts up --rate fast

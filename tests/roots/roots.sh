@@ -3,6 +3,8 @@
 # The two commands and the README's first job in bare systems, as someone meets them who has just
 # installed git, make and gcc. Each run is in a fresh root (debootstrap, minbase) with a fresh clone of
 # the last commit, on the network until all packages are installed, and ends with a row of a table.
+# The roots are plain folders, no mount points, and have no /etc/hosts, like any fresh chroot. There a user
+# cannot make namespaces, but root can: root's demo has to run on emulated hosts.
 # Needs root and Debian's or Ubuntu's debootstrap; `make test-roots` installs it.
 #
 #   ROOTS="debian12 debian13-user"   only these runs: those of a system, or one of them (all)
@@ -60,9 +62,25 @@ mirror_for() { # SUITE: prints a mirror
 }
 components() { case $1 in noble) echo main,universe ;; *) echo main ;; esac }
 
+# keyring_for SUITE MIRROR: prints the file of the keys that the suite is signed with. Debian 12 has no package of
+# Ubuntu's: that of noble itself is fetched and compared with the sum that noble's index, signed, has of it.
+ubuntu_keyring=pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb
+ubuntu_keyring_sum=36de43b15853ccae0028e9a767613770c704833f82586f28eb262f0311adb8a8
+keyring_for() {
+    local file=usr/share/keyrings/ubuntu-archive-keyring.gpg package=$folder/${ubuntu_keyring##*/}
+    if [ "$1" != noble ]; then
+        echo /usr/share/keyrings/debian-archive-keyring.gpg
+    elif [ -e "/$file" ]; then
+        echo "/$file"
+    else
+        /usr/lib/apt/apt-helper download-file "$2/$ubuntu_keyring" "$package" "SHA256:$ubuntu_keyring_sum" >/dev/null 2>&1 &&
+            dpkg-deb -x "$package" "$folder/keys" && echo "$folder/keys/$file"
+    fi
+}
+
 # make_root SYSTEM: leaves a bare system in $folder/SYSTEM; $why tells why not
 make_root() {
-    local root=$folder/$1 suite=${suites[$1]} mirror script=
+    local root=$folder/$1 suite=${suites[$1]} mirror keyring script=
     [ ! -e "$root/.complete" ] || return 0
     mirror=$(mirror_for "$suite") || {
         why="no mirror serves $suite"
@@ -73,12 +91,14 @@ make_root() {
         case $suite in noble) script=gutsy ;; *) script=sid ;; esac
         script=/usr/share/debootstrap/scripts/$script
     fi
-    [ "$suite" != noble ] || [ -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ] ||
-        tools/install-packages.sh packages ubuntu-keyring >/dev/null 2>&1
+    keyring=$(keyring_for "$suite" "$mirror") || {
+        why="the keys of $suite cannot be fetched from $mirror"
+        return 1
+    }
     say "$1: debootstrap from $mirror"
     rm -rf "$root"
     # shellcheck disable=SC2086 # none or one word
-    debootstrap --variant=minbase --components="$(components "$suite")" --include=git,make,gcc,sudo,ca-certificates \
+    debootstrap --force-check-gpg --keyring="$keyring" --variant=minbase --components="$(components "$suite")" --include=git,make,gcc,sudo,ca-certificates \
         "$suite" "$root" "$mirror" $script >"$logs/$1.debootstrap" 2>&1 || {
         why="debootstrap failed: $logs/$1.debootstrap"
         return 1
@@ -91,12 +111,11 @@ make_root() {
 
 # Runs -------------------------------------------------------------------------------------------
 # What runs in a namespace of processes and of mounts: process 1, which collects orphans or does not.
-# The mounts end with the namespace. The root itself is one, since unshare wants that. Alone there is
-# one network interface: without any the mpirun of Debian 13 crashes where it is to reach another host.
+# The mounts end with the namespace. Alone there is one network interface: without any the mpirun of Debian 13
+# crashes where it is to reach another host.
 cat >"$folder/process1.sh" <<'END'
 root=$1 process1=$2 user=$3 network=$4 script=$5
 set -e
-mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
 mount --rbind /sys "$root/sys"
 mount --rbind /dev "$root/dev"
@@ -168,7 +187,7 @@ run() { # SYSTEM USER PROCESS1 MNIST
     case $2 in root) home=$root/root ;; *) user=tester home=$root/home/tester ;; esac
     rm -rf "$root"
     cp -a "$folder/$system" "$root"
-    cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
+    cp -L /etc/resolv.conf "$root/etc/"
     apt-config dump | grep -iE '^Acquire::[a-z]+::Proxy ' >"$root/etc/apt/apt.conf.d/90proxy"
     git clone -q --no-hardlinks . "$home/compshim" && git -C "$home/compshim" checkout -q "$revision"
     digits="^Drawn digits \\(no MNIST found\\), "

@@ -149,6 +149,7 @@ STANDIN_EXPORT ncclResult_t pncclGetUniqueId(ncclUniqueId *id)
         return ncclSystemError;
     }
     pthread_detach(thread);
+    memset(id, 0, sizeof *id); /* as NCCL does */
     memcpy(id->internal, &handle, HANDLE_BYTES);
     return ncclSuccess;
 }
