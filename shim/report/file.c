@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where report and trace go, and the number of the job for their names. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "policy/numbers.h"
 #include "shim/core/environment.h"
 #include "shim/core/log.h"
+#include "shim/core/output.h"
 #include "shim/core/words.h"
 #include "shim/report/report.h"
 #include "shim/report/trace.h"
@@ -77,55 +74,21 @@ bool cshim_report_path(const char *pattern, int rank, char path[CSHIM_PATH_MAX])
     return true;
 }
 
-/* Opens a file for writing that is the user's own, or a device. In a folder that others write to,
- * such as /tmp, they may have put a link there, or a file of theirs. What does not begin with the
- * mark is not replaced. Returns NULL, and why. */
-static FILE *open_own(const char *path, const char *mark, const char **problem)
-{
-    struct stat facts;
-    const bool is_link = lstat(path, &facts) == 0 && S_ISLNK(facts.st_mode);
-    *problem = "it is a link that somebody else has made";
-    if (is_link && facts.st_uid != geteuid())
-        return NULL;
-    const int descriptor =
-        open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | (is_link ? 0 : O_NOFOLLOW), 0666);
-    *problem = strerror(errno);
-    if (descriptor < 0)
-        return NULL;
-    *problem = "it is no file of yours";
-    bool is_good =
-        fstat(descriptor, &facts) == 0 &&
-        (S_ISCHR(facts.st_mode) ||
-         (facts.st_uid == geteuid() && (S_ISFIFO(facts.st_mode) || S_ISREG(facts.st_mode))));
-    if (is_good && S_ISREG(facts.st_mode)) {
-        *problem = "the program, or somebody else, has put something else there";
-        is_good = !cshim_is_foreign(path, mark) && ftruncate(descriptor, 0) == 0;
-    }
-    FILE *stream = is_good ? fdopen(descriptor, "w") : NULL;
-    if (stream == NULL)
-        close(descriptor);
-    else
-        fcntl(descriptor, F_SETFL, 0); /* a pipe's reader may be slow */
-    return stream;
-}
-
 static void write_json(const char *pattern, const struct cshim_job *job)
 {
     char path[CSHIM_PATH_MAX];
+    struct cshim_output output;
     if (!cshim_report_path(pattern, job->rank, path)) {
         cshim_log(CSHIM_LOG_ERROR, "the report's file name is too long: %s", pattern);
         return;
     }
-    const char *problem;
-    FILE *stream = open_own(path, CSHIM_REPORT_MARK, &problem);
-    if (stream == NULL) {
-        cshim_log(CSHIM_LOG_ERROR, "cannot write the report %s: %s", path, problem);
-        return;
+    const char *problem = cshim_output_open(&output, path, CSHIM_REPORT_MARK);
+    if (problem == NULL) {
+        cshim_report_json(output.stream, job);
+        problem = cshim_output_close(&output);
     }
-    cshim_report_json(stream, job);
-    const bool lost = ferror(stream) != 0;
-    if (fclose(stream) != 0 || lost)
-        cshim_log(CSHIM_LOG_ERROR, "cannot write all of the report %s", path);
+    if (problem != NULL)
+        cshim_log(CSHIM_LOG_ERROR, "cannot write the report %s: %s", path, problem);
 }
 
 /* Writes the lines of a table. One that is too wide goes on in the next, which begins with the
@@ -195,13 +158,13 @@ void cshim_report_write(const char *wanted, const struct cshim_job *job)
 
 bool cshim_trace_open(struct cshim_trace_file *file, const char *path)
 {
-    const char *problem;
-    file->stream = open_own(path, CSHIM_TRACE_MARK, &problem);
-    if (file->stream != NULL)
+    const char *problem = cshim_output_open(&file->output, path, CSHIM_TRACE_MARK);
+    file->stream = problem == NULL ? file->output.stream : NULL;
+    if (problem == NULL)
         cshim_trace_begin(file);
     else
         cshim_log(CSHIM_LOG_ERROR, "cannot write the trace %s: %s", path, problem);
-    return file->stream != NULL;
+    return problem == NULL;
 }
 
 void cshim_trace_close(struct cshim_trace_file *file, const char *path)
@@ -209,9 +172,9 @@ void cshim_trace_close(struct cshim_trace_file *file, const char *path)
     if (file->stream == NULL)
         return;
     cshim_trace_end(file);
-    const bool lost = ferror(file->stream) != 0;
-    if (fclose(file->stream) != 0 || lost)
-        cshim_log(CSHIM_LOG_ERROR, "cannot write all of the trace %s", path);
+    const char *problem = cshim_output_close(&file->output);
+    if (problem != NULL)
+        cshim_log(CSHIM_LOG_ERROR, "cannot write the trace %s: %s", path, problem);
     if (file->dropped > 0)
         cshim_log(CSHIM_LOG_WARN, "the trace %s has the beginning only: %llu events were too many",
                   path, (unsigned long long)file->dropped);

@@ -37,9 +37,8 @@ const char *cshim_report_job(void);
 const char *cshim_report_wanted(const struct cshim_policy *policy, bool speaks);
 
 /* Writes the table to standard error, and the JSON to a file if one is wanted. If the file cannot
- * be written, the log says so. What is there already is overwritten only if it is the user's own
- * regular file, and a link is followed only if the user has made it; devices and the user's pipes
- * are written to. */
+ * be written, the log says so. What is there already is replaced only if it is the user's own
+ * report, and as a whole (shim/core/output.h). */
 void cshim_report_write(const char *wanted, const struct cshim_job *job);
 
 #endif

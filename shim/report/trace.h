@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "shim/core/output.h"
 #include "shim/core/plan.h"
 
 #define CSHIM_TRACE_EVENTS ((size_t)1 << 18)
@@ -58,6 +59,7 @@ double cshim_trace_align(const struct cshim_trace_clock *clock, double time);
  * then its events in any pieces; end. Times of events are seconds of the job's clock. */
 struct cshim_trace_file {
     FILE *stream;
+    struct cshim_output output;        /* of the stream, where cshim_trace_open opened it */
     double origin;                     /* the time that is the file's zero */
     const struct cshim_policy *policy; /* rules by index */
     uint64_t dropped;

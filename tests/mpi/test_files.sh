@@ -45,6 +45,20 @@ expect "a new report" 0 run
 check "is written" grep -q '"compressed_calls"' "$report"
 expect "once more" 0 run
 check "is overwritten" python3 -m json.tool "$report" /dev/null
+# A reader that is slower than the next job still has the whole of what it opened.
+for kind in report trace; do
+    file=$scratch/folder/$kind.json
+    variable=COMPSHIM_${kind^^}
+    shimmed 2 "$variable=$file" "$program" >/dev/null 2>&1
+    sed -i 's/: /:  /' "$file" # as no job writes it
+    cp "$file" "$scratch/before.json"
+    exec 3<"$file"
+    expect "a $kind that somebody reads" 0 shimmed 2 "$variable=$file" "$program"
+    check "is replaced as a whole" cmp "$scratch/before.json" /dev/fd/3
+    exec 3<&-
+    check "by another" test "$(grep -c ':  ' "$file")" = 0
+done
+check "nothing is left beside" test "$(ls -A "$scratch/folder" | xargs)" = "report.json trace.json"
 
 # A policy that lies in the working folder.
 unset COMPSHIM_POLICY

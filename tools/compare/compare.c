@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tools/compare/compare.h"
+#include "shim/core/output.h"
 #include "tools/html/page.h"
 #include "tools/lib/json.h"
 
@@ -300,17 +301,15 @@ static bool write_file(const struct compare_plan *plan, const char *path,
 {
     if (path == NULL)
         return true;
-    FILE *file = fopen(path, "we");
-    if (file == NULL) {
-        warn("%s", path);
-        return false;
+    struct cshim_output output;
+    const char *problem = cshim_output_open(&output, path, NULL);
+    if (problem == NULL) {
+        write(plan, output.stream);
+        problem = cshim_output_close(&output);
     }
-    write(plan, file);
-    bool lost = ferror(file) != 0;
-    lost = fclose(file) != 0 || lost;
-    if (lost)
-        warn("%s: not all of it could be written", path);
-    return !lost;
+    if (problem != NULL)
+        warnx("cannot write %s: %s", path, problem);
+    return problem == NULL;
 }
 
 static int run(char **words)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "shim/core/environment.h"
+#include "shim/core/output.h"
 #include "shim/core/words.h"
 
 void *tool_allocate(size_t count, size_t size)
@@ -56,6 +57,23 @@ void tool_spare_file(const char *option, const char *path, const char *mark)
     if (path != NULL && cshim_is_foreign(path, mark))
         errx(TOOL_NOT_SO, "%s is not replaced: it is not what %s writes; name another file", path,
              option);
+}
+
+static void check_output(const char *path, const char *problem)
+{
+    if (problem != NULL)
+        errx(TOOL_SYSTEM, "cannot write %s: %s", path, problem);
+}
+
+void tool_open_output(struct cshim_output *output, const char *path)
+{
+    check_output(path, cshim_output_open(output, path, NULL));
+}
+
+void tool_close_output(struct cshim_output *output)
+{
+    const char *path = output->path;
+    check_output(path, cshim_output_close(output));
 }
 
 bool tool_is_regular(const char *path)

@@ -97,6 +97,12 @@ char *tool_format(const char *format, ...) __attribute__((format(printf, 1, 2)))
  * which has the mark in its first 63 bytes. A NULL path is no file. */
 void tool_spare_file(const char *option, const char *path, const char *mark);
 
+struct cshim_output;
+/* Open and close a file that is to be replaced as a whole (shim/core/output.h), whatever it holds.
+ * They exit with TOOL_SYSTEM if it cannot be written. */
+void tool_open_output(struct cshim_output *output, const char *path);
+void tool_close_output(struct cshim_output *output);
+
 /* Whether a path leads to a regular file: opening another one, such as a pipe, may never end. */
 bool tool_is_regular(const char *path);
 

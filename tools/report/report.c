@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shim/core/output.h"
 #include "tools/html/page.h"
 #include "tools/lib/json.h"
 #include "tools/lib/tool.h"
@@ -332,7 +333,8 @@ static json_t *make_json(const struct report_set *set)
     return json_pack("{s:o}", "reports", reports);
 }
 
-static void print_page(const struct report_set *set, const struct tool_table tables[TABLES])
+static void write_page(const struct report_set *set, const struct tool_table tables[TABLES],
+                       FILE *file)
 {
     const json_t *first = set->reports[0];
     const char *name = basename(set->paths[0]);
@@ -341,8 +343,18 @@ static void print_page(const struct report_set *set, const struct tool_table tab
                       ? tool_format("%zu reports: %s and others", set->count, name)
                       : tool_format("%s: %.2f times fewer bytes", name,
                                     wire > 0 ? ledger_total(first, "bytes_native") / wire : 1);
-    page_write(title, make_json(set), "", tables, TABLES, stdout);
+    page_write(title, make_json(set), "", tables, TABLES, file);
     free(title);
+}
+
+/* Writes the page to the file that --html names. */
+static void save_page(const struct report_set *set, const struct tool_table tables[TABLES])
+{
+    struct cshim_output output;
+    tool_spare_file("--html", html, PAGE_MARK);
+    tool_open_output(&output, html);
+    write_page(set, tables, output.stream);
+    tool_close_output(&output);
 }
 
 static bool is_report(const char *path)
@@ -377,16 +389,12 @@ static int run(char **words)
     struct tool_table tables[TABLES] = {[SUMMARY] = summary_table(&set)};
     for (enum table which = SUMMARY + 1; which < TABLES; which++)
         tables[which] = array_table(&set, which, csv);
-    if (html != NULL && !is_printed) {
-        tool_spare_file("--html", html, PAGE_MARK);
-        /* stdout becomes the page's file, so that tool_finish finds what is lost. */
-        if (freopen(html, "we", stdout) == NULL)
-            err(TOOL_SYSTEM, "cannot write %s", html);
-    }
     if (csv)
         tool_table_print_csv(&tables[ROWS], stdout);
+    else if (is_printed)
+        write_page(&set, tables, stdout);
     else if (html != NULL)
-        print_page(&set, tables);
+        save_page(&set, tables);
     else if (json)
         tool_json_print(make_json(&set));
     else

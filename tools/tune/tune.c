@@ -2,15 +2,13 @@
 /* compshim tune: measures, decides, and writes a policy. */
 #include "tools/tune/tune.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "policy/policy.h"
+#include "shim/core/output.h"
 #include "tools/lib/json.h"
 #include "tools/lib/tool.h"
 
@@ -71,42 +69,15 @@ static void set_sizes(const char *text, struct tune_measured *measured)
     }
 }
 
-/* Makes a file of a name of its own beside `path`, with the mode of a new file. Returns NULL if
- * that fails. */
-static FILE *make_beside(const char *path, char **name)
-{
-    const mode_t mask = umask(0);
-    umask(mask);
-    *name = tool_format("%s.XXXXXX", path);
-    const int descriptor = mkostemp(*name, O_CLOEXEC);
-    if (descriptor < 0)
-        return NULL;
-    fchmod(descriptor, 0666 & ~mask);
-    return fdopen(descriptor, "w");
-}
-
-/* Writes the policy. A regular file is written under another name that is renamed then, so that no
- * reader finds half of it; a link stays, and so does what is no regular file, as /dev/stdout. */
 static void write_policy(const char *path, const char *text)
 {
     char message[CSHIM_MESSAGE_MAX];
+    struct cshim_output output;
     if (cshim_policy_parse(text, strlen(text), path, message) == NULL)
         errx(TOOL_SYSTEM, "the policy came out wrong, please report this: %s", message);
-    char *temporary = NULL, *real = realpath(path, NULL);
-    const char *target = real != NULL ? real : path;
-    struct stat facts; /* a link that leads to nothing yet stays, too */
-    const bool is_replaced = real != NULL ? tool_is_regular(real) : lstat(path, &facts) != 0;
-    FILE *file = is_replaced ? make_beside(target, &temporary) : fopen(target, "we");
-    if (file == NULL)
-        err(TOOL_SYSTEM, "cannot write %s", path);
-    const bool lost = fputs(text, file) < 0;
-    if (fclose(file) != 0 || lost || (is_replaced && rename(temporary, target) != 0)) {
-        const int error = errno;
-        if (is_replaced)
-            unlink(temporary);
-        errx(TOOL_SYSTEM, "cannot write %s: %s", path, strerror(error));
-    }
-    free(real);
+    tool_open_output(&output, path);
+    fputs(text, output.stream);
+    tool_close_output(&output);
 }
 
 /* Writes measurements as JSON: {"ranks", "nodes", "ways": [{"codec", "algorithm"}], "sizes":
@@ -128,8 +99,11 @@ static void save(const struct tune_measured *measured, const char *path)
     }
     const json_t *root = json_pack("{sI sI so so}", "ranks", (json_int_t)measured->ranks, "nodes",
                                    (json_int_t)measured->nodes, "ways", ways, "sizes", sizes);
-    if (json_dump_file(root, path, JSON_INDENT(1)) != 0)
+    struct cshim_output output;
+    tool_open_output(&output, path);
+    if (json_dumpf(root, output.stream, JSON_INDENT(1)) != 0)
         err(TOOL_SYSTEM, "cannot write %s", path);
+    tool_close_output(&output);
 }
 
 /* Writes the facts by which a job foretells the time of a call. */
@@ -139,11 +113,10 @@ static void save_machine(const struct tune_measured *measured, const char *path)
         warnx("%s is not written: nothing is foretold on one node", path);
         return;
     }
-    FILE *file = fopen(path, "we");
-    if (file != NULL)
-        cshim_machine_print(file, &measured->machine);
-    if (file == NULL || fclose(file) != 0)
-        err(TOOL_SYSTEM, "cannot write %s", path);
+    struct cshim_output output;
+    tool_open_output(&output, path);
+    cshim_machine_print(output.stream, &measured->machine);
+    tool_close_output(&output);
 }
 
 static _Noreturn void refuse(const char *path, const char *what)
