@@ -26,7 +26,7 @@ static const struct cshim_words sets[] = {
     [CSHIM_SWITCHES] = {"error_feedback", 2, {"off", "on"}},
     [CSHIM_ROUNDINGS] = {"rounding", 2, {"nearest", "stochastic"}},
     [CSHIM_REPORTS] = {"report", 2, {"off", "summary"}},
-    [CSHIM_WORTHS] = {"worth", 3, {"gain", "always", "foretold"}},
+    [CSHIM_WORTHS] = {"worth", 4, {"gain", "always", "foretold", "measured"}},
 };
 
 struct cshim_words cshim_words(enum cshim_word_set set)

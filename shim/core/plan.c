@@ -21,6 +21,9 @@
 /* Up to this the library's own messages inside a node are faster than messages in raw. */
 #define COPIED_BYTES ((uint64_t)32 << 20)
 
+/* Up to this all algorithms are tried, however many bytes they send. */
+#define TRIED_IN_ANY_CASE_BYTES ((uint64_t)64 << 10)
+
 /* With fewer grains for each peer, how they are divided matters. */
 #define CROWDED_GRAINS 4u
 
@@ -368,31 +371,37 @@ static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cs
     return plan;
 }
 
+static unsigned roundings_of(const struct cshim_plan *plan)
+{
+    return plan->expected_error > 0 ? plan->quantizations : 0;
+}
+
 /* The foretold time, and a tenth of it for each rounding: an algorithm that rounds once more has to
  * gain that. */
 static double cost_of(const struct cshim_plan *plan)
 {
-    const unsigned roundings = plan->expected_error > 0 ? plan->quantizations : 0;
-    return plan->seconds * (1 + CSHIM_WORTH * roundings);
+    return plan->seconds * (1 + CSHIM_WORTH * roundings_of(plan));
 }
+
+static const enum cshim_algorithm algorithms[] = {
+    CSHIM_ALGORITHM_ONE_SHOT, CSHIM_ALGORITHM_TWO_SHOT, CSHIM_ALGORITHM_HIERARCHICAL,
+    CSHIM_ALGORITHM_GRID};
+#define ALGORITHMS (sizeof algorithms / sizeof *algorithms)
 
 /* `auto` with facts of the machine: the algorithm that costs least. Without them it is that of
  * choose_algorithm, or where that needs too many connections the first that does not. */
 static struct cshim_plan plan_fastest(const struct cshim_rule *rule, const struct cshim_call *call,
                                       uint64_t count)
 {
-    static const enum cshim_algorithm candidates[] = {
-        CSHIM_ALGORITHM_ONE_SHOT, CSHIM_ALGORITHM_TWO_SHOT, CSHIM_ALGORITHM_HIERARCHICAL,
-        CSHIM_ALGORITHM_GRID};
     struct cshim_plan fastest = plan_by(CSHIM_ALGORITHM_AUTO, rule, call, count);
     const bool is_planned = fastest.reason == CSHIM_REASON_COMPRESS;
     if ((is_planned && !(fastest.seconds > 0)) || can(call, rule->algorithm) ||
         fastest.reason == CSHIM_REASON_NO_MEMORY)
         return fastest;
-    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
-        if (candidates[i] == fastest.algorithm || !can(call, candidates[i]))
+    for (size_t i = 0; i < ALGORITHMS; i++) {
+        if (algorithms[i] == fastest.algorithm || !can(call, algorithms[i]))
             continue;
-        const struct cshim_plan plan = plan_by(candidates[i], rule, call, count);
+        const struct cshim_plan plan = plan_by(algorithms[i], rule, call, count);
         if (plan.reason == CSHIM_REASON_COMPRESS &&
             (fastest.reason != CSHIM_REASON_COMPRESS ||
              (plan.seconds > 0 && cost_of(&plan) < cost_of(&fastest))))
@@ -419,7 +428,7 @@ static struct cshim_plan plan_worth(const struct cshim_rule *rule, const struct 
         plan.seconds_native = cshim_cost_native(call->machine, call);
     const bool gains = plan.seconds_native > 0
                            ? plan.seconds <= (1 - CSHIM_WORTH) * plan.seconds_native
-                           : rule->worth == CSHIM_WORTH_GAIN;
+                           : rule->worth != CSHIM_WORTH_FORETOLD;
     if ((!gains || is_copied(&plan, call)) && rule->worth != CSHIM_WORTH_ALWAYS)
         plan.reason = CSHIM_REASON_NO_GAIN;
     return plan;
@@ -438,4 +447,46 @@ struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struc
     plan = plan_worth(plan.rule, call, count);
     cshim_arithmetic_end(&programs);
     return plan;
+}
+
+struct cshim_plan cshim_plan_call_by(enum cshim_algorithm algorithm, const struct cshim_rule *rule,
+                                     const struct cshim_call *call, uint64_t count)
+{
+    const cshim_arithmetic programs = cshim_arithmetic_begin();
+    const struct cshim_plan plan = plan_by(algorithm, rule, call, count);
+    cshim_arithmetic_end(&programs);
+    return plan;
+}
+
+/* Returns true if a trial of a plan may be worth its time: it sends no more than a ring would
+ * natively, or the call is so small that its bytes do not matter. */
+static bool is_worth_a_trial(const struct cshim_plan *plan, const struct cshim_call *call)
+{
+    return plan->reason == CSHIM_REASON_COMPRESS &&
+           (plan->bytes_wire <= plan->bytes_native || call->bytes <= TRIED_IN_ANY_CASE_BYTES);
+}
+
+static struct cshim_plan_candidate candidate_of(const struct cshim_plan *plan)
+{
+    return (struct cshim_plan_candidate){plan->algorithm, roundings_of(plan)};
+}
+
+unsigned cshim_plan_candidates(const struct cshim_rule *rule, const struct cshim_call *call,
+                               uint64_t count,
+                               struct cshim_plan_candidate found[CSHIM_ALGORITHM_COUNT])
+{
+    unsigned candidates = 0;
+    const struct cshim_plan prior = cshim_plan_call_by(CSHIM_ALGORITHM_AUTO, rule, call, count);
+    if (prior.reason == CSHIM_REASON_COMPRESS)
+        found[candidates++] = candidate_of(&prior);
+    if (can(call, rule->algorithm))
+        return candidates;
+    for (size_t i = 0; i < ALGORITHMS; i++) {
+        if (!can(call, algorithms[i]) || (candidates > 0 && algorithms[i] == prior.algorithm))
+            continue;
+        const struct cshim_plan plan = cshim_plan_call_by(algorithms[i], rule, call, count);
+        if (is_worth_a_trial(&plan, call))
+            found[candidates++] = candidate_of(&plan);
+    }
+    return candidates;
 }

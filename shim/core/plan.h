@@ -122,6 +122,24 @@ enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
 struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                   uint64_t count);
 
+/* Plans a call that `rule` compresses by a given algorithm, which has to be able to make the call;
+ * AUTO stands for the one that is taken where nothing was measured. Predictions are ignored. */
+struct cshim_plan cshim_plan_call_by(enum cshim_algorithm algorithm, const struct cshim_rule *rule,
+                                     const struct cshim_call *call, uint64_t count);
+
+/* An algorithm that is worth measuring. */
+struct cshim_plan_candidate {
+    enum cshim_algorithm algorithm;
+    unsigned roundings; /* on a value's way; 0 where nothing is lost */
+};
+
+/* Finds the algorithms that are worth measuring for a call that `rule` compresses: the rule's own,
+ * or first the one that is taken where nothing was measured, then others. Returns their number; 0
+ * if none can make the call. */
+unsigned cshim_plan_candidates(const struct cshim_rule *rule, const struct cshim_call *call,
+                               uint64_t count,
+                               struct cshim_plan_candidate found[CSHIM_ALGORITHM_COUNT]);
+
 /* Whether the messages of an all-reduce among ranks of one node are read where they lie, and only
  * headers are sent. */
 static inline bool cshim_plan_is_read(const struct cshim_call *call, enum cshim_algorithm algorithm)

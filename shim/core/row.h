@@ -23,6 +23,13 @@ struct cshim_row {
     double seconds_exchange;
     double seconds_decode;   /* decoding and reducing */
     double seconds_foretold; /* by shim/core/cost.h */
+    /* Compressed calls whose native time was measured in this job, what they took, and what as many
+     * native calls would have taken; native calls of the same classes, and what they took. */
+    uint64_t compared_calls;
+    double seconds_compared;
+    double seconds_native_estimate;
+    uint64_t native_calls;
+    double seconds_native;
     /* Sampled elements. Their exact sums are made in float64. */
     double error_squares; /* the sum of (result - exact sum)^2 */
     double sum_squares;   /* the sum of the exact sums' squares */

@@ -74,7 +74,8 @@ static void run(struct cshim_gloo_call *call, const struct cshim_plan *plan)
         .element_bytes = arguments->element_bytes,
         .number = call->number,
     };
-    const int status = cshim_call_run(&exchange);
+    double seconds;
+    const int status = cshim_call_run(&exchange, &seconds);
     cshim_gloo_transport_end(call);
     if (status == 0)
         cshim_gloo_copy_output(arguments);

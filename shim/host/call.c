@@ -345,7 +345,7 @@ static int compare_ranks(struct cshim_exchange *exchange, uint32_t turn)
 
 /* The call ------------------------------------------------------------------------------------- */
 
-static int run(struct cshim_exchange *exchange)
+static int run(struct cshim_exchange *exchange, double *took)
 {
     struct cshim_communicator *comm = exchange->communicator;
     const struct cshim_plan *plan = exchange->plan;
@@ -367,6 +367,7 @@ static int run(struct cshim_exchange *exchange)
     if (status == 0)
         status = watch_error(exchange);
     const double seconds = cshim_seconds() - began;
+    *took = seconds;
     cshim_event_call(exchange, began, seconds);
     if (status == 0)
         status = end_sample(&sample, exchange);
@@ -377,11 +378,11 @@ static int run(struct cshim_exchange *exchange)
     return status;
 }
 
-int cshim_call_run(struct cshim_exchange *exchange)
+int cshim_call_run(struct cshim_exchange *exchange, double *seconds)
 {
     const cshim_arithmetic programs = cshim_arithmetic_begin();
     cshim_call_take_scratch(exchange);
-    const int status = run(exchange);
+    const int status = run(exchange, seconds);
     cshim_call_give_scratch(exchange, status);
     cshim_arithmetic_end(&programs);
     return status;

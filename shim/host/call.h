@@ -17,8 +17,9 @@ struct cshim_sample {
     double sums[CSHIM_SAMPLE_MAX];
 };
 
-/* Makes the call. Returns an error of the transport. */
-int cshim_call_run(struct cshim_exchange *exchange);
+/* Makes the call and sets *seconds to what the exchange took this rank, without samples and checks.
+ * Returns an error of the transport. */
+int cshim_call_run(struct cshim_exchange *exchange, double *seconds);
 /* The scratch of a call, taken before the exchange and given back after it, with the residual that
  * set_options has taken. To the scratch of a failed call the library may still write: it is lost.
  * Ends the job without memory. */

@@ -27,6 +27,7 @@ void cshim_communicator_free(struct cshim_communicator *communicator)
 {
     cshim_feedback_free(communicator);
     cshim_layout_free(&communicator->layout);
+    free(communicator->classes);
     free(communicator->share_begins);
     free(communicator->share_lengths);
     free((void *)communicator->parts);

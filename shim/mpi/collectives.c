@@ -3,6 +3,8 @@
  * front gets of this engine. */
 #include "shim/mpi/collectives.h"
 
+#include "shim/core/clock.h"
+#include "shim/host/classes.h"
 #include "shim/mpi/nonblocking.h"
 
 /* What every call pays for, also one that is passed on: made for each collective apart. */
@@ -12,26 +14,64 @@
 /* The plan of a call that a rule wants compressed: for an all-reduce of a kind that was planned
  * lately, the same again. */
 static struct cshim_plan plan_call(struct cshim_comm *state, const struct cshim_call *call,
-                                   uint64_t count, const struct cshim_rule *rule)
+                                   uint64_t count, const struct cshim_rule *rule,
+                                   enum cshim_algorithm algorithm)
 {
     if (call->collective != CSHIM_ALLREDUCE)
         return cshim_plan_call(cshim_job.policy, call, count);
     for (unsigned i = 0; i < CSHIM_PLANS; i++) {
         const struct cshim_planned *known = &state->planned[i];
         if (known->rule == rule && known->count == count && known->dtype == call->dtype &&
-            known->instead == call->instead)
+            known->instead == call->instead && known->algorithm == algorithm)
             return known->plan;
     }
     struct cshim_planned *planned = &state->planned[state->plans++ % CSHIM_PLANS];
-    *planned = (struct cshim_planned){rule, count, call->dtype, call->instead,
-                                      cshim_plan_call(cshim_job.policy, call, count)};
+    *planned = (struct cshim_planned){rule,
+                                      count,
+                                      call->dtype,
+                                      call->instead,
+                                      algorithm,
+                                      algorithm == CSHIM_ALGORITHM_AUTO
+                                          ? cshim_plan_call(cshim_job.policy, call, count)
+                                          : cshim_plan_call_by(algorithm, rule, call, count)};
     return planned->plan;
+}
+
+/* A call whose class is measured. */
+struct measured {
+    struct cshim_class *class; /* NULL: it is not measured */
+    unsigned candidate;
+    double began; /* a native call */
+};
+
+/* Chooses the candidate of a call whose rule says `worth = measured`; at call numbers that all
+ * ranks know the ranks agree on durations first. Returns an MPI error of that. */
+static int choose(struct cshim_comm *state, const struct cshim_call *call, uint64_t count,
+                  const struct cshim_rule *rule, MPI_Comm comm, struct measured *measured)
+{
+    int status = MPI_SUCCESS;
+    measured->class = call->collective == CSHIM_ALLREDUCE && rule->worth == CSHIM_WORTH_MEASURED
+                          ? cshim_class_find(&state->host, rule, call, count)
+                          : NULL;
+    if (measured->class == NULL)
+        return status;
+    struct cshim_choice *choice = &measured->class->choice;
+    if (cshim_choice_is_due(choice)) {
+        status = cshim_mpi.real->MPI_Allreduce(MPI_IN_PLACE, choice->seconds, (int)choice->samples,
+                                               MPI_FLOAT, MPI_MIN, comm);
+        if (status != MPI_SUCCESS)
+            return status;
+        cshim_class_decide(measured->class, &state->host);
+    }
+    measured->candidate = cshim_choice_begin(choice);
+    return status;
 }
 
 /* Compresses a call. Returns false, with nothing done but what all ranks did, if it is to be passed
  * through after all, with the reason counted; else sets *status. */
 static APART bool compress(const struct cshim_arguments *arguments, struct cshim_call *call,
-                           uint64_t count, const struct cshim_rule *rule, int *status)
+                           uint64_t count, const struct cshim_rule *rule, struct measured *measured,
+                           int *status)
 {
     struct cshim_comm *state = NULL;
     struct cshim_plan plan = {0};
@@ -53,9 +93,21 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
     if (on_device)
         plan.reason = CSHIM_REASON_DEVICE_BUFFER;
     if (plan.reason == CSHIM_REASON_COMPRESS)
-        plan = plan_call(state, call, count, rule);
+        *status = choose(state, call, count, rule, arguments->comm, measured);
+    if (*status != MPI_SUCCESS)
+        return true;
+    const bool is_chosen = measured->class != NULL;
+    if (is_chosen && measured->candidate == CSHIM_CANDIDATE_NATIVE)
+        plan.reason = CSHIM_REASON_NO_GAIN;
+    else if (plan.reason == CSHIM_REASON_COMPRESS)
+        plan = plan_call(state, call, count, rule,
+                         is_chosen ? measured->class->algorithms[measured->candidate]
+                                   : CSHIM_ALGORITHM_AUTO);
     if (plan.reason != CSHIM_REASON_COMPRESS) {
         cshim_count_pass(plan.reason, arguments->comm);
+        if (is_chosen && measured->candidate != CSHIM_CANDIDATE_NATIVE)
+            measured->class = NULL; /* the algorithm cannot make this call of the class */
+        measured->began = cshim_seconds();
         return false;
     }
     if (plan.schedule->staged)
@@ -64,7 +116,10 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
         return true;
     struct cshim_exchange exchange = cshim_exchange_of(arguments, &plan, state);
     state->told = false;
-    *status = cshim_call_run(&exchange);
+    double seconds = 0;
+    *status = cshim_call_run(&exchange, &seconds);
+    if (is_chosen)
+        cshim_class_end(measured->class, measured->candidate, seconds);
     if (*status != MPI_SUCCESS && !state->told)
         PMPI_Comm_call_errhandler(arguments->comm, *status);
     return true;
@@ -115,6 +170,7 @@ struct call {
     bool done; /* it was compressed; else the caller hands it to the library */
     int status;
     struct cshim_observed_call observed; /* a call that goes to the library */
+    struct measured measured;
 };
 
 /* Nothing is done yet, and nothing observed. */
@@ -122,6 +178,7 @@ static ALWAYS_INLINE void clear(struct call *call)
 {
     call->done = false;
     call->observed.comm = MPI_COMM_NULL;
+    call->measured.class = NULL;
 }
 
 static ALWAYS_INLINE void pass(struct call *call, const struct cshim_arguments *arguments,
@@ -145,7 +202,7 @@ static ALWAYS_INLINE void consider(struct call *call, const struct cshim_argumen
     if (reason == CSHIM_REASON_COMPRESS)
         reason = cshim_plan_reason(cshim_job.policy, &facts, count, &rule);
     if (reason == CSHIM_REASON_COMPRESS && cshim_job.observed == NULL)
-        call->done = compress(arguments, &facts, count, rule, &call->status);
+        call->done = compress(arguments, &facts, count, rule, &call->measured, &call->status);
     else
         pass(call, arguments, reason);
 }
@@ -368,6 +425,9 @@ static ALWAYS_INLINE int end(struct call *call, int status)
 {
     if (call->observed.comm != MPI_COMM_NULL)
         cshim_observe_end(&call->observed);
+    if (__builtin_expect(call->measured.class != NULL, 0))
+        cshim_class_end(call->measured.class, call->measured.candidate,
+                        cshim_seconds() - call->measured.began);
     return status;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "shim/core/log.h"
+#include "shim/host/classes.h"
 #include "shim/host/segment.h"
 
 /* All states, so that finalize can free those that the program did not. */
@@ -111,6 +112,7 @@ void cshim_comm_release(struct cshim_comm *state)
 
 void cshim_comm_leave(struct cshim_comm *state)
 {
+    cshim_classes_count(&state->host);
     if (state->wanted)
         __atomic_sub_fetch(&cshim_mpi.wanted, 1, __ATOMIC_RELAXED);
     state->program = MPI_COMM_SELF;
@@ -121,6 +123,12 @@ int cshim_comm_setup(MPI_Comm_delete_attr_function *on_delete)
 {
     count_numbers();
     return PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &cshim_mpi.keyval, NULL);
+}
+
+void cshim_comm_count_classes(void)
+{
+    for (const struct cshim_comm *state = states; state != NULL; state = state->next)
+        cshim_classes_count(&state->host);
 }
 
 void cshim_comm_teardown(void)
@@ -213,8 +221,8 @@ static bool take_memory(struct cshim_comm *state)
     state->requests = calloc(CSHIM_REQUESTS(ranks), sizeof(MPI_Request));
     state->statuses = calloc(ranks, sizeof *state->statuses);
     state->indices = calloc(ranks, sizeof *state->indices);
-    return has_host && cshim_scratch_reserve() && state->requests != NULL &&
-           state->statuses != NULL && state->indices != NULL;
+    return has_host && cshim_classes_reserve(&state->host) && cshim_scratch_reserve() &&
+           state->requests != NULL && state->statuses != NULL && state->indices != NULL;
 }
 
 int cshim_mpi_free_descriptors(void)

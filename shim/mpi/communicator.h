@@ -18,6 +18,7 @@ struct cshim_planned {
     uint64_t count;
     enum cshim_dtype dtype;
     enum cshim_codec_id instead;
+    enum cshim_algorithm algorithm; /* the measured one; AUTO where calls are not measured */
     struct cshim_plan plan;
 };
 
@@ -69,6 +70,8 @@ int cshim_comm_prepare_levels(struct cshim_comm *state);
  * same outcome on all ranks: sets a reason, CSHIM_REASON_COMPRESS if *own is there, which the
  * request releases. It keeps the communicator's state. Returns an MPI error. */
 int cshim_comm_part(struct cshim_comm *state, enum cshim_reason *reason, struct cshim_comm **own);
+/* Counts what calls of measured classes took since the last decisions, on all communicators. */
+void cshim_comm_count_classes(void);
 /* Whoever holds a state releases it. It is not freed with the communicator before that. */
 void cshim_comm_hold(struct cshim_comm *state);
 void cshim_comm_release(struct cshim_comm *state);

@@ -53,6 +53,7 @@ void cshim_mpi_finalize(void)
     cshim_trace_finish();
     if (cshim_job.observed != NULL)
         cshim_observe_probe();
+    cshim_comm_count_classes();
     cshim_live_withdraw(cshim_ledger_publish(&cshim_job.ledger, NULL));
     cshim_summary();
     free(cshim_job.observed);

@@ -87,6 +87,14 @@ static void json_row(FILE *stream, const struct cshim_row_key *key, const struct
     json_number(stream, error >= 0 ? error : NAN);
     if (row->seconds_foretold > 0)
         fprintf(stream, ", \"seconds_foretold\": %.6f", row->seconds_foretold);
+    if (row->compared_calls + row->native_calls > 0)
+        fprintf(stream,
+                ", \"compared_calls\": %llu, \"seconds_compared\": %.6f, "
+                "\"seconds_native_estimate\": %.6f, \"native_calls\": %llu, "
+                "\"seconds_native\": %.6f",
+                (unsigned long long)row->compared_calls, row->seconds_compared,
+                row->seconds_native_estimate, (unsigned long long)row->native_calls,
+                row->seconds_native);
     if (row->verified > 0) {
         const struct cshim_verdict verdict = cshim_row_verdict(row);
         fprintf(stream, ", \"verified\": {\"calls\": %llu, \"rel_l2\": ",

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/core/choice.h"
+
+#include <math.h>
+
+#define UNSAMPLED_ROUNDS 1u
+#define FIRST_ROUNDS 2u /* of samples, after which what is clearly out is dropped */
+#define LAST_ROUNDS (CSHIM_CHOICE_ROUNDS - FIRST_ROUNDS)
+#define CLEARLY_OUT 2.0f
+/* A settled class is sampled at every SAMPLE_DISTANCE-th call, and tries the next best candidate at
+ * two calls between these. */
+#define SAMPLE_DISTANCE 12u
+#define FIRST_TRIAL 5u
+#define SECOND_TRIAL (FIRST_TRIAL + CSHIM_CHOICE_PERIOD / 2)
+/* Factor by which a duration changes, up or down, where the network is another one. */
+#define CHANGED 1.5f
+/* Factor by which the next best candidate has to be faster than the best one. */
+#define OVERTAKES 1.1f
+#define QUIET_PERIODS_MAX 64u
+
+static void start_period(struct cshim_choice *choice, uint32_t calls)
+{
+    choice->call = 0;
+    choice->calls_until_due = calls;
+}
+
+/* Has all candidates tried in turn, the prior's first. */
+static void start_learning(struct cshim_choice *choice)
+{
+    choice->phase = CSHIM_CHOICE_FIRST;
+    choice->samples = 0;
+    choice->in_turn = choice->candidates;
+    for (unsigned i = 0; i < choice->candidates; i++)
+        choice->turns[i] = (choice->prior + i) % choice->candidates;
+    start_period(choice, (UNSAMPLED_ROUNDS + FIRST_ROUNDS) * choice->in_turn);
+}
+
+void cshim_choice_init(struct cshim_choice *choice, unsigned candidates, unsigned prior,
+                       const float *weights)
+{
+    *choice = (struct cshim_choice){
+        .candidates = candidates, .prior = prior, .best = prior, .quiet_periods = 1};
+    for (unsigned i = 0; i < CSHIM_CANDIDATES_MAX; i++) {
+        choice->typical[i] = INFINITY;
+        choice->weights[i] = i < candidates ? weights[i] : 1;
+    }
+    start_learning(choice);
+}
+
+/* Returns true if a settled class tries its next best candidate in this period: the first, second,
+ * fourth, eighth, ... */
+static bool is_period_of_trials(const struct cshim_choice *choice)
+{
+    const uint32_t period = choice->periods + 1;
+    return (period & (period - 1)) == 0;
+}
+
+static bool is_trial(const struct cshim_choice *choice)
+{
+    return (choice->call == FIRST_TRIAL || choice->call == SECOND_TRIAL) &&
+           is_period_of_trials(choice);
+}
+
+/* Returns the candidate of the next call. */
+static unsigned next_candidate(const struct cshim_choice *choice)
+{
+    if (choice->phase != CSHIM_CHOICE_SETTLED)
+        return choice->turns[choice->call % choice->in_turn];
+    return is_trial(choice) ? choice->next_best : choice->best;
+}
+
+/* Returns true if the next call is sampled. */
+static bool is_next_sampled(const struct cshim_choice *choice)
+{
+    if (choice->phase == CSHIM_CHOICE_FIRST)
+        return choice->call >= UNSAMPLED_ROUNDS * choice->in_turn;
+    return choice->phase == CSHIM_CHOICE_LAST || is_trial(choice) ||
+           choice->call % SAMPLE_DISTANCE == SAMPLE_DISTANCE - 1;
+}
+
+unsigned cshim_choice_begin(struct cshim_choice *choice)
+{
+    const unsigned candidate = next_candidate(choice);
+    choice->is_sampled = is_next_sampled(choice);
+    if (choice->is_sampled) {
+        choice->sampled[choice->samples] = candidate;
+        choice->seconds[choice->samples] = INFINITY;
+        choice->samples++;
+    }
+    choice->call++;
+    return candidate;
+}
+
+void cshim_choice_end(struct cshim_choice *choice, double seconds)
+{
+    if (choice->is_sampled)
+        choice->seconds[choice->samples - 1] = (float)seconds;
+}
+
+/* Returns the median of a candidate's samples whose duration some rank knows, of an even number the
+ * lower one: what disturbs a call lengthens it. INFINITY if there is none. */
+static float median_of(const struct cshim_choice *choice, unsigned candidate)
+{
+    float sorted[CSHIM_CHOICE_SAMPLES_MAX];
+    unsigned count = 0;
+    for (unsigned i = 0; i < choice->samples; i++) {
+        if (choice->sampled[i] != candidate || !isfinite(choice->seconds[i]))
+            continue;
+        unsigned at = count++;
+        for (; at > 0 && sorted[at - 1] > choice->seconds[i]; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = choice->seconds[i];
+    }
+    return count > 0 ? sorted[(count - 1) / 2] : INFINITY;
+}
+
+/* Returns the fastest candidate other than `but`; of equally fast ones the first. */
+static unsigned fastest_but(const struct cshim_choice *choice, unsigned but)
+{
+    unsigned fastest = but == 0 ? 1 : 0;
+    for (unsigned i = 0; i < choice->candidates; i++)
+        if (i != but && choice->weights[i] * choice->typical[i] <
+                            choice->weights[fastest] * choice->typical[fastest])
+            fastest = i;
+    return fastest;
+}
+
+/* Keeps those candidates in turn that are not clearly out. */
+static void drop_slow(struct cshim_choice *choice)
+{
+    float least = INFINITY;
+    unsigned left = 0;
+    for (unsigned i = 0; i < choice->candidates; i++) {
+        choice->typical[i] = median_of(choice, i);
+        least = fminf(least, choice->typical[i]);
+    }
+    for (unsigned i = 0; i < choice->in_turn; i++)
+        if (choice->typical[choice->turns[i]] <= CLEARLY_OUT * least)
+            choice->turns[left++] = choice->turns[i];
+    choice->in_turn = left;
+    choice->phase = CSHIM_CHOICE_LAST;
+    start_period(choice, LAST_ROUNDS * left);
+}
+
+/* Takes the fastest candidate from now on. */
+static void settle(struct cshim_choice *choice)
+{
+    const unsigned former = choice->best;
+    for (unsigned i = 0; i < choice->candidates; i++)
+        choice->typical[i] = median_of(choice, i);
+    choice->best = fastest_but(choice, choice->candidates);
+    choice->next_best = fastest_but(choice, choice->best);
+    const bool is_confirmed = choice->has_learned && choice->best == former;
+    choice->quiet_periods = !is_confirmed                               ? 1
+                            : choice->quiet_periods < QUIET_PERIODS_MAX ? 2 * choice->quiet_periods
+                                                                        : QUIET_PERIODS_MAX;
+    choice->has_learned = true;
+    choice->phase = CSHIM_CHOICE_SETTLED;
+    choice->periods = 0;
+    choice->samples = 0;
+    start_period(choice, CSHIM_CHOICE_PERIOD);
+}
+
+/* Returns true if the last period's samples say that the choice may be wrong by now. */
+static bool is_doubtful(const struct cshim_choice *choice)
+{
+    const float before = choice->typical[choice->best], now = median_of(choice, choice->best);
+    const float other = median_of(choice, choice->next_best);
+    if (!isfinite(now))
+        return false;
+    return now > CHANGED * before || CHANGED * now < before ||
+           (isfinite(other) && OVERTAKES * choice->weights[choice->next_best] * other <
+                                   choice->weights[choice->best] * now);
+}
+
+static void end_period(struct cshim_choice *choice)
+{
+    choice->periods++;
+    if (choice->periods >= choice->quiet_periods && is_doubtful(choice)) {
+        start_learning(choice);
+        return;
+    }
+    choice->samples = 0;
+    start_period(choice, CSHIM_CHOICE_PERIOD);
+}
+
+void cshim_choice_decide(struct cshim_choice *choice)
+{
+    if (choice->phase == CSHIM_CHOICE_FIRST)
+        drop_slow(choice);
+    else if (choice->phase == CSHIM_CHOICE_LAST)
+        settle(choice);
+    else
+        end_period(choice);
+}
+
+double cshim_choice_native_seconds(const struct cshim_choice *choice)
+{
+    const float seconds = choice->typical[CSHIM_CANDIDATE_NATIVE];
+    return isfinite(seconds) ? (double)seconds : 0;
+}

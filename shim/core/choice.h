@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Chooses how the calls of a class are made, by what they took in this job.
+ *
+ * A class holds calls that take about the same time: of one communicator, rule, element type and
+ * size class. Its calls have a few candidates. Candidate 0 is the library's own call; each other
+ * one compresses, by an algorithm of its own. All ranks go through the same calls in the same order
+ * and do, for each of them:
+ *
+ *     if (cshim_choice_is_due(choice)) {
+ *         choice->seconds[i] = least of all ranks, for i < choice->samples;
+ *         cshim_choice_decide(choice);
+ *     }
+ *     candidate = cshim_choice_begin(choice);
+ *     ... make the call by the candidate ...
+ *     cshim_choice_end(choice, seconds that this rank was in the call);
+ *
+ * A rank's own duration contains its waiting for ranks that came later. The last to come waits for
+ * nobody, so the least duration over the ranks is the collective's own.
+ *
+ * Learning takes five sampled calls of each candidate, in turn, after one that sets up connections.
+ * A candidate whose first two samples take twice the best one's is dropped. Then the class is
+ * settled: calls take the best candidate, and every CSHIM_CHOICE_PERIOD calls the ranks look at the
+ * durations of eight of them. In periods 1, 2, 4, 8, ... two calls try the next best candidate. A
+ * best candidate that takes 1.5 times as long, or a third less, than it did, and a next best one
+ * that overtakes it, start the learning again. Learning that confirms the choice doubles the
+ * periods until it may start again.
+ *
+ * Pure: reads no clock and sends nothing. The same calls and the same agreed durations give the
+ * same candidates on every rank. Not thread-safe: collectives on one communicator follow each
+ * other. */
+#ifndef CSHIM_CHOICE_H
+#define CSHIM_CHOICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CSHIM_CANDIDATE_NATIVE 0u
+#define CSHIM_CANDIDATES_MAX 6u
+/* Calls between two decisions of a settled class. */
+#define CSHIM_CHOICE_PERIOD 96u
+/* Samples of each candidate while a class learns. */
+#define CSHIM_CHOICE_ROUNDS 5u
+#define CSHIM_CHOICE_SAMPLES_MAX (CSHIM_CANDIDATES_MAX * CSHIM_CHOICE_ROUNDS)
+
+enum cshim_choice_phase {
+    CSHIM_CHOICE_FIRST,  /* one call of each candidate that is not sampled, and two that are */
+    CSHIM_CHOICE_LAST,   /* three more of each that is not clearly out */
+    CSHIM_CHOICE_SETTLED /* calls take the best */
+};
+
+struct cshim_choice {
+    enum cshim_choice_phase phase;
+    unsigned candidates;
+    unsigned prior;                       /* candidate of the first call */
+    unsigned best;                        /* candidate of settled calls */
+    unsigned next_best;                   /* candidate of a settled class's trials */
+    float weights[CSHIM_CANDIDATES_MAX];  /* factors by which durations compare */
+    uint32_t call;                        /* calls begun in this phase, or in this period of it */
+    uint32_t calls_until_due;             /* calls of this phase, or of this period of it */
+    uint32_t periods;                     /* complete periods since the class was settled */
+    uint32_t quiet_periods;               /* periods before learning may start again */
+    bool has_learned;                     /* a decision has been made before */
+    unsigned in_turn;                     /* number of entries in `turns` */
+    unsigned turns[CSHIM_CANDIDATES_MAX]; /* candidates that learning calls take in turn */
+    /* Agreed median duration of each candidate in seconds; INFINITY before it is known. */
+    float typical[CSHIM_CANDIDATES_MAX];
+    /* Samples since learning, or this period, began: their candidates and durations in seconds.
+     * INFINITY stands for a duration that this rank does not know. */
+    unsigned samples;
+    unsigned sampled[CSHIM_CHOICE_SAMPLES_MAX];
+    float seconds[CSHIM_CHOICE_SAMPLES_MAX];
+    bool is_sampled; /* the call that has begun is the last of the samples */
+};
+
+/* Starts a class of 2 to CSHIM_CANDIDATES_MAX candidates. Its first call takes candidate `prior`.
+ * Candidates compare by their durations times their weights: a candidate that rounds once more has
+ * to gain more. */
+void cshim_choice_init(struct cshim_choice *choice, unsigned candidates, unsigned prior,
+                       const float *weights);
+
+/* Returns true if the ranks have to agree on the samples' durations before the next call. */
+static inline bool cshim_choice_is_due(const struct cshim_choice *choice)
+{
+    return choice->call == choice->calls_until_due;
+}
+
+/* Decides by durations that are equal on all ranks; for a choice that is due. */
+void cshim_choice_decide(struct cshim_choice *choice);
+
+/* Begins a call and returns its candidate; for a choice that is not due. */
+unsigned cshim_choice_begin(struct cshim_choice *choice);
+
+/* Ends the call that was begun last, with this rank's duration in seconds. A call that is left by a
+ * jump never ends: its duration stays unknown. */
+void cshim_choice_end(struct cshim_choice *choice, double seconds);
+
+/* Returns the agreed duration of a native call of the class in seconds; 0 before it is known. */
+double cshim_choice_native_seconds(const struct cshim_choice *choice);
+
+#endif

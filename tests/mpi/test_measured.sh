@@ -1,0 +1,38 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# `worth = measured`: native and compressed calls are tried in the job, all ranks choose the same, and the
+# report says what the calls took either way. Nothing here depends on which is faster.
+. "$(dirname "$0")/../lib.sh"
+cd "$scratch" || exit 1
+tests=$build/tests
+export COMPSHIM_POLICY=$scratch/policy.ini COMPSHIM_REPORT=$scratch/report.json COMPSHIM_MACHINE=off
+measured() { printf '[rule all]\ncodec = %s\nworth = measured\n' "$1" >policy.ini; }
+
+# Two candidates at least, two_shot or one_shot and native: six calls of each before the class is settled.
+measured fp8_e4m3
+expect "400 calls of one class" 0 mpi 3 LD_PRELOAD="$preload" "$tests/mpi_repeated_sum" 400 20000
+reports "are all compared with native ones" \
+    'sum(r["compared_calls"] for r in rows) + sum(r["native_calls"] for r in rows) == 400'
+reports "of which some were made" 'sum(r["native_calls"] for r in rows) == passed["no_gain"] >= 3'
+reports "the rows say what both took" \
+    'all(r["seconds_compared"] > 0 and r["seconds_native_estimate"] > 0 for r in rows if r["compared_calls"]) and sum(r["seconds_native"] for r in rows) > 0'
+contains "the table's last line is the answer" "compshim: saved "
+
+# Candidates change from call to call here, as sizes and communicators do. (Among more ranks grid is one of
+# them, which rounds once more than the bound that the program checks.)
+measured fp16
+expect "sums of many sizes and communicators" 0 mpi 3 LD_PRELOAD="$preload" "$tests/mpi_allreduce" fp16 2
+reports "are compressed and native" 'passed["no_gain"] > 0 and sum(r["calls"] for r in rows) > 0'
+expect "nonblocking calls are not measured" 0 mpi 2 LD_PRELOAD="$preload" "$tests/mpi_iallreduce"
+expect "calls of several threads" 0 mpi 2 LD_PRELOAD="$preload" "$tests/mpi_threads"
+
+# The first call of a class takes what is taken where nothing is measured.
+expect "a single call" 0 mpi 3 LD_PRELOAD="$preload" "$tests/mpi_repeated_sum" 1 20000
+reports "is compressed, and nothing is said of native ones" \
+    'rows[0]["calls"] == 1 and "no_gain" not in passed and "native_calls" not in rows[0]'
+printf '[rule all]\ncodec = fp16\nalgorithm = two_shot\nworth = measured\n' >policy.ini
+expect "a named algorithm" 0 mpi 4 LD_PRELOAD="$preload" "$tests/mpi_repeated_sum" 100 20000
+reports "is the only one that is tried" '{r["algorithm"] for r in rows} == {"two_shot"} and passed["no_gain"] >= 3'
+printf '[rule all]\ncodec = fp16\nworth = always\n' >policy.ini
+expect "worth = always" 0 mpi 4 LD_PRELOAD="$preload" "$tests/mpi_repeated_sum" 100 20000
+reports "tries nothing" 'rows[0]["calls"] == 100 and "native_calls" not in rows[0]'

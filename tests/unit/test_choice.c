@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A simulated job chooses as it should: ranks that come late, calls that are disturbed, and a
+ * network that changes. */
+#include <math.h>
+
+#include "shim/core/choice.h"
+#include "tests/unit/unit.h"
+
+#define RANKS 4
+
+#define GAIN 0.1f
+/* A compressed candidate has to gain a tenth. */
+static const float weights[CSHIM_CANDIDATES_MAX] = {
+    1, 1 / (1 - GAIN), 1 / (1 - GAIN), 1 / (1 - GAIN), 1 / (1 - GAIN), 1 / (1 - GAIN)};
+
+/* What a simulated call takes. */
+struct network {
+    unsigned candidates;
+    double seconds[CSHIM_CANDIDATES_MAX];
+    double noise;     /* a call takes up to this share of its time longer */
+    double spikes;    /* share of the calls that a disturbance makes five times as long */
+    double imbalance; /* ranks come up to so many native calls late */
+};
+
+struct job {
+    struct cshim_choice ranks[RANKS];
+    uint64_t random;
+    unsigned calls[CSHIM_CANDIDATES_MAX];
+    double seconds; /* of the calls themselves */
+};
+
+static double draw(struct job *job)
+{
+    job->random = job->random * 6364136223846793005u + 1442695040888963407u;
+    return (double)(job->random >> 11) * 0x1p-53;
+}
+
+static void start(struct job *job, const struct network *network, unsigned prior, uint64_t seed)
+{
+    *job = (struct job){.random = seed};
+    for (unsigned i = 0; i < RANKS; i++)
+        cshim_choice_init(&job->ranks[i], network->candidates, prior, weights);
+}
+
+/* A class settles once each candidate that is left has all its samples. */
+static void check_samples(const struct cshim_choice *choice)
+{
+    for (unsigned i = 0; i < choice->in_turn && choice->phase == CSHIM_CHOICE_LAST; i++) {
+        unsigned samples = 0;
+        for (unsigned k = 0; k < choice->samples; k++)
+            samples += choice->sampled[k] == choice->turns[i];
+        assert_int_equal(samples, CSHIM_CHOICE_ROUNDS);
+    }
+}
+
+/* Does what the engine does where a decision is due. */
+static void agree(struct job *job)
+{
+    float least[CSHIM_CHOICE_SAMPLES_MAX] = {0};
+    const unsigned samples = job->ranks[0].samples;
+    check_samples(&job->ranks[0]);
+    for (unsigned i = 0; i < samples; i++) {
+        least[i] = INFINITY;
+        for (unsigned rank = 0; rank < RANKS; rank++)
+            least[i] = fminf(least[i], job->ranks[rank].seconds[i]);
+    }
+    for (unsigned rank = 0; rank < RANKS; rank++) {
+        assert_int_equal(job->ranks[rank].samples, samples);
+        memcpy(job->ranks[rank].seconds, least, samples * sizeof *least);
+        cshim_choice_decide(&job->ranks[rank]);
+    }
+}
+
+/* Makes a call on all ranks, and returns its candidate. */
+static unsigned make_call(struct job *job, const struct network *network)
+{
+    double late[RANKS], latest = 0;
+    unsigned candidate = 0;
+    for (unsigned rank = 0; rank < RANKS; rank++) {
+        const bool is_due = cshim_choice_is_due(&job->ranks[rank]);
+        assert_int_equal(is_due, cshim_choice_is_due(&job->ranks[0]));
+        late[rank] = network->imbalance * network->seconds[0] * draw(job);
+        latest = fmax(latest, late[rank]);
+    }
+    if (cshim_choice_is_due(&job->ranks[0]))
+        agree(job);
+    for (unsigned rank = 0; rank < RANKS; rank++) {
+        const unsigned own = cshim_choice_begin(&job->ranks[rank]);
+        candidate = rank == 0 ? own : candidate;
+        assert_int_equal(own, candidate);
+    }
+    double seconds = network->seconds[candidate] * (1 + network->noise * draw(job));
+    seconds *= draw(job) < network->spikes ? 5 : 1;
+    for (unsigned rank = 0; rank < RANKS; rank++)
+        cshim_choice_end(&job->ranks[rank], seconds + latest - late[rank]);
+    job->calls[candidate]++;
+    job->seconds += seconds;
+    return candidate;
+}
+
+static void make_calls(struct job *job, const struct network *network, unsigned calls)
+{
+    for (unsigned i = 0; i < calls; i++)
+        make_call(job, network);
+}
+
+/* Returns the candidate that should be taken: compressing has to gain a tenth. */
+static unsigned right_choice(const struct network *network)
+{
+    unsigned best = 0;
+    for (unsigned i = 1; i < network->candidates; i++)
+        if (network->seconds[i] < network->seconds[best] * (best == 0 ? 1 - (double)GAIN : 1))
+            best = i;
+    return best;
+}
+
+/* Draws a network whose candidates take from a fifth to five times the native time. */
+static struct network draw_network(struct job *dice)
+{
+    struct network network = {.candidates = 2 + (unsigned)(draw(dice) * 5)};
+    for (unsigned i = 0; i < network.candidates; i++)
+        network.seconds[i] = 1e-3 * (i == 0 ? 1 : pow(5, 2 * draw(dice) - 1));
+    return network;
+}
+
+/* Makes 2000 calls on each of many networks; returns how many ended with a choice that takes more
+ * than a tenth longer than the right one, beyond the tenth that compressing has to gain. */
+static unsigned count_misses(double noise, double spikes, double imbalance)
+{
+    struct job dice = {.random = 1};
+    unsigned misses = 0;
+    for (unsigned i = 0; i < 400; i++) {
+        struct job job;
+        struct network network = draw_network(&dice);
+        network.noise = noise;
+        network.spikes = spikes;
+        network.imbalance = imbalance;
+        start(&job, &network, i % network.candidates, i);
+        make_calls(&job, &network, 2000);
+        const double best = network.seconds[right_choice(&network)];
+        misses += network.seconds[job.ranks[0].best] > best / (1 - (double)GAIN) * 1.1;
+    }
+    return misses;
+}
+
+TEST(the_fastest_candidate_is_taken)
+{
+    assert_int_equal(count_misses(0, 0, 0), 0);
+    assert_int_equal(count_misses(0.1, 0, 0), 0);
+}
+
+TEST(compressing_has_to_gain_a_tenth)
+{
+    const struct network too_little = {.candidates = 2, .seconds = {1e-3, 0.95e-3}};
+    const struct network enough = {.candidates = 2, .seconds = {1e-3, 0.85e-3}};
+    struct job job;
+    start(&job, &too_little, 1, 1);
+    make_calls(&job, &too_little, 1000);
+    assert_int_equal(job.ranks[0].best, CSHIM_CANDIDATE_NATIVE);
+    start(&job, &enough, 1, 1);
+    make_calls(&job, &enough, 1000);
+    assert_int_equal(job.ranks[0].best, 1);
+}
+
+TEST(disturbed_calls_do_not_decide)
+{
+    assert_in_range(count_misses(0.1, 0.05, 0), 0, 4);
+}
+
+TEST(ranks_that_compute_unequally_choose_as_equal_ones)
+{
+    assert_int_equal(count_misses(0.1, 0, 3), 0);
+}
+
+TEST(the_first_call_takes_the_prior)
+{
+    const struct network network = {.candidates = 4, .seconds = {4, 3, 2, 1}};
+    for (unsigned prior = 0; prior < 4; prior++) {
+        struct job job;
+        start(&job, &network, prior, 1);
+        assert_int_equal(make_call(&job, &network), prior);
+    }
+}
+
+/* In the long run, against calls that all take the best candidate. */
+TEST(trials_cost_a_hundredth_of_2000_calls)
+{
+    const struct network network = {.candidates = 4, .seconds = {1e-3, 0.5e-3, 0.7e-3, 1.4e-3}};
+    struct job job;
+    start(&job, &network, 1, 1);
+    make_calls(&job, &network, 2000);
+    assert_true(job.seconds < 1.01 * 2000 * network.seconds[1]);
+}
+
+TEST(a_class_that_native_calls_suit_best_costs_a_hundredth_more)
+{
+    const struct network network = {.candidates = 3, .seconds = {1e-3, 1.1e-3, 3e-3}};
+    struct job job;
+    start(&job, &network, 1, 1);
+    make_calls(&job, &network, 2000);
+    assert_int_equal(job.ranks[0].best, CSHIM_CANDIDATE_NATIVE);
+    assert_true(job.seconds < 1.01 * 2000 * network.seconds[0]);
+}
+
+TEST(choices_follow_a_network_that_changes_within_200_calls)
+{
+    const struct network slow = {.candidates = 3, .seconds = {10e-3, 3e-3, 4e-3}, .noise = 0.1};
+    const struct network fast = {.candidates = 3, .seconds = {1e-3, 1.2e-3, 1.6e-3}, .noise = 0.1};
+    for (unsigned calls = 500; calls < 700; calls++) {
+        struct job job;
+        start(&job, &slow, 1, calls);
+        make_calls(&job, &slow, calls);
+        assert_int_equal(job.ranks[0].best, 1);
+        make_calls(&job, &fast, 200);
+        assert_int_equal(job.ranks[0].phase, CSHIM_CHOICE_SETTLED);
+        assert_int_equal(job.ranks[0].best, CSHIM_CANDIDATE_NATIVE);
+        make_calls(&job, &slow, 200);
+        assert_int_equal(job.ranks[0].best, 1);
+    }
+}
+
+/* The best one does not change, and the next best one becomes faster than it. */
+TEST(a_candidate_that_becomes_faster_is_found)
+{
+    struct network network = {.candidates = 2, .seconds = {1e-3, 2e-3}};
+    struct job job;
+    start(&job, &network, 1, 1);
+    make_calls(&job, &network, 1000);
+    assert_int_equal(job.ranks[0].best, CSHIM_CANDIDATE_NATIVE);
+    network.seconds[1] = 0.3e-3;
+    make_calls(&job, &network, 1000);
+    assert_int_equal(job.ranks[0].best, 1);
+}
+
+/* A program's error handler may jump out of a call on one rank, or on all. */
+TEST(calls_that_never_end_leave_no_duration)
+{
+    struct cshim_choice choice;
+    cshim_choice_init(&choice, 2, 1, weights);
+    for (unsigned i = 0; i < 1000; i++) {
+        if (cshim_choice_is_due(&choice))
+            cshim_choice_decide(&choice);
+        const unsigned candidate = cshim_choice_begin(&choice);
+        if (candidate == 1)
+            cshim_choice_end(&choice, 1e-3);
+    }
+    assert_int_equal(choice.best, 1);
+    assert_true(cshim_choice_native_seconds(&choice) == 0);
+}
+
+/* Two known durations of five are enough. */
+TEST(calls_that_end_decide_beside_those_that_never_do)
+{
+    struct cshim_choice choice;
+    unsigned calls = 0;
+    cshim_choice_init(&choice, 2, 1, weights);
+    while (choice.phase != CSHIM_CHOICE_SETTLED) {
+        if (cshim_choice_is_due(&choice))
+            cshim_choice_decide(&choice);
+        const bool is_native = cshim_choice_begin(&choice) == CSHIM_CANDIDATE_NATIVE;
+        if (is_native || calls++ % 3 == 1)
+            cshim_choice_end(&choice, is_native ? 2e-3 : 1e-3);
+    }
+    assert_int_equal(choice.best, 1);
+}
+
+/* Learning that confirms a choice comes ever more rarely, however unsteady the network is. */
+TEST(an_unsteady_network_does_not_keep_a_class_learning)
+{
+    struct network network = {.candidates = 3, .seconds = {10e-3, 3e-3, 4e-3}};
+    struct job job;
+    start(&job, &network, 1, 1);
+    for (unsigned i = 0; i < 20000; i++) {
+        const double factor = i / 100 % 2 ? 2 : 0.5;
+        for (unsigned k = 0; k < 3; k++)
+            network.seconds[k] = factor * (k == 0 ? 10e-3 : k == 1 ? 3e-3 : 4e-3);
+        make_call(&job, &network);
+    }
+    assert_in_range(job.calls[0] + job.calls[2], 1, 200);
+}
