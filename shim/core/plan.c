@@ -459,34 +459,53 @@ struct cshim_plan cshim_plan_call_by(enum cshim_algorithm algorithm, const struc
 }
 
 /* Returns true if a trial of a plan may be worth its time: it sends no more than a ring would
- * natively, or the call is so small that its bytes do not matter. */
+ * natively and the headers, or the call is so small that its bytes do not matter. */
 static bool is_worth_a_trial(const struct cshim_plan *plan, const struct cshim_call *call)
 {
-    return plan->reason == CSHIM_REASON_COMPRESS &&
-           (plan->bytes_wire <= plan->bytes_native || call->bytes <= TRIED_IN_ANY_CASE_BYTES);
+    return plan->bytes_wire <= plan->bytes_native + plan->bytes_native / 16 ||
+           call->bytes <= TRIED_IN_ANY_CASE_BYTES;
 }
 
-static struct cshim_plan_candidate candidate_of(const struct cshim_plan *plan)
+/* Returns true if the rule's messages may carry elements as they are instead. */
+static bool may_be_raw(const struct cshim_rule *rule, const struct cshim_call *call)
 {
-    return (struct cshim_plan_candidate){plan->algorithm, roundings_of(plan)};
+    return rule->codec != CSHIM_CODEC_RAW && rule->codec != CSHIM_CODEC_TOPK &&
+           rule->abs_error == 0 && !rule->error_feedback && call->instead == CSHIM_CODEC_NONE &&
+           cshim_codec_carries(CSHIM_CODEC_RAW, call->dtype);
+}
+
+/* Adds a plan to those found, unless it is one of them or not worth a trial. Returns their number.
+ */
+static unsigned add_candidate(const struct cshim_plan *plan, const struct cshim_call *call,
+                              struct cshim_plan_candidate *found, unsigned candidates)
+{
+    for (unsigned i = 0; i < candidates; i++)
+        if (found[i].algorithm == plan->algorithm && found[i].codec == plan->codec)
+            return candidates;
+    if (plan->reason != CSHIM_REASON_COMPRESS || (candidates > 0 && !is_worth_a_trial(plan, call)))
+        return candidates;
+    found[candidates] =
+        (struct cshim_plan_candidate){plan->algorithm, plan->codec, roundings_of(plan)};
+    return candidates + 1;
 }
 
 unsigned cshim_plan_candidates(const struct cshim_rule *rule, const struct cshim_call *call,
                                uint64_t count,
-                               struct cshim_plan_candidate found[CSHIM_ALGORITHM_COUNT])
+                               struct cshim_plan_candidate found[CSHIM_PLAN_CANDIDATES_MAX])
 {
-    unsigned candidates = 0;
-    const struct cshim_plan prior = cshim_plan_call_by(CSHIM_ALGORITHM_AUTO, rule, call, count);
-    if (prior.reason == CSHIM_REASON_COMPRESS)
-        found[candidates++] = candidate_of(&prior);
-    if (can(call, rule->algorithm))
-        return candidates;
-    for (size_t i = 0; i < ALGORITHMS; i++) {
-        if (!can(call, algorithms[i]) || (candidates > 0 && algorithms[i] == prior.algorithm))
+    struct cshim_call raw = *call;
+    struct cshim_plan plan = cshim_plan_call_by(CSHIM_ALGORITHM_AUTO, rule, call, count);
+    unsigned candidates = add_candidate(&plan, call, found, 0);
+    for (size_t i = 0; i < ALGORITHMS && !can(call, rule->algorithm); i++) {
+        if (!can(call, algorithms[i]))
             continue;
-        const struct cshim_plan plan = cshim_plan_call_by(algorithms[i], rule, call, count);
-        if (is_worth_a_trial(&plan, call))
-            found[candidates++] = candidate_of(&plan);
+        plan = cshim_plan_call_by(algorithms[i], rule, call, count);
+        candidates = add_candidate(&plan, call, found, candidates);
+    }
+    raw.instead = CSHIM_CODEC_RAW;
+    if (may_be_raw(rule, call)) {
+        plan = cshim_plan_call_by(CSHIM_ALGORITHM_AUTO, rule, &raw, count);
+        candidates = add_candidate(&plan, &raw, found, candidates);
     }
     return candidates;
 }

@@ -127,18 +127,21 @@ struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struc
 struct cshim_plan cshim_plan_call_by(enum cshim_algorithm algorithm, const struct cshim_rule *rule,
                                      const struct cshim_call *call, uint64_t count);
 
-/* An algorithm that is worth measuring. */
+/* A way to make a call that is worth measuring. */
 struct cshim_plan_candidate {
     enum cshim_algorithm algorithm;
+    enum cshim_codec_id codec;
     unsigned roundings; /* on a value's way; 0 where nothing is lost */
 };
+#define CSHIM_PLAN_CANDIDATES_MAX 5u
 
-/* Finds the algorithms that are worth measuring for a call that `rule` compresses: the rule's own,
- * or first the one that is taken where nothing was measured, then others. Returns their number; 0
- * if none can make the call. */
+/* Finds what is worth measuring for a call that `rule` compresses. The first candidate is what is
+ * taken where nothing was measured; then come other algorithms, unless the rule names one that can
+ * make the call; then the elements as they are, where encoding them may cost more than it saves.
+ * Returns their number; 0 if no algorithm can make the call. */
 unsigned cshim_plan_candidates(const struct cshim_rule *rule, const struct cshim_call *call,
                                uint64_t count,
-                               struct cshim_plan_candidate found[CSHIM_ALGORITHM_COUNT]);
+                               struct cshim_plan_candidate found[CSHIM_PLAN_CANDIDATES_MAX]);
 
 /* Whether the messages of an all-reduce among ranks of one node are read where they lie, and only
  * headers are sent. */

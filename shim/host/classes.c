@@ -14,6 +14,8 @@ bool cshim_classes_reserve(struct cshim_communicator *communicator)
     return !is_measured || communicator->classes != NULL;
 }
 
+_Static_assert(CSHIM_CANDIDATES_MAX > CSHIM_PLAN_CANDIDATES_MAX, "native is a candidate, too");
+
 /* Returns the number of the size class of `bytes` > 0. A class reaches from one power of the square
  * root of 2 to the next. */
 static uint32_t size_class_of(uint64_t bytes)
@@ -44,17 +46,18 @@ static float weight_of(unsigned roundings)
 static bool start_class(struct cshim_class *class, const struct cshim_class *wanted,
                         const struct cshim_call *call, uint64_t count)
 {
-    struct cshim_plan_candidate found[CSHIM_ALGORITHM_COUNT];
+    struct cshim_plan_candidate found[CSHIM_PLAN_CANDIDATES_MAX];
     float weights[CSHIM_CANDIDATES_MAX] = {1};
-    const unsigned algorithms = cshim_plan_candidates(wanted->rule, call, count, found);
-    if (algorithms == 0)
+    const unsigned compressed = cshim_plan_candidates(wanted->rule, call, count, found);
+    if (compressed == 0)
         return false;
     *class = *wanted;
-    for (unsigned i = 0; i < algorithms; i++) {
+    for (unsigned i = 0; i < compressed; i++) {
         class->algorithms[i + 1] = found[i].algorithm;
+        class->codecs[i + 1] = found[i].codec;
         weights[i + 1] = weight_of(found[i].roundings);
     }
-    cshim_choice_init(&class->choice, algorithms + 1, CSHIM_CANDIDATE_NATIVE + 1, weights);
+    cshim_choice_init(&class->choice, compressed + 1, CSHIM_CANDIDATE_NATIVE + 1, weights);
     return true;
 }
 
@@ -88,7 +91,7 @@ static void add_figures(const struct cshim_class *class,
         .collective = CSHIM_ALLREDUCE,
         .dtype = class->dtype,
         .algorithm = class->algorithms[candidate],
-        .codec = class->codec,
+        .codec = class->codecs[candidate],
     };
     cshim_ledger_add(&communicator->job->ledger, &row, figures);
 }

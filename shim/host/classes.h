@@ -10,7 +10,7 @@
  *         cshim_class_decide(class, communicator);
  *     }
  *     candidate = cshim_choice_begin(&class->choice);
- *     ... make the call: natively, or by class->algorithms[candidate] ...
+ *     ... make the call: natively, or by algorithms[candidate] and codecs[candidate] ...
  *     cshim_class_end(class, candidate, seconds);
  *
  * All ranks of a communicator find the same classes in the same order. Not thread-safe, as calls of
@@ -27,9 +27,11 @@
 struct cshim_class {
     const struct cshim_rule *rule; /* NULL: the class is free */
     enum cshim_dtype dtype;
-    enum cshim_codec_id codec;
-    uint32_t size_class;                                   /* of the caller's buffer */
-    enum cshim_algorithm algorithms[CSHIM_CANDIDATES_MAX]; /* by candidate; unused for native */
+    enum cshim_codec_id codec; /* the rule's, or what max_rel_error takes instead */
+    uint32_t size_class;       /* of the caller's buffer */
+    /* Of the rows of compressed candidates; those of the native one are unused. */
+    enum cshim_algorithm algorithms[CSHIM_CANDIDATES_MAX];
+    enum cshim_codec_id codecs[CSHIM_CANDIDATES_MAX];
     struct cshim_choice choice;
     /* Calls of each candidate, and this rank's seconds in them, that the ledger does not have yet.
      */

@@ -67,6 +67,16 @@ static int choose(struct cshim_comm *state, const struct cshim_call *call, uint6
     return status;
 }
 
+/* Plans a measured call by its candidate. */
+static struct cshim_plan plan_candidate(struct cshim_comm *state, struct cshim_call *call,
+                                        uint64_t count, const struct measured *measured)
+{
+    const struct cshim_class *class = measured->class;
+    if (class->codecs[measured->candidate] != class->rule->codec)
+        call->instead = class->codecs[measured->candidate];
+    return plan_call(state, call, count, class->rule, class->algorithms[measured->candidate]);
+}
+
 /* Compresses a call. Returns false, with nothing done but what all ranks did, if it is to be passed
  * through after all, with the reason counted; else sets *status. */
 static APART bool compress(const struct cshim_arguments *arguments, struct cshim_call *call,
@@ -99,10 +109,10 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
     const bool is_chosen = measured->class != NULL;
     if (is_chosen && measured->candidate == CSHIM_CANDIDATE_NATIVE)
         plan.reason = CSHIM_REASON_NO_GAIN;
+    else if (plan.reason == CSHIM_REASON_COMPRESS && is_chosen)
+        plan = plan_candidate(state, call, count, measured);
     else if (plan.reason == CSHIM_REASON_COMPRESS)
-        plan = plan_call(state, call, count, rule,
-                         is_chosen ? measured->class->algorithms[measured->candidate]
-                                   : CSHIM_ALGORITHM_AUTO);
+        plan = plan_call(state, call, count, rule, CSHIM_ALGORITHM_AUTO);
     if (plan.reason != CSHIM_REASON_COMPRESS) {
         cshim_count_pass(plan.reason, arguments->comm);
         if (is_chosen && measured->candidate != CSHIM_CANDIDATE_NATIVE)

@@ -551,3 +551,54 @@ TEST(too_much_memory_is_no_case_for_one_shot)
     assert_int_equal(plan_mpi(policy, CSHIM_FLOAT64, 2000, 2 * MIB).reason, CSHIM_REASON_NO_MEMORY);
     cshim_policy_free(policy);
 }
+
+/* Writes the candidates of a call of float32 as "two_shot fp16, ...". */
+static void name_candidates(char *names, size_t size, const char *rule, uint32_t ranks,
+                            uint32_t nodes, uint64_t bytes)
+{
+    struct cshim_policy *policy = parse(rule);
+    struct cshim_plan_candidate found[CSHIM_PLAN_CANDIDATES_MAX];
+    const struct cshim_call call = {.ranks = ranks,
+                                    .nodes = nodes,
+                                    .ranks_per_node = ranks / nodes,
+                                    .bytes = bytes,
+                                    .instead = CSHIM_CODEC_NONE};
+    const unsigned candidates = cshim_plan_candidates(policy->rules, &call, bytes / 4, found);
+    for (unsigned i = 0, used = 0; i < candidates && used < size; i++)
+        used += (unsigned)snprintf(names + used, size - used, "%s%s %s", i > 0 ? ", " : "",
+                                   cshim_algorithm_name(found[i].algorithm),
+                                   cshim_codec_name(found[i].codec));
+    cshim_policy_free(policy);
+}
+
+TEST(candidates_worth_measuring)
+{
+    static const struct {
+        const char *rule;
+        uint32_t ranks, nodes;
+        uint64_t bytes;
+        const char *candidates;
+    } cases[] = {
+        {"[rule a]\ncodec = fp16\n", 2, 2, MIB, "one_shot fp16, two_shot fp16, one_shot raw"},
+        {"[rule a]\ncodec = fp16\n", 4, 4, 4096,
+         "one_shot fp16, two_shot fp16, grid fp16, one_shot raw"},
+        {"[rule a]\ncodec = fp16\n", 4, 4, MIB,
+         "two_shot fp16, one_shot fp16, grid fp16, two_shot raw"},
+        /* Each of 8 ranks would send its elements seven times. */
+        {"[rule a]\ncodec = fp16\n", 8, 8, MIB, "two_shot fp16, grid fp16, two_shot raw"},
+        {"[rule a]\ncodec = fp16\n", 8, 4, MIB,
+         "hierarchical fp16, two_shot fp16, grid fp16, hierarchical raw"},
+        {"[rule a]\ncodec = fp16\nalgorithm = grid\n", 8, 8, MIB, "grid fp16, grid raw"},
+        {"[rule a]\ncodec = raw\n", 3, 3, MIB, "two_shot raw"},
+        {"[rule a]\ncodec = bounded\nabs_error = 0.1\nalgorithm = two_shot\n", 3, 3, MIB,
+         "two_shot bounded"},
+        {"[rule a]\ncodec = fp16\nerror_feedback = on\nalgorithm = two_shot\n", 3, 3, MIB,
+         "two_shot fp16"},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        char names[256] = "";
+        name_candidates(names, sizeof names, cases[i].rule, cases[i].ranks, cases[i].nodes,
+                        cases[i].bytes);
+        assert_string_equal(names, cases[i].candidates);
+    }
+}
