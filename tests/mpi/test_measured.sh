@@ -36,3 +36,4 @@ reports "is the only one that is tried" '{r["algorithm"] for r in rows} == {"two
 printf '[rule all]\ncodec = fp16\nworth = always\n' >policy.ini
 expect "worth = always" 0 mpi 4 LD_PRELOAD="$preload" "$tests/mpi_repeated_sum" 100 20000
 reports "tries nothing" 'rows[0]["calls"] == 100 and "native_calls" not in rows[0]'
+finish
