@@ -65,6 +65,7 @@ const char *cshim_reason_name(enum cshim_reason reason)
         [CSHIM_REASON_NO_GAIN] = "no_gain",
         [CSHIM_REASON_SECOND_LIBRARY] = "second_library",
         [CSHIM_REASON_NO_DESCRIPTORS] = "no_descriptors",
+        [CSHIM_REASON_READ_ONLY] = "read_only",
     };
     return (unsigned)reason < CSHIM_REASON_COUNT ? names[reason] : "?";
 }

@@ -36,6 +36,7 @@ enum cshim_reason {
     CSHIM_REASON_NO_GAIN,        /* by what is known of the machine */
     CSHIM_REASON_SECOND_LIBRARY, /* of the engine's kind in the process */
     CSHIM_REASON_NO_DESCRIPTORS, /* for connections to as many ranks */
+    CSHIM_REASON_READ_ONLY,      /* memory of a broadcast's root whose elements would change */
     CSHIM_REASON_COUNT
 };
 
@@ -150,6 +151,13 @@ static inline bool cshim_plan_is_read(const struct cshim_call *call, enum cshim_
     return call->library == CSHIM_MPI && call->collective == CSHIM_ALLREDUCE && call->nodes == 1 &&
            !call->is_apart &&
            (algorithm == CSHIM_ALGORITHM_ONE_SHOT || algorithm == CSHIM_ALGORITHM_TWO_SHOT);
+}
+
+/* Returns true if a broadcast in this codec leaves the elements of its root as they are: nothing is
+ * written there. Other codecs round them, and the root keeps what all others get. */
+static inline bool cshim_plan_leaves_root(enum cshim_codec_id codec)
+{
+    return cshim_codec_is_exact(codec) && codec != CSHIM_CODEC_BOUNDED;
 }
 
 /* Whether, on host memory, elements travel as they are to the owner of their chunk and from there:

@@ -357,7 +357,7 @@ static void decode(struct cshim_exchange *exchange, const struct cshim_segment *
         has(exchange, CSHIM_STEP_COLLECT) ? CSHIM_RECEIVE_SUMS : CSHIM_RECEIVE_PARTS;
     const enum cshim_message kind = cshim_transfer_kind(transfer);
     if (plan->schedule->root_gives && giver(exchange) == row->rank &&
-        cshim_codec_is_exact(plan->codec) && plan->codec != CSHIM_CODEC_BOUNDED)
+        cshim_plan_leaves_root(plan->codec))
         return;
     for (int from = 0; from < row->ranks; from++) {
         if (cshim_segment_message(exchange, segment, transfer, from).length == 0 ||

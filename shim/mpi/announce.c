@@ -40,24 +40,12 @@ static bool ask_hydra(int hydra, const char *question, const char *name)
     return strstr(answer, " rc=0") != NULL;
 }
 
-/* Asks Open MPI, whose errors of these functions belong to no communicator: it calls the handler of
- * MPI_COMM_SELF, or before MPI 4 that of MPI_COMM_WORLD, and both end the job by default. */
+/* Asks Open MPI, whose errors of these functions belong to no communicator. */
 static bool ask_open_mpi(bool publish, const char *name)
 {
-    const MPI_Comm comms[] = {MPI_COMM_WORLD, MPI_COMM_SELF};
-    MPI_Errhandler handlers[2];
     char port[MPI_MAX_PORT_NAME] = "here";
-    for (int i = 0; i < 2; i++) {
-        PMPI_Comm_get_errhandler(comms[i], &handlers[i]);
-        PMPI_Comm_set_errhandler(comms[i], MPI_ERRORS_RETURN);
-    }
-    const int status = publish ? PMPI_Publish_name(name, MPI_INFO_NULL, port)
-                               : PMPI_Lookup_name(name, MPI_INFO_NULL, port);
-    for (int i = 0; i < 2; i++) {
-        PMPI_Comm_set_errhandler(comms[i], handlers[i]);
-        PMPI_Errhandler_free(&handlers[i]);
-    }
-    return status == MPI_SUCCESS;
+    return (publish ? PMPI_Publish_name(name, MPI_INFO_NULL, port)
+                    : PMPI_Lookup_name(name, MPI_INFO_NULL, port)) == MPI_SUCCESS;
 }
 
 /* Open MPI's mpirun keeps names, and so does Hydra, which starts the ranks of MPICH and Intel MPI.
@@ -65,12 +53,14 @@ static bool ask_open_mpi(bool publish, const char *name)
  * supported. */
 static bool ask(bool publish, int rank)
 {
-    char name[NAME_MAX_BYTES], version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int length;
+    char name[NAME_MAX_BYTES];
+    MPI_Errhandler handlers[2];
     name_of(rank, name);
-    PMPI_Get_library_version(version, &length);
-    if (strncmp(version, "Open MPI", 8) == 0)
-        return getenv("OMPI_COMM_WORLD_SIZE") != NULL && ask_open_mpi(publish, name);
+    if (cshim_mpi_silence(handlers)) {
+        const bool known = getenv("OMPI_COMM_WORLD_SIZE") != NULL && ask_open_mpi(publish, name);
+        cshim_mpi_speak(handlers);
+        return known;
+    }
     const char *connection = getenv("MPI_LOCALNRANKS") != NULL ? getenv("PMI_FD") : NULL;
     return connection != NULL &&
            ask_hydra(atoi(connection), publish ? "publish_name" : "lookup_name", name);

@@ -6,6 +6,7 @@
 #include "shim/core/clock.h"
 #include "shim/host/classes.h"
 #include "shim/mpi/nonblocking.h"
+#include "shim/mpi/writable.h"
 
 /* What every call pays for, also one that is passed on: made for each collective apart. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
@@ -248,17 +249,17 @@ static ALWAYS_INLINE void begin_scatter(struct call *call, const void *sendbuf, 
         begin(call, &arguments);
 }
 
-/* Has the ranks of a call that moves elements agree whether all of them give and take plain ones.
- * MPI lets ranks describe the same elements by different types and by absolute addresses, so that
- * no rank knows it of the others. Returns false, with nothing asked, where the call is not
- * compressed in any case: that follows from its bytes and its communicator, which are the same on
- * all ranks.
+/* Has the ranks of a call that moves elements agree on the reason not to compress it, if any rank
+ * has one; CSHIM_REASON_DTYPE where they give and take elements of different types. MPI lets ranks
+ * describe the same elements by different types and by absolute addresses, so that no rank knows it
+ * of the others. Returns false, with nothing asked, where the call is not compressed in any case:
+ * that follows from its bytes and its communicator, which are the same on all ranks.
  *
  * The bytes of an all-to-all with counts are not: its ranks agree on the largest block, too, which
  * becomes the count; of bytes where elements are not plain. */
-static bool agree_on_elements(struct cshim_arguments *arguments, bool *are_plain)
+static bool agree_on_elements(struct cshim_arguments *arguments, enum cshim_reason *reason)
 {
-    enum { DIFFERS, BYTES, DTYPE, OTHER_DTYPE, FACTS };
+    enum { REASON, BYTES, DTYPE, OTHER_DTYPE, FACTS };
     const bool by_counts = arguments->sendcounts != NULL, observes = cshim_job.observed != NULL;
     const enum cshim_dtype dtype = cshim_describe_datatype(arguments->datatype);
     struct cshim_comm *state;
@@ -269,7 +270,7 @@ static bool agree_on_elements(struct cshim_arguments *arguments, bool *are_plain
     PMPI_Type_size(arguments->datatype, &bytes);
     const bool is_one = cshim_shapes[arguments->collective].has_blocks && !arguments->recvcounts;
     const int blocks = is_one ? ranks : 1;
-    own[DIFFERS] = !*are_plain;
+    own[REASON] = *reason;
     own[BYTES] = arguments->count * (uint64_t)bytes;
     own[DTYPE] = dtype;
     own[OTHER_DTYPE] = CSHIM_DTYPE_OTHER - (uint64_t)dtype;
@@ -282,16 +283,33 @@ static bool agree_on_elements(struct cshim_arguments *arguments, bool *are_plain
         (!observes && cshim_comm_prepare(arguments->comm, state) != MPI_SUCCESS) ||
         state->reason != CSHIM_REASON_COMPRESS)
         return false;
-    *are_plain = cshim_mpi.real->MPI_Allreduce(own, most, FACTS, MPI_UINT64_T, MPI_MAX,
-                                               arguments->comm) == MPI_SUCCESS &&
-                 !most[DIFFERS] && most[DTYPE] + most[OTHER_DTYPE] == CSHIM_DTYPE_OTHER;
-    if (by_counts && *are_plain) {
+    const int status =
+        cshim_mpi.real->MPI_Allreduce(own, most, FACTS, MPI_UINT64_T, MPI_MAX, arguments->comm);
+    *reason = status == MPI_SUCCESS ? (enum cshim_reason)most[REASON] : CSHIM_REASON_NOT_AGREED;
+    if (*reason == CSHIM_REASON_COMPRESS && most[DTYPE] + most[OTHER_DTYPE] != CSHIM_DTYPE_OTHER)
+        *reason = CSHIM_REASON_DTYPE;
+    if (by_counts && *reason == CSHIM_REASON_COMPRESS) {
         arguments->count = most[BYTES] / (uint64_t)bytes;
     } else if (by_counts) {
         arguments->count = most[BYTES];
         arguments->datatype = MPI_BYTE;
     }
     return true;
+}
+
+/* Returns true if this rank is the root of a broadcast whose codec rounds, from memory that it may
+ * only read. Such a root cannot keep what all others get. */
+static APART bool gives_constant_memory(const struct cshim_arguments *arguments)
+{
+    const struct cshim_rule *rule;
+    struct cshim_call facts;
+    uint64_t count;
+    if (arguments->collective != CSHIM_BROADCAST || !cshim_describe_is_root(arguments) ||
+        cshim_describe_call(arguments, &facts, &count) != CSHIM_REASON_COMPRESS ||
+        cshim_plan_reason(cshim_job.policy, &facts, count, &rule) != CSHIM_REASON_COMPRESS)
+        return false;
+    return !cshim_plan_leaves_root(rule->codec) &&
+           !cshim_is_writable(arguments->recvbuf, facts.bytes);
 }
 
 /* A call that moves elements is looked at where a rule names it; else it is counted as `function`.
@@ -301,6 +319,11 @@ static APART void begin_move(struct call *call, struct cshim_arguments *argument
                              enum cshim_mpi_counted function)
 {
     clear(call);
+    if (arguments->comm != MPI_COMM_NULL && arguments->datatype == MPI_DATATYPE_NULL &&
+        arguments->sendcounts != NULL) { /* the other ranks ask this one, which may give nothing */
+        arguments->datatype = MPI_BYTE;
+        are_alike = false;
+    }
     if (arguments->comm == MPI_COMM_NULL || arguments->datatype == MPI_DATATYPE_NULL ||
         (int64_t)arguments->count < 0)
         return; /* the library will say what is wrong */
@@ -310,13 +333,16 @@ static APART void begin_move(struct call *call, struct cshim_arguments *argument
         return;
     }
     cshim_describe_complex(arguments);
-    bool are_plain = are_alike &&
-                     cshim_describe_datatype(arguments->datatype) != CSHIM_DTYPE_OTHER &&
-                     !cshim_describe_refused(arguments);
-    if (!agree_on_elements(arguments, &are_plain) || are_plain)
+    enum cshim_reason reason = CSHIM_REASON_COMPRESS;
+    if (!are_alike || cshim_describe_datatype(arguments->datatype) == CSHIM_DTYPE_OTHER ||
+        cshim_describe_refused(arguments))
+        reason = CSHIM_REASON_DTYPE;
+    else if (gives_constant_memory(arguments))
+        reason = CSHIM_REASON_READ_ONLY;
+    if (!agree_on_elements(arguments, &reason) || reason == CSHIM_REASON_COMPRESS)
         consider(call, arguments);
     else
-        pass(call, arguments, CSHIM_REASON_DTYPE);
+        pass(call, arguments, reason);
 }
 
 /* An all-gather or an all-to-all: a block for each rank. */

@@ -172,8 +172,73 @@ bool cshim_describe_is_empty(const struct cshim_arguments *arguments)
     return true;
 }
 
+/* The functions that may refuse one buffer, and whether they do: with one element, and with more,
+ * because Open MPI refuses no single element. */
+enum summing {
+    SUMMING_ALL,
+    SUMMING_TO_ROOT,
+    SUMMING_BLOCKS,
+    SUMMING_COUNTS,
+    SUMMING_LATER,
+    SUMMING_WAYS
+};
+static bool refuses_one_buffer[SUMMING_WAYS][2];
+
+static enum summing summing_of(const struct cshim_arguments *arguments)
+{
+    return arguments->nonblocking                          ? SUMMING_LATER
+           : arguments->collective == CSHIM_REDUCE         ? SUMMING_TO_ROOT
+           : arguments->collective != CSHIM_REDUCE_SCATTER ? SUMMING_ALL
+           : arguments->recvcounts != NULL                 ? SUMMING_COUNTS
+                                                           : SUMMING_BLOCKS;
+}
+
+/* Sums one buffer on this rank alone. Returns the library's status. */
+static int sum_one_buffer(enum summing summing, int count)
+{
+    const struct cshim_mpi_real *real = cshim_mpi.real;
+    const MPI_Comm alone = cshim_mpi.alone;
+    float data[2] = {0};
+    MPI_Request request;
+    int status;
+    switch (summing) {
+    case SUMMING_TO_ROOT:
+        return real->MPI_Reduce(data, data, count, MPI_FLOAT, MPI_SUM, 0, alone);
+    case SUMMING_BLOCKS:
+        return real->MPI_Reduce_scatter_block(data, data, count, MPI_FLOAT, MPI_SUM, alone);
+    case SUMMING_COUNTS:
+        return real->MPI_Reduce_scatter(data, data, &count, MPI_FLOAT, MPI_SUM, alone);
+    case SUMMING_LATER:
+        status = real->MPI_Iallreduce(data, data, count, MPI_FLOAT, MPI_SUM, alone, &request);
+        return status == MPI_SUCCESS ? PMPI_Wait(&request, MPI_STATUS_IGNORE) : status;
+    default:
+        return real->MPI_Allreduce(data, data, count, MPI_FLOAT, MPI_SUM, alone);
+    }
+}
+
+static void find_refusals(void)
+{
+    MPI_Errhandler handlers[2];
+    const bool is_silent = cshim_mpi_silence(handlers);
+    for (unsigned i = 0; i < SUMMING_WAYS; i++)
+        for (int more = 0; more < 2; more++)
+            refuses_one_buffer[i][more] =
+                cshim_mpi.alone == MPI_COMM_NULL || sum_one_buffer(i, 1 + more) != MPI_SUCCESS;
+    if (is_silent)
+        cshim_mpi_speak(handlers);
+}
+
+/* The ranks of calls that move elements agree on what they pass through. */
+bool cshim_describe_refuses_one_buffer(const struct cshim_arguments *arguments)
+{
+    const bool has_more = arguments->recvcounts != NULL || arguments->count > 1;
+    return (CSHIM_MOVES >> arguments->collective & 1) != 0 ||
+           refuses_one_buffer[summing_of(arguments)][has_more];
+}
+
 void cshim_describe_setup(void)
 {
+    find_refusals();
     for (unsigned i = 0; i < CSHIM_COLLECTIVE_COUNT * CSHIM_DTYPE_COUNT; i++) {
         const enum cshim_collective collective = i / CSHIM_DTYPE_COUNT;
         const enum cshim_dtype dtype = i % CSHIM_DTYPE_COUNT;

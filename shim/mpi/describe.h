@@ -76,6 +76,9 @@ bool cshim_describe_observed(const struct cshim_arguments *arguments, struct csh
 bool cshim_describe_is_root(const struct cshim_arguments *arguments);
 /* Whether all recvcounts are 0: in a reduce-scatter no rank has elements then. */
 bool cshim_describe_is_empty(const struct cshim_arguments *arguments);
+/* Returns true if the library refuses a call that gives one buffer as both. Where its checks of
+ * arguments are off it sums that as if it were in place. */
+bool cshim_describe_refuses_one_buffer(const struct cshim_arguments *arguments);
 /* Whether the library itself would refuse a call, or it has nothing in it to describe. Every call
  * pays for this. */
 static inline bool cshim_describe_refused(const struct cshim_arguments *arguments)
@@ -89,8 +92,11 @@ static inline bool cshim_describe_refused(const struct cshim_arguments *argument
     if (receive == MPI_IN_PLACE)
         return true;
     if (arguments->recvcounts != NULL) /* some results may be empty, and have no buffer */
-        return (send == NULL || send == receive) && !cshim_describe_is_empty(arguments);
-    return arguments->count > 0 && (send == NULL || receive == NULL || send == receive);
+        return (send == NULL || send == receive) && !cshim_describe_is_empty(arguments) &&
+               (send == NULL || cshim_describe_refuses_one_buffer(arguments));
+    return arguments->count > 0 &&
+           (send == NULL || receive == NULL ||
+            (send == receive && cshim_describe_refuses_one_buffer(arguments)));
 }
 
 /* device.c: buffers on a GPU, for an MPI that takes them. Both are collective, and return an MPI

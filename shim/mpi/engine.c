@@ -20,6 +20,22 @@ static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
+/* Makes the communicator whose messages end requests, and on which the library is asked what it
+ * takes. */
+static MPI_Comm make_alone(void)
+{
+    MPI_Comm alone = MPI_COMM_NULL;
+    MPI_Group self;
+    if (PMPI_Comm_group(MPI_COMM_SELF, &self) != MPI_SUCCESS)
+        return MPI_COMM_NULL;
+    const int status = PMPI_Comm_create(MPI_COMM_SELF, self, &alone);
+    PMPI_Group_free(&self);
+    if (status != MPI_SUCCESS)
+        return MPI_COMM_NULL;
+    PMPI_Comm_set_errhandler(alone, MPI_ERRORS_RETURN);
+    return alone;
+}
+
 int cshim_mpi_start(const struct cshim_mpi_real *real)
 {
     cshim_log_set_level(CSHIM_LOG_WARN);
@@ -31,6 +47,7 @@ int cshim_mpi_start(const struct cshim_mpi_real *real)
         return 0;
     if (cshim_comm_setup(on_delete) != MPI_SUCCESS || cshim_mpi_transport_setup() != MPI_SUCCESS)
         cshim_mpi_end_job("the library refuses a keyval or an operation");
+    cshim_mpi.alone = make_alone();
     cshim_machine_setup();
     cshim_describe_setup();
     (void)cshim_ledger_publish(&cshim_job.ledger,
@@ -55,6 +72,8 @@ void cshim_mpi_finalize(void)
         cshim_observe_probe();
     cshim_comm_count_classes();
     cshim_live_withdraw(cshim_ledger_publish(&cshim_job.ledger, NULL));
+    if (cshim_mpi.alone != MPI_COMM_NULL)
+        PMPI_Comm_free(&cshim_mpi.alone);
     cshim_summary();
     free(cshim_job.observed);
     cshim_agree_finalize();

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "shim/core/log.h"
 
@@ -14,6 +15,30 @@ void cshim_mpi_end_job(const char *why)
     cshim_log(CSHIM_LOG_ERROR, "%s", why);
     PMPI_Abort(MPI_COMM_WORLD, 1);
     abort();
+}
+
+bool cshim_mpi_silence(MPI_Errhandler handlers[2])
+{
+    const MPI_Comm comms[] = {MPI_COMM_WORLD, MPI_COMM_SELF};
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length;
+    PMPI_Get_library_version(version, &length);
+    if (strncmp(version, "Open MPI", 8) != 0)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        PMPI_Comm_get_errhandler(comms[i], &handlers[i]);
+        PMPI_Comm_set_errhandler(comms[i], MPI_ERRORS_RETURN);
+    }
+    return true;
+}
+
+void cshim_mpi_speak(MPI_Errhandler handlers[2])
+{
+    const MPI_Comm comms[] = {MPI_COMM_WORLD, MPI_COMM_SELF};
+    for (int i = 0; i < 2; i++) {
+        PMPI_Comm_set_errhandler(comms[i], handlers[i]);
+        PMPI_Errhandler_free(&handlers[i]);
+    }
 }
 
 int cshim_mpi_largest_tag(void)

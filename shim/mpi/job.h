@@ -31,6 +31,7 @@ struct cshim_mpi_job {
     uint32_t partners;          /* to how many others each of them may have connections */
     MPI_Comm world;             /* private; all ranks have agreed on it */
     MPI_Group group;            /* of world */
+    MPI_Comm alone;             /* private, has this rank only; or MPI_COMM_NULL */
     int keyval;                 /* of a communicator's state */
     const uint8_t **scratch_of; /* others of the node, by rank of the world; or NULL */
     /* Elements below which a call is too small, on any communicator and on the world. */
@@ -61,6 +62,12 @@ void *cshim_mpi_library(void);
 
 /* Ends the job after an error, because the other ranks cannot go on without this one. */
 void cshim_mpi_end_job(const char *why) __attribute__((noreturn));
+
+/* Has Open MPI return errors that belong to no communicator, or that it takes for some of the
+ * world: it calls the handler of MPI_COMM_SELF for them, or that of MPI_COMM_WORLD. Returns false,
+ * with nothing done, in another library. Leaves the program's handlers, which speak sets again. */
+bool cshim_mpi_silence(MPI_Errhandler handlers[2]);
+void cshim_mpi_speak(MPI_Errhandler handlers[2]);
 
 /* The largest tag of a message on the world. */
 int cshim_mpi_largest_tag(void);

@@ -42,15 +42,14 @@ struct failure {
 };
 
 static pthread_mutex_t lock =
-    PTHREAD_MUTEX_INITIALIZER;        /* guards the list; the thread that makes progress holds it */
-static struct pending *first;         /* in the order of the calls; atomic */
-static uint32_t under_way;            /* of all communicators; atomic */
-static MPI_Comm bell = MPI_COMM_NULL; /* has this rank only; its messages end requests */
-static uint64_t tags_given;           /* atomic */
-static int most_tags;                 /* MPI_TAG_UB */
-static __thread bool carries_on;      /* this thread carries calls on */
-static bool registered;               /* the library calls progress */
-static bool closed;                   /* the library is to stop that; atomic */
+    PTHREAD_MUTEX_INITIALIZER;   /* guards the list; the thread that makes progress holds it */
+static struct pending *first;    /* in the order of the calls; atomic */
+static uint32_t under_way;       /* of all communicators; atomic */
+static uint64_t tags_given;      /* atomic */
+static int most_tags;            /* MPI_TAG_UB */
+static __thread bool carries_on; /* this thread carries calls on */
+static bool registered;          /* the library calls progress */
+static bool closed;              /* the library is to stop that; atomic */
 
 static struct cshim_comm *comm_of(const struct pending *pending)
 {
@@ -86,7 +85,8 @@ static void ring(const struct pending *pending, int status)
     static const char text = 0;
     MPI_Request sent;
     int done = 0;
-    PMPI_Isend(&text, status == MPI_SUCCESS ? 0 : 1, MPI_BYTE, 0, pending->tag, bell, &sent);
+    PMPI_Isend(&text, status == MPI_SUCCESS ? 0 : 1, MPI_BYTE, 0, pending->tag, cshim_mpi.alone,
+               &sent);
     cshim_progress_test(&sent, &done, MPI_STATUS_IGNORE);
     if (!done)
         cshim_mpi.real->MPI_Request_free(&sent);
@@ -229,8 +229,8 @@ int cshim_nonblocking_tag(void)
 
 int cshim_nonblocking_receive(int tag, bool persistent, MPI_Request *request)
 {
-    return persistent ? PMPI_Recv_init(NULL, 0, MPI_BYTE, 0, tag, bell, request)
-                      : PMPI_Irecv(NULL, 0, MPI_BYTE, 0, tag, bell, request);
+    return persistent ? PMPI_Recv_init(NULL, 0, MPI_BYTE, 0, tag, cshim_mpi.alone, request)
+                      : PMPI_Irecv(NULL, 0, MPI_BYTE, 0, tag, cshim_mpi.alone, request);
 }
 
 /* Puts a call at the end of the list. With the first call under way, the library is asked to call
@@ -310,21 +310,6 @@ bool cshim_nonblocking_has(MPI_Request request, MPI_Comm *comm)
     return found;
 }
 
-/* Makes the communicator of the messages that end requests, and finds how many can be under way. */
-static bool make_bell(void)
-{
-    MPI_Group self;
-    if (PMPI_Comm_group(MPI_COMM_SELF, &self) != MPI_SUCCESS)
-        return false;
-    const int status = PMPI_Comm_create(MPI_COMM_SELF, self, &bell);
-    PMPI_Group_free(&self);
-    if (status != MPI_SUCCESS)
-        return false;
-    PMPI_Comm_set_errhandler(bell, MPI_ERRORS_RETURN);
-    most_tags = cshim_mpi_largest_tag();
-    return true;
-}
-
 bool cshim_nonblocking_setup(void)
 {
     struct cshim_comm *world;
@@ -332,7 +317,8 @@ bool cshim_nonblocking_setup(void)
     if (cshim_policy_smallest(cshim_job.policy, CSHIM_ALLREDUCE) == UINT64_MAX ||
         cshim_job.ranks == 1 || cshim_job.observed != NULL)
         return true;
-    able = able && make_bell();
+    able = able && cshim_mpi.alone != MPI_COMM_NULL;
+    most_tags = cshim_mpi_largest_tag();
     if (cshim_mpi.real->MPI_Allreduce(&able, &all, 1, MPI_INT, MPI_MIN, cshim_mpi.world) !=
         MPI_SUCCESS)
         return false;
@@ -352,6 +338,4 @@ void cshim_nonblocking_teardown(void)
     if (registered)
         cshim_progress_remove(progress);
     registered = false;
-    if (bell != MPI_COMM_NULL)
-        PMPI_Comm_free(&bell);
 }

@@ -9,6 +9,8 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "codecs/hash.h"
 
@@ -149,15 +151,55 @@ static int out_count(const struct call *call)
                                                    : call->step->count;
 }
 
-static char *make_buffer(size_t bytes)
+/* Memory -----------------------------------------------------------------------------------------
+ * Half the buffers lie in pages of their own, at the begin or at the end of these. The pages around
+ * them cannot be touched, and during a call MPI can only read the input, or not even touch memory
+ * that has no meaning for it. */
+static size_t page_bytes(void)
 {
-    char *buffer = malloc(bytes + GUARD);
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Maps pages for so many bytes. Returns NULL without memory. */
+static char *map_pages(struct room *room, size_t bytes)
+{
+    const size_t page = page_bytes();
+    room->bytes = (bytes + page - 1) / page * page;
+    char *begin = mmap(NULL, room->bytes + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (begin == MAP_FAILED)
+        return NULL;
+    room->pages = begin + page;
+    return mprotect(room->pages, room->bytes, PROT_READ | PROT_WRITE) == 0 ? room->pages : NULL;
+}
+
+static char *make_buffer(struct room *room, size_t bytes, uint64_t *stream)
+{
+    enum { AT_BEGIN, AT_END, IN_HEAP, PLACES = 4 };
+    const int place = below(stream, PLACES);
+    char *buffer = place < IN_HEAP ? map_pages(room, bytes + (place == AT_BEGIN ? GUARD : 0))
+                                   : malloc(bytes + GUARD);
     if (buffer == NULL) {
         MPI_Abort(MPI_COMM_WORLD, 3);
         abort();
     }
-    memset(buffer, 0xff, bytes + GUARD);
+    if (place == AT_END)
+        buffer += room->bytes - bytes;
+    memset(buffer, 0xff, bytes + (place == AT_END ? 0 : GUARD));
     return buffer;
+}
+
+static void drop_buffer(const struct room *room, char *buffer)
+{
+    if (room->pages == NULL)
+        free(buffer);
+    else
+        munmap(room->pages - page_bytes(), room->bytes + 2 * page_bytes());
+}
+
+static void protect(const struct room *room, int protection)
+{
+    if (room->pages != NULL && mprotect(room->pages, room->bytes, protection) != 0)
+        abort();
 }
 
 static bool gathers_in_place(const struct call *call)
@@ -173,14 +215,26 @@ static bool is_in_place(const struct call *call)
             (step->root % call->size == call->me && call->me < ROOTS_IN_PLACE));
 }
 
+static bool is_root(const struct call *call)
+{
+    return call->step->root % call->size == call->me;
+}
+
 void legal_refill(struct call *call)
 {
+    protect(&call->in_room, PROT_READ | PROT_WRITE);
+    protect(&call->out_room, PROT_READ | PROT_WRITE);
     if (call->in != call->out)
         memset(call->out, 0xff, (size_t)out_count(call) * element_bytes(call->step));
     const size_t block = (size_t)call->step->count * element_bytes(call->step);
-    if (call->step->kind != BCAST || call->step->root % call->size == call->me)
+    if (call->step->kind != BCAST || is_root(call))
         fill(call, gathers_in_place(call) ? call->in + (size_t)call->me * block : call->in,
              in_count(call));
+    protect(&call->in_room, PROT_READ);
+    if (call->step->kind == BCAST && is_root(call))
+        protect(&call->out_room, PROT_READ);
+    if (call->step->kind == REDUCE && !is_root(call) && call->in != call->out)
+        protect(&call->out_room, PROT_NONE);
 }
 
 struct call legal_make_call(const struct step *step, int number, MPI_Comm comm)
@@ -196,8 +250,10 @@ struct call legal_make_call(const struct step *step, int number, MPI_Comm comm)
             call.begins[i] + (i % 3 == 1 ? step->count / 3 : step->count) * (i != 4);
     const size_t in = (size_t)in_count(&call) * element_bytes(step);
     const size_t out = (size_t)out_count(&call) * element_bytes(step);
-    call.out = make_buffer(in > out ? in : out);
-    call.in = is_in_place(&call) || step->kind == BCAST ? call.out : make_buffer(in);
+    uint64_t stream = step->key + (uint64_t)rank * 7;
+    const bool has_both = !is_in_place(&call) && step->kind != BCAST;
+    call.out = make_buffer(&call.out_room, has_both || out > in ? out : in, &stream);
+    call.in = has_both ? make_buffer(&call.in_room, in, &stream) : call.out;
     legal_refill(&call);
     return call;
 }
@@ -276,8 +332,12 @@ void legal_issue(struct call *call)
     }
 }
 
+/* Checks the bytes behind a buffer, which are not those of a page that nobody may touch. */
 static void check_guard(const struct call *call, const char *buffer, size_t bytes)
 {
+    const struct room *room = &call->out_room;
+    if (room->pages != NULL && buffer + bytes == room->pages + room->bytes)
+        return;
     for (int i = 0; i < GUARD; i++)
         if (buffer[bytes + (size_t)i] != (char)0xff)
             legal_fail(call, "a byte behind the buffer", i, GUARD,
@@ -293,8 +353,10 @@ void legal_check_call(const struct call *call)
     const size_t bytes = element_bytes(step);
     const int count = step->count, out = out_count(call);
     const int shift = 1 + step->root % (call->size > 1 ? call->size - 1 : 1);
-    const size_t held = (size_t)(in_count(call) > out ? in_count(call) : out) * bytes;
+    const bool has_both = call->in != call->out;
+    const size_t held = (size_t)(has_both || out > in_count(call) ? out : in_count(call)) * bytes;
     double table[PERIOD];
+    protect(&call->out_room, PROT_READ);
     check_guard(call, call->out, held);
     if (call->in != call->out) {
         table_of(call->key, rank, table);
@@ -331,8 +393,8 @@ void legal_check_call(const struct call *call)
 void legal_drop_call(struct call *call)
 {
     if (call->in != call->out)
-        free(call->in);
-    free(call->out);
+        drop_buffer(&call->in_room, call->in);
+    drop_buffer(&call->out_room, call->out);
     memset(call, 0, sizeof *call);
 }
 

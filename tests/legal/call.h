@@ -8,12 +8,19 @@
 
 #include "tests/legal/script.h"
 
+/* Memory of a buffer: pages of its own between two that nobody may touch, or malloc's. */
+struct room {
+    char *pages;  /* the first that may be touched; NULL: the memory is malloc's */
+    size_t bytes; /* of these pages */
+};
+
 /* A call and its buffers. */
 struct call {
     const struct step *step; /* its shape */
     uint64_t key;            /* of its data */
     MPI_Comm comm;
     char *in, *out; /* in place both are the same */
+    struct room in_room, out_room;
     MPI_Request requests[2];
     int number;                              /* of the step that starts it */
     int group, size, me, members[RANKS_MAX]; /* of its communicator; me: this rank's place there */

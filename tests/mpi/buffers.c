@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Buffers that a library must not write to, or that MPI does not allow. An ordinary MPI program.
+ *
+ *   mpi_buffers constant    every rank in turn broadcasts a constant table, and then a copy of it
+ *   mpi_buffers one_buffer  some ranks give one buffer as both, others are in place. MPI does not
+ *                           allow it, but where it checks no arguments the sums are right */
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/mpi/job.h"
+
+#define COUNT 40000
+
+static const float table[COUNT] = {1.0009766f, 2, 3, [COUNT - 1] = -7};
+
+static void broadcast_table(int root)
+{
+    int wrong = 0;
+    float *copy = calloc(COUNT, sizeof *copy);
+    MPI_Bcast(rank == root ? (float *)table : copy, COUNT, MPI_FLOAT, root, MPI_COMM_WORLD);
+    for (int i = 0; i < COUNT && rank != root; i++)
+        wrong += copy[i] != table[i];
+    check(wrong == 0, "the constant table");
+    if (rank == root)
+        memcpy(copy, table, sizeof table);
+    MPI_Bcast(copy, COUNT, MPI_FLOAT, root, MPI_COMM_WORLD);
+    float least = 0;
+    MPI_Allreduce(copy, &least, 1, MPI_FLOAT, MPI_MIN, MPI_COMM_WORLD);
+    check(copy[0] == least, "a copy of the table that is the same on all ranks");
+    check(copy[COUNT - 1] < -6.9F && copy[COUNT - 1] > -7.1F, "its last element");
+    free(copy);
+}
+
+enum { ALLREDUCE, REDUCE, SCATTER, SCATTER_BLOCK, IALLREDUCE, KINDS };
+
+/* Even ranks give one buffer as both, odd ones name it once. */
+static void sum_in_one_buffer(int kind, int count)
+{
+    static const char *const names[KINDS] = {"MPI_Allreduce", "MPI_Reduce", "MPI_Reduce_scatter",
+                                             "MPI_Reduce_scatter_block", "MPI_Iallreduce"};
+    float *data = malloc((size_t)(count * ranks) * sizeof *data);
+    int *counts = malloc((size_t)ranks * sizeof *counts);
+    MPI_Request request;
+    for (int i = 0; i < count * ranks; i++)
+        data[i] = 1;
+    for (int i = 0; i < ranks; i++)
+        counts[i] = count;
+    const void *send = rank % 2 == 0 ? data : MPI_IN_PLACE;
+    switch (kind) {
+    case ALLREDUCE:
+        MPI_Allreduce(send, data, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        break;
+    case REDUCE: /* one buffer at every rank */
+        MPI_Reduce(data, data, count, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
+        break;
+    case SCATTER:
+        MPI_Reduce_scatter(send, data, counts, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        break;
+    case SCATTER_BLOCK:
+        MPI_Reduce_scatter_block(send, data, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        break;
+    default:
+        MPI_Iallreduce(send, data, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        break;
+    }
+    /* Libraries by themselves read the root's buffer of a reduce after they have written to it. */
+    check(kind == REDUCE || data[count - 1] == (float)ranks, names[kind]);
+    free(counts);
+    free(data);
+}
+
+int main(int argc, char **argv)
+{
+    job_begin(&argc, &argv);
+    const char *mode = argc > 1 ? argv[1] : "";
+    if (strcmp(mode, "constant") == 0)
+        for (int root = 0; root < ranks; root++)
+            broadcast_table(root);
+    else
+        for (int kind = 0; kind < KINDS; kind++)
+            for (int count = 1; count <= 20000; count = count * 20 + 1)
+                sum_in_one_buffer(kind, count);
+    return job_end("");
+}
