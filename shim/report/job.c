@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +20,37 @@ static struct cshim_job *jobs;
 static uint64_t origin; /* of traces: nanoseconds of the wall clock; 0: none */
 static size_t written;  /* events of traces, so far */
 
+/* What a process and all that are forked from it have in common, in memory that they share. */
+static struct family {
+    pid_t first;            /* the process that all others are forked from */
+    unsigned users;         /* others that called the library; atomic */
+    unsigned reported;      /* of these, those that came to end_process, as by exit; atomic */
+} * family;                 /* NULL: there was no memory */
+static unsigned own_number; /* of this process among the users, from 1 on; 0: the first process */
+
+static void count_process(void)
+{
+    if (family == NULL) {
+        void *shared =
+            mmap(NULL, sizeof *family, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        family = shared != MAP_FAILED ? shared : NULL;
+        if (family != NULL)
+            family->first = getpid();
+    } else if (family->first != getpid()) {
+        own_number = __atomic_add_fetch(&family->users, 1, __ATOMIC_RELAXED);
+    }
+}
+
+/* Processes forked from this one that called the library and have not written a report: they ended
+ * by _exit or a signal, or they still run. */
+static unsigned count_unreported(void)
+{
+    if (family == NULL || own_number > 0)
+        return 0;
+    return __atomic_load_n(&family->users, __ATOMIC_RELAXED) -
+           __atomic_load_n(&family->reported, __ATOMIC_RELAXED);
+}
+
 void cshim_process_start(const char *engine, bool is_beside)
 {
     const pid_t pid = getpid();
@@ -28,6 +60,8 @@ void cshim_process_start(const char *engine, bool is_beside)
         jobs = NULL;
         written = 0;
     }
+    if (cshim_process.pid != pid)
+        count_process();
     cshim_process.engine = engine;
     cshim_process.is_beside = is_beside;
     cshim_process.pid = pid;
@@ -204,20 +238,23 @@ uint64_t cshim_job_origin(uint64_t began)
 /* Writing files -------------------------------------------------------------------------------- */
 /* The name of this process's file, if the environment or the policy wants `wanted`. Where another
  * engine has a report of that name, this one goes beside it, as report.nccl.json. A process that is
- * not the job's first one adds its number: report.rank4.json. {rank} and {jobid} are not replaced
- * yet. Returns false if the name is too long. */
+ * not the job's first one adds its number: report.rank4.json. So does one that was forked from a
+ * process that had called the library: report.fork2.json. {rank} and {jobid} are not replaced yet.
+ * Returns false if the name is too long. */
 static bool name_file(const char *wanted, int rank, char name[CSHIM_PATH_MAX])
 {
     const char *slash = strrchr(wanted, '/');
     const char *dot = strrchr(slash != NULL ? slash : wanted, '.');
     const int stem = dot != NULL ? (int)(dot - wanted) : (int)strlen(wanted);
     const bool is_beside = cshim_process.is_beside;
-    char part[32] = "";
+    char part[32] = "", fork[32] = "";
     if (rank > 0 && strstr(wanted, "{rank}") == NULL)
         snprintf(part, sizeof part, ".rank%d", rank);
+    if (own_number > 0)
+        snprintf(fork, sizeof fork, ".fork%u", own_number);
     const int length =
-        snprintf(name, CSHIM_PATH_MAX, "%.*s%s%s%s%s", stem, wanted, is_beside ? "." : "",
-                 is_beside ? cshim_process.engine : "", part, wanted + stem);
+        snprintf(name, CSHIM_PATH_MAX, "%.*s%s%s%s%s%s", stem, wanted, is_beside ? "." : "",
+                 is_beside ? cshim_process.engine : "", part, fork, wanted + stem);
     return length < CSHIM_PATH_MAX;
 }
 
@@ -278,6 +315,7 @@ static void write_report(struct cshim_job *job)
     if (job->observed != NULL)
         cshim_observed_sort(job->observed);
     job->stopped = cshim_seconds();
+    job->unreported = count_unreported();
     cshim_report_write(fits ? name : "summary", job);
 }
 
@@ -298,6 +336,8 @@ __attribute__((destructor)) static void end_process(void)
         return;
     cshim_jobs_write_reports();
     cshim_jobs_write_trace();
+    if (own_number > 0)
+        __atomic_fetch_add(&family->reported, 1, __ATOMIC_RELAXED);
     pthread_mutex_lock(&lock);
     for (const struct cshim_job *job = jobs; job != NULL; job = job->next)
         cshim_live_withdraw(job->ledger.live);

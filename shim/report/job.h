@@ -33,6 +33,7 @@ struct cshim_job {
     bool is_local; /* nobody collects the ledgers of all ranks: rank 0 counts for them */
     char *wanted;  /* the report, for which calls are timed and sampled: cshim_report_wanted */
     bool due;      /* something was counted since the last report; atomic */
+    unsigned unreported; /* processes forked from this one whose calls no report has; at its end */
     struct cshim_job *next;
 };
 

@@ -159,6 +159,8 @@ static void json_job(FILE *stream, const struct cshim_job *job)
     cshim_report_string(stream, job->policy->source);
     fprintf(stream, ", \"sha256\": \"%s\"},\n  \"wall_seconds\": %.6f,\n", job->policy_sha256,
             job->stopped - job->started);
+    if (job->unreported > 0)
+        fprintf(stream, "  \"unreported_processes\": %u,\n", job->unreported);
     if (job->machine != NULL)
         json_machine(stream, job->machine);
 }

@@ -180,7 +180,8 @@ void cshim_report_table(FILE *stream, const struct cshim_job *job)
     if (job->observed != NULL)
         fprintf(stream, "compshim: COMPSHIM=observe: nothing was compressed\n");
     else if (total.calls == 0)
-        fprintf(stream, "compshim: nothing was compressed%s\n",
+        fprintf(stream, "compshim: nothing was compressed%s%s\n",
+                job->unreported > 0 ? " in this process" : "",
                 ledger->policy->rule_count == 0 ? ": the policy has no rules"
                                                 : "; COMPSHIM_POLICY=FILE takes another policy");
     else
@@ -193,6 +194,11 @@ void cshim_report_table(FILE *stream, const struct cshim_job *job)
     }
     table_passed(stream, ledger);
     table_counted(stream, ledger);
+    if (job->unreported > 0)
+        fprintf(stream,
+                "compshim: not known: the calls of %u process%s forked from this one, which ended "
+                "by _exit or a signal or still run%s\n",
+                job->unreported, job->unreported == 1 ? "" : "es", job->unreported == 1 ? "s" : "");
     if (job->observed != NULL)
         table_observed(stream, job->observed);
     table_foretold(stream, ledger, &total);

@@ -12,6 +12,8 @@
  *   gloo_cases absent [CALLS]         so many sums; the others wait 2 s for the last rank's next
  *   gloo_cases exit                   rank 1 exits while a thread of it waits for the last rank
  *   gloo_cases fork                   processes are made while sums run
+ *   gloo_cases workers NUMBER         after a sum it makes two processes that sum, so many of which
+ *                                     end by _exit
  *
  * Exceptions are printed, and how many sums were right. */
 #include <dirent.h>
@@ -280,6 +282,30 @@ static void forks(void)
     pthread_join(thread, NULL);
 }
 
+/* As Python's multiprocessing does, whose processes end by _exit. */
+static void workers(int without_end)
+{
+    failures += !sum(COUNT, 0, 0);
+    pid_t children[2];
+    for (int i = 0; i < 2; i++) {
+        children[i] = fork();
+        if (children[i] != 0)
+            continue;
+        setenv("RANK", i == 0 ? "0" : "1", 1);
+        rank = i;
+        ranks = 2;
+        world = context_make("workers", rank, ranks, 60000, ANYWHERE);
+        sums(3, COUNT);
+        if (2 - i <= without_end)
+            _exit(failures != 0);
+        exit(failures != 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        int status;
+        failures += waitpid(children[i], &status, 0) != children[i] || status != 0;
+    }
+}
+
 /* Threads sum one input, with counts of their own. */
 static float shared_input[COUNT];
 
@@ -343,6 +369,8 @@ int main(int argc, char **argv)
         exit_in_call();
     else if (strcmp(name, "fork") == 0)
         forks();
+    else if (strcmp(name, "workers") == 0)
+        workers(number);
     else if (strcmp(name, "shared") == 0)
         shared();
     else

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -127,11 +128,16 @@ std::shared_ptr<gloo::rendezvous::Context> make_at(unsigned place, int rank, int
             }};
 }
 
-// Never destroyed: a rank may exit while its threads are in calls.
+// Never destroyed: a rank may exit while its threads are in calls. A forked process has none of its
+// parent's threads, and makes a device of its own.
 std::shared_ptr<gloo::transport::Device> &device()
 {
-    static auto *device = new std::shared_ptr<gloo::transport::Device>(
-        gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr("127.0.0.1")));
+    static std::shared_ptr<gloo::transport::Device> *device;
+    static pid_t owner;
+    if (owner != getpid())
+        device = new std::shared_ptr<gloo::transport::Device>(
+            gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr("127.0.0.1")));
+    owner = getpid();
     return *device;
 }
 

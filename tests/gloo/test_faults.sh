@@ -49,6 +49,19 @@ raised 0 "Timed out|closed|reset|[Bb]roken pipe"
 expect "processes are made while calls run, natively" 0 job 3 "$program" fork
 expect "processes are made while calls run" 0 preloaded 3 "$program" fork
 reports "one report, by the ranks" '[row["calls"] for row in rows] == [61] and passed == {}'
+# The table of what a process's children did: whose calls are in no report is said.
+sed -i '1i [compshim]\nreport = summary' "$COMPSHIM_POLICY"
+for lost in 1 2; do
+    expect "two forked processes sum, $lost of them without an end" 0 preloaded 1 "$program" workers $lost
+    output=$(sed -z 's/\ncompshim:   / /g' <<<"$output")
+    contains "the table says that nothing was compressed in the parent" "nothing was compressed in this process"
+    contains "and what it does not know" "not known: the calls of $lost process"
+    reports "so does the report" "report['unreported_processes'] == $lost"
+done
+expect "two forked processes sum and end" 0 preloaded 1 "$program" workers 0
+check "then everything is known" test "$(grep -c 'not known' <<<"$output")" = 0
+reports "the parent's report" "rows == [] and 'unreported_processes' not in report"
+check "stands beside that of rank 0" grep -q '"calls": 3, ' "$(compgen -G "$scratch/report.fork?.json")"
 
 expect "a second gloo" 0 preloaded 2 "$program" second "$build/tests/standin_gloo_user.so"
 check "each process says so once" test "$(grep -c 'a second gloo is in this process' <<<"$output")" = 2
