@@ -98,7 +98,7 @@ mnist_nccl_sources := $(filter-out examples/mnist/cpu.c,$(mnist_sources))
 bench_programs := $(addprefix $(BUILD)/,codec_bench lossless_bench allreduce_bench)
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 objects_for = $(patsubst %.c,$(BUILD)/obj/$(1)/%.o,$(2))
-generated := $(addprefix $(BUILD)/generated/,version.h default_ini.h page_html.h environment_sh.h) \
+generated := $(addprefix $(BUILD)/generated/,version.h policies_ini.h page_html.h environment_sh.h) \
 	$(foreach library,mpi nccl gloo,$(addprefix $(BUILD)/generated/$(library)_,names.h engine.h wrappers.h))
 
 products := $(addprefix $(BUILD)/,libcompshim.so libcompshim_dl.so libcompshim-ompi.so libcompshim-abi.so compshim) \
@@ -202,12 +202,19 @@ $(BUILD)/generated/version.h: Makefile | $(checked)
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 # A text as C string literals, for #include.
-$(BUILD)/generated/default_ini.h: policy/default.ini
+literal := sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/'
 $(BUILD)/generated/page_html.h: tools/html/page.html
 $(BUILD)/generated/environment_sh.h: tools/compare/environment.sh
-$(BUILD)/generated/default_ini.h $(BUILD)/generated/page_html.h $(BUILD)/generated/environment_sh.h: | $(checked)
+$(BUILD)/generated/page_html.h $(BUILD)/generated/environment_sh.h: | $(checked)
 	@mkdir -p $(@D)
-	$(call say,GEN,$@)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< >$@
+	$(call say,GEN,$@)$(literal) $< >$@
+
+# The built-in policies: {"@NAME", "text"}, the default first.
+policies := policy/default.ini $(filter-out policy/default.ini,$(sort $(wildcard policy/*.ini)))
+$(BUILD)/generated/policies_ini.h: $(policies) | $(checked)
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)for policy in $(policies); do \
+		echo "{\"@$$(basename "$$policy" .ini)\","; $(literal) "$$policy"; echo "},"; done >$@
 
 # What the front exports, what an engine has of it, and what a report calls it.
 define write_front
@@ -388,7 +395,7 @@ study: packages-bench
 installed_libraries := libcompshim.so libcompshim-ompi.so libcompshim-mpich.so libcompshim-abi.so \
 	libcompshim-nccl.so libcompshim-gloo.so libcompshim_dl.so
 installed_programs := allreduce_bench mnist_train mnist_train_nccl
-installed_data := policy/default.ini examples/policy.ini
+installed_data := $(policies) examples/policy.ini
 # They keep their folders, since they name each other.
 installed_documents := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE tests/README.md \
 	examples/policy.ini examples/slurm/train.sbatch $(wildcard docs/*.md docs/*.svg docs/man/*.in)

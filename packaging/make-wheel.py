@@ -63,7 +63,7 @@ for path, content in files.items():
         newest = max(newest, (int(found[0]), int(found[1])))
 tag = f"manylinux_{newest[0]}_{newest[1]}_{machine}"
 
-for policy in ("policy/default.ini", "examples/policy.ini"):
+for policy in (*sorted(map(str, pathlib.Path("policy").glob("*.ini"))), "examples/policy.ini"):
     files[f"compshim/share/{os.path.basename(policy)}"] = pathlib.Path(policy).read_bytes()
 for page in (build / "man").iterdir():
     files[f"{manual}/man{page.suffix[1:]}/{page.name}"] = page.read_bytes()

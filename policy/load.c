@@ -14,12 +14,50 @@
 /* No policy is that large: such a file is something else. */
 #define FILE_LIMIT ((size_t)1 << 20)
 
+/* A row for each file of policy/: "default" is the first. */
+static const struct cshim_named_policy named[] = {
+#include "policies_ini.h"
+};
+#define NAMED_COUNT (sizeof named / sizeof *named)
+
+struct cshim_named_policy cshim_policy_named(size_t index)
+{
+    return index < NAMED_COUNT ? named[index] : (struct cshim_named_policy){NULL, NULL};
+}
+
 const char *cshim_policy_default_text(void)
 {
-    static const char text[] =
-#include "default_ini.h"
-        ;
-    return text;
+    return named[0].text;
+}
+
+/* Copies the text of a built-in policy. Returns NULL, with a message, if there is none of the name
+ * or no memory. */
+static char *load_named(const char *name, size_t *length, char source[CSHIM_PATH_MAX],
+                        char message[CSHIM_MESSAGE_MAX])
+{
+    const char *names[NAMED_COUNT];
+    char known[128] = "";
+    for (size_t i = 0, used = 0; i < NAMED_COUNT; i++) {
+        names[i] = named[i].name;
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
+                                 names[i]);
+        if (strcmp(name, names[i]) != 0)
+            continue;
+        char *text = strdup(named[i].text);
+        if (text == NULL)
+            snprintf(message, CSHIM_MESSAGE_MAX, "%s: out of memory", name);
+        else
+            *length = strlen(text);
+        snprintf(source, CSHIM_PATH_MAX, "%s", name);
+        return text;
+    }
+    const char *nearest = cshim_nearest_name(name, names, NAMED_COUNT);
+    snprintf(message, CSHIM_MESSAGE_MAX,
+             "%.200s: no built-in policy of this name (%s%s%sknown: %s); a file of such a name is "
+             "./%.60s",
+             name, nearest != NULL ? "did you mean '" : "", nearest != NULL ? nearest : "",
+             nearest != NULL ? "'? " : "", known, name);
+    return NULL;
 }
 
 /* Opens the policy at one of the usual places. Nobody but the user and root may have written it.
@@ -57,6 +95,8 @@ static char *load_path(const char *path, const char *named_by, size_t *length,
                        char source[CSHIM_PATH_MAX], char message[CSHIM_MESSAGE_MAX])
 {
     struct stat facts;
+    if (named_by != NULL && cshim_policy_is_named(path))
+        return load_named(path, length, source, message);
     const bool is_pipe = stat(path, &facts) == 0 && S_ISFIFO(facts.st_mode);
     if (is_pipe && named_by != NULL && strcmp(named_by, "COMPSHIM_POLICY") == 0) {
         snprintf(message, CSHIM_MESSAGE_MAX,
@@ -132,11 +172,7 @@ char *cshim_policy_load(const char *explicit_path, size_t *length, char source[C
         if (text != NULL)
             return text;
     }
-    char *text = strdup(cshim_policy_default_text());
-    if (text == NULL)
-        snprintf(message, CSHIM_MESSAGE_MAX, "built-in default: out of memory");
-    else
-        *length = strlen(text);
+    char *text = load_named(named[0].name, length, source, message);
     snprintf(source, CSHIM_PATH_MAX, "built-in default");
     return text;
 }

@@ -138,8 +138,23 @@ struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const c
 
 void cshim_policy_free(struct cshim_policy *policy);
 
-/* The built-in default policy's text, NUL-terminated; static (generated from policy/default.ini).
- */
+/* A policy that is built in, from a file of policy/. "@NAME" stands for it wherever a policy's file
+ * is named. The strings are static. */
+struct cshim_named_policy {
+    const char *name; /* "@default" */
+    const char *text;
+};
+
+/* Returns the built-in policy at an index from 0 on; both members are NULL behind the last one. */
+struct cshim_named_policy cshim_policy_named(size_t index);
+
+/* Whether a policy's name is that of a built-in one rather than of a file, as "./@name" is. */
+static inline bool cshim_policy_is_named(const char *name)
+{
+    return name[0] == '@';
+}
+
+/* The built-in default policy's text: that of "@default". */
 const char *cshim_policy_default_text(void);
 
 /* The source of a policy that was found in the working folder and that nobody has named. Such a
@@ -154,8 +169,9 @@ const char *cshim_policy_default_text(void);
  * message has the warnings, or is empty. A file at one of the usual places counts only if it
  * belongs to the user or to root and nobody else may write it; else a warning says so and the next
  * place is looked at. On failure, of a file that is named, returns NULL with the error in the
- * message. `explicit_path` (may be NULL) goes before the environment. A set-user-ID process takes
- * nothing from the environment. */
+ * message. `explicit_path` (may be NULL) goes before the environment. Either may name a built-in
+ * policy, which is then the source, too. A set-user-ID process takes nothing from the environment.
+ */
 char *cshim_policy_load(const char *explicit_path, size_t *length, char source[CSHIM_PATH_MAX],
                         char message[CSHIM_MESSAGE_MAX]);
 

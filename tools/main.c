@@ -23,7 +23,8 @@ static void print_help(void)
         printf("  %-8s  %s\n", commands[i]->name, commands[i]->summary);
     tool_print(stdout, 0,
                "\n'compshim COMMAND --help' or 'compshim help COMMAND' tells more about one;\n"
-               "'compshim help policy' lists the keys of policy.ini;\n"
+               "'compshim help policy' lists the keys of policy.ini, 'compshim help policies' the "
+               "policies that are built in;\n"
                "'compshim --version' prints the version.\n\n"
                "exit status: 0 good, 1 the thing asked about is not so, 2 wrong use, 3 the "
                "system failed\n");
@@ -61,10 +62,42 @@ static void help_policy(void)
                "  codec    = fp8_e4m3\n");
 }
 
-/* `other`: what is no command, but may stand in its place. */
-static const struct tool_command *find_command(const char *name, const char *other)
+/* Returns what a policy's text says of it: the lines of its comment after the first, which is its
+ * licence, up to an empty one. */
+static char *describe_policy(const char *text)
 {
-    const char *names[COMMAND_COUNT + 2] = {other, "--version"};
+    char *description = tool_copy("");
+    for (const char *line = strchr(text, '\n') + 1; strncmp(line, "; ", 2) == 0;) {
+        const size_t length = strcspn(line, "\n");
+        description = tool_format("%s%s%.*s", description, *description != '\0' ? " " : "",
+                                  (int)length - 2, line + 2);
+        line += length + 1;
+    }
+    return description;
+}
+
+static void help_policies(void)
+{
+    struct tool_table table = {.columns = 2};
+    struct cshim_named_policy policy;
+    for (size_t i = 0; (policy = cshim_policy_named(i)).name != NULL; i++)
+        tool_table_add(&table,
+                       (char *[]){tool_format("  %s", policy.name), describe_policy(policy.text)});
+    tool_print(stdout, 0,
+               "These policies are built in. Their names stand wherever a policy's file is named; "
+               "a file of such a name is ./@name.\n\n");
+    tool_table_print(&table, stdout);
+    tool_print(stdout, 0,
+               "\n  compshim run --policy @exact -- mpirun -n 4 ./solve\n"
+               "  COMPSHIM_POLICY=@fp8 compshim run -- torchrun --nproc_per_node 4 train.py\n"
+               "  compshim compare --modes off,@exact,@fp8 -- mpirun -n 4 ./train\n"
+               "  compshim explain --policy @fp8           prints the policy\n");
+}
+
+/* `others`: what is no command, but may stand in its place. */
+static const struct tool_command *find_command(const char *name, const char *const others[2])
+{
+    const char *names[COMMAND_COUNT + 2] = {others[0], others[1]};
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         names[i + 2] = commands[i]->name;
         if (strcmp(name, commands[i]->name) == 0)
@@ -95,10 +128,13 @@ int main(int argc, char **argv)
         print_help();
     else if (help && strcmp(argv[2], "policy") == 0)
         help_policy();
+    else if (help && strcmp(argv[2], "policies") == 0)
+        help_policies();
     else if (help)
-        tool_help(find_command(argv[2], "policy"));
+        tool_help(find_command(argv[2], (const char *[]){"policy", "policies"}));
     else {
-        const struct tool_command *command = find_command(word, "help");
+        const struct tool_command *command =
+            find_command(word, (const char *[]){"help", "--version"});
         return command->run(tool_parse(command, argc - 1, argv + 1));
     }
     return tool_finish(TOOL_GOOD);

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "policy/policy.h"
 #include "shim/core/environment.h"
 #include "shim/front/front.h"
 
@@ -78,12 +79,13 @@ static void make_preload_absolute(void)
         setenv("LD_PRELOAD", list, 1);
 }
 
-/* Makes COMPSHIM_POLICY absolute, because ranks may start in another folder (--wdir). */
+/* Makes COMPSHIM_POLICY absolute, because ranks may start in another folder (--wdir). The name of a
+ * built-in policy stays. */
 static void make_policy_absolute(void)
 {
     char absolute[PATH_MAX];
     const char *policy = getenv("COMPSHIM_POLICY");
-    if (policy != NULL && *policy != '/' && realpath(policy, absolute) != NULL)
+    if (policy != NULL && *policy != '/' && !cshim_policy_is_named(policy) && realpath(policy, absolute) != NULL)
         setenv("COMPSHIM_POLICY", absolute, 1);
 }
 

@@ -226,6 +226,12 @@ contains "is named" "--ranks: 'x' is not a whole number from 1 to 1000000"
 expect "a bad expression" 2 "$tool" compare --metric-time '(' -- true
 expect "an expression without a group" 2 "$tool" compare --metric-time 'x' -- true
 contains "is told" "no group"
+expect "built-in policies as modes" 0 "$tool" compare --modes off,@fp8 --policy @exact -- ./trainer 2 '{mode}'
+for mode in @fp8 @exact; do
+    check "$mode is the policy of the run" grep -q "mode $mode, shim on, policy $mode$" calls
+done
+expect "an unknown name" 1 "$tool" compare --modes @fp9 -- true
+contains "lists the names" "known: @default, @exact, @fp8, @small"
 expect "a bad policy" 1 "$tool" compare --modes missing.ini -- true
 expect "results that cannot be written" 3 "$tool" compare --modes off --json no/where -- true
 contains "are named before any run" "no/where: No such file or directory"

@@ -264,4 +264,20 @@ contains "is refused" "partial:6: the file ends without 'add'"
 sed "s/^add.*/& ; $(printf '%0300d')/" slow >long
 explain "a long comment" --size 16MiB --machine long
 contains "is left out" "foretold natively        2.5 s"
+# Policies that are built in, and the text of any.
+expect "a built-in policy" 0 "$tool" explain --policy @fp8 --size 25MiB
+contains "is named so" "policy                   @fp8"
+contains "with the line of its rule" "(@fp8:"
+expect "a policy's text" 0 "$tool" explain --policy job.ini
+check "is the file" test "$output" = "$(cat job.ini)"
+expect "its text as JSON" 0 "$tool" explain --policy ./job.ini --json
+check "is the file, too" python3 -c 'import json, sys; d = json.loads(sys.argv[1])
+sys.exit(d != {"policy": "./job.ini", "text": open("job.ini").read()})' "$output"
+expect "an option of a call without a size" 2 "$tool" explain --policy @fp8 --ranks 4
+contains "is no wish for the text" "--size is missing"
+expect "an unknown name" 1 "$tool" explain --policy @exatc
+contains "lists the names" "did you mean '@exact'? known: @default, @exact, @fp8, @small); a file of such a name is ./@exatc"
+cp job.ini @exact
+expect "a file of a built-in policy's name" 0 "$tool" explain --policy ./@exact
+check "is reached by its folder" test "$output" = "$(cat job.ini)"
 finish

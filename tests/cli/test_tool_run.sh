@@ -28,6 +28,8 @@ expect "an older preload" 0 env "LD_PRELOAD=$scratch/other.so" "$tool" run -- sh
 is "stays behind" "$library:$scratch/other.so|unset|unset"
 expect "a shim that is there already" 0 env "LD_PRELOAD=$library" "$tool" run -- sh -c "$show"
 is "is not named twice" "$library|unset|unset"
+expect "a run with a built-in policy" 0 "$tool" run -v --policy @exact sh -c "$show"
+contains "names it to the ranks" "COMPSHIM_POLICY=@exact"
 expect "a run that tells" 0 "$tool" run -v --policy job.ini -- true
 contains "the preload" "LD_PRELOAD=$library"
 contains "the policy" "COMPSHIM_POLICY=$(realpath job.ini)"

@@ -15,6 +15,13 @@ for command in run check explain report compare tune top; do
 done
 expect "help policy" 0 "$tool" help policy
 golden "help policy's text" "$golden/help_policy.txt"
+expect "help policies" 0 "$tool" help policies
+golden "help policies' text" "$golden/help_policies.txt"
+for policy in "$top"/policy/*.ini; do
+    name=@$(basename "$policy" .ini)
+    contains "it lists $name" "  $name "
+    check "explain prints $name" cmp "$policy" <("$tool" explain --policy "$name")
+done
 expect "the version" 0 "$tool" --version
 check "the version is three numbers" grep -qxE 'compshim [0-9]+\.[0-9]+\.[0-9]+' <<<"$output"
 

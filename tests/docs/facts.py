@@ -6,6 +6,8 @@
   facts.py manual PAGE            the same, from the lists of compshim(1)
   facts.py mentioned PAGE         the options named elsewhere in it, with the command whose part it is
   facts.py keys TOOL              every key of policy.ini, and every word it takes, from help policy
+  facts.py defaults TOOL          "KEY DEFAULT" of every key of policy.ini, from help policy
+  facts.py table PAGE             the same, from the table of keys of this page in Markdown
   facts.py items PAGE SECTION...  what the lists of these sections of a page describe
   facts.py words PAGE SECTION...  the same, and each with the words that are marked in its text
   facts.py fields SOURCE...       the names that are written into the JSON report
@@ -91,6 +93,18 @@ def keys(tool):
         yield from (f"{key} {word}" for word in (words.group(1).split(", ") if words else ()))
 
 
+def defaults(tool):
+    text = re.sub(r"\n {8,}", " ", output(tool, "help", "policy"))
+    for key, default in re.findall(r"(?m)^  (\w+) [A-Z]+ +.*\((?:default )?([^)]*)\)", text):
+        yield f"{key} {default}"
+
+
+def table(page):
+    text = open(page).read().split("| key | value | default | meaning |")[1].split("\n\n")[0]
+    for key, default in re.findall(r"(?m)^\| `(\w+)` \| .*? \| ([^|]+) \| [^|]+ \|$", text):
+        yield f"{key} {default.strip('`')}"
+
+
 def described(page, titles):
     """The entries of the outermost lists of these sections, each with its text."""
     for title, lines in sections(page).items():
@@ -130,6 +144,8 @@ def main():
         "manual": lambda: manual_options(arguments[0]),
         "mentioned": lambda: mentioned(arguments[0]),
         "keys": lambda: keys(arguments[0]),
+        "defaults": lambda: defaults(arguments[0]),
+        "table": lambda: table(arguments[0]),
         "words": lambda: words(arguments[0], arguments[1:]),
         "items": lambda: items(arguments[0], arguments[1:]),
         "variables": lambda: matches(r'(?:getenv\(|#define \w+ )"(COMPSHIM\w*)"', arguments),

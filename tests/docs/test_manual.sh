@@ -42,6 +42,11 @@ within "compshim-policy(5) has every key, and every word it takes" "$scratch/key
 facts items "$manual/compshim-policy.5" "${key_sections[@]}" >"$scratch/items"
 within "and has no other" "$scratch/items" "$scratch/keys"
 
+facts defaults "$build/compshim" >"$scratch/defaults"
+facts table docs/policy.md >"$scratch/table"
+same "the table of policy.md has every key with its default" "$scratch/defaults" "$scratch/table"
+check "and every key has one" test "$(cut -d ' ' -f 1 "$scratch/defaults" | sort)" = "$(grep -v ' ' "$scratch/keys" | sort)"
+
 facts fields shim/report/json.c shim/core/row.c >"$scratch/fields"
 grep -E '^\.' "$manual/compshim-report.5" | grep -oE '\w+' | sort -u >"$scratch/described"
 within "compshim-report(5) has every field" "$scratch/fields" "$scratch/described"

@@ -26,13 +26,16 @@ check "the help lists commands" test "$(wc -l <<<"$commands")" -ge 5
 offers "every command" "$(printf '%s\n' $commands help --help --version | sort -u | paste -sd ' ')" compshim ""
 offers "a begun command" "report run" compshim r
 offers "the commands of help" "explain" compshim help ex
-offers "its other word" "policy" compshim help po
+offers "its other words" "policies policy" compshim help po
 for command in $commands; do
     want=$(compshim "$command" --help | sed -nE 's/^ +(-[a-zA-Z], )? *(--[a-z-]+).*/\2/p' | sort -u | paste -sd ' ')
     offers "every option of $command" "$want" compshim "$command" --
 done
 offers "files for --policy" "job.ini" compshim run --policy j
 offers "files for -p" "job.ini" compshim explain -p j
+offers "built-in policies for --policy" "@default @exact @fp8 @small" compshim run --policy @
+offers "a begun one for -p" "@exact" compshim explain -p @e
+offers "one for --modes" "@small" compshim compare --modes @s
 offers "words for --dtype" "bfloat16" compshim explain --dtype b
 offers "all words for --op" "avg other sum" compshim explain --op ""
 offers "nothing for a size" "" compshim explain --size ""

@@ -21,10 +21,16 @@ static int enter_scratch(void **state)
 
 static int leave_scratch(void **state)
 {
-    static const char *const files[] = {"policy.ini",       "named.ini",
-                                        "folder.ini",       "compshim/policy.ini",
-                                        "compshim",         ".config/compshim/policy.ini",
-                                        ".config/compshim", ".config"};
+    static const char *const files[] = {"@fp8",
+                                        "@mine",
+                                        "policy.ini",
+                                        "named.ini",
+                                        "folder.ini",
+                                        "compshim/policy.ini",
+                                        "compshim",
+                                        ".config/compshim/policy.ini",
+                                        ".config/compshim",
+                                        ".config"};
     for (size_t i = 0; i < COUNT_OF(files); i++)
         remove(files[i]);
     int failed = chdir("/") + rmdir(*state);
@@ -245,4 +251,36 @@ TEST(sha256_vectors)
     assert_string_equal(digest, "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a");
     cshim_policy_sha256(million, 64, digest);
     assert_string_equal(digest, "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
+}
+
+/* Names of built-in policies go before files of that name, which are reached as other files are. */
+TEST(built_in, .setup_func = enter_scratch, .teardown_func = leave_scratch)
+{
+    struct cshim_named_policy policy;
+    char message[CSHIM_MESSAGE_MAX];
+    size_t count = 0;
+    write_file("@fp8", "[rule mine]\ncodec = none\n");
+    write_file("@mine", "[rule mine]\ncodec = none\n");
+    for (; (policy = cshim_policy_named(count)).name != NULL; count++) {
+        assert_loads(policy.name, policy.name, policy.text);
+        setenv("COMPSHIM_POLICY", policy.name, 1);
+        assert_loads(NULL, policy.name, policy.text);
+        struct cshim_policy *parsed =
+            cshim_policy_parse(policy.text, strlen(policy.text), policy.name, message);
+        assert_non_null(parsed);
+        for (size_t i = 0; i < parsed->rule_count && strcmp(policy.name, "@exact") == 0; i++)
+            assert_true(parsed->rules[i].codec == CSHIM_CODEC_NONE ||
+                        parsed->rules[i].codec == CSHIM_CODEC_RAW ||
+                        parsed->rules[i].codec == CSHIM_CODEC_LOSSLESS);
+        cshim_policy_free(parsed);
+    }
+    assert_int_equal(count, 4);
+    assert_string_equal(cshim_policy_named(0).text, cshim_policy_default_text());
+    assert_loads("./@fp8", "./@fp8", "[rule mine]\ncodec = none\n");
+    assert_fails("@fp9", "@fp9: no built-in policy of this name (did you mean '@fp8'? known: "
+                         "@default, @exact, @fp8, @small); a file of "
+                         "such a name is ./@fp9");
+    setenv("COMPSHIM_POLICY", "@mine", 1);
+    assert_fails(NULL, "@mine: no built-in policy of this name (known: @default, @exact, @fp8, "
+                       "@small); a file of such a name is ./@mine");
 }

@@ -23,8 +23,8 @@ static struct compare_options chosen = {
 
 static const struct tool_option options[] = {
     {"modes", 'm', TOOL_TEXT, &chosen.modes, "LIST",
-     "off, codecs, policy files (default off,fp16,fp8_e4m3)"},
-    {"policy", 'p', TOOL_TEXT, &chosen.policy, "LIST", "policy files to add to the modes"},
+     "off, codecs, policy files, built-in @policies (default off,fp16,fp8_e4m3)"},
+    {"policy", 'p', TOOL_TEXT, &chosen.policy, "LIST", "policies to add to the modes"},
     {"ranks", 'n', TOOL_TEXT, &chosen.ranks, "LIST",
      "numbers of ranks (default 2); for 1 only off is run"},
     {"serial", 0, TOOL_TEXT, &chosen.serial, "COMMAND",
@@ -100,7 +100,7 @@ static _Noreturn void refuse_mode(const char *name)
         if (is_mode(modes.names[i]))
             modes.names[known++] = modes.names[i];
     tool_misuse("--modes: '%s' is neither off, nor a codec that needs no other key, nor a "
-                "file.ini%s",
+                "file.ini, nor a built-in @policy%s",
                 name, tool_hint("", name, modes.names, known));
 }
 
@@ -110,9 +110,9 @@ static struct compare_mode make_mode(const char *name, bool is_policy)
 {
     struct compare_mode mode = {.name = name, .label = name};
     unsigned codec;
-    if (is_policy || fnmatch("?*.ini", name, 0) == 0) {
+    if (is_policy || cshim_policy_is_named(name) || fnmatch("?*.ini", name, 0) == 0) {
         cshim_policy_free(launch_load_policy(name));
-        mode.policy = launch_absolute(name);
+        mode.policy = launch_name_policy(name);
     } else if (strcmp(name, "off") == 0) {
         mode.label = "off (native)";
     } else if (cshim_word_find(CSHIM_CODECS, name, &codec) != NULL && codec != CSHIM_CODEC_NONE &&

@@ -28,7 +28,7 @@ static struct {
 
 static const struct tool_option options[] = {
     {"policy", 'p', TOOL_TEXT, &chosen.policy, "FILE",
-     "explain this policy.ini (default: the one a run would find)"},
+     "explain this policy.ini (default: the one a run would find); alone: print it"},
     {"size", 's', TOOL_SIZE, &chosen.size, "SIZE", "bytes of the caller's buffer, such as 25MiB"},
     {"sizes", 0, TOOL_TEXT, &chosen.sizes, "LIST",
      "a table of sizes: 64KiB-64MiB (doubling) or 1MiB,25MiB"},
@@ -170,10 +170,40 @@ static void explain_sizes(const struct cshim_policy *policy, const struct cshim_
     }
 }
 
+/* Whether only the policy is asked for: no option describes a call. */
+static bool wants_text(void)
+{
+    return chosen.policy != NULL && chosen.size == UINT64_MAX && chosen.sizes == NULL &&
+           chosen.report == NULL && chosen.library == NULL && chosen.collective == NULL &&
+           chosen.dtype == NULL && chosen.op == NULL && chosen.ranks == 0 && chosen.nodes == 0 &&
+           chosen.link == NULL && chosen.machine == NULL;
+}
+
+/* Prints a policy as it is, once it is known to be good. */
+static void print_policy(void)
+{
+    size_t length;
+    char source[CSHIM_PATH_MAX], message[CSHIM_MESSAGE_MAX];
+    cshim_policy_free(launch_load_policy(chosen.policy));
+    char *text = cshim_policy_load(chosen.policy, &length, source, message);
+    if (text == NULL)
+        errx(TOOL_NOT_SO, "%s", message);
+    if (chosen.json)
+        tool_json_print(
+            json_pack("{so so}", "policy", tool_json_text(source), "text", tool_json_text(text)));
+    else
+        fwrite(text, 1, length, stdout);
+    free(text);
+}
+
 static int run(char **words)
 {
     if (*words != NULL)
         tool_misuse("'%s' is one word too many", *words);
+    if (wants_text()) {
+        print_policy();
+        return tool_finish(TOOL_GOOD);
+    }
     check_choice();
     struct cshim_call call = describe_call();
     struct cshim_policy *policy = launch_load_policy(chosen.policy);
@@ -196,13 +226,14 @@ static int run(char **words)
 const struct tool_command tool_explain = {
     .name = "explain",
     .summary = "say what would happen to an all-reduce, or to a whole run, and why",
-    .usage = "--size SIZE | --sizes LIST | --report FILE [OPTION...]",
+    .usage = "--size SIZE | --sizes LIST | --report FILE | --policy FILE [OPTION...]",
     .details = "Nothing is run: the answer comes from the planner that the library itself uses. "
                "Bytes are what all ranks together hand to the library for sending.\n\n"
                "  compshim explain --size 25MiB --ranks 8\n"
                "  compshim explain --sizes 64KiB-64MiB --ranks 8\n"
                "  COMPSHIM=observe COMPSHIM_REPORT=run.json compshim run -- mpirun -n 8 ./train\n"
-               "  compshim explain --report run.json --policy policy.ini\n",
+               "  compshim explain --report run.json --policy policy.ini\n"
+               "  compshim explain --policy @fp8\n",
     .options = options,
     .run = run,
 };

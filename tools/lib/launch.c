@@ -112,6 +112,11 @@ char *launch_absolute(const char *path)
     return absolute;
 }
 
+char *launch_name_policy(const char *path)
+{
+    return cshim_policy_is_named(path) ? tool_copy(path) : launch_absolute(path);
+}
+
 /* The ranks that a launcher's command line asks for: the first -n or -np of each of its parts,
  * which stand between colons. */
 static unsigned long count_ranks(char *const *command)

@@ -41,7 +41,7 @@ static bool off, with_dlsym, verbose;
 
 static const struct tool_option options[] = {
     {"policy", 'p', TOOL_TEXT, &policy_file, "FILE",
-     "use this policy.ini (it is checked before anything starts)"},
+     "use this policy.ini, or a built-in @policy (it is checked before anything starts)"},
     {"off", 0, TOOL_FLAG, &off, NULL, "preload the shim but let it compress nothing"},
     {"dlsym", 0, TOOL_FLAG, &with_dlsym, NULL,
      "also catch MPI and NCCL functions that the program fetches with dlsym"},
@@ -71,7 +71,7 @@ static void prepare(void)
     if (with_dlsym)
         library = launch_with_dlsym(library);
     if (policy_file != NULL)
-        set("COMPSHIM_POLICY", launch_absolute(policy_file), verbose);
+        set("COMPSHIM_POLICY", launch_name_policy(policy_file), verbose);
     if (off)
         set("COMPSHIM", "off", verbose);
     set("LD_PRELOAD", launch_preload(library, getenv("LD_PRELOAD")), verbose);

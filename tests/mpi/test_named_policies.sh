@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# COMPSHIM_POLICY=@NAME in real jobs: the name is no file's, the report has it, and what @exact
+# compresses is the sum in rank order to the last bit, in float32 and float64.
+. "$(dirname "$0")/../lib.sh"
+unset COMPSHIM_MACHINE
+cd "$scratch" || exit 3
+export COMPSHIM_REPORT=$scratch/report.json
+tests=$build/tests
+
+echo "no policy" >@exact
+for name in default exact fp8 small; do
+    expect "a job under @$name" 0 shimmed 2 COMPSHIM_POLICY=@$name "$tests/mpi_repeated_sum" 3
+    reports "is told of by that name" "report['policy']['source'] == '@$name' and rows[0]['codec'] == 'raw'"
+done
+# The launcher makes names of files absolute.
+expect "mpirun with the preload" 0 env LD_PRELOAD="$preload" COMPSHIM_POLICY=@exact \
+    timeout "$LIMIT" "${launch[@]}" -n 2 "$tests/mpi_repeated_sum" 3
+reports "leaves the name" "report['policy']['source'] == '@exact'"
+expect "an unknown name ends the job" 1 shimmed 2 COMPSHIM_POLICY=@exakt "$tests/mpi_repeated_sum" 1
+contains "with the names there are" "did you mean '@exact'? known: @default, @exact, @fp8, @small"
+
+# Of two ranks the library's sum is that of rank order, too: it makes the calls below 4 KiB.
+for dtype in float32 float64; do
+    expect "every shape of $dtype inside a node" 0 shimmed 2 COMPSHIM_POLICY=@exact "$tests/mpi_allreduce" raw 1 $dtype
+    reports "goes as raw" "rows and {(row['codec'], row['dtype']) for row in rows} == {('raw', '$dtype')}"
+done
+printf '%s\n' "latency_between = 1e-6" "latency_inside = 1e-6" "cores = 1" "add = 1e10" \
+    "bandwidth_between = 1e7" "bandwidth_inside = 1e7" >slow
+for codec in $(codecs); do printf 'encode_%s = 5e9\ndecode_%s = 5e9\n' "$codec" "$codec"; done >>slow
+sed 's/1e7/1e12/' slow >fast
+between() { shimmed 2 COMPSHIM_POLICY=@exact STANDIN_NODES=0,1 LD_PRELOAD="$tests/standin_nodes.so:$preload" "$@"; }
+for dtype in float32 float64; do
+    expect "every shape of $dtype between nodes on slow links" 0 between COMPSHIM_MACHINE=slow "$tests/mpi_allreduce" raw 1 $dtype
+    reports "goes packed, or as it is where it is small" \
+        "{row['codec'] for row in rows} <= {'raw', 'lossless'} and 'lossless' in {row['codec'] for row in rows}"
+done
+for machine in fast off; do
+    expect "COMPSHIM_MACHINE=$machine: what is not foretold to gain" 0 between COMPSHIM_MACHINE=$machine \
+        "$tests/mpi_allreduce" raw 1 float64
+    reports "is the library's" "rows == [] and passed['no_gain'] > 0"
+done
+finish
