@@ -266,7 +266,8 @@ static const struct key general_keys[] = {
 };
 
 static const struct key rule_keys[] = {
-    {"library", read_list, CSHIM_LIBRARIES, RULE(libraries), "LIST", "libraries that are called (default all)"},
+    {"library", read_list, CSHIM_LIBRARIES, RULE(libraries), "LIST",
+     "libraries that are called (default all)"},
     {"collective", read_list, CSHIM_COLLECTIVES, RULE(collectives), "LIST",
      "functions that are called (default those that add)"},
     {"dtype", read_list, CSHIM_DTYPES, RULE(dtypes), "LIST", "types of the elements (default all)"},
@@ -277,8 +278,10 @@ static const struct key rule_keys[] = {
      "nodes that hold these ranks, in the same form (default any)"},
     {"min_size", read_limit, CSHIM_NO_WORDS, RULE(min_size), "SIZE",
      "the least bytes of the caller's buffer, such as 64KiB (default 0)"},
-    {"max_size", read_limit, CSHIM_NO_WORDS, RULE(max_size), "SIZE", "the most, such as 25MB (default any)"},
-    {"codec", read_word, CSHIM_CODECS, RULE(codec), "NAME", "what elements are sent as; none: by the library itself (required)"},
+    {"max_size", read_limit, CSHIM_NO_WORDS, RULE(max_size), "SIZE",
+     "the most, such as 25MB (default any)"},
+    {"codec", read_word, CSHIM_CODECS, RULE(codec), "NAME",
+     "what elements are sent as; none: by the library itself (required)"},
     {"gather_codec", read_word, CSHIM_CODECS, RULE(gather_codec), "NAME",
      "what sums are sent on as, in an all-reduce (default as codec)"},
     {"algorithm", read_word, CSHIM_ALGORITHMS, RULE(algorithm), "NAME",

@@ -18,7 +18,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "policy/policy.h"
 #include "shim/core/environment.h"
 #include "shim/front/front.h"
 
@@ -80,12 +79,12 @@ static void make_preload_absolute(void)
 }
 
 /* Makes COMPSHIM_POLICY absolute, because ranks may start in another folder (--wdir). The name of a
- * built-in policy stays. */
+ * built-in policy, which begins with @, stays. */
 static void make_policy_absolute(void)
 {
     char absolute[PATH_MAX];
     const char *policy = getenv("COMPSHIM_POLICY");
-    if (policy != NULL && *policy != '/' && !cshim_policy_is_named(policy) && realpath(policy, absolute) != NULL)
+    if (policy != NULL && *policy != '/' && *policy != '@' && realpath(policy, absolute) != NULL)
         setenv("COMPSHIM_POLICY", absolute, 1);
 }
 

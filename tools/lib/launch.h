@@ -30,8 +30,8 @@ char *launch_preload(const char *library, const char *existing);
  * error and exits with TOOL_NOT_SO if it is not good. */
 struct cshim_policy *launch_load_policy(const char *path);
 
-/* What COMPSHIM_POLICY is to name for a policy that was loaded: a built-in one's name, or the file's
- * absolute name. Exits if there is no such file. */
+/* What COMPSHIM_POLICY is to name for a policy that was loaded: a built-in one's name, or the
+ * file's absolute name. Exits if there is no such file. */
 char *launch_name_policy(const char *path);
 
 /* The absolute name of an existing file. Exits if there is none. */
