@@ -259,7 +259,7 @@ test-foretold: packages-bench packages-test
 compiler_smpi = smpicc
 $(eval $(call compile_for,smpi))
 simulated := $(addprefix cshim_,encode encode_with decode reduce reduce_with add header_check) \
-	mmap memfd_create PMPI_Test
+	mmap shmget PMPI_Test
 $(BUILD)/tests/simulate: $(call objects_for,smpi,$(filter-out %/announce.c,$(mpi_sources)) $(host_sources) \
 			tests/simulate/simulate.c) \
 		$(call objects,$(engine_sources))

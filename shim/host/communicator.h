@@ -70,11 +70,14 @@ void *cshim_scratch_map(size_t bytes);
 /* Makes the first piece, if there is none yet: a process with one call at a time needs no other.
  * Returns false without memory. */
 bool cshim_scratch_reserve(void);
-/* Makes the first piece of a file of CSHIM_SCRATCH_SHARED bytes that other processes can map.
- * Returns the file, which the caller closes, and what it is; -1 where the system has none. Called
- * before the functions below. */
-struct stat;
-int cshim_scratch_share(struct stat *is);
+/* Makes the first piece of a System V segment of CSHIM_SCRATCH_SHARED bytes that other processes of
+ * the same user can attach, and writes the token into it. Returns the segment's number; -1 where
+ * the system has none. Called before the functions below. */
+int cshim_scratch_share(uint64_t token);
+/* Attaches another process's piece to read it. Returns NULL if there is none with this number and
+ * token: another container may give the number to another segment. */
+const uint8_t *cshim_scratch_attach(int segment, uint64_t token);
+void cshim_scratch_detach(const uint8_t *memory);
 /* Has it be like any other piece: nobody reads it. */
 void cshim_scratch_unshare(void);
 bool cshim_scratch_is_shared(const uint8_t *scratch);

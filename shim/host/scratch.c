@@ -2,10 +2,9 @@
 #include "shim/host/communicator.h"
 
 #include <pthread.h>
+#include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <sys/shm.h>
 
 #include "shim/core/log.h"
 
@@ -14,6 +13,9 @@
 struct piece {
     struct piece *next;
 };
+
+/* Where a shared piece holds its token until it is used. */
+#define TOKEN CSHIM_SCRATCH_LIMIT
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
 static struct piece *pieces;
@@ -38,26 +40,41 @@ bool cshim_scratch_reserve(void)
     return piece != NULL;
 }
 
-/* A file above the process's limit would end it with a signal. */
-int cshim_scratch_share(struct stat *is)
+/* The segment is removed while this process has it attached: it ends with the last process that
+ * has, however that ends, and until then Linux lets others attach it by its number. */
+int cshim_scratch_share(uint64_t token)
 {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < CSHIM_SCRATCH_SHARED)
+    const int segment = shmget(IPC_PRIVATE, CSHIM_SCRATCH_SHARED, 0600 | SHM_NORESERVE);
+    if (segment < 0)
         return -1;
-    void *memory = MAP_FAILED;
-    const int file = memfd_create("compshim", MFD_CLOEXEC);
-    if (file >= 0 && ftruncate(file, CSHIM_SCRATCH_SHARED) == 0 && fstat(file, is) == 0)
-        memory = mmap(NULL, CSHIM_SCRATCH_SHARED, PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_NORESERVE, file, 0);
-    if (memory != MAP_FAILED) {
-        shared = memory;
-        reserved = true;
-        cshim_scratch_give(shared);
-        return file;
-    }
-    if (file >= 0)
-        close(file);
-    return -1;
+    uint8_t *memory = shmat(segment, NULL, 0);
+    shmctl(segment, IPC_RMID, NULL);
+    if ((intptr_t)memory == -1)
+        return -1;
+    memcpy(memory + TOKEN, &token, sizeof token);
+    shared = memory;
+    reserved = true;
+    cshim_scratch_give(shared);
+    return segment;
+}
+
+const uint8_t *cshim_scratch_attach(int segment, uint64_t token)
+{
+    struct shmid_ds is;
+    if (segment < 0 || shmctl(segment, IPC_STAT, &is) != 0 || is.shm_segsz != CSHIM_SCRATCH_SHARED)
+        return NULL;
+    const uint8_t *memory = shmat(segment, NULL, SHM_RDONLY);
+    if ((intptr_t)memory == -1)
+        return NULL;
+    if (memcmp(memory + TOKEN, &token, sizeof token) == 0)
+        return memory;
+    shmdt(memory);
+    return NULL;
+}
+
+void cshim_scratch_detach(const uint8_t *memory)
+{
+    shmdt(memory);
 }
 
 void cshim_scratch_unshare(void)

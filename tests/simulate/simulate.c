@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/types.h>
 
 #include "codecs/codec.h"
 #include "shim/core/header.h"
@@ -119,9 +120,9 @@ void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int fi
 }
 
 /* All ranks are one process here: they have no memory to share, and send messages inside a node. */
-int __wrap_memfd_create(const char *name, unsigned flags)
+int __wrap_shmget(key_t key, size_t size, int flags)
 {
-    (void)name, (void)flags;
+    (void)key, (void)size, (void)flags;
     return -1;
 }
 

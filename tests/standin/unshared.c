@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in for a system without memory that processes can share by a file: preloaded, it refuses
- * it to the rank STANDIN_UNSHARED, or to all ranks without that variable. */
+/* A stand-in for a system without memory that processes can share: preloaded, it refuses it to the
+ * rank STANDIN_UNSHARED, or to all ranks without that variable. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/shm.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-__attribute__((visibility("default"))) int memfd_create(const char *name, unsigned flags)
+__attribute__((visibility("default"))) int shmget(key_t key, size_t size, int flags)
 {
     const char *refused = getenv("STANDIN_UNSHARED"), *rank = getenv("OMPI_COMM_WORLD_RANK");
     if (rank == NULL)
         rank = getenv("PMI_RANK");
     if (refused != NULL && (rank == NULL || strcmp(refused, rank) != 0))
-        return (int)syscall(SYS_memfd_create, name, flags);
+        return (int)syscall(SYS_shmget, key, size, flags);
     errno = ENOSYS;
     return -1;
 }
