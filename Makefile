@@ -157,6 +157,7 @@ help:
 ## make test-large      sums above 2^31 bytes and 2^31 elements; needs 10 GiB of memory
 ## make fuzz            each fuzz target for SECONDS=60, or RUNS=10000000; TARGET="policy plan" for some
 ## make legal           legal MPI programs drawn by chance, for SECONDS=60; SEED=N for the same again
+## make explore         looks for defects by chance for MINUTES=60: fuzz targets, legal programs, planted defects
 ## make soak            CALLS=1000000 calls of every kind, with flat memory
 ## make test-clients    real programs with and without the shim; writes docs/programs.md; TORCH_VERSIONS="2.5.1"
 ## make test-slurm      jobs of a Slurm cluster on this machine, by srun and sbatch (needs root)

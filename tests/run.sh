@@ -6,6 +6,8 @@
 # test that ends before its last check is one failed check more.
 #   tests/run.sh [WORD...]     only the tests whose name contains one of the words
 # Those that took longest the last time ($BUILD/tests/durations) begin first: so they end together.
+# $BUILD/tests/checks has the name and the outcome of each check, in the same order in every run: two runs of one
+# commit are compared by diff.
 # JOBS=N: so many tests side by side, one more than there are cores, since many wait (8 at most) if not given. A script that
 # has a line "# Runs alone: ..." comes after the others, by itself.
 # COVERAGE=1: a script that has a line "# Not for coverage: ..." is left out, which is told among the skipped.
@@ -61,6 +63,7 @@ tell() { # LOG NAME CMD...: what came of it
     count "$log"
     printf '%s s %s (%s s of a processor)\n' "$duration" "$name" "$processor" >>"$logs/durations"
     sed -n "s|^skipped - |$name: |p" "$log" >>"$logs/skipped"
+    sed -nE "s%^(ok|not ok|skipped) - %$name: &%p; s%^\[ +(OK|FAILED|SKIPPED) \] +%$name: \1 - %p" "$log" >"$logs/checks.${name//\//,}"
     if [ "$status,$ended,${counts[1]}" = 0,yes,0 ]; then
         printf 'ok     %-28s %4s passed, %s skipped, %s s\n' "$name" "${counts[0]}" "${counts[2]}" "$duration"
     else
@@ -159,6 +162,7 @@ printf 'in %d min %d s; the slowest:\n' $((SECONDS / 60)) $((SECONDS % 60))
 sort -rn "$logs/durations" | head -n 10 | sed 's/^/   /'
 # What was left out keeps its time of before.
 awk '!($3 in told) { told[$3]; print }' "$logs/durations" "$durations" >"$logs/all" && cp "$logs/all" "$durations"
+cat "$logs"/checks.* >"$BUILD/tests/checks"
 if [ ${#failures[@]} -gt 0 ]; then
     echo "failed; to run them alone:"
     printf '   %s\n' "${failures[@]}"

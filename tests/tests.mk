@@ -290,6 +290,12 @@ legal: packages-test
 	@$(MAKE) --no-print-directory all $(BUILD)/tests/mpi_legal $(BUILD)/tests/standin_nodes.so
 	@BUILD=$(BUILD) bash tests/legal/legal.sh $(SECONDS) $(SEED)
 
+MINUTES = 60
+.PHONY: explore
+explore: packages-fuzz packages-test
+	@$(MAKE) --no-print-directory test-programs fuzz-programs
+	@BUILD=$(BUILD) bash tests/explore.sh $(MINUTES) $(SEED)
+
 .PHONY: test-clients
 test-clients: packages-clients
 	@$(MAKE) --no-print-directory all

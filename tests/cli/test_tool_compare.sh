@@ -101,6 +101,13 @@ PY
 rm runs.*
 FAILS=fp162 expect "a repeat that fails" 1 "$tool" compare --modes off,fp16 --repeat 3 --html spread.html -- ./varying '{mode}'
 check "leaves a single run, and says so" grep -qE '^  lowest-highest +1 run +1 run$' <<<"$output"
+check "on the page, too: how many runs a mode has" shows spread.html '^fp16 (16 bit) | 1 run 2.50 |'
+check "its headline counts no others" shows spread.html ' a single run of each'
+rm runs.*
+FAILS=off2 expect "a second round that fails at once" 1 "$tool" compare --modes off,fp16 --repeat 3 --html spread.html -- ./varying '{mode}'
+check "is no median" shows spread.html '^A single run each. Speed-up'
+expect "an accuracy of 100 %" 0 "$tool" compare --modes off --metric-accuracy 'score=([0-9.]+)' --html full.html -- echo score=100
+check "is at the end of its axis" shows full.html '^99.0 99.5 100.0 2 ranks off 100.00 %'
 
 printf '[rule all]\ncodec = bf16\n' >job.ini
 expect "a codec of no fixed size" 0 "$tool" compare --modes lossless -- ./trainer 2 '{mode}'

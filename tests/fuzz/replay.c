@@ -1,16 +1,107 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a fuzz target once on each file given, without libFuzzer: the seeds, or a finding.
+/* Runs a fuzz target without libFuzzer: on each file given, the seeds or a finding, and on inputs
+ * that are derived from each. Which these are follows from the file alone, not from the code that
+ * is tested nor from the compiler: a change fails here for what it broke itself.
  *
- *   fuzz_TARGET FILE... */
+ *   fuzz_TARGET [-m COUNT] [-k NUMBER] FILE...
+ *
+ * -m: also COUNT inputs derived from each file. -k: the derived input NUMBER alone. Prints how many
+ * inputs there were and a digest of all of them. What fails is preceded by the line that names it.
+ */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "tests/fuzz/fuzz.h"
 
 /* Far above any seed. */
 #define SIZE_LIMIT ((size_t)1 << 20)
+/* Derived inputs do not grow beyond it; that of tests/fuzz/run.sh, too. */
+#define DERIVED_LIMIT ((size_t)4096)
 
-static bool replay(const char *path)
+static uint64_t digest = 0xcbf29ce484222325u;
+static unsigned long inputs;
+
+static uint64_t fnv1a(uint64_t hash, const uint8_t *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ bytes[i]) * 0x100000001b3u;
+    return hash;
+}
+
+/* splitmix64 */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t value = *state += 0x9e3779b97f4a7c15u;
+    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+    value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+    return value ^ (value >> 31);
+}
+
+static size_t below(uint64_t *state, size_t bound)
+{
+    return (size_t)(next_random(state) % bound);
+}
+
+/* Changes one place of an input of at least one byte, in a buffer of DERIVED_LIMIT. */
+static void change(uint8_t *bytes, size_t *size, uint64_t *state)
+{
+    static const uint8_t rare[] = {0, 1, 0x20, 0x7f, 0x80, 0xff};
+    const size_t at = below(state, *size), rest = *size - at;
+    const size_t length = 1 + below(state, rest < 16 ? rest : 16);
+    switch (below(state, 6)) {
+    case 0:
+        bytes[at] ^= (uint8_t)(1u << below(state, 8));
+        break;
+    case 1:
+        bytes[at] = (uint8_t)next_random(state);
+        break;
+    case 2: /* a run of one value, as in a length or an offset that is extreme */
+        memset(bytes + at, rare[below(state, sizeof rare)], length);
+        break;
+    case 3: /* left out */
+        if (*size > length) {
+            memmove(bytes + at, bytes + at + length, rest - length);
+            *size -= length;
+        }
+        break;
+    case 4: /* twice */
+        if (*size + length <= DERIVED_LIMIT) {
+            memmove(bytes + at + length, bytes + at, rest);
+            *size += length;
+        }
+        break;
+    default: /* cut off */
+        *size = 1 + below(state, *size);
+    }
+}
+
+/* Calls the target with a copy of its exact size, for the address sanitizer. */
+static void try(const uint8_t *bytes, size_t size)
+{
+    uint8_t *exact = malloc(size > 0 ? size : 1);
+    FUZZ_CHECK(exact != NULL);
+    memcpy(exact, bytes, size);
+    digest = fnv1a(fnv1a(digest, (const uint8_t *)&size, sizeof size), bytes, size);
+    inputs++;
+    LLVMFuzzerTestOneInput(exact, size);
+    free(exact);
+}
+
+static void try_derived(const char *path, const uint8_t *bytes, size_t size, long number)
+{
+    uint8_t derived[DERIVED_LIMIT];
+    size_t length = size < DERIVED_LIMIT ? size : DERIVED_LIMIT;
+    uint64_t state = fnv1a((uint64_t)number, bytes, size);
+    memcpy(derived, bytes, length);
+    for (size_t changes = 1 + below(&state, 4); changes > 0 && length > 0; changes--)
+        change(derived, &length, &state);
+    fprintf(stderr, "-k %ld %s\n", number, path);
+    try(derived, length);
+}
+
+static bool replay(const char *path, long count, long only)
 {
     FILE *file = fopen(path, "rb");
     if (file == NULL) {
@@ -22,24 +113,33 @@ static bool replay(const char *path)
     size_t size = fread(bytes, 1, SIZE_LIMIT, file);
     bool is_whole = ferror(file) == 0 && size < SIZE_LIMIT;
     fclose(file);
-    /* Of its exact size, for the address sanitizer. */
-    uint8_t *exact = realloc(bytes, size > 0 ? size : 1);
-    FUZZ_CHECK(exact != NULL);
-    if (is_whole)
-        LLVMFuzzerTestOneInput(exact, size);
-    else
+    if (!is_whole) {
         fprintf(stderr, "%s: cannot be read, or is larger than %zu bytes\n", path, SIZE_LIMIT - 1);
-    free(exact);
+    } else if (only >= 0) {
+        try_derived(path, bytes, size, only);
+    } else {
+        fprintf(stderr, "%s\n", path);
+        try(bytes, size);
+        for (long number = 0; number < count; number++)
+            try_derived(path, bytes, size, number);
+    }
+    free(bytes);
     return is_whole;
 }
 
 int main(int argc, char **argv)
 {
-    bool all_good = argc > 1;
-    for (int i = 1; i < argc; i++) {
-        /* An abort is to leave the name of its input behind. */
-        fprintf(stderr, "%s\n", argv[i]);
-        all_good = replay(argv[i]) && all_good;
-    }
+    long count = 0, only = -1;
+    for (int option; (option = getopt(argc, argv, "m:k:")) != -1;)
+        if (option == 'm')
+            count = strtol(optarg, NULL, 10);
+        else if (option == 'k')
+            only = strtol(optarg, NULL, 10);
+        else
+            return 2;
+    bool all_good = optind < argc;
+    for (int i = optind; i < argc; i++)
+        all_good = replay(argv[i], count, only) && all_good;
+    fprintf(stderr, "%lu inputs, digest %016llx\n", inputs, (unsigned long long)digest);
     return all_good ? 0 : 1;
 }

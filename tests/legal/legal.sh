@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs legal programs drawn by chance (legal.c) for SECONDS seconds, in jobs whose ranks, nodes and
-# policies are drawn by chance too. The first that fails is shrunk to a short list of steps, which is
-# printed in words. Every job follows from SEED and its number.
+# Runs legal programs drawn by chance (legal.c) for SECONDS seconds, or JOBS jobs however long they take. The ranks,
+# nodes and policies of the jobs are drawn by chance too. The first that fails is shrunk to a short list of steps,
+# which is printed in words. Every job follows from SEED and its number; the last line has a digest of all of them.
 # A defect that is known can be kept out: FEEDBACK=off, LEGAL_JUMPS=0. Those of Debian's MPICH 4.0 itself
 # are left out by legal.c, which splits communicators where it would call MPI_Comm_create_group.
-#   BUILD=DIR [MPI=mpich] [JOBS=N] [FIRST_JOB=N] [SHRINK=no] tests/legal/legal.sh SECONDS [SEED]
+#   BUILD=DIR [MPI=mpich] [FIRST_JOB=N] [SHRINK=no] [JOBS=N] tests/legal/legal.sh SECONDS [SEED]
 . "$(dirname "$0")/../lib.sh"
 seconds=${1:?} seed=${2:-$(date +%s)} jobs=${JOBS:-1000000}
+[ -z "${JOBS-}" ] || seconds=100000000
 program=$build/tests/mpi_legal
 export COMPSHIM_POLICY=$scratch/policy.ini
 
@@ -168,13 +169,20 @@ tell() {
     echo "the same again: JOBS=1 FIRST_JOB=$job make legal SEED=$seed"
 }
 
-total=0 end=$((SECONDS + seconds))
+# What the job is given, but for where this run has its files.
+inputs() {
+    echo "$job $ranks $nodes $threads $first $programs $bound ${preloads//"$build"}"
+    sed "s|$scratch||" "$COMPSHIM_POLICY"
+    [ "$COMPSHIM_MACHINE" = off ] || cat "$COMPSHIM_MACHINE"
+}
+total=0 end=$((SECONDS + seconds)) digest=
 for ((job = ${FIRST_JOB:-0}; jobs-- > 0 && SECONDS < end; job++)); do
     draw_job "$job"
+    digest=$({ echo "$digest" && inputs; } | sha256sum | cut -c 1-16)
     if fails "$first" "$programs" 1 || leaks; then
         tell
         exit 1
     fi
     total=$((total + programs))
 done
-echo "legal: $total programs in $job jobs, seed $seed, nothing found"
+echo "legal: $total programs in $job jobs, seed $seed, digest $digest, nothing found"

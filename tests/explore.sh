@@ -1,0 +1,50 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Looks by chance for what no test was written for, for MINUTES minutes: legal MPI programs, gloo programs and each fuzz
+# target get turns, with inputs that follow from SEED (the time, if not given), and defects are put into copies of the
+# shim, which the legal programs have to find. Goes on after a find. Ends with how to repeat each one; 1 if there is any.
+#   BUILD=DIR tests/explore.sh MINUTES [SEED]
+set -u
+cd "$(dirname "$0")/.." || exit 3
+export BUILD=${BUILD:-build}
+minutes=${1:?} seed=${2:-$(date +%s)}
+log=$BUILD/explore
+end=$((SECONDS + 60 * minutes)) finds=()
+mkdir -p "$log"
+trap 'exit 130' INT TERM
+RANDOM=$((seed % 32749))
+mapfile -t targets < <(find tests/fuzz -name 'fuzz_*.c' -printf '%f\n' | sed 's/fuzz_//; s/\.c//' | sort)
+mapfile -t defects < <(sed -nE 's/^defect "([^"]*)".*/\1/p' tests/legal/defects.sh)
+echo "explore: $minutes minutes, seed $seed"
+
+# turn NAME COMMAND...: says what came of it
+turn() {
+    local name=$1
+    shift
+    if "$@" >"$log/$name" 2>&1; then
+        echo "$name: $(tail -n 1 "$log/$name")"
+    else
+        local again
+        again=$(sed -nE 's/^ *(once more|the same again): //p' "$log/$name" | tail -n 1)
+        finds+=("$name: ${again:-BUILD=$BUILD $*}; its output: $log/$name")
+        echo "$name: FOUND SOMETHING"
+        tail -n 40 "$log/$name"
+    fi
+}
+for ((round = 0; SECONDS < end; round++)); do
+    drawn=$((seed + round))
+    turn "legal.$round" env JOBS=10 bash tests/legal/legal.sh 1 $drawn
+    turn "gloo.$round" env SEED=$drawn PROGRAMS=3 bash tests/gloo/test_mix.sh
+    for target in "${targets[@]}"; do
+        [ "$SECONDS" -lt "$end" ] || break
+        turn "fuzz_$target.$round" tests/fuzz/run.sh seconds 20 "$target"
+    done
+    defect=${defects[RANDOM % ${#defects[@]}]}
+    [ "$SECONDS" -ge "$end" ] || turn "defect.$round" env SEED=$drawn bash tests/legal/defects.sh 300 "$defect"
+done
+if [ ${#finds[@]} -gt 0 ]; then
+    echo "found, and how to repeat it:"
+    printf '   %s\n' "${finds[@]}"
+    exit 1
+fi
+echo "explore: $round rounds, seed $seed, nothing found"
