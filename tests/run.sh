@@ -8,8 +8,8 @@
 # Those that took longest the last time ($BUILD/tests/durations) begin first: so they end together.
 # $BUILD/tests/checks has the name and the outcome of each check, in the same order in every run: two runs of one
 # commit are compared by diff.
-# JOBS=N: so many tests side by side, one more than there are cores, since many wait (8 at most) if not given. A script that
-# has a line "# Runs alone: ..." comes after the others, by itself.
+# JOBS=N: so many tests side by side. If not given, it is twice as many as there are cores and one more, 8 at most, since
+# many tests wait. A script that has a line "# Runs alone: ..." comes after the others, by itself.
 # COVERAGE=1: a script that has a line "# Not for coverage: ..." is left out, which is told among the skipped.
 # NEED_CUDA=1: that the tests of NCCL could not be built is a failure.
 # SIMD=avx2|scalar: the programs in $BUILD are built so (make SIMD=avx2); libc and OpenBLAS are kept from wider
@@ -148,7 +148,7 @@ for number in "${longest_first[@]}"; do
     fi
 done
 cores=$(nproc)
-run_all "${JOBS:-$((cores < 7 ? cores + 1 : 8))}" "${beside[@]}"
+run_all "${JOBS:-$((cores < 4 ? 2 * cores + 1 : 8))}" "${beside[@]}"
 run_all 1 "${by_itself[@]}"
 if [ -n "${NEED_CUDA:-}" ] && [ "${MPI:-openmpi}${MPI_HOME-}" = openmpi ] && [ ! -e "$BUILD/libcompshim-nccl.so" ]; then
     echo "the tests of NCCL are needed, but nvcc or nccl.h are missing: see tools/get-cuda.sh"
