@@ -233,7 +233,7 @@ $(BUILD)/obj/codecs/%.o: OPTIMIZE = -O3
 # The checker for undefined behaviour would refuse the front's void * handles; the handles are opaque.
 compiler = $(CC)
 
-$(BUILD)/obj/%.o: %.c $(generated) | $(checked)
+$(BUILD)/obj/%.o: %.c | $(generated) $(checked)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(compiler) $(flags) -c -o $@ $<
 
@@ -247,7 +247,7 @@ compiler_mpich5 = $(MPIS)/mpich/bin/mpicc $(mpich_warnings)
 compiler_mpi5 = $(MPIS)/mpich/bin/mpicc_abi
 compiler_abi = $(CC) -Ishim/mpi/abi
 define compile_for
-$(BUILD)/obj/$(1)/%.o: %.c $(generated) | $(checked)
+$(BUILD)/obj/$(1)/%.o: %.c | $(generated) $(checked)
 	@mkdir -p $$(@D)
 	$$(call say,CC,$$< for $(1))$$(compiler_$(1)) $$(flags) -c -o $$@ $$<
 endef
@@ -283,7 +283,7 @@ $(BUILD)/libcompshim-mpich.so $(BUILD)/libcompshim-abi.so: $(call objects,$(host
 # goes through functions of C.
 $(BUILD)/obj/shim/gloo/%.o $(BUILD)/obj/shim/front/gloo.o: CFLAGS += -fexceptions
 $(BUILD)/obj/shim/gloo/abi.o: sanitizers += $(if $(filter 1,$(SANITIZE)),-fno-sanitize=vptr)
-$(BUILD)/obj/shim/gloo/abi.o: shim/gloo/abi.cc $(generated) | $(checked)
+$(BUILD)/obj/shim/gloo/abi.o: shim/gloo/abi.cc | $(generated) $(checked)
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)$(CXX) $(cxx_flags) -c -o $@ $<
 

@@ -351,7 +351,7 @@ fuzz_flags = -std=c11 -O2 -g -ffp-contract=off $(WARNINGS) -fsanitize=address,un
 $(addprefix $(BUILD)/obj/fuzz/shim/core/,plan.o plan_bytes.o): fuzz_flags += -fsanitize=unsigned-integer-overflow
 $(BUILD)/obj/fuzz/codecs/%.o $(BUILD)/obj/fuzz/tests/fuzz/%.o: fuzz_coverage := -fno-sanitize-coverage=trace-cmp
 
-$(BUILD)/obj/fuzz/%.o: %.c $(generated) | $(checked)
+$(BUILD)/obj/fuzz/%.o: %.c | $(generated) $(checked)
 	@mkdir -p $(@D)
 	$(call say,CC,$< for fuzzing)$(FUZZ_CC) $(fuzz_flags) -fsanitize=fuzzer-no-link $(fuzz_coverage) -c -o $@ $<
 
