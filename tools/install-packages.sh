@@ -8,7 +8,7 @@ build="gcc g++ libc6-dev openmpi-bin libopenmpi-dev libopenblas-dev zlib1g-dev l
 case ${1-} in
 build) packages=$build ;;
 demo) packages="$build iproute2" ;;
-test) packages="$build libcmocka-dev python3 git binutils perl iproute2 locales valgrind mandoc bash-completion duktape spin libgloo-dev" ;;
+test) packages="$build libcmocka-dev python3 git binutils perl iproute2 locales valgrind mandoc bash-completion duktape spin libgloo-dev libjemalloc2 libtcmalloc-minimal4" ;;
 mpich) packages="$build mpich libmpich-dev" ;;
 lint) packages="$build libcmocka-dev libgloo-dev clang-format clang-tidy cppcheck git python3 libzfp-dev libfftw3-dev" ;;
 fuzz) packages="$build clang libclang-rt-dev" ;;

@@ -70,11 +70,15 @@ bool cshim_is_same_file(const char *a, const char *b);
  * in its first 63 bytes, and no other kind of file has it there. False of an empty file. */
 bool cshim_is_foreign(const char *path, const char *mark);
 
+/* Has the address sanitizer start although a preloaded object comes before its runtime. */
+#define CSHIM_ASAN_OPTION "verify_asan_link_order=0"
+
 /* Whether an entry of environ, "NAME=value", is the shim's, so that a launcher has to hand it on to
- * all ranks: LD_PRELOAD, COMPSHIM or COMPSHIM_*. */
+ * all ranks: LD_PRELOAD, COMPSHIM or COMPSHIM_*, and ASAN_OPTIONS with the option above. */
 static inline bool cshim_is_forwarded(const char *entry)
 {
     return strncmp(entry, "LD_PRELOAD=", 11) == 0 ||
+           (strncmp(entry, "ASAN_OPTIONS=", 13) == 0 && strstr(entry, CSHIM_ASAN_OPTION) != NULL) ||
            (strncmp(entry, "COMPSHIM", 8) == 0 && (entry[8] == '=' || entry[8] == '_'));
 }
 

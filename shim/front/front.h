@@ -71,6 +71,10 @@ const struct cshim_mpi_engine *cshim_engine_open_mpi(const void *real_function);
 const struct cshim_nccl_engine *cshim_engine_open_nccl(bool *beside_mpi);
 const struct cshim_gloo_engine *cshim_engine_open_gloo(bool *is_beside);
 
+/* For the address sanitizer, sanitizer.c ------------------------------------------------------- */
+
+CSHIM_EXPORT const char *__asan_default_options(void);
+
 /* The message to compshim run, presence.c ------------------------------------------------------ */
 
 /* Tells compshim run, where COMPSHIM_RUN names one on this host, that this process uses MPI or NCCL

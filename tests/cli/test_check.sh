@@ -85,6 +85,18 @@ for program in static static_pie; do
     answer_is "$program" library $program
 done
 
+# Copies that were stripped of their names: what only the library's code has in it shows them.
+echo 'const char *calls(void) { return "external/gloo/gloo/transport/tcp/pair.cc"; }' >gloo_text.c
+echo 'const char *calls(void) { return "NCCL_NET_SHARED_BUFFERS"; }' >nccl_text.c
+for name in gloo nccl; do
+    gcc -shared -fPIC -s -o lib${name}_text.so ${name}_text.c
+    verdict_is "a stripped library with a copy of $name" "not caught" embedded lib${name}_text.so
+    contains "says what it has" "has its own copy, without names, for it has the text"
+    contains "advises nothing that does not help" "no preload reaches it, unless you build lib${name}_text.so"
+    gcc -shared -fPIC -o lib${name}_named.so ${name}_text.c
+    verdict_is "a library with the text and all names" "not caught" no_call lib${name}_named.so
+done
+
 # Nothing to catch: linked to MPI without a call, or with a symbol that nothing refers to.
 echo 'int main(void) { return 0; }' >idle.c
 gcc -o idle idle.c -Wl,-u,MPI_Allreduce -Wl,--no-as-needed libmpi.so.40

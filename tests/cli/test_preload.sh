@@ -5,10 +5,12 @@
 . "$(dirname "$0")/../lib.sh"
 library=$build/libcompshim.so
 
-# listed: the names that shim/front/mpi.def, nccl.def and gloo.def list, and what libcompshim_dl.so calls
+# listed: the names that shim/front/mpi.def, nccl.def and gloo.def list, and what libcompshim_dl.so and the address
+# sanitizer call
 listed() {
     local large name
     echo cshim_front_wrapper
+    echo __asan_default_options
     sed -nE 's/.* (_ZN4gloo.*)$/\1/p' "$top/shim/front/gloo.def"
     sed -nE '/^#|^called /d; s/.* (nccl[A-Za-z]+)\(.*/\1/p' "$top/shim/front/nccl.def"
     sed -nE '/^#/d; s/^[^ ]+ +[^ ]+ +([^ ]+) +int (MPIX?_[A-Za-z_]+)\(.*/\1 \2/p' "$top/shim/front/mpi.def" |

@@ -11,7 +11,7 @@ printf '[rule all]\ncodec = fp16\n' >job.ini
 show='echo "$LD_PRELOAD|${COMPSHIM-unset}|${COMPSHIM_POLICY-unset}"'
 
 # Only matters where the tool is built with the address sanitizer.
-export ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
+export ASAN_OPTIONS=detect_leaks=0
 
 is() { # NAME WANTED: beside the line that nothing was caught (test_tool_run_end.sh)
     output=$(grep -v '^compshim: nothing was caught: ' <<<"$output")
@@ -37,9 +37,33 @@ expect "the program's status" 7 "$tool" run -- sh -c 'exit 7'
 expect "options of the program" 0 "$tool" run echo --off -v
 is "are left to it" "--off -v"
 
+mkdir elsewhere
+expect "a policy of the environment" 0 env COMPSHIM_POLICY=job.ini "$tool" run -- sh -c "cd elsewhere && $show"
+is "reaches a program that has changed its folder" "$library|unset|$(realpath job.ini)"
+# A relative name of our own library is replaced, another's is the user's matter.
+cp "$library" libcompshim.so
+expect "a relative preload of the shim" 0 env LD_PRELOAD=./libcompshim.so "$tool" run -- sh -c "cd elsewhere && sh -c '$show'"
+is "does not get lost with the folder" "$library|unset|unset"
+rm libcompshim.so
+
 expect "no command" 2 "$tool" run
-expect "a program that is not there" 3 "$tool" run -- ./missing
-contains "is named" "cannot run './missing': No such file or directory"
+printf '#!/no/such/thing\n' >orphan && printf '#!/bin/sh\r\n' >carriage && printf '#!./orphan\n' >chain
+cp "$(type -P true)" other_loader && sed -i 's#/lib64/ld-linux-x86-64.so.2#/lib/ld-musl-x86_64.so.1\x00\x00\x00#' other_loader
+chmod +x orphan carriage chain
+for job in "" SLURM_JOB_ID=1; do # compshim run as the command's parent, and in its place
+    cannot() { # NAME PROGRAM TEXT
+        # shellcheck disable=SC2086
+        expect "$1${job:+, in a job}" 3 env $job "$tool" run -- "$2"
+        contains "is named" "cannot run $3"
+    }
+    cannot "a program that is not there" ./missing "'./missing': No such file or directory"
+    cannot "a script without its interpreter" ./orphan "./orphan: its interpreter '/no/such/thing' is no program"
+    cannot "a script of such a script" ./chain "./orphan: its interpreter '/no/such/thing' is no program"
+    cannot "a script with the line ends of DOS" ./carriage "./carriage: its first line ends with a carriage return"
+    if [ "$(uname -m)" = x86_64 ] && [ ! -e /lib/ld-musl-x86_64.so.1 ]; then
+        cannot "a program without its loader" ./other_loader "'./other_loader': /lib/ld-musl-x86_64.so.1, which is to load it, is not there"
+    fi
+done
 printf '[rule all]\ncodec = fp17\n' >bad.ini
 expect "a bad policy" 1 "$tool" run --policy bad.ini -- echo started
 contains "names file and line" "bad.ini:2:"
@@ -57,7 +81,7 @@ contains "is refused" "a space or a colon"
 # Launchers: stand-ins that show what they were given. Some are also started for real: srun by make
 # test-slurm, torchrun and horovodrun by make test-clients.
 mkdir launchers
-for name in srun sbatch mpiexec.hydra horovodrun torchrun; do
+for name in srun sbatch mpiexec.hydra horovodrun torchrun accelerate deepspeed ray sudo docker; do
     # shellcheck disable=SC2016
     printf '#!/bin/sh\necho "$*|${SLURM_EXPORT_ENV-unset}"\n' >"launchers/$name"
 done
@@ -90,6 +114,32 @@ expect "Hydra without environment" 0 tells mpirun -genvnone -n 2 true
 contains "is warned of too" "mpirun: -genvnone keeps LD_PRELOAD from the ranks"
 expect "Horovod over gloo" 0 tells horovodrun --gloo -np 2 python3 train.py
 contains "as well" "Horovod has a gloo of its own, which it hides: its all-reduces are not caught"
+expect "sudo" 0 tells sudo true
+contains "is warned of" "sudo: it keeps LD_PRELOAD from the program; put compshim run behind its options"
+expect "a container" 0 tells docker run image ./train
+contains "is warned of" "docker: a container has an environment and files of its own: start the program inside it by compshim run"
+# DeepSpeed: what it is to be given is a line that a shell takes.
+HOME=$scratch/elsewhere && export HOME
+echo one slots=1 >hosts
+expect "DeepSpeed on several hosts" 0 tells --policy job.ini deepspeed --hostfile hosts train.py
+contains "is told of" "deepspeed: it leaves LD_PRELOAD and COMPSHIM_* behind on other hosts; add them to its file: "
+check "nothing is written" test ! -e elsewhere/.deepspeed_env
+bash -c "$(sed -n 's/.*its file: //p' <<<"$output")"
+check "the line writes the file" diff <(sort elsewhere/.deepspeed_env) - <<L
+COMPSHIM_POLICY=$(realpath job.ini)
+LD_PRELOAD=$library
+L
+expect "DeepSpeed with such a file" 0 tells deepspeed --hostfile=hosts train.py
+check "is not told of" test "${output#*deepspeed: }" = "$output"
+expect "DeepSpeed on this host" 0 env HOME=/nowhere PATH="$scratch/launchers:$PATH" "$tool" run -- deepspeed train.py
+check "is not told of" test "${output#*deepspeed: }" = "$output"
+expect "a job of Ray" 0 tells --off ray job submit -- python3 train.py
+contains "is told of" "ray: a job has the environment of ray start on its node: submit it with --runtime-env-json '"
+check "with the JSON" python3 -c 'import json, sys
+assert json.loads(sys.argv[1]) == {"env_vars": {"LD_PRELOAD": sys.argv[2], "COMPSHIM": "off"}}' \
+    "$(sed -n "s/.*json '\(.*\)'/\1/p" <<<"$output")" "$library"
+expect "the start of Ray" 0 tells ray start --head
+check "is not told of" test "${output#*ray: }" = "$output"
 for options in -i - "-u LD_PRELOAD" -uLD_PRELOAD "--unset=LD_PRELOAD A=1" "--ignore-environment A=1"; do
     # shellcheck disable=SC2086
     expect "env $options" 0 tells env $options true
@@ -105,7 +155,10 @@ contains "is told of" "compshim: --policy=job.ini goes to mpirun: options of com
 check "not so the program's own" test "$(grep -c ' goes to mpirun' <<<"$output")" = 1
 for line in "srun true:srun: LD_PRELOAD and COMPSHIM_* go to all tasks" "mpirun true:mpirun: Hydra gives" \
     "horovodrun true:horovodrun: it gives its environment to all ranks" \
-    "torchrun train.py:torchrun: the workers of this node inherit the environment" "sbatch job.sh:go to the script"; do
+    "torchrun train.py:torchrun: the workers of this node inherit the environment" \
+    "accelerate launch:accelerate: the workers of this node inherit the environment" \
+    "deepspeed train.py:deepspeed: the workers of this host inherit the environment" \
+    "ray start:ray: what ray start starts on this node inherits the environment" "sbatch job.sh:go to the script"; do
     # shellcheck disable=SC2086
     expect "-v with ${line%%:*}" 0 tells -v ${line%%:*}
     contains "tells how the library reaches the ranks" "${line#*:}"

@@ -6,13 +6,16 @@
 tool=$build/compshim
 programs=$top/tests/programs
 cd "$scratch" || exit 1
-export ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
+export ASAN_OPTIONS=detect_leaks=0
 unset "${!SLURM@}" "${!PBS@}"
 line="compshim: nothing was caught: no process of this job on this host came to MPI, NCCL or gloo"
 
 says() { # NAME COMMAND...: it ends with the line, and with status 0
     expect "$1" 0 limited "${@:2}"
     check "is told of" test "$(grep -c "^$line" <<<"$output")" = 1
+}
+advice() { # TEXT: the line says what to do
+    contains "with what to do" "$1"
 }
 silent() { # NAME STATUS COMMAND...
     expect "$1" "$2" limited "${@:3}"
@@ -27,6 +30,16 @@ says "a program behind launchers" "$tool" run -- mpirun --oversubscribe -n 2 env
 contains "is named" "'compshim check true'"
 gcc -o static "$programs/caller.c" -static -DANSWER=0 2>/dev/null # warns of dlopen
 says "a static program" "$tool" run -- ./static
+# Scripts that take LD_PRELOAD away: only what they start is of interest.
+lost="starts calls them, LD_PRELOAD was lost on the way (unset, env -i, sudo, a container): put compshim run there"
+# shellcheck disable=SC2016
+for body in 'unset LD_PRELOAD; "$@"' 'env -i PATH="$PATH" HOME="$HOME" "$@"' 'LD_PRELOAD= "$@"'; do
+    printf '#!/bin/sh\n%s\n' "$body" >wrapper && chmod +x wrapper
+    says "a wrapper with $body" "$tool" run -- mpirun --oversubscribe -n 2 ./wrapper true
+    advice "if what ./wrapper $lost"
+done
+says "a shell" "$tool" run -- sh -c true
+advice "if what sh $lost"
 bench=("$build/allreduce_bench" --sizes 64KiB --seconds 0.01)
 if only_open_mpi "what is caught by compshim run"; then
     silent "an MPI program" 0 "$tool" run -- "${bench[@]}"
@@ -58,7 +71,8 @@ check "by its library" test "${output##*$'\n'}" = library
 silent "a run that is off" 0 "$tool" run --off -- true
 silent "a run that the environment switches off" 0 env COMPSHIM=off "$tool" run -- true
 mkdir launchers
-for name in srun sbatch mpirun horovodrun torchrun; do
+printf 'localhost\ntwo\n' >here_and_there
+for name in srun sbatch mpirun horovodrun torchrun accelerate deepspeed docker; do
     printf '#!/bin/sh\nexit 0\n' >"launchers/$name"
 done
 chmod +x launchers/*
@@ -70,11 +84,32 @@ elsewhere sbatch job.sh
 elsewhere mpirun --host one,two -n 2 true
 elsewhere mpirun -np 2 --hostfile=hosts true
 elsewhere mpirun -machinefile hosts true
+elsewhere mpirun --host localhost,two true
+elsewhere mpirun --hostfile here_and_there true
+elsewhere mpirun --host
+elsewhere mpirun --app localhost
+elsewhere accelerate launch --mpirun_hostfile hosts train.py
+elsewhere deepspeed --hostfile hosts train.py
+elsewhere docker run image ./train
 elsewhere mpirun -n 1 true : -n 1 -H two true
 elsewhere horovodrun -np 2 -H one:1,two:1 python3 train.py
 SLURM_JOB_ID=1 silent "a job of Slurm" 0 "$tool" run -- true
 PBS_NODEFILE=nodes silent "a job of PBS" 0 "$tool" run -- true
+SLURM_JOB_ID=1 SLURM_JOB_NODELIST=one,two silent "a job of Slurm on other hosts" 0 "$tool" run -- true
+PBS_NODEFILE=here_and_there silent "a job of PBS on several hosts" 0 "$tool" run -- true
+LSB_JOBID=1 silent "a job of LSF" 0 "$tool" run -- true
 says "options of the program" bash -c 'with "$@"' bash mpirun -n 2 true --host one -f file
+# This host by its names: in options, files and variables.
+printf 'localhost slots=2\n# two\n\n%s:2\n' "$(uname -n)" >here
+for options in "--host localhost:2" "--host=$(uname -n),localhost" "-H $(uname -n).some.where" "--hostfile here" \
+    "-machinefile=here"; do
+    says "ranks on this host by $options" bash -c 'with "$@"' bash mpirun $options true
+done
+SLURM_JOB_ID=1 SLURM_JOB_NODELIST=$(uname -n) says "a job of Slurm on this host" "$tool" run -- true
+PBS_JOBID=1 PBS_NODEFILE=here says "a job of PBS on this host" "$tool" run -- true
+says "workers of this host among others" bash -c 'with "$@"' bash torchrun --nnodes 2 --rdzv_endpoint one:1 train.py
+says "DeepSpeed's workers of this host" bash -c 'with "$@"' bash deepspeed train.py
+says "Accelerate's workers of this host" bash -c 'with "$@"' bash accelerate launch train.py
 says "workers of this host" bash -c 'with "$@"' bash torchrun --nproc_per_node 2 train.py
 
 # How it ends.

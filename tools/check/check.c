@@ -24,6 +24,7 @@ static const struct {
     [CHECK_BINDS] = {"binds", "has its own copy, bound to its callers:"},
     [CHECK_HIDES] = {"hides", "has its own copy, hidden from the loader:"},
     [CHECK_FETCHES] = {"fetches", "fetches at run time:"},
+    [CHECK_HOLDS] = {"holds", "has its own copy, without names, for it has the text"},
 };
 
 /* A copy without control characters, of which names in damaged files may have some. */
@@ -57,7 +58,7 @@ static const char *list_symbols(const struct check_findings *findings, size_t ob
 static void print_objects(const struct check_findings *findings)
 {
     for (size_t i = 0; i < findings->closure.count; i++)
-        for (enum check_use_kind kind = CHECK_CALLS; kind <= CHECK_FETCHES; kind++) {
+        for (enum check_use_kind kind = CHECK_CALLS; kind <= CHECK_HOLDS; kind++) {
             const char *list = list_symbols(findings, i, kind);
             if (list != NULL)
                 tool_print(stdout, 4, "  %s: %s %s\n", object_path(findings, i), kinds[kind].phrase,
@@ -87,6 +88,16 @@ static void print_notes(const struct check_findings *findings)
         tool_print(
             stdout, 4,
             "  something imports dlmopen: what runs in a namespace of its own is not caught\n");
+    if (findings->asan != NULL && !findings->has_asan_options)
+        tool_print(stdout, 4,
+                   "  built with the address sanitizer (%s): starts with the preload as without\n",
+                   findings->asan);
+    else if (findings->asan != NULL)
+        tool_print(
+            stdout, 4,
+            "  built with the address sanitizer, and has __asan_default_options: start it by "
+            "compshim run, or with LD_PRELOAD=%s:%s for it alone\n",
+            findings->asan, findings->front_path);
 }
 
 /* Prints the verdicts on the libraries that the program calls if these are several. If not, its own
@@ -180,10 +191,11 @@ static void print_json(const struct check_result *result, const char *name)
         json_array_append_new(objects, object_json(findings, i));
     json_object_update_new(root, verdict_json(&result->program));
     json_object_update_new(root,
-                           json_pack("{so so so sb sb so}", "scripts", scripts, "file",
+                           json_pack("{so so so sb sb so so}", "scripts", scripts, "file",
                                      tool_json_text(findings->program.path), "libraries", libraries,
                                      "copy_relocations", findings->copies, "imports_dlmopen",
-                                     findings->namespaces, "objects", objects));
+                                     findings->namespaces, "address_sanitizer",
+                                     tool_json_text(findings->asan), "objects", objects));
     tool_json_print(root);
 }
 
@@ -206,20 +218,21 @@ static int run(char **words)
     return tool_finish(result.program.reason == CHECK_INTERPOSED ? TOOL_GOOD : TOOL_NOT_SO);
 }
 
-void check_warn(char **words, bool verbose)
+bool check_warn(char **words, bool quiet, bool verbose)
 {
     struct check_result result = {0};
     const char *name = *check_behind_launchers(words);
     if (name == NULL || check_find(&result.findings, name) != NULL)
-        return;
+        return false;
     check_judge(&result, name);
-    if (check_reasons[result.program.reason].is_warned_of &&
+    if (!quiet && check_reasons[result.program.reason].is_warned_of &&
         check_calling(result.findings.program.path) == CHECK_PROGRAM)
         warnx("%s: its all-reduces are not caught: %s ('compshim check %s' tells more)", name,
               result.program.explanation, name);
-    else if (verbose)
+    else if (!quiet && verbose)
         warnx("%s: %s: %s", name, check_verdict_name(result.program.reason),
               result.program.explanation);
+    return result.findings.asan != NULL && result.findings.has_asan_options;
 }
 
 const struct tool_command tool_check = {

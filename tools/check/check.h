@@ -59,14 +59,15 @@ enum check_use_kind {
     CHECK_BINDS,    /* it has a copy of the function, to which its calls are bound */
     CHECK_HIDES,    /* it has a copy of the function, which the loader does not know */
     CHECK_FETCHES,  /* its function of that name jumps to what it fetches at run time */
+    CHECK_HOLDS,    /* it is stripped and has a text in it that only the library's code has */
     CHECK_NAMES     /* it opens libraries at run time, and has this library's name in it */
 };
 
 /* How one object uses one of the functions, or a library's name. */
 struct check_use {
     size_t object;        /* index in the closure */
-    const char *symbol;   /* as the object spells it; lives as long as the closure */
-    const char *function; /* the function behind it: "MPI_Allreduce"; NULL for a name */
+    const char *symbol;   /* as the object spells it, or the text; lives as long as the closure */
+    const char *function; /* the function behind it: "MPI_Allreduce"; NULL for a name or text */
     const char *shown;    /* the symbol for readers: a C++ function by its name */
     enum check_library library;
     enum check_use_kind kind;
@@ -81,8 +82,10 @@ struct check_findings {
     char *front_path;
     struct check_use *uses;
     size_t use_count;
-    bool copies;     /* the program has copy relocations for handles of the MPI library */
-    bool namespaces; /* something imports dlmopen */
+    bool copies;           /* the program has copy relocations for handles of the MPI library */
+    bool namespaces;       /* something imports dlmopen */
+    const char *asan;      /* the shared runtime of the address sanitizer that it needs, or NULL */
+    bool has_asan_options; /* and it sets options for that by a function of its own */
 };
 
 /* Looks at a program and all it needs. Returns NULL, or what is wrong if a file that it takes
@@ -148,9 +151,15 @@ void check_judge(struct check_result *result, const char *name);
 const char *check_verdict_name(enum check_reason reason);
 
 /* For compshim run: warns if the preload cannot catch the calls of the program in a command line.
- * Says nothing of a program without calls, or one that cannot be found or read. verbose: prints the
- * verdict on any program that can be read. */
-void check_warn(char **words, bool verbose);
+ * Says nothing of a program without calls, or one that cannot be found or read. quiet: says nothing
+ * at all; verbose: prints the verdict on any program that can be read. Returns true if the
+ * program's address sanitizer refuses to start behind a preloaded object unless ASAN_OPTIONS allows
+ * that. */
+bool check_warn(char **words, bool quiet, bool verbose);
+
+/* Returns true if the launchers in a command line, or their options, may start processes on other
+ * hosts, or in other network namespaces or containers. The words end with NULL. */
+bool check_leads_away(char **words);
 
 /* Whether all processes that a command line starts run on this host and share its
  * network names, as far as its launchers, their options and the environment tell. False in doubt.

@@ -9,7 +9,7 @@
 #include "tools/check/check.h"
 #include "tools/lib/tool.h"
 
-#define BLANKS " \t\r\n"
+#define BLANKS " \t\n"
 #define SCRIPT_LINE_MAX 256 /* what Linux reads of a #! line */
 
 static bool is_program(const char *path)
@@ -81,6 +81,10 @@ char *check_program_find(struct check_program *program, const char *name)
     while (program->scripts < CHECK_SCRIPTS_MAX &&
            (interpreter = read_interpreter(program->path)) != NULL) {
         char *path = find_executable(interpreter);
+        if (path == NULL && interpreter[strlen(interpreter) - 1] == '\r')
+            return tool_format("%s: its first line ends with a carriage return, which counts as a "
+                               "part of the interpreter's name; give it the line ends of Unix",
+                               program->path);
         if (path == NULL)
             return tool_format("%s: its interpreter '%s' is no program; install it", program->path,
                                interpreter);
@@ -133,41 +137,122 @@ char **check_behind_launchers(char **words)
 /* Programs that start others on other hosts, in containers, or later. */
 static const char leading_away[] =
     "srun sbatch salloc sattach qsub bsub flux aprun jsrun lrun ibrun prun ssh rsh pdsh clush "
-    "docker podman ip bwrap kubectl ray screen tmux at batch nsenter chroot unshare systemd-run "
-    "deepspeed";
+    "docker podman nerdctl ip bwrap kubectl ray screen tmux at batch nsenter chroot unshare "
+    "systemd-run";
 
-/* Launchers' options that name hosts: of Open MPI, Hydra or Horovod, with one dash or two. */
-static const char options_with_hosts[] =
-    "H f host hosts hostfile hostlist rf rankfile app configfile machinefile machines machine-file "
-    "host-discovery-script dvm-uri hnp ompi-server nnodes default-hostfile";
+/* What a launcher's option or a variable has as its value, where it says on which hosts to run. */
+enum hosts_value {
+    HOSTS_LIST,      /* names with commas between them */
+    HOSTS_FILE,      /* a file with a name at the beginning of each line */
+    HOSTS_ELSEWHERE, /* something else */
+    HOSTS_NONE       /* it says nothing of hosts */
+};
+
+/* A text of names for each kind of value. */
+typedef const char *hosts_names[HOSTS_NONE];
+
+/* Options of Open MPI, Hydra, Horovod, Accelerate or DeepSpeed, with one dash or two. */
+static const hosts_names options_with_hosts = {
+    [HOSTS_LIST] = "H host hosts hostlist",
+    [HOSTS_FILE] = "f hostfile machinefile machine-file machines default-hostfile mpirun_hostfile "
+                   "deepspeed_hostfile",
+    [HOSTS_ELSEWHERE] = "rf rankfile app configfile host-discovery-script dvm-uri hnp ompi-server",
+};
 
 /* Variables of batch systems, and those that name hosts for a launcher without such options. */
-static const char variables_with_hosts[] =
-    "SLURM_JOB_ID SLURM_JOBID PBS_NODEFILE PBS_JOBID LSB_JOBID PE_HOSTFILE COBALT_NODEFILE "
-    "FLUX_URI OAR_NODEFILE HYDRA_HOST_FILE OMPI_MCA_orte_default_hostfile "
-    "PRTE_MCA_prte_default_hostfile";
+static const hosts_names variables_with_hosts = {
+    [HOSTS_LIST] = "SLURM_JOB_NODELIST SLURM_NODELIST",
+    [HOSTS_FILE] = "PBS_NODEFILE OAR_NODEFILE HYDRA_HOST_FILE OMPI_MCA_orte_default_hostfile "
+                   "PRTE_MCA_prte_default_hostfile",
+    [HOSTS_ELSEWHERE] = "LSB_JOBID PE_HOSTFILE COBALT_NODEFILE FLUX_URI",
+};
 
-static bool names_hosts(const char *word)
+static enum hosts_value kind_of_value(const hosts_names names, const char *name)
 {
-    const char *name = word + strspn(word, "-");
-    return name != word && tool_is_listed(options_with_hosts, ' ', name, strcspn(name, "="));
+    enum hosts_value kind = HOSTS_LIST;
+    while (kind < HOSTS_NONE && !tool_is_listed(names[kind], ' ', name, strcspn(name, "=")))
+        kind++;
+    return kind;
 }
 
-bool locality_is_certain(char **words)
+/* Returns true if a name, up to a colon, domain or end of a word, is this host's. */
+static bool is_this_host(const char *name)
+{
+    char own[256] = "";
+    const size_t length = strcspn(name, ".:, =\t\n");
+    if (gethostname(own, sizeof own - 1) != 0)
+        return false;
+    return (length == strlen("localhost") && strncmp(name, "localhost", length) == 0) ||
+           (length > 0 && length == strcspn(own, ".") && strncmp(name, own, length) == 0);
+}
+
+static bool lists_this_host_only(const char *list)
+{
+    bool is_only = true;
+    for (; is_only && list != NULL; list = strchr(list, ','), list += list != NULL)
+        is_only = is_this_host(list);
+    return is_only;
+}
+
+static bool file_has_this_host_only(const char *path)
+{
+    char line[256];
+    bool is_only = true;
+    FILE *file = tool_is_regular(path) ? fopen(path, "re") : NULL;
+    if (file == NULL)
+        return false;
+    while (is_only && fgets(line, sizeof line, file) != NULL)
+        is_only = strchr("#\n", line[strspn(line, BLANKS)]) != NULL ||
+                  is_this_host(line + strspn(line, BLANKS));
+    fclose(file);
+    return is_only;
+}
+
+/* Returns true if a value may name another host than this. NULL is no value. */
+static bool is_elsewhere(enum hosts_value kind, const char *value)
+{
+    if (kind == HOSTS_NONE)
+        return false;
+    return value == NULL || kind == HOSTS_ELSEWHERE ||
+           !(kind == HOSTS_LIST ? lists_this_host_only(value) : file_has_this_host_only(value));
+}
+
+/* Returns true if an option, whose value may be the next word, may name another host. */
+static bool names_hosts(char *const *word)
+{
+    const char *name = *word + strspn(*word, "-"), *equals = strchr(name, '=');
+    return name != *word && is_elsewhere(kind_of_value(options_with_hosts, name),
+                                         equals != NULL ? equals + 1 : word[1]);
+}
+
+bool check_leads_away(char **words)
 {
     char **last = check_behind_launchers(words);
     char **end = words;
-    /* Parts of a command behind a colon have options of their own. horovodrun and torchrun count as
-     * the program here, but their options follow them. */
-    bool has_parts = tool_is_program(*words, "horovodrun torchrun");
+    /* Parts of a command behind a colon have options of their own. These launchers count as the
+     * program here, but their options follow them. Those of torchrun do not matter: whatever hosts
+     * it is given, it starts workers on this one. */
+    bool has_parts = tool_is_program(*words, "horovodrun accelerate deepspeed");
+    if (tool_is_program(*words, "deepspeed") && access("/job/hostfile", F_OK) == 0)
+        return true; /* its default */
     for (; *end != NULL; end++)
         has_parts |= strcmp(*end, ":") == 0;
     last = has_parts ? end : last;
     for (char **word = words; *word != NULL && word <= last; word++)
-        if (tool_is_program(*word, leading_away) || (word < last && names_hosts(*word)))
-            return false;
+        if (tool_is_program(*word, leading_away) || (word < last && names_hosts(word)))
+            return true;
+    return false;
+}
+
+bool locality_is_certain(char **words)
+{
+    /* The node list of a job of Slurm or PBS that this process is in. */
+    const char *slurm = getenv("SLURM_JOB_NODELIST"), *pbs = getenv("PBS_NODEFILE");
+    if (check_leads_away(words) || (getenv("SLURM_JOB_ID") != NULL && slurm == NULL) ||
+        (getenv("PBS_JOBID") != NULL && pbs == NULL))
+        return false;
     for (char **entry = environ; *entry != NULL; entry++)
-        if (tool_is_listed(variables_with_hosts, ' ', *entry, strcspn(*entry, "=")))
+        if (is_elsewhere(kind_of_value(variables_with_hosts, *entry), strchr(*entry, '=') + 1))
             return false;
     return true;
 }

@@ -145,13 +145,53 @@ static void look_for_names(struct check_findings *findings, size_t index)
     }
 }
 
+/* Looks for texts that only the code of gloo or NCCL has: the name of a source file in gloo's error
+ * messages, one of NCCL's variables. A stripped object has no other trace of a copy that it hides.
+ * NCCL's library and gloo's own are not looked at. */
+static void look_for_texts(struct check_findings *findings, size_t index)
+{
+    static const char *const texts[CHECK_LIBRARY_COUNT] = {
+        [CHECK_NCCL] = "NCCL_NET_SHARED_BUFFERS", [CHECK_GLOO] = "gloo/transport/tcp/pair.cc"};
+    bool is_used[CHECK_LIBRARY_COUNT] = {false};
+    for (size_t i = 0; i < findings->use_count; i++)
+        is_used[findings->uses[i].library] |= findings->uses[i].object == index;
+    for (enum check_library i = 0; i < CHECK_LIBRARY_COUNT; i++) {
+        const struct check_use use = {.object = index,
+                                      .symbol = texts[i],
+                                      .shown = texts[i],
+                                      .library = i,
+                                      .kind = CHECK_HOLDS};
+        if (texts[i] != NULL && !is_used[i] &&
+            object_contains(&findings->closure.objects[index].object, texts[i]))
+            findings->uses = tool_append(findings->uses, &findings->use_count, sizeof use, &use);
+    }
+}
+
+/* Notes a shared runtime of the address sanitizer, and the function of the program by which it sets
+ * options for it. */
+static void look_for_asan(struct check_findings *findings, size_t index)
+{
+    const struct closure_object *object = &findings->closure.objects[index];
+    struct object_symbol symbol;
+    size_t position = 0;
+    if (tool_starts_with(basename(object->name), "libasan.so libclang_rt.asan"))
+        findings->asan = object->name;
+    while (index == 0 && !findings->has_asan_options &&
+           object_next_symbol(&object->object, OBJECT_DYNAMIC, &position, &symbol))
+        findings->has_asan_options =
+            symbol.defined && strcmp(symbol.name, "__asan_default_options") == 0;
+}
+
 static void look_at_object(struct check_findings *findings, size_t index)
 {
     bool internal = is_internal(&findings->closure.objects[index]);
+    look_for_asan(findings, index);
     bool opens = look_at_symbols(findings, index, internal, OBJECT_DYNAMIC);
     if (internal)
         return;
     look_at_symbols(findings, index, internal, OBJECT_STATIC);
+    if (object_is_stripped(&findings->closure.objects[index].object))
+        look_for_texts(findings, index);
     if (opens)
         look_for_names(findings, index);
 }

@@ -30,13 +30,15 @@ const struct check_reason_facts check_reasons[CHECK_REASON_COUNT] = {
 
 const struct check_library_facts check_libraries[CHECK_LIBRARY_COUNT] = {
     [CHECK_MPI] = {"mpi", "MPI", "libmpi.so libmpi_abi.so libmpich.so",
-                   "link %s to the shared libmpi, and without -Bsymbolic"},
+                   "no preload reaches it, unless you build %s: then link it to the shared libmpi, "
+                   "without -Bsymbolic"},
     [CHECK_NCCL] = {"nccl", "NCCL", "libnccl.so",
-                    "build %s with the shared libnccl (Horovod: HOROVOD_NCCL_LINK=SHARED, PyTorch: "
-                    "USE_STATIC_NCCL=0)"},
+                    "no preload reaches it, unless you build %s: then use the shared libnccl "
+                    "(Horovod: HOROVOD_NCCL_LINK=SHARED, PyTorch: USE_STATIC_NCCL=0)"},
     [CHECK_GLOO] =
         {"gloo", "gloo", "libgloo.so",
-         "link %s to the shared libgloo, and without -Bsymbolic (Horovod: use MPI or NCCL)"},
+         "no preload reaches it, unless you build %s: then link it to the shared libgloo, without "
+         "-Bsymbolic (Horovod: use MPI or NCCL; JAX on CPUs has nothing that is caught)"},
 };
 
 static const struct check_abi open_mpi = {"Open MPI", "libcompshim-ompi.so"};
@@ -154,7 +156,7 @@ static enum standing standing_of(const struct check_findings *findings, const st
 {
     if (use->kind == CHECK_NAMES || use->kind == CHECK_FETCHES)
         return OPENED;
-    if (use->kind == CHECK_BINDS || use->kind == CHECK_HIDES)
+    if (use->kind == CHECK_BINDS || use->kind == CHECK_HIDES || use->kind == CHECK_HOLDS)
         return COPIED;
     if (use->internal || use->kind == CHECK_PROVIDES)
         return SILENT;
@@ -253,7 +255,8 @@ static void judge_library(const struct check_findings *findings, enum check_libr
         set(judgement, CHECK_EMBEDDED,
             tool_format(check_libraries[library].own_copy, object_name(findings, best->object)),
             tool_format("%s has a copy of %s of its own, and its calls are bound to that",
-                        object_name(findings, best->object), best->shown));
+                        object_name(findings, best->object),
+                        best->function != NULL ? best->shown : check_libraries[library].name));
         break;
     case OPENED:
         set(judgement, CHECK_OPENED,

@@ -326,6 +326,11 @@ bool object_next_symbol(const struct object *object, enum object_table_kind kind
     return false;
 }
 
+bool object_is_stripped(const struct object *object)
+{
+    return object->tables[OBJECT_STATIC].count == 0;
+}
+
 bool object_contains(const struct object *object, const char *text)
 {
     const struct object_table *table = &object->tables[OBJECT_DYNAMIC];

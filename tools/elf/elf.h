@@ -87,6 +87,9 @@ bool object_next_symbol(const struct object *object, enum object_table_kind kind
 /* Iterates over the DT_NEEDED names; NULL at the end. */
 const char *object_next_needed(const struct object *object, size_t *position);
 
+/* Whether the file has no static symbols. */
+bool object_is_stripped(const struct object *object);
+
 /* Whether a text is in what the loader maps of the file, without the dynamic strings. */
 bool object_contains(const struct object *object, const char *text);
 

@@ -58,6 +58,27 @@ static void set(const char *name, const char *value, bool is_told)
         warnx("%s=%s", name, value);
 }
 
+/* Makes a relative name in COMPSHIM_POLICY absolute, as the program may change its folder. */
+static void make_policy_absolute(void)
+{
+    const char *policy = getenv("COMPSHIM_POLICY");
+    const char *absolute =
+        policy != NULL && strchr("/@", *policy) == NULL ? realpath(policy, NULL) : NULL;
+    if (absolute != NULL)
+        set("COMPSHIM_POLICY", absolute, verbose);
+}
+
+/* Has the address sanitizer start behind a preloaded object, unless the user has decided that. */
+static void permit_order(void)
+{
+    const char *options = getenv("ASAN_OPTIONS");
+    const bool is_empty = options == NULL || *options == '\0';
+    if (is_empty || strstr(options, "verify_asan_link_order") == NULL)
+        set("ASAN_OPTIONS",
+            tool_format("%s%s" CSHIM_ASAN_OPTION, is_empty ? "" : options, is_empty ? "" : ":"),
+            verbose);
+}
+
 /* Sets the command's environment. */
 static void prepare(void)
 {
@@ -72,6 +93,8 @@ static void prepare(void)
         library = launch_with_dlsym(library);
     if (policy_file != NULL)
         set("COMPSHIM_POLICY", launch_name_policy(policy_file), verbose);
+    else
+        make_policy_absolute();
     if (off)
         set("COMPSHIM", "off", verbose);
     set("LD_PRELOAD", launch_preload(library, getenv("LD_PRELOAD")), verbose);
@@ -170,6 +193,81 @@ static void see_horovodrun(char **words, char *const *end)
                   "not caught; use --mpi");
 }
 
+/* Lists LD_PRELOAD and the shim's variables with commas or blanks between them: `before`, the name,
+ * `between`, the value and `after` of each. COMPSHIM_RUN is left out, which is for processes of
+ * this host. */
+static const char *list_ours(const char *separator, const char *before, const char *between,
+                             const char *after)
+{
+    const char *list = "";
+    for (char **entry = environ; *entry != NULL; entry++) {
+        const int length = (int)strcspn(*entry, "=");
+        if (cshim_is_forwarded(*entry) && !tool_starts_with(*entry, CSHIM_PRESENCE_VARIABLE "="))
+            list = tool_format("%s%s%s%.*s%s%s%s", list, *list != '\0' ? separator : "", before,
+                               length, *entry, between, *entry + length + 1, after);
+    }
+    return list;
+}
+
+/* Returns true if one of DeepSpeed's files of variables names LD_PRELOAD. */
+static bool has_deepspeed_variables(void)
+{
+    const char *home = getenv("HOME"), *name = getenv("DS_ENV_FILE");
+    const char *const folders[] = {home != NULL ? home : "", "."};
+    char line[4096];
+    bool is_named = false;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        const char *path = tool_format("%s/%s", folders[i], name != NULL ? name : ".deepspeed_env");
+        FILE *file = tool_is_regular(path) ? fopen(path, "re") : NULL;
+        while (file != NULL && fgets(line, sizeof line, file) != NULL)
+            is_named |= tool_starts_with(line, "LD_PRELOAD=");
+        if (file != NULL)
+            fclose(file);
+    }
+    return is_named;
+}
+
+/* DeepSpeed hands other hosts the variables of some libraries and those in its own file. */
+static void see_deepspeed(char **words, char *const *end)
+{
+    if (!check_leads_away(words)) {
+        if (verbose)
+            warnx("deepspeed: the workers of this host inherit the environment");
+        return;
+    }
+    (void)end;
+    if (!has_deepspeed_variables())
+        warnx("deepspeed: it leaves LD_PRELOAD and COMPSHIM_* behind on other hosts; add them to "
+              "its file: printf '%%s\\n' %s >>~/.deepspeed_env",
+              list_ours(" ", "'", "=", "'"));
+}
+
+/* Ray's workers have the environment of the node's "ray start". */
+static void see_ray(char **words, char *const *end)
+{
+    if (words + 1 < end && strcmp(words[1], "job") == 0)
+        warnx("ray: a job has the environment of ray start on its node: submit it with "
+              "--runtime-env-json '{\"env_vars\": {%s}}'",
+              list_ours(", ", "\"", "\": \"", "\""));
+    else if (verbose)
+        warnx("ray: what ray start starts on this node inherits the environment");
+}
+
+static void see_sudo(char **words, char *const *end)
+{
+    (void)end;
+    warnx("%s: it keeps LD_PRELOAD from the program; put compshim run behind its options",
+          basename(*words));
+}
+
+static void see_container(char **words, char *const *end)
+{
+    (void)end;
+    warnx("%s: a container has an environment and files of its own: start the program inside it by "
+          "compshim run",
+          basename(*words));
+}
+
 /* What env takes from the environment reaches no program behind it. */
 static void see_env(char **words, char *const *end)
 {
@@ -205,6 +303,14 @@ static void forward(char **words)
         {"torchrun", NULL,
          "torchrun: the workers of this node inherit the environment; start torchrun by compshim "
          "run on each node"},
+        {"accelerate", NULL,
+         "accelerate: the workers of this node inherit the environment; start it by compshim run "
+         "on "
+         "each node"},
+        {"deepspeed", see_deepspeed, NULL},
+        {"ray", see_ray, NULL},
+        {"sudo su", see_sudo, NULL},
+        {"docker podman nerdctl kubectl", see_container, NULL},
         {"env", see_env, NULL},
         {"horovodrun", see_horovodrun, "horovodrun: it gives its environment to all ranks"},
     };
@@ -322,6 +428,23 @@ static void start_witness(struct watch *watch)
     watch->reports = ends[0];
 }
 
+/* Says why a command could not be started, and exits. The system reports a missing interpreter or
+ * loader as if the file itself were missing. */
+static _Noreturn void fail_to_run(const char *name, int error)
+{
+    struct check_program program;
+    struct object object;
+    unsetenv("LD_PRELOAD");
+    const char *problem = error == ENOENT ? check_program_find(&program, name) : NULL;
+    if (problem != NULL && program.path != NULL)
+        errx(TOOL_SYSTEM, "cannot run %s", problem);
+    if (problem == NULL && error == ENOENT && object_open(&object, program.path) &&
+        object.interpreter != NULL && access(object.interpreter, F_OK) != 0)
+        errx(TOOL_SYSTEM, "cannot run '%s': %s, which is to load it, is not there", name,
+             object.interpreter);
+    errx(TOOL_SYSTEM, "cannot run '%s': %s", name, strerror(error));
+}
+
 static void start_command(struct watch *watch, char **words)
 {
     int ends[2]; /* brings errno if the command cannot be started; execvp closes it */
@@ -338,7 +461,7 @@ static void start_command(struct watch *watch, char **words)
     close(ends[1]);
     if (read(ends[0], &error, sizeof error) == (ssize_t)sizeof error) {
         kill(watch->witness, SIGKILL);
-        errx(TOOL_SYSTEM, "cannot run '%s': %s", words[0], strerror(error));
+        fail_to_run(words[0], error);
     }
     close(ends[0]);
 }
@@ -445,6 +568,25 @@ static _Noreturn void end_by(int signal_number)
     _exit(128 + signal_number);
 }
 
+/* Says that no process came to MPI, NCCL or gloo through the library, and what to do. A script may
+ * have taken LD_PRELOAD away; what a script starts is not known. */
+static void tell_nothing_caught(const char *name)
+{
+    struct check_program program;
+    const char *advice =
+        tool_format("'compshim check %s' tells more", name != NULL ? name : "PROGRAM");
+    if (name != NULL && check_program_find(&program, name) == NULL &&
+        check_calling(program.path) == CHECK_STARTER)
+        advice = tool_format("if what %s starts calls them, LD_PRELOAD was lost on the way (unset, "
+                             "env -i, sudo, a container): put compshim run there, before the "
+                             "program",
+                             name);
+    warnx("nothing was caught: no process of this job on this host came to MPI, NCCL or gloo "
+          "through the library; %s%s",
+          advice,
+          with_dlsym ? "" : ", and run --dlsym reaches programs that fetch functions with dlsym");
+}
+
 /* Starts a command, whose words end with NULL, and waits for its end. Hands signals for this
  * process on to the command, and stops when the command stops. At the end warns if nothing came to
  * the socket, unless the command was interrupted or failed. Returns the command's exit status; if a
@@ -459,13 +601,8 @@ static int watch_command(char **words, int receiver)
     attend(&watch);
     if (WIFSIGNALED(watch.status))
         end_by(WTERMSIG(watch.status));
-    const char *program = *check_behind_launchers(words);
     if (watch.receiver >= 0 && !watch.interrupted && watch.status == 0)
-        warnx("nothing was caught: no process of this job on this host came to MPI, NCCL or gloo "
-              "through the library; 'compshim check %s' tells more%s",
-              program != NULL ? program : "PROGRAM",
-              with_dlsym ? ""
-                         : ", and run --dlsym reaches programs that fetch functions with dlsym");
+        tell_nothing_caught(*check_behind_launchers(words));
     return WEXITSTATUS(watch.status);
 }
 
@@ -474,16 +611,14 @@ static int run(char **words)
     if (*words == NULL)
         tool_misuse("no command to run");
     prepare();
-    if (!off)
-        check_warn(words, verbose);
+    if (check_warn(words, off, verbose))
+        permit_order();
     int receiver = !cshim_is_off() && locality_is_certain(words) ? open_receiver() : -1;
     forward(words);
     if (receiver >= 0)
         return watch_command(words, receiver);
     execvp(words[0], words);
-    int error = errno;
-    unsetenv("LD_PRELOAD");
-    errx(TOOL_SYSTEM, "cannot run '%s': %s", words[0], strerror(error));
+    fail_to_run(words[0], errno);
 }
 
 const struct tool_command tool_run = {
