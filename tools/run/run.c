@@ -27,6 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "policy/policy.h"
 #include "shim/core/clock.h"
 #include "shim/core/environment.h"
 #include "tools/check/check.h"
@@ -62,8 +63,8 @@ static void set(const char *name, const char *value, bool is_told)
 static void make_policy_absolute(void)
 {
     const char *policy = getenv("COMPSHIM_POLICY");
-    const char *absolute =
-        policy != NULL && strchr("/@", *policy) == NULL ? realpath(policy, NULL) : NULL;
+    const bool is_relative = policy != NULL && *policy != '/' && !cshim_policy_is_named(policy);
+    const char *absolute = is_relative ? realpath(policy, NULL) : NULL;
     if (absolute != NULL)
         set("COMPSHIM_POLICY", absolute, verbose);
 }
