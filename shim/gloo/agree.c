@@ -1,303 +1,423 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agreement of a context: propose, acknowledge, commit, as MPI's ranks do it
- * (shim/mpi/agree.c).
+/* The agreement of a context. docs/agreement.md has its messages, and why no two ranks decide
+ * differently about a call; tests/model/gloo_agreement.pml follows this file.
  *
- * gloo announces a message before it sends it, and nothing is sent that nobody asks for. So a rank
- * may speak to one that lacks the shim. A rank that has stopped waiting never acknowledges, so a
- * late rank 0 cannot count it in. Messages that may still come have their memory until gloo has
- * freed the context.
- *
- * A time limit of gloo's own breaks the context's connections. So where a rank may find nobody, it
- * looks at the memory of a message, and waits once the message has begun to come.
- *
- * Where rank 0 lacks the shim, one of the others says so: each tells the ranks above it that it is
- * there, and is silent if a rank below it has told so. */
+ * Ranks may come to the first all-reduce as late as they like, and some may lack the shim. So a
+ * rank waits for another only if the other is known to have the shim and must come to the call, as
+ * gloo itself would wait for it. Until that is known calls are passed through, while messages are
+ * under way. A sum that is complete on one rank has begun on all of them, so whatever they sent
+ * before it has been sent. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "shim/core/clock.h"
 #include "shim/core/greeting.h"
 #include "shim/core/log.h"
 #include "shim/gloo/context.h"
+#include "shim/gloo/mail.h"
 #include "shim/report/report.h"
 
-#define WAIT_SECONDS 10.0
-#define WAIT_MORE 1.2     /* times that, for an answer of rank 0, which may wait so long itself */
-#define PRESENCE_PART 0.1 /* of that, after which ranks begin to tell that they are there */
-#define PRESENCE_SECONDS 0.5
+/* Seconds that a process waits in all for ranks that may lack the shim: in first calls until they
+ * come, and after them for messages that may be under way. */
+#define PATIENCE_SECONDS 0.7
+#define GRACE_SECONDS 0.2
+#define PATIENCE_PART 0.1 /* of the call's own limit */
+/* A rank that has taken part in so many calls and has not answered has no shim. */
+#define CALLS_MAX 1000
+#define TAGS_MAX (CALLS_MAX + 256)
+/* Calls under way that a message can name. A program with more at once agrees when it has fewer. */
+#define MARKS_MAX 32
+#define TERMS_MAX ((uint64_t)64 << 20) /* bytes */
 
-/* The messages; their slots count up. */
-enum word { HELLO, PRESENCE, PROPOSAL, ACKNOWLEDGEMENT, DECISION, TERMS, FACTS, WORDS };
+/* The slots of the messages. Older versions use those between. */
+enum { HELLO = 0, PRESENCE = 1, WORDS = 8, TERMS, FACTS };
+#define SLOT(message) (CSHIM_GLOO_SLOT_AGREEMENT | (uint64_t)(message))
 
-/* The first byte of a message up to the acknowledgement is not 0; of a hello that of the version.
- */
-enum answer { NO = 1, YES = 2 };
+/* Calls with a tag: all ranks pass through the first `count` of them. */
+struct mark {
+    uint32_t tag;
+    uint32_t count;
+};
 
-struct decision {
-    uint32_t on;
-    uint32_t observe;
-    uint64_t terms_bytes; /* for each rank an int, the lowest rank of its node; the policy's text */
+/* What a rank says to rank 0, or rank 0 to all. */
+struct word {
+    uint8_t kind; /* first, and never 0 */
+    uint8_t unused[3];
+    uint32_t mark_count;
+    uint64_t terms_bytes;
+    struct mark marks[MARKS_MAX];
+};
+enum kind {
+    PASSING = 1, /* the sender does not wait any more: it passes calls through */
+    PROPOSAL,    /* all ranks have the shim; marks: calls under way at rank 0 */
+    READY,       /* the sender waits in each further call; marks: calls under way there */
+    NATIVE,      /* rank 0 passes through the call of the mark */
+    COMPRESS,    /* calls are compressed, but for those of the marks; the terms follow */
+    NEVER,       /* no call is compressed */
+};
+
+/* Followed by an int for each rank, the lowest rank of its node, and by the policy's text. */
+struct terms {
+    uint64_t observe; /* 1 or 2: observed */
     char source[CSHIM_PATH_MAX];
     char job[CSHIM_JOB_MAX];
 };
 
-/* Messages of one word that are received, one behind the other. */
-struct incoming {
-    struct cshim_gloo_buffer *buffer;
-    const uint8_t *first;
-    size_t bytes;   /* of each */
-    unsigned count; /* zero: none is received */
-    unsigned come;  /* so many are complete */
+/* The calls with a tag. Ranks count them alike, because one ends before the next begins. */
+struct use {
+    uint32_t tag;
+    uint32_t begun;
+    uint32_t ended;
+    uint32_t native; /* so many are passed through on all ranks, as far as is known */
+};
+
+struct peer {
+    struct cshim_greeting greeting;
+    struct cshim_gloo_inbox hello, words;
+    struct word word;
+    bool has_greeted, passes, is_ready;
 };
 
 struct cshim_gloo_agreement {
-    struct cshim_gloo_context *context;
-    const struct cshim_gloo_arguments *arguments;
-    cshim_gloo_measuring *measuring;
+    struct cshim_gloo_mail mail, presences;
     int rank, ranks;
-    struct cshim_gloo_buffer *sent[WORDS];
-    struct incoming received[WORDS];
-    bool is_broken;         /* gloo has thrown: the program's own call will find the same */
-    uint8_t proposal, here; /* here is always YES */
-    struct decision decision;
-    void *terms;
-    uint8_t *answers; /* by rank: at rank 0 acknowledgements, elsewhere presences */
-    struct cshim_greeting greetings[]; /* at rank 0 by rank; else the own one. answers lie behind */
+    enum { OPEN, FINDING, SETTLED } state; /* FINDING: a thread takes the terms, and finds facts */
+    double began;                          /* the first call */
+    double patience_ends;
+    double spoiled;        /* seconds of the process's patience that this context has used up */
+    bool is_proposed;      /* by rank 0 */
+    bool is_decided;       /* rank 0 has said COMPRESS */
+    bool passes, is_ready; /* this rank has said so */
+    bool has_asked, has_warned;
+    struct cshim_offer offer; /* at rank 0 */
+    struct terms *terms;
+    uint64_t terms_bytes;
+    struct cshim_greeting own;
+    uint8_t here;      /* what a presence is: 1 */
+    uint8_t *presence; /* of each lower rank, or NULL */
+    struct cshim_gloo_inbox *presence_inboxes;
+    unsigned calls; /* that have begun */
+    size_t use_count;
+    struct use uses[TAGS_MAX];
+    struct peer peers[]; /* at rank 0 by rank; elsewhere rank 0 alone */
 };
 
-/* Messages ------------------------------------------------------------------------------------- */
+static int64_t patience_spent; /* atomic: microseconds */
 
-/* Notes whether gloo has thrown, and drops the exception. */
-static bool check(struct cshim_gloo_agreement *agreement, void *exception)
+static struct peer *first_peer(struct cshim_gloo_agreement *agreement)
 {
-    if (exception == NULL)
-        return true;
-    cshim_gloo_drop(exception);
-    agreement->is_broken = true;
-    return false;
+    return agreement->peers + (agreement->rank == 0);
 }
 
-static void send(struct cshim_gloo_agreement *agreement, enum word word, int to, void *message,
-                 size_t bytes)
+static struct peer *end_of_peers(struct cshim_gloo_agreement *agreement)
 {
-    struct cshim_gloo_buffer **buffer = &agreement->sent[word];
-    void *exception = NULL;
-    if (agreement->is_broken)
-        return;
-    if (*buffer == NULL)
-        *buffer = cshim_gloo_buffer_make(agreement->arguments->context, message, bytes, &exception);
-    if (*buffer != NULL)
-        cshim_gloo_send(*buffer, to, CSHIM_GLOO_SLOT_AGREEMENT | word, 0, bytes, &exception);
-    check(agreement, exception);
+    return agreement->peers + (agreement->rank == 0 ? agreement->ranks : 1);
 }
 
-/* Starts to receive a message of every rank from `from` to before `end`. */
-static void receive(struct cshim_gloo_agreement *agreement, enum word word, int from, int end,
-                    void *messages, size_t bytes)
+/* Calls ---------------------------------------------------------------------------------------- */
+
+/* The calls with a tag; NULL if none is known and there is no room, or `adds` is false. */
+static struct use *find_use(struct cshim_gloo_agreement *agreement, uint32_t tag, bool adds)
 {
-    struct incoming *incoming = &agreement->received[word];
-    void *exception = NULL;
-    if (agreement->is_broken)
-        return;
-    cshim_gloo_buffer_free(incoming->buffer);
-    *incoming = (struct incoming){.first = messages, .bytes = bytes};
-    incoming->buffer = cshim_gloo_buffer_make(agreement->arguments->context, messages,
-                                              bytes * (size_t)(end - from), &exception);
-    for (; from < end && exception == NULL; from++)
-        if (cshim_gloo_receive(incoming->buffer, from, CSHIM_GLOO_SLOT_AGREEMENT | word,
-                               bytes * incoming->count, bytes, &exception) == 0)
-            incoming->count++;
-    check(agreement, exception);
+    for (size_t i = agreement->use_count; i-- > 0;)
+        if (agreement->uses[i].tag == tag)
+            return &agreement->uses[i];
+    if (!adds || agreement->use_count == TAGS_MAX)
+        return NULL;
+    struct use *use = &agreement->uses[agreement->use_count++];
+    *use = (struct use){.tag = tag};
+    return use;
 }
 
-/* How many messages have come or begun to come. */
-static unsigned begun(const struct incoming *incoming, enum word word)
+/* Lists calls that have begun natively somewhere, as far as is known, and may not have begun on all
+ * ranks. Returns false if a word has no room for them. */
+static bool list_marks(const struct cshim_gloo_agreement *agreement, struct word *word)
 {
-    const size_t place = word == HELLO ? offsetof(struct cshim_greeting, version) : 0;
-    unsigned begun = 0;
-    for (unsigned i = 0; i < incoming->count; i++)
-        begun +=
-            __atomic_load_n(&incoming->first[i * incoming->bytes + place], __ATOMIC_RELAXED) != 0;
-    return begun;
-}
-
-/* Waits for one more message, which is sure to come. */
-static bool take(struct cshim_gloo_agreement *agreement, enum word word)
-{
-    void *exception = NULL;
-    if (agreement->is_broken)
-        return false;
-    cshim_gloo_wait_received(agreement->received[word].buffer, agreement->arguments->timeout,
-                             &exception);
-    agreement->received[word].come++;
-    return check(agreement, exception);
-}
-
-/* Waits until so many messages have come, so many seconds at most. Returns whether they have. */
-static bool wait_for(struct cshim_gloo_agreement *agreement, enum word word, unsigned count,
-                     double seconds)
-{
-    const double began = cshim_seconds();
-    const struct incoming *incoming = &agreement->received[word];
-    void *exception = NULL;
-    while (!agreement->is_broken && incoming->come < count) {
-        if (incoming->come < begun(incoming, word)) {
-            take(agreement, word);
+    word->mark_count = 0;
+    for (size_t i = 0; i < agreement->use_count; i++) {
+        const struct use *use = &agreement->uses[i];
+        const uint32_t count = use->begun > use->native ? use->begun : use->native;
+        if (count <= use->ended)
             continue;
-        }
-        const double waited = cshim_seconds() - began;
-        if (waited > seconds)
+        if (word->mark_count == MARKS_MAX)
             return false;
-        cshim_gloo_look(incoming->buffer, &exception);
-        if (check(agreement, exception))
-            cshim_pause(waited);
+        word->marks[word->mark_count++] = (struct mark){use->tag, count};
     }
-    return !agreement->is_broken;
-}
-
-/* Sends a message to all ranks that have said hello. gloo does not tell which have. */
-static void send_to_all(struct cshim_gloo_agreement *agreement, enum word word, void *message,
-                        size_t bytes)
-{
-    unsigned count = 0;
-    void *exception = NULL;
-    for (int to = 1; to < agreement->ranks; to++) {
-        if (agreement->greetings[to].version[0] == '\0')
-            continue;
-        send(agreement, word, to, message, bytes);
-        count++;
-    }
-    for (; count > 0 && !agreement->is_broken; count--) {
-        cshim_gloo_wait_sent(agreement->sent[word], agreement->arguments->timeout, &exception);
-        check(agreement, exception);
-    }
-}
-
-/* How long to wait for ranks that may lack the shim: never long beside the call's own limit. */
-static double patience(const struct cshim_gloo_agreement *agreement)
-{
-    const double limit = 0.25e-3 * (double)agreement->arguments->timeout;
-    return limit > 0 && limit < WAIT_SECONDS ? limit : WAIT_SECONDS;
-}
-
-/* The two sides ------------------------------------------------------------------------------- */
-
-/* Waits for the hellos, and answers those that have come. */
-static bool collect_hellos(struct cshim_gloo_agreement *agreement)
-{
-    char missing[700] = "";
-    receive(agreement, HELLO, 1, agreement->ranks, agreement->greetings + 1,
-            sizeof(struct cshim_greeting));
-    wait_for(agreement, HELLO, (unsigned)agreement->ranks - 1, patience(agreement));
-    if (agreement->is_broken)
-        return false;
-    bool all = true;
-    for (int rank = 1; rank < agreement->ranks; rank++)
-        all &= cshim_greeting_fits(agreement->greetings, &agreement->greetings[rank], rank, missing,
-                                   sizeof missing);
-    if (!all)
-        cshim_log(
-            CSHIM_LOG_WARN,
-            "nothing is compressed: not all ranks have this shim: %s; start all with the same "
-            "LD_PRELOAD and COMPSHIM",
-            missing);
-    agreement->proposal = all ? YES : NO;
-    send_to_all(agreement, PROPOSAL, &agreement->proposal, 1);
-    return all;
-}
-
-/* Waits for the acknowledgements, and decides. */
-static bool collect_acknowledgements(struct cshim_gloo_agreement *agreement)
-{
-    receive(agreement, ACKNOWLEDGEMENT, 1, agreement->ranks, agreement->answers, 1);
-    const bool all =
-        wait_for(agreement, ACKNOWLEDGEMENT, (unsigned)agreement->ranks - 1, patience(agreement));
-    if (!all && !agreement->is_broken)
-        cshim_log(CSHIM_LOG_WARN,
-                  "nothing is compressed: a rank stopped waiting for the agreement");
-    return all;
-}
-
-/* Puts the terms together: where each rank is, and the policy. */
-static bool write_terms(struct cshim_gloo_agreement *agreement, const struct cshim_offer *offer)
-{
-    const struct cshim_greeting *greetings = agreement->greetings;
-    struct decision *decision = &agreement->decision;
-    decision->observe = offer->observe;
-    decision->terms_bytes = (size_t)agreement->ranks * sizeof(int) + offer->length;
-    memcpy(decision->source, offer->source, sizeof decision->source);
-    int *nodes = agreement->terms = malloc(decision->terms_bytes);
-    if (nodes == NULL)
-        return false;
-    for (int rank = 0; rank < agreement->ranks; rank++) {
-        nodes[rank] = 0;
-        while (greetings[nodes[rank]].machine != greetings[rank].machine)
-            nodes[rank]++;
-    }
-    memcpy(nodes + agreement->ranks, offer->text, offer->length);
     return true;
 }
 
-static bool agree_as_root(struct cshim_gloo_agreement *agreement)
+static void take_marks(struct cshim_gloo_agreement *agreement, const struct word *word)
 {
-    struct cshim_offer offer;
-    cshim_job_load(&offer);
-    const bool on = collect_hellos(agreement) && collect_acknowledgements(agreement) &&
-                    write_terms(agreement, &offer);
-    agreement->decision.on = on;
-    cshim_report_make_job(agreement->decision.job);
-    if (agreement->proposal == YES) /* a rank that is only late waits for it, too */
-        send_to_all(agreement, DECISION, &agreement->decision, sizeof agreement->decision);
-    if (on)
-        send_to_all(agreement, TERMS, agreement->terms, agreement->decision.terms_bytes);
-    free(offer.text);
-    return on && !agreement->is_broken;
+    for (uint32_t i = 0; i < word->mark_count && i < MARKS_MAX; i++) {
+        struct use *use = find_use(agreement, word->marks[i].tag, true);
+        if (use == NULL)
+            agreement->mail.is_broken = true;
+        else if (word->marks[i].count > use->native)
+            use->native = word->marks[i].count;
+    }
 }
 
-/* Waits for the proposal. That rank 0 lacks the shim is said by the lowest rank that has it. */
-static bool await_proposal(struct cshim_gloo_agreement *agreement)
+/* Returns true if a call that this rank has not begun is known to be passed through. */
+static bool has_marks_left(const struct cshim_gloo_agreement *agreement)
 {
-    const double seconds = WAIT_MORE * patience(agreement);
-    if (wait_for(agreement, PROPOSAL, 1, PRESENCE_PART * seconds))
-        return true;
-    for (int to = agreement->rank + 1; to < agreement->ranks; to++)
-        send(agreement, PRESENCE, to, &agreement->here, 1);
-    if (wait_for(agreement, PROPOSAL, 1, (1 - PRESENCE_PART) * seconds))
-        return true;
-    if (agreement->rank > 1) {
-        receive(agreement, PRESENCE, 1, agreement->rank, agreement->answers, 1);
-        if (wait_for(agreement, PRESENCE, 1, PRESENCE_SECONDS))
-            return false;
-    }
-    if (!agreement->is_broken)
-        cshim_log(CSHIM_LOG_WARN,
-                  "nothing is compressed: not all ranks have this shim: rank 0 does not answer "
-                  "rank %d; start all with the same LD_PRELOAD and COMPSHIM",
-                  agreement->rank);
+    for (size_t i = 0; i < agreement->use_count; i++)
+        if (agreement->uses[i].native > agreement->uses[i].begun)
+            return true;
     return false;
 }
 
-static bool agree_as_other(struct cshim_gloo_agreement *agreement)
+/* Nothing is left to be agreed: calls need no look at the agreement any more. */
+static void set_agreed(struct cshim_gloo_context *context)
 {
-    receive(agreement, DECISION, 0, 1, &agreement->decision, sizeof agreement->decision);
-    receive(agreement, PROPOSAL, 0, 1, &agreement->proposal, 1);
-    send(agreement, HELLO, 0, agreement->greetings, sizeof *agreement->greetings);
-    if (!await_proposal(agreement) || agreement->proposal != YES)
-        return false;
-    send(agreement, ACKNOWLEDGEMENT, 0, &agreement->here, 1);
-    if (!take(agreement, DECISION) || !agreement->decision.on)
-        return false;
-    agreement->terms = malloc(agreement->decision.terms_bytes);
-    if (agreement->terms == NULL) { /* rank 0 and the others count on this rank */
-        cshim_log(CSHIM_LOG_ERROR, "no memory for the policy");
-        _exit(1);
+    __atomic_store_n(&context->has_agreed, true, __ATOMIC_RELEASE);
+}
+
+/* Words ---------------------------------------------------------------------------------------- */
+
+/* Sends a word to rank 0, or from there to all. */
+static void say(struct cshim_gloo_agreement *agreement, enum kind kind, struct word *word)
+{
+    const int first = agreement->rank == 0 ? 1 : 0,
+              end = agreement->rank == 0 ? agreement->ranks : 1;
+    word->kind = (uint8_t)kind;
+    cshim_gloo_mail_send(&agreement->mail, SLOT(WORDS), first, end, word,
+                         offsetof(struct word, marks) + word->mark_count * sizeof *word->marks);
+}
+
+static void expect_word(struct cshim_gloo_agreement *agreement, struct peer *peer)
+{
+    cshim_gloo_mail_expect(&agreement->mail, &peer->words, (int)(peer - agreement->peers),
+                           SLOT(WORDS), &peer->word, sizeof peer->word,
+                           offsetof(struct word, kind));
+}
+
+/* Takes in what a peer has said. */
+static void hear(struct cshim_gloo_context *context, struct peer *peer)
+{
+    struct cshim_gloo_agreement *agreement = context->agreement;
+    const struct word word = peer->word;
+    take_marks(agreement, &word);
+    peer->passes |= word.kind == PASSING;
+    peer->is_ready |= word.kind == READY;
+    agreement->is_proposed |= word.kind == PROPOSAL;
+    agreement->is_decided |= word.kind == COMPRESS;
+    agreement->terms_bytes = word.terms_bytes;
+    if (word.kind == NEVER)
+        set_agreed(context);
+    if (word.kind != COMPRESS && word.kind != NEVER) /* after READY nothing comes but its end */
+        expect_word(agreement, peer);
+}
+
+static bool have_all(struct cshim_gloo_agreement *agreement, size_t member)
+{
+    for (struct peer *peer = first_peer(agreement); peer < end_of_peers(agreement); peer++)
+        if (!*(const bool *)((const char *)peer + member))
+            return false;
+    return true;
+}
+#define HAVE_ALL(agreement, member) have_all(agreement, offsetof(struct peer, member))
+
+/* Ends the agreement of rank 0: nothing is compressed. */
+static void say_never(struct cshim_gloo_context *context)
+{
+    say(context->agreement, NEVER, &(struct word){.mark_count = 0});
+    set_agreed(context);
+}
+
+/* Proposes to compress once all ranks have said the same. */
+static void propose(struct cshim_gloo_context *context)
+{
+    struct cshim_gloo_agreement *agreement = context->agreement;
+    struct word word = {.terms_bytes = 0};
+    char others[700] = "";
+    for (int rank = 1; rank < agreement->ranks; rank++)
+        cshim_greeting_fits(&agreement->own, &agreement->peers[rank].greeting, rank, others,
+                            sizeof others);
+    if (others[0] != '\0') {
+        cshim_log(CSHIM_LOG_WARN,
+                  "nothing is compressed: not all ranks have this shim: %s; start all with the "
+                  "same LD_PRELOAD and COMPSHIM",
+                  others);
+        say_never(context);
+    } else if (list_marks(agreement, &word)) {
+        say(agreement, PROPOSAL, &word);
+        agreement->is_proposed = true;
     }
-    receive(agreement, TERMS, 0, 1, agreement->terms, agreement->decision.terms_bytes);
-    return take(agreement, TERMS);
+}
+
+/* Takes in what has come, and answers. Does not wait. */
+static void listen(struct cshim_gloo_context *context, int64_t timeout)
+{
+    struct cshim_gloo_agreement *agreement = context->agreement;
+    struct cshim_gloo_mail *mail = &agreement->mail;
+    struct word word = {.terms_bytes = 0};
+    for (struct peer *peer = first_peer(agreement); peer < end_of_peers(agreement); peer++) {
+        if (cshim_gloo_mail_has_come(mail, &peer->hello, timeout)) {
+            peer->has_greeted = true;
+            expect_word(agreement, peer);
+        }
+        while (cshim_gloo_mail_has_come(mail, &peer->words, timeout))
+            hear(context, peer);
+    }
+    if (context->has_agreed || agreement->is_decided)
+        return;
+    if (agreement->rank == 0 && !agreement->is_proposed && HAVE_ALL(agreement, has_greeted))
+        propose(context);
+    if (agreement->rank != 0 && agreement->is_proposed && !agreement->is_ready &&
+        list_marks(agreement, &word)) {
+        say(agreement, READY, &word);
+        agreement->is_ready = true;
+    }
+}
+
+/* Finds out whether what has not come can still come. */
+static void look(struct cshim_gloo_agreement *agreement)
+{
+    for (struct peer *peer = first_peer(agreement); peer < end_of_peers(agreement); peer++) {
+        cshim_gloo_mail_look(&agreement->mail, &peer->hello);
+        cshim_gloo_mail_look(&agreement->mail, &peer->words);
+    }
+}
+
+/* The beginning and the end -------------------------------------------------------------------- */
+
+/* Seconds that this process may still wait for ranks that may lack the shim. */
+static double patience_left(double most)
+{
+    const double left = PATIENCE_SECONDS + GRACE_SECONDS -
+                        1e-6 * (double)__atomic_load_n(&patience_spent, __ATOMIC_RELAXED);
+    return left < most ? left : most;
+}
+
+static void spend_patience(struct cshim_gloo_agreement *agreement, double seconds)
+{
+    agreement->spoiled += seconds;
+    __atomic_fetch_add(&patience_spent, (int64_t)(seconds * 1e6), __ATOMIC_RELAXED);
+}
+
+/* Begins the agreement at the first call of the context. Returns false without memory: the other
+ * ranks get no answer then. */
+static bool open_agreement(struct cshim_gloo_context *context,
+                           const struct cshim_gloo_arguments *arguments)
+{
+    const size_t peers = arguments->rank == 0 ? (size_t)arguments->ranks : 1;
+    struct cshim_gloo_agreement *agreement =
+        calloc(1, sizeof *agreement + peers * sizeof *agreement->peers);
+    if (agreement == NULL)
+        return false;
+    context->agreement = agreement;
+    agreement->mail.context = agreement->presences.context = arguments->context;
+    agreement->rank = arguments->rank;
+    agreement->ranks = arguments->ranks;
+    agreement->own = cshim_greeting_make();
+    agreement->here = 1;
+    if (agreement->rank == 0)
+        cshim_job_load(&agreement->offer);
+    for (struct peer *peer = first_peer(agreement); peer < end_of_peers(agreement); peer++)
+        if (agreement->rank == 0)
+            cshim_gloo_mail_expect(&agreement->mail, &peer->hello, (int)(peer - agreement->peers),
+                                   SLOT(HELLO), &peer->greeting, sizeof peer->greeting,
+                                   offsetof(struct cshim_greeting, version));
+        else
+            expect_word(agreement, peer);
+    if (agreement->rank != 0)
+        cshim_gloo_mail_send(&agreement->mail, SLOT(HELLO), 0, 1, &agreement->own,
+                             sizeof agreement->own);
+    const double part = PATIENCE_PART * 1e-3 * (double)arguments->timeout;
+    agreement->began = cshim_seconds();
+    agreement->patience_ends =
+        agreement->began +
+        patience_left(part > 0 && part < PATIENCE_SECONDS ? part : PATIENCE_SECONDS);
+    return true;
+}
+
+void cshim_gloo_agreement_free(struct cshim_gloo_agreement *agreement)
+{
+    if (agreement == NULL)
+        return;
+    for (struct peer *peer = first_peer(agreement); peer < end_of_peers(agreement); peer++) {
+        cshim_gloo_inbox_free(&peer->hello);
+        cshim_gloo_inbox_free(&peer->words);
+    }
+    for (int rank = 1; agreement->presence_inboxes != NULL && rank < agreement->rank; rank++)
+        cshim_gloo_inbox_free(&agreement->presence_inboxes[rank]);
+    cshim_gloo_mail_free(&agreement->mail);
+    cshim_gloo_mail_free(&agreement->presences);
+    free(agreement->presence_inboxes);
+    free(agreement->presence);
+    free(agreement->offer.text);
+    free(agreement->terms);
+    free(agreement);
+}
+
+/* Closes the context's connections: other ranks may wait for this one. gloo's own calls fail then,
+ * on all ranks. */
+static void break_off(struct cshim_gloo_context *context)
+{
+    cshim_gloo_break(context->context);
+    set_agreed(context);
 }
 
 /* What has been agreed ------------------------------------------------------------------------- */
+
+/* Puts the terms together: where each rank is, and the policy. */
+static bool write_terms(struct cshim_gloo_agreement *agreement)
+{
+    const struct cshim_offer *offer = &agreement->offer;
+    const size_t ranks = (size_t)agreement->ranks;
+    agreement->terms_bytes = sizeof *agreement->terms + ranks * sizeof(int) + offer->length;
+    agreement->terms = calloc(1, agreement->terms_bytes);
+    if (agreement->terms == NULL || agreement->terms_bytes > TERMS_MAX)
+        return false;
+    agreement->terms->observe = offer->observe ? 2 : 1;
+    memcpy(agreement->terms->source, offer->source, sizeof agreement->terms->source);
+    cshim_report_make_job(agreement->terms->job);
+    int *nodes = (int *)(agreement->terms + 1);
+    agreement->peers[0].greeting = agreement->own;
+    for (size_t rank = 0; rank < ranks; rank++)
+        while (agreement->peers[nodes[rank]].greeting.machine !=
+               agreement->peers[rank].greeting.machine)
+            nodes[rank]++;
+    memcpy(nodes + ranks, offer->text, offer->length);
+    return true;
+}
+
+/* The other ranks count on this one: the calls of all fail. */
+static void lack_memory(struct cshim_gloo_agreement *agreement)
+{
+    cshim_log(CSHIM_LOG_ERROR, "no memory for a context of gloo");
+    agreement->mail.is_broken = true;
+}
+
+/* Says to all ranks that calls are compressed. The lock is held: no call begins meanwhile. */
+static void say_compress(struct cshim_gloo_agreement *agreement)
+{
+    struct word word = {.mark_count = 0};
+    if (!write_terms(agreement) || !list_marks(agreement, &word)) {
+        lack_memory(agreement);
+        return;
+    }
+    word.terms_bytes = agreement->terms_bytes;
+    say(agreement, COMPRESS, &word);
+    cshim_gloo_mail_send(&agreement->mail, SLOT(TERMS), 1, agreement->ranks, agreement->terms,
+                         agreement->terms_bytes);
+}
+
+/* Waits for the terms, which rank 0 has sent. Returns false without memory. */
+static bool await_terms(struct cshim_gloo_agreement *agreement, int64_t timeout)
+{
+    const uint64_t least = sizeof(struct terms) + (size_t)agreement->ranks * sizeof(int);
+    const uint64_t bytes = agreement->terms_bytes;
+    struct cshim_gloo_inbox inbox = {.buffer = NULL};
+    agreement->terms = bytes >= least && bytes <= TERMS_MAX ? malloc(bytes) : NULL;
+    if (agreement->terms == NULL)
+        return false;
+    cshim_gloo_mail_expect(&agreement->mail, &inbox, 0, SLOT(TERMS), agreement->terms, bytes, 0);
+    cshim_gloo_mail_await(&agreement->mail, &inbox, timeout);
+    cshim_gloo_inbox_free(&inbox);
+    return true;
+}
 
 static bool find_levels(struct cshim_gloo_context *context)
 {
@@ -311,127 +431,358 @@ static bool find_levels(struct cshim_gloo_context *context)
     return true;
 }
 
-/* Takes the terms. A rank that has no memory for them cannot go on: the others compress. */
-static void accept(struct cshim_gloo_context *context, struct cshim_gloo_agreement *agreement)
+/* Takes the terms. Returns false without memory. */
+static bool accept(struct cshim_gloo_context *context)
 {
-    const int *nodes = agreement->terms;
-    const struct decision *decision = &agreement->decision;
+    const struct cshim_gloo_agreement *agreement = context->agreement;
+    const struct terms *terms = agreement->terms;
     struct cshim_communicator *host = &context->host;
-    struct cshim_offer offer = {.text = (char *)agreement->terms + sizeof(int[host->ranks]),
-                                .length = decision->terms_bytes - sizeof(int[host->ranks]),
-                                .observe = decision->observe != 0};
-    memcpy(offer.source, decision->source, sizeof offer.source);
-    cshim_report_set_job(decision->job);
+    const int *nodes = (const int *)(terms + 1);
+    const size_t before = sizeof *terms + (size_t)host->ranks * sizeof *nodes;
+    struct cshim_offer offer = {.text = (char *)(uintptr_t)(nodes + host->ranks),
+                                .length = agreement->terms_bytes - before,
+                                .observe = terms->observe == 2};
+    memcpy(offer.source, terms->source, sizeof offer.source);
+    cshim_report_set_job(terms->job);
     host->transport = &cshim_gloo_transport;
     host->job = cshim_job_find(&offer);
     if (host->job == NULL ||
         !cshim_layout_make(&host->layout, nodes, host->ranks, host->ranks, host->rank) ||
-        !find_levels(context) || !cshim_communicator_reserve(host)) {
-        cshim_log(CSHIM_LOG_ERROR, "no memory for a context of gloo");
-        _exit(1);
-    }
+        !find_levels(context) || !cshim_communicator_reserve(host))
+        return false;
     cshim_job_grow(host->job, host->rank == 0, host->ranks, host->layout.nodes);
-    context->reason = CSHIM_REASON_COMPRESS;
     cshim_log(CSHIM_LOG_INFO, "on: policy %s, codecs in %s", offer.source,
               cshim_simd_name(cshim_simd_level()));
+    return true;
 }
 
-static void tell(void *of, struct cshim_facts *facts)
+/* What finding the facts needs. */
+struct finding {
+    struct cshim_gloo_context *context;
+    const struct cshim_gloo_arguments *arguments;
+    cshim_gloo_measuring *measuring;
+};
+
+static void tell_facts(void *of, struct cshim_facts *facts)
 {
-    struct cshim_gloo_agreement *agreement = of;
+    const struct finding *finding = of;
+    struct cshim_gloo_agreement *agreement = finding->context->agreement;
+    struct cshim_gloo_inbox inbox = {.buffer = NULL};
     if (agreement->rank == 0) {
-        send_to_all(agreement, FACTS, facts, sizeof *facts);
-    } else {
-        receive(agreement, FACTS, 0, 1, facts, sizeof *facts);
-        take(agreement, FACTS);
+        cshim_gloo_mail_send(&agreement->mail, SLOT(FACTS), 1, agreement->ranks, facts,
+                             sizeof *facts);
+        return;
     }
+    cshim_gloo_mail_expect(&agreement->mail, &inbox, 0, SLOT(FACTS), facts, sizeof *facts, 0);
+    cshim_gloo_mail_await(&agreement->mail, &inbox, finding->arguments->timeout);
+    cshim_gloo_inbox_free(&inbox);
 }
 
-static void measure(void *of, struct cshim_machine *machine)
+static void measure_machine(void *of, struct cshim_machine *machine)
 {
-    struct cshim_gloo_agreement *agreement = of;
+    const struct finding *finding = of;
     void *exception = NULL;
-    agreement->measuring(agreement->context, agreement->arguments, machine, &exception);
-    check(agreement, exception);
+    finding->measuring(finding->context, finding->arguments, machine, &exception);
+    if (exception == NULL)
+        return;
+    cshim_gloo_drop(exception);
+    finding->context->agreement->mail.is_broken = true;
 }
 
-static void find_facts(struct cshim_gloo_context *context, struct cshim_gloo_agreement *agreement)
+static bool find_facts(struct finding *finding)
 {
-    static const struct cshim_facts_ways ways = {.tell = tell, .measure = measure};
+    static const struct cshim_facts_ways ways = {.tell = tell_facts, .measure = measure_machine};
+    struct cshim_gloo_context *context = finding->context;
     char message[CSHIM_MESSAGE_MAX];
-    if (!cshim_facts_find(&context->facts, &ways, agreement, agreement->rank, context->host.job,
+    if (!cshim_facts_find(&context->facts, &ways, finding, context->host.rank, context->host.job,
                           CSHIM_GLOO, context->host.layout.nodes, message)) {
         cshim_log(CSHIM_LOG_ERROR, "%s", message);
-        _exit(1); /* before any work */
+        return false;
     }
     if (context->facts.origin != CSHIM_FACTS_NONE)
         cshim_job_keep_machine(context->host.job, &context->facts.machine);
+    return true;
 }
 
-void cshim_gloo_agreement_free(struct cshim_gloo_agreement *agreement)
+/* Does what follows the decision to compress, on all ranks at once: in a call that none of them has
+ * begun. The lock is not held, so calls of other threads that are passed through go on. Where a
+ * rank fails, the calls of all do. */
+static void conclude(struct finding *finding)
 {
-    if (agreement == NULL)
+    struct cshim_gloo_agreement *agreement = finding->context->agreement;
+    struct cshim_gloo_mail *mail = &agreement->mail;
+    const int64_t timeout = finding->arguments->timeout;
+    const bool has_terms = agreement->rank == 0 || await_terms(agreement, timeout);
+    if (mail->is_broken)
         return;
-    for (unsigned word = 0; word < WORDS; word++) {
-        cshim_gloo_buffer_free(agreement->sent[word]);
-        cshim_gloo_buffer_free(agreement->received[word].buffer);
-    }
-    free(agreement->terms);
-    free(agreement);
+    if (!has_terms || !accept(finding->context))
+        lack_memory(agreement);
+    else if (!find_facts(finding))
+        mail->is_broken = true;
+    cshim_gloo_mail_finish(mail, timeout);
 }
 
-static struct cshim_gloo_agreement *make_agreement(struct cshim_gloo_context *context,
-                                                   const struct cshim_gloo_arguments *arguments)
+/* Settles what was found. */
+static void settle(struct cshim_gloo_context *context)
 {
-    struct cshim_gloo_agreement *agreement;
-    const size_t ranks = (size_t)arguments->ranks, greetings = arguments->rank == 0 ? ranks : 1;
-    agreement = calloc(1, sizeof *agreement + greetings * sizeof *agreement->greetings + ranks);
-    if (agreement == NULL)
-        return NULL;
-    agreement->context = context;
-    agreement->arguments = arguments;
-    agreement->rank = arguments->rank;
-    agreement->ranks = arguments->ranks;
-    agreement->here = YES;
-    agreement->answers = (uint8_t *)(agreement->greetings + greetings);
-    agreement->greetings[0] = cshim_greeting_make();
-    return agreement;
-}
-
-/* Of an agreement that is made nothing can come any more: all ranks have answered rank 0, and none
- * of them asks who else is there. Nor can anything where the connections are closed. */
-static void agree(struct cshim_gloo_context *context, const struct cshim_gloo_arguments *arguments,
-                  cshim_gloo_measuring *measuring)
-{
-    struct cshim_gloo_agreement *agreement = make_agreement(context, arguments);
-    if (agreement == NULL) /* the other ranks stop waiting by themselves */
+    struct cshim_gloo_agreement *agreement = context->agreement;
+    agreement->state = SETTLED;
+    if (agreement->mail.is_broken)
         return;
-    agreement->measuring = measuring;
-    const bool on = arguments->rank == 0 ? agree_as_root(agreement) : agree_as_other(agreement);
-    if (on) {
-        accept(context, agreement);
-        find_facts(context, agreement);
-    }
-    if (agreement->is_broken) /* the others may compress, and wait for this rank */
-        cshim_gloo_break(arguments->context);
-    if (on || agreement->is_broken)
-        cshim_gloo_agreement_free(agreement);
+    for (struct peer *peer = first_peer(agreement); peer < end_of_peers(agreement); peer++)
+        cshim_gloo_inbox_free(&peer->words);
+    context->reason = CSHIM_REASON_COMPRESS;
+    if (!has_marks_left(agreement))
+        set_agreed(context);
+    if (agreement->has_warned)
+        cshim_log(CSHIM_LOG_WARN, "all ranks have answered: calls are compressed from here on");
+    spend_patience(agreement, -agreement->spoiled);
+}
+
+/* Ranks that do not answer --------------------------------------------------------------------- */
+
+/* Says which ranks have not answered. */
+static void warn_of_absent(struct cshim_gloo_agreement *agreement, bool is_last_time)
+{
+    char absent[700] = "";
+    size_t length = 0;
+    for (struct peer *peer = agreement->peers; peer < end_of_peers(agreement); peer++)
+        if (peer >= first_peer(agreement) && !peer->has_greeted && length + 32 < sizeof absent)
+            length += (size_t)snprintf(absent + length, sizeof absent - length, "%srank %d",
+                                       length > 0 ? ", " : "", (int)(peer - agreement->peers));
+    if (is_last_time)
+        cshim_log(CSHIM_LOG_WARN,
+                  "nothing is compressed: no answer to rank %d in %u calls of a group from %s; "
+                  "start all with the same LD_PRELOAD and COMPSHIM",
+                  agreement->rank, agreement->calls, absent);
     else
-        context->unfinished = agreement;
+        cshim_log(CSHIM_LOG_WARN,
+                  "nothing is compressed yet: no answer to rank %d from %s; if that does not "
+                  "change, start all with the same LD_PRELOAD and COMPSHIM",
+                  agreement->rank, absent);
+    agreement->has_warned = true;
 }
 
-int64_t cshim_gloo_agree(struct cshim_gloo_context *context,
+/* Starts to receive presences, by which ranks know that a lower one warns. */
+static void expect_presences(struct cshim_gloo_agreement *agreement)
+{
+    const size_t ranks = (size_t)agreement->rank;
+    agreement->presence = calloc(ranks, sizeof *agreement->presence);
+    agreement->presence_inboxes = calloc(ranks, sizeof *agreement->presence_inboxes);
+    if (agreement->presence == NULL || agreement->presence_inboxes == NULL)
+        return;
+    for (int rank = 1; rank < agreement->rank; rank++)
+        cshim_gloo_mail_expect(&agreement->presences, &agreement->presence_inboxes[rank], rank,
+                               SLOT(PRESENCE), &agreement->presence[rank], 1, 0);
+}
+
+/* Returns true if all ranks have answered rank 0, or rank 0 has, or a lower rank warns. */
+static bool is_answered(struct cshim_gloo_context *context)
+{
+    struct cshim_gloo_agreement *agreement = context->agreement;
+    if (context->has_agreed || agreement->state != OPEN || agreement->is_proposed ||
+        agreement->mail.is_broken)
+        return true;
+    if (agreement->rank == 0)
+        return HAVE_ALL(agreement, has_greeted);
+    for (int rank = 1; agreement->presence != NULL && rank < agreement->rank; rank++)
+        if (__atomic_load_n(&agreement->presence[rank], __ATOMIC_RELAXED) != 0)
+            return true;
+    return agreement->peers[0].passes;
+}
+
+/* After the first call all ranks that have the shim have answered. Gives their messages some time,
+ * and warns. The lock is held, but not while this waits. */
+static void ask_absent(struct cshim_gloo_context *context, int64_t timeout)
+{
+    struct cshim_gloo_agreement *agreement = context->agreement;
+    const double began = cshim_seconds(), grace = patience_left(GRACE_SECONDS);
+    double waited = 0;
+    if (agreement->rank > 1 && !is_answered(context))
+        expect_presences(agreement);
+    while (!is_answered(context) && waited < grace) {
+        pthread_mutex_unlock(&context->agreeing);
+        cshim_pause(waited);
+        pthread_mutex_lock(&context->agreeing);
+        waited = cshim_seconds() - began;
+        if (!context->has_agreed && agreement->state == OPEN)
+            listen(context, timeout);
+    }
+    spend_patience(agreement, waited);
+    if (!is_answered(context))
+        warn_of_absent(agreement, false);
+}
+
+/* A call --------------------------------------------------------------------------------------- */
+
+enum way { UNDECIDED, PASS, POLICY, CONCLUDE };
+
+static enum way decide_as_root(struct cshim_gloo_agreement *agreement)
+{
+    struct word word;
+    if (agreement->is_proposed && HAVE_ALL(agreement, is_ready))
+        return list_marks(agreement, &word) ? CONCLUDE : PASS;
+    /* A rank that does not wait may be in this very call, and wait for this rank. */
+    for (struct peer *peer = first_peer(agreement); peer < end_of_peers(agreement); peer++)
+        if (peer->passes && !peer->is_ready)
+            return PASS;
+    return agreement->is_proposed ? UNDECIDED : POLICY;
+}
+
+static enum way decide_as_other(const struct cshim_gloo_agreement *agreement)
+{
+    if (agreement->is_decided)
+        return CONCLUDE;
+    if (agreement->is_ready)
+        return UNDECIDED;
+    return agreement->peers[0].passes ? PASS : POLICY;
+}
+
+/* Decides about this rank's next call with a tag, if it can. */
+static enum way decide(struct cshim_gloo_agreement *agreement, const struct use *use)
+{
+    if (use != NULL && use->begun < use->native)
+        return PASS;
+    if (agreement->state != OPEN)
+        return agreement->state == SETTLED ? POLICY : UNDECIDED;
+    const enum way way =
+        agreement->rank == 0 ? decide_as_root(agreement) : decide_as_other(agreement);
+    if (way != POLICY)
+        return way;
+    /* Nothing is known of some ranks. */
+    return agreement->passes || cshim_seconds() >= agreement->patience_ends ? PASS : UNDECIDED;
+}
+
+/* This rank passes a call through, and says so where another may wait for it. */
+static void begin_native(struct cshim_gloo_agreement *agreement, struct use *use)
+{
+    struct word word = {.mark_count = 0};
+    agreement->calls++;
+    if (agreement->state != OPEN)
+        return;
+    if (agreement->rank == 0 && agreement->is_proposed) {
+        word.marks[word.mark_count++] = (struct mark){use->tag, use->begun};
+        say(agreement, NATIVE, &word);
+    } else if (!agreement->passes && !agreement->is_ready) {
+        agreement->passes = true;
+        say(agreement, PASSING, &word);
+        spend_patience(agreement, cshim_seconds() - agreement->began);
+        if (agreement->rank != 0 && !agreement->peers[0].passes)
+            cshim_gloo_mail_send(&agreement->presences, SLOT(PRESENCE), agreement->rank + 1,
+                                 agreement->ranks, &agreement->here, 1);
+    }
+}
+
+/* Stops to ask. Rank 0 says so to ranks that wait for its word; another rank that waits goes on. */
+static void give_up(struct cshim_gloo_context *context)
+{
+    struct cshim_gloo_agreement *agreement = context->agreement;
+    if (agreement->state != OPEN || agreement->is_ready || agreement->calls < CALLS_MAX)
+        return;
+    if (agreement->has_warned)
+        warn_of_absent(agreement, true);
+    if (agreement->rank == 0)
+        say_never(context);
+    set_agreed(context);
+}
+
+/* Decides about a call of a context that is not agreed. The lock is held, but not while this waits.
+ * Returns PASS or POLICY. */
+static enum way find_way(struct cshim_gloo_context *context,
                          const struct cshim_gloo_arguments *arguments,
                          cshim_gloo_measuring *measuring)
 {
     const double began = cshim_seconds();
-    if (__atomic_load_n(&context->has_agreed, __ATOMIC_ACQUIRE))
-        return 0;
+    struct cshim_gloo_agreement *agreement = context->agreement;
+    struct cshim_gloo_arguments common = *arguments;
+    struct finding finding = {context, &common, measuring};
+    common.tag = 0; /* ranks may be in different calls; no other one is compressed yet */
+    for (;;) {
+        if (agreement->state == OPEN && !context->has_agreed)
+            listen(context, arguments->timeout);
+        if (agreement->mail.is_broken && agreement->state != FINDING && !context->has_agreed)
+            break_off(context);
+        if (context->has_agreed)
+            return context->reason == CSHIM_REASON_COMPRESS ? POLICY : PASS;
+        struct use *use = find_use(agreement, arguments->tag, agreement->state == OPEN);
+        const enum way way = decide(agreement, use);
+        if (use == NULL && agreement->state == OPEN) {
+            agreement->mail.is_broken = true; /* ranks count on this one */
+            continue;
+        }
+        if (way == CONCLUDE) {
+            agreement->state = FINDING;
+            if (agreement->rank == 0)
+                say_compress(agreement);
+            pthread_mutex_unlock(&context->agreeing);
+            conclude(&finding);
+            pthread_mutex_lock(&context->agreeing);
+            settle(context);
+            continue;
+        }
+        if (way != UNDECIDED) {
+            if (use != NULL)
+                use->begun++;
+            if (way == PASS)
+                begin_native(agreement, use);
+            return way;
+        }
+        const double waited = cshim_seconds() - began;
+        const bool is_over = arguments->timeout > 0 && waited * 1e3 > (double)arguments->timeout;
+        if (agreement->state == OPEN && is_over)
+            agreement->mail.is_broken = true; /* gloo would have thrown */
+        else if (agreement->state == OPEN)
+            look(agreement);
+        pthread_mutex_unlock(&context->agreeing);
+        cshim_pause(waited);
+        pthread_mutex_lock(&context->agreeing);
+    }
+}
+
+struct cshim_gloo_verdict cshim_gloo_agree(struct cshim_gloo_context *context,
+                                           const struct cshim_gloo_arguments *arguments,
+                                           cshim_gloo_measuring *measuring)
+{
+    struct cshim_gloo_verdict verdict = {.waited = 0};
+    if (arguments->ranks == 1 || __atomic_load_n(&context->has_agreed, __ATOMIC_ACQUIRE))
+        return verdict;
+    verdict.is_native = true;
+    if (arguments->elements == 0) /* no rank waits for another one */
+        return verdict;
+    const double began = cshim_seconds();
     pthread_mutex_lock(&context->agreeing);
-    if (!context->has_agreed && arguments->ranks > 1)
-        agree(context, arguments, measuring);
-    __atomic_store_n(&context->has_agreed, true, __ATOMIC_RELEASE);
+    if (!context->has_agreed && context->agreement == NULL && !open_agreement(context, arguments))
+        set_agreed(context);
+    if (!context->has_agreed)
+        verdict.is_native = find_way(context, arguments, measuring) == PASS;
+    else
+        verdict.is_native = context->reason != CSHIM_REASON_COMPRESS;
+    if (!context->has_agreed && context->agreement->state == SETTLED &&
+        !has_marks_left(context->agreement))
+        set_agreed(context);
+    verdict.is_open = verdict.is_native && !context->has_agreed;
     pthread_mutex_unlock(&context->agreeing);
-    return context->reason == CSHIM_REASON_COMPRESS ? 0
-                                                    : (int64_t)(1e3 * (cshim_seconds() - began));
+    if (verdict.is_native)
+        verdict.waited = (int64_t)(1e3 * (cshim_seconds() - began));
+    return verdict;
+}
+
+void cshim_gloo_agree_end(struct cshim_gloo_context *context,
+                          const struct cshim_gloo_arguments *arguments)
+{
+    pthread_mutex_lock(&context->agreeing);
+    struct cshim_gloo_agreement *agreement = context->agreement;
+    struct use *use = find_use(agreement, arguments->tag, false);
+    if (use != NULL)
+        use->ended++;
+    if (!context->has_agreed && agreement->state == OPEN) {
+        listen(context, arguments->timeout);
+        if (!agreement->has_asked) {
+            agreement->has_asked = true;
+            ask_absent(context, arguments->timeout);
+        }
+    }
+    if (!context->has_agreed)
+        give_up(context);
+    pthread_mutex_unlock(&context->agreeing);
 }

@@ -18,7 +18,7 @@ static void free_context(struct cshim_gloo_context *context)
         next = call->next;
         free_call(call);
     }
-    cshim_gloo_agreement_free(context->unfinished);
+    cshim_gloo_agreement_free(context->agreement);
     free(context->inside); /* and across */
     cshim_gloo_forget(&context->reference);
     pthread_mutex_destroy(&context->agreeing);

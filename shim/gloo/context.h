@@ -44,13 +44,13 @@ struct cshim_gloo_context {
     struct cshim_communicator host; /* has the residuals of all calls, rank, ranks and layout */
     const void *context;            /* gloo::Context */
     struct cshim_gloo_reference reference;
-    pthread_mutex_t agreeing; /* held during the agreement, which guards the next six */
-    bool has_agreed;
+    pthread_mutex_t agreeing; /* guards the agreement */
+    bool has_agreed;          /* atomic: nothing of the agreement is left, and what follows stays */
     enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why this context never compresses */
     struct cshim_facts facts; /* by which times are foretold; equal on all ranks */
-    struct cshim_gloo_agreement *unfinished; /* messages that may still come; else NULL */
-    int *inside;                             /* the ranks of this node, and ... */
-    int *across; /* ... those that have this rank's place in each node */
+    struct cshim_gloo_agreement *agreement; /* NULL before the first call */
+    int *inside;                            /* the ranks of this node, and ... */
+    int *across;                            /* ... those that have this rank's place in each node */
 
     /* The lock of the list guards the rest. */
     uint32_t calls_by_tag[CSHIM_GLOO_TAGS]; /* that were compressed */
@@ -79,15 +79,22 @@ typedef void cshim_gloo_measuring(struct cshim_gloo_context *context,
                                   struct cshim_machine *machine, void **exception);
 cshim_gloo_measuring cshim_gloo_measure_machine;
 
-/* agree.c: the ranks of a context agree at its first call, rank by rank with rank 0: every rank
- * says hello; once all have said the same, rank 0 proposes to compress, they acknowledge, and it
- * commits (docs/agreement.md). Sets the context's reason and, where it compresses, its job and
- * layout, and finds the facts. A rank without the shim gets messages that it never asks for, and is
- * not disturbed.
- * Returns how many milliseconds went by in waiting for ranks that have not agreed. */
-int64_t cshim_gloo_agree(struct cshim_gloo_context *context,
-                         const struct cshim_gloo_arguments *arguments,
-                         cshim_gloo_measuring *measuring);
+/* agree.c: what is to be done with a call. All ranks get the same for it. */
+struct cshim_gloo_verdict {
+    bool is_native; /* passed through, whatever the policy says */
+    bool is_open;   /* cshim_gloo_agree_end follows, once gloo has made the call */
+    int64_t waited; /* milliseconds, where the call is passed through */
+};
+/* Decides whether the policy applies to a call of a context, before the call. The ranks agree by
+ * messages at the first calls, which are passed through as long as a rank may not have come yet or
+ * may lack the shim (docs/agreement.md). A rank without the shim gets messages that it never asks
+ * for, and is not disturbed. Once all have agreed, the context's reason, job, layout and facts are
+ * set. */
+struct cshim_gloo_verdict cshim_gloo_agree(struct cshim_gloo_context *context,
+                                           const struct cshim_gloo_arguments *arguments,
+                                           cshim_gloo_measuring *measuring);
+void cshim_gloo_agree_end(struct cshim_gloo_context *context,
+                          const struct cshim_gloo_arguments *arguments);
 /* Frees what an agreement has left; gloo has freed the context. NULL is ignored. */
 void cshim_gloo_agreement_free(struct cshim_gloo_agreement *agreement);
 

@@ -133,11 +133,17 @@ static struct cshim_call facts_of(const struct cshim_gloo_context *context,
 
 /* Decides about a call of a context that is known, and makes it if it is compressed. */
 static enum cshim_reason consider(struct cshim_gloo_context *context,
-                                  const struct cshim_gloo_arguments *arguments,
+                                  const struct cshim_gloo_arguments *arguments, bool is_native,
                                   struct cshim_observation *observation, void **exception)
 {
     const struct cshim_rule *rule;
-    enum cshim_reason reason = arguments->ranks == 1 ? CSHIM_REASON_SINGLE_RANK : context->reason;
+    enum cshim_reason reason = CSHIM_REASON_NOT_AGREED;
+    if (arguments->ranks == 1)
+        reason = CSHIM_REASON_SINGLE_RANK;
+    else if (arguments->elements == 0)
+        reason = CSHIM_REASON_EMPTY;
+    else if (!is_native)
+        reason = context->reason;
     if (reason == CSHIM_REASON_COMPRESS) {
         struct cshim_job *job = context->host.job;
         const struct cshim_call facts = facts_of(context, arguments);
@@ -182,6 +188,17 @@ static void refuse(void)
                                   "compshim does not know: its calls are passed on");
 }
 
+/* gloo has made a call of a context that has not agreed. What is known of the context is found
+ * anew: gloo may have thrown instead. */
+static void end_open_call(const struct cshim_gloo_arguments *arguments)
+{
+    struct cshim_gloo_context *context = cshim_gloo_context_find(arguments->context, NULL);
+    if (context == NULL)
+        return;
+    cshim_gloo_agree_end(context, arguments);
+    cshim_gloo_context_release(context);
+}
+
 /* Nothing of this function needs to be undone when gloo throws. */
 static void allreduce(const void *options)
 {
@@ -196,17 +213,22 @@ static void allreduce(const void *options)
         refuse();
         return;
     }
-    const int64_t waited = cshim_gloo_agree(context, &arguments, cshim_gloo_measure_machine);
-    const enum cshim_reason reason = consider(context, &arguments, &observation, &exception);
+    const struct cshim_gloo_verdict verdict =
+        cshim_gloo_agree(context, &arguments, cshim_gloo_measure_machine);
+    const enum cshim_reason reason =
+        consider(context, &arguments, verdict.is_native, &observation, &exception);
     cshim_gloo_context_release(context);
     if (exception != NULL)
         cshim_gloo_throw(exception);
     if (reason == CSHIM_REASON_COMPRESS)
         return;
-    if (waited > 0 && arguments.timeout > 0) /* for ranks that may not come */
-        cshim_gloo_pass(options, waited < arguments.timeout ? arguments.timeout - waited : 1);
+    if (verdict.waited > 0 && arguments.timeout > 0) /* the call's limit is that of all its waits */
+        cshim_gloo_pass(
+            options, verdict.waited < arguments.timeout ? arguments.timeout - verdict.waited : 1);
     else
         real_allreduce(options);
+    if (verdict.is_open)
+        end_open_call(&arguments);
     cshim_observation_end(&observation, arguments.rank);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What goes wrong in a job, or is out of the ordinary, each by its name:
  *
- *   gloo_cases sums [CALLS [COUNT]]   that many sums; LATE=ms: this rank comes so late to the first
+ *   gloo_cases sums [CALLS [COUNT]]   that many sums; LATE=ms: this rank comes so late to the
+ * first; PAUSE=ms: computes for so long after each; CALL_LIMIT=ms: of each, in place of a minute
  *   gloo_cases wrong                  calls that gloo refuses
  *   gloo_cases kinds                  every operation on every type that has it, once
  *   gloo_cases others                 each of the other collectives once, of 1000 floats per rank
@@ -92,12 +93,23 @@ static bool sum(size_t count, uint32_t tag, int timeout)
     return good;
 }
 
+static int number_from(const char *variable, int otherwise)
+{
+    const char *text = getenv(variable);
+    return text != NULL ? atoi(text) : otherwise;
+}
+
 static void sums(int calls, size_t count)
 {
-    const char *late = getenv("LATE");
-    sleep_ms(late != NULL ? atoi(late) : 0);
-    for (int call = 0; call < calls; call++)
+    const int pause = number_from("PAUSE", 0);
+    sleep_ms(number_from("LATE", 0));
+    const double began = seconds();
+    for (int call = 0; call < calls; call++) {
         failures += !sum(count, 0, 0);
+        sleep_ms(pause);
+    }
+    if (getenv("LATE") != NULL)
+        printf("rank %d: late, then %.1f s\n", rank, seconds() - began);
 }
 
 /* Waits for all ranks. */
@@ -348,7 +360,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     rank = job_rank();
     ranks = job_ranks();
-    world = context_make("world", rank, ranks, 60000, ANYWHERE);
+    world = context_make("world", rank, ranks, number_from("CALL_LIMIT", 60000), ANYWHERE);
     if (strcmp(name, "wrong") == 0)
         wrong_calls();
     else if (strcmp(name, "kinds") == 0)

@@ -6,7 +6,8 @@
  * different tags; every rank starts them in an order of its own. All values are small integers,
  * which every float format but fp8_e5m2 carries exactly: each result must be that of integers.
  *
- *   gloo_mix SEED STEPS [CALLS]     CALLS at once at most (5)
+ *   gloo_mix SEED STEPS [CALLS [LATE]]   CALLS at once at most (5); half the ranks come LATE ms
+ *                                        late to the first calls on new contexts
  *
  * Prints of each rank how many all-reduces it has made as rank 0 of their context. */
 #include <pthread.h>
@@ -20,7 +21,7 @@
 #define CALLS_MAX 32
 
 struct group {
-    bool live;
+    bool live, is_new;          /* new: no call has been made on it */
     int ranks, member[MEMBERS]; /* their ranks in the job, by rank in the context */
     int rank;                   /* this process's rank in it; -1: it is no member */
     struct context *context;
@@ -37,6 +38,7 @@ struct job_call {
 };
 
 static int rank, ranks;
+static unsigned late; /* ms */
 static struct group groups[CONTEXTS];
 static uint64_t common, own; /* states of what all ranks draw alike, and of what each rank draws */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -187,7 +189,7 @@ static void make_group(struct group *group, unsigned number)
         order[i] = order[at];
         order[at] = i;
     }
-    *group = (struct group){.live = true, .rank = -1};
+    *group = (struct group){.live = true, .is_new = true, .rank = -1};
     group->ranks = number < 2 || draw(3) == 0 ? ranks : 1 + (int)draw((unsigned)ranks);
     for (int i = 0; i < group->ranks; i++) {
         group->member[i] = number == 0 ? i : order[i];
@@ -225,11 +227,13 @@ static size_t draw_count(void)
                       : 1 + draw(200000);
 }
 
-static void draw_call(struct job_call *call, unsigned position, unsigned calls)
+static void draw_call(struct job_call *call, unsigned position, unsigned calls, bool is_late)
 {
     struct sum_call *sum = &call->sum;
     *call = (struct job_call){.group = live_group(), .key = mix(common++)};
     call->delay = draw_own(2) == 0 ? 0 : draw_own(3000);
+    if (is_late && call->group->is_new)
+        call->delay += 1000 * late;
     call->is_other = draw(4) == 0;
     call->other = (enum other)draw(OTHERS);
     sum->count = draw_count();
@@ -254,8 +258,9 @@ static unsigned make_calls(unsigned most)
     struct job_call calls[CALLS_MAX];
     const unsigned count = 1 + draw(most);
     unsigned order[CALLS_MAX] = {0}, led = 0;
+    const bool is_late = late > 0 && draw_own(2) == 0;
     for (unsigned i = 0; i < count; i++) {
-        draw_call(&calls[i], i, count);
+        draw_call(&calls[i], i, count, is_late);
         led += calls[i].group->rank == 0 && !calls[i].is_other;
         const unsigned at = draw_own(i + 1);
         order[i] = order[at];
@@ -268,16 +273,19 @@ static unsigned make_calls(unsigned most)
     for (unsigned i = 0; i < count; i++)
         if (calls[i].group->rank >= 0)
             pthread_join(calls[i].thread, NULL);
+    for (unsigned i = 0; i < count; i++)
+        groups[calls[i].group - groups].is_new = false;
     return led;
 }
 
 int main(int argc, char **argv)
 {
     if (argc < 3) {
-        fprintf(stderr, "usage: gloo_mix SEED STEPS [CALLS]\n");
+        fprintf(stderr, "usage: gloo_mix SEED STEPS [CALLS [LATE]]\n");
         return 2;
     }
     unsigned led = 0, most = argc > 3 ? (unsigned)atoi(argv[3]) : 5;
+    late = argc > 4 ? (unsigned)atoi(argv[4]) : 0;
     rank = job_rank();
     ranks = job_ranks();
     common = mix(strtoull(argv[1], NULL, 10));

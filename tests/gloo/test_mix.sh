@@ -53,4 +53,21 @@ for ((program = 0; program < ${PROGRAMS:-6}; program++)); do
     expect "$name, $(paste -s -d ' ' "$scratch/policy.ini")" 0 preloaded $ranks "${setting[@]}" "${command[@]}"
     check "$name: every call is reported" all_reported
 done
+
+# First calls of which some come late, in threads and in an order of each rank's own: some are passed through
+# before the ranks have agreed, some are compressed, and all ranks do the same with each.
+passed_before() {
+    python3 - "$scratch" <<'P'
+import glob, json, sys
+reports = [json.load(open(name)) for name in glob.glob(sys.argv[1] + "/report*.json")]
+sys.exit(not any("not_agreed" in report["passed_through"] for report in reports))
+P
+}
+rule "codec = raw" "check_ranks = 1"
+for ((program = 0; program < ${LATE_PROGRAMS:-2}; program++)); do
+    expect "late calls, program $program of seed $seed" 0 preloaded 4 "$build/tests/gloo_mix" $((seed * 1000 + 500 + program)) 15 24 900
+    check "every call is reported" all_reported
+    passed_before && early=1
+done
+check "some were passed through before the ranks had agreed" test -n "${early-}"
 finish

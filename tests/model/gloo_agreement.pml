@@ -1,223 +1,309 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The agreement of the ranks of a gloo context, as shim/gloo/agree.c has it, with the names of that
- * file. docs/agreement.md tells what is claimed.
+ * file. docs/agreement.md says what is claimed.
  *
- * A deadline may pass at any moment, so a rank that comes late and a message that is long on its
- * way need nothing of their own here. A process may end before each of its steps that others can
- * see, and in gloo's own call. It does not end where it waits without a deadline, as that would
- * hide that it waits for ever. Its connections close then, as those of a rank that breaks the
- * context. A rank that waits for a message of a closed rank, or sends one to it, finds that out at
- * some moment, and breaks the context, too: the calls of all its ranks fail. Who is there
- * (PRESENCE) is left out, since only a warning depends on it.
+ * Every rank makes the same calls: one after the other, or all at once and in any order, as each
+ * rank chooses. A call may begin at any moment, so a rank may be as late as it likes. A message may
+ * take as long as it likes, but those between two ranks keep their order. A rank that may stop to
+ * wait does so at any moment. A call of gloo's own ends on a rank once all ranks have begun it.
  *
- *   RANKS      how many ranks (3)
- *   LIMIT      the call's own limit may pass while a rank waits for the decision or the terms
- *   NO_COMMIT  rank 0 compresses once all have said hello, without acknowledgements: wrong
- *   NO_BREAK   a rank that finds a closed one leaves its own connections open: wrong
- *   NEVER_ON   claims that no context is compressed: wrong
+ * A process may end at any moment. Its connections close then, as those of a rank that breaks the
+ * context. A rank that waits for a closed one finds that out at some moment, and breaks the context,
+ * too. Presences are left out, since only a warning depends on them, and so is PASSING of rank 0,
+ * which only shortens waits that may end at any moment here. Calls differ in their tags.
+ *
+ *   RANKS, CALLS  how many (3, 2)
+ *   SERIAL        calls of a rank follow each other
+ *   ENDS          how many processes may end (RANKS)
+ *   LIMIT         the call's own limit may pass while a rank waits
+ *   ONE_VERSION   all ranks have the shim
+ *   PROMPT        messages take no time: claims that at most that many calls are passed through
+ *   NO_COMMIT     rank 0 compresses once all have said hello: wrong
+ *   NO_MARKS      calls under way are not named: wrong
+ *   NO_WORD       rank 0 does not say which calls it passes through: wrong
+ *   STUBBORN      rank 0 waits for ranks that do not wait: wrong
+ *   MARKED        ranks conclude in calls that are passed through: wrong
+ *   NO_BREAK      a rank that finds a closed one leaves its own connections open: wrong
+ *   NEVER_ON      claims that no call is compressed: wrong
  */
 #ifndef RANKS
 #define RANKS 3
 #endif
+#ifndef CALLS
+#define CALLS 2
+#endif
+#ifndef ENDS
+#define ENDS RANKS
+#endif
 
-mtype = { STARTING, OFF, ON, BROKEN, ENDED }; /* a rank; one without the shim is OFF from the start */
-mtype = { NOTHING, NO, YES };                 /* what has been sent */
+#define BIT(n) (1 << (n))
+#define ALL_CALLS (BIT(CALLS) - 1)
+#define ALL_RANKS (BIT(RANKS) - 1)
+#define OTHERS (ALL_RANKS - 1) /* all but rank 0 */
 
-mtype state[RANKS] = STARTING;
-bool right_version[RANKS];
-bool hello[RANKS], acknowledgement[RANKS], terms[RANKS];
-mtype proposal[RANKS] = NOTHING, decision[RANKS] = NOTHING;
+mtype = { HELLO, OTHER_VERSION, PASSING, READY, PROPOSAL, NATIVE, COMPRESS, NEVER };
+mtype = { OPEN, FINDING, ON, OFF };
 
-bool alone;          /* a rank has come to the opposite of another one */
+/* What is said to rank 0, and what rank 0 says, with the marks. */
+chan up[RANKS] = [3] of { mtype, byte };
+chan down[RANKS] = [CALLS + 2] of { mtype, byte };
+
+bool has_shim[RANKS], right_version[RANKS], serial[RANKS];
+mtype state[RANKS] = OPEN;
+bool is_open[RANKS];                 /* the first call has begun */
+byte native[CALLS], compressed[CALLS]; /* the ranks on which a call has begun so */
+byte under_way[RANKS];                 /* native calls that have begun and not ended, */
+byte marks[RANKS];                     /* calls that are passed through, as far as is known, */
+byte done[RANKS];                      /* and all calls that have ended */
+bool passes[RANKS], is_ready[RANKS], is_decided[RANKS], is_proposed;
+byte concluded;               /* ranks */
+byte gone;                    /* ranks whose connections are closed */
+byte greeted, passing, ready; /* ranks, as rank 0 knows them */
+byte ends;
+
+bool alone;          /* a rank compresses a call that another one passes through */
 bool waits_for_ever; /* a rank does */
-bool is_on;          /* a rank is */
+bool is_on;          /* a call is compressed */
+bool lost;           /* too many calls are passed through */
 
 #ifdef NO_BREAK
-#define IS_CLOSED(r) (state[r] == ENDED)
+#define BREAK goto over
 #else
-#define IS_CLOSED(r) (state[r] == ENDED || state[r] == BROKEN)
+#define BREAK gone = gone | BIT(rank); goto over
+#endif
+#define UNDER_WAY(r) ((under_way[r] | marks[r]) & ~done[r])
+#ifdef NO_MARKS
+#define LISTED(r) 0
+#else
+#define LISTED(r) UNDER_WAY(r)
 #endif
 
-/* The rank compresses, or does not, or has broken the context, or its process has ended. */
-inline become(what)
+inline say_to_all(what, which)
 {
-    d_step {
-        state[rank] = what;
-        for (i : 0 .. RANKS - 1) {
-            alone = alone || (what == ON && state[i] == OFF) || (what == OFF && state[i] == ON)
-        }
-        i = 0;
+    for (to : 1 .. RANKS - 1) {
+        if
+        :: has_shim[to] -> down[to]!what(which)
+        :: else
+        fi
+    }
+    to = 0
+}
+
+/* listen: takes in one message */
+inline hear_as_root()
+{
+    up[from]?what(which);
+    if
+    :: what == HELLO -> greeted = greeted | BIT(from)
+    :: what == OTHER_VERSION -> state[0] = OFF; say_to_all(NEVER, 0)
+    :: what == PASSING -> passing = passing | BIT(from)
+    :: what == READY -> ready = ready | BIT(from); marks[0] = marks[0] | which
+    fi;
+    if
+    :: greeted == OTHERS && !is_proposed && state[0] == OPEN ->
+        is_proposed = true;
+        say_to_all(PROPOSAL, LISTED(0))
+    :: else
+    fi;
+    what = 0; which = 0
+}
+
+inline hear_as_other()
+{
+    down[rank]?what(which);
+    marks[rank] = marks[rank] | which;
+    if
+    :: what == PROPOSAL -> is_ready[rank] = true; up[rank]!READY(LISTED(rank))
+    :: what == COMPRESS -> is_decided[rank] = true
+    :: what == NEVER -> state[rank] = OFF
+    :: what == NATIVE
+    fi;
+    what = 0; which = 0
+}
+
+#ifdef PROMPT
+#define QUIET (rank > 0 && empty(down[rank]) || rank == 0 && empty(up[1]) && empty(up[RANKS - 1]))
+#else
+#define QUIET true
+#endif
+#ifdef NO_COMMIT
+#define MAY_COMPRESS (greeted == OTHERS)
+#else
+#define MAY_COMPRESS (ready == OTHERS)
+#endif
+#ifdef STUBBORN
+#define SOMEBODY_PASSES (greeted != OTHERS && (passing & ~ready) != 0)
+#else
+#define SOMEBODY_PASSES ((passing & ~ready) != 0)
+#endif
+#ifdef MARKED
+#define IS_MARKED(r) ((marks[r] & BIT(id)) != 0 && !(r > 0 && is_decided[r] && state[r] == OPEN))
+#else
+#define IS_MARKED(r) ((marks[r] & BIT(id)) != 0)
+#endif
+#define IS_OPEN(r) (QUIET && !IS_MARKED(r) && state[r] == OPEN)
+
+proctype call(byte rank, id)
+{
+    byte from, to, which;
+    mtype what;
+    {
+    (!serial[rank] || (done[rank] & (BIT(id) - 1)) == BIT(id) - 1);
+    atomic {
+        if
+        :: !has_shim[rank] -> goto pass
+        :: has_shim[rank] && rank > 0 && !is_open[rank] && right_version[rank] -> up[rank]!HELLO(0)
+        :: has_shim[rank] && rank > 0 && !is_open[rank] && !right_version[rank] ->
+            up[rank]!OTHER_VERSION(0)
+        :: else
+        fi;
+        is_open[rank] = true
+    }
+    do
+    :: atomic { rank > 0 && state[rank] == OPEN && nempty(down[rank]) -> hear_as_other() }
+    :: atomic { rank == 0 && state[0] == OPEN && nempty(up[1]) -> from = 1; hear_as_root(); from = 0 }
+#if RANKS > 2
+    :: atomic { rank == 0 && state[0] == OPEN && nempty(up[2]) -> from = 2; hear_as_root(); from = 0 }
+#endif
+#if RANKS > 3
+    :: atomic { rank == 0 && state[0] == OPEN && nempty(up[3]) -> from = 3; hear_as_root(); from = 0 }
+#endif
+    /* decide */
+    :: atomic { IS_MARKED(rank) -> goto pass }
+    :: atomic { state[rank] == OFF -> goto pass }
+    :: atomic { !IS_MARKED(rank) && state[rank] == ON -> goto compress }
+    :: atomic { rank == 0 && IS_OPEN(0) && is_proposed && MAY_COMPRESS ->
+           state[0] = FINDING;
+           say_to_all(COMPRESS, LISTED(0));
+           break
+       }
+    :: atomic { rank == 0 && IS_OPEN(0) && !(is_proposed && MAY_COMPRESS) &&
+                (SOMEBODY_PASSES || !is_proposed) -> goto pass }
+    :: atomic { rank > 0 && IS_OPEN(rank) && is_decided[rank] -> state[rank] = FINDING; break }
+    :: atomic { rank > 0 && IS_OPEN(rank) && !is_decided[rank] && !is_ready[rank] -> goto pass }
+    /* look */
+    :: atomic { rank > 0 && (gone & 1) != 0 -> BREAK }
+    :: atomic { rank == 0 && gone != 0 -> BREAK }
+#ifdef LIMIT
+    :: atomic { state[rank] == OPEN -> BREAK }
+#endif
+    od;
+
+    /* conclude: all ranks do, before one goes on */
+    concluded = concluded | BIT(rank);
+    if
+    :: atomic { concluded == ALL_RANKS -> state[rank] = ON }
+    :: atomic { (gone & ~concluded) != 0 -> BREAK }
+    fi;
+    atomic {
+        skip;
+compress:
+        compressed[id] = compressed[id] | BIT(rank);
+        is_on = true;
+        alone = native[id] != 0;
         assert(!alone)
     }
-}
+    goto complete;
 
-#define END become(ENDED); goto done
-#define BREAK become(BROKEN); goto done
+    atomic {
+        skip;
+pass:
+        native[id] = native[id] | BIT(rank);
+        under_way[rank] = under_way[rank] | BIT(id);
+        alone = compressed[id] != 0;
+        assert(!alone);
+        if
+#ifndef NO_WORD
+        :: has_shim[rank] && rank == 0 && state[0] == OPEN && is_proposed ->
+            say_to_all(NATIVE, BIT(id))
+#endif
+        :: has_shim[rank] && rank > 0 && state[rank] == OPEN && !passes[rank] && !is_ready[rank] ->
+            passes[rank] = true;
+            up[rank]!PASSING(0)
+        :: else
+        fi
+    }
 
-/* Rank 0 sends a message to each rank, or to those that have said hello. */
-inline send_to_all(is_sent_to, message, what)
-{
-    do
-    :: atomic { to < RANKS && !is_sent_to -> to++ }
-    :: atomic { to < RANKS && is_sent_to -> message = what; to++ }
-    :: to < RANKS && is_sent_to && IS_CLOSED(to) -> BREAK
-    :: to < RANKS -> END
-    :: atomic { to == RANKS -> to = 1; break }
-    od
-}
-
-proctype root()
-{
-    byte rank, i, to = 1;
-    bool all = true, has_greeted[RANKS];
-
+complete: /* the call itself, in which every rank waits for every other */
     if
-    :: END
-    :: goto native /* no memory */
-    :: skip
+    :: atomic {
+           (native[id] | compressed[id]) == ALL_RANKS ->
+           under_way[rank] = under_way[rank] & ~BIT(id);
+           done[rank] = done[rank] | BIT(id)
+       }
+    :: atomic { (gone & ~(native[id] | compressed[id])) != 0 -> BREAK }
     fi;
-
-    /* collect_hellos: those that come before the deadline are answered */
+    /* cshim_gloo_agree_end: takes in what has come */
     do
     :: atomic {
-           to < RANKS && hello[to] -> has_greeted[to] = true;
-           all = all && right_version[to];
-           to++
+           has_shim[rank] && rank > 0 && state[rank] == OPEN && nempty(down[rank]) ->
+           hear_as_other()
        }
-    :: atomic { to < RANKS -> all = false; to++ }
-    :: to < RANKS && !hello[to] && IS_CLOSED(to) -> BREAK
-    :: atomic { to == RANKS -> to = 1; break }
-    od;
-    send_to_all(has_greeted[to], proposal[to], (all -> YES : NO));
-
-#ifndef NO_COMMIT
-    if
-    :: !all -> goto native
-    :: else
-    fi;
-    /* collect_acknowledgements, and write_terms, for which there may be no memory */
-    do
-    :: atomic { to < RANKS && acknowledgement[to] -> to++ }
-    :: to < RANKS && !acknowledgement[to] && IS_CLOSED(to) -> BREAK
-    :: atomic { all = false; break } /* the deadline */
-    :: to == RANKS -> break
-    od;
-    to = 1;
-    send_to_all(true, decision[to], (all -> YES : NO));
-    if
-    :: all -> send_to_all(true, terms[to], true)
-    :: else
-    fi;
+    :: atomic { has_shim[0] && rank == 0 && state[0] == OPEN && nempty(up[1]) -> from = 1; hear_as_root(); from = 0 }
+#if RANKS > 2
+    :: atomic { has_shim[0] && rank == 0 && state[0] == OPEN && nempty(up[2]) -> from = 2; hear_as_root(); from = 0 }
 #endif
-    if
-    :: all -> become(ON); goto done
-    :: else
-    fi;
-native:
-    become(OFF);
-    if
-    :: END
-    :: skip
-    fi;
-done:
+    :: break
+    od
+    } unless { (gone & BIT(rank)) != 0 };
+over:
     skip
 }
 
-/* agree_as_other */
-proctype other(byte rank)
+#if ENDS > 0
+proctype end(byte rank)
 {
-    byte i;
-
     if
-    :: END
-    :: goto native /* no memory */
-    :: IS_CLOSED(0) -> BREAK
-    :: hello[rank] = true
-    fi;
-    if
-    :: proposal[rank] == YES
-    :: proposal[rank] == NO -> goto native
-    :: goto native /* the deadline */
-    :: proposal[rank] == NOTHING && IS_CLOSED(0) -> BREAK
-    fi;
-#ifndef NO_COMMIT
-    if
-    :: END
-    :: IS_CLOSED(0) -> BREAK
-    :: acknowledgement[rank] = true
-    fi;
-    if
-    :: END
+    :: atomic { ends < ENDS -> ends++; gone = gone | BIT(rank) }
     :: skip
-    fi;
-end_without_decision: /* init looks whether it may */
-    if
-    :: decision[rank] == YES
-    :: decision[rank] == NO -> goto native
-    :: decision[rank] == NOTHING && IS_CLOSED(0) -> BREAK
-#ifdef LIMIT
-    :: BREAK
-#endif
-    fi;
-    if
-    :: END /* also without memory for the terms */
-    :: skip
-    fi;
-end_without_terms:
-    if
-    :: terms[rank]
-    :: !terms[rank] && IS_CLOSED(0) -> BREAK
-#ifdef LIMIT
-    :: BREAK
-#endif
-    fi;
-#endif
-    become(ON);
-    goto done;
-native:
-    become(OFF);
-    if
-    :: END
-    :: skip
-    fi;
-done:
-    skip
+    fi
 }
-
-proctype without_shim(byte rank)
-{
-    byte i;
-    if
-    :: END
-    :: skip
-    fi;
-done:
-    skip
-}
+#endif
 
 init
 {
-    byte rank;
+    byte rank, id, count;
     atomic {
         for (rank : 0 .. RANKS - 1) {
             if
-            :: state[rank] = OFF; run without_shim(rank)
-            :: rank == 0 -> run root()
-            :: rank > 0 -> right_version[rank] = true; run other(rank)
-            :: rank > 0 -> run other(rank) /* of another version */
-            fi
+            :: has_shim[rank] = true; right_version[rank] = true
+#ifndef ONE_VERSION
+            :: rank > 0 -> has_shim[rank] = true /* of another version */
+            :: skip
+#endif
+            fi;
+#ifdef SERIAL
+            serial[rank] = true;
+#else
+            if
+            :: serial[rank] = true
+            :: skip
+            fi;
+#endif
+#if ENDS > 0
+            run end(rank);
+#endif
+            for (id : 0 .. CALLS - 1) {
+                run call(rank, id)
+            }
         }
-        rank = 0
+        rank = 0; id = 0
     }
     timeout; /* nothing can happen any more */
     d_step {
         for (rank : 0 .. RANKS - 1) {
-            waits_for_ever = waits_for_ever || state[rank] == STARTING;
-            assert(!waits_for_ever);
-#ifdef NEVER_ON
-            is_on = is_on || state[rank] == ON;
-            assert(!is_on)
-#endif
+            waits_for_ever = waits_for_ever || ((gone & BIT(rank)) == 0 && done[rank] != ALL_CALLS);
         }
+        assert(!waits_for_ever);
+#ifdef PROMPT
+        for (id : 0 .. CALLS - 1) {
+            count = count + (native[id] & 1)
+        }
+        lost = count > PROMPT;
+        assert(!lost);
+#endif
+#ifdef NEVER_ON
+        assert(!is_on)
+#endif
     }
 }

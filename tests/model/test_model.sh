@@ -41,19 +41,26 @@ holds_throughout() {
     check "$1: every step is taken" test -z "$(sed -nE '/^unreached/ { N; /\(0 of/! p }' <<<"$output")"
 }
 
+prompt=(-DSERIAL -DONE_VERSION -DENDS=0 -DCALLS=4)
 holds_throughout "MPI, 3 ranks in a row" mpi_agreement
 holds_throughout "MPI, 2 ranks below rank 0" mpi_agreement -DWIDTH=2
 optimize=1 holds_throughout "MPI, 4 ranks of one version" mpi_agreement -DRANKS=4 -DWIDTH=2 -DONE_VERSION
-holds_throughout "gloo, 3 ranks" gloo_agreement -DRANKS=3
-optimize=1 holds_throughout "gloo, 4 ranks" gloo_agreement -DRANKS=4
+optimize=1 holds_throughout "gloo, 2 ranks, any of which may end" gloo_agreement -DRANKS=2
+optimize=1 holds "gloo, 3 ranks, calls one after the other" gloo_agreement -DSERIAL -DENDS=0
 fails "MPI without acknowledgements" alone mpi_agreement -DNO_COMMIT
 fails "MPI without a launcher that ends the job" waits_for_ever mpi_agreement -DNO_LAUNCHER
 fails "MPI, never on" is_on mpi_agreement -DNEVER_ON
 
-holds "gloo, a call's own limit may pass" gloo_agreement -DLIMIT
-fails "gloo without acknowledgements" alone gloo_agreement -DNO_COMMIT
-fails "gloo, connections stay open" waits_for_ever gloo_agreement -DNO_BREAK
-fails "gloo, never on" is_on gloo_agreement -DNEVER_ON
+holds "gloo, a call's own limit may pass" gloo_agreement -DRANKS=2 -DENDS=0 -DLIMIT
+holds "gloo, messages that take no time: 3 calls are passed through" gloo_agreement -DRANKS=2 "${prompt[@]}" -DPROMPT=3
+fails "gloo, messages that take no time: not fewer" lost gloo_agreement -DRANKS=2 "${prompt[@]}" -DPROMPT=2
+fails "gloo without acknowledgements" waits_for_ever gloo_agreement -DRANKS=2 -DENDS=0 -DNO_COMMIT
+fails "gloo, calls under way are not named" waits_for_ever gloo_agreement -DENDS=0 -DONE_VERSION -DNO_MARKS
+fails "gloo, rank 0 does not say what it passes through" waits_for_ever gloo_agreement -DRANKS=2 -DENDS=0 -DNO_WORD
+fails "gloo, rank 0 waits for a rank that does not wait" waits_for_ever gloo_agreement -DRANKS=2 -DENDS=0 -DSTUBBORN
+fails "gloo, a call that is passed through is compressed" alone gloo_agreement -DRANKS=2 -DENDS=0 -DMARKED
+fails "gloo, connections stay open" waits_for_ever gloo_agreement -DENDS=1 -DSERIAL -DNO_BREAK
+fails "gloo, never on" is_on gloo_agreement -DRANKS=2 -DENDS=0 -DNEVER_ON
 
 holds "NCCL, 3 ranks" nccl_agreement -DRANKS=3
 holds "NCCL, 3 ranks, the maker is none of them" nccl_agreement -DRANKS=3 -DOUTSIDE
