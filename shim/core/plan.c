@@ -66,6 +66,7 @@ const char *cshim_reason_name(enum cshim_reason reason)
         [CSHIM_REASON_SECOND_LIBRARY] = "second_library",
         [CSHIM_REASON_NO_DESCRIPTORS] = "no_descriptors",
         [CSHIM_REASON_READ_ONLY] = "read_only",
+        [CSHIM_REASON_TOOL] = "tool",
     };
     return (unsigned)reason < CSHIM_REASON_COUNT ? names[reason] : "?";
 }

@@ -37,6 +37,7 @@ enum cshim_reason {
     CSHIM_REASON_SECOND_LIBRARY, /* of the engine's kind in the process */
     CSHIM_REASON_NO_DESCRIPTORS, /* for connections to as many ranks */
     CSHIM_REASON_READ_ONLY,      /* memory of a broadcast's root whose elements would change */
+    CSHIM_REASON_TOOL,           /* made another call of the program's */
     CSHIM_REASON_COUNT
 };
 

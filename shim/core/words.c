@@ -52,6 +52,7 @@ const char *cshim_reason_words(enum cshim_reason reason)
         [CSHIM_REASON_NO_DESCRIPTORS] =
             "too few files may be open for the connections that it needs",
         [CSHIM_REASON_READ_ONLY] = "a broadcast from memory that its root may only read",
+        [CSHIM_REASON_TOOL] = "a profiling tool made another call in its place",
     };
     return (unsigned)reason < CSHIM_REASON_COUNT ? words[reason] : "?";
 }

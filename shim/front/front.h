@@ -25,6 +25,33 @@ struct cshim_gloo_engine;
  * Returns NULL if there is none; a library may be loaded later, so the caller may ask again. */
 void *cshim_resolve(const char *name, const void *caller, bool bottom);
 
+/* Returns true if `function`, the next definition of MPI_X (`name`), belongs to a tool, which lies
+ * between this library and the MPI library. A tool defines MPI_X and not PMPI_X. `bottom` is the
+ * MPI library's definition. */
+bool cshim_is_tool(const void *function, const void *bottom, const char *name);
+
+/* Returns true if the object that holds `address` refers to PMPI_X (`name` is "MPI_X") as a symbol
+ * that another object defines. The loader binds such a reference to this library. */
+bool cshim_refers_to_profiled(const void *address, const char *name);
+
+/* Returns true if the object that holds `address` defines MPI_X for Fortran: mpi_x_. */
+bool cshim_defines_fortran(const void *address, const char *name);
+
+/* Finds whether a call of PMPI_X (`name` is "MPI_X") comes from a wrapper: MPI_X or MPI_X_c itself,
+ * also Fortran's, or another function of MPI. */
+enum cshim_wrapper { CSHIM_WRAPPER_SAME, CSHIM_WRAPPER_OTHER, CSHIM_WRAPPER_NONE };
+/* The first looks at the function that holds the return address `caller` only. The second also
+ * looks at those that have called this one, through the stack. */
+enum cshim_wrapper cshim_wrapper_at(const void *caller, const char *name);
+enum cshim_wrapper cshim_wrapper_above(const void *caller, const char *name);
+
+/* Finds a definition of MPI_X (`name`) that precedes this library's: in the program, or in a tool
+ * that is preloaded before. Returns NULL if there is none. */
+const void *cshim_preceding(const char *name);
+
+/* The file name of the object that holds `address`; NULL if `address` is in none. */
+const char *cshim_object_file(const void *address);
+
 /* Finds the definition of the NCCL function `name` ("ncclX") that the object of `caller` is bound
  * to. A process may hold several NCCLs, and each object keeps its own. Returns NULL if there is
  * none. */

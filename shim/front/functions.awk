@@ -96,8 +96,7 @@ function write_narrowing() {
     emit("\n" fold("static int " name "_with_int(" parameters ")") "\n{")
     emit(fold("    struct cshim_narrowed sent = " narrow_side("send") ";"))
     emit(fold("    struct cshim_narrowed received = " narrow_side("recv") ";"))
-    emit("    __typeof__(" name ") *function =")
-    emit("        find(&functions[CSHIM_INDEX_" name "], NULL, nesting.depth > 1);")
+    emit("    __typeof__(" name ") *function = find(&functions[CSHIM_INDEX_" name "], NULL, true);")
     emit("    int status = cshim_narrow_judge(\"" name "\", &sent, &received, comm);")
     emit("    if (status == 0)")
     emit(fold("        status = function != NULL ? function(" list(narrowed) ") : NOT_FOUND;"))
@@ -119,20 +118,65 @@ function member(symbol) {
     return library == "mpi" ? symbol : substr(symbol, 5)
 }
 
-# The exported function. What it does depends on its kind, the first column of the list.
-function write_wrapper(symbol,    has_own, otherwise, plain) {
+# Returns true if a tool that has been given the function hands a call on that the engine may compress.
+function is_handed() {
+    return library == "mpi" && kind ~ /^(compressed|by_rule)$/
+}
+
+# The arguments as a struct cshim_handed. Where results go, to a request, and hints are left out: a tool may
+# have its own.
+function handed(symbol,    i, numbers) {
+    for (i = 1; i <= count; i++)
+        if (declared[i] !~ /MPI_(Request|Info)/ && arguments[i] !~ /^(sendbuf|recvbuf|buffer)$/)
+            numbers = numbers (numbers == "" ? "" : ", ") \
+                (declared[i] ~ /^MPI_(Datatype|Op|Comm) / ? "HANDLE(" : "NUMBER(") arguments[i] ")"
+    return "{.index = CSHIM_INDEX_" symbol ", " (parameters ~ /sendbuf/ ? ".input = sendbuf, " : "") ".output = " \
+        (parameters ~ /recvbuf/ ? "recvbuf" : "buffer") ", .numbers = {" numbers "}};"
+}
+
+# The function that calls a tool's before the engine's.
+function write_handing(symbol) {
+    emit("\n" fold("CSHIM_EXPORT int " symbol "(" parameters ");"))
+    emit(fold("static int " symbol "_by_tool(" parameters ")") "\n{")
+    emit("    __typeof__(" symbol ") *function = next[CSHIM_INDEX_" symbol "];")
+    emit(fold("    struct cshim_handed given = " handed(symbol)))
+    emit("    nesting.handed = &given;")
+    emit(fold("    return end_handed(&given, function(" list(arguments) "), comm);") "\n}")
+    tools_first = tools_first tool_first(symbol, symbol "_by_tool")
+}
+
+# Puts a tool in front of a function of the engine.
+function tool_first(symbol, tool) {
+    return "    if (functions[CSHIM_INDEX_" symbol "].has_tool)\n        by_program." symbol " = " tool ";\n"
+}
+
+# The exported function `exported`, which is the function `symbol` or, of MPI, its profiled name. What it does
+# depends on its kind, the first column of the list.
+function write_wrapper(symbol, exported,    has_own, is_profiled, otherwise, plain) {
     has_own = kind !~ /^(init|finalize|counted|configured)$/
-    emit("\n" fold("CSHIM_EXPORT " type symbol "(" parameters ");"))
-    if (library == "mpi")
-        emit("ALIAS(" symbol ");")
-    emit(fold(type symbol "(" parameters ")") "\n{")
+    is_profiled = exported != symbol
+    emit(is_profiled || !is_handed() ? "\n" fold("CSHIM_EXPORT " type exported "(" parameters ");") : "")
+    emit(fold(type exported "(" parameters ")") "\n{")
     emit("    " type "status = NOT_FOUND;\n    struct call call;")
-    emit("    begin(&call, CSHIM_INDEX_" symbol ", __builtin_return_address(0));")
+    emit(fold("    begin" (is_profiled ? "_profiled" : "") "(&call, CSHIM_INDEX_" symbol ", __builtin_return_address(0)" \
+        (library != "mpi" ? "" : kind == "request" ? ", true" : ", false") ");"))
+    if (is_profiled && is_handed()) {
+        emit("    if (__builtin_expect(tool_count > 0, 0)) {")
+        emit(fold("        const struct cshim_handed made = " handed(symbol)))
+        emit("        recognise(&call, &made);\n    }")
+    }
     emit("    __typeof__(" symbol ") *function =" (has_own ? "" : " call.real;"))
     if (has_own)
-        emit("        call.engine != NULL ? call.engine->functions." member(symbol) " : call.real;")
-    if (kind == "counted")
-        emit("    if (call.engine != NULL)\n" fold("        " counting()))
+        emit("        call.engine != NULL ? " (library == "mpi" && !is_profiled ? "by_program." : "call.engine->functions.") \
+            member(symbol) " : call.real;")
+    if (kind == "counted") {
+        if (is_profiled)
+            emit("    if (__builtin_expect(tool_count > 0, 0))\n        leave_out_counted(&call, CSHIM_INDEX_" symbol ");")
+        else
+            emit("    struct cshim_handed given;")
+        emit("    if (call.engine != NULL) {\n" fold("        " counting()))
+        emit((is_profiled ? "" : "        give_counted(&given, CSHIM_INDEX_" symbol ");\n") "    }")
+    }
     if (kind == "configured") {
         plain = list(arguments)
         sub(/, config$/, "", plain)
@@ -160,8 +204,16 @@ function add(symbol, properties,    declaration, plain) {
     real = real declaration
     plain = kind == "configured" ? substr(symbol, 1, length(symbol) - length("Config")) : symbol
     kinds_of[symbol] = plain == symbol ? kind : kinds_of[plain]
+    if (is_handed())
+        write_handing(symbol)
+    else if (library == "mpi" && kind == "request")
+        tools_first = tools_first tool_first(symbol, "next[CSHIM_INDEX_" symbol "]")
     if (kind != "called")
-        write_wrapper(symbol)
+        write_wrapper(symbol, symbol)
+    if (library == "mpi")
+        write_wrapper(symbol, "P" symbol)
+    if (library == "mpi" && kind ~ /^(compressed|by_rule|request)$/)
+        entry[symbol] = entry[symbol] ", .is_engines = true"
     if (kind !~ /^(init|finalize|counted|configured|called)$/)
         wrapped = wrapped declaration
     if (kinds_of[symbol] == "compressed")
@@ -255,7 +307,11 @@ END {
         print "struct cshim_" library "_wrapped {\n" wrapped "};"
     }
     if (part == "wrappers") {
-        print code "\nstatic struct function functions[CSHIM_" toupper(library) "_FUNCTIONS] = {"
+        if (library == "mpi")
+            print code "\nstatic void put_tools_first(void)\n{\n" tools_first "}"
+        else
+            print code
+        print "\nstatic struct function functions[CSHIM_" toupper(library) "_FUNCTIONS] = {"
         for (i = 1; i <= symbol_count; i++)
             print fold("    [CSHIM_INDEX_" symbols[i] "] = {" entry[symbols[i]] "},")
         print "};"

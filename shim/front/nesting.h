@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which calls of the library a thread is in. What the library or another tool calls from within a
- * call goes straight to the library. What the program itself calls there, in an error handler, is a
- * call of its own, like those that follow a jump out of the handler. */
+/* Which calls of the library a thread is in. What the library or a tool calls from within a call
+ * goes straight to the library, unless the tool hands the program's call on. What the program
+ * itself calls there, in an error handler, is a call of its own, like those that follow a jump out
+ * of the handler. */
 #ifndef CSHIM_NESTING_H
 #define CSHIM_NESTING_H
 
@@ -12,6 +13,7 @@ struct cshim_nesting {
     int depth;                     /* how many calls it is in */
     struct cshim_frame *outermost; /* of these, ... */
     const void *caller;            /* ... and an address in the object that has made it */
+    struct cshim_handed *handed;   /* that call, if a tool has been given it; else NULL */
 };
 
 /* A call, in the stack frame of its wrapper. */
@@ -41,6 +43,7 @@ static inline void cshim_enter(struct cshim_nesting *nesting, struct cshim_frame
     if (nesting->depth++ == 0) {
         nesting->outermost = frame;
         nesting->caller = caller;
+        nesting->handed = NULL;
     }
     frame->self = frame;
 }

@@ -3,16 +3,19 @@
  *
  * For MPI it tries these places in turn, and takes the first definition that is not our own:
  *   1. MPI_X, then PMPI_X, in the objects behind this library in the global scope (RTLD_NEXT). The
- *      usual program finds its MPI here, or another tool in front of it.
+ *      usual program finds its MPI here, or a tool in front of it.
  *   2. PMPI_X in the object that called, and in what that object is linked to. A library that was
  *      opened with RTLD_LOCAL, as Python's modules are, finds its MPI here.
  *   3. PMPI_X in every loaded libmpi. A caller that fetched the function with dlsym needs it.
  * For NCCL and gloo the calling object comes first, because a process may hold several of them. */
+#include <ctype.h>
 #include <dlfcn.h>
+#include <execinfo.h>
 #include <limits.h>
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "shim/front/front.h"
 
@@ -84,6 +87,127 @@ static void *from_object(const char *name, const void *within)
 bool cshim_is_open_mpi(const void *function)
 {
     return from_object(CSHIM_OPEN_MPI_SYMBOL, function) != NULL;
+}
+
+const char *cshim_object_file(const void *address)
+{
+    Dl_info info;
+    return address != NULL && dladdr(address, &info) ? info.dli_fname : NULL;
+}
+
+/* Returns true if the object that holds `address` itself defines a symbol. */
+static bool object_defines(const char *name, const void *address)
+{
+    return cshim_same_object(from_object(name, address), address);
+}
+
+bool cshim_is_tool(const void *function, const void *bottom, const char *name)
+{
+    char profiling[64];
+    snprintf(profiling, sizeof profiling, "P%s", name);
+    return function != NULL && bottom != NULL && !cshim_same_object(function, bottom) &&
+           !object_defines(profiling, function);
+}
+
+/* Returns an address from an object's dynamic section, which most loaders, but not all, have
+ * relocated. */
+static const void *dynamic_address(const struct link_map *object, uintptr_t address)
+{
+    return (const void *)(address < object->l_addr ? address + object->l_addr : address);
+}
+
+/* Returns true if an object has an undefined symbol of this name. A GNU hash table says how many
+ * symbols precede the defined ones; the older table says how many there are. */
+static bool is_imported(const struct link_map *object, const char *name)
+{
+    const Elf64_Sym *symbols = NULL;
+    const char *names = NULL;
+    const uint32_t *hash = NULL, *gnu_hash = NULL;
+    for (const Elf64_Dyn *entry = object->l_ld; entry->d_tag != DT_NULL; entry++) {
+        const void *address = dynamic_address(object, entry->d_un.d_ptr);
+        if (entry->d_tag == DT_SYMTAB)
+            symbols = address;
+        else if (entry->d_tag == DT_STRTAB)
+            names = address;
+        else if (entry->d_tag == DT_HASH)
+            hash = address;
+        else if (entry->d_tag == DT_GNU_HASH)
+            gnu_hash = address;
+    }
+    if (symbols == NULL || names == NULL || (hash == NULL && gnu_hash == NULL))
+        return false;
+    const uint32_t count = gnu_hash != NULL ? gnu_hash[1] : hash[1];
+    for (uint32_t i = 0; i < count; i++)
+        if (symbols[i].st_shndx == SHN_UNDEF && strcmp(names + symbols[i].st_name, name) == 0)
+            return true;
+    return false;
+}
+
+bool cshim_refers_to_profiled(const void *address, const char *name)
+{
+    char profiling[64];
+    Dl_info info;
+    void *object = NULL;
+    snprintf(profiling, sizeof profiling, "P%s", name);
+    return dladdr1(address, &info, &object, RTLD_DL_LINKMAP) && object != NULL &&
+           is_imported(object, profiling);
+}
+
+bool cshim_defines_fortran(const void *address, const char *name)
+{
+    char fortran[64];
+    snprintf(fortran, sizeof fortran, "%s_", name);
+    for (char *letter = fortran; *letter != '\0'; letter++)
+        *letter = (char)tolower((unsigned char)*letter);
+    return object_defines(fortran, address);
+}
+
+/* Returns true if `suffix` is what the names of MPI_X_c and of Fortran's MPI_X have behind that of
+ * MPI_X. */
+static bool is_suffix_of_same(const char *suffix)
+{
+    static const char *const suffixes[] = {"", "_c", "_", "__", "_f08_", NULL};
+    const char *const *known = suffixes;
+    while (*known != NULL && strcmp(suffix, *known) != 0)
+        known++;
+    return *known != NULL;
+}
+
+enum cshim_wrapper cshim_wrapper_at(const void *caller, const char *name)
+{
+    const size_t length = strlen(name);
+    Dl_info info;
+    /* The return address of a call that ends a function lies behind the function. */
+    if (!dladdr((const char *)caller - 1, &info) || info.dli_sname == NULL)
+        return CSHIM_WRAPPER_NONE;
+    if (strncasecmp(info.dli_sname, name, length) == 0 &&
+        is_suffix_of_same(info.dli_sname + length))
+        return CSHIM_WRAPPER_SAME;
+    /* A program may have functions of such names that MPI does not have. */
+    return strncasecmp(info.dli_sname, "MPI_", 4) == 0 &&
+                   foreign(dlsym(RTLD_NEXT, info.dli_sname)) != NULL
+               ? CSHIM_WRAPPER_OTHER
+               : CSHIM_WRAPPER_NONE;
+}
+
+enum cshim_wrapper cshim_wrapper_above(const void *caller, const char *name)
+{
+    enum { FRAMES = 24 };
+    void *frames[FRAMES];
+    const int count = backtrace(frames, FRAMES);
+    enum cshim_wrapper found = CSHIM_WRAPPER_NONE;
+    int i = 0;
+    while (i < count && frames[i] != caller)
+        i++;
+    for (i++; i < count && found == CSHIM_WRAPPER_NONE; i++)
+        found = cshim_wrapper_at(frames[i], name);
+    return found;
+}
+
+const void *cshim_preceding(const char *name)
+{
+    const void *first = dlsym(RTLD_DEFAULT, name);
+    return is_own(first) ? NULL : first;
 }
 
 struct search {

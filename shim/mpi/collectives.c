@@ -611,6 +611,11 @@ static int broadcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int
     return ENDED(call, cshim_mpi.real->MPI_Bcast_c(buffer, count, datatype, root, comm));
 }
 
+static void count_tool(MPI_Comm comm)
+{
+    cshim_count_pass(CSHIM_REASON_TOOL, comm);
+}
+
 __attribute__((visibility("default"))) const struct cshim_mpi_engine cshim_mpi_engine = {
     .abi = CSHIM_ENGINE_ABI,
     .start = cshim_mpi_start,
@@ -645,5 +650,6 @@ __attribute__((visibility("default"))) const struct cshim_mpi_engine cshim_mpi_e
             .MPI_Cancel = cshim_cancel,
         },
     .count = cshim_count_other,
+    .count_tool = count_tool,
     .finalize = cshim_mpi_finalize,
 };

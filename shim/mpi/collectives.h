@@ -28,7 +28,7 @@ int cshim_cancel(MPI_Request *request);
 void cshim_requests_teardown(void);
 
 /* engine.c: the start and the end of the job, as in struct cshim_mpi_engine. */
-int cshim_mpi_start(const struct cshim_mpi_real *real);
+int cshim_mpi_start(const struct cshim_mpi_real *real, const char *past);
 void cshim_mpi_finalize(void);
 
 #endif

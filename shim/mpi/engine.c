@@ -36,7 +36,21 @@ static MPI_Comm make_alone(void)
     return alone;
 }
 
-int cshim_mpi_start(const struct cshim_mpi_real *real)
+/* Has all ranks find out whether a tool on one of them hands calls past the front. The first such
+ * rank says so. Returns true if there is none. */
+static bool are_tools_right(const char *past)
+{
+    int own = past != NULL ? cshim_job.rank : cshim_job.ranks, first = 0;
+    cshim_mpi.real->MPI_Allreduce(&own, &first, 1, MPI_INT, MPI_MIN, cshim_mpi.world);
+    if (past != NULL && first == own)
+        cshim_log(CSHIM_LOG_WARN,
+                  "nothing is compressed: %s, which lies between the program and the MPI library, "
+                  "calls that library past compshim; put it before libcompshim.so in LD_PRELOAD",
+                  past);
+    return first == cshim_job.ranks;
+}
+
+int cshim_mpi_start(const struct cshim_mpi_real *real, const char *past)
 {
     cshim_log_set_level(CSHIM_LOG_WARN);
     cshim_mpi.real = real;
@@ -45,6 +59,11 @@ int cshim_mpi_start(const struct cshim_mpi_real *real)
     PMPI_Comm_size(MPI_COMM_WORLD, &cshim_job.ranks);
     if (!cshim_agree())
         return 0;
+    if (!are_tools_right(past)) {
+        cshim_agree_finalize();
+        cshim_policy_free(cshim_job.policy);
+        return 0;
+    }
     if (cshim_comm_setup(on_delete) != MPI_SUCCESS || cshim_mpi_transport_setup() != MPI_SUCCESS)
         cshim_mpi_end_job("the library refuses a keyval or an operation");
     cshim_mpi.alone = make_alone();

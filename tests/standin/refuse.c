@@ -22,13 +22,15 @@ EXPORT int PMPI_Testsome(int count, MPI_Request requests[], int *ended, int indi
     return real(count, requests, ended, indices, statuses);
 }
 
-EXPORT int MPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
-                       MPI_Op op, int root, MPI_Comm comm, MPI_Request *request)
+EXPORT int PMPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
+                        MPI_Op op, int root, MPI_Comm comm, MPI_Request *request)
 {
+    int (*real)(const void *, void *, int, MPI_Datatype, MPI_Op, int, MPI_Comm, MPI_Request *);
+    *(void **)&real = dlsym(RTLD_NEXT, "PMPI_Ireduce");
     if (standin_refused_reduces > 0) {
         standin_refused_reduces--;
         PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
         return MPI_ERR_OTHER;
     }
-    return PMPI_Ireduce(sendbuf, recvbuf, count, datatype, op, root, comm, request);
+    return real(sendbuf, recvbuf, count, datatype, op, root, comm, request);
 }

@@ -1,0 +1,114 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# PMPI tools: one that is linked to the program, or preloaded before or behind the shim, or in the program
+# itself sees each call of the program once and none of the shim's, with and without compression. The
+# tools are in tests/mpi/tools: one counts, one follows requests, one sends messages of its own.
+. "$(dirname "$0")/../lib.sh"
+if [ "${SANITIZE:-0}" = 1 ]; then
+    skip "the runtimes of the sanitizers would be in the tools, too"
+    finish
+fi
+mpicc=${MPI_HOME:+$MPI_HOME/bin/mpicc}
+mpicc=${mpicc:-mpicc.$MPI}
+[ ! -e "$build/libcompshim-abi.so" ] || [ ! -e "${MPI_HOME-}/bin/mpicc_abi" ] || mpicc=$MPI_HOME/bin/mpicc_abi
+tools=$top/tests/mpi/tools ranks=3
+cd "$scratch" || exit 3
+compile() { "$mpicc" -O2 -fPIC -o "$@" 2>&1 | grep -v "Wno-"; [ "${PIPESTATUS[0]}" = 0 ]; }
+
+# count.S: wrappers of all functions of the MPI library that have a profiled name, but those of count.c.
+write_wrappers() {
+    local library
+    library=$(ldd program | sed -n 's/^[^=]*libmpi[^=]* => \([^ ]*\) .*/\1/p' | head -n 1)
+    nm -D --defined-only "$library" | awk -v machine="$(uname -m)" '
+        $2 ~ /^[TWi]$/ && $3 ~ /^P?MPIX?_[A-Z][a-z]/ { defined[$3] = 1 }
+        END {
+            print ".hidden tool_calls, tool_names\n.globl tool_calls, tool_names"
+            for (name in defined) {
+                if (!("P" name in defined) || name ~ /^MPI_(Allreduce|Iallreduce|Finalize)$/)
+                    continue
+                print ".text\n.balign 16\n.globl " name "\n.type " name ", %function\n" name ":"
+                counter = "tool_calls+" 8 * count
+                if (machine == "x86_64")
+                    print "incq " counter "(%rip)\njmp P" name "@PLT"
+                else
+                    print "adrp x16, " counter "\nadd x16, x16, :lo12:" counter \
+                        "\nldr x17, [x16]\nadd x17, x17, #1\nstr x17, [x16]\nb P" name
+                print ".size " name ", .-" name "\n.section .rodata\nname" count++ ": .asciz \"" name "\""
+            }
+            print ".bss\n.balign 8\ntool_calls: .zero " 8 * count
+            print ".section .data.rel.ro, \"aw\"\n.balign 8\ntool_names:"
+            for (i = 0; i < count; i++)
+                print ".quad name" i
+            print ".quad 0\n.section .note.GNU-stack, \"\", %progbits"
+        }' >count.S
+}
+
+check "compile the program" compile program "$tools/program.c" -lm
+write_wrappers
+for tool in count requests messages; do
+    sources=("$tools/$tool.c")
+    [ $tool != count ] || sources+=(count.S)
+    check "compile the tool that does $tool" compile lib$tool.so -shared "${sources[@]}"
+    check "link it to the program" compile linked_$tool "$tools/program.c" -L. -l$tool -Wl,-rpath,"$scratch" -lm
+    check "put it into the program" compile static_$tool "$tools/program.c" "${sources[@]}" -lm
+done
+
+cat >lossy.ini <<'P'
+[rule sums]
+codec = fp8_e4m3
+worth = always
+[rule moves]
+collective = broadcast, allgather, alltoall
+codec = fp8_e4m3
+worth = always
+P
+sed 's/fp8_e4m3/raw/' lossy.ini >raw.ini
+
+# summary [N]: the calls by collective, N all-reduces left out, and what was not compressed
+summary() {
+    python3 - "${1-0}" <<'P'
+import json, sys
+r = json.load(open("report.json"))
+calls = {"allreduce": -int(sys.argv[1])}
+for row in r["rows"]:
+    calls[row["collective"]] = calls.get(row["collective"], 0) + row["calls"]
+print(calls, r["passed_through"], r["not_compressed"])
+P
+}
+# run NAME POLICY PRELOADED PROGRAM: runs it with the shim
+run() {
+    rm -f report.json counts.*
+    expect "$1" 0 mpi $ranks TOOL_COUNTS=counts COMPSHIM_POLICY="$scratch/$2.ini" \
+        COMPSHIM_REPORT="$scratch/report.json" LD_PRELOAD="$3" "$4"
+    contains "$1: the results are right" "program: 0 wrong"
+}
+# What the tool says, with the counts of all ranks.
+words() { grep "^tool" <<<"$output"; tail -n +1 counts.* 2>/dev/null | sort; }
+
+run "without a tool" lossy "$preload" ./program
+without=$(summary)
+check "calls are compressed" grep -q "'allreduce': .*'reduce_scatter': 2" <<<"$without"
+run "without a tool, raw" raw "$preload" ./program
+check "as many" test "$(summary)" = "$without"
+
+for tool in count requests messages; do
+    rm -f counts.*
+    expect "$tool, natively" 0 mpi $ranks TOOL_COUNTS=counts LD_PRELOAD=./lib$tool.so ./program
+    contains "$tool, natively: the results are right" "program: 0 wrong"
+    natively=$(words)
+    for where in behind linked before static; do
+        policy=lossy program=./program preloaded=$preload beside=0
+        case $where in
+        behind) preloaded=$preload:./lib$tool.so ;;
+        before) preloaded=./lib$tool.so:$preload ;;
+        *) program=./${where}_$tool ;;
+        esac
+        # For all that the shim knows, the first all-reduce within MPI_Allreduce of such a tool is the
+        # program's: two rounds make two of each.
+        [ $tool != messages ] || case $where in before | static) policy=raw beside=4 ;; esac
+        run "$tool, $where" $policy "$preloaded" $program
+        check "$tool, $where: it sees what it sees natively" diff <(echo "$natively") <(words)
+        check "$tool, $where: as many calls are compressed" test "$(summary $beside)" = "$without"
+    done
+done
+finish
