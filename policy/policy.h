@@ -175,6 +175,9 @@ const char *cshim_policy_default_text(void);
 char *cshim_policy_load(const char *explicit_path, size_t *length, char source[CSHIM_PATH_MAX],
                         char message[CSHIM_MESSAGE_MAX]);
 
+/* Returns true if a rule matches the call, or would if its buffer had another size. */
+bool cshim_rule_matches_but_size(const struct cshim_rule *rule, const struct cshim_call *call);
+
 /* Whether a rule matches the call. */
 bool cshim_rule_matches(const struct cshim_rule *rule, const struct cshim_call *call);
 

@@ -104,31 +104,50 @@ static enum cshim_reason call_reason(const struct cshim_call *call, uint64_t cou
     return CSHIM_REASON_COMPRESS;
 }
 
-/* Whether a sum is smaller than any that the policy compresses: then nothing else of it matters. */
-static bool is_too_small(const struct cshim_policy *policy, const struct cshim_call *call)
+/* Returns COMPRESS, or why the rule that matches a call, which may be NULL, does not compress it.
+ */
+static enum cshim_reason rule_reason(const struct cshim_rule *rule, const struct cshim_call *call)
 {
-    const uint64_t from = policy->compress_from[call->collective][call->dtype];
-    return call->bytes < from && from != UINT64_MAX;
+    if (rule == NULL)
+        return CSHIM_REASON_NO_RULE;
+    if (rule->codec == CSHIM_CODEC_NONE)
+        return CSHIM_REASON_RULE_NONE;
+    const bool has_gather = rule->gather_codec != CSHIM_CODEC_NONE;
+    if (!cshim_codec_carries(rule->codec, call->dtype) ||
+        (has_gather && !cshim_codec_carries(rule->gather_codec, call->dtype)))
+        return CSHIM_REASON_DTYPE;
+    /* The kernels have one codec, whose messages are as long as the plan says. */
+    const bool has_option = call->library == CSHIM_MPI || rule->max_rel_error == 0;
+    const bool has_codec =
+        call->library != CSHIM_NCCL || (!cshim_codec_is_packed(rule->codec) && !has_gather);
+    return has_option && has_codec ? CSHIM_REASON_COMPRESS : CSHIM_REASON_OPTION;
 }
 
-static enum cshim_reason rule_reason(const struct cshim_policy *policy,
-                                     const struct cshim_rule *rule, const struct cshim_call *call)
+/* What is decided about calls that differ in their size only changes where a rule that would match
+ * them begins or ends. */
+uint64_t cshim_plan_compressed_above(const struct cshim_policy *policy,
+                                     const struct cshim_call *call)
 {
-    if (rule != NULL && rule->codec != CSHIM_CODEC_NONE) {
-        const bool has_gather = rule->gather_codec != CSHIM_CODEC_NONE;
-        if (!cshim_codec_carries(rule->codec, call->dtype) ||
-            (has_gather && !cshim_codec_carries(rule->gather_codec, call->dtype)))
-            return CSHIM_REASON_DTYPE;
-        /* The kernels have one codec, whose messages are as long as the plan says. */
-        const bool has_option = call->library == CSHIM_MPI || rule->max_rel_error == 0;
-        const bool has_codec =
-            call->library != CSHIM_NCCL || (!cshim_codec_is_packed(rule->codec) && !has_gather);
-        return has_option && has_codec ? CSHIM_REASON_COMPRESS : CSHIM_REASON_OPTION;
+    struct cshim_call larger = *call;
+    uint64_t smallest = UINT64_MAX;
+    for (size_t i = 0; i < 2 * policy->rule_count; i++) {
+        const struct cshim_rule *rule = &policy->rules[i / 2];
+        /* 0 behind a rule without a limit */
+        larger.bytes = i % 2 == 0 ? rule->min_size : rule->max_size + 1;
+        larger.bytes = larger.bytes == 0 && i % 2 == 0 ? 1 : larger.bytes;
+        if (larger.bytes > call->bytes && larger.bytes < smallest &&
+            cshim_rule_matches_but_size(rule, call) &&
+            rule_reason(cshim_policy_match(policy, &larger), call) == CSHIM_REASON_COMPRESS)
+            smallest = larger.bytes;
     }
-    if ((rule != NULL && rule->max_size != UINT64_MAX) ||
-        (call->library == CSHIM_MPI && is_too_small(policy, call)))
-        return CSHIM_REASON_TOO_SMALL;
-    return rule != NULL ? CSHIM_REASON_RULE_NONE : CSHIM_REASON_NO_RULE;
+    return smallest;
+}
+
+/* Returns true if no rule compresses sums of the type in MPI, of any size. */
+static bool is_never_compressed(const struct cshim_policy *policy, const struct cshim_call *call)
+{
+    return call->library == CSHIM_MPI && call->op == CSHIM_SUM &&
+           policy->compress_from[call->collective][call->dtype] == UINT64_MAX;
 }
 
 /* Whether a call can be made by an algorithm. The library's own collectives need a caller that
@@ -306,7 +325,12 @@ enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
     if (reason != CSHIM_REASON_COMPRESS)
         return reason;
     *rule = cshim_policy_match(policy, call);
-    return rule_reason(policy, *rule, call);
+    reason = rule_reason(*rule, call);
+    if ((reason == CSHIM_REASON_NO_RULE || reason == CSHIM_REASON_RULE_NONE) &&
+        !is_never_compressed(policy, call) &&
+        cshim_plan_compressed_above(policy, call) != UINT64_MAX)
+        return CSHIM_REASON_TOO_SMALL;
+    return reason;
 }
 
 /* The largest power of two whose multiples keep the rule's abs_error. Each of the ranks' parts is

@@ -112,6 +112,11 @@ struct cshim_plan {
 /* A call has to gain this share of its native time; compshim-policy(5), `worth`. */
 #define CSHIM_WORTH 0.1
 
+/* For a call that the policy passes through: returns the smallest larger size at which it
+ * compresses such a call, UINT64_MAX if there is none. Where there is one the call is too small. */
+uint64_t cshim_plan_compressed_above(const struct cshim_policy *policy,
+                                     const struct cshim_call *call);
+
 /* Whether a call of `count` elements is compressed (CSHIM_REASON_COMPRESS), as far as policy and
  * call decide it: what every call pays for. Sets *rule to the rule that decided, or NULL. */
 enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,

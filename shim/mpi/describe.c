@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/mpi/describe.h"
-
 #include "shim/core/clock.h"
+#include "shim/core/smallest.h"
 
 /* The float of so many bytes as a datatype of Fortran's has, which options of its compiler may
  * widen. It may be no datatype at all where the library has no Fortran. */
@@ -134,27 +134,6 @@ struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshi
     };
 }
 
-/* The bytes below which every call on the world is too_small: what is decided changes only where a
- * rule begins or ends. 0 where some have another reason. */
-static uint64_t find_smallest(enum cshim_collective collective, enum cshim_dtype dtype)
-{
-    const struct cshim_policy *policy = cshim_job.policy;
-    uint64_t smallest = UINT64_MAX;
-    for (size_t pass = 0; pass < 2; pass++) {
-        for (size_t i = 0; i < 2 * policy->rule_count; i++) {
-            const struct cshim_rule *rule = &policy->rules[i / 2], *decided;
-            const uint64_t bytes = i % 2 == 0 ? rule->min_size : rule->max_size + 1;
-            const struct cshim_call call = cshim_describe_sum(collective, dtype, bytes);
-            const enum cshim_reason reason = cshim_plan_reason(policy, &call, 1, &decided);
-            if (pass == 0 && reason == CSHIM_REASON_COMPRESS && bytes < smallest)
-                smallest = bytes;
-            if (pass == 1 && bytes < smallest && reason != CSHIM_REASON_TOO_SMALL)
-                return 0;
-        }
-    }
-    return smallest != UINT64_MAX ? smallest : 0;
-}
-
 /* Whole elements that have so many bytes. */
 static uint64_t elements_up(uint64_t bytes, enum cshim_dtype dtype)
 {
@@ -242,11 +221,11 @@ void cshim_describe_setup(void)
     for (unsigned i = 0; i < CSHIM_COLLECTIVE_COUNT * CSHIM_DTYPE_COUNT; i++) {
         const enum cshim_collective collective = i / CSHIM_DTYPE_COUNT;
         const enum cshim_dtype dtype = i % CSHIM_DTYPE_COUNT;
-        const uint64_t from = cshim_job.policy->compress_from[collective][dtype];
+        const struct cshim_call sum = cshim_describe_sum(collective, dtype, 0);
         cshim_mpi.compress_from[false][collective][dtype] =
-            from != UINT64_MAX ? elements_up(from, dtype) : 0;
+            elements_up(cshim_smallest_anywhere(cshim_job.policy, &sum), dtype);
         cshim_mpi.compress_from[true][collective][dtype] =
-            elements_up(find_smallest(collective, dtype), dtype);
+            elements_up(cshim_smallest(cshim_job.policy, &sum), dtype);
     }
 }
 
@@ -273,7 +252,8 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
         return CSHIM_REASON_EMPTY;
     if (*count < cshim_mpi.compress_from[arguments->comm == MPI_COMM_WORLD][arguments->collective]
                                         [call->dtype])
-        return CSHIM_REASON_TOO_SMALL;
+        /* To ask for the ranks of other communicators would cost too much here. */
+        return arguments->comm == MPI_COMM_SELF ? CSHIM_REASON_SINGLE_RANK : CSHIM_REASON_TOO_SMALL;
     begin_facts(arguments, call);
     call->op = CSHIM_SUM;
     call->bytes = *count * cshim_dtype_bytes(call->dtype);

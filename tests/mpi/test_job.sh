@@ -58,7 +58,7 @@ check "fp16 sends at most 1/1.98" test "$(json 'r["rows"][0]["bytes_native"]/r["
 check "native bytes are a ring's" test "$(json 'r["rows"][1]["bytes_native"] == 2*3*r["rows"][1]["bytes_in"]')" = True
 check "the sampled error of exact sums is 0" test "$(json 'r["rows"][1]["rel_error"]')" = 0.0
 check "what was passed on has its reason" test "$(json 'sorted(r["passed_through"].items())')" = \
-    "[('derived_datatype', 4), ('dtype', 2), ('empty', 1), ('intercomm', 2), ('op', 2), ('single_rank', 4), ('too_small', 2)]"
+    "[('derived_datatype', 4), ('dtype', 2), ('empty', 1), ('intercomm', 2), ('op', 2), ('rule_none', 1), ('single_rank', 4), ('too_small', 1)]"
 check "all calls are counted" test \
     "$(json 'r["totals"]["calls"] == sum(r["passed_through"].values()) + r["totals"]["compressed_calls"]')" = True
 

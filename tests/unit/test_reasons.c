@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Why the policy passes a call through: random policies and random calls beside a plain model,
+ * which asks for every size whether the call would be compressed. Sizes are small enough to try
+ * them all. */
+#include "shim/core/plan.h"
+#include "shim/core/smallest.h"
+#include "tests/unit/unit.h"
+
+#define POLICIES 3000u
+#define CALLS_EACH 40u
+#define SIZES 40u          /* that rules name */
+#define BEYOND (SIZES + 2) /* a size above all of them */
+
+static uint32_t chance = 1;
+
+/* Returns a number from 0 to below `most`. */
+static unsigned pick(unsigned most)
+{
+    chance = chance * 1664525u + 1013904223u;
+    return (chance >> 8) % most;
+}
+
+/* Appends a line "KEY = VALUE" with a random one of some values, or nothing. */
+static void maybe(char *text, const char *key, const char *const *values, unsigned count)
+{
+    if (pick(3) == 0)
+        sprintf(text + strlen(text), "%s = %s\n", key, values[pick(count)]);
+}
+
+static void write_rule(char *text, unsigned number)
+{
+    static const char *const libraries[] = {"mpi", "gloo", "mpi, gloo", "nccl"};
+    static const char *const dtypes[] = {"float32", "float64", "float32, float64", "bfloat16"};
+    static const char *const collectives[] = {"allreduce", "reduce", "allreduce, reduce_scatter"};
+    static const char *const ranges[] = {"1", "2", "2-", "1-3", "4-"};
+    static const char *const codecs[] = {"none", "none", "raw", "fp16", "lossless", "int8"};
+    const unsigned least = pick(SIZES), most = least + pick(SIZES + 1 - least);
+    sprintf(text + strlen(text), "[rule r%u]\ncodec = %s\n", number, codecs[pick(6)]);
+    maybe(text, "library", libraries, 4);
+    maybe(text, "dtype", dtypes, 4);
+    maybe(text, "collective", collectives, 3);
+    maybe(text, "ranks", ranges + 1, 4);
+    maybe(text, "nodes", ranges, 5);
+    if (pick(2) == 0)
+        sprintf(text + strlen(text), "min_size = %u\n", least);
+    if (pick(2) == 0)
+        sprintf(text + strlen(text), "max_size = %u\n", most);
+    if (pick(8) == 0)
+        strcat(text, "max_rel_error = 0.1\n");
+}
+
+static struct cshim_call pick_call(void)
+{
+    struct cshim_call call = {
+        .library = pick(CSHIM_LIBRARY_COUNT),
+        .collective = pick(3),
+        .dtype = pick(CSHIM_DTYPE_COUNT),
+        .op = CSHIM_SUM,
+        .bytes = 1 + pick(BEYOND),
+        .ranks = 2 + pick(5),
+    };
+    call.nodes = 1 + pick(call.ranks);
+    call.ranks_per_node = call.ranks / call.nodes;
+    return call;
+}
+
+/* What the first rule that matches says, in the model's own words. */
+static enum cshim_reason first_rule(const struct cshim_policy *policy,
+                                    const struct cshim_call *call, uint64_t bytes)
+{
+    for (size_t i = 0; i < policy->rule_count; i++) {
+        const struct cshim_rule *rule = &policy->rules[i];
+        if (!(rule->libraries & 1u << call->library) ||
+            !(rule->collectives & 1u << call->collective) || !(rule->dtypes & 1u << call->dtype) ||
+            bytes < rule->min_size || bytes > rule->max_size || call->ranks < rule->min_ranks ||
+            call->ranks > rule->max_ranks || call->nodes < rule->min_nodes ||
+            call->nodes > rule->max_nodes)
+            continue;
+        if (rule->codec == CSHIM_CODEC_NONE)
+            return CSHIM_REASON_RULE_NONE;
+        if (!cshim_codec_carries(rule->codec, call->dtype))
+            return CSHIM_REASON_DTYPE;
+        if ((rule->max_rel_error > 0 && call->library != CSHIM_MPI) ||
+            (rule->codec == CSHIM_CODEC_LOSSLESS && call->library == CSHIM_NCCL))
+            return CSHIM_REASON_OPTION;
+        return CSHIM_REASON_COMPRESS;
+    }
+    return CSHIM_REASON_NO_RULE;
+}
+
+/* Returns the smallest larger size at which the call is compressed; 0 if there is none. */
+static uint64_t size_that_helps(const struct cshim_policy *policy, const struct cshim_call *call)
+{
+    for (uint64_t bytes = call->bytes + 1; bytes <= BEYOND; bytes++)
+        if (first_rule(policy, call, bytes) == CSHIM_REASON_COMPRESS)
+            return bytes;
+    return 0;
+}
+
+static enum cshim_reason expected(const struct cshim_policy *policy, const struct cshim_call *call)
+{
+    const enum cshim_reason reason = first_rule(policy, call, call->bytes);
+    const bool is_passed = reason == CSHIM_REASON_RULE_NONE || reason == CSHIM_REASON_NO_RULE;
+    return is_passed && size_that_helps(policy, call) > 0 ? CSHIM_REASON_TOO_SMALL : reason;
+}
+
+static void check_call(const struct cshim_policy *policy, const char *text)
+{
+    const struct cshim_call call = pick_call();
+    const struct cshim_rule *rule;
+    const enum cshim_reason reason = cshim_plan_reason(policy, &call, 1, &rule);
+    const enum cshim_reason want = expected(policy, &call);
+    if (reason != want)
+        fail_msg("%s, not %s, for %s %s of %u bytes %s, %u ranks on %u nodes, under\n%s",
+                 cshim_reason_name(reason), cshim_reason_name(want),
+                 cshim_library_name(call.library), cshim_collective_name(call.collective),
+                 (unsigned)call.bytes, cshim_dtype_name(call.dtype), call.ranks, call.nodes, text);
+    if (first_rule(policy, &call, call.bytes) == CSHIM_REASON_RULE_NONE ||
+        first_rule(policy, &call, call.bytes) == CSHIM_REASON_NO_RULE) {
+        const uint64_t above = cshim_plan_compressed_above(policy, &call);
+        assert_int_equal(above != UINT64_MAX ? above : 0, size_that_helps(policy, &call));
+    }
+    /* What an engine may decide without asking the policy. */
+    if (call.bytes < cshim_smallest(policy, &call) ||
+        call.bytes < cshim_smallest_anywhere(policy, &call))
+        assert_int_equal(reason, CSHIM_REASON_TOO_SMALL);
+}
+
+TEST(size_is_named_where_size_would_help)
+{
+    unsigned tried = 0;
+    for (unsigned i = 0; i < POLICIES; i++) {
+        char text[4096] = "", message[CSHIM_MESSAGE_MAX];
+        for (unsigned rule = 0, rules = 1 + pick(4); rule < rules; rule++)
+            write_rule(text, rule);
+        struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "random", message);
+        for (unsigned call = 0; policy != NULL && call < CALLS_EACH; call++)
+            check_call(policy, text);
+        tried += policy != NULL;
+        cshim_policy_free(policy);
+    }
+    assert_true(tried > POLICIES / 8);
+}
+
+/* Small calls need no question to the built-in policies, on whatever communicator. */
+TEST(small_calls_are_decided_at_once)
+{
+    const struct cshim_call sum = {.library = CSHIM_MPI, .ranks = 2, .nodes = 1};
+    char message[CSHIM_MESSAGE_MAX];
+    const char *text = cshim_policy_default_text();
+    struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "default", message);
+    assert_int_equal(cshim_smallest_anywhere(policy, &sum), 4096);
+    cshim_policy_free(policy);
+}
