@@ -85,6 +85,8 @@ static void json_row(FILE *stream, const struct cshim_row_key *key, const struct
     json_figures(stream, row, false);
     fprintf(stream, ", \"rel_error\": ");
     json_number(stream, error >= 0 ? error : NAN);
+    if (cshim_report_is_exact(key))
+        fprintf(stream, ", \"exact\": true");
     if (row->seconds_foretold > 0)
         fprintf(stream, ", \"seconds_foretold\": %.6f", row->seconds_foretold);
     if (row->compared_calls + row->native_calls > 0)

@@ -11,6 +11,10 @@
 /* Writes the table that ends a run. What was observed is sorted. */
 void cshim_report_table(FILE *stream, const struct cshim_job *job);
 
+/* Returns true if the messages of a row's calls carry elements as they are: then the error that was
+ * sampled is what adding them in their type rounds. */
+bool cshim_report_is_exact(const struct cshim_row_key *key);
+
 /* Writes the report as one JSON object. */
 void cshim_report_json(FILE *stream, const struct cshim_job *job);
 

@@ -148,6 +148,13 @@ static void table_observed(FILE *stream, const struct cshim_observed *observed)
         fprintf(stream, "compshim: and %zu more kinds\n", observed->count - KINDS_SHOWN);
 }
 
+bool cshim_report_is_exact(const struct cshim_row_key *key)
+{
+    const enum cshim_codec_id gather = key->rule->gather_codec;
+    return cshim_plan_leaves_root(key->codec) &&
+           (gather == CSHIM_CODEC_NONE || cshim_plan_leaves_root(gather));
+}
+
 /* A long name of a rule has a line of its own, so that the columns stay where they are. */
 #define RULE_WIDTH 8
 
@@ -156,7 +163,9 @@ static void table_row(FILE *stream, const struct cshim_row_key *key, const struc
     const char *rule = key->rule->name;
     const double error = cshim_row_error(row);
     char error_text[CSHIM_WORDS_MAX] = "-"; /* nothing was sampled */
-    if (error >= 0)
+    if (cshim_report_is_exact(key))
+        snprintf(error_text, sizeof error_text, "exact");
+    else if (error >= 0)
         snprintf(error_text, sizeof error_text, "%.1e", error);
     if (strlen(rule) > RULE_WIDTH) {
         fprintf(stream, "compshim: %s\n", rule);

@@ -156,7 +156,7 @@ contains "says that times cannot be told" "time               cannot be told: th
 sed 's/"nodes": 4, "ranks_per_node": 1/"nodes": 1, "ranks_per_node": 4/' run.json >one_node.json
 explain "a link for a run on one node" --report one_node.json --link 1Gbit
 contains "has nothing to do with it" "cannot be told: calls within one node cross no link"
-for option in --library=mpi --collective=allreduce --dtype=float32 --op=sum --ranks=4 --nodes=4; do
+for option in --library=mpi --collective=allreduce --dtype=float32 --op=sum --ranks=4; do
     expect "$option beside a report" 2 "$tool" explain --report run.json $option
     contains "is refused" "--report FILE says itself what was called: leave out "
 done
@@ -264,6 +264,31 @@ contains "is refused" "partial:6: the file ends without 'add'"
 sed "s/^add.*/& ; $(printf '%0300d')/" slow >long
 explain "a long comment" --size 16MiB --machine long
 contains "is left out" "foretold natively        2.5 s"
+# A run that was recorded on one machine, asked about on two.
+sed 's/"nodes": 4, "ranks_per_node": 1/"nodes": 1, "ranks_per_node": 4/; s/"nodes": 4/"nodes": 1/' run.json >laptop.json
+explain "a laptop's run on two nodes" --report laptop.json --nodes 2 --link 1Gbit --json
+check "has times from the link, natively too" python3 - "$output" <<'PY'
+import json, sys
+answer = json.loads(sys.argv[1])
+large, totals = answer["kinds"][0], answer["totals"]
+assert large["answer"]["call"]["nodes"] == 2, large
+native = 1.0 + 20 * (2 * 150e-6 + 1.5 * 16777216 / (125e6 * 0.95))
+assert abs(large["seconds_before"] - native) < 1e-3, (large, native)
+assert 1.0 < large["seconds_after"] < 0.4 * native, (large, native)
+assert totals["wall_after"] < totals["wall_before"], totals
+PY
+explain "as text" --report laptop.json --nodes 2 --link 1Gbit
+contains "tells the whole run's time" "the whole run"
+contains "and where" "laptop.json on 2 nodes under policy job.ini"
+explain "without a link" --report laptop.json --nodes 2
+contains "asks for one" "(--link RATE, and"
+explain "without nodes" --report laptop.json --link 1Gbit
+contains "asks for them" "(--nodes"
+expect "bfloat16 in MPI" 2 "$tool" explain --size 1MiB --dtype bfloat16
+contains "is promised by nobody" "MPI has no bfloat16"
+expect "a call that a larger one would be compressed for" 0 "$tool" explain --policy job.ini --size 16KiB
+contains "names the size" "compressed from"
+
 # Policies that are built in, and the text of any.
 expect "a built-in policy" 0 "$tool" explain --policy @fp8 --size 25MiB
 contains "is named so" "policy                   @fp8"

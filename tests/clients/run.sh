@@ -47,7 +47,7 @@ for script in "$clients"/test_{shapes,languages,mpi4py}.sh; do
 done
 fetched openmpi openmpi test_mpi4py
 for name in mpich intel; do fetched $name mpich test_mpi4py test_standard_abi; done
-for script in "$clients"/test_{horovod,lammps,espresso,check}.sh; do client openmpi "$script"; done
+for script in "$clients"/test_{horovod,lammps,espresso,petsc,hpcc,check}.sh; do client openmpi "$script"; done
 pytorch() { for script in "$clients"/test_{gloo,gloo_shapes,torchrun}.sh; do client openmpi "$script"; done; }
 pytorch
 for version in ${TORCH_VERSIONS-}; do

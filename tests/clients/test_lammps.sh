@@ -31,4 +31,10 @@ facts narrowed.json
 same "counts are whole numbers, which float32 holds" plain/result narrowed/result
 number_holds "the large sums are half as large" "$compressed > 0 && $ratio >= 1.9"
 row "the same, its density sums as fp32" "through a library" C++
+
+simulate exact shimmed COMPSHIM_POLICY=@exact COMPSHIM_REPORT="$scratch/exact.json"
+facts exact.json
+same "@exact changes none of its digits" plain/result exact/result
+number_holds "and the sums are compressed" "$compressed > 0"
+row "the same, \`@exact\`" "through a library" C++
 finish

@@ -140,6 +140,10 @@ static char *reason_text(const struct explain_answer *answer)
     const struct cshim_plan *plan = &answer->plan;
     const bool is_unknown = plan->reason == CSHIM_REASON_NO_GAIN && answer->call.machine == NULL &&
                             answer->call.library != CSHIM_NCCL && answer->call.nodes > 1;
+    if (plan->reason == CSHIM_REASON_TOO_SMALL)
+        return tool_format("%s: %s: compressed from %s on", cshim_reason_name(plan->reason),
+                           cshim_reason_words(plan->reason),
+                           exact_bytes(cshim_plan_compressed_above(answer->policy, &answer->call)));
     return tool_format("%s: %s", cshim_reason_name(plan->reason),
                        is_unknown ? "a gain cannot be foretold without facts of the machine (see "
                                     "worth); a run measures them, --machine FILE names them"

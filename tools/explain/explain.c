@@ -43,7 +43,8 @@ static const struct tool_option options[] = {
     {"op", 0, TOOL_TEXT, &chosen.op, "NAME", "sum (default), avg, other"},
     {"ranks", 'n', TOOL_COUNT, &chosen.ranks, "N", "ranks of the communicator (default 4)"},
     {"nodes", 0, TOOL_COUNT, &chosen.nodes, "N",
-     "nodes that hold them, as evenly as can be (default: as many as ranks)"},
+     "nodes that hold them, as evenly as can be (default: as many as ranks; with --report: as "
+     "recorded)"},
     {"library", 0, TOOL_TEXT, &chosen.library, "NAME", "mpi (default), nccl, gloo"},
     {"machine", 0, TOOL_TEXT, &chosen.machine, "FILE",
      "foretell times by these facts (default: COMPSHIM_MACHINE; compshim tune --machine)"},
@@ -93,10 +94,13 @@ static struct cshim_call describe_call(void)
         .ranks = chosen.ranks > 0 ? chosen.ranks : RANKS,
         .machine = load_machine(),
     };
-    call.nodes = chosen.nodes > 0 ? chosen.nodes : call.ranks;
+    call.nodes = chosen.nodes > 0 && chosen.report == NULL ? chosen.nodes : call.ranks;
     if (!cshim_library_compresses(call.library, call.collective))
         tool_misuse("--collective: %s is never compressed in %s",
                     cshim_collective_name(call.collective), cshim_library_name(call.library));
+    if (call.library == CSHIM_MPI && call.dtype == CSHIM_BFLOAT16)
+        tool_misuse("--dtype: MPI has no bfloat16, so that no call can be compressed there (take "
+                    "--library gloo or nccl)");
     if (call.nodes > call.ranks)
         tool_misuse("--nodes: %u ranks do not fill %u nodes", call.ranks, call.nodes);
     call.ranks_per_node = call.ranks / call.nodes;
@@ -113,11 +117,10 @@ static void check_choice(void)
         tool_misuse("take one of --size, --sizes and --report");
     if (chosen.link != NULL && chosen.report == NULL)
         tool_misuse("--link goes with --report");
-    if (chosen.report != NULL &&
-        (chosen.library != NULL || chosen.collective != NULL || chosen.dtype != NULL ||
-         chosen.op != NULL || chosen.ranks > 0 || chosen.nodes > 0))
+    if (chosen.report != NULL && (chosen.library != NULL || chosen.collective != NULL ||
+                                  chosen.dtype != NULL || chosen.op != NULL || chosen.ranks > 0))
         tool_misuse("--report FILE says itself what was called: leave out --library, "
-                    "--collective, --dtype, --op, --ranks and --nodes");
+                    "--collective, --dtype, --op and --ranks");
 }
 
 static void add_answer(struct tool_table *table, const struct explain_answer *answer)
@@ -208,7 +211,8 @@ static int run(char **words)
     struct cshim_call call = describe_call();
     struct cshim_policy *policy = launch_load_policy(chosen.policy);
     if (chosen.report != NULL) {
-        explain_run(chosen.report, chosen.link, chosen.json, policy, call.machine);
+        const struct explain_setting setting = {policy, call.machine, chosen.link, chosen.nodes};
+        explain_run(chosen.report, &setting, chosen.json);
     } else if (chosen.sizes != NULL) {
         explain_sizes(policy, &call);
     } else {
@@ -232,7 +236,7 @@ const struct tool_command tool_explain = {
                "  compshim explain --size 25MiB --ranks 8\n"
                "  compshim explain --sizes 64KiB-64MiB --ranks 8\n"
                "  COMPSHIM=observe COMPSHIM_REPORT=run.json compshim run -- mpirun -n 8 ./train\n"
-               "  compshim explain --report run.json --policy policy.ini\n"
+               "  compshim explain --report run.json --policy @fp8 --nodes 2 --link 1Gbit\n"
                "  compshim explain --policy @fp8\n",
     .options = options,
     .run = run,

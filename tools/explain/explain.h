@@ -25,9 +25,15 @@ void explain_print_text(const struct explain_answer *answer);
 /* The answer as JSON. */
 json_t *explain_json(const struct explain_answer *answer);
 
-/* Explains what the policy would have done to the run of a report. `link`: the rate of a node's
- * link, or NULL. */
-void explain_run(const char *report, const char *link, bool json, const struct cshim_policy *policy,
-                 const struct cshim_machine *machine);
+/* What a recorded run is asked about. */
+struct explain_setting {
+    const struct cshim_policy *policy;
+    const struct cshim_machine *machine; /* NULL: not known */
+    const char *link;                    /* the rate of a node's link, or NULL */
+    uint32_t nodes;                      /* that the ranks are on; 0: as recorded */
+};
+
+/* Explains what the policy would have done to the run of a report. */
+void explain_run(const char *report, const struct explain_setting *setting, bool json);
 
 #endif

@@ -38,6 +38,7 @@ struct dry_run {
     const json_t *report;
     const struct cshim_policy *policy;
     const struct cshim_machine *machine; /* NULL: not known */
+    uint32_t nodes;                      /* that the ranks are to be spread over; 0: as recorded */
     enum cshim_library library;
     double link;            /* bytes per second of a node's link, each way; 0: take the exchange */
     const json_t *exchange; /* measurements of it, two for each codec that was measured */
@@ -47,7 +48,8 @@ struct dry_run {
     double compressed_calls;
     double bytes_native; /* of the compressed calls */
     double bytes_wire;
-    double seconds_before;
+    double seconds_recorded; /* in the calls, where the run was recorded */
+    double seconds_before;   /* the same on the nodes that are asked about */
     double seconds_after;
     double largest_error;
 };
@@ -123,8 +125,8 @@ static double seconds_compressed(const struct dry_run *run, const struct explain
     const unsigned steps = plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT ? 1 : 2;
     if (plan->seconds > 0)
         return plan->seconds;
-    if (run->link == 0)
-        return by_exchange(run, plan);
+    if (run->link == 0) /* what was measured holds where it was measured */
+        return run->nodes == 0 ? by_exchange(run, plan) : NAN;
     if (nodes < 2)
         return NAN;
     return steps * STEP_SECONDS + (double)plan->bytes_network / nodes / (run->link * LINK_SHARE);
@@ -146,11 +148,36 @@ static uint64_t whole(const struct dry_run *run, size_t index, const json_t *kin
     return (uint64_t)value;
 }
 
+/* Spreads the ranks of a call over so many nodes, as evenly as can be: fewer ranks over one node
+ * each. */
+static void spread(struct cshim_call *call, uint32_t nodes)
+{
+    call->nodes = nodes < call->ranks ? nodes : call->ranks;
+    call->ranks_per_node = call->ranks / call->nodes;
+}
+
+/* Seconds of a call that the library makes on other nodes than those that it was recorded on: what
+ * is predicted, else a ring's bytes over the link. What the call took where it was recorded says
+ * nothing of that. NAN without a link. */
+static double seconds_native(const struct dry_run *run, const struct explain_answer *answer)
+{
+    const struct cshim_call *call = &answer->call;
+    const double ranks = call->ranks, nodes = call->nodes;
+    if (answer->plan.seconds_native > 0)
+        return answer->plan.seconds_native;
+    if (run->link == 0)
+        return NAN;
+    const double bytes = answer->plan.bytes_native > 0
+                             ? (double)answer->plan.bytes_native / ranks
+                             : 2 * (ranks - 1) / ranks * (double)call->bytes;
+    return 2 * (nodes - 1) * STEP_SECONDS + bytes / (run->link * LINK_SHARE);
+}
+
 /* Reads a kind, and plans it. */
-static struct outcome read_kind(const struct dry_run *run, size_t index, const json_t *kind)
+static struct outcome read_kind(struct dry_run *run, size_t index, const json_t *kind)
 {
     const unsigned collective = find_word(CSHIM_COLLECTIVES, kind, "collective", UINT_MAX);
-    const struct cshim_call call = {
+    struct cshim_call call = {
         .library = run->library,
         .collective = collective,
         .dtype = find_word(CSHIM_DTYPES, kind, "dtype", CSHIM_DTYPE_OTHER),
@@ -165,20 +192,27 @@ static struct outcome read_kind(const struct dry_run *run, size_t index, const j
         .bytes = whole(run, index, kind, "bytes", 0, EXACT_MOST),
         .calls = whole(run, index, kind, "calls", 1, EXACT_MOST),
     };
+    const uint32_t recorded_nodes = call.nodes, recorded_per_node = call.ranks_per_node;
+    if (run->nodes > 0)
+        spread(&call, run->nodes);
     const uint64_t element = cshim_dtype_bytes(call.dtype);
     const uint64_t total = whole(run, index, kind, "bytes_total", 0, EXACT_MOST);
     uint64_t bytes = outcome.is_class ? total / outcome.calls : outcome.bytes;
     outcome.seconds_wait = ledger_number(kind, "seconds_wait");
     outcome.seconds_before = ledger_number(kind, "seconds") + outcome.seconds_wait;
+    run->seconds_recorded += outcome.seconds_before;
     if (collective == UINT_MAX)
         refuse(run, index, "collective");
-    if (call.nodes > call.ranks || call.ranks_per_node > call.ranks / call.nodes)
+    if (recorded_nodes > call.ranks || recorded_per_node > call.ranks / recorded_nodes)
         refuse(run, index, "nodes");
     if (outcome.is_class && element > 0)
         bytes -= bytes % element;
     if (element > 0 && bytes % element != 0)
         refuse(run, index, "bytes");
     outcome.answer = explain_call(run->policy, &call, bytes);
+    if (call.nodes != recorded_nodes && call.nodes > 1)
+        outcome.seconds_before =
+            outcome.seconds_wait + (double)outcome.calls * seconds_native(run, &outcome.answer);
     return outcome;
 }
 
@@ -249,6 +283,8 @@ static void open_report(struct dry_run *run, const char *link)
              "%s: its calls were not written down; run the program with COMPSHIM=observe "
              "COMPSHIM_REPORT=FILE",
              run->path);
+    if (run->nodes == ledger_number(run->report, "nodes"))
+        run->nodes = 0; /* what was measured holds */
     const char *library = ledger_text(run->report, "library");
     run->library = strncmp(library, "NCCL", 4) == 0   ? CSHIM_NCCL
                    : strncmp(library, "gloo", 4) == 0 ? CSHIM_GLOO
@@ -292,9 +328,16 @@ static void add_outcome(struct tool_table *table, const struct outcome *outcome)
     tool_table_add(table, cells);
 }
 
+/* Seconds of the whole run without compression: as recorded, with what its calls take on the nodes
+ * that are asked about. */
+static double wall_before(const struct dry_run *run)
+{
+    return ledger_number(run->report, "wall_seconds") + run->seconds_before - run->seconds_recorded;
+}
+
 static void print_totals(const struct dry_run *run)
 {
-    const double wall = ledger_number(run->report, "wall_seconds");
+    const double wall = wall_before(run);
     if (run->compressed_calls == 0) {
         puts("\nnothing would be compressed");
         return;
@@ -303,7 +346,7 @@ static void print_totals(const struct dry_run *run)
            "expected error     %.1e at most (relative L2, normally distributed data)\n",
            tool_bytes(run->bytes_wire), tool_bytes(run->bytes_native),
            run->bytes_native / run->bytes_wire, run->largest_error);
-    if (isfinite(run->seconds_after))
+    if (isfinite(run->seconds_after) && isfinite(run->seconds_before))
         printf("in these calls     %s, estimated, instead of %s\n"
                "the whole run      %s, estimated, instead of %s\n",
                tool_seconds(run->seconds_after), tool_seconds(run->seconds_before),
@@ -313,8 +356,10 @@ static void print_totals(const struct dry_run *run)
         tool_print(
             stdout, 19, "time               cannot be told: %s\n",
             run->link > 0
-                ? "calls within one node cross no link (leave --link out)"
-                : "the report has no measurements to go by (--link RATE, for several nodes)");
+                ? "calls within one node cross no link (--nodes N says on how many they would run)"
+                : "the report has no measurements to go by (--link RATE, and --nodes N where it "
+                  "was "
+                  "recorded on one)");
 }
 
 static void print_text(const struct dry_run *run)
@@ -325,7 +370,9 @@ static void print_text(const struct dry_run *run)
         json_object_get(json_object_get(run->report, "observed"), "unlisted"), "calls");
     for (size_t i = 0; i < run->count; i++)
         add_outcome(&table, &run->outcomes[i]);
-    tool_print(stdout, 2, "%s under policy %s\n\n", run->path, run->policy->source);
+    const char *nodes =
+        run->nodes > 0 ? tool_format(" on %s", tool_plural(run->nodes, "node")) : "";
+    tool_print(stdout, 2, "%s%s under policy %s\n\n", run->path, nodes, run->policy->source);
     tool_table_print(&table, stdout);
     if (unlisted > 0)
         printf("and %.0f calls of too many kinds to be listed\n", unlisted);
@@ -338,27 +385,29 @@ static void print_json(const struct dry_run *run)
     for (size_t i = 0; i < run->count; i++) {
         const struct outcome *outcome = &run->outcomes[i];
         json_array_append_new(kinds,
-                              json_pack("{sI so sf sf sf so}", "calls", (json_int_t)outcome->calls,
+                              json_pack("{sI so sf sf so so}", "calls", (json_int_t)outcome->calls,
                                         "answer", explain_json(&outcome->answer), "bytes_native",
                                         outcome->bytes_native, "bytes_wire", outcome->bytes_wire,
-                                        "seconds_before", outcome->seconds_before, "seconds_after",
-                                        tool_json_number(outcome->seconds_after)));
+                                        "seconds_before", tool_json_number(outcome->seconds_before),
+                                        "seconds_after", tool_json_number(outcome->seconds_after)));
     }
-    const double wall = ledger_number(run->report, "wall_seconds");
+    const double wall = wall_before(run);
     tool_json_print(json_pack(
-        "{so s{sI sf sf sf so sf so sf}}", "kinds", kinds, "totals", "compressed_calls",
+        "{so s{sI sf sf so so so so sf}}", "kinds", kinds, "totals", "compressed_calls",
         (json_int_t)run->compressed_calls, "bytes_native", run->bytes_native, "bytes_wire",
-        run->bytes_wire, "seconds_before", run->seconds_before, "seconds_after",
-        tool_json_number(run->seconds_after), "wall_before", wall, "wall_after",
+        run->bytes_wire, "seconds_before", tool_json_number(run->seconds_before), "seconds_after",
+        tool_json_number(run->seconds_after), "wall_before", tool_json_number(wall), "wall_after",
         tool_json_number(fmax(0, wall - run->seconds_before) + run->seconds_after),
         "expected_error", run->largest_error));
 }
 
-void explain_run(const char *report, const char *link, bool json, const struct cshim_policy *policy,
-                 const struct cshim_machine *machine)
+void explain_run(const char *report, const struct explain_setting *setting, bool json)
 {
-    struct dry_run run = {.path = report, .policy = policy, .machine = machine};
-    open_report(&run, link);
+    struct dry_run run = {.path = report,
+                          .policy = setting->policy,
+                          .machine = setting->machine,
+                          .nodes = setting->nodes};
+    open_report(&run, setting->link);
     if (json)
         print_json(&run);
     else

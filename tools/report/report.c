@@ -180,6 +180,9 @@ static char *size_text(const json_t *kind)
 static char *cell_text(const json_t *object, const struct column *column, bool exact)
 {
     const json_t *value = member(object, column->path);
+    if (!exact && column->form == FORM_ERROR && json_is_true(json_object_get(object, "exact")) &&
+        strcmp(column->path, "rel_error") == 0)
+        return tool_copy("exact");
     double number = json_number_value(value);
     if ((column->form >= FORM_COUNT_OR_DASH && !json_is_number(value)) ||
         (column->form == FORM_SECONDS_OR_DASH && number <= 0))
