@@ -20,14 +20,26 @@ static unsigned pick(unsigned most)
     return (chance >> 8) % most;
 }
 
-/* Appends a line "KEY = VALUE" with a random one of some values, or nothing. */
-static void maybe(char *text, const char *key, const char *const *values, unsigned count)
+/* A policy's text as it is written. */
+static char text[4096];
+
+__attribute__((format(printf, 1, 2))) static void add(const char *format, ...)
 {
-    if (pick(3) == 0)
-        sprintf(text + strlen(text), "%s = %s\n", key, values[pick(count)]);
+    const size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, sizeof text - used, format, arguments);
+    va_end(arguments);
 }
 
-static void write_rule(char *text, unsigned number)
+/* Appends a line "KEY = VALUE" with a random one of some values, or nothing. */
+static void maybe(const char *key, const char *const *values, unsigned count)
+{
+    if (pick(3) == 0)
+        add("%s = %s\n", key, values[pick(count)]);
+}
+
+static void write_rule(unsigned number)
 {
     static const char *const libraries[] = {"mpi", "gloo", "mpi, gloo", "nccl"};
     static const char *const dtypes[] = {"float32", "float64", "float32, float64", "bfloat16"};
@@ -35,18 +47,18 @@ static void write_rule(char *text, unsigned number)
     static const char *const ranges[] = {"1", "2", "2-", "1-3", "4-"};
     static const char *const codecs[] = {"none", "none", "raw", "fp16", "lossless", "int8"};
     const unsigned least = pick(SIZES), most = least + pick(SIZES + 1 - least);
-    sprintf(text + strlen(text), "[rule r%u]\ncodec = %s\n", number, codecs[pick(6)]);
-    maybe(text, "library", libraries, 4);
-    maybe(text, "dtype", dtypes, 4);
-    maybe(text, "collective", collectives, 3);
-    maybe(text, "ranks", ranges + 1, 4);
-    maybe(text, "nodes", ranges, 5);
+    add("[rule r%u]\ncodec = %s\n", number, codecs[pick(6)]);
+    maybe("library", libraries, 4);
+    maybe("dtype", dtypes, 4);
+    maybe("collective", collectives, 3);
+    maybe("ranks", ranges + 1, 4);
+    maybe("nodes", ranges, 5);
     if (pick(2) == 0)
-        sprintf(text + strlen(text), "min_size = %u\n", least);
+        add("min_size = %u\n", least);
     if (pick(2) == 0)
-        sprintf(text + strlen(text), "max_size = %u\n", most);
+        add("max_size = %u\n", most);
     if (pick(8) == 0)
-        strcat(text, "max_rel_error = 0.1\n");
+        add("max_rel_error = 0.1\n");
 }
 
 static struct cshim_call pick_call(void)
@@ -104,7 +116,7 @@ static enum cshim_reason expected(const struct cshim_policy *policy, const struc
     return is_passed && size_that_helps(policy, call) > 0 ? CSHIM_REASON_TOO_SMALL : reason;
 }
 
-static void check_call(const struct cshim_policy *policy, const char *text)
+static void check_call(const struct cshim_policy *policy)
 {
     const struct cshim_call call = pick_call();
     const struct cshim_rule *rule;
@@ -130,12 +142,13 @@ TEST(size_is_named_where_size_would_help)
 {
     unsigned tried = 0;
     for (unsigned i = 0; i < POLICIES; i++) {
-        char text[4096] = "", message[CSHIM_MESSAGE_MAX];
+        char message[CSHIM_MESSAGE_MAX];
+        text[0] = '\0';
         for (unsigned rule = 0, rules = 1 + pick(4); rule < rules; rule++)
-            write_rule(text, rule);
+            write_rule(rule);
         struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "random", message);
         for (unsigned call = 0; policy != NULL && call < CALLS_EACH; call++)
-            check_call(policy, text);
+            check_call(policy);
         tried += policy != NULL;
         cshim_policy_free(policy);
     }
@@ -147,8 +160,9 @@ TEST(small_calls_are_decided_at_once)
 {
     const struct cshim_call sum = {.library = CSHIM_MPI, .ranks = 2, .nodes = 1};
     char message[CSHIM_MESSAGE_MAX];
-    const char *text = cshim_policy_default_text();
-    struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "default", message);
+    const char *built_in = cshim_policy_default_text();
+    struct cshim_policy *policy =
+        cshim_policy_parse(built_in, strlen(built_in), "default", message);
     assert_int_equal(cshim_smallest_anywhere(policy, &sum), 4096);
     cshim_policy_free(policy);
 }
