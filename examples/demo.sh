@@ -40,7 +40,11 @@ fi
 echo "The ranks are joined by $link."
 [ -z "${advice-}" ] || echo "$advice"
 case $link in
-shared*) with_hosts=() launch=(mpirun -n '{ranks}') ;;
+shared*)
+    with_hosts=() launch=(mpirun -n '{ranks}')
+    # Open MPI 5 tries TCP, too, and complains for each pair of ranks that the loopback interface is none to take.
+    export OMPI_MCA_btl=^tcp
+    ;;
 *) launch=("${hosts[@]}" run --hosts '{ranks}') ;;
 esac
 
