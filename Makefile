@@ -229,7 +229,8 @@ $(BUILD)/obj/shim/mpi/%.o $(BUILD)/obj/examples/%.o $(BUILD)/obj/tests/mpi/%.o \
 $(BUILD)/obj/tests/legal/%.o $(BUILD)/obj/tests/standin/%.o $(BUILD)/obj/tests/bench/allreduce_bench.o \
 $(BUILD)/obj/tests/bench/fft_bench.o $(BUILD)/obj/tests/bench/start_bench.o: compiler = $(MPICC)
 $(BUILD)/obj/examples/mnist/%.o: OPTIMIZE = -O3
-$(BUILD)/obj/codecs/%.o: OPTIMIZE = -O3
+# The codecs compute where nothing traps (codecs/arithmetic.h): their loops may do what a branch would spare.
+$(BUILD)/obj/codecs/%.o: OPTIMIZE = -O3 -fno-trapping-math
 # The checker for undefined behaviour would refuse the front's void * handles; the handles are opaque.
 compiler = $(CC)
 
@@ -316,6 +317,10 @@ $(BUILD)/bounded_bench: bench_libraries := -lzfp
 $(BUILD)/codec_bench $(BUILD)/lossless_bench $(BUILD)/bounded_bench: $(BUILD)/%: $(BUILD)/obj/tests/bench/%.o \
 		$(call objects,$(pure_sources))
 	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ $(static_libraries) $(bench_libraries) -lm
+
+# For tests/bench/instructions.sh, which runs it in an emulator.
+$(BUILD)/instructions: $(BUILD)/obj/tests/bench/instructions.o $(call objects,$(wildcard codecs/*.c))
+	$(call say,LD,$@)$(CC) $(flags) -static -o $@ $^ -lm
 
 # By hand (tests/bench/fft.sh): it needs Debian's libfftw3-dev.
 $(BUILD)/fft_bench: bench_libraries := -lfftw3f -lfftw3

@@ -8,6 +8,12 @@
 #include <xmmintrin.h>
 /* SSE computes everything here: its control register is enough, and quicker to write than all. */
 typedef unsigned cshim_arithmetic;
+#elif defined(__aarch64__)
+#include <stdint.h>
+/* fesetenv leaves the bits that choose another binary16 and that replace NaNs as they are. */
+typedef struct {
+    uint64_t control, status;
+} cshim_arithmetic;
 #else
 #include <fenv.h>
 typedef fenv_t cshim_arithmetic;
@@ -22,6 +28,11 @@ static inline cshim_arithmetic cshim_arithmetic_begin(void)
 #ifdef __x86_64__
     const cshim_arithmetic programs = _mm_getcsr();
     _mm_setcsr(0x1f80); /* all exceptions masked, and no other bit */
+#elif defined(__aarch64__)
+    cshim_arithmetic programs;
+    __asm__ volatile("mrs %0, fpcr\n\tmrs %1, fpsr"
+                     : "=r"(programs.control), "=r"(programs.status));
+    __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)0));
 #else
     cshim_arithmetic programs;
     fegetenv(&programs);
@@ -37,6 +48,10 @@ static inline void cshim_arithmetic_end(const cshim_arithmetic *programs)
     __asm__ volatile("" ::: "memory");
 #ifdef __x86_64__
     _mm_setcsr(*programs);
+#elif defined(__aarch64__)
+    __asm__ volatile("msr fpcr, %0\n\tmsr fpsr, %1"
+                     :
+                     : "r"(programs->control), "r"(programs->status));
 #else
     fesetenv(programs);
 #endif

@@ -3,11 +3,21 @@
  * without them use. */
 #include "codecs/portable.h"
 
+/* From this magnitude on a float becomes infinity in IEEE binary16, or is not finite. */
+#define HALF_EXCEPTIONAL 0x477ff000u
+
 static void narrow_half(const float *input, size_t count, uint8_t *output)
 {
-    for (size_t i = 0; i < count; i++) {
-        uint16_t half = cshim_half_from_float(input[i]);
-        memcpy(output + 2 * i, &half, 2);
+    const struct cshim_format half = cshim_format(CSHIM_CODEC_FP16);
+    for (size_t begin = 0; begin < count; begin += CSHIM_GRAIN) {
+        const size_t length = count - begin < CSHIM_GRAIN ? count - begin : CSHIM_GRAIN;
+        const float *const from = input + begin;
+        uint8_t *const to = output + 2 * begin;
+        if (cshim_largest_of_block(from, length) < HALF_EXCEPTIONAL)
+            cshim_plain_codes(half, from, 1, length, to);
+        else
+            for (size_t i = 0; i < length; i++)
+                cshim_put_code(half, to, i, cshim_half_from_float(from[i]));
     }
 }
 

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internal to codecs/: loops over any format, in portable C over the conversions of scalar.h.
+/* Internal to codecs/: loops over any format, in portable C.
  *
- * They are compiled for each format and SIMD level: `format` is a constant wherever they are
- * inlined, and the compiler makes vector code of the inner loops, which have no branches.
+ * scalar.h defines each conversion, of one element. These loops give the same bits block by block:
+ * what is known of a whole block (its scale, that all elements are finite) is found before its
+ * loop, and the loop has no branches, so that the compiler makes vector code of it. Blocks with a
+ * non-finite element or a scale at the ends of the float32 range are left to scalar.h's functions.
+ * tests/unit/test_codec_reference.c compares the two.
+ *
+ * The loops are compiled for each format and SIMD level: `format` is a constant wherever they are
+ * inlined.
  */
 #ifndef CSHIM_PORTABLE_H
 #define CSHIM_PORTABLE_H
@@ -13,6 +19,14 @@
 #include "codecs/scalar.h"
 
 #define CSHIM_INLINE static inline __attribute__((always_inline))
+
+/* Whether the processor converts floats to binary16 and back, by the compiler's type for it. */
+#if defined(__ARM_FP16_FORMAT_IEEE) && defined(__aarch64__)
+#define CSHIM_HAS_HALF 1
+#include <arm_neon.h>
+#else
+#define CSHIM_HAS_HALF 0
+#endif
 
 /* What becomes of decoded values: they replace what is there, or do so past the caches, or are
  * added to it, or subtracted from it for error feedback. */
@@ -34,88 +48,261 @@ CSHIM_INLINE void cshim_store_scale(struct cshim_format format, uint8_t *scales,
         scales[(size_t)format.scale_bytes * block + (size_t)byte] = (uint8_t)(stored >> 8 * byte);
 }
 
-/* Reads code number i of a payload. */
-CSHIM_INLINE uint32_t cshim_load_code(struct cshim_format format, const uint8_t *payload, size_t i)
+/* What the exponent of a small float's code is raised by when its bits are taken for a binary16. */
+CSHIM_INLINE int cshim_half_shift(struct cshim_format format)
 {
-    if (format.bits == 16) {
-        uint16_t code;
-        memcpy(&code, payload + 2 * i, sizeof code);
-        return code;
-    }
-    if (format.bits == 32) {
-        uint32_t code;
-        memcpy(&code, payload + 4 * i, sizeof code);
-        return code;
-    }
-    return cshim_narrow_code(payload, (unsigned)format.bits, i);
+    return 14 + format.min_exponent;
 }
 
-/* Writes count codes of up to 16 bits from the first bit of a byte on. What is left of the last
- * byte becomes 0. Two codes at a time are joined, then four pairs make whole bytes. */
-CSHIM_INLINE void cshim_store_codes(struct cshim_format format, const uint16_t *codes, size_t count,
-                                    uint8_t *payload)
+/* Returns true if a block's scale and its reciprocal are normal floats, and the top code times the
+ * scale is finite: then one multiplication by a float scales an element. */
+CSHIM_INLINE bool cshim_is_plain(struct cshim_format format, uint32_t stored)
 {
-    const unsigned bits = (unsigned)format.bits;
-    if (bits == 16) {
-        memcpy(payload, codes, count * sizeof *codes);
-    } else if (bits == 8) {
-        for (size_t i = 0; i < count; i++)
-            payload[i] = (uint8_t)codes[i];
-    } else {
-        uint16_t pairs[CSHIM_GRAIN / 2 + 4];
-        const size_t whole = count / 2, bytes = cshim_payload_bytes(bits, count);
-        for (size_t i = 0; i < whole; i++) {
-            uint32_t pair;
-            memcpy(&pair, codes + 2 * i, sizeof pair);
-            pairs[i] = (uint16_t)(pair | pair >> (16 - bits));
-        }
-        pairs[whole] = count % 2 != 0 ? codes[count - 1] : 0;
-        pairs[whole + 1] = pairs[whole + 2] = pairs[whole + 3] = 0;
-        for (size_t i = 0; bits == 4 && i < bytes; i++)
-            payload[i] = (uint8_t)pairs[i];
-        for (size_t i = 0; bits != 4 && bits * i < bytes; i++) {
-            const uint64_t word = pairs[4 * i] | (uint64_t)pairs[4 * i + 1] << 2 * bits |
-                                  (uint64_t)pairs[4 * i + 2] << 4 * bits |
-                                  (uint64_t)pairs[4 * i + 3] << 6 * bits;
-            if (bits * (i + 1) <= bytes)
-                memcpy(payload + bits * i, &word, bits);
-            else
-                memcpy(payload + bits * i, &word, bytes - bits * i);
-        }
-    }
+    if (format.family == CSHIM_FAMILY_UPPER)
+        return true;
+    if (format.family == CSHIM_FAMILY_INTEGER)
+        return stored >= CSHIM_INTEGER_FIRST_ORDINARY && stored <= CSHIM_INTEGER_LAST_ORDINARY;
+    int exponent = (int)stored + format.min_scale, shift = cshim_half_shift(format);
+    int top = format.max_exponent > shift ? format.max_exponent : shift;
+    return exponent >= -126 && exponent + top <= 127;
 }
 
-/* The codes of a block, or of part of one, and its scale. random is NULL for rounding to nearest.
- */
-CSHIM_INLINE void cshim_block_codes(struct cshim_format format, const float *input,
-                                    const uint32_t *random, size_t count, uint16_t *codes,
-                                    uint8_t *scales)
+/* What an element of a block with a plain scale is divided by before it is rounded to a code. */
+CSHIM_INLINE float cshim_plain_step(struct cshim_format format, uint32_t stored)
 {
-    uint32_t largest = 0, largest_finite = 0;
+    return format.family == CSHIM_FAMILY_INTEGER
+               ? cshim_bits_float((stored - CSHIM_INTEGER_SCALE_OFFSET) << 16)
+               : cshim_power_of_two((int)stored + format.min_scale);
+}
+
+/* What an element is multiplied by instead. */
+CSHIM_INLINE float cshim_plain_inverse(struct cshim_format format, uint32_t stored)
+{
+    return format.family == CSHIM_FAMILY_INTEGER
+               ? 1.0f / cshim_plain_step(format, stored)
+               : cshim_power_of_two(-((int)stored + format.min_scale));
+}
+
+/* Elements of a block that are treated at once: the compiler unrolls a loop of so many. */
+enum { CSHIM_PART = 32 };
+
+/* Bits: ones where a condition holds, else zeros. */
+CSHIM_INLINE uint32_t cshim_mask(bool condition)
+{
+    return 0u - (uint32_t)condition;
+}
+
+/* As cshim_canonical, in fewer instructions. */
+CSHIM_INLINE float cshim_one_nan(float value)
+{
+    return value == value ? value : cshim_bits_float(CSHIM_NAN_BITS);
+}
+
+/* Encoding -------------------------------------------------------------------------------- */
+
+/* The code of a small float, in the lower format.bits bits; see cshim_minifloat_encode. The bits
+ * above are whatever arithmetic leaves there. The exponent of the rounded sum is the anchor's. */
+CSHIM_INLINE uint32_t cshim_plain_float_code(struct cshim_format format, float scaled)
+{
+    const uint32_t dropped = 23 - (uint32_t)format.mantissa_bits;
+    const uint32_t smallest = (uint32_t)(127 + format.min_exponent) << 23;
+    const uint32_t exponent = cshim_float_bits(scaled) & CSHIM_INFINITY_BITS;
+    const uint32_t binade = exponent > smallest ? exponent : smallest;
+    const float anchor = cshim_bits_float(binade + (dropped << 23));
+    const uint32_t rounded = cshim_float_bits(__builtin_fabsf(scaled) + anchor);
+    /* In halves, of which vectors have more lanes. */
+    const uint16_t upper = (uint16_t)(rounded >> 16), lower = (uint16_t)rounded;
+    const uint16_t raised =
+        dropped >= 16 ? (uint16_t)(upper >> (dropped - 16)) : (uint16_t)(rounded >> dropped);
+    const uint32_t base = (smallest + (dropped << 23)) >> dropped;
+    const uint32_t code = (uint32_t)(uint16_t)(lower + raised) - base;
+    const uint32_t sign = 1u << (format.bits - 1);
+    const uint16_t scaled_upper = (uint16_t)(cshim_float_bits(scaled) >> 16);
+    return (code & ~sign) | ((uint32_t)(scaled_upper >> (16 - format.bits)) & sign);
+}
+
+/* The code of an element of a plain block, given the inverse of the block's step, in the lower
+ * format.bits bits. */
+CSHIM_INLINE uint32_t cshim_plain_code(struct cshim_format format, float value, float inverse)
+{
+    const float scaled = value * inverse;
+    if (format.family == CSHIM_FAMILY_INTEGER)
+        return cshim_float_bits(scaled + 0x1.8p23f); /* see cshim_nearest_integer */
+    return cshim_plain_float_code(format, scaled);
+}
+
+/* Bytes of a code in memory, where codes of less than a byte take a byte each. */
+CSHIM_INLINE size_t cshim_code_bytes(struct cshim_format format)
+{
+    return format.bits > 8 ? (size_t)format.bits / 8 : 1;
+}
+
+/* Whether the codes are binary16. */
+CSHIM_INLINE bool cshim_is_half(struct cshim_format format)
+{
+    return format.family == CSHIM_FAMILY_FLOAT && format.bits == 16 && format.mantissa_bits == 10;
+}
+
+CSHIM_INLINE void cshim_put_code(struct cshim_format format, uint8_t *restrict codes, size_t i,
+                                 uint32_t code)
+{
+    const uint16_t wide = (uint16_t)code;
+    if (format.bits > 8)
+        memcpy(codes + 2 * i, &wide, sizeof wide);
+    else
+        codes[i] = (uint8_t)code;
+}
+
+/* The bits of the largest magnitude of up to a block; NaN and Inf are largest. */
+CSHIM_INLINE uint32_t cshim_largest_magnitude(const float *restrict input, size_t count)
+{
+    int32_t largest = 0;
     for (size_t i = 0; i < count; i++) {
-        uint32_t magnitude = cshim_float_bits(input[i]) & ~CSHIM_SIGN_BIT;
+        const int32_t magnitude = (int32_t)(cshim_float_bits(input[i]) & ~CSHIM_SIGN_BIT);
         largest = magnitude > largest ? magnitude : largest;
     }
+    return (uint32_t)largest;
+}
+
+/* The same of a block. Its parts have a constant length, so that the compiler unrolls their loop.
+ */
+CSHIM_INLINE uint32_t cshim_largest_of_block(const float *restrict input, size_t count)
+{
+    const size_t part = count % 64 == 0 ? 64 : 32, whole = count / part * part;
+    uint32_t largest = cshim_largest_magnitude(input + whole, count - whole);
+    for (size_t i = 0; i < whole; i += part) {
+        const uint32_t own = part == 64 ? cshim_largest_magnitude(input + i, 64)
+                                        : cshim_largest_magnitude(input + i, 32);
+        largest = own > largest ? own : largest;
+    }
+    return largest;
+}
+
+/* The codes of a block that is not plain, element by element. random is NULL for rounding to
+ * nearest. */
+CSHIM_INLINE void cshim_block_codes_singly(struct cshim_format format, const float *input,
+                                           const uint32_t *random, size_t count, uint8_t *codes,
+                                           uint32_t stored)
+{
+    const struct cshim_scaling scaling = cshim_scaling(format, stored);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t magnitude = cshim_float_bits(input[i]) & ~CSHIM_SIGN_BIT;
+        bool at_random = random != NULL && magnitude < CSHIM_INFINITY_BITS;
+        cshim_put_code(format, codes, i,
+                       at_random ? cshim_encode_random(format, input[i], scaling, random[i])
+                                 : cshim_encode_nearest(format, input[i], scaling));
+    }
+}
+
+/* The codes of elements of a plain block. */
+CSHIM_INLINE void cshim_plain_codes(struct cshim_format format, const float *restrict input,
+                                    float inverse, size_t count, uint8_t *restrict codes)
+{
+    size_t i = 0;
+#if CSHIM_HAS_HALF
+    for (; cshim_is_half(format) && i + 4 <= count; i += 4) {
+        const float16x4_t halves = vcvt_f16_f32(vmulq_n_f32(vld1q_f32(input + i), inverse));
+        vst1_u8(codes + 2 * i, vreinterpret_u8_f16(halves));
+    }
+#endif
+    for (; i < count; i++)
+        cshim_put_code(format, codes, i, cshim_plain_code(format, input[i], inverse));
+}
+
+/* The codes of bf16. Returns false if one of them is of a float that may round up to infinity. */
+CSHIM_INLINE bool cshim_upper_codes(const float *restrict input, size_t count,
+                                    uint8_t *restrict codes)
+{
+    int16_t largest = 0;
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t bits = cshim_float_bits(input[i]);
+        const uint16_t code = (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+        const int16_t magnitude = (int16_t)((uint16_t)(bits >> 16) & 0x7fff);
+        largest = magnitude > largest ? magnitude : largest;
+        memcpy(codes + 2 * i, &code, sizeof code);
+    }
+    return largest < 0x7f7f;
+}
+
+/* The codes of a block, or of part of one, each in bytes of its own, and its scale. Returns false
+ * where that is left to cshim_block_codes_singly. random is NULL for rounding to nearest. */
+CSHIM_INLINE bool cshim_block_codes(struct cshim_format format, const float *restrict input,
+                                    const uint32_t *restrict random, size_t count,
+                                    uint8_t *restrict codes, uint8_t *scales)
+{
+    if (format.family == CSHIM_FAMILY_UPPER && random == NULL)
+        return cshim_upper_codes(input, count, codes);
+    const uint32_t largest = cshim_largest_of_block(input, count);
     const bool is_finite = largest < CSHIM_INFINITY_BITS;
+    uint32_t largest_finite = is_finite ? largest : 0;
     for (size_t i = 0; i < count && !is_finite; i++) {
         uint32_t magnitude = cshim_finite_magnitude(input[i]);
         largest_finite = magnitude > largest_finite ? magnitude : largest_finite;
     }
-    const uint32_t stored =
-        cshim_choose_scale(format, is_finite ? largest : largest_finite, random != NULL);
-    const struct cshim_scaling scaling = cshim_scaling(format, stored);
+    const uint32_t stored = cshim_choose_scale(format, largest_finite, random != NULL);
     cshim_store_scale(format, scales, 0, stored);
     if (random != NULL && is_finite) {
+        const struct cshim_scaling scaling = cshim_scaling(format, stored);
         for (size_t i = 0; i < count; i++)
-            codes[i] = (uint16_t)cshim_encode_random(format, input[i], scaling, random[i]);
-        return;
+            cshim_put_code(format, codes, i,
+                           cshim_encode_random(format, input[i], scaling, random[i]));
+        return true;
     }
-    for (size_t i = 0; i < count; i++) {
-        uint32_t magnitude = cshim_float_bits(input[i]) & ~CSHIM_SIGN_BIT;
-        bool at_random = random != NULL && magnitude < CSHIM_INFINITY_BITS;
-        codes[i] = (uint16_t)(at_random ? cshim_encode_random(format, input[i], scaling, random[i])
-                                        : cshim_encode_nearest(format, input[i], scaling));
+    if (!is_finite || !cshim_is_plain(format, stored))
+        return false;
+    const float inverse = cshim_plain_inverse(format, stored);
+    const size_t whole = count / CSHIM_PART * CSHIM_PART;
+    for (size_t i = 0; i < whole; i += CSHIM_PART)
+        cshim_plain_codes(format, input + i, inverse, CSHIM_PART,
+                          codes + i * cshim_code_bytes(format));
+    cshim_plain_codes(format, input + whole, inverse, count - whole,
+                      codes + whole * cshim_code_bytes(format));
+    return true;
+}
+
+/* Joins the lower bits of 8 bytes without gaps, by twos, fours and eights. */
+CSHIM_INLINE uint64_t cshim_join_eight(unsigned bits, uint64_t codes)
+{
+    const uint64_t one = (1u << bits) - 1, two = (1u << 2 * bits) - 1,
+                   four = (1ull << 4 * bits) - 1;
+    const uint64_t ones = one * 0x0001000100010001u, twos = two * 0x0000000100000001u;
+    codes = (codes & ones) | (codes >> (8 - bits) & ones << bits);
+    codes = (codes & twos) | (codes >> (16 - 2 * bits) & twos << 2 * bits);
+    return (codes & four) | (codes >> (32 - 4 * bits) & four << 4 * bits);
+}
+
+/* What cshim_join_eight joined, a byte each. */
+CSHIM_INLINE uint64_t cshim_part_eight(unsigned bits, uint64_t codes)
+{
+    const uint64_t one = (1u << bits) - 1, two = (1u << 2 * bits) - 1,
+                   four = (1ull << 4 * bits) - 1;
+    const uint64_t ones = one * 0x0001000100010001u, twos = two * 0x0000000100000001u;
+    codes = (codes & four) | (codes << (32 - 4 * bits) & four << 32);
+    codes = (codes & twos) | (codes << (16 - 2 * bits) & twos << 16);
+    return (codes & ones) | (codes << (8 - bits) & ones << 8);
+}
+
+/* Codes of a grain, a byte each; what takes them 8 at a time may go beyond the last. */
+enum { CSHIM_CODES_ROOM = CSHIM_GRAIN + 8 };
+
+/* Writes up to a grain of codes of less than 8 bits from the first bit of a byte on. What is left
+ * of the last byte becomes 0. The bytes of `codes` behind the last code are written. */
+CSHIM_INLINE void cshim_store_codes(struct cshim_format format, uint8_t *restrict codes,
+                                    size_t count, uint8_t *restrict payload)
+{
+    const unsigned bits = (unsigned)format.bits;
+    const size_t words = (count + 7) / 8;
+    uint64_t joined[CSHIM_GRAIN / 8];
+    uint8_t bytes[CSHIM_CODES_ROOM];
+    memset(codes + count, 0, 8);
+    for (size_t i = 0; i < words; i++) {
+        uint64_t word;
+        memcpy(&word, codes + 8 * i, sizeof word);
+        joined[i] = cshim_join_eight(bits, word);
     }
+    for (size_t i = 0; i < words; i++) /* each next word replaces what this one has too much */
+        memcpy(bytes + bits * i, &joined[i], sizeof joined[i]);
+    memcpy(payload, bytes, cshim_payload_bytes(bits, count));
 }
 
 CSHIM_INLINE void cshim_encode_portably(struct cshim_format format, const float *input,
@@ -127,21 +314,170 @@ CSHIM_INLINE void cshim_encode_portably(struct cshim_format format, const float 
         memcpy(payload, input, count * sizeof *input);
         return;
     }
-    uint16_t codes[CSHIM_GRAIN];
     for (size_t begin = 0; begin < count; begin += CSHIM_GRAIN) {
         const size_t length = count - begin < CSHIM_GRAIN ? count - begin : CSHIM_GRAIN;
+        uint8_t *const to = payload + cshim_payload_bytes((unsigned)format.bits, begin);
+        uint8_t narrow[CSHIM_CODES_ROOM];
+        uint8_t *const codes = format.bits < 8 ? narrow : to;
         for (size_t i = 0; i < length; i += block) {
-            const size_t at = begin + i;
+            const size_t at = begin + i, left = length - i < block ? length - i : block;
             const uint32_t *numbers = random != NULL ? random + at : NULL;
+            uint8_t *own = codes + i * cshim_code_bytes(format);
             uint8_t *scale = scales + at / block * (size_t)format.scale_bytes;
-            if (length - i >= block)
-                cshim_block_codes(format, input + at, numbers, block, codes + i, scale);
-            else
-                cshim_block_codes(format, input + at, numbers, length - i, codes + i, scale);
+            const bool is_done =
+                left == block ? cshim_block_codes(format, input + at, numbers, block, own, scale)
+                              : cshim_block_codes(format, input + at, numbers, left, own, scale);
+            if (!is_done)
+                cshim_block_codes_singly(format, input + at, numbers, left, own,
+                                         cshim_load_scale(format, scale, 0));
         }
-        cshim_store_codes(format, codes, length,
-                          payload + cshim_payload_bytes((unsigned)format.bits, begin));
+        if (format.bits < 8)
+            cshim_store_codes(format, narrow, length, to);
     }
+}
+
+/* Decoding -------------------------------------------------------------------------------- */
+
+/* Returns where each of up to a grain of codes has bytes of its own: in the payload, or in `apart`.
+ */
+CSHIM_INLINE const uint8_t *cshim_load_codes(struct cshim_format format, const uint8_t *payload,
+                                             size_t count, uint8_t *restrict apart)
+{
+    const unsigned bits = (unsigned)format.bits;
+    if (bits >= 8)
+        return payload;
+    uint64_t joined[CSHIM_GRAIN / 8];
+    const size_t words = (count + 7) / 8;
+    for (size_t i = 0; i < words; i++)
+        memcpy(&joined[i], payload + bits * i, sizeof joined[i]);
+    for (size_t i = 0; i < words; i++) {
+        const uint64_t word = cshim_part_eight(bits, joined[i]);
+        memcpy(apart + 8 * i, &word, sizeof word);
+    }
+    return apart;
+}
+
+/* Reads one of the codes that cshim_load_codes gives. */
+CSHIM_INLINE uint32_t cshim_get_code(struct cshim_format format, const uint8_t *codes, size_t i)
+{
+    uint16_t half;
+    uint32_t word;
+    if (format.bits <= 8)
+        return codes[i];
+    if (format.bits == 16) {
+        memcpy(&half, codes + 2 * i, sizeof half);
+        return half;
+    }
+    memcpy(&word, codes + 4 * i, sizeof word);
+    return word;
+}
+
+/* The value of a small float's code, but for the scale. */
+CSHIM_INLINE float cshim_plain_float_value(struct cshim_format format, uint32_t code)
+{
+    const int mantissa_bits = format.mantissa_bits;
+    const uint32_t sign = code >> (format.bits - 1) << 31;
+    const uint32_t magnitude = code & ((1u << (format.bits - 1)) - 1);
+    /* A subnormal code counts steps, which are the last place of this power of two. */
+    const float anchor = cshim_power_of_two(23 + format.min_exponent - mantissa_bits);
+    const float steps = cshim_bits_float(cshim_float_bits(anchor) | magnitude) - anchor;
+    const uint32_t normal =
+        (magnitude << (23 - mantissa_bits)) + ((uint32_t)(126 + format.min_exponent) << 23);
+    const uint32_t is_subnormal = cshim_mask((int32_t)magnitude < 1 << mantissa_bits);
+    const uint32_t is_reserved =
+        cshim_mask((int32_t)magnitude >= (int32_t)cshim_float_infinity(format));
+    const uint32_t reserved = format.has_infinity ? CSHIM_INFINITY_BITS : CSHIM_NAN_BITS;
+    const uint32_t finite = (cshim_float_bits(steps) & is_subnormal) | (normal & ~is_subnormal);
+    return cshim_bits_float(sign | finite | (reserved & is_reserved));
+}
+
+#if CSHIM_HAS_HALF
+/* Whether the codes turn into binary16 by a shift, with its infinities and NaNs or with one NaN. */
+CSHIM_INLINE bool cshim_is_like_half(struct cshim_format format)
+{
+    return format.family == CSHIM_FAMILY_FLOAT &&
+           ((format.bits == 16 && format.mantissa_bits == 10) ||
+            (format.bits == 8 && (format.mantissa_bits == 2) == format.has_infinity &&
+             format.mantissa_bits >= 2));
+}
+
+/* As cshim_plain_float_value, but 2^-cshim_half_shift times that. */
+CSHIM_INLINE float cshim_half_value(struct cshim_format format, uint32_t code)
+{
+    const int shift = 10 - format.mantissa_bits;
+    uint16_t bits = (uint16_t)code;
+    if (format.bits == 8 && format.has_infinity) {
+        bits = (uint16_t)(code << 8);
+    } else if (format.bits == 8) {
+        const uint16_t magnitude = code & 0x7f;
+        const uint16_t is_nan = (uint16_t)(0 - (uint16_t)(magnitude == 0x7f));
+        bits = (uint16_t)((code & 0x80) << 8 | magnitude << shift | (is_nan & 0x7e00));
+    }
+    __fp16 half;
+    memcpy(&half, &bits, sizeof half);
+    return (float)half;
+}
+#endif
+
+/* What the values of the codes of a block with a plain scale are multiplied by. */
+CSHIM_INLINE float cshim_plain_factor(struct cshim_format format, uint32_t stored)
+{
+#if CSHIM_HAS_HALF
+    if (cshim_is_like_half(format))
+        return cshim_power_of_two((int)stored + format.min_scale + cshim_half_shift(format));
+#endif
+    return format.family == CSHIM_FAMILY_UPPER ? 1 : cshim_plain_step(format, stored);
+}
+
+/* The value of code number i of a plain block; any NaN for NaN, but that of integers is canonical
+ * if they are to be put as they are. */
+CSHIM_INLINE float cshim_plain_value(struct cshim_format format, const uint8_t *codes, size_t i,
+                                     float factor, bool is_put)
+{
+    const uint32_t code = cshim_get_code(format, codes, i);
+    if (format.family == CSHIM_FAMILY_UPPER)
+        return cshim_bits_float(format.bits == 32 ? code : code << 16);
+    if (format.family == CSHIM_FAMILY_INTEGER) {
+        const int8_t number = (int8_t)((int8_t)(code << (8 - format.bits)) >> (8 - format.bits));
+        const float value = (float)number * factor, reserved = (float)(-format.top - 1) * factor;
+        const uint32_t bits = cshim_float_bits(value), is_nan = cshim_mask(value == reserved);
+        return cshim_bits_float(is_put ? (bits & ~is_nan) | (CSHIM_NAN_BITS & is_nan)
+                                       : bits | is_nan);
+    }
+#if CSHIM_HAS_HALF
+    if (cshim_is_like_half(format))
+        return cshim_half_value(format, code) * factor;
+#endif
+    return cshim_plain_float_value(format, code) * factor;
+}
+
+/* Puts a value, or the sum of it and what is there, or what it has lost of that. */
+CSHIM_INLINE float cshim_put_value(struct cshim_format format, float old, float value,
+                                   enum cshim_put_mode mode)
+{
+    if (mode == CSHIM_PUT_SUM)
+        return cshim_one_nan(old + value);
+    if (mode == CSHIM_PUT_REST)
+        return cshim_feedback_rest(old, value);
+    return format.family == CSHIM_FAMILY_INTEGER ? value : cshim_one_nan(value);
+}
+
+/* Decodes a block, or part of one. */
+CSHIM_INLINE void cshim_expand_block(struct cshim_format format, const uint8_t *restrict codes,
+                                     uint32_t stored, size_t count, float *restrict output,
+                                     enum cshim_put_mode mode)
+{
+    const float factor = cshim_plain_factor(format, stored);
+    const size_t whole = count / CSHIM_PART * CSHIM_PART;
+    for (size_t begin = 0; begin < whole; begin += CSHIM_PART)
+        for (size_t i = begin; i < begin + CSHIM_PART; i++)
+            output[i] = cshim_put_value(
+                format, output[i],
+                cshim_plain_value(format, codes, i, factor, mode < CSHIM_PUT_SUM), mode);
+    for (size_t i = whole; i < count; i++)
+        output[i] = cshim_put_value(
+            format, output[i], cshim_plain_value(format, codes, i, factor, mode < CSHIM_PUT_SUM),
+            mode);
 }
 
 /* Decodes count elements from the first of a block on. */
@@ -149,17 +485,45 @@ CSHIM_INLINE void cshim_expand_portably(struct cshim_format format, const uint8_
                                         const uint8_t *scales, size_t count, float *output,
                                         enum cshim_put_mode mode)
 {
+    const size_t block = (size_t)format.block;
     if (format.bits == 32 && mode < CSHIM_PUT_SUM) {
         memcpy(output, payload, count * sizeof *output);
         return;
     }
-    for (size_t i = 0; i < count; i++) {
-        uint32_t stored = cshim_load_scale(format, scales, i / (size_t)format.block);
-        float value = cshim_decode_code(format, cshim_load_code(format, payload, i), stored);
-        output[i] = mode == CSHIM_PUT_SUM    ? cshim_sum(output[i], value)
-                    : mode == CSHIM_PUT_REST ? cshim_feedback_rest(output[i], value)
-                                             : value;
+    for (size_t begin = 0; begin < count; begin += CSHIM_GRAIN) {
+        const size_t length = count - begin < CSHIM_GRAIN ? count - begin : CSHIM_GRAIN;
+        uint8_t apart[CSHIM_CODES_ROOM];
+        const uint8_t *codes = cshim_load_codes(
+            format, payload + cshim_payload_bytes((unsigned)format.bits, begin), length, apart);
+        for (size_t i = 0; i < length; i += block) {
+            const size_t left = length - i < block ? length - i : block;
+            const uint32_t stored = cshim_load_scale(format, scales, (begin + i) / block);
+            const uint8_t *own = codes + i * cshim_code_bytes(format);
+            float *const to = output + begin + i;
+            if (!cshim_is_plain(format, stored)) {
+                for (size_t k = 0; k < left; k++)
+                    to[k] = cshim_put_value(
+                        format, to[k],
+                        cshim_decode_code(format, cshim_get_code(format, own, k), stored), mode);
+            } else if (left == block) {
+                cshim_expand_block(format, own, stored, block, to, mode);
+            } else {
+                cshim_expand_block(format, own, stored, left, to, mode);
+            }
+        }
     }
+}
+
+/* Decodes a block, or part of one, of each of two arrays and writes the sums. */
+CSHIM_INLINE void cshim_add_two_blocks(struct cshim_format format, const uint8_t *restrict a,
+                                       uint32_t a_stored, const uint8_t *restrict b,
+                                       uint32_t b_stored, size_t count, float *restrict sum)
+{
+    const float a_factor = cshim_plain_factor(format, a_stored);
+    const float b_factor = cshim_plain_factor(format, b_stored);
+    for (size_t i = 0; i < count; i++)
+        sum[i] = cshim_one_nan(cshim_plain_value(format, a, i, a_factor, false) +
+                               cshim_plain_value(format, b, i, b_factor, false));
 }
 
 /* Decodes the first and adds the second. */
@@ -167,13 +531,33 @@ CSHIM_INLINE void cshim_add_two_portably(struct cshim_format format, const uint8
                                          const uint8_t *first_scales, const uint8_t *second,
                                          const uint8_t *second_scales, size_t count, float *sum)
 {
-    for (size_t i = 0; i < count; i++) {
-        const size_t block = i / (size_t)format.block;
-        const float a = cshim_decode_code(format, cshim_load_code(format, first, i),
-                                          cshim_load_scale(format, first_scales, block));
-        const float b = cshim_decode_code(format, cshim_load_code(format, second, i),
-                                          cshim_load_scale(format, second_scales, block));
-        sum[i] = cshim_sum(a, b);
+    const size_t block = (size_t)format.block;
+    for (size_t begin = 0; begin < count; begin += CSHIM_GRAIN) {
+        const size_t length = count - begin < CSHIM_GRAIN ? count - begin : CSHIM_GRAIN;
+        const size_t at = cshim_payload_bytes((unsigned)format.bits, begin);
+        uint8_t a_apart[CSHIM_CODES_ROOM], b_apart[CSHIM_CODES_ROOM];
+        const uint8_t *a = cshim_load_codes(format, first + at, length, a_apart);
+        const uint8_t *b = cshim_load_codes(format, second + at, length, b_apart);
+        for (size_t i = 0; i < length; i += block) {
+            const size_t left = length - i < block ? length - i : block;
+            const size_t skipped = i * cshim_code_bytes(format), number = (begin + i) / block;
+            const uint32_t a_stored = cshim_load_scale(format, first_scales, number);
+            const uint32_t b_stored = cshim_load_scale(format, second_scales, number);
+            float *const to = sum + begin + i;
+            if (!cshim_is_plain(format, a_stored) || !cshim_is_plain(format, b_stored)) {
+                for (size_t k = 0; k < left; k++)
+                    to[k] = cshim_sum(
+                        cshim_decode_code(format, cshim_get_code(format, a + skipped, k), a_stored),
+                        cshim_decode_code(format, cshim_get_code(format, b + skipped, k),
+                                          b_stored));
+            } else if (left == block) {
+                cshim_add_two_blocks(format, a + skipped, a_stored, b + skipped, b_stored, block,
+                                     to);
+            } else {
+                cshim_add_two_blocks(format, a + skipped, a_stored, b + skipped, b_stored, left,
+                                     to);
+            }
+        }
     }
 }
 

@@ -79,16 +79,44 @@ static void pad(const struct view *view, uint8_t *encoded)
     memset(encoded + scales_end, 0, end - scales_end);
 }
 
+/* Elements of float64 that are looked at before they are converted. */
+enum { DOUBLES = 64 };
+
+/* From this upper half of a magnitude on a double may become infinity as a float, or is not finite.
+ */
+#define NARROW_EXCEPTIONAL 0x47efffff
+
 static void narrow_doubles(const double *input, size_t length, float *output)
 {
-    for (size_t i = 0; i < length; i++)
-        output[i] = cshim_narrow_double(input[i]);
+    for (size_t begin = 0; begin < length; begin += DOUBLES) {
+        const size_t end = length - begin < DOUBLES ? length : begin + DOUBLES;
+        int32_t largest = 0;
+        for (size_t i = begin; i < end; i++) {
+            const int32_t upper = (int32_t)(cshim_double_bits(input[i]) >> 32 & 0x7fffffff);
+            largest = upper > largest ? upper : largest;
+        }
+        for (size_t i = begin; i < end && largest < NARROW_EXCEPTIONAL; i++)
+            output[i] = (float)input[i];
+        for (size_t i = begin; i < end && largest >= NARROW_EXCEPTIONAL; i++)
+            output[i] = cshim_narrow_double(input[i]);
+    }
 }
 
 static void widen_floats(const float *input, size_t length, double *output)
 {
-    for (size_t i = 0; i < length; i++)
-        output[i] = cshim_widen_float(input[i]);
+    for (size_t begin = 0; begin < length; begin += DOUBLES) {
+        const size_t end = length - begin < DOUBLES ? length : begin + DOUBLES;
+        int32_t largest = 0;
+        for (size_t i = begin; i < end; i++) {
+            const int32_t magnitude = (int32_t)(cshim_float_bits(input[i]) & ~CSHIM_SIGN_BIT);
+            largest = magnitude > largest ? magnitude : largest;
+        }
+        const bool has_nan = largest > (int32_t)CSHIM_INFINITY_BITS;
+        for (size_t i = begin; i < end && !has_nan; i++)
+            output[i] = (double)input[i];
+        for (size_t i = begin; i < end && has_nan; i++)
+            output[i] = cshim_widen_float(input[i]);
+    }
 }
 
 /* Reads a tile of elements as floats. */

@@ -53,37 +53,12 @@ CSHIM_INLINE bool has_blocks(struct cshim_format format)
            (format.family == CSHIM_FAMILY_FLOAT && (is_half || is_byte));
 }
 
-/* What the exponent of a small float's code is raised by when its bits are taken for a binary16. */
-CSHIM_INLINE int half_shift(struct cshim_format format)
-{
-    return 14 + format.min_exponent;
-}
-
-/* Whether a block's scale is one that the vector code multiplies by: it and its reciprocal are
- * normal floats, and the top code times it is finite. */
-CSHIM_INLINE bool is_plain(struct cshim_format format, uint32_t stored)
-{
-    if (format.family == CSHIM_FAMILY_INTEGER)
-        return stored >= CSHIM_INTEGER_FIRST_ORDINARY && stored <= CSHIM_INTEGER_LAST_ORDINARY;
-    int exponent = (int)stored + format.min_scale;
-    int top = format.max_exponent > half_shift(format) ? format.max_exponent : half_shift(format);
-    return exponent >= -126 && exponent + top <= 127;
-}
-
-/* What decoding multiplies the codes of a block with such a scale by. */
+/* What decoding multiplies the codes of a block with a plain scale by. */
 CSHIM_INLINE float decoding_factor(struct cshim_format format, uint32_t stored)
 {
     return format.family == CSHIM_FAMILY_INTEGER
-               ? cshim_bits_float((stored - CSHIM_INTEGER_SCALE_OFFSET) << 16)
-               : cshim_power_of_two((int)stored + format.min_scale + half_shift(format));
-}
-
-/* What encoding multiplies the elements of such a block by. */
-CSHIM_INLINE float encoding_factor(struct cshim_format format, uint32_t stored)
-{
-    return format.family == CSHIM_FAMILY_INTEGER
-               ? 1.0f / decoding_factor(format, stored)
-               : cshim_power_of_two(-((int)stored + format.min_scale));
+               ? cshim_plain_step(format, stored)
+               : cshim_power_of_two((int)stored + format.min_scale + cshim_half_shift(format));
 }
 
 /* Arrays of at least this many elements are written past the caches, which would not keep them
@@ -458,11 +433,11 @@ INLINE size_t encode_run(struct cshim_format format, const float *input, size_t 
     for (; begin < count; begin += block) {
         const bool is_last = begin + block == count;
         const uint32_t stored = cshim_choose_scale(format, largest, false);
-        if (largest >= CSHIM_INFINITY_BITS || !is_plain(format, stored))
+        if (largest >= CSHIM_INFINITY_BITS || !cshim_is_plain(format, stored))
             return begin;
         largest = is_last ? 0 : largest_of(input + begin + block, block);
         cshim_store_scale(format, scales, begin / block, stored);
-        encode_block(format, input + begin, encoding_factor(format, stored),
+        encode_block(format, input + begin, cshim_plain_inverse(format, stored),
                      payload + codes_at(format, begin), past_cache, is_last);
     }
     return count;
@@ -505,7 +480,7 @@ INLINE bool read_factor(struct cshim_format format, const uint8_t *scale, float 
         return true;
     const uint32_t stored = cshim_load_scale(format, scale, 0);
     *factor = decoding_factor(format, stored);
-    return is_plain(format, stored);
+    return cshim_is_plain(format, stored);
 }
 
 /* As cshim_expand_portably. */
