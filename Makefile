@@ -161,7 +161,7 @@ help:
 ## make soak            CALLS=1000000 calls of every kind, with flat memory
 ## make test-clients    real programs with and without the shim; writes docs/programs.md; TORCH_VERSIONS="2.5.1"
 ## make test-slurm      jobs of a Slurm cluster on this machine, by srun and sbatch (needs root)
-## make test-valgrind   the MPI tests under valgrind
+## make test-valgrind   the MPI tests and the tests' own programs under valgrind
 ## make test-tsan       the MPI tests with threads under the thread sanitizer
 ## make coverage        which lines and branches of core, codecs, policy and engines the tests run
 ## make test-machine    the compiled kernels of every architecture on the host, all cases, and whether these see mistakes

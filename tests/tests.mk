@@ -321,6 +321,7 @@ test-machine: $(BUILD)/tests/kernels_host $(if $(NVCC),$(BUILD)/kernels/kernels.
 .PHONY: test-valgrind
 test-valgrind: packages-test
 	@$(MAKE) --no-print-directory test-programs
+	@BUILD=$(BUILD) bash tests/valgrind.sh
 	@BUILD=$(BUILD) bash tests/mpi/valgrind.sh
 
 .PHONY: coverage
