@@ -41,14 +41,18 @@ static bool is_on_device(get_attribute *function, const void *buffer)
            type != CUDA_MEMORY_TYPE_HOST;
 }
 
-/* Whether this MPI takes buffers on a GPU: it says so itself, if it is one that can. */
+/* Whether this MPI takes buffers on a GPU: it says so itself, if it is one that can. Where the
+ * function has a profiled name, too, a tool may have the other. */
 static bool takes_device_buffers(void)
 {
+    static const char *const names[] = {"PMPIX_Query_cuda_support", "MPIX_Query_cuda_support"};
     int (*function)(void) = NULL;
     void *library = cshim_mpi_library();
-    *(void **)&function = dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
-    if (function == NULL && library != NULL)
-        *(void **)&function = dlsym(library, "MPIX_Query_cuda_support");
+    for (int i = 0; i < 2 && function == NULL; i++) {
+        *(void **)&function = dlsym(RTLD_DEFAULT, names[i]);
+        if (function == NULL && library != NULL)
+            *(void **)&function = dlsym(library, names[i]);
+    }
     if (library != NULL)
         dlclose(library);
     return function == NULL || function() != 0;

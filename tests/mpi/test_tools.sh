@@ -87,6 +87,8 @@ words() { grep "^tool" <<<"$output"; tail -n +1 counts.* 2>/dev/null | sort; }
 
 run "without a tool" lossy "$preload" ./program
 without=$(summary)
+carries_on ./program || skip "this MPI does not let the shim carry nonblocking calls on"
+compressed=$(json 'sum(x["calls"] for x in r["rows"] if x["collective"] == "allreduce")')
 check "calls are compressed" grep -q "'allreduce': .*'reduce_scatter': 2" <<<"$without"
 run "without a tool, raw" raw "$preload" ./program
 check "as many" test "$(summary)" = "$without"
@@ -111,4 +113,38 @@ for tool in count requests messages; do
         check "$tool, $where: as many calls are compressed" test "$(summary $beside)" = "$without"
     done
 done
+
+for tool in past change; do
+    check "compile the tool $tool" compile lib$tool.so -shared "$tools/$tool.c" -ldl
+done
+
+# Two tools: the first in front of the shim, the second behind it, where it sees nothing of what the first
+# hands on by PMPI_X.
+rm -f counts.*
+expect "two tools, natively" 0 mpi $ranks TOOL_COUNTS=counts LD_PRELOAD=./libmessages.so:./libcount.so ./program
+natively=$(words)
+run "two tools" raw "./libmessages.so:$preload:./libcount.so" ./program
+check "two tools: both see what they see natively" diff <(echo "$natively") <(words)
+
+# A tool on one rank only: all the same.
+some() { # PRELOADED: on rank 0; the shim alone on the others
+    rm -f report.json counts.*
+    differing 1 COMPSHIM_POLICY="$scratch/lossy.ini" COMPSHIM_REPORT="$scratch/report.json" LD_PRELOAD="$1" ./program : \
+        2 COMPSHIM_POLICY="$scratch/lossy.ini" LD_PRELOAD="$preload" ./program
+}
+expect "a tool on one rank" 0 some "$preload:./libcount.so"
+contains "a tool on one rank: the results are right" "program: 0 wrong"
+check "a tool on one rank: as many calls are compressed" test "$(summary)" = "$without"
+expect "a tool on one rank that calls past the shim" 0 some "$preload:./libpast.so"
+contains "nobody waits for it" "program: 0 wrong"
+contains "it sees all calls" "tool: 7 calls"
+contains "and the job says so" "libpast.so, which lies between the program and the MPI library, calls that library past compshim"
+check "nothing is compressed" test ! -e report.json
+expect "that tool before the shim" 0 some "./libpast.so:$preload"
+contains "sees all calls, too" "tool: 7 calls"
+check "and as many are compressed" test "$(summary)" = "$without"
+
+run "a tool that changes calls" lossy "$preload:./libchange.so" ./program
+reports "one buffer replaced on one rank is the same call" "sum(x['calls'] for x in rows if x['collective'] == 'allreduce') == $compressed"
+reports "halves of a call are exact" "not any(x['collective'] == 'reduce' for x in rows) and passed['tool'] == 2"
 finish

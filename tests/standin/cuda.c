@@ -23,6 +23,8 @@ EXPORT int MPIX_Query_cuda_support(void)
     return getenv("STANDIN_WITHOUT_CUDA") == NULL;
 }
 
+EXPORT int PMPIX_Query_cuda_support(void) __attribute__((alias("MPIX_Query_cuda_support")));
+
 static char *memory;
 
 static void allow(int protection)

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A PMPI tool that hands other calls on than it gets: MPI_Allreduce of floats with an input of its
+ * own on rank 1 only, and MPI_Reduce as two halves on all ranks. */
+#include <mpi.h>
+#include <string.h>
+
+static float own[20000];
+
+int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+                  MPI_Comm comm)
+{
+    int rank;
+    PMPI_Comm_rank(comm, &rank);
+    if (rank == 1 && datatype == MPI_FLOAT && sendbuf != MPI_IN_PLACE) {
+        memcpy(own, sendbuf, (size_t)count * sizeof *own);
+        sendbuf = own;
+    }
+    return PMPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
+}
+
+int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+               int root, MPI_Comm comm)
+{
+    const int half = count / 2;
+    int bytes;
+    PMPI_Type_size(datatype, &bytes);
+    const size_t first = (size_t)half * (size_t)bytes;
+    char *second = recvbuf != NULL ? (char *)recvbuf + first : NULL;
+    const int status = PMPI_Reduce(sendbuf, recvbuf, half, datatype, op, root, comm);
+    return status != MPI_SUCCESS ? status
+                                 : PMPI_Reduce((const char *)sendbuf + first, second, count - half,
+                                               datatype, op, root, comm);
+}
