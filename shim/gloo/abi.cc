@@ -12,9 +12,22 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 using milliseconds = std::chrono::milliseconds;
+
+/* gloo's classes of exceptions. Those who catch them compare names, so they catch these. */
+namespace gloo
+{
+struct Exception : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+struct IoException : Exception {
+    using Exception::Exception;
+};
+} // namespace gloo
 
 /* gloo::transport::UnboundBuffer: its first virtual functions, in their order. The subclasses are
  * gloo's: the compiler must not take it for a class of this file alone. */
@@ -316,6 +329,8 @@ bool cshim_gloo_measure(const void *address, int *rank, int *ranks, uint64_t *by
 {
     static bool is_known; /* atomic: these options have been looked at */
     const OtherOptions &options = *static_cast<const OtherOptions *>(address);
+    if (!__atomic_load_n(&is_known, __ATOMIC_ACQUIRE) && !can_read(address, sizeof options))
+        return false;
     const Buffer *const buffers[] = {options.input, options.output};
     const void *context = options.context.get();
     *bytes = 0;
@@ -378,14 +393,26 @@ int cshim_gloo_receive(cshim_gloo_buffer *buffer, int from, uint64_t slot, size_
 
 int cshim_gloo_wait_sent(cshim_gloo_buffer *buffer, int64_t timeout, void **exception)
 {
-    return guard(
-        exception, [=] { buffer->wait_sent(nullptr, milliseconds(timeout)); });
+    bool is_complete = false;
+    const int status =
+        guard(exception, [&] { is_complete = buffer->wait_sent(nullptr, milliseconds(timeout)); });
+    return status == 0 && !is_complete ? CSHIM_GLOO_WOKEN : status;
 }
 
 int cshim_gloo_wait_received(cshim_gloo_buffer *buffer, int64_t timeout, void **exception)
 {
-    return guard(
-        exception, [=] { buffer->wait_received(nullptr, milliseconds(timeout)); });
+    bool is_complete = false;
+    const int status = guard(
+        exception, [&] { is_complete = buffer->wait_received(nullptr, milliseconds(timeout)); });
+    return status == 0 && !is_complete ? CSHIM_GLOO_WOKEN : status;
+}
+
+void cshim_gloo_wake(cshim_gloo_buffer *buffer, bool receives)
+{
+    if (receives)
+        buffer->abort_wait_received();
+    else
+        buffer->abort_wait_sent();
 }
 
 int cshim_gloo_look(cshim_gloo_buffer *buffer, void **exception)
@@ -407,6 +434,12 @@ void cshim_gloo_break(const void *context)
                 make_buffer(context, &byte, sizeof byte)->wait_received(nullptr, milliseconds(1));
           });
     cshim_gloo_drop(exception);
+}
+
+void *cshim_gloo_exception(const char *why)
+{
+    return new std::exception_ptr(
+        std::make_exception_ptr(gloo::IoException(std::string("compshim: ") + why)));
 }
 
 void cshim_gloo_throw(void *exception)

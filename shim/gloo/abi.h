@@ -90,10 +90,14 @@ int cshim_gloo_send(struct cshim_gloo_buffer *buffer, int to, uint64_t slot, siz
 int cshim_gloo_receive(struct cshim_gloo_buffer *buffer, int from, uint64_t slot, size_t offset,
                        size_t bytes, void **exception);
 /* Wait until one more of the messages that were started is complete. A wait that takes longer than
- * so many milliseconds is an exception, and breaks the connections of the context. */
+ * so many milliseconds is an exception, and breaks the connections of the context. Return
+ * CSHIM_GLOO_WOKEN where cshim_gloo_wake was called meanwhile, or before. */
+#define CSHIM_GLOO_WOKEN 2
 int cshim_gloo_wait_sent(struct cshim_gloo_buffer *buffer, int64_t milliseconds, void **exception);
 int cshim_gloo_wait_received(struct cshim_gloo_buffer *buffer, int64_t milliseconds,
                              void **exception);
+/* Ends a wait of another thread, or the next one. */
+void cshim_gloo_wake(struct cshim_gloo_buffer *buffer, bool receives);
 /* Looks, without waiting, whether what is being received can still come: the exception says why
  * not. */
 int cshim_gloo_look(struct cshim_gloo_buffer *buffer, void **exception);
@@ -102,6 +106,8 @@ int cshim_gloo_look(struct cshim_gloo_buffer *buffer, void **exception);
  * nothing of this one any more. */
 void cshim_gloo_break(const void *context);
 
+/* Makes an exception of gloo's class for errors that end a context, with a text of ours. */
+void *cshim_gloo_exception(const char *why);
 /* Throws an exception that was kept, and frees it. */
 void cshim_gloo_throw(void *exception) __attribute__((noreturn));
 /* Frees it. */

@@ -3,8 +3,6 @@
  * or pass it on. And what the front gets of this engine. */
 #include "shim/gloo/engine.h"
 
-#include <unistd.h>
-
 #include "shim/core/log.h"
 #include "shim/core/reduction.h"
 #include "shim/gloo/context.h"
@@ -93,7 +91,9 @@ static enum cshim_reason compress(struct cshim_gloo_context *context,
     struct cshim_gloo_call *call = cshim_gloo_call_take(context, arguments);
     if (call == NULL) { /* the other ranks are in the call */
         cshim_log(CSHIM_LOG_ERROR, "no memory for another call of gloo under way");
-        _exit(1);
+        *exception = cshim_gloo_exception("no memory for another call of gloo under way");
+        cshim_gloo_break(arguments->context);
+        return CSHIM_REASON_COMPRESS;
     }
     run(call, &plan);
     *exception = call->exception;

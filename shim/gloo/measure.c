@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The facts of a context's machine. What rank 0 measures counts. */
-#include <unistd.h>
-
 #include "shim/core/log.h"
 #include "shim/gloo/context.h"
 
@@ -15,7 +13,10 @@ void cshim_gloo_measure_machine(struct cshim_gloo_context *context,
     struct cshim_gloo_call *call = cshim_gloo_call_take(context, arguments);
     if (call == NULL || (call->host.scratch = cshim_scratch_take()) == NULL) {
         cshim_log(CSHIM_LOG_ERROR, "no memory to measure the machine");
-        _exit(1); /* the other ranks wait for this one */
+        *exception = cshim_gloo_exception("no memory to measure the machine");
+        if (call != NULL)
+            cshim_gloo_call_give(context, call);
+        return;
     }
     for (int inside = 0; inside < 2; inside++) {
         const struct cshim_partners partners =

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/gloo/context.h"
 
+#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "codecs/codec.h"
+#include "shim/core/clock.h"
+#include "shim/core/log.h"
+#include "shim/gloo/watch.h"
+#include "shim/host/message.h"
 
 /* Below the tag, a slot has two bits for the kind of message and the rest for the segment. */
 #define KIND_SHIFT 22
@@ -77,10 +81,16 @@ static int start(const struct cshim_exchange *exchange, unsigned request, const 
                (size_t)((const uint8_t *)message - call->host.scratch), bytes, &call->exception);
 }
 
+/* A message that is longer than it should be comes from a rank that makes another call. Where
+ * memory has no room for it, gloo's thread ends the process. So it may be written over what follows
+ * in the scratch: its header fails the call. */
 static int receive(const struct cshim_exchange *exchange, unsigned request, void *message,
                    size_t bytes, int from, enum cshim_message kind)
 {
-    return start(exchange, request, message, bytes, from, kind, cshim_gloo_receive);
+    const size_t offset = (size_t)((const uint8_t *)message - call_of(exchange)->host.scratch);
+    (void)bytes;
+    return start(exchange, request, message, CSHIM_SCRATCH_LIMIT - offset, from, kind,
+                 cshim_gloo_receive);
 }
 
 static int send(const struct cshim_exchange *exchange, unsigned request, const void *message,
@@ -89,21 +99,68 @@ static int send(const struct cshim_exchange *exchange, unsigned request, const v
     return start(exchange, request, message, bytes, to, kind, cshim_gloo_send);
 }
 
-/* gloo itself refuses a message that is longer than its place. */
+/* Says for whom this rank has waited long. */
+static void report_wait(const struct cshim_exchange *exchange)
+{
+    char ranks[200] = "";
+    size_t length = 0;
+    int from = -1;
+    while ((from = cshim_message_next_missing(exchange, from)) >= 0 && length + 16 < sizeof ranks)
+        length += (size_t)snprintf(
+            ranks + length, sizeof ranks - length, "%srank %d", length > 0 ? ", " : "",
+            rank_of(exchange,
+                    cshim_message_peer(
+                        exchange,
+                        cshim_transfer_level((enum cshim_transfer)exchange->awaited_transfer),
+                        from)));
+    cshim_log(CSHIM_LOG_WARN,
+              "rank %d has waited %d s for %s in a compressed sum of %llu x %s: a rank comes late, "
+              "or passes the call through because its operation, type or size is another one; all "
+              "ranks must make the same call",
+              exchange->communicator->rank, CSHIM_GLOO_SLOW_SECONDS, length > 0 ? ranks : "others",
+              (unsigned long long)exchange->plan->count, cshim_dtype_name(exchange->plan->dtype));
+}
+
+/* Waits for one message of a buffer. */
+static int await(const struct cshim_exchange *exchange, struct cshim_gloo_wait *wait)
+{
+    struct cshim_gloo_call *call = call_of(exchange);
+    int64_t timeout = call->arguments->timeout;
+    const double began = cshim_seconds();
+    for (;;) {
+        const bool was_slow = wait->is_slow;
+        const int status = wait->receives
+                               ? cshim_gloo_wait_received(wait->buffer, timeout, &call->exception)
+                               : cshim_gloo_wait_sent(wait->buffer, timeout, &call->exception);
+        if (status != CSHIM_GLOO_WOKEN)
+            return status;
+        if (!was_slow && wait->is_slow)
+            report_wait(exchange);
+        const int64_t left = call->arguments->timeout - (int64_t)(1e3 * (cshim_seconds() - began));
+        if (timeout > 0)
+            timeout = left > 0 ? left : 1;
+    }
+}
+
 static int complete(const struct cshim_exchange *exchange, unsigned first, unsigned count,
                     bool *done, int *too_long)
 {
     struct cshim_gloo_call *call = call_of(exchange);
     const unsigned index = buffer_of(exchange, first);
-    const bool receives = index / CSHIM_SEGMENTS_IN_FLIGHT % CSHIM_ROW_TRANSFERS < CSHIM_SEND_PARTS;
-    struct cshim_gloo_buffer *buffer = call->buffers[index];
-    const int64_t timeout = call->arguments->timeout;
+    struct cshim_gloo_wait wait = {
+        .buffer = call->buffers[index],
+        .receives = index / CSHIM_SEGMENTS_IN_FLIGHT % CSHIM_ROW_TRANSFERS < CSHIM_SEND_PARTS,
+        .since = cshim_seconds(),
+    };
     int status = 0;
     (void)count, (void)too_long;
     *done = true;
+    if (call->pending[index] == 0)
+        return 0;
+    cshim_gloo_watch_begin(&wait);
     for (; call->pending[index] > 0 && status == 0; call->pending[index]--)
-        status = receives ? cshim_gloo_wait_received(buffer, timeout, &call->exception)
-                          : cshim_gloo_wait_sent(buffer, timeout, &call->exception);
+        status = await(exchange, &wait);
+    cshim_gloo_watch_end(&wait);
     return status;
 }
 
@@ -220,11 +277,13 @@ static int sum_at(const struct cshim_exchange *exchange, const double *values, d
     return add(exchange, values, sums, (uint64_t)count, CSHIM_FLOAT64, cshim_add);
 }
 
-/* The other ranks learn of it as of any rank that has ended. */
-static void end_job(const struct cshim_exchange *exchange)
+/* The engine breaks the context's connections, so that the call fails on all ranks. */
+static int fail(const struct cshim_exchange *exchange, const char *why)
 {
-    (void)exchange;
-    _exit(1);
+    struct cshim_gloo_call *call = call_of(exchange);
+    if (call->exception == NULL)
+        call->exception = cshim_gloo_exception(why);
+    return 1;
 }
 
 const struct cshim_transport cshim_gloo_transport = {
@@ -239,5 +298,5 @@ const struct cshim_transport cshim_gloo_transport = {
     .sum_narrowed = sum_narrowed,
     .maximum = maximum,
     .sum_at = sum_at,
-    .abort = end_job,
+    .abort = fail,
 };

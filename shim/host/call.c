@@ -27,12 +27,14 @@ static uint64_t random_key(const struct cshim_exchange *exchange, enum cshim_mes
                      (uint64_t)job->rank * CSHIM_ROW_MESSAGES + kind % CSHIM_ROW_MESSAGES);
 }
 
-void cshim_call_take_scratch(const struct cshim_exchange *exchange)
+int cshim_call_take_scratch(const struct cshim_exchange *exchange)
 {
     struct cshim_communicator *communicator = exchange->communicator;
     communicator->scratch = cshim_scratch_take();
-    if (communicator->scratch == NULL)
-        communicator->transport->abort(exchange); /* the other ranks are in the call */
+    return communicator->scratch != NULL
+               ? 0
+               : communicator->transport->abort(
+                     exchange, "no memory for the scratch of another call under way");
 }
 
 void cshim_call_give_scratch(const struct cshim_exchange *exchange, int status)
@@ -381,8 +383,9 @@ static int run(struct cshim_exchange *exchange, double *took)
 int cshim_call_run(struct cshim_exchange *exchange, double *seconds)
 {
     const cshim_arithmetic programs = cshim_arithmetic_begin();
-    cshim_call_take_scratch(exchange);
-    const int status = run(exchange, seconds);
+    int status = cshim_call_take_scratch(exchange);
+    if (status == 0)
+        status = run(exchange, seconds);
     cshim_call_give_scratch(exchange, status);
     cshim_arithmetic_end(&programs);
     return status;

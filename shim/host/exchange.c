@@ -79,6 +79,7 @@ void cshim_exchange_begin(struct cshim_exchange *exchange)
                           cshim_steps_may_share(exchange->plan);
     exchange->is_shared_inside = cshim_steps_may_share_inside(exchange);
     exchange->meetings = 0;
+    exchange->failed = 0;
     exchange->turn = 0;
     exchange->stage = CSHIM_STAGE_ENTER;
 }

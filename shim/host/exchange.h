@@ -58,13 +58,16 @@ struct cshim_exchange {
     bool is_shared;                       /* ranks of a node read each other's messages */
     bool is_shared_inside;                /* by nodes: they read each other's elements */
     uint32_t meetings;                    /* of the node so far, for that */
-    bool has_options;                     /* of the encoding: these two */
-    struct cshim_residual *residual;      /* or NULL */
-    uint64_t keys[CSHIM_MESSAGES];        /* of random numbers, by kind of message */
-    float error;                          /* the largest of an encoding that this rank knows of */
-    struct cshim_row figures;             /* bytes sent, and seconds of the phases */
-    double mark;   /* until when these seconds are counted, by cshim_seconds */
-    uint64_t turn; /* where advance goes on */
+    const struct cshim_segment *awaited;  /* while a transfer of it is completed: that one */
+    unsigned awaited_transfer;            /* enum cshim_transfer */
+    int failed;       /* the transport's error of a message that is of another call, or 0 */
+    bool has_options; /* of the encoding: these two */
+    struct cshim_residual *residual; /* or NULL */
+    uint64_t keys[CSHIM_MESSAGES];   /* of random numbers, by kind of message */
+    float error;                     /* the largest of an encoding that this rank knows of */
+    struct cshim_row figures;        /* bytes sent, and seconds of the phases */
+    double mark;                     /* until when these seconds are counted, by cshim_seconds */
+    uint64_t turn;                   /* where advance goes on */
     enum cshim_stage stage;
 };
 

@@ -135,17 +135,18 @@ static int send_block(const struct cshim_exchange *exchange, const uint8_t *inpu
     return communicator->transport->spread_inside(exchange, input, memory, block);
 }
 
-/* Memory for a block of so many elements from each rank of the node, which are all in the call. */
-static uint8_t *memory_for(const struct cshim_exchange *exchange, size_t length)
+/* Takes memory for a block of so many elements from each rank of the node, which are all in the
+ * call, unless it has been taken. Returns an error of the transport. */
+static int take_memory(const struct cshim_exchange *exchange, size_t length, uint8_t **memory)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
-    uint8_t *memory =
-        malloc((size_t)communicator->layout.local_ranks * length * exchange->element_bytes);
-    if (memory == NULL) {
-        cshim_log(CSHIM_LOG_ERROR, "no memory for the sum of a node");
-        communicator->transport->abort(exchange);
-    }
-    return memory;
+    if (*memory != NULL)
+        return 0;
+    *memory = malloc((size_t)communicator->layout.local_ranks * length * exchange->element_bytes);
+    if (*memory != NULL)
+        return 0;
+    cshim_log(CSHIM_LOG_ERROR, "no memory for the sum of a node");
+    return communicator->transport->abort(exchange, "no memory for the sum of a node");
 }
 
 /* Adds this rank's share of `input`, block by block and in the order of ranks, so that sums are the
@@ -164,9 +165,10 @@ static int reduce(struct cshim_exchange *exchange, const uint8_t *input, uint8_t
         if (exchange->is_shared_inside)
             status = share_block(exchange, input, &block);
         if (status == 0 && !exchange->is_shared_inside) {
-            if (memory == NULL)
-                memory = memory_for(exchange, block.length < longest ? block.length : longest);
-            status = send_block(exchange, input, &block, memory);
+            status =
+                take_memory(exchange, block.length < longest ? block.length : longest, &memory);
+            if (status == 0)
+                status = send_block(exchange, input, &block, memory);
         }
         if (status != 0) /* the library may still write to the memory: it is lost */
             return status;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/host/message.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "shim/core/log.h"
@@ -49,8 +50,8 @@ void cshim_message_write_header(const struct cshim_exchange *exchange,
 }
 
 /* Checks the header of the message that a transfer had with a peer, and notes the error that its
- * sender knows of. Ranks that disagree about a call are an erroneous program: the job ends, and
- * both views of the call are shown. */
+ * sender knows of. Ranks that disagree about a call are an erroneous program: the job or the call
+ * ends, and both views of the call are shown. */
 static void check_header(struct cshim_exchange *exchange, const struct cshim_segment *segment,
                          enum cshim_transfer transfer, int from)
 {
@@ -68,11 +69,13 @@ static void check_header(struct cshim_exchange *exchange, const struct cshim_seg
         exchange->error = error > exchange->error ? error : exchange->error;
         return;
     }
-    cshim_log(CSHIM_LOG_ERROR, "%s does not match between rank %d and its peer %d: %s",
-              transport->call_names[exchange->plan->collective],
-              cshim_message_peer(exchange, level, exchange->lines[level].rank),
-              cshim_message_peer(exchange, level, from), text);
-    transport->abort(exchange);
+    char why[2 * CSHIM_MISMATCH_MAX];
+    snprintf(why, sizeof why, "%s does not match between rank %d and its peer %d: %s",
+             transport->call_names[exchange->plan->collective],
+             cshim_message_peer(exchange, level, exchange->lines[level].rank),
+             cshim_message_peer(exchange, level, from), text);
+    cshim_log(CSHIM_LOG_ERROR, "%s", why);
+    exchange->failed = transport->abort(exchange, why);
 }
 
 /* A message that is longer than its place comes from a rank that makes another call. It ends the
@@ -127,13 +130,31 @@ const uint8_t *cshim_message_elements(struct cshim_exchange *exchange,
     return message + CSHIM_HEADER_BYTES;
 }
 
+int cshim_message_next_missing(const struct cshim_exchange *exchange, int place)
+{
+    const enum cshim_transfer transfer = (enum cshim_transfer)exchange->awaited_transfer;
+    const struct cshim_line *line = &exchange->lines[cshim_transfer_level(transfer)];
+    if (exchange->awaited == NULL || transfer % CSHIM_ROW_TRANSFERS >= CSHIM_SEND_PARTS)
+        return -1;
+    for (place++; place < line->ranks; place++)
+        if (place != line->rank &&
+            cshim_segment_message(exchange, exchange->awaited, transfer, place).length > 0 &&
+            __atomic_load_n(cshim_segment_place(exchange, exchange->awaited, transfer, place),
+                            __ATOMIC_RELAXED) == 0)
+            return place;
+    return -1;
+}
+
 int cshim_message_complete(struct cshim_exchange *exchange, const struct cshim_segment *segment,
                            enum cshim_transfer transfer, bool *done)
 {
     int too_long = CSHIM_NO_PEER;
+    exchange->awaited = segment;
+    exchange->awaited_transfer = transfer;
     const int status = exchange->communicator->transport->complete(
         exchange, cshim_message_request(exchange, segment, transfer),
         (unsigned)exchange->lines[cshim_transfer_level(transfer)].ranks, done, &too_long);
+    exchange->awaited = NULL;
     if (too_long != CSHIM_NO_PEER &&
         cshim_segment_message(exchange, segment, transfer, too_long).length > 0)
         check_header(exchange, segment, transfer, too_long);

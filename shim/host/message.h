@@ -38,10 +38,15 @@ int cshim_message_send(struct cshim_exchange *exchange, const struct cshim_segme
                        enum cshim_transfer transfer, const uint8_t *message, int to, size_t bytes);
 
 /* Checks the header of a peer's message that has come, and returns its elements: where the peer
- * encoded them, if this rank can read that. This rank's own are where a peer's would be. */
+ * encoded them, if this rank can read that. This rank's own are where a peer's would be. If the
+ * message is of another call, exchange->failed is set, and nothing there may be decoded. */
 const uint8_t *cshim_message_elements(struct cshim_exchange *exchange,
                                       const struct cshim_segment *segment,
                                       enum cshim_transfer transfer, int from);
+
+/* While a transfer that receives is completed: the first place behind `place` whose message has not
+ * begun to come; -1: there is none. */
+int cshim_message_next_missing(const struct cshim_exchange *exchange, int place);
 
 /* Completes a transfer with all peers: waits for it, unless the exchange is nonblocking; then *done
  * says whether it is complete. What came to a receive that failed is compared with what was to

@@ -264,6 +264,8 @@ static uint8_t *pass_on(struct cshim_exchange *exchange, const struct cshim_segm
     if (elements == 0)
         return end;
     const uint8_t *encoded = cshim_message_elements(exchange, segment, transfer, from);
+    if (exchange->failed != 0)
+        return end;
     const size_t bytes =
         cshim_message_bytes(exchange, cshim_transfer_kind(transfer), elements, encoded);
     memcpy(end, encoded, bytes);
@@ -319,6 +321,8 @@ int cshim_steps_sum(struct cshim_exchange *exchange, const struct cshim_segment 
         return status;
     if (has(exchange, CSHIM_STEP_SUM)) {
         const unsigned count = find_parts(exchange, segment, level);
+        if (exchange->failed != 0)
+            return exchange->failed;
         if (level == CSHIM_ROW && has(exchange, CSHIM_STEP_FORWARD))
             return add_pieces(exchange, segment, count);
         bytes = add_range(exchange, segment, count, &added, cshim_transfer_kind(sums),
@@ -326,6 +330,8 @@ int cshim_steps_sum(struct cshim_exchange *exchange, const struct cshim_segment 
         cshim_event_step(exchange, CSHIM_STEP_SUM);
     } else if (has(exchange, CSHIM_STEP_COLLECT)) {
         bytes = make_forwarded(exchange, segment);
+        if (exchange->failed != 0)
+            return exchange->failed;
     }
     if (has(exchange, CSHIM_STEP_COLLECT)) {
         status = send_sums(exchange, segment, level, bytes);
@@ -339,8 +345,12 @@ int cshim_steps_forward(struct cshim_exchange *exchange, const struct cshim_segm
 {
     const int rank = exchange->lines[CSHIM_ROW].rank;
     int status = cshim_message_complete(exchange, segment, CSHIM_RECEIVE_COLUMN_SUMS, done);
-    if (status == 0 && *done && cshim_segment_owned(exchange, segment, rank).length > 0)
-        status = send_sums(exchange, segment, CSHIM_ROW, make_forwarded(exchange, segment));
+    if (status == 0 && *done && cshim_segment_owned(exchange, segment, rank).length > 0) {
+        const size_t bytes = make_forwarded(exchange, segment);
+        status = exchange->failed;
+        if (status == 0)
+            status = send_sums(exchange, segment, CSHIM_ROW, bytes);
+    }
     cshim_event_step(exchange, CSHIM_STEP_FORWARD);
     return status;
 }
@@ -364,6 +374,8 @@ static void decode(struct cshim_exchange *exchange, const struct cshim_segment *
             (from == row->rank && cshim_plan_adds_at_home(exchange->plan)))
             continue;
         const uint8_t *encoded = cshim_message_elements(exchange, segment, transfer, from);
+        if (exchange->failed != 0)
+            return;
         for (uint32_t i = 0; i < cshim_grid_depth(&plan->grid); i++) {
             const struct cshim_range piece = cshim_segment_piece_owned(exchange, segment, from, i);
             cshim_decode(cshim_message_codec(plan, kind), plan->dtype, encoded, piece.length,
@@ -408,6 +420,8 @@ int cshim_steps_finish(struct cshim_exchange *exchange, const struct cshim_segme
     if (decodes(exchange)) {
         decode(exchange, segment);
         cshim_event_step(exchange, CSHIM_STEP_DECODE);
+        if (exchange->failed != 0)
+            return exchange->failed;
     }
     if (!exchange->nonblocking) {
         status = complete_sends(exchange, segment, done);

@@ -66,8 +66,10 @@ struct cshim_transport {
     int (*sum_at)(const struct cshim_exchange *exchange, const double *values, double *sums,
                   int count, int root);
 
-    /* Ends the job: its ranks have made different calls. */
-    void (*abort)(const struct cshim_exchange *exchange);
+    /* Ends the job, or returns the error that the call ends with on this rank and leads to one on
+     * the others: they have made different calls, or this one has no memory. `why` is for an error
+     * that has words; the user has been told already. */
+    int (*abort)(const struct cshim_exchange *exchange, const char *why);
 };
 
 #endif

@@ -12,9 +12,10 @@
  *   gloo_cases killed DELAY           after so many ms of sums rank 1 is killed
  *   gloo_cases absent [CALLS]         so many sums; the others wait 2 s for the last rank's next
  *   gloo_cases exit                   rank 1 exits while a thread of it waits for the last rank
- *   gloo_cases fork                   processes are made while sums run
- *   gloo_cases workers NUMBER         after a sum it makes two processes that sum, so many of which
- *                                     end by _exit
+ *   gloo_cases sizes                  a sum of fewer elements, and one of another type, on rank 1
+ *   gloo_cases operations             the last rank asks for a maximum where the others ask for a
+ * sum gloo_cases fork                   processes are made while sums run gloo_cases workers NUMBER
+ * after a sum it makes two processes that sum, so many of which end by _exit
  *
  * Exceptions are printed, and how many sums were right. */
 #include <dirent.h>
@@ -274,6 +275,45 @@ static void *sum_often(void *unused)
     return NULL;
 }
 
+/* Calls that do not match: each rank gets an exception, and lives. */
+static void mismatch(size_t count, enum element_type type)
+{
+    double data[COUNT] = {0};
+    struct sum_call call = {
+        .outputs = 1, .output = {data}, .count = count, .type = type, .timeout = 20000};
+    const double began = seconds();
+    char *text = allreduce(world, &call);
+    printf("rank %d: after %.1f s: %s\n", rank, seconds() - began, text != NULL ? text : "none");
+    failures += text == NULL;
+    free(text);
+    context_free(world);
+}
+
+static void sizes(void)
+{
+    failures += !sum(COUNT, 0, 0);
+    meet("summed");
+    mismatch(rank == 1 ? COUNT / 2 : COUNT, FLOAT32);
+    world = context_make("second", rank, ranks, 60000, ANYWHERE);
+    failures += !sum(COUNT, 0, 0);
+    meet("summed again");
+    mismatch(rank == 1 ? COUNT / 2 : COUNT, rank == 1 ? FLOAT64 : FLOAT32);
+    world = context_make("third", rank, ranks, 60000, ANYWHERE);
+    failures += !sum(COUNT, 0, 0);
+}
+
+/* The last rank's call is passed through, the others' are compressed: they wait for their limit. */
+static void operations(void)
+{
+    float data[COUNT] = {0};
+    struct sum_call call = {.outputs = 1, .output = {data}, .count = COUNT, .timeout = 13000};
+    failures += !sum(COUNT, 0, 0);
+    call.operation = rank == ranks - 1 ? LARGEST : SUM;
+    char *text = allreduce(world, &call);
+    failures += text == NULL;
+    free(text);
+}
+
 /* Children end by _exit, by exit, and as another program; each must end well. */
 static void forks(void)
 {
@@ -379,6 +419,10 @@ int main(int argc, char **argv)
         absent(number);
     else if (strcmp(name, "exit") == 0)
         exit_in_call();
+    else if (strcmp(name, "sizes") == 0)
+        sizes();
+    else if (strcmp(name, "operations") == 0)
+        operations();
     else if (strcmp(name, "fork") == 0)
         forks();
     else if (strcmp(name, "workers") == 0)

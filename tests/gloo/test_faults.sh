@@ -42,6 +42,18 @@ for calls in 0 1; do
     for rank in 0 1; do raised $rank "Timed out waiting"; done
 done
 
+expect "sizes and types that differ" 0 preloaded 3 "$program" sizes
+check "each rank gets gloo's exception for each of the two calls, and lives" \
+    test "$(grep -cE '^rank [0-2]: after [0-9.]+ s: gloo::(IoException|EnforceNotMet): ' <<<"$output")" = 6
+contains "one of them says what does not match" "IoException: compshim: gloo::allreduce does not match between rank"
+check "nobody waits for the limit" awk '/ after / && $4 > 12 { exit 1 }' <<<"$output"
+
+expect "operations that differ" 0 preloaded 3 "$program" operations
+for rank in 0 1; do
+    contains "rank $rank says for whom it waits" "compshim: rank $rank has waited 10 s for rank 2 in a compressed sum of 50001 x float32"
+done
+check "each says it once" test "$(grep -c 'has waited 10 s' <<<"$output")" = 2
+
 fails_on 1
 expect "a rank exits while a thread of it waits, natively" 0 job 3 "${setting[@]}" "$program" exit
 expect "a rank exits while a thread of it waits" 0 preloaded 3 "${setting[@]}" "$program" exit

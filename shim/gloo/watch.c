@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/gloo/watch.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include "shim/core/clock.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static struct cshim_gloo_wait *waits;
+static bool has_thread;
+
+static void wake_slow_waits(void)
+{
+    pthread_mutex_lock(&lock);
+    for (struct cshim_gloo_wait *wait = waits; wait != NULL; wait = wait->next)
+        if (!wait->is_slow && cshim_seconds() - wait->since >= CSHIM_GLOO_SLOW_SECONDS) {
+            wait->is_slow = true;
+            cshim_gloo_wake(wait->buffer, wait->receives);
+        }
+    pthread_mutex_unlock(&lock);
+}
+
+static void *watch(void *unused)
+{
+    for (;;) {
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+        wake_slow_waits();
+    }
+    return unused;
+}
+
+/* Starts the thread, which gets none of the program's signals. Without it nothing is said. */
+static void start_thread(void)
+{
+    pthread_t thread;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (pthread_create(&thread, NULL, watch, NULL) == 0)
+        pthread_detach(thread);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void cshim_gloo_watch_begin(struct cshim_gloo_wait *wait)
+{
+    pthread_mutex_lock(&lock);
+    wait->next = waits;
+    waits = wait;
+    if (!has_thread)
+        start_thread();
+    has_thread = true;
+    pthread_mutex_unlock(&lock);
+}
+
+void cshim_gloo_watch_end(struct cshim_gloo_wait *wait)
+{
+    pthread_mutex_lock(&lock);
+    struct cshim_gloo_wait **link = &waits;
+    while (*link != wait)
+        link = &(*link)->next;
+    *link = wait->next;
+    pthread_mutex_unlock(&lock);
+}
+
+void cshim_gloo_watch_abandon(void)
+{
+    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    waits = NULL;
+    has_thread = false;
+}
