@@ -58,6 +58,7 @@ for version in ${TORCH_VERSIONS-}; do
         echo "* PyTorch $version: PyPI does not have it" >>"$CLIENT_ROWS.missing"
     fi
 done
+for mpi in openmpi mpich; do client $mpi "$clients/test_eztrace.sh"; done
 client openmpi "$clients/unrelated.sh"
 [ -z "$absent" ] || echo "not here:$absent"
 [ -z "$failures" ] || {
