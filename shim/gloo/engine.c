@@ -148,6 +148,8 @@ static enum cshim_reason consider(struct cshim_gloo_context *context,
         struct cshim_job *job = context->host.job;
         const struct cshim_call facts = facts_of(context, arguments);
         reason = cshim_plan_reason(job->policy, &facts, arguments->elements, &rule);
+        if (reason != CSHIM_REASON_COMPRESS && arguments->rank == 0)
+            cshim_ledger_weigh(&job->ledger, reason, &facts);
         if (reason == CSHIM_REASON_COMPRESS && job->observed == NULL)
             reason = compress(context, arguments, &facts, exception);
         else if (reason == CSHIM_REASON_COMPRESS)

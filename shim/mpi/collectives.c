@@ -210,8 +210,11 @@ static ALWAYS_INLINE void consider(struct call *call, const struct cshim_argumen
     if (__builtin_expect(__atomic_load_n(&cshim_mpi.wanted, __ATOMIC_RELAXED) > 0, 0))
         prepare_wanted(arguments);
     enum cshim_reason reason = cshim_describe_call(arguments, &facts, &count);
-    if (reason == CSHIM_REASON_COMPRESS)
+    if (reason == CSHIM_REASON_COMPRESS) {
         reason = cshim_plan_reason(cshim_job.policy, &facts, count, &rule);
+        if (reason != CSHIM_REASON_COMPRESS)
+            cshim_count_weight(reason, &facts, arguments->comm);
+    }
     if (reason == CSHIM_REASON_COMPRESS && cshim_job.observed == NULL)
         call->done = compress(arguments, &facts, count, rule, &call->measured, &call->status);
     else

@@ -352,6 +352,12 @@ void cshim_count_pass(enum cshim_reason reason, MPI_Comm comm)
         cshim_ledger_pass(&cshim_job.ledger, reason);
 }
 
+void cshim_count_weight(enum cshim_reason reason, const struct cshim_call *call, MPI_Comm comm)
+{
+    if (call->bytes >= CSHIM_WEIGHED_FROM && rank_in(comm) == 0)
+        cshim_ledger_weigh(&cshim_job.ledger, reason, call);
+}
+
 void cshim_count_other(enum cshim_mpi_counted function, const void *buffer, cshim_count count,
                        MPI_Datatype datatype, MPI_Comm comm)
 {

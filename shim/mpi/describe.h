@@ -126,6 +126,8 @@ void cshim_observe_probe(void);
 
 /* Counts a call that is passed through, at rank 0 of its communicator. */
 void cshim_count_pass(enum cshim_reason reason, MPI_Comm comm);
+/* Counts the bytes of a call that the policy passes through. */
+void cshim_count_weight(enum cshim_reason reason, const struct cshim_call *call, MPI_Comm comm);
 
 /* Counts a collective that is not compressed, with its bytes, at rank 0 of its communicator. The
  * library will say what is wrong with its arguments. */

@@ -86,8 +86,11 @@ static bool plan_call(struct cshim_arguments *arguments, bool prepares, struct c
     if (cshim_describe_refused(arguments))
         return false;
     enum cshim_reason reason = cshim_describe_call(arguments, &call, &count);
-    if (reason == CSHIM_REASON_COMPRESS)
+    if (reason == CSHIM_REASON_COMPRESS) {
         reason = cshim_plan_reason(cshim_job.policy, &call, count, &rule);
+        if (reason != CSHIM_REASON_COMPRESS)
+            cshim_count_weight(reason, &call, arguments->comm);
+    }
     if (reason == CSHIM_REASON_COMPRESS && cshim_job.observed != NULL)
         reason = CSHIM_REASON_DISABLED;
     if (reason == CSHIM_REASON_COMPRESS && prepares && cshim_mpi.nonblocking &&

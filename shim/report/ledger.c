@@ -83,6 +83,9 @@ void cshim_ledger_merge(struct cshim_ledger *ledger, const struct cshim_tally *t
         ledger->tally.counted[i].calls += tally->counted[i].calls;
         ledger->tally.counted[i].bytes += tally->counted[i].bytes;
     }
+    for (size_t i = 0; i < CSHIM_DTYPE_COUNT; i++)
+        ledger->tally.unruled[i] += tally->unruled[i];
+    ledger->tally.ruled_out += tally->ruled_out;
     add_moves(&ledger->tally, tally->moves, tally->move);
 }
 

@@ -43,6 +43,10 @@ struct cshim_counted {
 struct cshim_tally {
     uint64_t passed[CSHIM_REASON_COUNT]; /* by reason; at rank 0 of the communicator */
     struct cshim_counted counted[CSHIM_COUNTED_ALL];
+    /* Bytes of calls of CSHIM_WEIGHED_FROM and more that the policy passed through: by type, those
+     * that no rule matched; all others. */
+    uint64_t unruled[CSHIM_DTYPE_COUNT];
+    uint64_t ruled_out;
     uint64_t moves; /* how many; the first CSHIM_MOVES_MAX are kept */
     struct cshim_move move[CSHIM_MOVES_MAX];
 };
@@ -69,6 +73,17 @@ struct cshim_live *cshim_ledger_publish(struct cshim_ledger *ledger, struct cshi
 static inline void cshim_ledger_pass(struct cshim_ledger *ledger, enum cshim_reason reason)
 {
     __atomic_fetch_add(&ledger->passed[reason], 1, __ATOMIC_RELAXED);
+}
+
+/* Counts the bytes of a call that the policy passed through. */
+#define CSHIM_WEIGHED_FROM ((uint64_t)64 << 10)
+static inline void cshim_ledger_weigh(struct cshim_ledger *ledger, enum cshim_reason reason,
+                                      const struct cshim_call *call)
+{
+    uint64_t *bytes = reason == CSHIM_REASON_NO_RULE ? &ledger->tally.unruled[call->dtype]
+                                                     : &ledger->tally.ruled_out;
+    if (call->bytes >= CSHIM_WEIGHED_FROM && (unsigned)call->dtype < CSHIM_DTYPE_COUNT)
+        __atomic_fetch_add(bytes, call->bytes, __ATOMIC_RELAXED);
 }
 
 /* Counts a call of a function that is never compressed. Those of gloo have numbers behind MPI's. */

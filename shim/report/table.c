@@ -177,6 +177,32 @@ static void table_row(FILE *stream, const struct cshim_row_key *key, const struc
             SECONDS(row->seconds), error_text);
 }
 
+/* Where a third or more of the bytes matched no rule, writes the rule for the type that has most of
+ * them, as a command that adds it to a policy. */
+static void table_unruled(FILE *stream, const struct cshim_ledger *ledger,
+                          const struct cshim_row *total)
+{
+    static const char *const codecs[CSHIM_DTYPE_COUNT] = {[CSHIM_FLOAT32] = "fp16",
+                                                          [CSHIM_FLOAT64] = "lossless",
+                                                          [CSHIM_FLOAT16] = "fp8_e4m3",
+                                                          [CSHIM_BFLOAT16] = "fp8_e4m3"};
+    const uint64_t *unruled = ledger->tally.unruled;
+    uint64_t bytes = 0;
+    enum cshim_dtype most = CSHIM_FLOAT32;
+    for (unsigned i = 0; i < CSHIM_DTYPE_COUNT; i++) {
+        bytes += unruled[i];
+        most = unruled[i] > unruled[most] ? (enum cshim_dtype)i : most;
+    }
+    if (bytes == 0 || bytes < (total->bytes_in + ledger->tally.ruled_out + bytes) / 3)
+        return;
+    fprintf(stream,
+            "compshim: %s matched no rule, most of it %s; a rule for it, to add to a policy "
+            "(compshim explain --policy @default prints one to begin with):\n",
+            BYTES(bytes), cshim_dtype_name(most));
+    fprintf(stream, "compshim: printf '[rule %s]\\ndtype=%s\\nmin_size=64K\\ncodec=%s\\n'\n",
+            cshim_dtype_name(most), cshim_dtype_name(most), codecs[most]);
+}
+
 void cshim_report_table(FILE *stream, const struct cshim_job *job)
 {
     const struct cshim_ledger *ledger = &job->ledger;
@@ -219,4 +245,6 @@ void cshim_report_table(FILE *stream, const struct cshim_job *job)
     if (total.bytes_network > 0 && total.bytes_network < total.bytes_wire)
         fprintf(stream, "compshim: %s of it between nodes\n", BYTES(total.bytes_network));
     table_saved(stream, &total);
+    if (job->observed == NULL)
+        table_unruled(stream, ledger, &total);
 }

@@ -40,4 +40,19 @@ for machine in fast off; do
         "$tests/mpi_allreduce" raw 1 float64
     reports "is the library's" "rows == [] and passed['no_gain'] > 0"
 done
+
+# Where a third of the bytes matched no rule, the table ends with one for them.
+unset COMPSHIM_MACHINE
+expect "sums of float64 under the built-in policy" 0 shimmed 2 COMPSHIM_POLICY=@default "$tests/mpi_allreduce" none 1 float64
+contains "end with a rule for them" "compshim: printf '[rule float64]\ndtype=float64\nmin_size=64K\ncodec=lossless\n'"
+check "in the last line" grep -q "printf '.rule float64" <(tail -n 1 <<<"$output")
+{
+    "$build/compshim" explain --policy @default
+    eval "$(tail -n 1 <<<"$output" | sed 's/^compshim: //')"
+} >more.ini
+expect "which is pasted" 0 shimmed 2 COMPSHIM_POLICY=more.ini "$tests/mpi_allreduce" raw 1 float64
+reports "compresses them" "{row['rule'] for row in rows} == {'float64'}"
+check "and nothing is left to say" test "$(grep -c "matched no rule" <<<"$output")" = 0
+expect "sums of float32 under the same" 0 shimmed 2 COMPSHIM_POLICY=@default "$tests/mpi_allreduce" raw 1 float32
+check "need no other rule" test "$(grep -c "matched no rule" <<<"$output")" = 0
 finish
