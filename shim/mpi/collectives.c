@@ -89,10 +89,9 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
     bool on_device = false;
     *status = cshim_comm_find(arguments->comm, &state);
     if (*status == MPI_SUCCESS)
-        *status = cshim_comm_prepare(arguments->comm, state);
+        *status = cshim_nonblocking_prepare(arguments->comm, state);
     if (*status != MPI_SUCCESS)
         return true;
-    cshim_nonblocking_drain(state);
     call->instead =
         cshim_tolerance_codec(&state->host.watch, cshim_rule_index(cshim_job.policy, rule),
                               rule->codec, call->dtype, count);
@@ -136,36 +135,6 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
     return true;
 }
 
-/* Whether the library makes a call: one that it refuses is this rank's alone. Where that is not
- * known the answer is no, on all ranks. Where elements are moved they may name different types. */
-static bool is_surely_made(const struct cshim_arguments *arguments)
-{
-    const MPI_Op op = arguments->op;
-    int ranks = 0;
-    PMPI_Comm_size(arguments->comm, &ranks);
-    return (CSHIM_MOVES >> arguments->collective & 1) == 0 &&
-           (op == MPI_SUM || op == MPI_MAX || op == MPI_MIN) &&
-           (arguments->datatype == MPI_INT ||
-            cshim_describe_datatype(arguments->datatype) != CSHIM_DTYPE_OTHER) &&
-           arguments->root >= 0 && arguments->root < ranks;
-}
-
-/* Prepares a communicator that a nonblocking call would have liked to be: what has been called on
- * it is the same on all ranks. If that fails, so will the next that asks. */
-static APART void prepare_wanted(const struct cshim_arguments *arguments)
-{
-    const MPI_Comm comm = arguments->comm;
-    struct cshim_comm *state;
-    int inter = 0;
-    PMPI_Comm_test_inter(comm, &inter);
-    if (inter || !is_surely_made(arguments) || cshim_comm_find(comm, &state) != MPI_SUCCESS ||
-        !state->wanted)
-        return;
-    state->wanted = false;
-    __atomic_sub_fetch(&cshim_mpi.wanted, 1, __ATOMIC_RELAXED);
-    (void)cshim_comm_prepare(comm, state);
-}
-
 static APART void observe(const struct cshim_arguments *arguments, enum cshim_reason reason,
                           struct cshim_observed_call *observed)
 {
@@ -207,8 +176,6 @@ static ALWAYS_INLINE void consider(struct call *call, const struct cshim_argumen
     const struct cshim_rule *rule;
     struct cshim_call facts;
     uint64_t count;
-    if (__builtin_expect(__atomic_load_n(&cshim_mpi.wanted, __ATOMIC_RELAXED) > 0, 0))
-        prepare_wanted(arguments);
     enum cshim_reason reason = cshim_describe_call(arguments, &facts, &count);
     if (reason == CSHIM_REASON_COMPRESS) {
         reason = cshim_plan_reason(cshim_job.policy, &facts, count, &rule);
@@ -283,7 +250,7 @@ static bool agree_on_elements(struct cshim_arguments *arguments, enum cshim_reas
                           cshim_policy_smallest(cshim_job.policy, arguments->collective))))
         return false;
     if (cshim_comm_find(arguments->comm, &state) != MPI_SUCCESS ||
-        (!observes && cshim_comm_prepare(arguments->comm, state) != MPI_SUCCESS) ||
+        (!observes && cshim_nonblocking_prepare(arguments->comm, state) != MPI_SUCCESS) ||
         state->reason != CSHIM_REASON_COMPRESS)
         return false;
     const int status =

@@ -31,7 +31,8 @@ static void free_memory(struct cshim_comm *state)
  * it has a number that its rank 0 has given to no other, and the rank of that process. A number
  * that is free again is given last, long after messages of that communicator have come. */
 #define NUMBERS_MAX 65536
-#define FIRST_TAG 16 /* above those of summary.c and trace.c */
+#define MANY_NUMBERS 4096 /* Open MPI allows 32767 communicators, MPICH 2048 */
+#define FIRST_TAG 16      /* above those of summary.c and trace.c */
 static uint64_t numbers_given[NUMBERS_MAX / 64];
 static int next_number, numbers; /* how many this library has tags for */
 static pthread_mutex_t numbers_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -70,6 +71,11 @@ static void count_numbers(void)
 {
     const int tags = cshim_mpi_largest_tag() - FIRST_TAG;
     numbers = tags / tags_per_number() < NUMBERS_MAX ? tags / tags_per_number() : NUMBERS_MAX;
+}
+
+bool cshim_comm_has_many_numbers(void)
+{
+    return numbers >= MANY_NUMBERS;
 }
 
 bool cshim_comm_unlink(struct cshim_comm *state)
@@ -113,8 +119,6 @@ void cshim_comm_release(struct cshim_comm *state)
 void cshim_comm_leave(struct cshim_comm *state)
 {
     cshim_classes_count(&state->host);
-    if (state->wanted)
-        __atomic_sub_fetch(&cshim_mpi.wanted, 1, __ATOMIC_RELAXED);
     state->program = MPI_COMM_SELF;
     cshim_comm_release(state);
 }
@@ -279,6 +283,15 @@ static bool lacks_descriptors(const struct cshim_comm *state)
     return (uint32_t)cshim_mpi_free_descriptors() < needed + needed / 2;
 }
 
+/* Sets the number that rank 0 has given, and what follows from it. */
+static void set_number(struct cshim_comm *state, int number)
+{
+    state->number = number;
+    state->first_tag =
+        FIRST_TAG + state->number * tags_per_number() + state->world_ranks[0] * CSHIM_MESSAGES;
+    state->prepared = true;
+}
+
 /* Takes the memory, and the number that rank 0 gives, by one collective call on the program's
  * communicator. What a rank lacks turns compression off on all: the reason says so. Returns an MPI
  * error. */
@@ -293,10 +306,7 @@ static int agree(struct cshim_comm *state, MPI_Comm comm)
     const int status = cshim_mpi.real->MPI_Allreduce(own, largest, COUNT, MPI_INT, MPI_MAX, comm);
     if (status == MPI_SUCCESS && !largest[LACKS_MEMORY] && !largest[LACKS_DESCRIPTORS] &&
         largest[NUMBER] >= 0) {
-        state->number = largest[NUMBER];
-        state->first_tag =
-            FIRST_TAG + state->number * tags_per_number() + state->world_ranks[0] * CSHIM_MESSAGES;
-        state->prepared = true;
+        set_number(state, largest[NUMBER]);
         meet_ranks(state);
         return status;
     }
@@ -319,7 +329,27 @@ int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state)
 {
     if (state->prepared || state->reason != CSHIM_REASON_COMPRESS)
         return MPI_SUCCESS;
-    return agree(state, comm);
+    return state->preparing ? state->refused : agree(state, comm);
+}
+
+/* Nothing can turn compression off any more: that would need an answer of all ranks, which a
+ * nonblocking call cannot wait for. */
+int cshim_comm_begin_preparing(struct cshim_comm *state)
+{
+    state->number = state->host.rank == 0 ? take_number() : 0;
+    if (state->number < 0 || !take_memory(state)) /* the other ranks have begun the call, or will */
+        cshim_mpi_end_job("no memory or no tags for the communicator of a nonblocking call");
+    state->preparing = true;
+    state->refused = cshim_mpi.real->MPI_Ibcast(&state->number, 1, MPI_INT, 0, state->program,
+                                                &state->agreement);
+    return state->refused;
+}
+
+void cshim_comm_end_preparing(struct cshim_comm *state, int status)
+{
+    state->refused = status;
+    if (status == MPI_SUCCESS)
+        set_number(state, state->number);
 }
 
 /* Finds the ranks that have this rank's place on their nodes. */

@@ -29,10 +29,11 @@ struct cshim_comm {
     MPI_Comm program;         /* the program's, for its error handler; once freed, MPI_COMM_SELF */
     enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why this communicator never compresses */
 
-    /* What a compressed call needs. The first blocking call makes it; a nonblocking call can only
-     * want it. */
+    /* What a compressed call needs. The first one makes it; a nonblocking one only begins to. */
     bool prepared;
-    bool wanted;
+    bool preparing;        /* a nonblocking call has begun it: rank 0's number is on its way, ... */
+    MPI_Request agreement; /* ... by this request, ... */
+    int refused;           /* ... which has ended with this MPI error */
     bool told;        /* the library itself has called the program's error handler for an error */
     int *world_ranks; /* of its ranks, in the job's communicator, which messages go by */
     int number;       /* by which its messages are told from those of others, ... */
@@ -63,6 +64,14 @@ int cshim_mpi_free_descriptors(void);
  * may leave a reason against compressing. No communicator is made: that could wait for a collective
  * call of another thread, and libraries have few. Returns an MPI error. */
 int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state);
+/* Begins the same for a nonblocking call, where cshim_mpi.prepares_later; ends the job where this
+ * rank has no memory or no tags. Goes at the call's place in the order of the communicator's
+ * collectives. Returns an MPI error. */
+int cshim_comm_begin_preparing(struct cshim_comm *state);
+/* Ends what begin_preparing has begun, when state->agreement has ended with this MPI error. */
+void cshim_comm_end_preparing(struct cshim_comm *state, int status);
+/* Returns true if there are tags for as many communicators as any program is known to have. */
+bool cshim_comm_has_many_numbers(void);
 /* The same for what hierarchical needs besides, which is a communicator for each node. */
 int cshim_comm_prepare_levels(struct cshim_comm *state);
 /* Makes a state for one persistent request on a prepared communicator: ranks may start persistent

@@ -24,7 +24,7 @@
 #include "shim/report/job.h"
 #include "shim/mpi/engine.h"
 
-/* Written at the start and the end of the job by one thread, but for `wanted`. */
+/* Written at the start and the end of the job by one thread. */
 struct cshim_mpi_job {
     const struct cshim_mpi_real *real;
     struct cshim_layout layout; /* of all ranks of the job */
@@ -36,10 +36,10 @@ struct cshim_mpi_job {
     const uint8_t **scratch_of; /* others of the node, by rank of the world; or NULL */
     /* Elements below which a call is too small, on any communicator and on the world. */
     uint64_t compress_from[2][CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
-    bool is_watched;  /* calls are written down or traced */
-    bool nonblocking; /* the library lets us carry on exchanges that nobody waits for */
-    bool devices;     /* some rank may have buffers on a GPU */
-    uint32_t wanted;  /* communicators that a blocking call is to prepare; atomic */
+    bool is_watched;     /* calls are written down or traced */
+    bool nonblocking;    /* the library lets us carry on exchanges that nobody waits for */
+    bool devices;        /* some rank may have buffers on a GPU */
+    bool prepares_later; /* a nonblocking call may begin to prepare its communicator */
 };
 extern struct cshim_mpi_job cshim_mpi;
 /* Written by the same thread, but for what is counted: ledger, observations and trace are

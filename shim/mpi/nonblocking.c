@@ -28,6 +28,7 @@ struct pending {
     struct cshim_plan plan;
     MPI_Request request;
     int tag; /* of the message that ends it */
+    bool begun;
     bool exchanged;
     struct cshim_sample sample;
     MPI_Request sampling;
@@ -58,10 +59,25 @@ static struct cshim_comm *comm_of(const struct pending *pending)
 
 static void begin(struct pending *pending)
 {
-    comm_of(pending)->active = pending;
+    pending->begun = true;
     cshim_call_take_scratch(&pending->exchange);
     cshim_call_set_options(&pending->exchange);
     cshim_exchange_begin(&pending->exchange);
+}
+
+/* Returns true if a communicator is prepared; false while rank 0's number is on its way, and after
+ * an error of that, which is in *status. */
+static bool is_prepared(struct cshim_comm *comm, int *status)
+{
+    int done = 0;
+    if (comm->prepared)
+        return true;
+    *status = comm->refused;
+    if (*status == MPI_SUCCESS)
+        *status = cshim_progress_test(&comm->agreement, &done, MPI_STATUS_IGNORE);
+    if (done || *status != MPI_SUCCESS)
+        cshim_comm_end_preparing(comm, *status);
+    return comm->prepared;
 }
 
 /* Carries a call on as far as it goes. Returns whether it is done or has failed. */
@@ -70,6 +86,10 @@ static bool carry_on(struct pending *pending, int *status)
     int sampled = 1;
     bool done = true;
     *status = MPI_SUCCESS;
+    if (!pending->begun && !is_prepared(comm_of(pending), status))
+        return *status != MPI_SUCCESS;
+    if (!pending->begun)
+        begin(pending);
     if (!pending->exchanged)
         *status = cshim_exchange_advance(&pending->exchange, &done);
     pending->exchanged = done;
@@ -125,7 +145,7 @@ static int carry_all_on(struct failure *failure)
         struct pending *pending = *link;
         struct cshim_comm *comm = comm_of(pending);
         if (comm->active == NULL)
-            begin(pending);
+            comm->active = pending;
         if (comm->active != pending || !carry_on(pending, &status)) {
             link = &pending->next;
             continue;
@@ -200,6 +220,12 @@ void cshim_nonblocking_drain(struct cshim_comm *comm)
 {
     if (!carries_on)
         drain_until(&comm->pending, 0);
+}
+
+int cshim_nonblocking_prepare(MPI_Comm comm, struct cshim_comm *state)
+{
+    cshim_nonblocking_drain(state);
+    return cshim_comm_prepare(comm, state);
 }
 
 static bool is_under_way(int tag)
@@ -289,7 +315,11 @@ int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struc
     pending->tag = tag;
     pending->request = request;
     const size_t rule = cshim_rule_index(cshim_job.policy, plan->rule);
-    const int status = begin_sample(pending, ++comm->host.calls_by_rule[rule]);
+    int status = MPI_SUCCESS;
+    if (!comm->preparing && !comm->prepared)
+        status = cshim_comm_begin_preparing(comm);
+    if (status == MPI_SUCCESS)
+        status = begin_sample(pending, ++comm->host.calls_by_rule[rule]);
     append(pending);
     progress();
     return status;
@@ -323,9 +353,15 @@ bool cshim_nonblocking_setup(void)
         MPI_SUCCESS)
         return false;
     cshim_mpi.nonblocking = all != 0;
-    /* A nonblocking call cannot wait until all ranks have prepared the communicator. */
-    return !all || (cshim_comm_find(MPI_COMM_WORLD, &world) == MPI_SUCCESS &&
-                    cshim_comm_prepare(MPI_COMM_WORLD, world) == MPI_SUCCESS);
+    if (!all)
+        return true;
+    if (cshim_comm_find(MPI_COMM_WORLD, &world) != MPI_SUCCESS ||
+        cshim_comm_prepare(MPI_COMM_WORLD, world) != MPI_SUCCESS)
+        return false;
+    /* Once the world is prepared no part of it can lack connections, unless it has too many. */
+    cshim_mpi.prepares_later = world->prepared && cshim_comm_has_many_numbers() &&
+                               (uint32_t)cshim_job.ranks - 1 <= cshim_mpi.partners;
+    return true;
 }
 
 void cshim_nonblocking_teardown(void)

@@ -54,8 +54,7 @@ static int new_tag(void)
 
 /* Finds a reason not to compress a nonblocking call that a rule compresses. With max_rel_error the
  * codec would have to change between calls under way. Where buffers may be on devices, the ranks
- * cannot ask each other about them. A communicator that is not prepared is left to the next
- * blocking call on it. */
+ * cannot ask each other about them. */
 static enum cshim_reason find_obstacle(const struct cshim_rule *rule, MPI_Comm comm,
                                        struct cshim_comm **state)
 {
@@ -65,12 +64,8 @@ static enum cshim_reason find_obstacle(const struct cshim_rule *rule, MPI_Comm c
         return CSHIM_REASON_NOT_AGREED;
     if ((*state)->reason != CSHIM_REASON_COMPRESS)
         return (*state)->reason;
-    if ((*state)->prepared)
-        return CSHIM_REASON_COMPRESS;
-    if (!(*state)->wanted)
-        __atomic_add_fetch(&cshim_mpi.wanted, 1, __ATOMIC_RELAXED);
-    (*state)->wanted = true;
-    return CSHIM_REASON_NONBLOCKING;
+    return cshim_mpi.prepares_later || (*state)->prepared ? CSHIM_REASON_COMPRESS
+                                                          : CSHIM_REASON_NONBLOCKING;
 }
 
 /* Plans a nonblocking call, with the same outcome on all ranks. The ranks exchange no message,
@@ -95,7 +90,7 @@ static bool plan_call(struct cshim_arguments *arguments, bool prepares, struct c
         reason = CSHIM_REASON_DISABLED;
     if (reason == CSHIM_REASON_COMPRESS && prepares && cshim_mpi.nonblocking &&
         (cshim_comm_find(arguments->comm, state) != MPI_SUCCESS ||
-         cshim_comm_prepare(arguments->comm, *state) != MPI_SUCCESS))
+         cshim_nonblocking_prepare(arguments->comm, *state) != MPI_SUCCESS))
         reason = CSHIM_REASON_NOT_AGREED;
     if (reason == CSHIM_REASON_COMPRESS)
         reason = find_obstacle(rule, arguments->comm, state);
