@@ -154,6 +154,7 @@ help:
 ## make test-roots      the two commands in bare Debian 12, 13 and Ubuntu 24.04; ROOTS=debian12 (needs root)
 ## make test-mpich      the MPI tests again, on MPICH; installs it
 ## make test-mpis       the same on Open MPI 5, MPICH 5, Intel MPI and the MPI-5 ABI; fetches them from PyPI
+## make test-arm        the codecs, cross-built for 64-bit Arm, in an emulator
 ## make test-large      sums above 2^31 bytes and 2^31 elements; needs 10 GiB of memory
 ## make fuzz            each fuzz target for SECONDS=60, or RUNS=10000000; TARGET="policy plan" for some
 ## make legal           legal MPI programs drawn by chance, for SECONDS=60; SEED=N for the same again

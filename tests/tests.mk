@@ -244,6 +244,10 @@ $(mpi_runs:%=test-mpi-%): packages-mpich packages-test
 	@BUILD=$(BUILD)/$(word 1,$(run)) MPI=$(word 2,$(run)) MPI_HOME=$(abspath $(MPIS))/$(word 3,$(run)) \
 		SANITIZE=$(SANITIZE) tests/run.sh mpi/
 
+.PHONY: test-arm
+test-arm: packages-arm
+	@BUILD=$(BUILD) tests/arm/run.sh
+
 .PHONY: test-large
 test-large: packages-test
 	@$(MAKE) --no-print-directory test-programs

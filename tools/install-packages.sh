@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian/Ubuntu packages that are missing.
-#   tools/install-packages.sh build|demo|test|mpich|lint|fuzz|bench|clients|deb|package|roots|slurm|coverage|wheel|simulate
+#   tools/install-packages.sh build|demo|test|mpich|lint|fuzz|bench|clients|deb|package|roots|slurm|coverage|wheel|simulate|arm
 #   tools/install-packages.sh packages NAME...
 set -u
 build="gcc g++ libc6-dev openmpi-bin libopenmpi-dev libopenblas-dev zlib1g-dev libinih-dev libmd-dev libjansson-dev libelf-dev"
@@ -20,13 +20,14 @@ simulate) packages="$build libsimgrid-dev python3" ;;
 roots) packages="git debootstrap iproute2" ;;
 slurm) packages="$build slurm-wlm munge procps python3" ;;
 coverage) packages="$build gcovr" ;;
+arm) packages="gcc-aarch64-linux-gnu qemu-user make" ;;
 wheel) packages="$build mpich libmpich-dev binutils git python3-venv" ;;
 packages)
     shift
     packages=$*
     ;;
 *)
-    echo "usage: install-packages.sh build|demo|test|mpich|lint|fuzz|bench|clients|deb|package|roots|slurm|coverage|wheel|simulate|packages NAME..." >&2
+    echo "usage: install-packages.sh build|demo|test|mpich|lint|fuzz|bench|clients|deb|package|roots|slurm|coverage|wheel|simulate|arm|packages NAME..." >&2
     exit 2
     ;;
 esac

@@ -1,0 +1,40 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Unpacks Debian's packages for 64-bit Arm, and all that they need, into a folder: what is cross-compiled against, and
+# what an emulated program finds as its system. Changes nothing of this machine's packages.
+# usage: tests/arm/root.sh FOLDER PACKAGE...
+set -eu
+root=$1
+shift
+mkdir -p "$root"
+root=$(cd "$root" && pwd)
+wanted=$(printf '%s\n' "$@" | sort | tr '\n' ' ')
+[ "$(cat "$root/packages" 2>/dev/null)" != "$wanted" ] || exit 0
+
+# apt with a state of its own, in which nothing is installed. Where this machine gets its packages from, it gets these.
+apt=$root/apt
+mkdir -p "$apt"/lists/partial "$apt"/cache/archives/partial "$apt"/empty
+: >"$apt/status"
+as_arm() {
+    apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::State="$apt" \
+        -o Dir::State::lists="$apt/lists" -o Dir::State::status="$apt/status" -o Dir::Cache="$apt/cache" \
+        -o APT::Install-Recommends=false -o APT::Sandbox::User="$(id -un)" -o Debug::NoLocking=true \
+        -o DPkg::Pre-Install-Pkgs::= -o APT::Update::Post-Invoke::= "$@"
+}
+as_arm update
+as_arm -y --download-only install "$@"
+
+# The packages of Debian 12 lie in /lib and /usr/lib: one is a link to the other.
+mkdir -p "$root"/usr/bin "$root"/usr/sbin "$root"/usr/lib
+for folder in bin sbin lib; do
+    [ -e "$root/$folder" ] || ln -s "usr/$folder" "$root/$folder"
+done
+for package in "$apt"/cache/archives/*.deb; do
+    dpkg-deb --fsys-tarfile "$package" | tar -x -C "$root" --keep-directory-symlink --no-same-owner
+done
+rm -rf "$apt/cache"
+# Links of the root to itself, as programs in an emulator would follow them; make and compilers do not.
+find "$root/usr/lib" "$root/etc" -type l -lname '/*' 2>/dev/null | while read -r link; do
+    ln -snf "$root$(readlink "$link")" "$link"
+done
+printf '%s' "$wanted" >"$root/packages"
