@@ -132,9 +132,10 @@ uint64_t cshim_plan_compressed_above(const struct cshim_policy *policy,
     uint64_t smallest = UINT64_MAX;
     for (size_t i = 0; i < 2 * policy->rule_count; i++) {
         const struct cshim_rule *rule = &policy->rules[i / 2];
-        /* 0 behind a rule without a limit */
-        larger.bytes = i % 2 == 0 ? rule->min_size : rule->max_size + 1;
-        larger.bytes = larger.bytes == 0 && i % 2 == 0 ? 1 : larger.bytes;
+        if (i % 2 == 0)
+            larger.bytes = rule->min_size > 0 ? rule->min_size : 1;
+        else /* 0 after a rule without a limit */
+            larger.bytes = rule->max_size < UINT64_MAX ? rule->max_size + 1 : 0;
         if (larger.bytes > call->bytes && larger.bytes < smallest &&
             cshim_rule_matches_but_size(rule, call) &&
             rule_reason(cshim_policy_match(policy, &larger), call) == CSHIM_REASON_COMPRESS)
