@@ -29,7 +29,7 @@ printf '[rule inside]\nnodes = 1\ncodec = none\n[rule between]\ndtype = float32\
 expect "parts on two nodes, natively" 0 job 4 "$program" children
 NODES=0,0,1,1 expect "parts on two nodes" 0 preloaded 4 "$program" children
 check "parts between nodes are compressed, those of a node passed on" total \
-    'sum(row["calls"] for row in rows) == 3 and passed == {"rule_none": 6, "no_rule": 2}'
+    'sum(row["calls"] for row in rows) == 3 and passed == {"rule_none": 6, "too_small": 2}'
 NODES=0,0,0,0 expect "parts on one node" 0 preloaded 4 "$program" children
 check "parts of one node are passed on" total 'rows == [] and passed == {"rule_none": 11}'
 calls "without having asked each other for it" 'all(c["dtype"] == "float32" for rank in calls for c in rank)'
