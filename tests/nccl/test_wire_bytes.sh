@@ -19,7 +19,7 @@ large = [c for rank in ranks for c in rank if c["dtype"] == "float32" and c["cou
 assert not large, f"float32 on the wire: {large[0]}"
 small = sum(c["dtype"] == "float32" and c["op"] == "sum" for c in ranks[0])
 passed = report["passed_through"]
-assert small == passed["no_rule"] > 10, (small, passed)
+assert small == passed["too_small"] > 10, (small, passed)
 sent = [sum(c["bytes_sent"] for c in rank if c["call"] == "ncclSend") for rank in ranks]
 ideal = eval(sys.argv[4]) * 2 * (n - 1)  # of all ranks
 messages = sum(c["call"] == "ncclSend" for rank in ranks for c in rank)
