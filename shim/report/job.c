@@ -22,23 +22,23 @@ static size_t written;  /* events of traces, so far */
 
 /* What a process and all that are forked from it have in common, in memory that they share. */
 static struct family {
-    pid_t first;            /* the process that all others are forked from */
-    unsigned users;         /* others that called the library; atomic */
+    unsigned users;         /* forked processes that called the library; atomic */
     unsigned reported;      /* of these, those that came to end_process, as by exit; atomic */
 } * family;                 /* NULL: there was no memory */
 static unsigned own_number; /* of this process among the users, from 1 on; 0: the first process */
 
-static void count_process(void)
+/* Counts this process in its parent's family if that has jobs, and so a report that must not be
+ * replaced. Else it starts a family of its own: a parent that only makes the id of an NCCL
+ * communicator for its children reports nothing. */
+static void count_process(bool parent_has_jobs)
 {
-    if (family == NULL) {
-        void *shared =
-            mmap(NULL, sizeof *family, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        family = shared != MAP_FAILED ? shared : NULL;
-        if (family != NULL)
-            family->first = getpid();
-    } else if (family->first != getpid()) {
+    if (family != NULL && parent_has_jobs) {
         own_number = __atomic_add_fetch(&family->users, 1, __ATOMIC_RELAXED);
+        return;
     }
+    void *shared =
+        mmap(NULL, sizeof *family, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    family = shared != MAP_FAILED ? shared : NULL;
 }
 
 /* Processes forked from this one that called the library and have not written a report: they ended
@@ -54,14 +54,14 @@ static unsigned count_unreported(void)
 void cshim_process_start(const char *engine, bool is_beside)
 {
     const pid_t pid = getpid();
+    if (cshim_process.pid != pid)
+        count_process(jobs != NULL);
     if (cshim_process.pid != 0 &&
         cshim_process.pid != pid) { /* its parent's jobs are none of its own */
         lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
         jobs = NULL;
         written = 0;
     }
-    if (cshim_process.pid != pid)
-        count_process();
     cshim_process.engine = engine;
     cshim_process.is_beside = is_beside;
     cshim_process.pid = pid;
@@ -239,7 +239,7 @@ uint64_t cshim_job_origin(uint64_t began)
 /* The name of this process's file, if the environment or the policy wants `wanted`. Where another
  * engine has a report of that name, this one goes beside it, as report.nccl.json. A process that is
  * not the job's first one adds its number: report.rank4.json. So does one that was forked from a
- * process that had called the library: report.fork2.json. {rank} and {jobid} are not replaced yet.
+ * process that has a report of its own: report.fork2.json. {rank} and {jobid} are not replaced yet.
  * Returns false if the name is too long. */
 static bool name_file(const char *wanted, int rank, char name[CSHIM_PATH_MAX])
 {
