@@ -39,7 +39,7 @@ const char *cshim_reason_words(enum cshim_reason reason)
         [CSHIM_REASON_INTERCOMM] = "a communicator between two groups",
         [CSHIM_REASON_DEVICE_BUFFER] = "a buffer in a GPU's memory, given to MPI",
         [CSHIM_REASON_DERIVED_DATATYPE] = "an element type that the program made",
-        [CSHIM_REASON_NOT_AGREED] = "not all ranks have this shim",
+        [CSHIM_REASON_NOT_AGREED] = "the ranks had not agreed: some came late, or lack this shim",
         [CSHIM_REASON_CAPTURED] = "recorded into a CUDA graph",
         [CSHIM_REASON_NONBLOCKING] = "a nonblocking call that could not be compressed",
         [CSHIM_REASON_DISABLED] = "switched off: COMPSHIM=off or observe",
