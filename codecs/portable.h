@@ -20,7 +20,7 @@
 
 #define CSHIM_INLINE static inline __attribute__((always_inline))
 
-/* Whether the processor converts floats to binary16 and back, by the compiler's type for it. */
+/* 1 if the processor converts floats to binary16 and back, by the compiler's type for it. */
 #if defined(__ARM_FP16_FORMAT_IEEE) && defined(__aarch64__)
 #define CSHIM_HAS_HALF 1
 #include <arm_neon.h>
@@ -48,7 +48,8 @@ CSHIM_INLINE void cshim_store_scale(struct cshim_format format, uint8_t *scales,
         scales[(size_t)format.scale_bytes * block + (size_t)byte] = (uint8_t)(stored >> 8 * byte);
 }
 
-/* What the exponent of a small float's code is raised by when its bits are taken for a binary16. */
+/* Returns by how much the exponent of a small float's code rises when its bits are read as
+ * binary16. */
 CSHIM_INLINE int cshim_half_shift(struct cshim_format format)
 {
     return 14 + format.min_exponent;
@@ -67,7 +68,7 @@ CSHIM_INLINE bool cshim_is_plain(struct cshim_format format, uint32_t stored)
     return exponent >= -126 && exponent + top <= 127;
 }
 
-/* What an element of a block with a plain scale is divided by before it is rounded to a code. */
+/* Returns the divisor of the elements of a block with a plain scale, before they are rounded. */
 CSHIM_INLINE float cshim_plain_step(struct cshim_format format, uint32_t stored)
 {
     return format.family == CSHIM_FAMILY_INTEGER
@@ -75,7 +76,7 @@ CSHIM_INLINE float cshim_plain_step(struct cshim_format format, uint32_t stored)
                : cshim_power_of_two((int)stored + format.min_scale);
 }
 
-/* What an element is multiplied by instead. */
+/* Returns the reciprocal of cshim_plain_step, by which elements are multiplied instead. */
 CSHIM_INLINE float cshim_plain_inverse(struct cshim_format format, uint32_t stored)
 {
     return format.family == CSHIM_FAMILY_INTEGER
@@ -137,7 +138,7 @@ CSHIM_INLINE size_t cshim_code_bytes(struct cshim_format format)
     return format.bits > 8 ? (size_t)format.bits / 8 : 1;
 }
 
-/* Whether the codes are binary16. */
+/* Returns true if the codes are binary16. */
 CSHIM_INLINE bool cshim_is_half(struct cshim_format format)
 {
     return format.family == CSHIM_FAMILY_FLOAT && format.bits == 16 && format.mantissa_bits == 10;
@@ -271,7 +272,7 @@ CSHIM_INLINE uint64_t cshim_join_eight(unsigned bits, uint64_t codes)
     return (codes & four) | (codes >> (32 - 4 * bits) & four << 4 * bits);
 }
 
-/* What cshim_join_eight joined, a byte each. */
+/* Splits what cshim_join_eight joined into a byte each. */
 CSHIM_INLINE uint64_t cshim_part_eight(unsigned bits, uint64_t codes)
 {
     const uint64_t one = (1u << bits) - 1, two = (1u << 2 * bits) - 1,
@@ -392,7 +393,8 @@ CSHIM_INLINE float cshim_plain_float_value(struct cshim_format format, uint32_t 
 }
 
 #if CSHIM_HAS_HALF
-/* Whether the codes turn into binary16 by a shift, with its infinities and NaNs or with one NaN. */
+/* Returns true if a shift turns the codes into binary16, with its infinities and NaNs or one NaN.
+ */
 CSHIM_INLINE bool cshim_is_like_half(struct cshim_format format)
 {
     return format.family == CSHIM_FAMILY_FLOAT &&
@@ -419,7 +421,7 @@ CSHIM_INLINE float cshim_half_value(struct cshim_format format, uint32_t code)
 }
 #endif
 
-/* What the values of the codes of a block with a plain scale are multiplied by. */
+/* Returns the factor of the codes' values in a block with a plain scale. */
 CSHIM_INLINE float cshim_plain_factor(struct cshim_format format, uint32_t stored)
 {
 #if CSHIM_HAS_HALF

@@ -53,7 +53,7 @@ CSHIM_INLINE bool has_blocks(struct cshim_format format)
            (format.family == CSHIM_FAMILY_FLOAT && (is_half || is_byte));
 }
 
-/* What decoding multiplies the codes of a block with a plain scale by. */
+/* Returns the factor by which decoding multiplies the codes of a block with a plain scale. */
 CSHIM_INLINE float decoding_factor(struct cshim_format format, uint32_t stored)
 {
     return format.family == CSHIM_FAMILY_INTEGER

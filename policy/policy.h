@@ -148,7 +148,8 @@ struct cshim_named_policy {
 /* Returns the built-in policy at an index from 0 on; both members are NULL behind the last one. */
 struct cshim_named_policy cshim_policy_named(size_t index);
 
-/* Whether a policy's name is that of a built-in one rather than of a file, as "./@name" is. */
+/* Returns true if a policy's name is that of a built-in one rather than of a file, as "./@name" is.
+ */
 static inline bool cshim_policy_is_named(const char *name)
 {
     return name[0] == '@';

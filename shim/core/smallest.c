@@ -3,7 +3,7 @@
 
 #include "shim/core/plan.h"
 
-/* What is decided changes only where a rule begins or ends. */
+/* A decision changes only where a rule begins or ends. */
 uint64_t cshim_smallest(const struct cshim_policy *policy, const struct cshim_call *like)
 {
     struct cshim_call call = *like;

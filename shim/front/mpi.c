@@ -40,7 +40,7 @@ struct function {
 
 static struct function functions[CSHIM_MPI_FUNCTIONS];
 
-/* Where calls go. All of this is written before `engine` is published. */
+/* Targets of calls. All of this is written before `engine` is published. */
 static const struct cshim_mpi_engine *engine; /* NULL: every call is passed on */
 static struct cshim_mpi_wrapped by_program; /* the engine's functions, or tools' in front of them */
 static void *next[CSHIM_MPI_FUNCTIONS];     /* the next definitions, which may be tools' */

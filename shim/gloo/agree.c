@@ -40,7 +40,7 @@ struct mark {
     uint32_t count;
 };
 
-/* What a rank says to rank 0, or rank 0 to all. */
+/* A message from a rank to rank 0, or from rank 0 to all. */
 struct word {
     uint8_t kind; /* first, and never 0 */
     uint8_t unused[3];
@@ -456,7 +456,7 @@ static bool accept(struct cshim_gloo_context *context)
     return true;
 }
 
-/* What finding the facts needs. */
+/* Context of the search for the facts. */
 struct finding {
     struct cshim_gloo_context *context;
     const struct cshim_gloo_arguments *arguments;

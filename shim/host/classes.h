@@ -29,7 +29,7 @@ struct cshim_class {
     enum cshim_dtype dtype;
     enum cshim_codec_id codec; /* the rule's, or what max_rel_error takes instead */
     uint32_t size_class;       /* of the caller's buffer */
-    /* Of the rows of compressed candidates; those of the native one are unused. */
+    /* Algorithm and codec by candidate; those of the native one are unused. */
     enum cshim_algorithm algorithms[CSHIM_CANDIDATES_MAX];
     enum cshim_codec_id codecs[CSHIM_CANDIDATES_MAX];
     struct cshim_choice choice;

@@ -14,7 +14,7 @@ struct piece {
     struct piece *next;
 };
 
-/* Where a shared piece holds its token until it is used. */
+/* Offset of a shared piece's token, which stands there until the piece is used. */
 #define TOKEN CSHIM_SCRATCH_LIMIT
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */

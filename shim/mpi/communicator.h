@@ -29,7 +29,7 @@ struct cshim_comm {
     MPI_Comm program;         /* the program's, for its error handler; once freed, MPI_COMM_SELF */
     enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why this communicator never compresses */
 
-    /* What a compressed call needs. The first one makes it; a nonblocking one only begins to. */
+    /* State of compressed calls. The first one makes it; a nonblocking one only begins to. */
     bool prepared;
     bool preparing;        /* a nonblocking call has begun it: rank 0's number is on its way, ... */
     MPI_Request agreement; /* ... by this request, ... */

@@ -20,7 +20,7 @@ static struct cshim_job *jobs;
 static uint64_t origin; /* of traces: nanoseconds of the wall clock; 0: none */
 static size_t written;  /* events of traces, so far */
 
-/* What a process and all that are forked from it have in common, in memory that they share. */
+/* Counts that a process and all that are forked from it keep together, in shared memory. */
 static struct family {
     unsigned users;         /* forked processes that called the library; atomic */
     unsigned reported;      /* of these, those that came to end_process, as by exit; atomic */

@@ -13,7 +13,7 @@
 static const float weights[CSHIM_CANDIDATES_MAX] = {
     1, 1 / (1 - GAIN), 1 / (1 - GAIN), 1 / (1 - GAIN), 1 / (1 - GAIN), 1 / (1 - GAIN)};
 
-/* What a simulated call takes. */
+/* Durations of a simulated network's calls. */
 struct network {
     unsigned candidates;
     double seconds[CSHIM_CANDIDATES_MAX];

@@ -240,7 +240,7 @@ TEST(pipes_are_written_to, IN_FOLDER)
     close(reader);
 }
 
-/* Where not all of it can be written, the old file stays. */
+/* The old file stays if the new one cannot be written as a whole. */
 TEST(a_full_disk, IN_FOLDER)
 {
     struct rlimit before;

@@ -76,7 +76,7 @@ static struct cshim_call pick_call(void)
     return call;
 }
 
-/* What the first rule that matches says, in the model's own words. */
+/* Returns what the first matching rule says, by the model. */
 static enum cshim_reason first_rule(const struct cshim_policy *policy,
                                     const struct cshim_call *call, uint64_t bytes)
 {

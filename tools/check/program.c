@@ -140,7 +140,7 @@ static const char leading_away[] =
     "docker podman nerdctl ip bwrap kubectl ray screen tmux at batch nsenter chroot unshare "
     "systemd-run";
 
-/* What a launcher's option or a variable has as its value, where it says on which hosts to run. */
+/* Kinds of values of launchers' options and variables that say on which hosts to run. */
 enum hosts_value {
     HOSTS_LIST,      /* names with commas between them */
     HOSTS_FILE,      /* a file with a name at the beginning of each line */

@@ -87,7 +87,7 @@ bool object_next_symbol(const struct object *object, enum object_table_kind kind
 /* Iterates over the DT_NEEDED names; NULL at the end. */
 const char *object_next_needed(const struct object *object, size_t *position);
 
-/* Whether the file has no static symbols. */
+/* Returns true if the file has no static symbols. */
 bool object_is_stripped(const struct object *object);
 
 /* Whether a text is in what the loader maps of the file, without the dynamic strings. */

@@ -173,7 +173,7 @@ static void explain_sizes(const struct cshim_policy *policy, const struct cshim_
     }
 }
 
-/* Whether only the policy is asked for: no option describes a call. */
+/* Returns true if only the policy is asked for: no option describes a call. */
 static bool wants_text(void)
 {
     return chosen.policy != NULL && chosen.size == UINT64_MAX && chosen.sizes == NULL &&

@@ -25,7 +25,7 @@ void explain_print_text(const struct explain_answer *answer);
 /* The answer as JSON. */
 json_t *explain_json(const struct explain_answer *answer);
 
-/* What a recorded run is asked about. */
+/* Questions about a recorded run. */
 struct explain_setting {
     const struct cshim_policy *policy;
     const struct cshim_machine *machine; /* NULL: not known */
