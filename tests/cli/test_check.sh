@@ -267,6 +267,7 @@ output=$("$tool" check "$(python3 -c 'import os, sys; print(os.path.realpath(sys
 normalised
 golden "python3's text" "$golden/check_python3.txt"
 output=$("$tool" check "$build/mnist_train")
+[ "${SANITIZE:-0}" = 1 ] && output=$(grep -v '^  built with the address sanitizer' <<<"$output")
 normalised
 golden "mnist_train's text" "$golden/check_mnist_train.txt"
 if [ "$(id -u)" = 0 ]; then

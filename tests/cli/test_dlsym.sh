@@ -75,6 +75,7 @@ expect "under the address sanitizer" 0 env ASAN_OPTIONS=detect_leaks=0:verify_as
     LD_PRELOAD="$asan:$build/libcompshim.so:$build/libcompshim_dl.so" ./odd_asan
 if [ "$output" = "$native" ]; then pass "too"; else fail "too" "$native, then $output"; fi
 jemalloc=$(ls /usr/lib/*/libjemalloc.so.2 2>/dev/null)
+[ "${SANITIZE:-0}" = 1 ] && jemalloc= # the address sanitizer has an allocator of its own
 while IFS= read -r command; do
     command -v "${command%% *}" >/dev/null || continue
     native=$(bash -c "$command" 2>&1 </dev/null)
