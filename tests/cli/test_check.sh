@@ -267,8 +267,8 @@ output=$("$tool" check "$(python3 -c 'import os, sys; print(os.path.realpath(sys
 normalised
 golden "python3's text" "$golden/check_python3.txt"
 output=$("$tool" check "$build/mnist_train")
-[ "${SANITIZE:-0}" = 1 ] && output=$(grep -v '^  built with the address sanitizer' <<<"$output")
 normalised
+[ "${SANITIZE:-0}" = 1 ] && output=$(grep -v '^  built with the address sanitizer' <<<"$output")
 golden "mnist_train's text" "$golden/check_mnist_train.txt"
 if [ "$(id -u)" = 0 ]; then
     cp /bin/true setuid && chown nobody setuid && chmod 4755 setuid
