@@ -135,6 +135,12 @@ if builds gcc sums_options.c -fsanitize=address; then
     served "$program, as check says" "${ranks[@]}" env LD_PRELOAD="$runtime:$library" "$program"
 fi
 
+# The object that has allocated what each leak is of: the first in its stack that is neither the sanitizer nor libc.
+# The MPI library leaks memory of its own beneath the shim's wrappers.
+allocators() {
+    awk '/^ *#0 /{ found = 0 } /^ *#[1-9]/ && !found && !/libasan|libc\.so/ { found = 1; print }'
+}
+
 # Leaks: as many of the program's are found, and none is the shim's; its tool keeps its own to itself.
 if builds gcc sums.c -fsanitize=address; then
     expect "a program without" 0 "$tool" check "$program"
@@ -145,7 +151,7 @@ if builds gcc sums.c -fsanitize=address; then
         output=$(LD_PRELOAD=$preload limited "${ranks[@]}" "$program" leak 2>&1)
         contains "a leak is reported${preload:+ with the preload}" "Direct leak of 400000 byte(s)"
         check "in main" grep -q 'in main .*sums.c' <<<"$output"
-        check "and none of compshim${preload:+ with it}" test "$(grep -c '#[1-3] .*libcompshim' <<<"$output")" = 0
+        check "and none of compshim${preload:+ with it}" test "$(allocators <<<"$output" | grep -c libcompshim)" = 0
     done
     unset ASAN_OPTIONS
     runtime=$(gcc -print-file-name=libasan.so)
