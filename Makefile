@@ -20,7 +20,7 @@ ifneq ($(filter-out all install packages %-programs $(BUILD)/%,$(MAKECMDGOALS)),
 endif
 endif
 # Which compilers and headers there are decides what is built, and is only known once the packages are installed.
-# So what is named beside `packages` is made after it, by a make of its own.
+# Goals named beside `packages` are made after it, by a make of its own.
 beside_packages := $(if $(filter packages,$(MAKECMDGOALS)),$(filter-out packages,$(MAKECMDGOALS)))
 ifneq ($(beside_packages),)
 .NOTPARALLEL:

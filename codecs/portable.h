@@ -84,7 +84,7 @@ CSHIM_INLINE float cshim_plain_inverse(struct cshim_format format, uint32_t stor
                : cshim_power_of_two(-((int)stored + format.min_scale));
 }
 
-/* Elements of a block that are treated at once: the compiler unrolls a loop of so many. */
+/* Elements that one unrolled loop treats at once. */
 enum { CSHIM_PART = 32 };
 
 /* Bits: ones where a condition holds, else zeros. */
@@ -165,7 +165,8 @@ CSHIM_INLINE uint32_t cshim_largest_magnitude(const float *restrict input, size_
     return (uint32_t)largest;
 }
 
-/* The same of a block. Its parts have a constant length, so that the compiler unrolls their loop.
+/* Returns the largest magnitude of a block. Its parts have a constant length, so that the compiler
+ * unrolls their loop.
  */
 CSHIM_INLINE uint32_t cshim_largest_of_block(const float *restrict input, size_t count)
 {
@@ -286,8 +287,8 @@ CSHIM_INLINE uint64_t cshim_part_eight(unsigned bits, uint64_t codes)
 /* Codes of a grain, a byte each; what takes them 8 at a time may go beyond the last. */
 enum { CSHIM_CODES_ROOM = CSHIM_GRAIN + 8 };
 
-/* Writes up to a grain of codes of less than 8 bits from the first bit of a byte on. What is left
- * of the last byte becomes 0. The bytes of `codes` behind the last code are written. */
+/* Writes up to a grain of codes of less than 8 bits from the first bit of a byte on. Unused
+ * bits of the last byte become 0. Bytes of `codes` after the last code are overwritten. */
 CSHIM_INLINE void cshim_store_codes(struct cshim_format format, uint8_t *restrict codes,
                                     size_t count, uint8_t *restrict payload)
 {

@@ -128,7 +128,7 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
     state->told = false;
     double seconds = 0;
     *status = cshim_call_run(&exchange, &seconds);
-    if (is_chosen)
+    if (is_chosen && *status == MPI_SUCCESS)
         cshim_class_end(measured->class, measured->candidate, seconds);
     if (*status != MPI_SUCCESS && !state->told)
         PMPI_Comm_call_errhandler(arguments->comm, *status);
@@ -431,7 +431,8 @@ static ALWAYS_INLINE int end(struct call *call, int status)
 {
     if (call->observed.comm != MPI_COMM_NULL)
         cshim_observe_end(&call->observed);
-    if (__builtin_expect(call->measured.class != NULL, 0))
+    /* After an error the program's handler may have freed the communicator, and so the class. */
+    if (__builtin_expect(call->measured.class != NULL, 0) && status == MPI_SUCCESS)
         cshim_class_end(call->measured.class, call->measured.candidate,
                         cshim_seconds() - call->measured.began);
     return status;
