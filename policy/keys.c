@@ -287,7 +287,7 @@ static const struct key rule_keys[] = {
     {"algorithm", read_word, CSHIM_ALGORITHMS, RULE(algorithm), "NAME",
      "who sends what to whom (default auto)"},
     {"worth", read_word, CSHIM_WORTHS, RULE(worth), "NAME",
-     "whether a call has to gain time by what is known of the machine (default gain)"},
+     "whether a call has to gain time by what this job's calls took (default measured)"},
     {"error_feedback", read_switch, CSHIM_SWITCHES, RULE(error_feedback), "SWITCH",
      "what rounding took is added the next time (default off)"},
     {"rounding", read_switch, CSHIM_ROUNDINGS, RULE(stochastic), "NAME",

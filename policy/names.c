@@ -26,7 +26,7 @@ static const struct cshim_words sets[] = {
     [CSHIM_SWITCHES] = {"error_feedback", 2, {"off", "on"}},
     [CSHIM_ROUNDINGS] = {"rounding", 2, {"nearest", "stochastic"}},
     [CSHIM_REPORTS] = {"report", 2, {"off", "summary"}},
-    [CSHIM_WORTHS] = {"worth", 4, {"gain", "always", "foretold", "measured"}},
+    [CSHIM_WORTHS] = {"worth", 3, {"measured", "always", "foretold"}},
 };
 
 struct cshim_words cshim_words(enum cshim_word_set set)
@@ -68,16 +68,19 @@ const char *cshim_algorithm_name(enum cshim_algorithm algorithm)
 const char *cshim_word_find(enum cshim_word_set set, const char *text, unsigned *value)
 {
     static const struct {
+        enum cshim_word_set set;
         const char *name;
-        enum cshim_algorithm algorithm;
-    } older[] = {{"allreduce", CSHIM_ALGORITHM_CAST}, {"allgather", CSHIM_ALGORITHM_ONE_SHOT}};
+        unsigned value;
+    } older[] = {{CSHIM_ALGORITHMS, "allreduce", CSHIM_ALGORITHM_CAST},
+                 {CSHIM_ALGORITHMS, "allgather", CSHIM_ALGORITHM_ONE_SHOT},
+                 {CSHIM_WORTHS, "gain", CSHIM_WORTH_MEASURED}};
     const struct cshim_words words = cshim_words(set);
     for (*value = 0; *value < words.count; ++*value)
         if (strcasecmp(words.names[*value], text) == 0)
             return words.names[*value];
-    for (size_t i = 0; set == CSHIM_ALGORITHMS && i < sizeof older / sizeof *older; i++) {
-        *value = older[i].algorithm;
-        if (strcmp(older[i].name, text) == 0)
+    for (size_t i = 0; i < sizeof older / sizeof *older; i++) {
+        *value = older[i].value;
+        if (older[i].set == set && strcmp(older[i].name, text) == 0)
             return older[i].name;
     }
     return NULL;

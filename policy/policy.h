@@ -54,12 +54,11 @@ enum cshim_log_level { CSHIM_LOG_ERROR, CSHIM_LOG_WARN, CSHIM_LOG_INFO, CSHIM_LO
 #define CSHIM_PATH_MAX 1024
 #define CSHIM_MESSAGE_MAX 512
 
-/* Whether a call is compressed depends on the time that is predicted or measured for it. */
+/* Which calls that a rule matches are compressed. */
 enum cshim_worth {
-    CSHIM_WORTH_GAIN,     /* if it gains, or if nothing can be predicted */
-    CSHIM_WORTH_ALWAYS,   /* in any case */
-    CSHIM_WORTH_FORETOLD, /* only if it is predicted to gain */
-    CSHIM_WORTH_MEASURED  /* if calls of its class were measured to gain; else as GAIN */
+    CSHIM_WORTH_MEASURED, /* all, but where their class was measured not to gain */
+    CSHIM_WORTH_ALWAYS,   /* all */
+    CSHIM_WORTH_FORETOLD  /* those whose class was measured to gain */
 };
 
 /* One [rule NAME] section. Masks have bit 1 << value set for each value that matches. */

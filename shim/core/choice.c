@@ -41,15 +41,26 @@ void cshim_choice_init(struct cshim_choice *choice, unsigned candidates, unsigne
     *choice = (struct cshim_choice){
         .candidates = candidates, .prior = prior, .best = prior, .quiet_periods = 1};
     for (unsigned i = 0; i < CSHIM_CANDIDATES_MAX; i++) {
-        choice->typical[i] = INFINITY;
+        choice->typical[i] = choice->latest[i] = INFINITY;
         choice->weights[i] = i < candidates ? weights[i] : 1;
     }
     start_learning(choice);
 }
 
+void cshim_choice_fix(struct cshim_choice *choice, unsigned candidates, unsigned prior)
+{
+    *choice = (struct cshim_choice){.phase = CSHIM_CHOICE_FIXED,
+                                    .candidates = candidates,
+                                    .prior = prior,
+                                    .best = prior,
+                                    .calls_until_due = 1};
+    for (unsigned i = 0; i < CSHIM_CANDIDATES_MAX; i++)
+        choice->typical[i] = choice->latest[i] = INFINITY;
+}
+
 /* Returns true if a settled class tries its next best candidate in this period: the first, second,
  * fourth, eighth, ... */
-static bool is_period_of_trials(const struct cshim_choice *choice)
+bool cshim_choice_tries(const struct cshim_choice *choice)
 {
     const uint32_t period = choice->periods + 1;
     return (period & (period - 1)) == 0;
@@ -58,7 +69,7 @@ static bool is_period_of_trials(const struct cshim_choice *choice)
 static bool is_trial(const struct cshim_choice *choice)
 {
     return (choice->call == FIRST_TRIAL || choice->call == SECOND_TRIAL) &&
-           is_period_of_trials(choice);
+           cshim_choice_tries(choice);
 }
 
 /* Returns the candidate of the next call. */
@@ -80,6 +91,8 @@ static bool is_next_sampled(const struct cshim_choice *choice)
 
 unsigned cshim_choice_begin(struct cshim_choice *choice)
 {
+    if (choice->phase == CSHIM_CHOICE_FIXED)
+        return choice->best;
     const unsigned candidate = next_candidate(choice);
     choice->is_sampled = is_next_sampled(choice);
     if (choice->is_sampled) {
@@ -131,7 +144,7 @@ static void drop_slow(struct cshim_choice *choice)
     float least = INFINITY;
     unsigned left = 0;
     for (unsigned i = 0; i < choice->candidates; i++) {
-        choice->typical[i] = median_of(choice, i);
+        choice->typical[i] = choice->latest[i] = median_of(choice, i);
         least = fminf(least, choice->typical[i]);
     }
     for (unsigned i = 0; i < choice->in_turn; i++)
@@ -147,7 +160,7 @@ static void settle(struct cshim_choice *choice)
 {
     const unsigned former = choice->best;
     for (unsigned i = 0; i < choice->candidates; i++)
-        choice->typical[i] = median_of(choice, i);
+        choice->typical[i] = choice->latest[i] = median_of(choice, i);
     choice->best = fastest_but(choice, choice->candidates);
     choice->next_best = fastest_but(choice, choice->best);
     const bool is_confirmed = choice->has_learned && choice->best == former;
@@ -176,6 +189,9 @@ static bool is_doubtful(const struct cshim_choice *choice)
 static void end_period(struct cshim_choice *choice)
 {
     choice->periods++;
+    for (unsigned i = 0; i < choice->candidates; i++)
+        if (isfinite(median_of(choice, i)))
+            choice->latest[i] = median_of(choice, i);
     if (choice->periods >= choice->quiet_periods && is_doubtful(choice)) {
         start_learning(choice);
         return;
@@ -194,8 +210,24 @@ void cshim_choice_decide(struct cshim_choice *choice)
         end_period(choice);
 }
 
-double cshim_choice_native_seconds(const struct cshim_choice *choice)
+void cshim_choice_learn(struct cshim_choice *choice, unsigned candidate, float seconds)
 {
-    const float seconds = choice->typical[CSHIM_CANDIDATE_NATIVE];
+    if (cshim_choice_samples_of(choice, candidate) == CSHIM_CHOICE_ROUNDS)
+        return;
+    choice->sampled[choice->samples] = candidate;
+    choice->seconds[choice->samples++] = seconds;
+}
+
+unsigned cshim_choice_samples_of(const struct cshim_choice *choice, unsigned candidate)
+{
+    unsigned samples = 0;
+    for (unsigned i = 0; i < choice->samples; i++)
+        samples += choice->sampled[i] == candidate;
+    return samples;
+}
+
+double cshim_choice_seconds(const struct cshim_choice *choice, unsigned candidate)
+{
+    const float seconds = choice->latest[candidate];
     return isfinite(seconds) ? (double)seconds : 0;
 }

@@ -43,9 +43,10 @@
 #define CSHIM_CHOICE_SAMPLES_MAX (CSHIM_CANDIDATES_MAX * CSHIM_CHOICE_ROUNDS)
 
 enum cshim_choice_phase {
-    CSHIM_CHOICE_FIRST,  /* one call of each candidate that is not sampled, and two that are */
-    CSHIM_CHOICE_LAST,   /* three more of each that is not clearly out */
-    CSHIM_CHOICE_SETTLED /* calls take the best */
+    CSHIM_CHOICE_FIRST,   /* one call of each candidate that is not sampled, and two that are */
+    CSHIM_CHOICE_LAST,    /* three more of each that is not clearly out */
+    CSHIM_CHOICE_SETTLED, /* calls take the best */
+    CSHIM_CHOICE_FIXED    /* calls take the prior: nothing is tried */
 };
 
 struct cshim_choice {
@@ -64,6 +65,8 @@ struct cshim_choice {
     unsigned turns[CSHIM_CANDIDATES_MAX]; /* candidates that learning calls take in turn */
     /* Agreed median duration of each candidate in seconds; INFINITY before it is known. */
     float typical[CSHIM_CANDIDATES_MAX];
+    /* The same, with what calls of a settled class have taken since. */
+    float latest[CSHIM_CANDIDATES_MAX];
     /* Samples since learning, or this period, began: their candidates and durations in seconds.
      * INFINITY stands for a duration that this rank does not know. */
     unsigned samples;
@@ -78,10 +81,19 @@ struct cshim_choice {
 void cshim_choice_init(struct cshim_choice *choice, unsigned candidates, unsigned prior,
                        const float *weights);
 
+/* Starts a class whose calls all take candidate `prior`. No decision is ever due. */
+void cshim_choice_fix(struct cshim_choice *choice, unsigned candidates, unsigned prior);
+
 /* Returns true if the ranks have to agree on the samples' durations before the next call. */
 static inline bool cshim_choice_is_due(const struct cshim_choice *choice)
 {
     return choice->call == choice->calls_until_due;
+}
+
+/* Returns true if calls have a best candidate by what was measured, or a fixed one. */
+static inline bool cshim_choice_is_made(const struct cshim_choice *choice)
+{
+    return choice->phase == CSHIM_CHOICE_SETTLED || choice->phase == CSHIM_CHOICE_FIXED;
 }
 
 /* Decides by durations that are equal on all ranks; for a choice that is due. */
@@ -94,7 +106,16 @@ unsigned cshim_choice_begin(struct cshim_choice *choice);
  * jump never ends: its duration stays unknown. */
 void cshim_choice_end(struct cshim_choice *choice, double seconds);
 
-/* Returns the agreed duration of a native call of the class in seconds; 0 before it is known. */
-double cshim_choice_native_seconds(const struct cshim_choice *choice);
+/* For classes whose calls follow no order (shim/core/draw.h), where rank 0 decides alone. Adds a
+ * sample of a candidate, in agreed seconds, unless it has CSHIM_CHOICE_ROUNDS already. */
+void cshim_choice_learn(struct cshim_choice *choice, unsigned candidate, float seconds);
+/* Returns the number of a candidate's samples since learning, or this period, began. */
+unsigned cshim_choice_samples_of(const struct cshim_choice *choice, unsigned candidate);
+/* Returns true if some calls of a settled class are to try the next best candidate. */
+bool cshim_choice_tries(const struct cshim_choice *choice);
+
+/* Returns the agreed duration of a candidate's calls in seconds, as it was measured last; 0 before
+ * it is known. */
+double cshim_choice_seconds(const struct cshim_choice *choice, unsigned candidate);
 
 #endif

@@ -151,11 +151,11 @@ static bool is_never_compressed(const struct cshim_policy *policy, const struct 
            policy->compress_from[call->collective][call->dtype] == UINT64_MAX;
 }
 
-/* Whether a call can be made by an algorithm. The library's own collectives need a caller that
+/* The library's own collectives need a caller that
  * waits, and a node's need nodes that hold several ranks, which can share the network's work. Of
  * blocks each rank of a node needs one rank on every other. NCCL's engine has no steps for a grid,
  * and leaves it to NCCL's own broadcast how the root's message reaches the ranks. */
-static bool can(const struct cshim_call *call, enum cshim_algorithm algorithm)
+bool cshim_plan_can(const struct cshim_call *call, enum cshim_algorithm algorithm)
 {
     const struct cshim_schedule *schedule = cshim_schedule_of(call->collective, algorithm);
     if (schedule == NULL || (call->nonblocking && cshim_schedule_needs_library(schedule)))
@@ -188,14 +188,14 @@ static bool is_for_one_shot(const struct cshim_plan *plan, const struct cshim_ca
 static enum cshim_algorithm choose_algorithm(const struct cshim_plan *plan,
                                              const struct cshim_call *call)
 {
-    if (can(call, plan->rule->algorithm))
+    if (cshim_plan_can(call, plan->rule->algorithm))
         return plan->rule->algorithm;
-    if (is_for_one_shot(plan, call) && can(call, CSHIM_ALGORITHM_ONE_SHOT))
+    if (is_for_one_shot(plan, call) && cshim_plan_can(call, CSHIM_ALGORITHM_ONE_SHOT))
         return CSHIM_ALGORITHM_ONE_SHOT;
-    if (can(call, CSHIM_ALGORITHM_HIERARCHICAL))
+    if (cshim_plan_can(call, CSHIM_ALGORITHM_HIERARCHICAL))
         return CSHIM_ALGORITHM_HIERARCHICAL;
-    return can(call, CSHIM_ALGORITHM_TWO_SHOT) ? CSHIM_ALGORITHM_TWO_SHOT
-                                               : CSHIM_ALGORITHM_ONE_SHOT;
+    return cshim_plan_can(call, CSHIM_ALGORITHM_TWO_SHOT) ? CSHIM_ALGORITHM_TWO_SHOT
+                                                          : CSHIM_ALGORITHM_ONE_SHOT;
 }
 
 /* Peers that share nodes make up a grid of nodes, if these are enough for one. */
@@ -203,7 +203,7 @@ static const struct cshim_schedule *choose_schedule(const struct cshim_plan *pla
                                                     const struct cshim_call *call)
 {
     return plan->algorithm == CSHIM_ALGORITHM_GRID && call->nodes > CSHIM_GRID_NONE &&
-                   can(call, CSHIM_ALGORITHM_HIERARCHICAL)
+                   cshim_plan_can(call, CSHIM_ALGORITHM_HIERARCHICAL)
                ? cshim_schedule_grid_of_nodes()
                : cshim_schedule_of(plan->collective, plan->algorithm);
 }
@@ -422,11 +422,11 @@ static struct cshim_plan plan_fastest(const struct cshim_rule *rule, const struc
 {
     struct cshim_plan fastest = plan_by(CSHIM_ALGORITHM_AUTO, rule, call, count);
     const bool is_planned = fastest.reason == CSHIM_REASON_COMPRESS;
-    if ((is_planned && !(fastest.seconds > 0)) || can(call, rule->algorithm) ||
+    if ((is_planned && !(fastest.seconds > 0)) || cshim_plan_can(call, rule->algorithm) ||
         fastest.reason == CSHIM_REASON_NO_MEMORY)
         return fastest;
     for (size_t i = 0; i < ALGORITHMS; i++) {
-        if (algorithms[i] == fastest.algorithm || !can(call, algorithms[i]))
+        if (algorithms[i] == fastest.algorithm || !cshim_plan_can(call, algorithms[i]))
             continue;
         const struct cshim_plan plan = plan_by(algorithms[i], rule, call, count);
         if (plan.reason == CSHIM_REASON_COMPRESS &&
@@ -437,11 +437,14 @@ static struct cshim_plan plan_fastest(const struct cshim_rule *rule, const struc
     return fastest;
 }
 
-/* Whether a node's ranks send each other elements as they are, which is what the library does. */
-static bool is_copied(const struct cshim_plan *plan, const struct cshim_call *call)
+bool cshim_plan_is_native_first(const struct cshim_rule *rule, const struct cshim_call *call)
 {
-    return call->is_apart && call->library == CSHIM_MPI && call->collective == CSHIM_ALLREDUCE &&
-           call->nodes == 1 && plan->codec == CSHIM_CODEC_RAW && call->bytes <= COPIED_BYTES;
+    const enum cshim_codec_id codec =
+        call->instead != CSHIM_CODEC_NONE ? call->instead : rule->codec;
+    const bool is_copied = call->is_apart && call->library == CSHIM_MPI &&
+                           call->collective == CSHIM_ALLREDUCE && call->nodes == 1 &&
+                           codec == CSHIM_CODEC_RAW && call->bytes <= COPIED_BYTES;
+    return rule->worth == CSHIM_WORTH_FORETOLD || (is_copied && rule->worth != CSHIM_WORTH_ALWAYS);
 }
 
 /* The same, unless the call would not gain. */
@@ -453,10 +456,9 @@ static struct cshim_plan plan_worth(const struct cshim_rule *rule, const struct 
         return plan;
     if (plan.seconds > 0)
         plan.seconds_native = cshim_cost_native(call->machine, call);
-    const bool gains = plan.seconds_native > 0
-                           ? plan.seconds <= (1 - CSHIM_WORTH) * plan.seconds_native
-                           : rule->worth != CSHIM_WORTH_FORETOLD;
-    if ((!gains || is_copied(&plan, call)) && rule->worth != CSHIM_WORTH_ALWAYS)
+    const bool is_slower = plan.seconds_native > 0 && rule->worth != CSHIM_WORTH_ALWAYS &&
+                           plan.seconds > (1 - CSHIM_WORTH) * plan.seconds_native;
+    if (is_slower || cshim_plan_is_native_first(rule, call))
         plan.reason = CSHIM_REASON_NO_GAIN;
     return plan;
 }
@@ -523,8 +525,8 @@ unsigned cshim_plan_candidates(const struct cshim_rule *rule, const struct cshim
     struct cshim_call raw = *call;
     struct cshim_plan plan = cshim_plan_call_by(CSHIM_ALGORITHM_AUTO, rule, call, count);
     unsigned candidates = add_candidate(&plan, call, found, 0);
-    for (size_t i = 0; i < ALGORITHMS && !can(call, rule->algorithm); i++) {
-        if (!can(call, algorithms[i]))
+    for (size_t i = 0; i < ALGORITHMS && !cshim_plan_can(call, rule->algorithm); i++) {
+        if (!cshim_plan_can(call, algorithms[i]))
             continue;
         plan = cshim_plan_call_by(algorithms[i], rule, call, count);
         candidates = add_candidate(&plan, call, found, candidates);

@@ -129,6 +129,9 @@ enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
 struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                   uint64_t count);
 
+/* Returns true if an algorithm can make the call. */
+bool cshim_plan_can(const struct cshim_call *call, enum cshim_algorithm algorithm);
+
 /* Plans a call that `rule` compresses by a given algorithm, which has to be able to make the call;
  * AUTO stands for the one that is taken where nothing was measured. Predictions are ignored. */
 struct cshim_plan cshim_plan_call_by(enum cshim_algorithm algorithm, const struct cshim_rule *rule,
@@ -149,6 +152,11 @@ struct cshim_plan_candidate {
 unsigned cshim_plan_candidates(const struct cshim_rule *rule, const struct cshim_call *call,
                                uint64_t count,
                                struct cshim_plan_candidate found[CSHIM_PLAN_CANDIDATES_MAX]);
+
+/* Returns true if a call that `rule` compresses is made natively where nothing was measured: the
+ * rule says so, or a node's ranks would send each other the elements as they are, as the library
+ * does. */
+bool cshim_plan_is_native_first(const struct cshim_rule *rule, const struct cshim_call *call);
 
 /* Whether the messages of an all-reduce among ranks of one node are read where they lie, and only
  * headers are sent. */

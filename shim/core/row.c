@@ -17,7 +17,6 @@ const struct cshim_row_field cshim_row_fields[CSHIM_ROW_FIELDS] = {
     {"seconds_encode", false, REAL(seconds_encode)},
     {"seconds_exchange", false, REAL(seconds_exchange)},
     {"seconds_decode", false, REAL(seconds_decode)},
-    {NULL, false, REAL(seconds_foretold)},
     {NULL, false, COUNT(compared_calls)},
     {NULL, false, REAL(seconds_compared)},
     {NULL, false, REAL(seconds_native_estimate)},

@@ -21,8 +21,7 @@ struct cshim_row {
     double seconds;
     double seconds_encode;
     double seconds_exchange;
-    double seconds_decode;   /* decoding and reducing */
-    double seconds_foretold; /* by shim/core/cost.h */
+    double seconds_decode; /* decoding and reducing */
     /* Compressed calls whose native time was measured in this job, what they took, and what as many
      * native calls would have taken; native calls of the same classes, and what they took. */
     uint64_t compared_calls;

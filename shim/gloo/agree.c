@@ -31,7 +31,7 @@
 #define TERMS_MAX ((uint64_t)64 << 20) /* bytes */
 
 /* The slots of the messages. Older versions use those between. */
-enum { HELLO = 0, PRESENCE = 1, WORDS = 8, TERMS, FACTS };
+enum { HELLO = 0, PRESENCE = 1, WORDS = 8, TERMS };
 #define SLOT(message) (CSHIM_GLOO_SLOT_AGREEMENT | (uint64_t)(message))
 
 /* Calls with a tag: all ranks pass through the first `count` of them. */
@@ -57,9 +57,12 @@ enum kind {
     NEVER,       /* no call is compressed */
 };
 
-/* Followed by an int for each rank, the lowest rank of its node, and by the policy's text. */
+/* Followed by an int for each rank, the lowest rank of its node, by the policy's text, and by the
+ * choices of an earlier job. */
 struct terms {
     uint64_t observe; /* 1 or 2: observed */
+    uint64_t has_learned;
+    uint64_t learned_length;
     char source[CSHIM_PATH_MAX];
     char job[CSHIM_JOB_MAX];
 };
@@ -82,8 +85,8 @@ struct peer {
 struct cshim_gloo_agreement {
     struct cshim_gloo_mail mail, presences;
     int rank, ranks;
-    enum { OPEN, FINDING, SETTLED } state; /* FINDING: a thread takes the terms, and finds facts */
-    double began;                          /* the first call */
+    enum { OPEN, ACCEPTING, SETTLED } state; /* ACCEPTING: a thread takes the terms */
+    double began;                            /* the first call */
     double patience_ends;
     double spoiled;        /* seconds of the process's patience that this context has used up */
     bool is_proposed;      /* by rank 0 */
@@ -346,7 +349,7 @@ void cshim_gloo_agreement_free(struct cshim_gloo_agreement *agreement)
     cshim_gloo_mail_free(&agreement->presences);
     free(agreement->presence_inboxes);
     free(agreement->presence);
-    free(agreement->offer.text);
+    cshim_offer_free(&agreement->offer);
     free(agreement->terms);
     free(agreement);
 }
@@ -366,7 +369,8 @@ static bool write_terms(struct cshim_gloo_agreement *agreement)
 {
     const struct cshim_offer *offer = &agreement->offer;
     const size_t ranks = (size_t)agreement->ranks;
-    agreement->terms_bytes = sizeof *agreement->terms + ranks * sizeof(int) + offer->length;
+    agreement->terms_bytes =
+        sizeof *agreement->terms + ranks * sizeof(int) + offer->length + offer->learned_length;
     agreement->terms = calloc(1, agreement->terms_bytes);
     if (agreement->terms == NULL || agreement->terms_bytes > TERMS_MAX)
         return false;
@@ -379,7 +383,12 @@ static bool write_terms(struct cshim_gloo_agreement *agreement)
         while (agreement->peers[nodes[rank]].greeting.machine !=
                agreement->peers[rank].greeting.machine)
             nodes[rank]++;
-    memcpy(nodes + ranks, offer->text, offer->length);
+    char *texts = (char *)(nodes + ranks);
+    memcpy(texts, offer->text, offer->length);
+    agreement->terms->has_learned = offer->learned != NULL;
+    agreement->terms->learned_length = offer->learned_length;
+    if (offer->learned != NULL)
+        memcpy(texts + offer->length, offer->learned, offer->learned_length);
     return true;
 }
 
@@ -431,6 +440,19 @@ static bool find_levels(struct cshim_gloo_context *context)
     return true;
 }
 
+/* Takes the choices of an earlier job. */
+static bool take_learned(struct cshim_gloo_context *context, const char *text)
+{
+    const struct terms *terms = context->agreement->terms;
+    char message[CSHIM_MESSAGE_MAX];
+    if (!terms->has_learned)
+        return true;
+    context->learned =
+        cshim_learned_parse(text, terms->learned_length, "COMPSHIM_MACHINE", message);
+    context->host.learned = context->learned;
+    return context->learned != NULL;
+}
+
 /* Takes the terms. Returns false without memory. */
 static bool accept(struct cshim_gloo_context *context)
 {
@@ -440,13 +462,13 @@ static bool accept(struct cshim_gloo_context *context)
     const int *nodes = (const int *)(terms + 1);
     const size_t before = sizeof *terms + (size_t)host->ranks * sizeof *nodes;
     struct cshim_offer offer = {.text = (char *)(uintptr_t)(nodes + host->ranks),
-                                .length = agreement->terms_bytes - before,
+                                .length = agreement->terms_bytes - before - terms->learned_length,
                                 .observe = terms->observe == 2};
     memcpy(offer.source, terms->source, sizeof offer.source);
     cshim_report_set_job(terms->job);
     host->transport = &cshim_gloo_transport;
     host->job = cshim_job_find(&offer);
-    if (host->job == NULL ||
+    if (host->job == NULL || !take_learned(context, offer.text + offer.length) ||
         !cshim_layout_make(&host->layout, nodes, host->ranks, host->ranks, host->rank) ||
         !find_levels(context) || !cshim_communicator_reserve(host))
         return false;
@@ -456,69 +478,18 @@ static bool accept(struct cshim_gloo_context *context)
     return true;
 }
 
-/* Context of the search for the facts. */
-struct finding {
-    struct cshim_gloo_context *context;
-    const struct cshim_gloo_arguments *arguments;
-    cshim_gloo_measuring *measuring;
-};
-
-static void tell_facts(void *of, struct cshim_facts *facts)
-{
-    const struct finding *finding = of;
-    struct cshim_gloo_agreement *agreement = finding->context->agreement;
-    struct cshim_gloo_inbox inbox = {.buffer = NULL};
-    if (agreement->rank == 0) {
-        cshim_gloo_mail_send(&agreement->mail, SLOT(FACTS), 1, agreement->ranks, facts,
-                             sizeof *facts);
-        return;
-    }
-    cshim_gloo_mail_expect(&agreement->mail, &inbox, 0, SLOT(FACTS), facts, sizeof *facts, 0);
-    cshim_gloo_mail_await(&agreement->mail, &inbox, finding->arguments->timeout);
-    cshim_gloo_inbox_free(&inbox);
-}
-
-static void measure_machine(void *of, struct cshim_machine *machine)
-{
-    const struct finding *finding = of;
-    void *exception = NULL;
-    finding->measuring(finding->context, finding->arguments, machine, &exception);
-    if (exception == NULL)
-        return;
-    cshim_gloo_drop(exception);
-    finding->context->agreement->mail.is_broken = true;
-}
-
-static bool find_facts(struct finding *finding)
-{
-    static const struct cshim_facts_ways ways = {.tell = tell_facts, .measure = measure_machine};
-    struct cshim_gloo_context *context = finding->context;
-    char message[CSHIM_MESSAGE_MAX];
-    if (!cshim_facts_find(&context->facts, &ways, finding, context->host.rank, context->host.job,
-                          CSHIM_GLOO, context->host.layout.nodes, message)) {
-        cshim_log(CSHIM_LOG_ERROR, "%s", message);
-        return false;
-    }
-    if (context->facts.origin != CSHIM_FACTS_NONE)
-        cshim_job_keep_machine(context->host.job, &context->facts.machine);
-    return true;
-}
-
 /* Does what follows the decision to compress, on all ranks at once: in a call that none of them has
  * begun. The lock is not held, so calls of other threads that are passed through go on. Where a
  * rank fails, the calls of all do. */
-static void conclude(struct finding *finding)
+static void conclude(struct cshim_gloo_context *context, int64_t timeout)
 {
-    struct cshim_gloo_agreement *agreement = finding->context->agreement;
+    struct cshim_gloo_agreement *agreement = context->agreement;
     struct cshim_gloo_mail *mail = &agreement->mail;
-    const int64_t timeout = finding->arguments->timeout;
     const bool has_terms = agreement->rank == 0 || await_terms(agreement, timeout);
     if (mail->is_broken)
         return;
-    if (!has_terms || !accept(finding->context))
+    if (!has_terms || !accept(context))
         lack_memory(agreement);
-    else if (!find_facts(finding))
-        mail->is_broken = true;
     cshim_gloo_mail_finish(mail, timeout);
 }
 
@@ -689,18 +660,14 @@ static void give_up(struct cshim_gloo_context *context)
 /* Decides about a call of a context that is not agreed. The lock is held, but not while this waits.
  * Returns PASS or POLICY. */
 static enum way find_way(struct cshim_gloo_context *context,
-                         const struct cshim_gloo_arguments *arguments,
-                         cshim_gloo_measuring *measuring)
+                         const struct cshim_gloo_arguments *arguments)
 {
     const double began = cshim_seconds();
     struct cshim_gloo_agreement *agreement = context->agreement;
-    struct cshim_gloo_arguments common = *arguments;
-    struct finding finding = {context, &common, measuring};
-    common.tag = 0; /* ranks may be in different calls; no other one is compressed yet */
     for (;;) {
         if (agreement->state == OPEN && !context->has_agreed)
             listen(context, arguments->timeout);
-        if (agreement->mail.is_broken && agreement->state != FINDING && !context->has_agreed)
+        if (agreement->mail.is_broken && agreement->state != ACCEPTING && !context->has_agreed)
             break_off(context);
         if (context->has_agreed)
             return context->reason == CSHIM_REASON_COMPRESS ? POLICY : PASS;
@@ -711,11 +678,11 @@ static enum way find_way(struct cshim_gloo_context *context,
             continue;
         }
         if (way == CONCLUDE) {
-            agreement->state = FINDING;
+            agreement->state = ACCEPTING;
             if (agreement->rank == 0)
                 say_compress(agreement);
             pthread_mutex_unlock(&context->agreeing);
-            conclude(&finding);
+            conclude(context, arguments->timeout);
             pthread_mutex_lock(&context->agreeing);
             settle(context);
             continue;
@@ -740,8 +707,7 @@ static enum way find_way(struct cshim_gloo_context *context,
 }
 
 struct cshim_gloo_verdict cshim_gloo_agree(struct cshim_gloo_context *context,
-                                           const struct cshim_gloo_arguments *arguments,
-                                           cshim_gloo_measuring *measuring)
+                                           const struct cshim_gloo_arguments *arguments)
 {
     struct cshim_gloo_verdict verdict = {.waited = 0};
     if (arguments->ranks == 1 || __atomic_load_n(&context->has_agreed, __ATOMIC_ACQUIRE))
@@ -754,7 +720,7 @@ struct cshim_gloo_verdict cshim_gloo_agree(struct cshim_gloo_context *context,
     if (!context->has_agreed && context->agreement == NULL && !open_agreement(context, arguments))
         set_agreed(context);
     if (!context->has_agreed)
-        verdict.is_native = find_way(context, arguments, measuring) == PASS;
+        verdict.is_native = find_way(context, arguments) == PASS;
     else
         verdict.is_native = context->reason != CSHIM_REASON_COMPRESS;
     if (!context->has_agreed && context->agreement->state == SETTLED &&

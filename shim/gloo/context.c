@@ -21,9 +21,13 @@ static void free_context(struct cshim_gloo_context *context)
         free_call(call);
     }
     cshim_gloo_agreement_free(context->agreement);
+    cshim_gloo_classes_free(context);
+    free(context->learned);
     free(context->inside); /* and across */
     cshim_gloo_forget(&context->reference);
     pthread_mutex_destroy(&context->agreeing);
+    pthread_mutex_destroy(&context->choosing);
+    pthread_cond_destroy(&context->decided);
     cshim_communicator_free(&context->host);
     free(context);
 }
@@ -69,6 +73,8 @@ static struct cshim_gloo_context *add(const struct cshim_gloo_arguments *argumen
     context->reason = CSHIM_REASON_NOT_AGREED;
     cshim_gloo_refer(&context->reference, arguments->options);
     pthread_mutex_init(&context->agreeing, NULL);
+    pthread_mutex_init(&context->choosing, NULL);
+    pthread_cond_init(&context->decided, NULL);
     context->users = 1;
     context->next = contexts;
     contexts = context;

@@ -9,7 +9,6 @@
 
 #include "shim/gloo/abi.h"
 #include "shim/host/call.h"
-#include "shim/host/measure.h"
 #include "shim/host/segment.h"
 
 /* Slots are gloo's names of messages. The highest byte tells its collectives apart: gloo uses 1 to
@@ -17,6 +16,7 @@
 #define CSHIM_GLOO_SLOT_CALL ((uint64_t)0xc5 << 56)
 #define CSHIM_GLOO_SLOT_AGREEMENT ((uint64_t)0xc6 << 56)
 #define CSHIM_GLOO_SLOT_INSIDE ((uint64_t)0xc7 << 56) /* a node */
+#define CSHIM_GLOO_SLOT_DECISION ((uint64_t)0xc8 << 56)
 
 /* The kinds of messages of all segments in flight: each has a buffer of its own, since gloo waits
  * for any message of a buffer. */
@@ -39,6 +39,7 @@ struct cshim_gloo_call {
 #define CSHIM_GLOO_TAGS 256u
 
 struct cshim_gloo_agreement; /* agree.c */
+struct cshim_gloo_class;     /* choose.c */
 
 struct cshim_gloo_context {
     struct cshim_communicator host; /* has the residuals of all calls, rank, ranks and layout */
@@ -47,10 +48,16 @@ struct cshim_gloo_context {
     pthread_mutex_t agreeing; /* guards the agreement */
     bool has_agreed;          /* atomic: nothing of the agreement is left, and what follows stays */
     enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why this context never compresses */
-    struct cshim_facts facts; /* by which times are foretold; equal on all ranks */
     struct cshim_gloo_agreement *agreement; /* NULL before the first call */
     int *inside;                            /* the ranks of this node, and ... */
     int *across;                            /* ... those that have this rank's place in each node */
+
+    pthread_mutex_t choosing;      /* guards what calls have learned, and how they are numbered */
+    pthread_cond_t decided;        /* a decision of the ranks has ended */
+    struct cshim_learned *learned; /* choices of an earlier job, or NULL */
+    bool has_failed;               /* a decision has: no call may wait for it */
+    struct cshim_gloo_class *classes;
+    uint32_t chosen_by_tag[CSHIM_GLOO_TAGS]; /* calls whose class is measured */
 
     /* The lock of the list guards the rest. */
     uint32_t calls_by_tag[CSHIM_GLOO_TAGS]; /* that were compressed */
@@ -72,12 +79,8 @@ void cshim_gloo_call_give(struct cshim_gloo_context *context, struct cshim_gloo_
 /* In a child of fork: its parent's contexts are none of its own. */
 void cshim_gloo_contexts_abandon(void);
 
-/* measure.c: the first ranks of the nodes measure the links between nodes, and all ranks those
- * inside, two and two. Every rank of an agreed context calls it; the facts count at rank 0. */
-typedef void cshim_gloo_measuring(struct cshim_gloo_context *context,
-                                  const struct cshim_gloo_arguments *arguments,
-                                  struct cshim_machine *machine, void **exception);
-cshim_gloo_measuring cshim_gloo_measure_machine;
+/* choose.c: frees what calls of a context have learned. */
+void cshim_gloo_classes_free(struct cshim_gloo_context *context);
 
 /* agree.c: what is to be done with a call. All ranks get the same for it. */
 struct cshim_gloo_verdict {
@@ -88,11 +91,9 @@ struct cshim_gloo_verdict {
 /* Decides whether the policy applies to a call of a context, before the call. The ranks agree by
  * messages at the first calls, which are passed through as long as a rank may not have come yet or
  * may lack the shim (docs/agreement.md). A rank without the shim gets messages that it never asks
- * for, and is not disturbed. Once all have agreed, the context's reason, job, layout and facts are
- * set. */
+ * for, and is not disturbed. Once all have agreed, the context's reason, job and layout are set. */
 struct cshim_gloo_verdict cshim_gloo_agree(struct cshim_gloo_context *context,
-                                           const struct cshim_gloo_arguments *arguments,
-                                           cshim_gloo_measuring *measuring);
+                                           const struct cshim_gloo_arguments *arguments);
 void cshim_gloo_agree_end(struct cshim_gloo_context *context,
                           const struct cshim_gloo_arguments *arguments);
 /* Frees what an agreement has left; gloo has freed the context. NULL is ignored. */

@@ -5,7 +5,7 @@
 
 #include "shim/core/log.h"
 #include "shim/core/reduction.h"
-#include "shim/gloo/context.h"
+#include "shim/gloo/choose.h"
 
 static cshim_gloo_function real_allreduce;
 static bool is_usable; /* atomic: gloo has what the engine needs, in the way it knows */
@@ -82,11 +82,12 @@ static void run(struct cshim_gloo_call *call, const struct cshim_plan *plan)
 /* Compresses a call, or returns the reason why it is to be passed on. */
 static enum cshim_reason compress(struct cshim_gloo_context *context,
                                   const struct cshim_gloo_arguments *arguments,
-                                  const struct cshim_call *facts, void **exception)
+                                  const struct cshim_rule *rule, struct cshim_call *facts,
+                                  struct cshim_gloo_chosen *chosen, void **exception)
 {
     const struct cshim_plan plan =
-        cshim_plan_call(context->host.job->policy, facts, arguments->elements);
-    if (plan.reason != CSHIM_REASON_COMPRESS)
+        cshim_gloo_choose(context, arguments, rule, facts, chosen, exception);
+    if (*exception != NULL || plan.reason != CSHIM_REASON_COMPRESS)
         return plan.reason;
     struct cshim_gloo_call *call = cshim_gloo_call_take(context, arguments);
     if (call == NULL) { /* the other ranks are in the call */
@@ -100,6 +101,8 @@ static enum cshim_reason compress(struct cshim_gloo_context *context,
     if (*exception != NULL)
         cshim_gloo_break(arguments->context);
     cshim_gloo_call_give(context, call);
+    if (*exception == NULL && chosen->class != NULL)
+        cshim_gloo_chosen_end(context, arguments, chosen, exception);
     return CSHIM_REASON_COMPRESS;
 }
 
@@ -124,7 +127,6 @@ static struct cshim_call facts_of(const struct cshim_gloo_context *context,
         .nodes = context->host.layout.nodes,
         .ranks_per_node = context->host.layout.ranks_per_node,
         .instead = CSHIM_CODEC_NONE,
-        .machine = context->facts.origin != CSHIM_FACTS_NONE ? &context->facts.machine : NULL,
     };
     cshim_reduction_describe(try_reduction, arguments, arguments->element_bytes, &facts.dtype,
                              &facts.op);
@@ -134,7 +136,8 @@ static struct cshim_call facts_of(const struct cshim_gloo_context *context,
 /* Decides about a call of a context that is known, and makes it if it is compressed. */
 static enum cshim_reason consider(struct cshim_gloo_context *context,
                                   const struct cshim_gloo_arguments *arguments, bool is_native,
-                                  struct cshim_observation *observation, void **exception)
+                                  struct cshim_observation *observation,
+                                  struct cshim_gloo_chosen *chosen, void **exception)
 {
     const struct cshim_rule *rule;
     enum cshim_reason reason = CSHIM_REASON_NOT_AGREED;
@@ -146,12 +149,12 @@ static enum cshim_reason consider(struct cshim_gloo_context *context,
         reason = context->reason;
     if (reason == CSHIM_REASON_COMPRESS) {
         struct cshim_job *job = context->host.job;
-        const struct cshim_call facts = facts_of(context, arguments);
+        struct cshim_call facts = facts_of(context, arguments);
         reason = cshim_plan_reason(job->policy, &facts, arguments->elements, &rule);
         if (reason != CSHIM_REASON_COMPRESS && arguments->rank == 0)
             cshim_ledger_weigh(&job->ledger, reason, &facts);
         if (reason == CSHIM_REASON_COMPRESS && job->observed == NULL)
-            reason = compress(context, arguments, &facts, exception);
+            reason = compress(context, arguments, rule, &facts, chosen, exception);
         else if (reason == CSHIM_REASON_COMPRESS)
             reason = CSHIM_REASON_DISABLED;
         if (reason != CSHIM_REASON_COMPRESS && (job->observed != NULL || job->trace != NULL))
@@ -190,15 +193,23 @@ static void refuse(void)
                                   "compshim does not know: its calls are passed on");
 }
 
-/* gloo has made a call of a context that has not agreed. What is known of the context is found
- * anew: gloo may have thrown instead. */
-static void end_open_call(const struct cshim_gloo_arguments *arguments)
+/* gloo has made a call of a context that has not agreed, or one that is measured. What is known of
+ * the context is found anew: gloo may have thrown instead. */
+static void end_native_call(const struct cshim_gloo_arguments *arguments, bool is_open,
+                            const struct cshim_gloo_chosen *chosen)
 {
-    struct cshim_gloo_context *context = cshim_gloo_context_find(arguments->context, NULL);
+    void *exception = NULL;
+    struct cshim_gloo_context *context =
+        is_open || chosen->class != NULL ? cshim_gloo_context_find(arguments->context, NULL) : NULL;
     if (context == NULL)
         return;
-    cshim_gloo_agree_end(context, arguments);
+    if (is_open)
+        cshim_gloo_agree_end(context, arguments);
+    if (chosen->class != NULL)
+        cshim_gloo_chosen_end(context, arguments, chosen, &exception);
     cshim_gloo_context_release(context);
+    if (exception != NULL)
+        cshim_gloo_throw(exception);
 }
 
 /* Nothing of this function needs to be undone when gloo throws. */
@@ -207,6 +218,7 @@ static void allreduce(const void *options)
     struct cshim_observation observation = {.job = NULL};
     struct cshim_gloo_arguments arguments;
     struct cshim_gloo_context *context = NULL;
+    struct cshim_gloo_chosen chosen = {.class = NULL};
     void *exception = NULL;
     if (__atomic_load_n(&is_usable, __ATOMIC_RELAXED))
         context = open_call(options, &arguments);
@@ -215,10 +227,9 @@ static void allreduce(const void *options)
         refuse();
         return;
     }
-    const struct cshim_gloo_verdict verdict =
-        cshim_gloo_agree(context, &arguments, cshim_gloo_measure_machine);
+    const struct cshim_gloo_verdict verdict = cshim_gloo_agree(context, &arguments);
     const enum cshim_reason reason =
-        consider(context, &arguments, verdict.is_native, &observation, &exception);
+        consider(context, &arguments, verdict.is_native, &observation, &chosen, &exception);
     cshim_gloo_context_release(context);
     if (exception != NULL)
         cshim_gloo_throw(exception);
@@ -229,9 +240,8 @@ static void allreduce(const void *options)
             options, verdict.waited < arguments.timeout ? arguments.timeout - verdict.waited : 1);
     else
         real_allreduce(options);
-    if (verdict.is_open)
-        end_open_call(&arguments);
     cshim_observation_end(&observation, arguments.rank);
+    end_native_call(&arguments, verdict.is_open, &chosen);
 }
 
 /* The process ---------------------------------------------------------------------------------- */

@@ -123,7 +123,6 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
         figures->calls = 1;
         figures->bytes_in = plan->count * exchange->element_bytes;
         figures->seconds = seconds;
-        figures->seconds_foretold = plan->seconds;
     } else {
         figures->seconds_encode = 0;
         figures->seconds_exchange = 0;

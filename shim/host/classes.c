@@ -2,33 +2,43 @@
 #include "shim/host/classes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-bool cshim_classes_reserve(struct cshim_communicator *communicator)
+bool cshim_classes_reserve(struct cshim_communicator *communicator, enum cshim_library library)
 {
     const struct cshim_policy *policy = communicator->job->policy;
-    bool is_measured = false;
-    for (size_t i = 0; i < policy->rule_count; i++)
-        is_measured |= policy->rules[i].worth == CSHIM_WORTH_MEASURED;
-    if (is_measured)
+    bool is_needed = false;
+    for (size_t i = 0; i < policy->rule_count; i++) {
+        const struct cshim_rule *rule = &policy->rules[i];
+        is_needed |= rule->worth != CSHIM_WORTH_ALWAYS && rule->codec != CSHIM_CODEC_NONE &&
+                     (rule->libraries >> library & 1) != 0 &&
+                     (rule->collectives >> CSHIM_ALLREDUCE & 1) != 0;
+    }
+    if (is_needed)
         communicator->classes = calloc(CSHIM_CLASSES_MAX, sizeof *communicator->classes);
-    return !is_measured || communicator->classes != NULL;
+    return !is_needed || communicator->classes != NULL;
 }
 
 _Static_assert(CSHIM_CANDIDATES_MAX > CSHIM_PLAN_CANDIDATES_MAX, "native is a candidate, too");
 
-/* Returns the number of the size class of `bytes` > 0. A class reaches from one power of the square
- * root of 2 to the next. */
-static uint32_t size_class_of(uint64_t bytes)
+/* Returns the class of a call, before it is started. */
+static struct cshim_class class_of(const struct cshim_rule *rule, const struct cshim_call *call)
 {
-    const uint32_t log = 63 - (uint32_t)__builtin_clzll(bytes);
-    const unsigned __int128 square = (unsigned __int128)bytes * bytes;
-    return 2 * log + (square >> (2 * log + 1) != 0);
+    return (struct cshim_class){
+        .rule = rule,
+        .library = call->library,
+        .dtype = call->dtype,
+        .codec = call->instead != CSHIM_CODEC_NONE ? call->instead : rule->codec,
+        .size_class = cshim_size_class(call->bytes),
+    };
 }
 
-static bool is_class_of(const struct cshim_class *class, const struct cshim_class *wanted)
+bool cshim_class_has(const struct cshim_class *class, const struct cshim_rule *rule,
+                     const struct cshim_call *call)
 {
-    return class->rule == wanted->rule && class->dtype == wanted->dtype &&
-           class->codec == wanted->codec && class->size_class == wanted->size_class;
+    const struct cshim_class wanted = class_of(rule, call);
+    return class->rule == wanted.rule && class->dtype == wanted.dtype &&
+           class->codec == wanted.codec && class->size_class == wanted.size_class;
 }
 
 /* Returns the weight of a compressed candidate's duration: compressing has to gain a tenth, and so
@@ -42,43 +52,110 @@ static float weight_of(unsigned roundings)
     return weight;
 }
 
-/* Returns false if no algorithm can make the call. */
-static bool start_class(struct cshim_class *class, const struct cshim_class *wanted,
-                        const struct cshim_call *call, uint64_t count)
+/* Returns the facts of a class, with nothing learned yet. */
+static struct cshim_learned_choice facts_of(const struct cshim_class *class,
+                                            const struct cshim_communicator *communicator)
+{
+    struct cshim_learned_choice facts = {
+        .library = class->library,
+        .ranks = (uint32_t)communicator->ranks,
+        .nodes = communicator->layout.nodes,
+        .dtype = class->dtype,
+        .rule_codec = class->codec,
+        .size_class = class->size_class,
+    };
+    memcpy(facts.rule, class->rule->name, sizeof facts.rule);
+    return facts;
+}
+
+/* Returns the candidate that an earlier job has chosen for a class; `prior` if that is not known,
+ * or is none of the candidates. */
+static unsigned find_learned(const struct cshim_class *class, unsigned candidates, unsigned prior,
+                             const struct cshim_communicator *communicator)
+{
+    const struct cshim_learned_choice facts = facts_of(class, communicator);
+    const struct cshim_learned_choice *learned = cshim_learned_find(communicator->learned, &facts);
+    if (learned == NULL)
+        return prior;
+    for (unsigned i = 1; i < candidates && !learned->is_native; i++)
+        if (class->algorithms[i] == learned->algorithm && class->codecs[i] == learned->codec)
+            return i;
+    return learned->is_native ? CSHIM_CANDIDATE_NATIVE : prior;
+}
+
+bool cshim_class_start(struct cshim_class *class, const struct cshim_communicator *communicator,
+                       const struct cshim_rule *rule, const struct cshim_call *call, uint64_t count)
 {
     struct cshim_plan_candidate found[CSHIM_PLAN_CANDIDATES_MAX];
     float weights[CSHIM_CANDIDATES_MAX] = {1};
-    const unsigned compressed = cshim_plan_candidates(wanted->rule, call, count, found);
+    const unsigned compressed = cshim_plan_candidates(rule, call, count, found);
     if (compressed == 0)
         return false;
-    *class = *wanted;
+    const unsigned prior = cshim_plan_is_native_first(rule, call) ? CSHIM_CANDIDATE_NATIVE
+                                                                  : CSHIM_CANDIDATE_NATIVE + 1;
+    *class = class_of(rule, call);
     for (unsigned i = 0; i < compressed; i++) {
         class->algorithms[i + 1] = found[i].algorithm;
         class->codecs[i + 1] = found[i].codec;
         weights[i + 1] = weight_of(found[i].roundings);
     }
-    cshim_choice_init(&class->choice, compressed + 1, CSHIM_CANDIDATE_NATIVE + 1, weights);
+    if (communicator->learned == NULL)
+        cshim_choice_init(&class->choice, compressed + 1, prior, weights);
+    else
+        cshim_choice_fix(&class->choice, compressed + 1,
+                         find_learned(class, compressed + 1, prior, communicator));
     return true;
+}
+
+/* Returns the place of a class: its own, a free one, or NULL if all are taken. */
+static struct cshim_class *find_place(const struct cshim_communicator *communicator,
+                                      const struct cshim_rule *rule, const struct cshim_call *call)
+{
+    struct cshim_class *classes = communicator->classes;
+    for (unsigned i = 0; classes != NULL && i < CSHIM_CLASSES_MAX; i++)
+        if (classes[i].rule == NULL || cshim_class_has(&classes[i], rule, call))
+            return &classes[i];
+    return NULL;
 }
 
 struct cshim_class *cshim_class_find(struct cshim_communicator *communicator,
                                      const struct cshim_rule *rule, const struct cshim_call *call,
                                      uint64_t count)
 {
-    const struct cshim_class wanted = {
-        .rule = rule,
-        .dtype = call->dtype,
-        .codec = call->instead != CSHIM_CODEC_NONE ? call->instead : rule->codec,
-        .size_class = size_class_of(call->bytes),
-    };
-    for (unsigned i = 0; i < CSHIM_CLASSES_MAX; i++) {
-        struct cshim_class *class = &communicator->classes[i];
-        if (class->rule == NULL && !start_class(class, &wanted, call, count))
-            return NULL;
-        if (is_class_of(class, &wanted))
-            return class;
-    }
-    return NULL;
+    struct cshim_class *class = find_place(communicator, rule, call);
+    if (class != NULL && class->rule == NULL &&
+        !cshim_class_start(class, communicator, rule, call, count))
+        return NULL;
+    return class;
+}
+
+struct cshim_plan cshim_class_plan_candidate(const struct cshim_class *class, unsigned candidate,
+                                             const struct cshim_call *call, uint64_t count)
+{
+    if (candidate == CSHIM_CANDIDATE_NATIVE)
+        return (struct cshim_plan){.reason = CSHIM_REASON_NO_GAIN, .rule = class->rule};
+    struct cshim_call chosen = *call;
+    if (class->codecs[candidate] != class->rule->codec)
+        chosen.instead = class->codecs[candidate];
+    return cshim_plan_call_by(class->algorithms[candidate], class->rule, &chosen, count);
+}
+
+struct cshim_plan cshim_class_plan(struct cshim_communicator *communicator,
+                                   const struct cshim_rule *rule, const struct cshim_call *call,
+                                   uint64_t count)
+{
+    struct cshim_class *class =
+        cshim_class_is_for(rule, call) ? find_place(communicator, rule, call) : NULL;
+    if (class != NULL && class->rule == NULL &&
+        (communicator->learned == NULL ||
+         !cshim_class_start(class, communicator, rule, call, count)))
+        class = NULL;
+    const unsigned best = class != NULL ? class->choice.best : CSHIM_CANDIDATE_NATIVE;
+    const bool is_known =
+        class != NULL && cshim_choice_is_made(&class->choice) &&
+        (best == CSHIM_CANDIDATE_NATIVE || cshim_plan_can(call, class->algorithms[best]));
+    return is_known ? cshim_class_plan_candidate(class, best, call, count)
+                    : cshim_plan_call(communicator->job->policy, call, count);
 }
 
 /* Adds to a row of the ledger. */
@@ -96,21 +173,25 @@ static void add_figures(const struct cshim_class *class,
     cshim_ledger_add(&communicator->job->ledger, &row, figures);
 }
 
-/* Counts the calls of a class whose native duration is known. Native calls stand in the row of the
- * first compressed candidate. */
-static void count_class(struct cshim_class *class, const struct cshim_communicator *communicator)
+/* Counts the calls of a class whose durations are known. Native calls stand in the row of the first
+ * compressed candidate. What compressed calls would have taken natively is what they took, with
+ * their waiting for other ranks, and the difference of the agreed durations, which have none. */
+void cshim_class_count(struct cshim_class *class, const struct cshim_communicator *communicator)
 {
-    const double native = cshim_choice_native_seconds(&class->choice);
+    const double native = cshim_choice_seconds(&class->choice, CSHIM_CANDIDATE_NATIVE);
     if (communicator->rank != 0 || native <= 0)
         return;
     for (unsigned i = 0; i < class->choice.candidates; i++) {
         const bool is_native = i == CSHIM_CANDIDATE_NATIVE;
+        const double calls = (double)class->uncounted[i].calls;
+        const double seconds = class->uncounted[i].seconds;
+        const double saved = native - cshim_choice_seconds(&class->choice, i);
         const struct cshim_row figures = {
             .compared_calls = is_native ? 0 : class->uncounted[i].calls,
-            .seconds_compared = is_native ? 0 : class->uncounted[i].seconds,
-            .seconds_native_estimate = is_native ? 0 : (double)class->uncounted[i].calls * native,
+            .seconds_compared = is_native ? 0 : seconds,
+            .seconds_native_estimate = is_native ? 0 : seconds + calls * saved,
             .native_calls = is_native ? class->uncounted[i].calls : 0,
-            .seconds_native = is_native ? class->uncounted[i].seconds : 0,
+            .seconds_native = is_native ? seconds : 0,
         };
         if (class->uncounted[i].calls > 0)
             add_figures(class, communicator, is_native ? i + 1 : i, &figures);
@@ -119,22 +200,49 @@ static void count_class(struct cshim_class *class, const struct cshim_communicat
     }
 }
 
+/* Keeps at rank 0 what a settled class has learned, for the report. */
+static void keep_choice(const struct cshim_class *class,
+                        const struct cshim_communicator *communicator)
+{
+    const struct cshim_choice *choice = &class->choice;
+    if (communicator->rank != 0 || choice->phase != CSHIM_CHOICE_SETTLED)
+        return;
+    struct cshim_learned_choice learned = facts_of(class, communicator);
+    learned.is_native = choice->best == CSHIM_CANDIDATE_NATIVE;
+    learned.algorithm = class->algorithms[choice->best];
+    learned.codec = class->codecs[choice->best];
+    learned.seconds = cshim_choice_seconds(choice, choice->best);
+    learned.seconds_native = cshim_choice_seconds(choice, CSHIM_CANDIDATE_NATIVE);
+    cshim_ledger_learn(&communicator->job->ledger, &learned);
+}
+
+void cshim_class_decided(struct cshim_class *class, const struct cshim_communicator *communicator)
+{
+    keep_choice(class, communicator);
+    cshim_class_count(class, communicator);
+}
+
 void cshim_class_decide(struct cshim_class *class, const struct cshim_communicator *communicator)
 {
     cshim_choice_decide(&class->choice);
-    count_class(class, communicator);
+    cshim_class_decided(class, communicator);
+}
+
+void cshim_class_add(struct cshim_class *class, unsigned candidate, double seconds)
+{
+    class->uncounted[candidate].calls++;
+    class->uncounted[candidate].seconds += seconds;
 }
 
 void cshim_class_end(struct cshim_class *class, unsigned candidate, double seconds)
 {
     cshim_choice_end(&class->choice, seconds);
-    class->uncounted[candidate].calls++;
-    class->uncounted[candidate].seconds += seconds;
+    cshim_class_add(class, candidate, seconds);
 }
 
 void cshim_classes_count(const struct cshim_communicator *communicator)
 {
     struct cshim_class *classes = communicator->classes;
     for (unsigned i = 0; classes != NULL && i < CSHIM_CLASSES_MAX && classes[i].rule != NULL; i++)
-        count_class(&classes[i], communicator);
+        cshim_class_count(&classes[i], communicator);
 }

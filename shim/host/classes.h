@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The classes of calls of a communicator whose rules say `worth = measured`: for each, what was
+/* The classes of calls of a communicator that may be made in several ways: for each, what was
  * learned (shim/core/choice.h), and what its calls took, for the report.
  *
  * For each such call, after the ranks' memory has been agreed on:
@@ -28,7 +28,8 @@ struct cshim_class {
     const struct cshim_rule *rule; /* NULL: the class is free */
     enum cshim_dtype dtype;
     enum cshim_codec_id codec; /* the rule's, or what max_rel_error takes instead */
-    uint32_t size_class;       /* of the caller's buffer */
+    enum cshim_library library;
+    uint32_t size_class; /* of the caller's buffer */
     /* Algorithm and codec by candidate; those of the native one are unused. */
     enum cshim_algorithm algorithms[CSHIM_CANDIDATES_MAX];
     enum cshim_codec_id codecs[CSHIM_CANDIDATES_MAX];
@@ -41,9 +42,23 @@ struct cshim_class {
     } uncounted[CSHIM_CANDIDATES_MAX];
 };
 
-/* Takes memory for the classes if some rule of the policy says `worth = measured`. Returns false
- * without memory. The communicator frees it. */
-bool cshim_classes_reserve(struct cshim_communicator *communicator);
+/* Takes memory for the classes, if calls of the library may have some. Returns false without
+ * memory. The communicator frees it. */
+bool cshim_classes_reserve(struct cshim_communicator *communicator, enum cshim_library library);
+
+/* Returns true if calls by a rule are measured, or made as an earlier job has learned. */
+static inline bool cshim_class_is_for(const struct cshim_rule *rule, const struct cshim_call *call)
+{
+    return rule->worth != CSHIM_WORTH_ALWAYS && call->collective == CSHIM_ALLREDUCE;
+}
+
+/* Returns true if a call that `rule` compresses is of the class. */
+bool cshim_class_has(const struct cshim_class *class, const struct cshim_rule *rule,
+                     const struct cshim_call *call);
+/* Starts the class of such a call. Returns false if no algorithm can make it. */
+bool cshim_class_start(struct cshim_class *class, const struct cshim_communicator *communicator,
+                       const struct cshim_rule *rule, const struct cshim_call *call,
+                       uint64_t count);
 
 /* Finds the class of a call of `count` elements that `rule` compresses, or starts it. Returns NULL
  * if all classes are taken or no algorithm can make the call: the caller then plans as without
@@ -52,11 +67,26 @@ struct cshim_class *cshim_class_find(struct cshim_communicator *communicator,
                                      const struct cshim_rule *rule, const struct cshim_call *call,
                                      uint64_t count);
 
+/* Plans a call whose duration is not known to its caller, as one that is nonblocking: as measured
+ * calls of its class have learned, else as where nothing was measured. */
+struct cshim_plan cshim_class_plan(struct cshim_communicator *communicator,
+                                   const struct cshim_rule *rule, const struct cshim_call *call,
+                                   uint64_t count);
+
+/* Plans a call of a class by a candidate; the reason is CSHIM_REASON_NO_GAIN for the native one. */
+struct cshim_plan cshim_class_plan_candidate(const struct cshim_class *class, unsigned candidate,
+                                             const struct cshim_call *call, uint64_t count);
+
 /* Decides by the agreed durations in class->choice, and counts at rank 0 what the calls took. */
 void cshim_class_decide(struct cshim_class *class, const struct cshim_communicator *communicator);
 
 /* Ends the call that was begun last. Candidate and seconds are those of this rank. */
 void cshim_class_end(struct cshim_class *class, unsigned candidate, double seconds);
+
+/* Parts of these, for calls in any order: notes a decision, and adds and counts a call. */
+void cshim_class_decided(struct cshim_class *class, const struct cshim_communicator *communicator);
+void cshim_class_add(struct cshim_class *class, unsigned candidate, double seconds);
+void cshim_class_count(struct cshim_class *class, const struct cshim_communicator *communicator);
 
 /* Counts at rank 0 what calls took since the last decisions; before the report is written. */
 void cshim_classes_count(const struct cshim_communicator *communicator);

@@ -39,7 +39,8 @@ struct cshim_communicator {
     uint32_t sequence;       /* compressed calls so far */
     uint32_t *calls_by_rule; /* compressed calls per rule, to choose samples by */
     struct cshim_tolerance watch;
-    struct cshim_class *classes; /* CSHIM_CLASSES_MAX; NULL where no rule says worth = measured */
+    const struct cshim_learned *learned; /* choices of an earlier job; NULL: calls are measured */
+    struct cshim_class *classes; /* CSHIM_CLASSES_MAX; NULL where all rules say worth = always */
     struct cshim_residual *residuals; /* the latest used first */
     uint32_t residuals_taken;         /* by all calls */
     uint8_t *scratch;                 /* of the call under way */

@@ -282,28 +282,47 @@ struct terms {
     char job[CSHIM_JOB_MAX]; /* its name */
     char source[CSHIM_PATH_MAX];
     uint64_t length; /* of the policy's text */
+    uint64_t learned_length;
+    uint64_t has_learned; /* the choices of an earlier job follow the policy */
 };
 
-/* Sends rank 0's terms and policy to all ranks. */
-static void share_terms(struct terms *terms, char **text)
+/* Sends a text of so many bytes from rank 0 to all ranks. */
+static void share_text(char **text, size_t length)
+{
+    if (cshim_job.rank != 0)
+        *text = calloc(1, length + 1);
+    if (*text == NULL)
+        cshim_mpi_end_job("no memory for the policy");
+    cshim_mpi.real->MPI_Bcast(*text, (int)length, MPI_CHAR, 0, cshim_mpi.world);
+}
+
+/* Sends rank 0's terms, policy and learned choices to all ranks. */
+static void share_terms(struct terms *terms, char **text, char **learned)
 {
     if (cshim_job.rank == 0)
         cshim_report_make_job(terms->job);
     cshim_mpi.real->MPI_Bcast(terms, (int)sizeof *terms, MPI_BYTE, 0, cshim_mpi.world);
     cshim_report_set_job(terms->job);
-    if (cshim_job.rank != 0)
-        *text = calloc(1, terms->length + 1);
-    if (*text == NULL)
-        cshim_mpi_end_job("no memory for the policy");
-    cshim_mpi.real->MPI_Bcast(*text, (int)terms->length, MPI_CHAR, 0, cshim_mpi.world);
+    share_text(text, terms->length);
+    if (terms->has_learned)
+        share_text(learned, terms->learned_length);
+}
+
+/* Makes an earlier job's choices those of this one. */
+static void take_learned(const char *text, size_t length)
+{
+    char message[CSHIM_MESSAGE_MAX];
+    cshim_mpi.learned = cshim_learned_parse(text, length, "COMPSHIM_MACHINE", message);
+    if (cshim_mpi.learned == NULL)
+        cshim_mpi_end_job(message);
 }
 
 bool cshim_agree(void)
 {
     char message[CSHIM_MESSAGE_MAX];
     struct terms terms = {.length = 0};
-    char *text = NULL;
-    size_t length = 0;
+    char *text = NULL, *learned = NULL;
+    size_t length = 0, learned_length = 0;
 
     if (cshim_job.rank == 0) {
         text = cshim_policy_load(NULL, &length, terms.source, message);
@@ -317,6 +336,10 @@ bool cshim_agree(void)
             cshim_mpi_end_job(message);
         if (message[0] != '\0')
             cshim_log(CSHIM_LOG_WARN, "%s", message);
+        if (!cshim_learned_load(&learned, &learned_length, message))
+            cshim_mpi_end_job(message);
+        terms.learned_length = learned_length;
+        terms.has_learned = learned != NULL;
     }
     const bool agreed = agree_to_compress();
     if (agreed) {
@@ -324,9 +347,11 @@ bool cshim_agree(void)
         PMPI_Comm_create(MPI_COMM_WORLD, cshim_mpi.group, &cshim_mpi.world);
         MPI_Comm node = find_nodes();
         find_partners();
-        share_terms(&terms, &text);
+        share_terms(&terms, &text, &learned);
         if (cshim_job.rank != 0)
             take_policy(text, terms.length, terms.source);
+        if (learned != NULL)
+            take_learned(learned, terms.learned_length);
         cshim_share_setup(node);
         PMPI_Comm_free(&node);
         /* From here on a rank may die where the library lets the others go on. */
@@ -335,12 +360,14 @@ bool cshim_agree(void)
                   cshim_simd_name(cshim_simd_level()));
     }
     free(text);
+    free(learned);
     return agreed;
 }
 
 void cshim_agree_finalize(void)
 {
     PMPI_Group_free(&cshim_mpi.group);
+    free(cshim_mpi.learned);
     cshim_layout_free(&cshim_mpi.layout);
     cshim_share_teardown();
 }

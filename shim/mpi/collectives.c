@@ -45,15 +45,14 @@ struct measured {
     double began; /* a native call */
 };
 
-/* Chooses the candidate of a call whose rule says `worth = measured`; at call numbers that all
+/* Chooses the candidate of a call that may be made in several ways; at call numbers that all
  * ranks know the ranks agree on durations first. Returns an MPI error of that. */
 static int choose(struct cshim_comm *state, const struct cshim_call *call, uint64_t count,
                   const struct cshim_rule *rule, MPI_Comm comm, struct measured *measured)
 {
     int status = MPI_SUCCESS;
-    measured->class = call->collective == CSHIM_ALLREDUCE && rule->worth == CSHIM_WORTH_MEASURED
-                          ? cshim_class_find(&state->host, rule, call, count)
-                          : NULL;
+    measured->class =
+        cshim_class_is_for(rule, call) ? cshim_class_find(&state->host, rule, call, count) : NULL;
     if (measured->class == NULL)
         return status;
     struct cshim_choice *choice = &measured->class->choice;

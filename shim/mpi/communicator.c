@@ -171,6 +171,7 @@ static int fill(struct cshim_comm *state, MPI_Comm comm)
     state->references = 1;
     state->host.transport = &cshim_mpi_transport;
     state->host.job = &cshim_job;
+    state->host.learned = cshim_mpi.learned;
     state->program = comm;
     state->node = MPI_COMM_NULL;
     PMPI_Comm_rank(comm, &state->host.rank);
@@ -225,7 +226,7 @@ static bool take_memory(struct cshim_comm *state)
     state->requests = calloc(CSHIM_REQUESTS(ranks), sizeof(MPI_Request));
     state->statuses = calloc(ranks, sizeof *state->statuses);
     state->indices = calloc(ranks, sizeof *state->indices);
-    return has_host && cshim_classes_reserve(&state->host) && cshim_scratch_reserve() &&
+    return has_host && cshim_classes_reserve(&state->host, CSHIM_MPI) && cshim_scratch_reserve() &&
            state->requests != NULL && state->statuses != NULL && state->indices != NULL;
 }
 
@@ -385,6 +386,7 @@ int cshim_comm_part(struct cshim_comm *state, enum cshim_reason *reason, struct 
         cshim_mpi_end_job("no memory for a persistent call"); /* the other ranks wait */
     part->host.transport = state->host.transport;
     part->host.job = state->host.job;
+    part->host.learned = state->host.learned;
     part->host.rank = state->host.rank;
     part->host.ranks = state->host.ranks;
     part->references = 1;

@@ -110,7 +110,7 @@ static void begin_facts(const struct cshim_arguments *arguments, struct cshim_ca
     call->collective = arguments->collective;
     call->nonblocking = arguments->nonblocking;
     call->instead = CSHIM_CODEC_NONE;
-    call->machine = cshim_job.machine;
+    call->machine = NULL;
     call->partners = cshim_mpi.partners;
     call->is_apart = cshim_mpi.scratch_of == NULL;
     call->root = 0;
@@ -128,7 +128,6 @@ struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshi
         .ranks = (uint32_t)cshim_job.ranks,
         .nodes = cshim_mpi.layout.nodes,
         .ranks_per_node = cshim_mpi.layout.ranks_per_node,
-        .machine = cshim_job.machine,
         .partners = cshim_mpi.partners,
         .is_apart = cshim_mpi.scratch_of == NULL,
     };

@@ -67,7 +67,6 @@ int cshim_mpi_start(const struct cshim_mpi_real *real, const char *past)
     if (cshim_comm_setup(on_delete) != MPI_SUCCESS || cshim_mpi_transport_setup() != MPI_SUCCESS)
         cshim_mpi_end_job("the library refuses a keyval or an operation");
     cshim_mpi.alone = make_alone();
-    cshim_machine_setup();
     cshim_describe_setup();
     (void)cshim_ledger_publish(&cshim_job.ledger,
                                cshim_live_open(cshim_job.policy, "mpi", cshim_job.rank,

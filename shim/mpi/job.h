@@ -28,6 +28,7 @@
 struct cshim_mpi_job {
     const struct cshim_mpi_real *real;
     struct cshim_layout layout; /* of all ranks of the job */
+    struct cshim_learned *learned; /* choices of an earlier job; NULL: calls are measured */
     uint32_t partners;          /* to how many others each of them may have connections */
     MPI_Comm world;             /* private; all ranks have agreed on it */
     MPI_Group group;            /* of world */
@@ -91,10 +92,6 @@ void cshim_agree_finalize(void);
 bool cshim_announce(void);
 bool cshim_announced(int rank);
 bool cshim_await_announcement(int rank, double deadline);
-
-/* measure.c: fills cshim_job.machine where the policy may compress between nodes, or where
- * COMPSHIM_MACHINE on rank 0 names a file. Ends the job if that is wrong. */
-void cshim_machine_setup(void);
 
 /* trace.c: rank 0's environment says whether and where COMPSHIM_TRACE writes a trace; the ranks'
  * clocks are compared. Finish writes the trace and frees it. */

@@ -3,6 +3,7 @@
  * those that take requests: MPI_Start, MPI_Startall, MPI_Request_free and MPI_Cancel. */
 #include <stdlib.h>
 
+#include "shim/host/classes.h"
 #include "shim/mpi/collectives.h"
 #include "shim/mpi/nonblocking.h"
 
@@ -95,7 +96,7 @@ static bool plan_call(struct cshim_arguments *arguments, bool prepares, struct c
     if (reason == CSHIM_REASON_COMPRESS)
         reason = find_obstacle(rule, arguments->comm, state);
     if (reason == CSHIM_REASON_COMPRESS) {
-        *plan = cshim_plan_call(cshim_job.policy, &call, count);
+        *plan = cshim_class_plan(&(*state)->host, rule, &call, count);
         reason = plan->reason;
     }
     if (reason != CSHIM_REASON_COMPRESS)

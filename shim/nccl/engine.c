@@ -39,7 +39,7 @@ static ncclResult_t get_unique_id(ncclUniqueId *id)
     cshim_job_load(&offer);
     if (!cshim_rendezvous_serve((uint8_t *)id->internal, &offer, why))
         cshim_log(CSHIM_LOG_WARN, "NCCL is not compressed: %s", why);
-    free(offer.text);
+    cshim_offer_free(&offer);
     return status;
 }
 
@@ -116,7 +116,7 @@ static ncclResult_t comm_init_all(ncclComm_t *comms, int devices, const int *lis
     struct cshim_offer offer;
     cshim_job_load(&offer);
     struct cshim_job *job = cshim_job_find(&offer);
-    free(offer.text);
+    cshim_offer_free(&offer);
     for (int i = 0; i < devices && status == ncclSuccess; i++) {
         struct cshim_nccl_comm *comm = cshim_registry_make(&comms[i], job);
         if (comm != NULL)

@@ -65,7 +65,7 @@ static ncclResult_t decide(struct cshim_nccl_comm *comm)
     comm->nodes = decision.nodes;
     if (decision.on) {
         comm->job = cshim_job_find(&decision.offer);
-        free(decision.offer.text);
+        cshim_offer_free(&decision.offer);
         if (comm->job != NULL)
             return ncclSuccess;
         cshim_rendezvous_done(comm->member, "it has no memory for the policy");

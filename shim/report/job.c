@@ -82,6 +82,16 @@ static void warn(bool speaks, const char *message)
         cshim_log(CSHIM_LOG_WARN, "%s", message);
 }
 
+/* Loads the choices that COMPSHIM_MACHINE names. Leaves a warning in the message. */
+static bool has_choices(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
+{
+    char problem[CSHIM_MESSAGE_MAX];
+    const bool is_right = cshim_learned_load(&offer->learned, &offer->learned_length, problem);
+    if (!is_right)
+        memcpy(message, problem, sizeof problem);
+    return is_right;
+}
+
 /* The policy that this process would choose itself. Returns false, and why, if it is wrong. One
  * process of the job says the warnings, the first time. */
 static bool load(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
@@ -96,12 +106,14 @@ static bool load(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
         warn(speaks, message);
         policy = cshim_policy_parse(offer->text, offer->length, offer->source, message);
     }
-    if (policy == NULL || !cshim_environment_check(policy, message, CSHIM_MESSAGE_MAX)) {
-        cshim_policy_free(policy);
-        free(offer->text);
+    const bool is_right = policy != NULL &&
+                          cshim_environment_check(policy, message, CSHIM_MESSAGE_MAX) &&
+                          has_choices(offer, message);
+    cshim_policy_free(policy);
+    if (!is_right) {
+        cshim_offer_free(offer);
         return false;
     }
-    cshim_policy_free(policy);
     warn(speaks, message);
     return true;
 }
@@ -115,6 +127,12 @@ void cshim_job_load(struct cshim_offer *offer)
     _exit(1); /* before any work; exit handlers could wait for other ranks */
 }
 
+void cshim_offer_free(struct cshim_offer *offer)
+{
+    free(offer->text);
+    free(offer->learned);
+}
+
 struct cshim_job *cshim_job_native(void)
 {
     char message[CSHIM_MESSAGE_MAX];
@@ -125,7 +143,7 @@ struct cshim_job *cshim_job_native(void)
     if (job != NULL || !load(&offer, message))
         return job;
     job = cshim_job_find(&offer);
-    free(offer.text);
+    cshim_offer_free(&offer);
     return job;
 }
 
@@ -197,17 +215,6 @@ struct cshim_job *cshim_job_find(const struct cshim_offer *offer)
     }
     pthread_mutex_unlock(&lock);
     return job;
-}
-
-void cshim_job_keep_machine(struct cshim_job *job, const struct cshim_machine *machine)
-{
-    pthread_mutex_lock(&lock);
-    struct cshim_machine *copy = job->machine == NULL ? malloc(sizeof *copy) : NULL;
-    if (copy != NULL) {
-        *copy = *machine;
-        __atomic_store_n(&job->machine, copy, __ATOMIC_RELEASE);
-    }
-    pthread_mutex_unlock(&lock);
 }
 
 void cshim_job_grow(struct cshim_job *job, bool has_rank_0, int ranks, uint32_t nodes)

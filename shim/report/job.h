@@ -10,7 +10,7 @@
 
 #include <sys/types.h>
 
-#include "shim/core/machine.h"
+#include "shim/core/learned.h"
 #include "shim/report/ledger.h"
 #include "shim/report/observed.h"
 #include "shim/report/trace.h"
@@ -27,7 +27,6 @@ struct cshim_job {
     struct cshim_observed *observed;     /* COMPSHIM=observe: calls are written down; else NULL */
     struct cshim_trace *trace;           /* COMPSHIM_TRACE: events are kept; else NULL */
     const char *library;                 /* for the report: "Open MPI 4.1.4" */
-    const struct cshim_machine *machine; /* by which times are foretold; NULL: not known */
 
     /* The rest is for jobs in the list. */
     bool is_local; /* nobody collects the ledgers of all ranks: rank 0 counts for them */
@@ -42,6 +41,8 @@ struct cshim_offer {
     char *text;
     size_t length;
     char source[CSHIM_PATH_MAX]; /* its name */
+    char *learned;               /* choices of an earlier job; NULL: this one learns itself */
+    size_t learned_length;
     bool observe;                /* calls are written down and not compressed */
 };
 
@@ -63,16 +64,14 @@ void cshim_process_start(const char *engine, bool is_beside);
  * policy does not parse or there is no memory. Jobs are never freed. */
 struct cshim_job *cshim_job_find(const struct cshim_offer *offer);
 
-/* The policy that this process would choose itself. A wrong policy ends the process. The caller
- * frees offer->text. */
+/* Loads the policy that this process would choose itself, and the choices that COMPSHIM_MACHINE
+ * names. A wrong one ends the process. The caller frees the offer. */
 void cshim_job_load(struct cshim_offer *offer);
+void cshim_offer_free(struct cshim_offer *offer);
 
 /* The job that counts the calls of communicators whose ranks have not agreed. NULL if there is no
  * policy for it. */
 struct cshim_job *cshim_job_native(void);
-
-/* Keeps a copy of the facts by which times are foretold, unless the job has some already. */
-void cshim_job_keep_machine(struct cshim_job *job, const struct cshim_machine *machine);
 
 /* Notes how many ranks and nodes a communicator of the job has. */
 void cshim_job_grow(struct cshim_job *job, bool has_rank_0, int ranks, uint32_t nodes);

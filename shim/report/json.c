@@ -87,8 +87,6 @@ static void json_row(FILE *stream, const struct cshim_row_key *key, const struct
     json_number(stream, error >= 0 ? error : NAN);
     if (cshim_report_is_exact(key))
         fprintf(stream, ", \"exact\": true");
-    if (row->seconds_foretold > 0)
-        fprintf(stream, ", \"seconds_foretold\": %.6f", row->seconds_foretold);
     if (row->compared_calls + row->native_calls > 0)
         fprintf(stream,
                 ", \"compared_calls\": %llu, \"seconds_compared\": %.6f, "
@@ -136,19 +134,17 @@ static void json_moves(FILE *stream, const struct cshim_ledger *ledger)
     fprintf(stream, "%s],\n", ledger->tally.moves > 0 ? "\n  " : "");
 }
 
-static void json_fact(void *stream, const char *name, double value)
+/* Writes the lines of a file for COMPSHIM_MACHINE. compshim report --learned prints them. */
+static void json_learned(FILE *stream, const struct cshim_ledger *ledger)
 {
-    fprintf(stream, ", \"%s\": %.6g", name, value);
-}
-
-/* Writes the facts by which times were foretold. compshim tune --machine reads them. */
-static void json_machine(FILE *stream, const struct cshim_machine *machine)
-{
-    fprintf(stream, "  \"machine\": {\"source\": ");
-    cshim_report_string(stream, machine->source);
-    fprintf(stream, ", \"native\": \"%s\"", cshim_native_name(machine->native));
-    cshim_machine_each(machine, json_fact, stream);
-    fprintf(stream, "},\n");
+    char line[256];
+    fprintf(stream, "  \"learned\": [");
+    for (size_t i = 0; i < ledger->learned_count; i++) {
+        cshim_learned_line(&ledger->learned[i], line, sizeof line);
+        fprintf(stream, i > 0 ? ",\n    " : "\n    ");
+        cshim_report_string(stream, line);
+    }
+    fprintf(stream, "%s],\n", ledger->learned_count > 0 ? "\n  " : "");
 }
 
 static void json_job(FILE *stream, const struct cshim_job *job)
@@ -163,8 +159,6 @@ static void json_job(FILE *stream, const struct cshim_job *job)
             job->stopped - job->started);
     if (job->unreported > 0)
         fprintf(stream, "  \"unreported_processes\": %u,\n", job->unreported);
-    if (job->machine != NULL)
-        json_machine(stream, job->machine);
 }
 
 static void json_kind(FILE *stream, const struct cshim_kind *kind)
@@ -247,6 +241,8 @@ void cshim_report_json(FILE *stream, const struct cshim_job *job)
     }
     fprintf(stream, "\n  ],\n");
     json_moves(stream, ledger);
+    if (ledger->learned_count > 0)
+        json_learned(stream, ledger);
     if (job->observed != NULL)
         json_observed(stream, job->observed);
     json_counted(stream, ledger);

@@ -67,6 +67,19 @@ const char *cshim_counted_name(unsigned function)
     return function < CSHIM_COUNTED_ALL ? names[function] : "?";
 }
 
+void cshim_ledger_learn(struct cshim_ledger *ledger, const struct cshim_learned_choice *choice)
+{
+    size_t at = 0;
+    pthread_mutex_lock(&ledger->lock);
+    while (at < ledger->learned_count && !cshim_learned_is_same_class(&ledger->learned[at], choice))
+        at++;
+    if (at < CSHIM_LEARNED_MAX) {
+        ledger->learned[at] = *choice;
+        ledger->learned_count += at == ledger->learned_count;
+    }
+    pthread_mutex_unlock(&ledger->lock);
+}
+
 static void add_moves(struct cshim_tally *tally, uint64_t moves, const struct cshim_move *move)
 {
     for (uint64_t i = 0; i < moves && i < CSHIM_MOVES_MAX; i++)

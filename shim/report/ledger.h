@@ -12,6 +12,7 @@
 
 #include "gloo_names.h"
 #include "mpi_names.h"
+#include "shim/core/learned.h"
 #include "shim/core/plan.h"
 #include "shim/report/live.h"
 #include "shim/core/row.h"
@@ -39,6 +40,9 @@ struct cshim_counted {
     uint64_t bytes; /* of one rank's buffers, as its arguments tell */
 };
 
+/* Classes of calls whose choices a ledger keeps; what further ones have learned is not told. */
+#define CSHIM_LEARNED_MAX 128u
+
 /* What a process counts besides its rows. Travels between ranks as bytes. */
 struct cshim_tally {
     uint64_t passed[CSHIM_REASON_COUNT]; /* by reason; at rank 0 of the communicator */
@@ -59,6 +63,8 @@ struct cshim_ledger {
     struct cshim_tally tally;
     uint64_t *passed; /* that of the tally or, while figures are published, of `live`; atomic */
     struct cshim_live *live; /* where the process publishes its figures, or NULL */
+    size_t learned_count;
+    struct cshim_learned_choice learned[CSHIM_LEARNED_MAX]; /* guarded by the lock */
 };
 
 /* Starts an empty ledger for a policy, which must outlive it. Returns false without memory. */
@@ -103,6 +109,9 @@ void cshim_ledger_add(struct cshim_ledger *ledger, const struct cshim_plan *plan
 /* Notes that the plan's kind of tensor moved to codec `to`, after this call, with this error. */
 void cshim_ledger_move(struct cshim_ledger *ledger, const struct cshim_plan *plan,
                        enum cshim_codec_id to, uint32_t call, float error);
+
+/* Keeps what a class of calls has learned, in place of what it had learned before. */
+void cshim_ledger_learn(struct cshim_ledger *ledger, const struct cshim_learned_choice *choice);
 
 /* Adds what another rank counted under the same policy. Not thread-safe. */
 void cshim_ledger_merge(struct cshim_ledger *ledger, const struct cshim_tally *tally);

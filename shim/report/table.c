@@ -85,28 +85,6 @@ static void table_checks(FILE *stream, const struct cshim_ledger *ledger,
                 (unsigned long long)(ledger->tally.moves - CSHIM_MOVES_MAX));
 }
 
-/* A row's time is told beside the foretold one if they differ by this factor. */
-#define FORETOLD_WRONG 1.5
-
-/* Writes what the calls took beside what the facts of the machine foretold. */
-static void table_foretold(FILE *stream, const struct cshim_ledger *ledger,
-                           const struct cshim_row *total)
-{
-    if (total->seconds_foretold <= 0)
-        return;
-    fprintf(stream, "compshim: foretold %s, took %s\n", SECONDS(total->seconds_foretold),
-            SECONDS(total->seconds));
-    for (size_t i = 0; i < ledger->row_count; i++) {
-        const struct cshim_row *row = &ledger->rows[i];
-        const struct cshim_row_key key = cshim_ledger_key(ledger, i);
-        if (row->seconds_foretold > 0 && (row->seconds > FORETOLD_WRONG * row->seconds_foretold ||
-                                          row->seconds_foretold > FORETOLD_WRONG * row->seconds))
-            fprintf(stream, "compshim: %s, %s: foretold %s, took %s\n", key.rule->name,
-                    cshim_algorithm_name(key.algorithm), SECONDS(row->seconds_foretold),
-                    SECONDS(row->seconds));
-    }
-}
-
 /* Writes what compressing was worth, by what native calls of the same job took. */
 static void table_saved(FILE *stream, const struct cshim_row *total)
 {
@@ -236,7 +214,6 @@ void cshim_report_table(FILE *stream, const struct cshim_job *job)
                 job->unreported, job->unreported == 1 ? "" : "es", job->unreported == 1 ? "s" : "");
     if (job->observed != NULL)
         table_observed(stream, job->observed);
-    table_foretold(stream, ledger, &total);
     table_checks(stream, ledger, &total);
     if (total.calls > 0)
         fprintf(stream, "compshim: sent %s where a ring sends %s: %.1fx less\n",

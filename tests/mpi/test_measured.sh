@@ -3,9 +3,10 @@
 # `worth = measured`: native and compressed calls are tried in the job, all ranks choose the same, and the
 # report says what the calls took either way. Nothing here depends on which is faster.
 . "$(dirname "$0")/../lib.sh"
+unset COMPSHIM_MACHINE
 cd "$scratch" || exit 1
 tests=$build/tests
-export COMPSHIM_POLICY=$scratch/policy.ini COMPSHIM_REPORT=$scratch/report.json COMPSHIM_MACHINE=off
+export COMPSHIM_POLICY=$scratch/policy.ini COMPSHIM_REPORT=$scratch/report.json
 measured() { printf '[rule all]\ncodec = %s\nworth = measured\n' "$1" >policy.ini; }
 
 # Two candidates at least, two_shot or one_shot and native: six calls of each before the class is settled.

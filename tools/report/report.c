@@ -9,7 +9,7 @@
 #include "tools/lib/json.h"
 #include "tools/lib/tool.h"
 
-static bool csv, json, markdown;
+static bool csv, json, learned, markdown;
 static const char *html;
 
 static const struct tool_option options[] = {
@@ -17,6 +17,8 @@ static const struct tool_option options[] = {
      "print the compressed rows as comma-separated values, sizes in bytes, times in seconds"},
     {"html", 0, TOOL_TEXT, &html, "FILE", "write a page with tables and plots"},
     {"json", 0, TOOL_FLAG, &json, NULL, "print the reports as one JSON document"},
+    {"learned", 0, TOOL_FLAG, &learned, NULL,
+     "print what calls have learned, as a file for COMPSHIM_MACHINE"},
     {"markdown", 0, TOOL_FLAG, &markdown, NULL, "print the tables as Markdown"},
     {0},
 };
@@ -360,6 +362,22 @@ static void save_page(const struct report_set *set, const struct tool_table tabl
     tool_close_output(&output);
 }
 
+/* Prints the choices of all reports. Of a class that several have, the first counts. */
+static void print_learned(const struct report_set *set)
+{
+    size_t count = 0;
+    puts("; How jobs made their calls, by what these took: for COMPSHIM_MACHINE.\n"
+         "; library ranks/nodes dtype codec bytes rule = algorithm codec");
+    for (size_t i = 0; i < set->count; i++) {
+        const json_t *lines = json_object_get(set->reports[i], "learned");
+        for (size_t at = 0; at < json_array_size(lines); at++, count++)
+            puts(json_string_value(json_array_get(lines, at)));
+    }
+    if (count == 0)
+        warnx("nothing was learned: no class of calls had enough of them, or all said worth = "
+              "always");
+}
+
 static bool is_report(const char *path)
 {
     char message[TOOL_JSON_MESSAGE_MAX];
@@ -372,8 +390,8 @@ static bool is_report(const char *path)
 static int run(char **words)
 {
     size_t count = 0;
-    if (csv + (html != NULL) + json + markdown > 1)
-        tool_misuse("--csv, --html, --json and --markdown exclude each other");
+    if (csv + (html != NULL) + json + learned + markdown > 1)
+        tool_misuse("--csv, --html, --json, --learned and --markdown exclude each other");
     /* Before 0.2 the option had no argument, and the page went to standard output. No report is
      * overwritten by a command line of that time. */
     const bool is_printed = html != NULL && is_report(html);
@@ -398,6 +416,8 @@ static int run(char **words)
         write_page(&set, tables, stdout);
     else if (html != NULL)
         save_page(&set, tables);
+    else if (learned)
+        print_learned(&set);
     else if (json)
         tool_json_print(make_json(&set));
     else

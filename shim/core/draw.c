@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/core/draw.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "codecs/floats.h"
+
+/* One call of so many is a deciding one: until the first decision, while a class learns, and once
+ * it is settled. */
+#define FIRST_DECISION 4u
+#define LEARNING_DECISION 8u
+#define SETTLED_DECISION 64u
+/* One call of so many of a settled class is timed, and one tries the next best candidate. */
+#define SETTLED_SAMPLE 8u
+#define TRIAL 32u
+/* Samples of the best candidate that tell whether a settled class is still right. */
+#define SETTLED_SAMPLES 4u
+
+/* What the mixing of a number is for. */
+enum purpose { CANDIDATE = 1, DECISION, SAMPLE, TRY };
+
+/* Draws from 0 to `of` - 1, by the number alone. */
+static unsigned draw_from(uint64_t number, enum purpose purpose, unsigned of)
+{
+    const uint64_t mixed = cshim_mix(number * CSHIM_GOLDEN + (uint64_t)purpose);
+    return (unsigned)((mixed >> 32) * of >> 32);
+}
+
+void cshim_draw_init(struct cshim_draw *draw, unsigned prior)
+{
+    memset(draw, 0, sizeof *draw);
+    draw->stages = 1;
+    draw->stage[0] =
+        (struct cshim_draw_stage){.is_new = 1, .in_turn = 1, .turns = {(uint8_t)prior}};
+}
+
+static const struct cshim_draw_stage *latest_stage(const struct cshim_draw *draw)
+{
+    return &draw->stage[(draw->stages - 1) % CSHIM_DRAW_STAGES];
+}
+
+bool cshim_draw_may_begin(const struct cshim_draw *draw, uint64_t number)
+{
+    return draw->deciding == 0 || number <= draw->limit;
+}
+
+/* Returns the stage in force at a number; NULL if it is so old that it has been forgotten. */
+static const struct cshim_draw_stage *stage_at(const struct cshim_draw *draw, uint64_t number)
+{
+    for (unsigned i = 0; i < draw->stages && i < CSHIM_DRAW_STAGES; i++) {
+        const struct cshim_draw_stage *stage =
+            &draw->stage[(draw->stages - 1 - i) % CSHIM_DRAW_STAGES];
+        if (stage->from <= number)
+            return stage;
+    }
+    return NULL;
+}
+
+static bool is_trial(const struct cshim_draw_stage *stage, uint64_t number)
+{
+    return stage->tries && draw_from(number, TRY, TRIAL) == 0;
+}
+
+unsigned cshim_draw_begin(struct cshim_draw *draw, uint64_t number, bool *decides)
+{
+    const struct cshim_draw_stage *stage = stage_at(draw, number), *latest = latest_stage(draw);
+    *decides = false;
+    if (stage == NULL)
+        return CSHIM_DRAW_FORGOTTEN;
+    draw->own.late += number < latest->from && draw->own.highest >= latest->from;
+    const unsigned one_of = stage->is_settled     ? SETTLED_DECISION
+                            : stage->in_turn == 1 ? FIRST_DECISION
+                                                  : LEARNING_DECISION;
+    *decides = draw_from(number, DECISION, one_of) == 0;
+    if (number > draw->own.highest)
+        draw->own.highest = number;
+    if (!stage->is_settled)
+        return stage->turns[draw_from(number, CANDIDATE, stage->in_turn)];
+    return is_trial(stage, number) ? stage->next_best : stage->best;
+}
+
+void cshim_draw_end(struct cshim_draw *draw, uint64_t number, unsigned candidate, double seconds)
+{
+    const struct cshim_draw_stage *stage = stage_at(draw, number);
+    if (stage == NULL || (stage->is_settled && !is_trial(stage, number) &&
+                          draw_from(number, SAMPLE, SETTLED_SAMPLE) != 0))
+        return;
+    draw->own.sample[draw->own.samples++ % CSHIM_DRAW_SAMPLES] =
+        (struct cshim_draw_sample){number, (float)seconds, candidate};
+}
+
+void cshim_draw_tell(struct cshim_draw *draw, struct cshim_draw_told *told)
+{
+    if (draw->deciding++ == 0)
+        draw->limit = draw->own.highest + CSHIM_DRAW_AHEAD;
+    *told = draw->own;
+    if (told->samples > CSHIM_DRAW_SAMPLES)
+        told->samples = CSHIM_DRAW_SAMPLES;
+    draw->own.late = 0;
+}
+
+/* Returns the seconds that a rank has told of a call; negative if it has not timed it. */
+static float seconds_told(const struct cshim_draw_told *told, uint64_t number)
+{
+    for (uint64_t i = 0; i < told->samples && i < CSHIM_DRAW_SAMPLES; i++)
+        if (told->sample[i].number == number)
+            return told->sample[i].seconds;
+    return -1;
+}
+
+/* Returns the least seconds over the ranks of a call that all have timed; negative if some has not.
+ */
+static float least_told(const struct cshim_draw_told *told, unsigned ranks, uint64_t number)
+{
+    float least = INFINITY;
+    for (unsigned rank = 0; rank < ranks && least >= 0; rank++)
+        least = fminf(least, seconds_told(&told[rank], number));
+    return least;
+}
+
+/* Gives the choice the calls that all ranks have timed, each once. */
+static void learn(struct cshim_draw *draw, struct cshim_choice *choice,
+                  const struct cshim_draw_told *told, unsigned ranks)
+{
+    for (unsigned i = 0; i < draw->own.samples && i < CSHIM_DRAW_SAMPLES; i++) {
+        struct cshim_draw_sample *sample = &draw->own.sample[i];
+        const float least = sample->seconds >= 0 ? least_told(told, ranks, sample->number) : -1;
+        if (least < 0)
+            continue;
+        cshim_choice_learn(choice, sample->candidate, least);
+        sample->seconds = -1; /* it has been counted */
+    }
+}
+
+/* Returns true if there are samples enough for the choice's next decision. */
+static bool is_ready(const struct cshim_choice *choice)
+{
+    if (choice->phase == CSHIM_CHOICE_SETTLED)
+        return cshim_choice_samples_of(choice, choice->best) >= SETTLED_SAMPLES;
+    const unsigned needed = choice->phase == CSHIM_CHOICE_FIRST ? 2 : CSHIM_CHOICE_ROUNDS;
+    for (unsigned i = 0; i < choice->in_turn; i++)
+        if (cshim_choice_samples_of(choice, choice->turns[i]) < needed)
+            return false;
+    return true;
+}
+
+/* Returns what calls take by a choice, from a number on. */
+static struct cshim_draw_stage make_stage(const struct cshim_choice *choice, uint64_t from)
+{
+    struct cshim_draw_stage stage = {.from = from,
+                                     .is_new = 1,
+                                     .in_turn = (uint8_t)choice->in_turn,
+                                     .is_settled = choice->phase == CSHIM_CHOICE_SETTLED};
+    for (unsigned i = 0; i < choice->in_turn && !stage.is_settled; i++)
+        stage.turns[i] = (uint8_t)choice->turns[i];
+    if (stage.is_settled) {
+        stage.in_turn = 0;
+        stage.best = (uint8_t)choice->best;
+        stage.next_best = (uint8_t)choice->next_best;
+        stage.tries = cshim_choice_tries(choice);
+    }
+    return stage;
+}
+
+struct cshim_draw_stage cshim_draw_decide(struct cshim_draw *draw, struct cshim_choice *choice,
+                                          uint64_t number, const struct cshim_draw_told *told,
+                                          unsigned ranks)
+{
+    const struct cshim_draw_stage *latest = latest_stage(draw);
+    uint64_t highest = 0, late = 0;
+    learn(draw, choice, told, ranks);
+    for (unsigned rank = 0; rank < ranks; rank++) {
+        highest = told[rank].highest > highest ? told[rank].highest : highest;
+        late += told[rank].late;
+    }
+    const bool is_in_force = latest->from <= number && late == 0;
+    if (!is_in_force || (draw->stages > 1 && !is_ready(choice)))
+        return (struct cshim_draw_stage){.is_new = 0};
+    if (draw->stages > 1)
+        cshim_choice_decide(choice);
+    struct cshim_draw_stage stage = make_stage(choice, latest->from);
+    if (memcmp(&stage, latest, sizeof stage) == 0)
+        stage.is_new = 0;
+    stage.from = highest + CSHIM_DRAW_AHEAD + 1;
+    return stage;
+}
+
+void cshim_draw_take(struct cshim_draw *draw, const struct cshim_draw_stage *stage)
+{
+    if (stage->is_new)
+        draw->stage[draw->stages++ % CSHIM_DRAW_STAGES] = *stage;
+    draw->deciding--;
+}

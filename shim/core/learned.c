@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/core/learned.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy/lines.h"
+#include "shim/core/words.h"
+
+/* No file of choices is that large. */
+#define FILE_LIMIT ((size_t)1 << 20)
+#define LINE_LIMIT 256
+
+uint32_t cshim_size_class(uint64_t bytes)
+{
+    const uint32_t log = 63 - (uint32_t)__builtin_clzll(bytes);
+    const unsigned __int128 square = (unsigned __int128)bytes * bytes;
+    return 2 * log + (square >> (2 * log + 1) != 0);
+}
+
+uint64_t cshim_size_class_begin(uint32_t size_class)
+{
+    uint64_t bytes = (uint64_t)1 << size_class / 2;
+    if (size_class % 2 == 0)
+        return bytes;
+    for (uint64_t step = bytes / 2; step > 0; step /= 2) /* the largest of the class before */
+        if (cshim_size_class(bytes + step) < size_class)
+            bytes += step;
+    return bytes + 1;
+}
+
+/* Reads a word of a set. Returns false if it is none of them. */
+static bool read_word(enum cshim_word_set set, const char *text, unsigned *value)
+{
+    return cshim_word_find(set, text, value) != NULL;
+}
+
+/* Reads the class of calls that a line is about. */
+static bool read_class(const char *text, struct cshim_learned_choice *choice)
+{
+    char library[16], dtype[16], codec[16];
+    unsigned long long bytes;
+    unsigned values[3];
+    if (sscanf(text, "%15s %u/%u %15s %15s %llu %63[^\n]", library, &choice->ranks, &choice->nodes,
+               dtype, codec, &bytes, choice->rule) != 7 ||
+        bytes == 0 || !read_word(CSHIM_LIBRARIES, library, &values[0]) ||
+        !read_word(CSHIM_DTYPES, dtype, &values[1]) || !read_word(CSHIM_CODECS, codec, &values[2]))
+        return false;
+    choice->library = (enum cshim_library)values[0];
+    choice->dtype = (enum cshim_dtype)values[1];
+    choice->rule_codec = (enum cshim_codec_id)values[2];
+    choice->size_class = cshim_size_class(bytes);
+    return true;
+}
+
+/* Reads the way in which a line says to make calls. */
+static bool read_way(const char *text, struct cshim_learned_choice *choice)
+{
+    char algorithm[16], codec[16], more;
+    unsigned values[2];
+    choice->is_native = strcmp(text, "native") == 0;
+    if (choice->is_native)
+        return true;
+    if (sscanf(text, "%15s %15s %c", algorithm, codec, &more) != 2 ||
+        !read_word(CSHIM_ALGORITHMS, algorithm, &values[0]) ||
+        !read_word(CSHIM_CODECS, codec, &values[1]) || values[0] == CSHIM_ALGORITHM_AUTO ||
+        values[1] == CSHIM_CODEC_NONE)
+        return false;
+    choice->algorithm = (enum cshim_algorithm)values[0];
+    choice->codec = (enum cshim_codec_id)values[1];
+    return true;
+}
+
+/* Returns what is wrong with a line, or NULL. Sets *is_choice unless it has a fact of a machine. */
+static const char *read_line(const char *line, size_t length, struct cshim_learned_choice *choice,
+                             bool *is_choice)
+{
+    char text[LINE_LIMIT];
+    *is_choice = false;
+    *choice = (struct cshim_learned_choice){.ranks = 0};
+    if (length >= sizeof text)
+        return "a line is too long";
+    snprintf(text, sizeof text, "%.*s", (int)length, line);
+    char *equals = strrchr(text, '=');
+    if (equals == NULL)
+        return "not a line 'LIBRARY RANKS/NODES DTYPE CODEC BYTES RULE = ALGORITHM CODEC'";
+    char *end = equals;
+    while (end > text && isspace((unsigned char)end[-1]))
+        end--;
+    *end = '\0';
+    if (strpbrk(text, " \t") == NULL) /* name = number */
+        return NULL;
+    *is_choice = true;
+    for (equals++; isspace((unsigned char)*equals);)
+        equals++;
+    if (!read_class(text, choice))
+        return "no class of calls 'LIBRARY RANKS/NODES DTYPE CODEC BYTES RULE'";
+    return read_way(equals, choice) ? NULL : "a way is 'native' or 'ALGORITHM CODEC'";
+}
+
+struct cshim_learned *cshim_learned_parse(const char *text, size_t length, const char *source,
+                                          char message[CSHIM_MESSAGE_MAX])
+{
+    size_t lines = 1, line_length;
+    for (size_t i = 0; i < length; i++)
+        lines += text[i] == '\n';
+    struct cshim_learned *learned = calloc(1, sizeof *learned + lines * sizeof *learned->choices);
+    if (learned == NULL) {
+        snprintf(message, CSHIM_MESSAGE_MAX, "%.200s: no memory for its choices", source);
+        return NULL;
+    }
+    const char *end = text + length, *next = cshim_lines_begin(text, end), *line;
+    for (unsigned number = 1; (line = cshim_lines_next(&next, end, &line_length)) != NULL;
+         number++) {
+        bool is_choice = false;
+        const char *problem =
+            line_length > 0
+                ? read_line(line, line_length, &learned->choices[learned->count], &is_choice)
+                : NULL;
+        if (problem != NULL) {
+            snprintf(message, CSHIM_MESSAGE_MAX,
+                     "%.200s:%u: %s; COMPSHIM_MACHINE takes what 'compshim report --learned' "
+                     "writes",
+                     source, number, problem);
+            free(learned);
+            return NULL;
+        }
+        learned->count += is_choice;
+    }
+    return learned;
+}
+
+/* Reads a file as a text that ends with a zero byte. Returns NULL with a message. */
+static char *read_file(const char *path, size_t *length, char message[CSHIM_MESSAGE_MAX])
+{
+    char *text = malloc(FILE_LIMIT + 1);
+    FILE *file = text != NULL ? fopen(path, "re") : NULL;
+    *length = file != NULL ? fread(text, 1, FILE_LIMIT, file) : 0;
+    const char *problem = NULL;
+    if (file == NULL || ferror(file) != 0)
+        problem = strerror(errno);
+    else if (*length == FILE_LIMIT || memchr(text, '\0', *length) != NULL)
+        problem = "it is no text of choices";
+    if (problem != NULL)
+        snprintf(message, CSHIM_MESSAGE_MAX,
+                 "%.200s: cannot read the choices that COMPSHIM_MACHINE names: %s", path, problem);
+    if (file != NULL)
+        fclose(file);
+    if (problem == NULL) {
+        text[*length] = '\0';
+        return text;
+    }
+    free(text);
+    return NULL;
+}
+
+bool cshim_learned_load(char **text, size_t *length, char message[CSHIM_MESSAGE_MAX])
+{
+    const char *file = secure_getenv("COMPSHIM_MACHINE");
+    *text = NULL;
+    *length = 0;
+    if (file == NULL || *file == '\0')
+        return true;
+    const bool is_off = strcmp(file, "off") == 0;
+    *text = is_off ? strdup("") : read_file(file, length, message);
+    if (*text == NULL && is_off)
+        snprintf(message, CSHIM_MESSAGE_MAX, "no memory for COMPSHIM_MACHINE");
+    if (*text == NULL)
+        return false;
+    struct cshim_learned *learned = cshim_learned_parse(*text, *length, file, message);
+    if (learned == NULL)
+        free(*text);
+    free(learned);
+    return learned != NULL;
+}
+
+bool cshim_learned_is_same_class(const struct cshim_learned_choice *a,
+                                 const struct cshim_learned_choice *b)
+{
+    return a->library == b->library && a->ranks == b->ranks && a->nodes == b->nodes &&
+           a->dtype == b->dtype && a->rule_codec == b->rule_codec &&
+           a->size_class == b->size_class && strcmp(a->rule, b->rule) == 0;
+}
+
+const struct cshim_learned_choice *cshim_learned_find(const struct cshim_learned *learned,
+                                                      const struct cshim_learned_choice *wanted)
+{
+    for (size_t i = 0; i < learned->count; i++)
+        if (cshim_learned_is_same_class(&learned->choices[i], wanted))
+            return &learned->choices[i];
+    return NULL;
+}
+
+/* Texts for the statement that they stand in. */
+#define SECONDS(seconds) cshim_seconds_words(seconds, (char[CSHIM_WORDS_MAX]){""})
+
+void cshim_learned_line(const struct cshim_learned_choice *choice, char *line, size_t size)
+{
+    char way[64] = "native", took[96] = "";
+    if (!choice->is_native)
+        snprintf(way, sizeof way, "%s %s", cshim_algorithm_name(choice->algorithm),
+                 cshim_codec_name(choice->codec));
+    if (choice->seconds_native > 0 && choice->is_native)
+        snprintf(took, sizeof took, "  ; %s", SECONDS(choice->seconds_native));
+    else if (choice->seconds_native > 0)
+        snprintf(took, sizeof took, "  ; %s, natively %s", SECONDS(choice->seconds),
+                 SECONDS(choice->seconds_native));
+    snprintf(line, size, "%s %u/%u %s %s %llu %s = %s%s", cshim_library_name(choice->library),
+             choice->ranks, choice->nodes, cshim_dtype_name(choice->dtype),
+             cshim_codec_name(choice->rule_codec),
+             (unsigned long long)cshim_size_class_begin(choice->size_class), choice->rule, way,
+             took);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Choices that an earlier job has learned (shim/core/choice.h), as the file has them that
+ * COMPSHIM_MACHINE names. A job with such a file tries nothing: the same file gives the same bits.
+ *
+ * The file has a line for each class of calls, the calls' facts before the way they are made:
+ *
+ *     mpi 4/2 float32 fp16 262144 large = two_shot fp16   ; 0.56 ms, natively 4.14 ms
+ *     gloo 4/4 float32 fp16 8192 medium = native
+ *
+ * Those are library, ranks and nodes, element type, the rule's codec, the bytes of the caller's
+ * buffer from which on the class reaches, and the rule's name; algorithm and codec, or "native".
+ *
+ * Pure but for cshim_learned_load. What was parsed is constant, and may be read by any thread. */
+#ifndef CSHIM_LEARNED_H
+#define CSHIM_LEARNED_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "policy/policy.h"
+
+/* Returns the number of the size class of `bytes` > 0. A class reaches from one power of the square
+ * root of 2 to the next. */
+uint32_t cshim_size_class(uint64_t bytes);
+/* Returns the least bytes of a size class. */
+uint64_t cshim_size_class_begin(uint32_t size_class);
+
+struct cshim_learned_choice {
+    enum cshim_library library;
+    uint32_t ranks;
+    uint32_t nodes;
+    enum cshim_dtype dtype;
+    enum cshim_codec_id rule_codec; /* the rule's, or what max_rel_error takes instead */
+    uint32_t size_class;
+    char rule[CSHIM_RULE_NAME_MAX];
+    bool is_native;
+    enum cshim_algorithm algorithm; /* where it is not native */
+    enum cshim_codec_id codec;
+    double seconds; /* what a call took; 0: not known */
+    double seconds_native;
+};
+
+struct cshim_learned {
+    size_t count;
+    struct cshim_learned_choice choices[];
+};
+
+/* What COMPSHIM_MACHINE says: `text` is NULL where jobs learn by themselves, and empty for "off",
+ * which tries nothing and has learned nothing. Returns false with a message if the file cannot be
+ * read or is wrong. The caller frees the text. */
+bool cshim_learned_load(char **text, size_t *length, char message[CSHIM_MESSAGE_MAX]);
+
+/* Returns the choices of a text, which the caller frees; NULL with the line "source:LINE: what is
+ * wrong" in the message. Lines with facts of a machine, which versions up to 0.2 wrote, are read
+ * over. */
+struct cshim_learned *cshim_learned_parse(const char *text, size_t length, const char *source,
+                                          char message[CSHIM_MESSAGE_MAX]);
+
+/* Finds the choice for a class of calls, whose facts `wanted` has. Returns NULL if there is none.
+ */
+const struct cshim_learned_choice *cshim_learned_find(const struct cshim_learned *learned,
+                                                      const struct cshim_learned_choice *wanted);
+
+/* Returns true if both are of one class of calls. */
+bool cshim_learned_is_same_class(const struct cshim_learned_choice *a,
+                                 const struct cshim_learned_choice *b);
+
+/* Writes a choice as a line of the file, without its end. The result has at most `size` bytes. */
+void cshim_learned_line(const struct cshim_learned_choice *choice, char *line, size_t size);
+
+#endif

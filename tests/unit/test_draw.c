@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Simulated jobs whose calls begin in another order on each rank, some at once: all ranks make each
+ * call in the same way, nobody waits for ever, and the class chooses as it should. */
+#include <math.h>
+
+#include "shim/core/draw.h"
+#include "tests/unit/unit.h"
+
+#define RANKS 3
+#define THREADS 2
+
+static const float weights[CSHIM_CANDIDATES_MAX] = {1, 1.1f, 1.1f, 1.1f, 1.1f, 1.1f};
+
+/* A call that a thread of a rank makes. */
+struct call {
+    enum { NONE, BEGUN, TOLD } state;
+    uint64_t number;
+    unsigned candidate;
+    bool decides;
+    double seconds;
+};
+
+/* What all ranks know of a call, as soon as the first of them begins it. */
+struct common {
+    uint64_t number;
+    unsigned begun, told_count;
+    unsigned candidate;
+    struct cshim_draw_told told[RANKS];
+    struct cshim_draw_stage stage;
+    bool is_decided;
+};
+
+#define CALLS_MAX 4096
+
+struct job {
+    uint64_t random;
+    unsigned candidates;
+    double seconds[CSHIM_CANDIDATES_MAX];
+    uint64_t stride; /* numbers of the class are multiples of it */
+    struct cshim_choice choice;
+    struct cshim_draw draw[RANKS];
+    struct call calls[RANKS][THREADS];
+    uint64_t next[RANKS]; /* index of the next call that a thread of the rank takes */
+    struct common common[CALLS_MAX];
+    unsigned made[CSHIM_CANDIDATES_MAX];
+    uint64_t waits;
+};
+
+static double draw_unit(struct job *job)
+{
+    job->random = job->random * 6364136223846793005u + 1442695040888963407u;
+    return (double)(job->random >> 11) * 0x1p-53;
+}
+
+static void begin_call(struct job *job, unsigned rank, struct call *call)
+{
+    const uint64_t index = job->next[rank];
+    struct common *common = &job->common[index];
+    const uint64_t number = index * job->stride;
+    if (!cshim_draw_may_begin(&job->draw[rank], number)) {
+        job->waits++;
+        return;
+    }
+    *call = (struct call){.state = BEGUN, .number = number};
+    call->candidate = cshim_draw_begin(&job->draw[rank], number, &call->decides);
+    assert_true(call->candidate < job->candidates);
+    if (common->begun == 0)
+        common->candidate = call->candidate;
+    assert_int_equal(call->candidate, common->candidate);
+    common->begun++;
+    call->seconds = job->seconds[call->candidate] * (1 + 0.3 * draw_unit(job));
+    job->next[rank]++;
+    job->made[call->candidate] += rank == 0;
+}
+
+/* Ends a call that has begun on all ranks, as a sum does. Returns false if it cannot end yet. */
+static bool end_call(struct job *job, unsigned rank, struct call *call)
+{
+    struct cshim_draw *draw = &job->draw[rank];
+    struct common *common = &job->common[call->number / job->stride];
+    if (common->begun < RANKS)
+        return false;
+    cshim_draw_end(draw, call->number, call->candidate, call->seconds);
+    call->state = call->decides ? TOLD : NONE;
+    if (!call->decides)
+        return true;
+    cshim_draw_tell(draw, &common->told[rank]);
+    common->told_count++;
+    return true;
+}
+
+/* Ends a decision: rank 0 decides once all have told, and the others follow. */
+static bool take_stage(struct job *job, unsigned rank, struct call *call)
+{
+    struct common *common = &job->common[call->number / job->stride];
+    if (rank == 0 && common->told_count == RANKS) {
+        common->stage =
+            cshim_draw_decide(&job->draw[0], &job->choice, call->number, common->told, RANKS);
+        common->is_decided = true;
+    }
+    if (!common->is_decided)
+        return false;
+    cshim_draw_take(&job->draw[rank], &common->stage);
+    call->state = NONE;
+    return true;
+}
+
+/* Has a thread of a rank do its next step. Returns false if it waits. */
+static bool step(struct job *job, unsigned rank, struct call *call, uint64_t calls)
+{
+    if (call->state == BEGUN)
+        return end_call(job, rank, call);
+    if (call->state == TOLD)
+        return take_stage(job, rank, call);
+    const uint64_t before = job->next[rank];
+    if (before < calls)
+        begin_call(job, rank, call);
+    return job->next[rank] > before;
+}
+
+static bool has_ended(const struct job *job, uint64_t calls)
+{
+    for (unsigned rank = 0; rank < RANKS; rank++)
+        for (unsigned thread = 0; thread < THREADS; thread++)
+            if (job->next[rank] < calls || job->calls[rank][thread].state != NONE)
+                return false;
+    return true;
+}
+
+/* Runs threads of ranks by chance until `calls` calls have been made in all. A thread that is
+ * stopped for a while lets the others run far ahead. */
+static void run(struct job *job, uint64_t calls)
+{
+    unsigned idle = 0;
+    while (!has_ended(job, calls)) {
+        const unsigned rank = (unsigned)(draw_unit(job) * RANKS);
+        const unsigned thread = (unsigned)(draw_unit(job) * draw_unit(job) * THREADS * 1.5);
+        const bool has_moved = step(job, rank, &job->calls[rank][thread % THREADS], calls);
+        idle = has_moved ? 0 : idle + 1;
+        assert_true(idle < 100000); /* a job that hangs */
+    }
+}
+
+static void start(struct job *job, uint64_t seed, unsigned candidates, unsigned prior)
+{
+    memset(job, 0, sizeof *job);
+    job->random = seed;
+    job->candidates = candidates;
+    job->stride = 1 + seed % 7;
+    cshim_choice_init(&job->choice, candidates, prior, weights);
+    for (unsigned rank = 0; rank < RANKS; rank++)
+        cshim_draw_init(&job->draw[rank], prior);
+    for (unsigned i = 0; i < candidates; i++)
+        job->seconds[i] = 1e-3 * exp(3 * draw_unit(job));
+}
+
+static unsigned right_choice(const struct job *job)
+{
+    unsigned best = 0;
+    for (unsigned i = 1; i < job->candidates; i++)
+        if (job->seconds[i] * (double)weights[i] < job->seconds[best] * (double)weights[best])
+            best = i;
+    return best;
+}
+
+/* Returns true if calls of the latest stage take a candidate that is as good as the best, within
+ * what noise may hide. */
+static bool is_right(const struct job *job)
+{
+    const struct cshim_draw *draw = &job->draw[0];
+    const struct cshim_draw_stage *stage = &draw->stage[(draw->stages - 1) % CSHIM_DRAW_STAGES];
+    const unsigned best = right_choice(job);
+    return stage->is_settled && job->seconds[stage->best] * (double)weights[stage->best] <=
+                                    1.35 * job->seconds[best] * (double)weights[best];
+}
+
+TEST(all_ranks_choose_alike_and_well)
+{
+    static struct job job;
+    unsigned right = 0;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        start(&job, seed, 2 + (unsigned)(seed % 5), (unsigned)(seed % 2));
+        run(&job, 600);
+        right += is_right(&job);
+        for (unsigned rank = 1; rank < RANKS; rank++)
+            assert_memory_equal(job.draw[rank].stage, job.draw[0].stage, sizeof job.draw[0].stage);
+    }
+    assert_int_equal(right, 200);
+}
+
+/* A class that was settled tries no more than some calls, and follows a network that changes. */
+TEST(a_change_is_followed)
+{
+    static struct job job;
+    unsigned right = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        start(&job, seed, 4, 1);
+        run(&job, 1000);
+        const unsigned best = right_choice(&job);
+        const unsigned before = job.made[best];
+        run(&job, 1500);
+        assert_true(job.made[best] - before > 450 ||
+                    job.seconds[best] * 1.35 >
+                        fmin(fmin(job.seconds[(best + 1) % 4], job.seconds[(best + 2) % 4]),
+                             job.seconds[(best + 3) % 4]));
+        job.seconds[best] *= 30;
+        run(&job, 2500);
+        right += is_right(&job);
+    }
+    assert_int_equal(right, 40);
+}
+
+/* The first calls take the prior: a program with few learns nothing. */
+TEST(the_first_calls_take_the_prior)
+{
+    static struct job job;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        start(&job, seed, 5, 2);
+        const unsigned calls = CSHIM_DRAW_AHEAD / (unsigned)job.stride;
+        run(&job, calls);
+        assert_int_equal(job.made[2], calls);
+    }
+}
+
+/* Ranks whose call failed tell nothing more: the others are told that they wait in vain. Until then
+ * calls begin that the decision cannot concern. */
+TEST(calls_wait_only_far_ahead)
+{
+    struct cshim_draw draw;
+    struct cshim_draw_told told;
+    bool decides;
+    cshim_draw_init(&draw, 1);
+    cshim_draw_begin(&draw, 100, &decides);
+    cshim_draw_tell(&draw, &told);
+    assert_true(cshim_draw_may_begin(&draw, 100 + CSHIM_DRAW_AHEAD));
+    assert_false(cshim_draw_may_begin(&draw, 101 + CSHIM_DRAW_AHEAD));
+    cshim_draw_take(&draw, &(struct cshim_draw_stage){.is_new = 0});
+    assert_true(cshim_draw_may_begin(&draw, 1000));
+}
+
+/* A call that begins after many stages does not take a wrong one. */
+TEST(a_forgotten_stage_is_told)
+{
+    struct cshim_draw draw;
+    bool decides;
+    cshim_draw_init(&draw, 1);
+    for (uint64_t i = 1; i <= CSHIM_DRAW_STAGES; i++) {
+        struct cshim_draw_told told;
+        cshim_draw_tell(&draw, &told);
+        cshim_draw_take(&draw, &(struct cshim_draw_stage){
+                                   .is_new = 1, .from = 100 * i, .is_settled = 1, .best = 1});
+    }
+    assert_int_equal(cshim_draw_begin(&draw, 100, &decides), 1);
+    assert_int_equal(cshim_draw_begin(&draw, 99, &decides), CSHIM_DRAW_FORGOTTEN);
+}
