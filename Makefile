@@ -169,7 +169,6 @@ help:
 ## make test-gpu        what needs an NVIDIA GPU; writes tests/bench/results/gpu.json
 ## make lint            clang-format, clang-tidy, cppcheck, shell syntax, circles among the modules
 ## make bench           codec and all-reduce benchmarks of this machine
-## make test-foretold   the times that explain foretells against those over emulated links (needs root)
 ## make simulate        all-reduces of simulated fat trees, by SimGrid; SIMULATE="256x1 256x8" for more ranks
 ## make study           MNIST accuracy of each codec over several seeds; STUDY="--seeds 5 --resume"
 ## make install         PREFIX=/usr/local DESTDIR=; make uninstall takes the same

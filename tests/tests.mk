@@ -253,11 +253,6 @@ test-large: packages-test
 	@$(MAKE) --no-print-directory test-programs
 	@BUILD=$(BUILD) bash tests/mpi/large.sh
 
-.PHONY: test-foretold
-test-foretold: packages-bench packages-test
-	@$(MAKE) --no-print-directory all
-	@BUILD=$(BUILD) bash tests/net/foretold.sh
-
 # The MPI engine with the simulator's mpi.h. The linker puts functions of simulate.c in the place of
 # those that take processor time or that SMPI has otherwise.
 compiler_smpi = smpicc

@@ -13,10 +13,9 @@
 #   summarize.py choices DIR/*.json
 # since small calls tell of a link only where that is paced (tests/net/hosts.sh).
 # Networks other than shared memory need root (tests/net/hosts.sh); without it they are left out.
-# Modes: off, ring (Open MPI's), default (the built-in policy), bf16-allreduce (16 bit by the library's
+# Modes: off, ring (Open MPI's), default (the built-in policy, whose jobs learn meanwhile), bf16-allreduce (16 bit by the library's
 # own algorithm), and codecs. Sizes in MiB or KiB; those above 64 MiB are measured in one repeat only.
 # The modes take turns in every repeat, and each figure is the median of the repeats' medians.
-# On hosts the times that the library foretells (docs/cost-model.md) are told beside those measured.
 # Results: DIR/NETWORK.json and DIR/codecs.json (DIR is tests/bench/results), and with gnuplot the
 # picture (docs/bandwidth.svg). It prints the tables of them.
 set -eu
@@ -88,14 +87,12 @@ give_up() {
 }
 
 # launch NETWORK MODE SIZES SECONDS: one job; its lines are those of allreduce_bench. Between hosts, where
-# chance has a say in how fast a job is, the shim's calls of up to 1 MiB take turns with native ones. With
-# the shim the job's report is left in $scratch/report.json.
+# chance has a say in how fast a job is, the shim's calls of up to 1 MiB take turns with native ones.
 launch() {
     local network=$1 mode=$2 policy options=() variables=()
     local job=("$build/allreduce_bench" --sizes "$3" --seconds "$4")
     policy=$(policy_of "$mode")
-    [ -z "$policy" ] || variables=("LD_PRELOAD=$build/libcompshim.so" "COMPSHIM_POLICY=$policy"
-        "COMPSHIM_REPORT=$scratch/report.json")
+    [ -z "$policy" ] || variables=("LD_PRELOAD=$build/libcompshim.so" "COMPSHIM_POLICY=$policy" COMPSHIM_REPORT=off)
     [ -z "$policy" ] || [[ $network = shm-* || ,$3 =~ ,([2-9]|[1-9][0-9]+)MiB ]] || job+=(--alternate)
     [ "$mode" != ring ] ||
         options=(--mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_allreduce_algorithm 4)
@@ -112,37 +109,13 @@ launch() {
     esac
 }
 
-# facts NETWORK MODE: leaves in $scratch/machine what the job of the report has measured of its links and
-# processors; for a mode without the shim, what a job with all codecs measures. Nothing of one host.
-facts() {
-    local codec size=1
-    rm -f "$scratch/machine"
-    [[ $1 != shm-* ]] || return 0
-    if [ -z "$(policy_of "$2")" ]; then
-        for codec in $(printf 'fp16\n%s\n' "${modes//,/$'\n'}" | sort -u); do
-            case $codec in off | ring | default | *-allreduce) continue ;; esac
-            printf '[rule %s]\nmax_size = %sKiB\ncodec = %s\n' "$codec" $((size++)) "$codec"
-        done >"$scratch/facts.ini"
-        env "LD_PRELOAD=$build/libcompshim.so" "COMPSHIM_POLICY=$scratch/facts.ini" \
-            "COMPSHIM_REPORT=$scratch/report.json" "${hosts[@]}" run --ranks-per-host "${1##*x}" \
-            "$build/allreduce_bench" --sizes 1KiB --seconds 0.01 >/dev/null 2>"$scratch/errors" ||
-            give_up "$1: the job that measures the machine"
-    fi
-    python3 -c 'import json, sys
-for name, value in json.load(open(sys.argv[1])).get("machine", {}).items():
-    if name != "source": print(name, "=", value)' "$scratch/report.json" >"$scratch/machine"
-}
-
-# plan NETWORK MODE SIZES: adds to the plans what the planner says, by the facts of the job, of each size
+# plan MODE SIZES: adds to the plans what the planner says of each size
 plan() {
-    local network=$1 mode=$2 size policy explained options=()
-    policy=$(policy_of "$mode")
-    facts "$network" "$mode"
-    [ ! -e "$scratch/machine" ] || options=(--machine "$scratch/machine")
-    for size in ${3//,/ }; do
-        explained=$("$build/compshim" explain --policy "${policy:-policy/default.ini}" "${options[@]}" \
-            --size "$size" --ranks "$ranks" --nodes "$host_count" --json | tr -d '\n')
-        echo "$mode $explained" >>"$scratch/$network.plans"
+    local size policy
+    policy=$(policy_of "$1")
+    for size in ${2//,/ }; do
+        echo "$1 $("$build/compshim" explain --policy "${policy:-policy/default.ini}" --size "$size" \
+            --ranks "$ranks" --nodes "$host_count" --json | tr -d '\n')"
     done
 }
 
@@ -152,14 +125,15 @@ plan() {
 sample() {
     local network=$1 list=$2 seconds=$3 count=$4 repeat mode
     [ -n "$list" ] || return 0
+    for mode in ${modes//,/ }; do
+        plan "$mode" "$list" >>"$scratch/$network.plans"
+    done
     for repeat in $(seq "$count"); do
         for mode in ${modes//,/ }; do
             printf '%s, repeat %s of %s: %s (%s)\n' "$network" "$repeat" "$count" "$mode" "$list" >&2
-            rm -f "$scratch/report.json"
             launch "$network" "$mode" "$list" "$seconds" >"$scratch/lines" 2>"$scratch/errors" ||
                 give_up "$network: $mode"
             sed "s/^/$network $mode $repeat /" "$scratch/lines" >>"$scratch/$network.samples"
-            plan "$network" "$mode" "$list"
         done
     done
 }

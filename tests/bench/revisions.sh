@@ -44,8 +44,8 @@ git -C "$scratch/tree" checkout --quiet "$revision"
 make --silent -C "$scratch/tree" >"$scratch/make" 2>&1 || (tail "$scratch/make" && exit 1)
 old=$scratch/tree/build
 
-# launch BUILD NETWORK MODE prints bytes, calls, median and least seconds of each size. Facts of a
-# machine are left out: only the newer revision would be led by them.
+# launch BUILD NETWORK MODE prints bytes, calls, median and least seconds of each size. COMPSHIM_MACHINE=off keeps
+# revisions that predict times from choosing by what they measure at the start.
 launch() {
     local build=$1 network=$2 policy=$1/../policy/default.ini root=()
     local variables=("LD_PRELOAD=$build/libcompshim.so" COMPSHIM_REPORT=off COMPSHIM_MACHINE=off)

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Times the start of a job on emulated hosts (tests/net/hosts.sh): MPI_Init, the whole job from its command to its
-# end, and the sockets of the rank that has most, without the shim, with it, and with it but without the facts
-# of the machine. They take turns; it prints the medians. Needs root.
+# end, and the sockets of the rank that has most, without the shim and with it. They take turns; it prints the
+# medians. Needs root.
 #
 #   start.sh [HOSTSxRANKS [REPEATS]]         16x4, 5
 set -eu
@@ -19,10 +19,9 @@ trap clean_up EXIT
 trap 'exit 130' INT TERM
 "${hosts[@]}" up --hosts "${shape%x*}" --rate none
 for _ in $(seq "$repeats"); do
-    for mode in off on no-facts; do
+    for mode in off on; do
         variables=()
         [ $mode = off ] || variables=("LD_PRELOAD=$build/libcompshim.so" COMPSHIM_POLICY=policy/default.ini COMPSHIM_REPORT=off)
-        [ $mode != no-facts ] || variables+=(COMPSHIM_MACHINE=off)
         began=$EPOCHREALTIME
         printed=$(env "${variables[@]}" "${hosts[@]}" run --ranks-per-host "${shape#*x}" "$build/start_bench")
         echo "$mode $printed $(awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN { print b - a }')" >>"$samples"
@@ -34,8 +33,8 @@ samples = collections.defaultdict(list)
 for line in open(sys.argv[1]):
     mode, *figures = line.split()
     samples[mode].append([float(figure) for figure in figures])
-print("mode      MPI_Init s   sockets   whole job s")
+print("mode  MPI_Init s   sockets   whole job s")
 for mode, rows in samples.items():
     init, sockets, job = (statistics.median(column) for column in zip(*rows))
-    print(f"{mode:9} {init:10.3f} {sockets:9.0f} {job:13.2f}")
+    print(f"{mode:5} {init:10.3f} {sockets:9.0f} {job:13.2f}")
 P

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns the samples of bench.sh into one JSON file per network, and those into a table or curves.
 
-summarize.py network SAMPLES PLANS   JSON of one network, with the facts of the machine
+summarize.py network SAMPLES PLANS   JSON of one network, with the machine
 summarize.py table JSON...           the table
-summarize.py choices JSON...         what the built-in policy (default) chose, beside off and each forced codec:
-                                     cells that it makes slower, that it misses, and that were foretold wrong
+summarize.py choices JSON...         what the built-in policy (default) took, beside off and each forced codec:
+                                     cells that it makes slower, and those where it misses the better choice
 summarize.py curves JSON             blocks of "bytes GB/s" for gnuplot, one per mode
 """
 import datetime
@@ -21,8 +21,8 @@ import sys
 # acknowledgements of the other direction are not counted.
 FRAMING = 1514 / 1448
 UNITS = {"mbit": 1e6, "gbit": 1e9}
-# What counts as a choice that costs, a gain that is missed, and a time that was foretold.
-SLOWER, SLOWER_SECONDS, GAIN, FORETOLD, FORETOLD_FROM = 0.02, 2e-6, 0.1, 0.25, 64 << 10
+# What counts as a choice that costs, and as a gain that is missed.
+SLOWER, SLOWER_SECONDS, GAIN = 0.02, 2e-6, 0.1
 
 
 def parse_network(name):
@@ -46,32 +46,16 @@ def link_bytes(plan, native, hosts, ranks_per_host):
     return 2 * (hosts - 1) / hosts * native / (2 * (ranks - 1))
 
 
-def algorithm_of(explained):
-    return explained["plan"]["algorithm"] if explained.get("plan") else "native"
-
-
-def foretold_seconds(explained):
-    """Of the call as it is made by that plan; None where it is not known."""
-    foretold, algorithm = explained.get("foretold"), algorithm_of(explained)
-    if not foretold:
-        return None
-    return foretold["native"] if algorithm == "native" else foretold["by"][algorithm]
-
-
-def one_result(network, mode, size, samples, plans):
-    """The plans are those of the samples' jobs, in the same order."""
+def one_result(network, mode, size, samples, explained):
+    """The algorithm is the plan's: a job whose rule measures may take another, or native calls."""
     hosts, ranks_per_host, rate = parse_network(network)
     ranks = hosts * ranks_per_host
-    if mode in ("off", "ring"):
-        plans = [{**plan, "plan": None} for plan in plans]
-    algorithms = [algorithm_of(plan) for plan in plans]
-    algorithm = statistics.mode(algorithms)
-    plan = plans[algorithms.index(algorithm)].get("plan")
+    plan = None if mode in ("off", "ring") else explained["plan"]
     median = statistics.median(sample["median"] for sample in samples)
     result = {
         "mode": mode,
         "bytes": size,
-        "algorithm": algorithm,
+        "algorithm": plan["algorithm"] if plan else "native",
         "repeats": len(samples),
         "calls": sum(sample["calls"] for sample in samples),
         "seconds": median,
@@ -81,11 +65,6 @@ def one_result(network, mode, size, samples, plans):
     }
     if all("native" in sample for sample in samples):
         result["native_seconds_of_repeats"] = [sample["native"] for sample in samples]
-    foretold = [foretold_seconds(plan) for plan in plans]
-    if all(foretold) and mode != "ring":
-        result["algorithm_of_repeats"] = algorithms
-        result["seconds_foretold_of_repeats"] = foretold
-        result["of_foretold"] = statistics.median(sample["median"] / of for sample, of in zip(samples, foretold))
     if rate is not None:
         native = 2 * (ranks - 1) * size
         limit = link_bytes(plan, native, hosts, ranks_per_host) * FRAMING / rate
@@ -124,7 +103,7 @@ def summarize(samples_file, plans_file):
         for line in file:
             mode, text = line.split(" ", 1)
             explained = json.loads(text)
-            plans.setdefault((mode, explained["call"]["bytes"]), []).append(explained)
+            plans[mode, explained["call"]["bytes"]] = explained
     head = {
         "network": network,
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -138,15 +117,10 @@ def summarize(samples_file, plans_file):
 
 
 def load(files):
-    """Results of before each job had its own facts have what one job has foretold for all."""
     for name in files:
         if os.path.exists(name):
             with open(name, encoding="utf-8") as file:
-                data = json.load(file)
-            for result in data["results"]:
-                if "seconds_foretold" in result:
-                    result["of_foretold"] = result["seconds"] / result["seconds_foretold"]
-            yield data
+                yield json.load(file)
 
 
 def size_text(size):
@@ -154,20 +128,18 @@ def size_text(size):
 
 
 def cell(result, natives):
-    """Milliseconds, speed against the better of off and ring, processor seconds, share of the limit, and time against
-    the foretold one."""
+    """Milliseconds, speed against the better of off and ring, processor seconds, and share of the limit."""
     processor = result.get("processor_seconds_per_gib")
     text = f"{result['seconds'] * 1e3:9.3f} {min(natives) / result['seconds']:5.2f}"
     share = result.get("share_of_limit")
     text += f" {processor:6.2f}" if processor is not None else "      -"
-    text += f" {share * 100:3.0f}%" if share is not None else "    -"
-    return text + (f" {result['of_foretold']:4.2f}" if "of_foretold" in result else "    -")
+    return text + (f" {share * 100:3.0f}%" if share is not None else "    -")
 
 
 def print_table(files):
     print(
         "Each cell: median milliseconds, speed against the better of off and ring, processor seconds of all ranks "
-        "per GiB, share of the link's limit, and the time as a multiple of the foretold one"
+        "per GiB, and share of the link's limit"
     )
     for data in load(files):
         by_size = {}
@@ -175,11 +147,11 @@ def print_table(files):
             by_size.setdefault(result["bytes"], {})[result["mode"]] = result
         modes = list(dict.fromkeys(result["mode"] for result in data["results"]))
         print(f"\n{data['network']}   {data['revision']}, {data['date']}")
-        print(" " * 8 + "".join(f"{mode:>34}" for mode in modes))
+        print(" " * 8 + "".join(f"{mode:>29}" for mode in modes))
         for size, row in sorted(by_size.items()):
             natives = [row[mode]["seconds"] for mode in ("off", "ring") if mode in row]
             cells = [cell(row[mode], natives) if mode in row and natives else "-" for mode in modes]
-            print(f"{size_text(size):>8}" + "".join(f"{text:>34}" for text in cells))
+            print(f"{size_text(size):>8}" + "".join(f"{text:>29}" for text in cells))
 
 
 def against(result, off):
@@ -190,8 +162,8 @@ def against(result, off):
 
 
 def print_choices(files):
-    cells = slower = missed = foretold = right = 0
-    print("network     size      off ms  default  chose         best forced            of foretold")
+    cells = slower = missed = 0
+    print("network     size      off ms  default  best forced")
     for data in load(files):
         by_size = {}
         for result in data["results"]:
@@ -201,19 +173,13 @@ def print_choices(files):
             best, mode = max((against(row[mode], off)[1], mode) for mode in row if mode not in ("off", "ring", "default"))
             gap, speed = against(default, off)
             costs = gap > max(SLOWER * off["seconds"], SLOWER_SECONDS)
-            misses = costs if default["algorithm"] != "native" else best > 1 / (1 - GAIN)
+            misses = costs or speed < 1 / (1 - GAIN) < best
             cells, slower, missed = cells + 1, slower + costs, missed + misses
-            share = ""
-            if size >= FORETOLD_FROM and "of_foretold" in default:
-                share = default["of_foretold"]
-                foretold, right = foretold + 1, right + (1 / (1 + FORETOLD) <= share <= 1 + FORETOLD)
-                share = f"{share:.2f}"
             print(
                 f"{data['network']:11} {size_text(size):>8} {off['seconds'] * 1e3:9.3f} "
-                f"{speed:6.2f}x  {default['algorithm']:12}  {mode:10} "
-                f"{best:6.2f}x  {share:>5} {'SLOWER ' * costs}{'MISSED' * misses}"
+                f"{speed:6.2f}x  {mode:10} {best:6.2f}x  {'SLOWER ' * costs}{'MISSED' * misses}"
             )
-    print(f"{cells} cells: {slower} slower than off, {missed} miss the better choice; foretold within 25 %: {right} of {foretold}")
+    print(f"{cells} cells: {slower} slower than off, {missed} miss the better choice")
 
 
 def print_curves(file_name):

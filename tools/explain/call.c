@@ -18,7 +18,11 @@ struct explain_answer explain_call(const struct cshim_policy *policy, const stru
         tool_misuse("%" PRIu64 " bytes are no whole number of %s (%zu bytes)", bytes,
                     cshim_dtype_name(call->dtype), element);
     answer.call.bytes = bytes;
-    answer.plan = cshim_plan_call(policy, &answer.call, bytes / element);
+    answer.plan.reason =
+        cshim_plan_reason(policy, &answer.call, bytes / element, &answer.plan.rule);
+    if (answer.plan.reason == CSHIM_REASON_COMPRESS)
+        answer.plan = cshim_plan_call_by(CSHIM_ALGORITHM_AUTO, answer.plan.rule, &answer.call,
+                                         bytes / element);
     return answer;
 }
 
@@ -100,67 +104,56 @@ static void add_plan(struct tool_table *table, const struct cshim_plan *plan)
     add_line(table, "error bound", bound_text(codec, plan));
 }
 
-/* Seconds of the call by an algorithm under the rule's codec; 0 if they cannot be foretold, or if
- * the call cannot be made so. */
-static double foretell(const struct explain_answer *answer, enum cshim_algorithm algorithm)
+static void add_limit(struct tool_table *table, const struct explain_answer *answer,
+                      const struct explain_link *link)
 {
-    char message[CSHIM_MESSAGE_MAX];
-    const struct cshim_rule *rule = answer->plan.rule;
-    const char *bound = rule != NULL && rule->abs_error > 0
-                            ? tool_format("abs_error = %.17g\n", rule->abs_error)
-                        : answer->plan.codec == CSHIM_CODEC_TOPK ? "error_feedback = on\n"
-                                                                 : "";
-    char *text =
-        tool_format("[rule all]\ncodec = %s\nalgorithm = %s\nworth = always\n%s",
-                    cshim_codec_name(answer->plan.codec), cshim_algorithm_name(algorithm), bound);
-    struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "foretell", message);
-    if (policy == NULL)
-        return 0;
-    const struct cshim_plan plan = cshim_plan_call(policy, &answer->call, answer->plan.count);
-    return plan.algorithm == algorithm ? plan.seconds : 0;
-}
-
-/* What the call would take natively, and by each algorithm. */
-static void add_foretold(struct tool_table *table, const struct explain_answer *answer)
-{
-    if (!(answer->plan.seconds > 0))
+    const struct explain_limit limit = explain_limit(answer, link);
+    if (link->rate == NULL)
         return;
-    add_line(table, "foretold natively", tool_seconds(answer->plan.seconds_native));
-    for (unsigned i = CSHIM_ALGORITHM_CAST; i < CSHIM_ALGORITHM_COUNT; i++) {
-        const double seconds = foretell(answer, (enum cshim_algorithm)i);
-        if (seconds > 0)
-            add_line(table, tool_format("  by %s", cshim_algorithm_name((enum cshim_algorithm)i)),
-                     tool_seconds(seconds));
-    }
+    add_line(table, "link",
+             tool_format("%s for each node: %s", link->rate,
+                         limit.native > 0 ? EXPLAIN_LIMIT : EXPLAIN_NO_LINK));
+    if (limit.native > 0)
+        add_line(table, "  natively, at least", tool_seconds(limit.native));
+    if (limit.native > 0 && answer->plan.reason == CSHIM_REASON_COMPRESS)
+        add_line(table, "  compressed, at least", tool_seconds(limit.chosen));
 }
 
-/* Why a call is passed on: without facts of the machine no gain is foretold, but a run may know. */
+/* Returns the answer to whether the call is compressed. Only all-reduces are measured. */
+static const char *compressed_text(const struct explain_answer *answer)
+{
+    const struct cshim_rule *rule = answer->plan.rule;
+    if (answer->plan.reason != CSHIM_REASON_COMPRESS)
+        return "no";
+    if (rule->worth == CSHIM_WORTH_FORETOLD)
+        return "once the job has measured that it gains (see worth)";
+    return rule->worth == CSHIM_WORTH_ALWAYS || answer->call.collective != CSHIM_ALLREDUCE
+               ? "yes"
+               : "yes, until the job measures that it does not gain (see worth)";
+}
+
+/* Returns why a call is passed through. */
 static char *reason_text(const struct explain_answer *answer)
 {
-    const struct cshim_plan *plan = &answer->plan;
-    const bool is_unknown = plan->reason == CSHIM_REASON_NO_GAIN && answer->call.machine == NULL &&
-                            answer->call.library != CSHIM_NCCL && answer->call.nodes > 1;
-    if (plan->reason == CSHIM_REASON_TOO_SMALL)
-        return tool_format("%s: %s: compressed from %s on", cshim_reason_name(plan->reason),
-                           cshim_reason_words(plan->reason),
+    const enum cshim_reason reason = answer->plan.reason;
+    if (reason == CSHIM_REASON_TOO_SMALL)
+        return tool_format("%s: %s: compressed from %s on", cshim_reason_name(reason),
+                           cshim_reason_words(reason),
                            exact_bytes(cshim_plan_compressed_above(answer->policy, &answer->call)));
-    return tool_format("%s: %s", cshim_reason_name(plan->reason),
-                       is_unknown ? "a gain cannot be foretold without facts of the machine (see "
-                                    "worth); a run measures them, --machine FILE names them"
-                                  : cshim_reason_words(plan->reason));
+    return tool_format("%s: %s", cshim_reason_name(reason), cshim_reason_words(reason));
 }
 
-void explain_print_text(const struct explain_answer *answer)
+void explain_print_text(const struct explain_answer *answer, const struct explain_link *link)
 {
     struct tool_table table = {.columns = 2, .numeric_from = 2};
     enum cshim_reason reason = answer->plan.reason;
     add_call(&table, answer);
-    add_line(&table, "compressed", tool_copy(reason == CSHIM_REASON_COMPRESS ? "yes" : "no"));
+    add_line(&table, "compressed", tool_copy(compressed_text(answer)));
     if (reason == CSHIM_REASON_COMPRESS)
         add_plan(&table, &answer->plan);
     else
         add_line(&table, "reason", reason_text(answer));
-    add_foretold(&table, answer);
+    add_limit(&table, answer, link);
     tool_table_print(&table, stdout);
 }
 
@@ -189,29 +182,20 @@ static json_t *plan_json(const struct cshim_plan *plan)
                      codec->bound_absolute, "block", (json_int_t)codec->block);
 }
 
-static json_t *foretold_json(const struct explain_answer *answer)
-{
-    json_t *by = json_object();
-    for (unsigned i = CSHIM_ALGORITHM_CAST; i < CSHIM_ALGORITHM_COUNT; i++) {
-        const double seconds = foretell(answer, (enum cshim_algorithm)i);
-        if (seconds > 0)
-            json_object_set_new(by, cshim_algorithm_name((enum cshim_algorithm)i),
-                                json_real(seconds));
-    }
-    return json_pack("{sf so}", "native", answer->plan.seconds_native, "by", by);
-}
-
-json_t *explain_json(const struct explain_answer *answer)
+/* `foretold` was the time by a model, where one was known. */
+json_t *explain_json(const struct explain_answer *answer, const struct explain_link *link)
 {
     const struct cshim_plan *plan = &answer->plan;
     const struct cshim_rule *rule = plan->rule;
+    const struct explain_limit limit = explain_limit(answer, link);
     bool compressed = plan->reason == CSHIM_REASON_COMPRESS;
     return json_pack(
-        "{so so* so? sb ss? so? so*}", "call", call_json(&answer->call), "policy",
+        "{so so* so? sb ss? so? so sn}", "call", call_json(&answer->call), "policy",
         json_string(answer->policy->source), "rule",
-        rule != NULL ? json_pack("{ss sI}", "name", rule->name, "line", (json_int_t)rule->line)
+        rule != NULL ? json_pack("{ss sI ss}", "name", rule->name, "line", (json_int_t)rule->line,
+                                 "worth", cshim_words(CSHIM_WORTHS).names[rule->worth])
                      : NULL,
         "compressed", compressed, "reason", compressed ? NULL : cshim_reason_name(plan->reason),
-        "plan", compressed ? plan_json(plan) : NULL, "foretold",
-        plan->seconds > 0 ? foretold_json(answer) : NULL);
+        "plan", compressed ? plan_json(plan) : NULL, "limit", explain_limit_json(&limit, link),
+        "foretold");
 }

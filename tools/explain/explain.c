@@ -14,7 +14,7 @@
 
 #define SIZES_MAX 1000
 #define RANKS 4 /* if not said */
-/* Of the table of sizes. The last two are there with facts of the machine. */
+/* Columns of the table of sizes. The last two are there with --link. */
 #define EXPLAIN_COLUMNS 11
 
 static struct {
@@ -35,7 +35,7 @@ static const struct tool_option options[] = {
     {"report", 0, TOOL_TEXT, &chosen.report, "FILE",
      "a run with COMPSHIM=observe: what the policy would have done to it"},
     {"link", 0, TOOL_TEXT, &chosen.link, "RATE",
-     "with --report: nodes joined at this rate, such as 1Gbit (default: as measured)"},
+     "what each node's link at this rate, such as 1Gbit, needs at least: no prediction"},
     {"collective", 0, TOOL_TEXT, &chosen.collective, "NAME",
      "allreduce (default), reduce_scatter, allgather, alltoall, broadcast; MPI: reduce"},
     {"dtype", 0, TOOL_TEXT, &chosen.dtype, "NAME",
@@ -47,7 +47,7 @@ static const struct tool_option options[] = {
      "recorded)"},
     {"library", 0, TOOL_TEXT, &chosen.library, "NAME", "mpi (default), nccl, gloo"},
     {"machine", 0, TOOL_TEXT, &chosen.machine, "FILE",
-     "foretell times by these facts (default: COMPSHIM_MACHINE; compshim tune --machine)"},
+     "choices that a job has learned (COMPSHIM_MACHINE)"},
     {"json", 0, TOOL_FLAG, &chosen.json, NULL, "print the same as JSON"},
     {0},
 };
@@ -68,19 +68,17 @@ static unsigned parse_word(enum cshim_word_set set, const char *word, unsigned o
     return other;
 }
 
-/* The facts of a machine that the user has named; NULL without a name. */
-static const struct cshim_machine *load_machine(void)
+/* Reads the file of --machine to its end, which changes no answer yet. */
+static void check_machine(void)
 {
-    static struct cshim_machine machine;
-    char message[CSHIM_MESSAGE_MAX];
-    const char *file = chosen.machine != NULL ? chosen.machine : getenv("COMPSHIM_MACHINE");
-    if (file == NULL || *file == '\0' || strcmp(file, "off") == 0)
-        return NULL;
-    if (chosen.machine != NULL && access(file, R_OK) != 0)
-        err(TOOL_NOT_SO, "--machine: %s", file);
-    if (!cshim_machine_load(&machine, file, message))
-        errx(TOOL_NOT_SO, "%s", message);
-    return &machine;
+    FILE *file = chosen.machine != NULL ? fopen(chosen.machine, "re") : NULL;
+    if (chosen.machine == NULL)
+        return;
+    while (file != NULL && fgetc(file) != EOF)
+        continue;
+    if (file == NULL || ferror(file))
+        err(TOOL_NOT_SO, "--machine: %s", chosen.machine);
+    fclose(file);
 }
 
 /* The call that the options describe, without its size. */
@@ -92,7 +90,6 @@ static struct cshim_call describe_call(void)
         .dtype = parse_word(CSHIM_DTYPES, chosen.dtype, CSHIM_DTYPE_OTHER),
         .op = parse_word(CSHIM_OPS, chosen.op, CSHIM_OP_OTHER),
         .ranks = chosen.ranks > 0 ? chosen.ranks : RANKS,
-        .machine = load_machine(),
     };
     call.nodes = chosen.nodes > 0 && chosen.report == NULL ? chosen.nodes : call.ranks;
     if (!cshim_library_compresses(call.library, call.collective))
@@ -115,17 +112,17 @@ static void check_choice(void)
         tool_misuse("--size is missing: the bytes of the buffer (or --sizes, or --report)");
     if (choices > 1)
         tool_misuse("take one of --size, --sizes and --report");
-    if (chosen.link != NULL && chosen.report == NULL)
-        tool_misuse("--link goes with --report");
     if (chosen.report != NULL && (chosen.library != NULL || chosen.collective != NULL ||
                                   chosen.dtype != NULL || chosen.op != NULL || chosen.ranks > 0))
         tool_misuse("--report FILE says itself what was called: leave out --library, "
                     "--collective, --dtype, --op and --ranks");
 }
 
-static void add_answer(struct tool_table *table, const struct explain_answer *answer)
+static void add_answer(struct tool_table *table, const struct explain_answer *answer,
+                       const struct explain_link *link)
 {
     const struct cshim_plan *plan = &answer->plan;
+    const struct explain_limit limit = explain_limit(answer, link);
     char *cells[EXPLAIN_COLUMNS] = {tool_bytes((double)answer->call.bytes),
                                     tool_copy(plan->rule != NULL ? plan->rule->name : "-")};
     if (plan->reason == CSHIM_REASON_COMPRESS) {
@@ -139,28 +136,29 @@ static void add_answer(struct tool_table *table, const struct explain_answer *an
     } else {
         cells[2] = tool_format("passed on: %s", cshim_reason_name(plan->reason));
     }
-    if (plan->seconds > 0) {
-        cells[9] = tool_seconds(plan->seconds_native);
-        cells[10] = tool_seconds(plan->seconds);
+    if (limit.native > 0) {
+        cells[9] = tool_seconds(limit.native);
+        cells[10] = tool_seconds(limit.chosen);
     }
     tool_table_add(table, cells);
 }
 
 /* Explains the call for each size of a list. */
-static void explain_sizes(const struct cshim_policy *policy, const struct cshim_call *call)
+static void explain_sizes(const struct cshim_policy *policy, const struct cshim_call *call,
+                          const struct explain_link *link)
 {
     static uint64_t sizes[SIZES_MAX];
     const size_t count = tool_parse_sizes(chosen.sizes, sizes, SIZES_MAX);
     struct tool_table table = tool_table_of(
-        call->machine != NULL
-            ? "size,rule,codec,algorithm,segments,native,wire,ratio,error,natively,foretold"
+        link->rate != NULL
+            ? "size,rule,codec,algorithm,segments,native,wire,ratio,error,link natively,link"
             : "size,rule,codec,algorithm,segments,native,wire,ratio,error",
         4);
     json_t *answers = json_array();
     for (size_t i = 0; i < count; i++) {
         const struct explain_answer answer = explain_call(policy, call, sizes[i]);
-        add_answer(&table, &answer);
-        json_array_append_new(answers, explain_json(&answer));
+        add_answer(&table, &answer, link);
+        json_array_append_new(answers, explain_json(&answer, link));
     }
     if (chosen.json) {
         tool_json_print(answers);
@@ -170,6 +168,9 @@ static void explain_sizes(const struct cshim_policy *policy, const struct cshim_
                    cshim_dtype_name(call->dtype), cshim_op_name(call->op), call->ranks, call->nodes,
                    policy->source);
         tool_table_print(&table, stdout);
+        if (link->rate != NULL)
+            tool_print(stdout, 2, "link at %s: %s\n", link->rate,
+                       call->nodes > 1 ? EXPLAIN_LIMIT : EXPLAIN_NO_LINK);
     }
 }
 
@@ -208,19 +209,21 @@ static int run(char **words)
         return tool_finish(TOOL_GOOD);
     }
     check_choice();
-    struct cshim_call call = describe_call();
+    const struct cshim_call call = describe_call();
+    const struct explain_link link = explain_link(chosen.link);
+    check_machine();
     struct cshim_policy *policy = launch_load_policy(chosen.policy);
     if (chosen.report != NULL) {
-        const struct explain_setting setting = {policy, call.machine, chosen.link, chosen.nodes};
+        const struct explain_setting setting = {policy, link, chosen.nodes};
         explain_run(chosen.report, &setting, chosen.json);
     } else if (chosen.sizes != NULL) {
-        explain_sizes(policy, &call);
+        explain_sizes(policy, &call, &link);
     } else {
         struct explain_answer answer = explain_call(policy, &call, chosen.size);
         if (chosen.json)
-            tool_json_print(explain_json(&answer));
+            tool_json_print(explain_json(&answer, &link));
         else
-            explain_print_text(&answer);
+            explain_print_text(&answer, &link);
     }
     if (!chosen.json && chosen.report == NULL && chosen.nodes == 0 && call.ranks > 1)
         puts("assumed: each rank on a node of its own (--nodes N for another layout)");
@@ -232,9 +235,10 @@ const struct tool_command tool_explain = {
     .summary = "say what would happen to an all-reduce, or to a whole run, and why",
     .usage = "--size SIZE | --sizes LIST | --report FILE | --policy FILE [OPTION...]",
     .details = "Nothing is run: the answer comes from the planner that the library itself uses. "
-               "Bytes are what all ranks together hand to the library for sending.\n\n"
+               "Bytes are what all ranks together hand to the library for sending. How long a call "
+               "takes, and by which algorithm it is fastest, each job measures itself.\n\n"
                "  compshim explain --size 25MiB --ranks 8\n"
-               "  compshim explain --sizes 64KiB-64MiB --ranks 8\n"
+               "  compshim explain --sizes 64KiB-64MiB --ranks 8 --nodes 2 --link 10Gbit\n"
                "  COMPSHIM=observe COMPSHIM_REPORT=run.json compshim run -- mpirun -n 8 ./train\n"
                "  compshim explain --report run.json --policy @fp8 --nodes 2 --link 1Gbit\n"
                "  compshim explain --policy @fp8\n",

@@ -5,11 +5,10 @@
 
 #include <jansson.h>
 
-#include "shim/core/machine.h"
 #include "shim/core/plan.h"
 #include "tools/lib/tool.h"
 
-/* A call, and its plan. */
+/* A call, and its plan: what compressing does before the job has measured anything. */
 struct explain_answer {
     const struct cshim_policy *policy;
     struct cshim_call call;
@@ -20,17 +19,38 @@ struct explain_answer {
 struct explain_answer explain_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                    uint64_t bytes);
 
+/* The link of each node; without a rate nothing is known of it. */
+struct explain_link {
+    const char *rate; /* as the user wrote it, or NULL */
+    double bytes_per_second;
+};
+
+/* Reads the value of --link, or NULL. A text that is no rate is wrong use. */
+struct explain_link explain_link(const char *rate);
+
+/* Seconds that the busiest node's link needs at least. 0 where nothing crosses it, and without a
+ * rate. */
+struct explain_limit {
+    double native;
+    double chosen; /* by the plan; natively where it does not compress */
+};
+#define EXPLAIN_LIMIT "a limit of the link, no prediction: a job measures what its calls take"
+#define EXPLAIN_NO_LINK "calls within one node cross none (--nodes N)"
+struct explain_limit explain_limit(const struct explain_answer *answer,
+                                   const struct explain_link *link);
+/* Returns null where nothing crosses the link, and without a rate. */
+json_t *explain_limit_json(const struct explain_limit *limit, const struct explain_link *link);
+
 /* Prints the answer as text. */
-void explain_print_text(const struct explain_answer *answer);
-/* The answer as JSON. */
-json_t *explain_json(const struct explain_answer *answer);
+void explain_print_text(const struct explain_answer *answer, const struct explain_link *link);
+/* Returns the answer as JSON. */
+json_t *explain_json(const struct explain_answer *answer, const struct explain_link *link);
 
 /* Questions about a recorded run. */
 struct explain_setting {
     const struct cshim_policy *policy;
-    const struct cshim_machine *machine; /* NULL: not known */
-    const char *link;                    /* the rate of a node's link, or NULL */
-    uint32_t nodes;                      /* that the ranks are on; 0: as recorded */
+    struct explain_link link;
+    uint32_t nodes; /* that the ranks are on; 0: as recorded */
 };
 
 /* Explains what the policy would have done to the run of a report. */

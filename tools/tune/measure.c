@@ -157,26 +157,6 @@ static json_t *open_report(void)
     return ledger_load(report);
 }
 
-/* Reads the facts of the machine from the report of a job that compressed, as lines of a file for
- * COMPSHIM_MACHINE. There are none on one node. */
-static void read_machine(struct tune_measured *measured)
-{
-    const json_t *ledger = open_report();
-    char message[CSHIM_MESSAGE_MAX];
-    const char *name;
-    json_t *value;
-    char *lines = tool_copy("");
-    json_object_foreach(json_object_get(ledger, "machine"), name, value)
-    {
-        if (json_is_string(value) && strcmp(name, "source") != 0)
-            lines = tool_format("%s%s = %s\n", lines, name, json_string_value(value));
-        else if (!json_is_string(value))
-            lines = tool_format("%s%s = %.6g\n", lines, name, json_number_value(value));
-    }
-    if (*lines != '\0' && !cshim_machine_parse(&measured->machine, lines, report, message))
-        errx(TOOL_NOT_SO, "%s", message);
-}
-
 bool tune_is_measured(const struct tune_measured *measured, enum cshim_codec_id codec,
                       enum cshim_algorithm algorithm)
 {
@@ -314,7 +294,6 @@ void tune_measure(char *const *launcher, double seconds, const char *output,
         measure_round(&session, round);
         longest = fmax(longest, cshim_seconds() - began);
     }
-    read_machine(measured);
     for (size_t size = 0; size < measured->size_count; size++)
         if (isnan(measured->sizes[size].native))
             errx(TOOL_NOT_SO, "the benchmark printed no time for %llu bytes",

@@ -14,6 +14,8 @@
 
 #define SECONDS 120
 #define SIZES "4KiB,16KiB-1MiB,4MiB,16MiB,64MiB" /* if not said */
+/* Begins the file of --machine, as it did when facts were measured. */
+#define MACHINE_MARK "; Facts of a machine"
 
 static struct {
     const char *output, *max_rel_error, *sizes, *save, *from, *machine;
@@ -32,7 +34,7 @@ static const struct tool_option options[] = {
      "sizes to measure: 64KiB-64MiB (doubling) or 1MiB,25MiB"},
     {"save", 0, TOOL_TEXT, &chosen.save, "FILE", "write the measurements as JSON, too"},
     {"machine", 0, TOOL_TEXT, &chosen.machine, "FILE",
-     "write the facts of the machine, too, for COMPSHIM_MACHINE (several nodes)"},
+     "for COMPSHIM_MACHINE: holds only a note so far, that jobs measure themselves"},
     {"from", 0, TOOL_TEXT, &chosen.from, "FILE", "measure nothing: decide by measurements saved"},
     {0},
 };
@@ -106,16 +108,13 @@ static void save(const struct tune_measured *measured, const char *path)
     tool_close_output(&output);
 }
 
-/* Writes the facts by which a job foretells the time of a call. */
-static void save_machine(const struct tune_measured *measured, const char *path)
+/* Writes a file that COMPSHIM_MACHINE may name: so far it fixes nothing. */
+static void save_machine(const char *path)
 {
-    if (measured->machine.source[0] == '\0') {
-        warnx("%s is not written: nothing is foretold on one node", path);
-        return;
-    }
     struct cshim_output output;
     tool_open_output(&output, path);
-    cshim_machine_print(output.stream, &measured->machine);
+    fputs(MACHINE_MARK ": none are fixed. Each job measures itself how its calls are fastest.\n",
+          output.stream);
     tool_close_output(&output);
 }
 
@@ -195,7 +194,7 @@ static int run(char **words)
     if (!chosen.force && access(chosen.output, F_OK) == 0)
         errx(TOOL_NOT_SO, "%s exists already: take --force, or another --output", chosen.output);
     tool_spare_file("--save", chosen.save, "\"ways\"");
-    tool_spare_file("--machine", chosen.machine, "; Facts of a machine");
+    tool_spare_file("--machine", chosen.machine, MACHINE_MARK);
     if (chosen.from != NULL)
         load(chosen.from, &measured);
     else
@@ -204,7 +203,7 @@ static int run(char **words)
     if (chosen.save != NULL)
         save(&measured, chosen.save);
     if (chosen.machine != NULL)
-        save_machine(&measured, chosen.machine);
+        save_machine(chosen.machine);
     write_policy(chosen.output, text);
     fputs(text, stdout);
     return tool_finish(TOOL_GOOD);

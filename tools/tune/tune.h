@@ -3,7 +3,6 @@
 #ifndef TOOL_TUNE_H
 #define TOOL_TUNE_H
 
-#include "shim/core/machine.h"
 #include "shim/core/plan.h"
 
 #define TUNE_WAYS_MAX 32u
@@ -28,7 +27,6 @@ struct tune_measured {
     uint32_t nodes;
     size_t way_count;
     struct tune_way ways[TUNE_WAYS_MAX];
-    struct cshim_machine machine; /* without a source where it was not measured */
     size_t size_count;
     struct tune_size sizes[TUNE_SIZES_MAX]; /* from the smallest up */
 };

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The least seconds for which a node's link carries the bytes of a call, natively and compressed.
+ *
+ * A link carries as many bytes each way at once, and nodes are equally full. Processors, latency
+ * and framing are left out: a limit of the link is no prediction. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim/core/schedule.h"
+#include "tools/explain/explain.h"
+#include "tools/lib/tool.h"
+
+/* Reads a rate, "1Gbit", "25Gbit/s", "200Mbit" or "12.5GB/s", in bytes per second. Returns false if
+ * the text is none. */
+static bool parse_rate(const char *text, double *bytes_per_second)
+{
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"kbit", 125}, {"Mbit", 125e3}, {"Gbit", 125e6}, {"Tbit", 125e9},
+                 {"kB", 1e3},   {"MB", 1e6},     {"GB", 1e9}};
+    char *end = NULL;
+    const double value = strtod(text, &end);
+    if (end == text || !isfinite(value) || value <= 0)
+        return false;
+    while (*end == ' ')
+        end++;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        const size_t length = units[i].name[1] == 'B' ? 2 : 4;
+        if (strncasecmp(end, units[i].name, length) != 0)
+            continue;
+        const char *rest = end + length;
+        *bytes_per_second = value * units[i].bytes;
+        return *rest == '\0' || strcasecmp(rest, "/s") == 0;
+    }
+    return false;
+}
+
+struct explain_link explain_link(const char *rate)
+{
+    struct explain_link link = {.rate = rate};
+    if (rate != NULL && !parse_rate(rate, &link.bytes_per_second))
+        tool_misuse("--link: '%s' is not a rate (such as 1Gbit, 200Mbit or 12.5GB)", rate);
+    return link;
+}
+
+/* Returns the bytes that the busiest node has to send, or to receive, by an algorithm that sends
+ * the fewest: for an all-reduce as a ring of nodes does, or halving and doubling. */
+static double native_bytes(const struct cshim_call *call)
+{
+    const double bytes = (double)call->bytes, nodes = call->nodes;
+    const double others = (nodes - 1) / nodes;
+    switch (call->collective) {
+    case CSHIM_REDUCE:
+    case CSHIM_BROADCAST:
+        return bytes; /* to the root's node, or from it */
+    case CSHIM_ALLTOALL:
+        return call->ranks / nodes * others * bytes;
+    default:
+        return cshim_shapes[call->collective].ring_passes * others * bytes;
+    }
+}
+
+/* Returns the bytes that the busiest node sends, or receives, by the plan. A root sends or receives
+ * more than others: the whole from or to every rank, or where peers have chunks each of these once
+ * besides its own part, which is one of peers + 1 equal parts of all bytes. */
+static double planned_bytes(const struct cshim_plan *plan, const struct cshim_call *call)
+{
+    const struct cshim_schedule *schedule = plan->schedule;
+    const double bytes = (double)plan->bytes_network, nodes = call->nodes;
+    const bool has_root = schedule->root_gives || schedule->parts_to == CSHIM_TO_ROOT ||
+                          schedule->sums_to == CSHIM_TO_ROOT;
+    if (!has_root) /* there may be fewer chunks than peers */
+        return bytes / nodes * (plan->peers == call->nodes ? plan->crowding : 1);
+    if (call->library == CSHIM_NCCL) /* NCCL's own broadcast, which each node passes on */
+        return bytes / (nodes - 1);
+    if (schedule->division == CSHIM_WHOLE)
+        return bytes;
+    const double roots = bytes / ((double)plan->peers + 1);
+    return roots + (bytes - roots) / nodes;
+}
+
+struct explain_limit explain_limit(const struct explain_answer *answer,
+                                   const struct explain_link *link)
+{
+    const struct cshim_call *call = &answer->call;
+    struct explain_limit limit = {0, 0};
+    if (link->rate == NULL || call->nodes < 2)
+        return limit;
+    limit.native = native_bytes(call) / link->bytes_per_second;
+    limit.chosen = answer->plan.reason == CSHIM_REASON_COMPRESS
+                       ? planned_bytes(&answer->plan, call) / link->bytes_per_second
+                       : limit.native;
+    return limit;
+}
+
+json_t *explain_limit_json(const struct explain_limit *limit, const struct explain_link *link)
+{
+    if (!(limit->native > 0))
+        return json_null();
+    return json_pack("{sf sf sf}", "bytes_per_second", link->bytes_per_second, "native",
+                     limit->native, "policy", limit->chosen);
+}
