@@ -169,10 +169,12 @@ bool cshim_learned_load(char **text, size_t *length, char message[CSHIM_MESSAGE_
     if (*text == NULL)
         return false;
     struct cshim_learned *learned = cshim_learned_parse(*text, *length, file, message);
-    if (learned == NULL)
+    if (learned == NULL) {
         free(*text);
+        *text = NULL;
+    }
     free(learned);
-    return learned != NULL;
+    return *text != NULL;
 }
 
 bool cshim_learned_is_same_class(const struct cshim_learned_choice *a,

@@ -144,12 +144,14 @@ struct cshim_plan cshim_class_plan(struct cshim_communicator *communicator,
                                    const struct cshim_rule *rule, const struct cshim_call *call,
                                    uint64_t count)
 {
+    struct cshim_class unmeasured; /* of calls of which none was measured, by an earlier job */
     struct cshim_class *class =
         cshim_class_is_for(rule, call) ? find_place(communicator, rule, call) : NULL;
-    if (class != NULL && class->rule == NULL &&
-        (communicator->learned == NULL ||
-         !cshim_class_start(class, communicator, rule, call, count)))
-        class = NULL;
+    if (class != NULL && class->rule == NULL)
+        class = communicator->learned != NULL &&
+                        cshim_class_start(&unmeasured, communicator, rule, call, count)
+                    ? &unmeasured
+                    : NULL;
     const unsigned best = class != NULL ? class->choice.best : CSHIM_CANDIDATE_NATIVE;
     const bool is_known =
         class != NULL && cshim_choice_is_made(&class->choice) &&

@@ -81,6 +81,7 @@ static const struct {
     {JSON_REAL, "ranks nodes ranks_per_node wall_seconds calls compressed_calls bytes bytes_in "
                 "bytes_wire bytes_network bytes_native bytes_below bytes_total seconds "
                 "seconds_encode seconds_exchange seconds_decode seconds_foretold seconds_wait "
+                "compared_calls seconds_compared seconds_native_estimate native_calls seconds_native "
                 "different count after_call max_rel_error"},
 };
 

@@ -370,8 +370,10 @@ static void print_learned(const struct report_set *set)
          "; library ranks/nodes dtype codec bytes rule = algorithm codec");
     for (size_t i = 0; i < set->count; i++) {
         const json_t *lines = json_object_get(set->reports[i], "learned");
-        for (size_t at = 0; at < json_array_size(lines); at++, count++)
-            puts(json_string_value(json_array_get(lines, at)));
+        for (size_t at = 0; at < json_array_size(lines); at++) {
+            const char *line = json_string_value(json_array_get(lines, at));
+            count += line != NULL && puts(line) >= 0;
+        }
     }
     if (count == 0)
         warnx("nothing was learned: no class of calls had enough of them, or all said worth = "
