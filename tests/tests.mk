@@ -258,7 +258,7 @@ test-large: packages-test
 compiler_smpi = smpicc
 $(eval $(call compile_for,smpi))
 simulated := $(addprefix cshim_,encode encode_with decode reduce reduce_with add header_check) \
-	mmap shmget PMPI_Test
+	mmap shmget PMPI_Test PMPI_Comm_create
 $(BUILD)/tests/simulate: $(call objects_for,smpi,$(filter-out %/announce.c,$(mpi_sources)) $(host_sources) \
 			tests/simulate/simulate.c) \
 		$(call objects,$(engine_sources))

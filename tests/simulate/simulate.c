@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Times all-reduces of a simulated machine: a program for SimGrid's SMPI with the MPI engine in it.
  *
- *   smpirun ... simulate native|engine CALLS BYTES...
+ *   smpirun ... simulate native|engine BYTES...
  *
- * For each size rank 0 prints one line: bytes, the simulated seconds of the slowest rank in the
- * last of so many calls, the most and the mean bytes that a node's link has sent in it, and what
- * the engine has planned: algorithm or reason, its foretold seconds, and the foretold native ones.
+ * For each size rank 0 prints one line: bytes, the simulated seconds of the slowest rank in a call,
+ * the most and the mean bytes that a node's link has sent in it, and the engine's codec and
+ * algorithm, or "native". Under a rule that says `worth = measured` the call comes after those by
+ * which the ranks have learned what is fastest.
  *
  * SMPI runs all ranks in one process, and gives each its own globals. The engine is whole, from the
  * agreement to the report. This file stands in the place of the front.
@@ -28,6 +29,7 @@
 
 #include "codecs/codec.h"
 #include "shim/core/header.h"
+#include "shim/host/classes.h"
 #include "shim/mpi/communicator.h"
 #include "shim/mpi/describe.h"
 
@@ -132,6 +134,14 @@ int __wrap_PMPI_Test(MPI_Request *request, int *done, MPI_Status *status)
 {
     *done = 1;
     return __real_PMPI_Test(request, done, status);
+}
+
+/* SMPI 3.32 ends the simulation in a reduce of one rank. Without a communicator of one rank the
+ * engine does not ask the library what it takes. */
+int __real_PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *made);
+int __wrap_PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *made)
+{
+    return comm == MPI_COMM_SELF ? MPI_ERR_COMM : __real_PMPI_Comm_create(comm, group, made);
 }
 
 /* The names of ranks, in place of announce.c: SMPI has none. */
@@ -264,11 +274,17 @@ static double time_call(bool compressed, const float *input, float *output, size
     return slowest(MPI_Wtime() - began);
 }
 
-/* Makes what the first compressed call on a communicator makes, which is no part of its time. */
-static void prepare(void)
+static struct cshim_comm *world(void)
 {
     struct cshim_comm *state;
     cshim_comm_find(MPI_COMM_WORLD, &state);
+    return state;
+}
+
+/* Makes what the first compressed call on a communicator makes, which is no part of its time. */
+static void prepare(void)
+{
+    struct cshim_comm *state = world();
     cshim_comm_prepare(MPI_COMM_WORLD, state);
     cshim_comm_prepare_levels(state);
     /* Of a program's thousands of calls the first are sampled: those that are measured are not. */
@@ -276,18 +292,44 @@ static void prepare(void)
         state->host.calls_by_rule[i] = CSHIM_SAMPLES_AT_FIRST + 1;
 }
 
-/* Prints what the engine has planned for the call. */
-static void print_plan(const float *input, float *output, uint64_t count)
+/* Returns the class of the last size; NULL under a rule that measures nothing. All ranks find the
+ * same. */
+static const struct cshim_class *last_class(void)
+{
+    const struct cshim_class *classes = world()->host.classes, *last = NULL;
+    for (unsigned i = 0; classes != NULL && i < CSHIM_CLASSES_MAX; i++)
+        if (classes[i].rule != NULL)
+            last = &classes[i];
+    return last;
+}
+
+/* Makes calls until the ranks have learned what is fastest. */
+static void learn(const float *input, float *output, size_t count)
+{
+    if (world()->host.classes == NULL)
+        return;
+    do
+        time_call(true, input, output, count);
+    while (last_class()->choice.phase != CSHIM_CHOICE_SETTLED);
+}
+
+/* Prints how the engine makes the call. */
+static void print_choice(const float *input, float *output, uint64_t count)
 {
     struct cshim_call facts;
+    const struct cshim_class *class = last_class();
     const struct cshim_arguments arguments = cshim_arguments_of(
         CSHIM_ALLREDUCE, input, output, (MPI_Count)count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     cshim_describe_call(&arguments, &facts, &count);
     const struct cshim_plan plan = cshim_plan_call(cshim_job.policy, &facts, count);
-    printf(" %s %.9f %.9f",
-           plan.reason == CSHIM_REASON_COMPRESS ? cshim_algorithm_name(plan.algorithm)
-                                                : cshim_reason_name(plan.reason),
-           plan.seconds, plan.seconds_native);
+    const unsigned best = class != NULL ? class->choice.best : CSHIM_CANDIDATE_NATIVE;
+    if (class == NULL)
+        printf(" %s %s", cshim_codec_name(plan.codec), cshim_algorithm_name(plan.algorithm));
+    else if (best == CSHIM_CANDIDATE_NATIVE)
+        printf(" native native");
+    else
+        printf(" %s %s", cshim_codec_name(class->codecs[best]),
+               cshim_algorithm_name(class->algorithms[best]));
 }
 
 static void measure(bool compressed, size_t bytes, int rank, int ranks)
@@ -297,6 +339,8 @@ static void measure(bool compressed, size_t bytes, int rank, int ranks)
     double most, mean;
     for (size_t i = 0; computes && i < count; i++)
         input[i] = element(rank, i);
+    if (compressed)
+        learn(input, output, count);
     const double seconds = time_call(compressed, input, output, count);
     if (computes)
         check(output, count, ranks);
@@ -304,7 +348,7 @@ static void measure(bool compressed, size_t bytes, int rank, int ranks)
         read_links(&most, &mean);
         printf("%zu %.9f %.0f %.0f", bytes, seconds, most, mean);
         if (compressed)
-            print_plan(input, output, count);
+            print_choice(input, output, count);
         printf("\n");
         fflush(stdout);
     }
@@ -329,7 +373,7 @@ __attribute__((visibility("default"))) int main(int argc, char **argv)
     }
     MPI_Op_create(add, 1, &timed_sum);
     const bool compressed = strcmp(argv[1], "engine") == 0;
-    if (compressed && cshim_mpi_engine.start(&real) != 1)
+    if (compressed && cshim_mpi_engine.start(&real, NULL) != 1)
         MPI_Abort(MPI_COMM_WORLD, 1);
     if (compressed)
         prepare();
