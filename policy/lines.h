@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lines of policies and of files with the facts of a machine. */
+/* The lines of policies and of files with learned choices. */
 #ifndef CSHIM_LINES_H
 #define CSHIM_LINES_H
 

@@ -13,8 +13,6 @@
 
 #include "codecs/codec.h"
 
-struct cshim_machine;
-
 enum cshim_library { CSHIM_MPI = 0, CSHIM_NCCL = 1, CSHIM_GLOO = 2, CSHIM_LIBRARY_COUNT };
 
 enum cshim_collective {
@@ -121,7 +119,6 @@ struct cshim_call {
     uint32_t ranks_per_node;     /* on the node with the fewest; 0: hierarchical must not be used */
     enum cshim_codec_id instead; /* taken in place of the rule's codec; CSHIM_CODEC_NONE: not */
     bool nonblocking;
-    const struct cshim_machine *machine; /* to foretell times; NULL: not known */
     uint32_t root;                       /* of a reduce or broadcast */
     uint64_t block;                      /* elements of the largest rank's; 0: all are equal */
     uint32_t partners;                   /* ranks that one may exchange with; 0: any number */

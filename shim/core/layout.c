@@ -59,31 +59,3 @@ void cshim_layout_levels(const struct cshim_layout *layout, int ranks, int *insi
             inside[layout->local_of[rank]] = rank;
     }
 }
-
-/* The rank that has a place among a node's ranks, or -1. */
-static int find_rank(const struct cshim_layout *layout, int ranks, int node, int place)
-{
-    for (int rank = 0; rank < ranks; rank++)
-        if (layout->node_of[rank] == node && layout->local_of[rank] == place)
-            return rank;
-    return -1;
-}
-
-struct cshim_partners cshim_layout_partners(const struct cshim_layout *layout, int ranks,
-                                            bool inside)
-{
-    struct cshim_partners partners = {.is_first =
-                                          ((inside ? layout->local_rank : layout->node) & 1) == 0};
-    if (!inside && layout->local_rank > 0)
-        return partners;
-    for (int distance = 1; distance <= (inside ? 1 : CSHIM_PARTNERS); distance++) {
-        const int rank = inside
-                             ? find_rank(layout, ranks, layout->node, layout->local_rank ^ distance)
-                             : find_rank(layout, ranks, layout->node ^ distance, 0);
-        if (rank < 0)
-            continue;
-        partners.ranks[partners.count++] = rank;
-        partners.is_paired = partners.is_paired || distance == 1;
-    }
-    return partners;
-}

@@ -27,16 +27,4 @@ void cshim_layout_free(struct cshim_layout *layout);
  * this rank's place in their nodes (0 where a node has no such place). `inside` may be NULL. */
 void cshim_layout_levels(const struct cshim_layout *layout, int ranks, int *inside, int *across);
 
-/* The ranks with which one tries out links: inside a node each two neighbours each other; between
- * nodes the first ranks of four neighbours. */
-#define CSHIM_PARTNERS 3
-struct cshim_partners {
-    int ranks[CSHIM_PARTNERS];
-    int count;      /* 0: this rank tries out nothing */
-    bool is_paired; /* the first of them has this rank for its first, too */
-    bool is_first;  /* of the pair */
-};
-struct cshim_partners cshim_layout_partners(const struct cshim_layout *layout, int ranks,
-                                            bool inside);
-
 #endif

@@ -5,7 +5,6 @@
 #include <math.h>
 
 #include "codecs/arithmetic.h"
-#include "shim/core/cost.h"
 #include "shim/core/plan_bytes.h"
 
 /* Messages between GPUs are as long as they can be: each exchange is a launch on every GPU, and
@@ -393,8 +392,6 @@ static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cs
     const double gather_error = cshim_codec_info(plan.gather_codec)->typical;
     plan.expected_error =
         sqrt((plan.quantizations - 1) * own_error * own_error + gather_error * gather_error);
-    if (call->machine != NULL)
-        plan.seconds = cshim_cost_plan(call->machine, &plan, call);
     return plan;
 }
 
@@ -403,38 +400,27 @@ static unsigned roundings_of(const struct cshim_plan *plan)
     return plan->expected_error > 0 ? plan->quantizations : 0;
 }
 
-/* The foretold time, and a tenth of it for each rounding: an algorithm that rounds once more has to
- * gain that. */
-static double cost_of(const struct cshim_plan *plan)
-{
-    return plan->seconds * (1 + CSHIM_WORTH * roundings_of(plan));
-}
-
 static const enum cshim_algorithm algorithms[] = {
     CSHIM_ALGORITHM_ONE_SHOT, CSHIM_ALGORITHM_TWO_SHOT, CSHIM_ALGORITHM_HIERARCHICAL,
     CSHIM_ALGORITHM_GRID};
 #define ALGORITHMS (sizeof algorithms / sizeof *algorithms)
 
-/* `auto` with facts of the machine: the algorithm that costs least. Without them it is that of
- * choose_algorithm, or where that needs too many connections the first that does not. */
-static struct cshim_plan plan_fastest(const struct cshim_rule *rule, const struct cshim_call *call,
-                                      uint64_t count)
+/* Plans a call by the algorithm of choose_algorithm, or where that needs too many connections by the
+ * first that does not. */
+static struct cshim_plan plan_prior(const struct cshim_rule *rule, const struct cshim_call *call,
+                                    uint64_t count)
 {
-    struct cshim_plan fastest = plan_by(CSHIM_ALGORITHM_AUTO, rule, call, count);
-    const bool is_planned = fastest.reason == CSHIM_REASON_COMPRESS;
-    if ((is_planned && !(fastest.seconds > 0)) || cshim_plan_can(call, rule->algorithm) ||
-        fastest.reason == CSHIM_REASON_NO_MEMORY)
-        return fastest;
+    const struct cshim_plan prior = plan_by(CSHIM_ALGORITHM_AUTO, rule, call, count);
+    if (prior.reason != CSHIM_REASON_NO_DESCRIPTORS || cshim_plan_can(call, rule->algorithm))
+        return prior;
     for (size_t i = 0; i < ALGORITHMS; i++) {
-        if (algorithms[i] == fastest.algorithm || !cshim_plan_can(call, algorithms[i]))
+        if (!cshim_plan_can(call, algorithms[i]))
             continue;
         const struct cshim_plan plan = plan_by(algorithms[i], rule, call, count);
-        if (plan.reason == CSHIM_REASON_COMPRESS &&
-            (fastest.reason != CSHIM_REASON_COMPRESS ||
-             (plan.seconds > 0 && cost_of(&plan) < cost_of(&fastest))))
-            fastest = plan;
+        if (plan.reason == CSHIM_REASON_COMPRESS)
+            return plan;
     }
-    return fastest;
+    return prior;
 }
 
 bool cshim_plan_is_native_first(const struct cshim_rule *rule, const struct cshim_call *call)
@@ -447,24 +433,6 @@ bool cshim_plan_is_native_first(const struct cshim_rule *rule, const struct cshi
     return rule->worth == CSHIM_WORTH_FORETOLD || (is_copied && rule->worth != CSHIM_WORTH_ALWAYS);
 }
 
-/* The same, unless the call would not gain. */
-static struct cshim_plan plan_worth(const struct cshim_rule *rule, const struct cshim_call *call,
-                                    uint64_t count)
-{
-    struct cshim_plan plan = plan_fastest(rule, call, count);
-    if (plan.reason != CSHIM_REASON_COMPRESS)
-        return plan;
-    if (plan.seconds > 0)
-        plan.seconds_native = cshim_cost_native(call->machine, call);
-    const bool is_slower = plan.seconds_native > 0 && rule->worth != CSHIM_WORTH_ALWAYS &&
-                           plan.seconds > (1 - CSHIM_WORTH) * plan.seconds_native;
-    if (is_slower || cshim_plan_is_native_first(rule, call))
-        plan.reason = CSHIM_REASON_NO_GAIN;
-    return plan;
-}
-
-/* Times are foretold in the default floating-point environment: a program may round in another way
- * on one rank than on others. */
 struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                   uint64_t count)
 {
@@ -472,9 +440,12 @@ struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struc
     plan.reason = cshim_plan_reason(policy, call, count, &plan.rule);
     if (plan.reason != CSHIM_REASON_COMPRESS)
         return plan;
+    /* A program may round in another way on one rank than on others. */
     const cshim_arithmetic programs = cshim_arithmetic_begin();
-    plan = plan_worth(plan.rule, call, count);
+    plan = plan_prior(plan.rule, call, count);
     cshim_arithmetic_end(&programs);
+    if (plan.reason == CSHIM_REASON_COMPRESS && cshim_plan_is_native_first(plan.rule, call))
+        plan.reason = CSHIM_REASON_NO_GAIN;
     return plan;
 }
 

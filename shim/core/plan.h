@@ -33,7 +33,7 @@ enum cshim_reason {
     CSHIM_REASON_NO_KERNELS,
     CSHIM_REASON_OPTION,         /* of the rule, that there is not for this library */
     CSHIM_REASON_UNKNOWN_LAYOUT, /* of the structures of this gloo */
-    CSHIM_REASON_NO_GAIN,        /* by what is known of the machine */
+    CSHIM_REASON_NO_GAIN,        /* by what calls of its class took, or by the rule before that */
     CSHIM_REASON_SECOND_LIBRARY, /* of the engine's kind in the process */
     CSHIM_REASON_NO_DESCRIPTORS, /* for connections to as many ranks */
     CSHIM_REASON_READ_ONLY,      /* memory of a broadcast's root whose elements would change */
@@ -103,10 +103,6 @@ struct cshim_plan {
     unsigned quantizations; /* on a value's way */
     double expected_error;  /* relative L2, normal data */
     float step;             /* of the codec bounded; 0: it loses nothing */
-    /* Foretold by the facts of the machine; 0 where they are not known. Of a call that is passed on
-     * for no_gain, too. */
-    double seconds;
-    double seconds_native;
 };
 
 /* A call has to gain this share of its native time; compshim-policy(5), `worth`. */
@@ -123,9 +119,8 @@ enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
                                     const struct cshim_call *call, uint64_t count,
                                     const struct cshim_rule **rule);
 
-/* Plans a call of `count` elements: policy first, then algorithm, segments and bytes. Where the
- * call has facts of its machine, `auto` is the algorithm that takes the least time, to which a
- * tenth is added for each rounding, and a call that would not gain is not compressed. */
+/* Plans a call of `count` elements as it is made where nothing was measured: policy first, then
+ * algorithm, segments and bytes. */
 struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                   uint64_t count);
 
@@ -133,7 +128,7 @@ struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struc
 bool cshim_plan_can(const struct cshim_call *call, enum cshim_algorithm algorithm);
 
 /* Plans a call that `rule` compresses by a given algorithm, which has to be able to make the call;
- * AUTO stands for the one that is taken where nothing was measured. Predictions are ignored. */
+ * AUTO stands for the one that is taken where nothing was measured. */
 struct cshim_plan cshim_plan_call_by(enum cshim_algorithm algorithm, const struct cshim_rule *rule,
                                      const struct cshim_call *call, uint64_t count);
 

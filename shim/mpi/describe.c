@@ -110,7 +110,6 @@ static void begin_facts(const struct cshim_arguments *arguments, struct cshim_ca
     call->collective = arguments->collective;
     call->nonblocking = arguments->nonblocking;
     call->instead = CSHIM_CODEC_NONE;
-    call->machine = NULL;
     call->partners = cshim_mpi.partners;
     call->is_apart = cshim_mpi.scratch_of == NULL;
     call->root = 0;
