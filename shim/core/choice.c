@@ -104,6 +104,19 @@ unsigned cshim_choice_begin(struct cshim_choice *choice)
     return candidate;
 }
 
+bool cshim_choice_passes(struct cshim_choice *choice)
+{
+    if (!cshim_choice_is_made(choice) || choice->best != CSHIM_CANDIDATE_NATIVE)
+        return false;
+    if (choice->phase == CSHIM_CHOICE_FIXED)
+        return true;
+    if (cshim_choice_is_due(choice) || is_next_sampled(choice))
+        return false;
+    choice->is_sampled = false;
+    choice->call++;
+    return true;
+}
+
 void cshim_choice_end(struct cshim_choice *choice, double seconds)
 {
     if (choice->is_sampled)

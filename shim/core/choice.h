@@ -102,6 +102,10 @@ void cshim_choice_decide(struct cshim_choice *choice);
 /* Begins a call and returns its candidate; for a choice that is not due. */
 unsigned cshim_choice_begin(struct cshim_choice *choice);
 
+/* Begins a call that takes the native candidate and that nobody times. Returns false, with nothing
+ * begun, if the next call may be another one. */
+bool cshim_choice_passes(struct cshim_choice *choice);
+
 /* Ends the call that was begun last, with this rank's duration in seconds. A call that is left by a
  * jump never ends: its duration stays unknown. */
 void cshim_choice_end(struct cshim_choice *choice, double seconds);

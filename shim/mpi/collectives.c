@@ -77,6 +77,45 @@ static struct cshim_plan plan_candidate(struct cshim_comm *state, struct cshim_c
     return plan_call(state, call, count, class->rule, class->algorithms[measured->candidate]);
 }
 
+/* All-reduces of this thread that were native lately because their class says so: the next ones
+ * take no look at the policy, unless they are timed. MPI's own types and operations only, whose
+ * handles always mean the same. */
+struct native {
+    MPI_Comm comm;
+    MPI_Datatype datatype;
+    uint64_t count;
+    uint32_t generation; /* of the program's communicators */
+    struct cshim_choice *choice;
+};
+#define NATIVES 4u
+static __thread struct native natives[NATIVES];
+
+static ALWAYS_INLINE struct native *native_of(const struct cshim_arguments *arguments)
+{
+    return &natives[arguments->count / 16 % NATIVES];
+}
+
+static void remember_native(const struct cshim_arguments *arguments, struct cshim_class *class)
+{
+    if (arguments->collective == CSHIM_ALLREDUCE && arguments->op == MPI_SUM &&
+        (arguments->datatype == MPI_FLOAT || arguments->datatype == MPI_DOUBLE) &&
+        class->rule->max_rel_error == 0 && !cshim_mpi.devices && !cshim_mpi.is_watched)
+        *native_of(arguments) =
+            (struct native){arguments->comm, arguments->datatype, arguments->count,
+                            cshim_comm_generation(), &class->choice};
+}
+
+/* Begins a call of a class that is native. Returns false, with nothing done, if it is not known to
+ * be one. */
+static ALWAYS_INLINE bool passes_natively(const struct cshim_arguments *arguments)
+{
+    const struct native *native = native_of(arguments);
+    return arguments->collective == CSHIM_ALLREDUCE && native->choice != NULL &&
+           native->comm == arguments->comm && native->count == arguments->count &&
+           native->datatype == arguments->datatype && arguments->op == MPI_SUM &&
+           native->generation == cshim_comm_generation() && cshim_choice_passes(native->choice);
+}
+
 /* Compresses a call. Returns false, with nothing done but what all ranks did, if it is to be passed
  * through after all, with the reason counted; else sets *status. */
 static APART bool compress(const struct cshim_arguments *arguments, struct cshim_call *call,
@@ -116,6 +155,8 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
         cshim_count_pass(plan.reason, arguments->comm);
         if (is_chosen && measured->candidate != CSHIM_CANDIDATE_NATIVE)
             measured->class = NULL; /* the algorithm cannot make this call of the class */
+        else if (is_chosen)
+            remember_native(arguments, measured->class);
         measured->began = cshim_seconds();
         return false;
     }
@@ -175,6 +216,10 @@ static ALWAYS_INLINE void consider(struct call *call, const struct cshim_argumen
     const struct cshim_rule *rule;
     struct cshim_call facts;
     uint64_t count;
+    if (passes_natively(arguments)) {
+        cshim_count_pass(CSHIM_REASON_NO_GAIN, arguments->comm);
+        return;
+    }
     enum cshim_reason reason = cshim_describe_call(arguments, &facts, &count);
     if (reason == CSHIM_REASON_COMPRESS) {
         reason = cshim_plan_reason(cshim_job.policy, &facts, count, &rule);

@@ -78,6 +78,13 @@ bool cshim_comm_has_many_numbers(void)
     return numbers >= MANY_NUMBERS;
 }
 
+static uint32_t generation; /* atomic */
+
+uint32_t cshim_comm_generation(void)
+{
+    return __atomic_load_n(&generation, __ATOMIC_RELAXED);
+}
+
 bool cshim_comm_unlink(struct cshim_comm *state)
 {
     pthread_mutex_lock(&states_lock);
@@ -88,6 +95,7 @@ bool cshim_comm_unlink(struct cshim_comm *state)
     if (found)
         *link = state->next;
     pthread_mutex_unlock(&states_lock);
+    __atomic_fetch_add(&generation, 1, __ATOMIC_RELAXED);
     return found;
 }
 

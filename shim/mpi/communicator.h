@@ -79,6 +79,9 @@ int cshim_comm_prepare_levels(struct cshim_comm *state);
  * same outcome on all ranks: sets a reason, CSHIM_REASON_COMPRESS if *own is there, which the
  * request releases. It keeps the communicator's state. Returns an MPI error. */
 int cshim_comm_part(struct cshim_comm *state, enum cshim_reason *reason, struct cshim_comm **own);
+/* Changes whenever the program frees a communicator: a handle may mean another one then. */
+uint32_t cshim_comm_generation(void);
+
 /* Counts what calls of measured classes took since the last decisions, on all communicators. */
 void cshim_comm_count_classes(void);
 /* Whoever holds a state releases it. It is not freed with the communicator before that. */

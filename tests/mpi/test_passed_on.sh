@@ -57,6 +57,15 @@ cheap "another operation" 2 max world
 cheap "too small, on another communicator" 2 float other
 policy=$scratch/nodes.ini
 cheap "too small by a rule for nodes" 2 float world
+# 64 bytes, which other calls have learned to make natively, and which a class learns itself.
+printf '[rule all]\ncodec = fp16\n' >"$scratch/all.ini"
+policy=$scratch/all.ini
+printf 'mpi 2/1 float32 fp16 64 all = native\n' >"$scratch/learned"
+export COMPSHIM_MACHINE=$scratch/learned
+cheap "native by what was learned" 2 float world
+export COMPSHIM_MACHINE=off
+echo "worth = foretold" >>"$scratch/all.ini"
+cheap "native before anything was learned" 2 float world
 
 # With the library's own calls on one rank nothing else allocates.
 for kind in "int world" "float world" "float self" "float other" "max other"; do
