@@ -3,15 +3,16 @@
 
 #include <math.h>
 
-#define UNSAMPLED_ROUNDS 1u
-#define FIRST_ROUNDS 2u /* of samples, after which what is clearly out is dropped */
-#define LAST_ROUNDS (CSHIM_CHOICE_ROUNDS - FIRST_ROUNDS)
+/* Calls of a candidate in a row, the first of which is not sampled. What is clearly out after the
+ * first row is dropped. */
+#define FIRST_ROW 3u
+#define LAST_ROW (CSHIM_CHOICE_ROUNDS - (FIRST_ROW - 1) + 1)
 #define CLEARLY_OUT 2.0f
-/* A settled class is sampled at every SAMPLE_DISTANCE-th call, and tries the next best candidate at
- * two calls between these. */
+/* A settled class is sampled at every SAMPLE_DISTANCE-th call, and tries the next best candidate in
+ * a row of calls between these. */
 #define SAMPLE_DISTANCE 12u
-#define FIRST_TRIAL 5u
-#define SECOND_TRIAL (FIRST_TRIAL + CSHIM_CHOICE_PERIOD / 2)
+#define FIRST_TRIAL 49u
+#define TRIAL_ROW 2u /* calls, the last of which is sampled */
 /* Factor by which a duration changes, up or down, where the network is another one. */
 #define CHANGED 1.5f
 /* Factor by which the next best candidate has to be faster than the best one. */
@@ -32,7 +33,7 @@ static void start_learning(struct cshim_choice *choice)
     choice->in_turn = choice->candidates;
     for (unsigned i = 0; i < choice->candidates; i++)
         choice->turns[i] = (choice->prior + i) % choice->candidates;
-    start_period(choice, (UNSAMPLED_ROUNDS + FIRST_ROUNDS) * choice->in_turn);
+    start_period(choice, FIRST_ROW * choice->in_turn);
 }
 
 void cshim_choice_init(struct cshim_choice *choice, unsigned candidates, unsigned prior,
@@ -66,27 +67,34 @@ bool cshim_choice_tries(const struct cshim_choice *choice)
     return (period & (period - 1)) == 0;
 }
 
+/* Returns true if the next call of a settled class tries the next best candidate. */
 static bool is_trial(const struct cshim_choice *choice)
 {
-    return (choice->call == FIRST_TRIAL || choice->call == SECOND_TRIAL) &&
-           cshim_choice_tries(choice);
+    return choice->call - FIRST_TRIAL < TRIAL_ROW && cshim_choice_tries(choice);
+}
+
+/* Returns the length of each candidate's row of calls while a class learns. */
+static unsigned row_of(const struct cshim_choice *choice)
+{
+    return choice->phase == CSHIM_CHOICE_FIRST ? FIRST_ROW : LAST_ROW;
 }
 
 /* Returns the candidate of the next call. */
 static unsigned next_candidate(const struct cshim_choice *choice)
 {
     if (choice->phase != CSHIM_CHOICE_SETTLED)
-        return choice->turns[choice->call % choice->in_turn];
+        return choice->turns[choice->call / row_of(choice)];
     return is_trial(choice) ? choice->next_best : choice->best;
 }
 
 /* Returns true if the next call is sampled. */
 static bool is_next_sampled(const struct cshim_choice *choice)
 {
-    if (choice->phase == CSHIM_CHOICE_FIRST)
-        return choice->call >= UNSAMPLED_ROUNDS * choice->in_turn;
-    return choice->phase == CSHIM_CHOICE_LAST || is_trial(choice) ||
-           choice->call % SAMPLE_DISTANCE == SAMPLE_DISTANCE - 1;
+    if (choice->phase != CSHIM_CHOICE_SETTLED)
+        return choice->call % row_of(choice) > 0;
+    if (is_trial(choice))
+        return choice->call == FIRST_TRIAL + TRIAL_ROW - 1;
+    return choice->call % SAMPLE_DISTANCE == SAMPLE_DISTANCE - 1;
 }
 
 unsigned cshim_choice_begin(struct cshim_choice *choice)
@@ -110,7 +118,7 @@ bool cshim_choice_passes(struct cshim_choice *choice)
         return false;
     if (choice->phase == CSHIM_CHOICE_FIXED)
         return true;
-    if (cshim_choice_is_due(choice) || is_next_sampled(choice))
+    if (cshim_choice_is_due(choice) || is_next_sampled(choice) || is_trial(choice))
         return false;
     choice->is_sampled = false;
     choice->call++;
@@ -165,7 +173,7 @@ static void drop_slow(struct cshim_choice *choice)
             choice->turns[left++] = choice->turns[i];
     choice->in_turn = left;
     choice->phase = CSHIM_CHOICE_LAST;
-    start_period(choice, LAST_ROUNDS * left);
+    start_period(choice, LAST_ROW * left);
 }
 
 /* Takes the fastest candidate from now on. */

@@ -17,13 +17,15 @@
  * A rank's own duration contains its waiting for ranks that came later. The last to come waits for
  * nobody, so the least duration over the ranks is the collective's own.
  *
- * Learning takes five sampled calls of each candidate, in turn, after one that sets up connections.
- * A candidate whose first two samples take twice the best one's is dropped. Then the class is
- * settled: calls take the best candidate, and every CSHIM_CHOICE_PERIOD calls the ranks look at the
- * durations of eight of them. In periods 1, 2, 4, 8, ... two calls try the next best candidate. A
- * best candidate that takes 1.5 times as long, or a third less, than it did, and a next best one
- * that overtakes it, start the learning again. Learning that confirms the choice doubles the
- * periods until it may start again.
+ * Learning takes five sampled calls of each candidate: a row of two, later one of three, each
+ * after a call that is not sampled: it may set up connections, and the queues of the network
+ * still hold what the candidate before has sent. A candidate whose first two samples take twice
+ * the best one's is dropped. Then the class is settled: calls take the best candidate, and every
+ * CSHIM_CHOICE_PERIOD calls the ranks look at the durations of eight of them. In periods 1, 2,
+ * 4, 8, ... two calls in a row try the next best candidate, and the second is sampled. A best
+ * candidate that takes 1.5 times as long, or a third less, than it did, and a next best one that
+ * overtakes it, start the learning again. Learning that confirms the choice doubles the periods
+ * until it may start again.
  *
  * Pure: reads no clock and sends nothing. The same calls and the same agreed durations give the
  * same candidates on every rank. Not thread-safe: collectives on one communicator follow each
@@ -44,7 +46,7 @@
 
 enum cshim_choice_phase {
     CSHIM_CHOICE_FIRST,   /* one call of each candidate that is not sampled, and two that are */
-    CSHIM_CHOICE_LAST,    /* three more of each that is not clearly out */
+    CSHIM_CHOICE_LAST,    /* the same with three, of each that is not clearly out */
     CSHIM_CHOICE_SETTLED, /* calls take the best */
     CSHIM_CHOICE_FIXED    /* calls take the prior: nothing is tried */
 };

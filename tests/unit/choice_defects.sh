@@ -1,17 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# tests/unit/test_choice.c finds what it is for: defects are put into copies of shim/core/choice.c, one each.
+# tests/unit/test_choice.c and test_draw.c find what they are for: defects are put into copies of
+# shim/core/choice.c and draw.c, one each.
 #   [BUILD=DIR] tests/unit/choice_defects.sh
 . "$(dirname "$0")/../lib.sh"
 
 # defect NAME FILE SED: FILE is that of the choice, or of the test, whose simulated engine is wrong then
+tests=test_choice.c
 defect() {
-    mkdir -p "$scratch/shim/core" "$scratch/tests/unit"
-    cp "$top"/shim/core/choice.[ch] "$scratch/shim/core"
-    cp "$top"/tests/unit/{test_choice.c,unit.c,unit.h} "$scratch/tests/unit"
+    rm -rf "$scratch/tests/unit"
+    mkdir -p "$scratch/shim/core" "$scratch/tests/unit" "$scratch/codecs"
+    cp "$top"/shim/core/{choice,draw}.[ch] "$scratch/shim/core"
+    cp "$top"/codecs/*.h "$scratch/codecs"
+    cp "$top"/tests/unit/{"$tests",unit.c,unit.h} "$scratch/tests/unit"
     sed -i -E "$3" "$scratch/$2"
     if cmp -s "$top/$2" "$scratch/$2" ||
-        ! output=$(cd "$scratch" && gcc -std=c11 -D_GNU_SOURCE -I. -o test tests/unit/*.c shim/core/choice.c -lcmocka -lm 2>&1); then
+        ! output=$(cd "$scratch" && gcc -std=c11 -D_GNU_SOURCE -I. -o test tests/unit/*.c shim/core/*.c -lcmocka -lm 2>&1); then
         fail "$1" "cannot be put into $2: ${output-}"
     elif output=$(cd "$scratch" && timeout 60 ./test 2>&1); then
         fail "$1: not found"
@@ -24,11 +28,10 @@ test=tests/unit/test_choice.c
 defect "each rank decides by its own durations" $test 's/memcpy\(job->ranks\[rank\]\.seconds.*/(void)least;/'
 defect "the largest duration instead of the least" $test 's/least\[i\] = INFINITY/least[i] = 0/; s/fminf\(least/fmaxf(least/'
 defect "one rank alone decides" $test 's/^( *)(cshim_choice_decide\(&job->ranks\[rank\]\);)/\1if (rank == 0) \2/'
-defect "a decision before all durations are in" $choice 's/^( *)start_period\(choice, LAST_ROUNDS \* left\);/\1start_period(choice, 1);/'
+defect "a decision before all durations are in" $choice 's/^( *)start_period\(choice, LAST_ROW \* left\);/\1start_period(choice, 1);/'
 defect "a trial counted twice" $choice 's/^( *)choice->samples\+\+;/\1choice->sampled[++choice->samples] = candidate, choice->seconds[choice->samples++] = 0;/'
 defect "the mean of the samples instead of their median" $choice 's/return count > 0 \? sorted\[.*/float sum = 0; for (unsigned i = 0; i < count; i++) sum += sorted[i]; return count > 0 ? sum \/ (float)count : INFINITY;/'
 defect "compressing need not gain" $choice 's/choice->weights\[i\] = .*/choice->weights[i] = 1, (void)weights;/'
-defect "the first call of a candidate is sampled" $choice 's/return choice->call >= UNSAMPLED_ROUNDS \* choice->in_turn;/return choice->call < FIRST_ROUNDS * choice->in_turn;/'
 defect "what is clearly out is tried on" $choice 's/CLEARLY_OUT \* least\)/INFINITY)/'
 defect "a changed network is not noticed" $choice 's/now > CHANGED \* before/false/'
 defect "a faster network is not noticed" $choice 's/CHANGED \* now < before/false/'
@@ -36,4 +39,18 @@ defect "the next best is never tried again" $choice 's/return \(period & .*/retu
 defect "every doubt starts the learning" $choice 's/choice->periods >= choice->quiet_periods && //'
 defect "unknown durations count as none" $choice 's/ \|\| !isfinite\(choice->seconds\[i\]\)//'
 defect "the first call takes the native candidate" $choice 's/\(choice->prior \+ i\) % choice->candidates/i/'
+
+tests=test_draw.c
+draw=shim/core/draw.c
+test=tests/unit/test_draw.c
+defect "a stage in force at once" $draw 's/stage\.from = highest \+ CSHIM_DRAW_AHEAD \+ 1/stage.from = number + 1/'
+defect "rank 0 looks at its own numbers only" $draw 's/told\[rank\]\.highest > highest \? told\[rank\]\.highest/told[0].highest > highest ? told[0].highest/'
+defect "no call waits for a decision" $draw 's/return draw->deciding == 0 .*/(void)draw; (void)number; return true;/'
+defect "calls wait for nothing but further ones" $draw 's/draw->deciding--;/;/'
+defect "a rank draws by its own dice" $draw 's/number \* CSHIM_GOLDEN/(number + draws++) * CSHIM_GOLDEN/; s/^static unsigned draw_from/static uint64_t draws;\n&/'
+defect "one rank takes no stage" $test 's/cshim_draw_take\(&job->draw\[rank\], &common->stage\);/if (rank != 1) &/'
+defect "a sample of one rank is enough" $draw 's/for \(unsigned rank = 0; rank < ranks && least/for (unsigned rank = 1; rank < 2 \&\& least/; s/return -1;/return 0;/'
+defect "a settled class never tries" $draw 's/stage\.tries = .*/stage.tries = 0;/; s/SETTLED_SAMPLES 4u/SETTLED_SAMPLES 400u/'
+defect "a forgotten stage is guessed" $draw 's/return CSHIM_DRAW_FORGOTTEN;/return 1;/'
+defect "decisions before there are samples" $draw 's/ \|\| \(draw->stages > 1 && !is_ready\(choice\)\)//; s/< needed\)/< 0)/'
 finish

@@ -20,12 +20,14 @@ struct network {
     double noise;     /* a call takes up to this share of its time longer */
     double spikes;    /* share of the calls that a disturbance makes five times as long */
     double imbalance; /* ranks come up to so many native calls late */
+    bool has_queues;  /* the first of several native calls takes a fifth of its time */
 };
 
 struct job {
     struct cshim_choice ranks[RANKS];
     uint64_t random;
     unsigned calls[CSHIM_CANDIDATES_MAX];
+    unsigned last;  /* candidate */
     double seconds; /* of the calls themselves */
 };
 
@@ -98,6 +100,8 @@ static unsigned make_call(struct job *job, const struct network *network)
     }
     double seconds = network->seconds[candidate] * (1 + network->noise * draw(job));
     seconds *= draw(job) < network->spikes ? 5 : 1;
+    seconds *= network->has_queues && candidate == 0 && job->last != 0 ? 0.2 : 1;
+    job->last = candidate;
     for (unsigned rank = 0; rank < RANKS; rank++)
         cshim_choice_end(&job->ranks[rank], seconds + latest - late[rank]);
     job->calls[candidate]++;
@@ -179,6 +183,17 @@ TEST(ranks_that_compute_unequally_choose_as_equal_ones)
     assert_int_equal(count_misses(0.1, 0, 3), 0);
 }
 
+/* Queues that have been empty hold what a call sends, but not what the next ones send. */
+TEST(what_queues_hold_does_not_count)
+{
+    const struct network network = {
+        .candidates = 3, .seconds = {1e-3, 0.5e-3, 0.6e-3}, .has_queues = true};
+    struct job job;
+    start(&job, &network, 1, 1);
+    make_calls(&job, &network, 1000);
+    assert_int_equal(job.ranks[0].best, 1);
+}
+
 TEST(the_first_call_takes_the_prior)
 {
     const struct network network = {.candidates = 4, .seconds = {4, 3, 2, 1}};
@@ -227,6 +242,21 @@ TEST(choices_follow_a_network_that_changes_within_200_calls)
 }
 
 /* The best one does not change, and the next best one becomes faster than it. */
+/* The next best candidate slows down as well, and the third becomes the best. */
+TEST(a_best_candidate_that_becomes_slower_is_left)
+{
+    struct network network = {.candidates = 3, .seconds = {1e-3, 0.3e-3, 0.5e-3}};
+    struct job job;
+    start(&job, &network, 1, 1);
+    make_calls(&job, &network, 200);
+    assert_int_equal(job.ranks[0].best, 1);
+    network.seconds[0] = 0.2e-3;
+    network.seconds[1] = 0.9e-3;
+    network.seconds[2] = 0.95e-3;
+    make_calls(&job, &network, 250);
+    assert_int_equal(job.ranks[0].best, CSHIM_CANDIDATE_NATIVE);
+}
+
 TEST(a_candidate_that_becomes_faster_is_found)
 {
     struct network network = {.candidates = 2, .seconds = {1e-3, 2e-3}};

@@ -69,6 +69,8 @@ static void begin_call(struct job *job, unsigned rank, struct call *call)
     assert_int_equal(call->candidate, common->candidate);
     common->begun++;
     call->seconds = job->seconds[call->candidate] * (1 + 0.3 * draw_unit(job));
+    if (index % RANKS != rank) /* the others wait for that one */
+        call->seconds += 30e-3 * draw_unit(job);
     job->next[rank]++;
     job->made[call->candidate] += rank == 0;
 }
@@ -185,7 +187,7 @@ TEST(all_ranks_choose_alike_and_well)
         for (unsigned rank = 1; rank < RANKS; rank++)
             assert_memory_equal(job.draw[rank].stage, job.draw[0].stage, sizeof job.draw[0].stage);
     }
-    assert_int_equal(right, 200);
+    assert_in_range(right, 195, 200); /* late ranks leave few samples without waiting */
 }
 
 /* A class that was settled tries no more than some calls, and follows a network that changes. */
@@ -207,7 +209,7 @@ TEST(a_change_is_followed)
         run(&job, 2500);
         right += is_right(&job);
     }
-    assert_int_equal(right, 40);
+    assert_in_range(right, 38, 40);
 }
 
 /* The first calls take the prior: a program with few learns nothing. */
