@@ -79,7 +79,7 @@ observed.kinds[0].bytes|||, "observed": {"kinds": [{"bytes": "x"}]}
 ROWS
 
 expect "two forms at once" 2 "$tool" report --csv --html report_fp16.json
-contains "are refused" "--csv, --html, --json and --markdown exclude each other"
+contains "are refused" "--csv, --html, --json, --learned and --markdown exclude each other"
 first_line() { limited "$tool" report --html /dev/stdout report_off.json | head -n 1; }
 check "a page on standard output, which is a pipe" test "$(first_line)" = '<!DOCTYPE html>'
 check "a page that cannot be written is an error" \
