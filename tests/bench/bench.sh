@@ -94,6 +94,7 @@ launch() {
     policy=$(policy_of "$mode")
     [ -z "$policy" ] || variables=("LD_PRELOAD=$build/libcompshim.so" "COMPSHIM_POLICY=$policy" COMPSHIM_REPORT=off)
     [ -z "$policy" ] || [[ $network = shm-* || ,$3 =~ ,([2-9]|[1-9][0-9]+)MiB ]] || job+=(--alternate)
+    [ "$mode" != default ] || job+=(--settle 64)
     [ "$mode" != ring ] ||
         options=(--mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_allreduce_algorithm 4)
     case $network in
