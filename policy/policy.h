@@ -119,10 +119,10 @@ struct cshim_call {
     uint32_t ranks_per_node;     /* on the node with the fewest; 0: hierarchical must not be used */
     enum cshim_codec_id instead; /* taken in place of the rule's codec; CSHIM_CODEC_NONE: not */
     bool nonblocking;
-    uint32_t root;                       /* of a reduce or broadcast */
-    uint64_t block;                      /* elements of the largest rank's; 0: all are equal */
-    uint32_t partners;                   /* ranks that one may exchange with; 0: any number */
-    bool is_apart; /* MPI: ranks of this node do not read each other's memory */
+    uint32_t root;     /* of a reduce or broadcast */
+    uint64_t block;    /* elements of the largest rank's; 0: all are equal */
+    uint32_t partners; /* ranks that one may exchange with; 0: any number */
+    bool is_apart;     /* MPI: ranks of this node do not read each other's memory */
 };
 
 /* Parses text[0..length) (need not end in NUL). `source` is the name errors carry. On success

@@ -163,6 +163,14 @@ static struct cshim_draw_stage make_stage(const struct cshim_choice *choice, uin
     return stage;
 }
 
+/* Returns true if calls of two stages take the same. */
+static bool is_alike(const struct cshim_draw_stage *a, const struct cshim_draw_stage *b)
+{
+    return a->is_settled == b->is_settled && a->best == b->best && a->next_best == b->next_best &&
+           a->tries == b->tries && a->in_turn == b->in_turn &&
+           memcmp(a->turns, b->turns, sizeof a->turns) == 0;
+}
+
 struct cshim_draw_stage cshim_draw_decide(struct cshim_draw *draw, struct cshim_choice *choice,
                                           uint64_t number, const struct cshim_draw_told *told,
                                           unsigned ranks)
@@ -180,8 +188,7 @@ struct cshim_draw_stage cshim_draw_decide(struct cshim_draw *draw, struct cshim_
     if (draw->stages > 1)
         cshim_choice_decide(choice);
     struct cshim_draw_stage stage = make_stage(choice, latest->from);
-    if (memcmp(&stage, latest, sizeof stage) == 0)
-        stage.is_new = 0;
+    stage.is_new = !is_alike(&stage, latest);
     stage.from = highest + CSHIM_DRAW_AHEAD + 1;
     return stage;
 }

@@ -136,9 +136,9 @@ static char *read_file(const char *path, size_t *length, char message[CSHIM_MESS
 {
     char *text = malloc(FILE_LIMIT + 1);
     FILE *file = text != NULL ? fopen(path, "re") : NULL;
-    *length = file != NULL ? fread(text, 1, FILE_LIMIT, file) : 0;
     const char *problem = NULL;
-    if (file == NULL || ferror(file) != 0)
+    *length = file != NULL ? fread(text, 1, FILE_LIMIT, file) : 0;
+    if (text == NULL || file == NULL || ferror(file) != 0)
         problem = strerror(errno);
     else if (*length == FILE_LIMIT || memchr(text, '\0', *length) != NULL)
         problem = "it is no text of choices";
@@ -147,7 +147,7 @@ static char *read_file(const char *path, size_t *length, char message[CSHIM_MESS
                  "%.200s: cannot read the choices that COMPSHIM_MACHINE names: %s", path, problem);
     if (file != NULL)
         fclose(file);
-    if (problem == NULL) {
+    if (problem == NULL && text != NULL) {
         text[*length] = '\0';
         return text;
     }

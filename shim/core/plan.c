@@ -405,8 +405,8 @@ static const enum cshim_algorithm algorithms[] = {
     CSHIM_ALGORITHM_GRID};
 #define ALGORITHMS (sizeof algorithms / sizeof *algorithms)
 
-/* Plans a call by the algorithm of choose_algorithm, or where that needs too many connections by the
- * first that does not. */
+/* Plans a call by the algorithm of choose_algorithm, or where that needs too many connections by
+ * the first that does not. */
 static struct cshim_plan plan_prior(const struct cshim_rule *rule, const struct cshim_call *call,
                                     uint64_t count)
 {

@@ -27,14 +27,14 @@
 /* Written at the start and the end of the job by one thread. */
 struct cshim_mpi_job {
     const struct cshim_mpi_real *real;
-    struct cshim_layout layout; /* of all ranks of the job */
+    struct cshim_layout layout;    /* of all ranks of the job */
     struct cshim_learned *learned; /* choices of an earlier job; NULL: calls are measured */
-    uint32_t partners;          /* to how many others each of them may have connections */
-    MPI_Comm world;             /* private; all ranks have agreed on it */
-    MPI_Group group;            /* of world */
-    MPI_Comm alone;             /* private, has this rank only; or MPI_COMM_NULL */
-    int keyval;                 /* of a communicator's state */
-    const uint8_t **scratch_of; /* others of the node, by rank of the world; or NULL */
+    uint32_t partners;             /* to how many others each of them may have connections */
+    MPI_Comm world;                /* private; all ranks have agreed on it */
+    MPI_Group group;               /* of world */
+    MPI_Comm alone;                /* private, has this rank only; or MPI_COMM_NULL */
+    int keyval;                    /* of a communicator's state */
+    const uint8_t **scratch_of;    /* others of the node, by rank of the world; or NULL */
     /* Elements below which a call is too small, on any communicator and on the world. */
     uint64_t compress_from[2][CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
     bool is_watched;     /* calls are written down or traced */

@@ -24,9 +24,9 @@ struct cshim_job {
     uint32_t nodes;
     double started; /* cshim_seconds */
     double stopped; /* when the program came to the end of the job; without MPI it is not known */
-    struct cshim_observed *observed;     /* COMPSHIM=observe: calls are written down; else NULL */
-    struct cshim_trace *trace;           /* COMPSHIM_TRACE: events are kept; else NULL */
-    const char *library;                 /* for the report: "Open MPI 4.1.4" */
+    struct cshim_observed *observed; /* COMPSHIM=observe: calls are written down; else NULL */
+    struct cshim_trace *trace;       /* COMPSHIM_TRACE: events are kept; else NULL */
+    const char *library;             /* for the report: "Open MPI 4.1.4" */
 
     /* The rest is for jobs in the list. */
     bool is_local; /* nobody collects the ledgers of all ranks: rank 0 counts for them */
@@ -43,7 +43,7 @@ struct cshim_offer {
     char source[CSHIM_PATH_MAX]; /* its name */
     char *learned;               /* choices of an earlier job; NULL: this one learns itself */
     size_t learned_length;
-    bool observe;                /* calls are written down and not compressed */
+    bool observe; /* calls are written down and not compressed */
 };
 
 /* The process, as its files tell of it; set by cshim_process_start. */

@@ -2,7 +2,8 @@
 /* Times MPI_Allreduce over float32 sums. An ordinary MPI program: run it with and without the
  * preload.
  *
- *   allreduce_bench [--sizes 64KiB,1MiB,...] [--seconds S] [--in-place] [--input FILE] [--settle CALLS]
+ *   allreduce_bench [--sizes 64KiB,1MiB,...] [--seconds S] [--in-place] [--input FILE] [--settle
+ * CALLS]
  *                   [--collective allreduce|reduce|reduce_scatter] [--alternate]
  *
  * The first calls of a size, one or CALLS, are not timed: a job with the shim learns meanwhile.
@@ -220,14 +221,11 @@ static void measure(size_t bytes, int rank)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"sizes", required_argument, NULL, 's'},
-                                            {"seconds", required_argument, NULL, 't'},
-                                            {"in-place", no_argument, NULL, 'i'},
-                                            {"input", required_argument, NULL, 'f'},
-                                            {"collective", required_argument, NULL, 'c'},
-                                            {"alternate", no_argument, NULL, 'a'},
-                                            {"settle", required_argument, NULL, 'n'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"sizes", required_argument, NULL, 's'},      {"seconds", required_argument, NULL, 't'},
+        {"in-place", no_argument, NULL, 'i'},         {"input", required_argument, NULL, 'f'},
+        {"collective", required_argument, NULL, 'c'}, {"alternate", no_argument, NULL, 'a'},
+        {"settle", required_argument, NULL, 'n'},     {NULL, 0, NULL, 0}};
     char default_sizes[] = "64KiB,1MiB,16MiB", *sizes = default_sizes;
     int rank, option;
     MPI_Init(&argc, &argv);

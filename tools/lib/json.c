@@ -78,11 +78,12 @@ static const struct {
     {JSON_OBJECT, "policy machine totals passed_through not_compressed observed unlisted verified "
                   "ranks_checked"},
     {JSON_NULL, "rel_error rel_l2 largest bias error"},
-    {JSON_REAL, "ranks nodes ranks_per_node wall_seconds calls compressed_calls bytes bytes_in "
-                "bytes_wire bytes_network bytes_native bytes_below bytes_total seconds "
-                "seconds_encode seconds_exchange seconds_decode seconds_foretold seconds_wait "
-                "compared_calls seconds_compared seconds_native_estimate native_calls seconds_native "
-                "different count after_call max_rel_error"},
+    {JSON_REAL,
+     "ranks nodes ranks_per_node wall_seconds calls compressed_calls bytes bytes_in "
+     "bytes_wire bytes_network bytes_native bytes_below bytes_total seconds "
+     "seconds_encode seconds_exchange seconds_decode seconds_foretold seconds_wait "
+     "compared_calls seconds_compared seconds_native_estimate native_calls seconds_native "
+     "different count after_call max_rel_error"},
 };
 
 /* The type of a member; JSON_TRUE: any, as a later version may write it. */
