@@ -3,6 +3,7 @@
 # gloo programs drawn by chance: contexts that come and go, threads, tags, types and operations, under
 # policies that are drawn, too. SEED=N draws others, PROGRAMS=N so many of them.
 . "$(dirname "$0")/lib.sh"
+unset COMPSHIM_MACHINE # calls are tried in several ways
 seed=${SEED:-1}
 one_of() { # not in a subshell, whose numbers would not follow from the seed
     local -n drawn=$1
