@@ -192,8 +192,8 @@ TEST(default_is_a_good_policy)
         int codec; /* -1: no rule */
         enum cshim_library library;
     } cases[] = {
-        {(8 << 10) - 1, 2, CSHIM_FLOAT32, CSHIM_CODEC_NONE, CSHIM_MPI},
-        {8 << 10, 2, CSHIM_FLOAT32, CSHIM_CODEC_FP16, CSHIM_MPI},
+        {(4 << 10) - 1, 2, CSHIM_FLOAT32, CSHIM_CODEC_NONE, CSHIM_MPI},
+        {4 << 10, 2, CSHIM_FLOAT32, CSHIM_CODEC_FP16, CSHIM_MPI},
         {(4 << 10) - 1, 1, CSHIM_FLOAT32, CSHIM_CODEC_NONE, CSHIM_MPI},
         {4 << 10, 1, CSHIM_FLOAT32, CSHIM_CODEC_RAW, CSHIM_MPI},
         {64 << 20, 1, CSHIM_FLOAT32, CSHIM_CODEC_RAW, CSHIM_MPI},
