@@ -170,7 +170,7 @@ bool cshim_plan_can(const struct cshim_call *call, enum cshim_algorithm algorith
             call->ranks == (uint64_t)call->nodes * call->ranks_per_node);
 }
 
-/* Whether one step is faster than two, without facts of the machine. */
+/* Whether one step is faster than two, where nothing was measured. */
 static bool is_for_one_shot(const struct cshim_plan *plan, const struct cshim_call *call)
 {
     const enum cshim_codec_id gather_codec = plan->rule->gather_codec;

@@ -123,13 +123,15 @@ static void add_limit(struct tool_table *table, const struct explain_answer *ans
 static const char *compressed_text(const struct explain_answer *answer)
 {
     const struct cshim_rule *rule = answer->plan.rule;
+    const bool is_measured = rule != NULL && rule->worth != CSHIM_WORTH_ALWAYS &&
+                             answer->call.collective == CSHIM_ALLREDUCE &&
+                             answer->call.library != CSHIM_NCCL;
     if (answer->plan.reason != CSHIM_REASON_COMPRESS)
         return "no";
     if (rule->worth == CSHIM_WORTH_FORETOLD)
-        return "once the job has measured that it gains (see worth)";
-    return rule->worth == CSHIM_WORTH_ALWAYS || answer->call.collective != CSHIM_ALLREDUCE
-               ? "yes"
-               : "yes, until the job measures that it does not gain (see worth)";
+        return is_measured ? "once the job has measured that it gains (see worth)"
+                           : "no (see worth)";
+    return is_measured ? "yes, until the job measures that it does not gain (see worth)" : "yes";
 }
 
 /* Returns why a call is passed through. */
