@@ -19,11 +19,11 @@ reports "the rows say what both took" \
     'all(r["seconds_compared"] > 0 and r["seconds_native_estimate"] > 0 for r in rows if r["compared_calls"]) and sum(r["seconds_native"] for r in rows) > 0'
 contains "the table's last line is the answer" "compshim: saved "
 
-# Candidates change from call to call here, as sizes and communicators do. (Among more ranks grid is one of
-# them, which rounds once more than the bound that the program checks.)
+# Classes of few calls each, as sizes and communicators change. (Among more ranks grid is a candidate, which
+# rounds once more than the bound that the program checks.)
 measured fp16
 expect "sums of many sizes and communicators" 0 mpi 3 LD_PRELOAD="$preload" "$tests/mpi_allreduce" fp16 2
-reports "are compressed and native" 'passed["no_gain"] > 0 and sum(r["calls"] for r in rows) > 0'
+reports "are compressed" 'sum(r["calls"] for r in rows) > 10'
 expect "nonblocking calls are not measured" 0 mpi 2 LD_PRELOAD="$preload" "$tests/mpi_iallreduce"
 expect "calls of several threads" 0 mpi 2 LD_PRELOAD="$preload" "$tests/mpi_threads"
 
