@@ -64,7 +64,7 @@ struct cshim_choice {
     uint32_t quiet_periods;               /* periods before learning may start again */
     bool has_learned;                     /* a decision has been made before */
     unsigned in_turn;                     /* number of entries in `turns` */
-    unsigned turns[CSHIM_CANDIDATES_MAX]; /* candidates that learning calls take in turn */
+    unsigned turns[CSHIM_CANDIDATES_MAX]; /* candidates that learning calls take, each in a row */
     /* Agreed median duration of each candidate in seconds; INFINITY before it is known. */
     float typical[CSHIM_CANDIDATES_MAX];
     /* The same, with what calls of a settled class have taken since. */

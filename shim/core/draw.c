@@ -17,6 +17,9 @@
 /* Samples of the best candidate that tell whether a settled class is still right. */
 #define SETTLED_SAMPLES 4u
 
+/* Stages until a class is settled again, at most. */
+#define LEARNING_STAGES 3u
+
 /* What the mixing of a number is for. */
 enum purpose { CANDIDATE = 1, DECISION, SAMPLE, TRY };
 
@@ -37,7 +40,7 @@ void cshim_draw_init(struct cshim_draw *draw, unsigned prior)
 
 static const struct cshim_draw_stage *latest_stage(const struct cshim_draw *draw)
 {
-    return &draw->stage[(draw->stages - 1) % CSHIM_DRAW_STAGES];
+    return &draw->stage[draw->stages - 1];
 }
 
 bool cshim_draw_may_begin(const struct cshim_draw *draw, uint64_t number)
@@ -45,16 +48,13 @@ bool cshim_draw_may_begin(const struct cshim_draw *draw, uint64_t number)
     return draw->deciding == 0 || number <= draw->limit;
 }
 
-/* Returns the stage in force at a number; NULL if it is so old that it has been forgotten. */
+/* Returns the stage in force at a number. The first one is in force from 0 on. */
 static const struct cshim_draw_stage *stage_at(const struct cshim_draw *draw, uint64_t number)
 {
-    for (unsigned i = 0; i < draw->stages && i < CSHIM_DRAW_STAGES; i++) {
-        const struct cshim_draw_stage *stage =
-            &draw->stage[(draw->stages - 1 - i) % CSHIM_DRAW_STAGES];
-        if (stage->from <= number)
-            return stage;
-    }
-    return NULL;
+    unsigned i = draw->stages - 1;
+    while (i > 0 && draw->stage[i].from > number)
+        i--;
+    return &draw->stage[i];
 }
 
 static bool is_trial(const struct cshim_draw_stage *stage, uint64_t number)
@@ -66,8 +66,6 @@ unsigned cshim_draw_begin(struct cshim_draw *draw, uint64_t number, bool *decide
 {
     const struct cshim_draw_stage *stage = stage_at(draw, number), *latest = latest_stage(draw);
     *decides = false;
-    if (stage == NULL)
-        return CSHIM_DRAW_FORGOTTEN;
     draw->own.late += number < latest->from && draw->own.highest >= latest->from;
     const unsigned one_of = stage->is_settled     ? SETTLED_DECISION
                             : stage->in_turn == 1 ? FIRST_DECISION
@@ -83,8 +81,8 @@ unsigned cshim_draw_begin(struct cshim_draw *draw, uint64_t number, bool *decide
 void cshim_draw_end(struct cshim_draw *draw, uint64_t number, unsigned candidate, double seconds)
 {
     const struct cshim_draw_stage *stage = stage_at(draw, number);
-    if (stage == NULL || (stage->is_settled && !is_trial(stage, number) &&
-                          draw_from(number, SAMPLE, SETTLED_SAMPLE) != 0))
+    if ((stage->is_settled && !is_trial(stage, number) &&
+         draw_from(number, SAMPLE, SETTLED_SAMPLE) != 0))
         return;
     draw->own.sample[draw->own.samples++ % CSHIM_DRAW_SAMPLES] =
         (struct cshim_draw_sample){number, (float)seconds, candidate};
@@ -183,7 +181,8 @@ struct cshim_draw_stage cshim_draw_decide(struct cshim_draw *draw, struct cshim_
         late += told[rank].late;
     }
     const bool is_in_force = latest->from <= number && late == 0;
-    if (!is_in_force || (draw->stages > 1 && !is_ready(choice)))
+    const bool has_room = !latest->is_settled || draw->stages + LEARNING_STAGES < CSHIM_DRAW_STAGES;
+    if (!is_in_force || !has_room || (draw->stages > 1 && !is_ready(choice)))
         return (struct cshim_draw_stage){.is_new = 0};
     if (draw->stages > 1)
         cshim_choice_decide(choice);
@@ -196,6 +195,6 @@ struct cshim_draw_stage cshim_draw_decide(struct cshim_draw *draw, struct cshim_
 void cshim_draw_take(struct cshim_draw *draw, const struct cshim_draw_stage *stage)
 {
     if (stage->is_new)
-        draw->stage[draw->stages++ % CSHIM_DRAW_STAGES] = *stage;
+        draw->stage[draw->stages++] = *stage;
     draw->deciding--;
 }

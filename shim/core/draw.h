@@ -33,10 +33,9 @@
 
 /* So many numbers behind the highest that has begun calls may begin while a decision is made. */
 #define CSHIM_DRAW_AHEAD 16u
-#define CSHIM_DRAW_STAGES 8u
+/* Stages of a class; then it stays with the candidate that was the best. */
+#define CSHIM_DRAW_STAGES 64u
 #define CSHIM_DRAW_SAMPLES 48u
-/* No candidate: the stage of a call that begins so late is not known any more. */
-#define CSHIM_DRAW_FORGOTTEN CSHIM_CANDIDATES_MAX
 
 /* What calls from a number on take. Travels between ranks as bytes. */
 struct cshim_draw_stage {
@@ -66,10 +65,10 @@ struct cshim_draw_told {
 };
 
 struct cshim_draw {
-    unsigned stages;                                  /* of which the latest are kept */
-    struct cshim_draw_stage stage[CSHIM_DRAW_STAGES]; /* stage i at i % CSHIM_DRAW_STAGES */
-    unsigned deciding;                                /* deciding calls under way that have told */
-    uint64_t limit; /* meanwhile: the highest number that may begin */
+    unsigned stages;
+    struct cshim_draw_stage stage[CSHIM_DRAW_STAGES];
+    unsigned deciding; /* deciding calls under way that have told */
+    uint64_t limit;    /* meanwhile: the highest number that may begin */
     struct cshim_draw_told own;
 };
 
@@ -79,7 +78,7 @@ void cshim_draw_init(struct cshim_draw *draw, unsigned prior);
 /* Returns true if what the call takes is known. */
 bool cshim_draw_may_begin(const struct cshim_draw *draw, uint64_t number);
 
-/* Begins a call, and returns its candidate, or CSHIM_DRAW_FORGOTTEN. Sets *decides if the ranks
+/* Begins a call, and returns its candidate. Sets *decides if the ranks
  * decide in it. */
 unsigned cshim_draw_begin(struct cshim_draw *draw, uint64_t number, bool *decides);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/gloo/choose.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "shim/core/clock.h"
@@ -55,7 +56,7 @@ static struct cshim_gloo_class *find_class(struct cshim_gloo_context *context,
         lack_memory(arguments, exception);
         return NULL;
     }
-    if (!cshim_class_start(&class->class, &context->host, rule, call, arguments->elements)) {
+    if (!cshim_class_start(&class->class, &context->host, rule, call)) {
         free(class);
         return NULL;
     }
@@ -76,6 +77,16 @@ static bool await_decision(struct cshim_gloo_context *context, const struct cshi
     return !context->has_failed;
 }
 
+/* Notes that a candidate's algorithm cannot make a call of its class: that takes for ever. */
+static void note_refusal(struct cshim_gloo_context *context, struct cshim_gloo_class *class,
+                         const struct cshim_gloo_chosen *chosen)
+{
+    pthread_mutex_lock(&context->choosing);
+    if (class->class.choice.phase != CSHIM_CHOICE_FIXED)
+        cshim_draw_end(&class->draw, chosen->number, chosen->candidate, INFINITY);
+    pthread_mutex_unlock(&context->choosing);
+}
+
 struct cshim_plan cshim_gloo_choose(struct cshim_gloo_context *context,
                                     const struct cshim_gloo_arguments *arguments,
                                     const struct cshim_rule *rule, struct cshim_call *call,
@@ -94,16 +105,17 @@ struct cshim_plan cshim_gloo_choose(struct cshim_gloo_context *context,
         chosen->candidate = class->class.choice.phase == CSHIM_CHOICE_FIXED
                                 ? cshim_choice_begin(&class->class.choice)
                                 : cshim_draw_begin(&class->draw, chosen->number, &chosen->decides);
-        if (chosen->candidate == CSHIM_DRAW_FORGOTTEN)
-            *exception = cshim_gloo_exception("a call begins hundreds of calls late");
     }
     pthread_mutex_unlock(&context->choosing);
     if (class == NULL || *exception != NULL)
         return cshim_plan_call(context->host.job->policy, call, arguments->elements);
     const struct cshim_plan plan =
         cshim_class_plan_candidate(&class->class, chosen->candidate, call, arguments->elements);
-    if (plan.reason == CSHIM_REASON_COMPRESS || chosen->candidate == CSHIM_CANDIDATE_NATIVE)
-        chosen->class = class; /* else the algorithm cannot make this call of the class */
+    const bool is_made =
+        plan.reason == CSHIM_REASON_COMPRESS || chosen->candidate == CSHIM_CANDIDATE_NATIVE;
+    if (!is_made)
+        note_refusal(context, class, chosen);
+    chosen->class = is_made ? class : NULL;
     chosen->began = cshim_seconds();
     return plan;
 }
@@ -182,6 +194,7 @@ static void decide_in_call(struct cshim_gloo_context *context,
     decision->mail.context = arguments->context;
     decide(context, arguments, chosen, decision);
     if (decision->mail.is_broken) {
+        cshim_gloo_break(arguments->context); /* the other ranks may wait for this one */
         *exception = cshim_gloo_exception("the ranks of a call have lost each other");
         return;
     }

@@ -68,42 +68,62 @@ static struct cshim_learned_choice facts_of(const struct cshim_class *class,
     return facts;
 }
 
-/* Returns the candidate that an earlier job has chosen for a class; `prior` if that is not known,
- * or is none of the candidates. */
-static unsigned find_learned(const struct cshim_class *class, unsigned candidates, unsigned prior,
-                             const struct cshim_communicator *communicator)
+/* Finds the candidate that an earlier job has chosen for a class. Returns false if that is not
+ * known, or is none of the candidates. */
+static bool find_learned(const struct cshim_class *class, unsigned candidates,
+                         const struct cshim_communicator *communicator, unsigned *candidate)
 {
     const struct cshim_learned_choice facts = facts_of(class, communicator);
     const struct cshim_learned_choice *learned = cshim_learned_find(communicator->learned, &facts);
     if (learned == NULL)
-        return prior;
+        return false;
+    if (learned->is_native)
+        *candidate = CSHIM_CANDIDATE_NATIVE;
     for (unsigned i = 1; i < candidates && !learned->is_native; i++)
-        if (class->algorithms[i] == learned->algorithm && class->codecs[i] == learned->codec)
-            return i;
-    return learned->is_native ? CSHIM_CANDIDATE_NATIVE : prior;
+        if (class->algorithms[i] == learned->algorithm && class->codecs[i] == learned->codec) {
+            *candidate = i;
+            return true;
+        }
+    return learned->is_native;
+}
+
+/* Returns the least call of a class. Which candidates a class has, and in which order, follows from
+ * that alone: with gloo another call may be the first one on each rank. */
+static struct cshim_call least_call(const struct cshim_class *class, const struct cshim_call *call)
+{
+    struct cshim_call least = *call;
+    const uint64_t element = cshim_dtype_bytes(class->dtype);
+    const uint64_t count = (cshim_size_class_begin(class->size_class) + element - 1) / element;
+    least.bytes = count * element;
+    return least;
 }
 
 bool cshim_class_start(struct cshim_class *class, const struct cshim_communicator *communicator,
-                       const struct cshim_rule *rule, const struct cshim_call *call, uint64_t count)
+                       const struct cshim_rule *rule, const struct cshim_call *call)
 {
     struct cshim_plan_candidate found[CSHIM_PLAN_CANDIDATES_MAX];
     float weights[CSHIM_CANDIDATES_MAX] = {1};
-    const unsigned compressed = cshim_plan_candidates(rule, call, count, found);
+    struct cshim_class started = class_of(rule, call);
+    const struct cshim_call least = least_call(&started, call);
+    const unsigned compressed =
+        cshim_plan_candidates(rule, &least, least.bytes / cshim_dtype_bytes(started.dtype), found);
     if (compressed == 0)
         return false;
-    const unsigned prior = cshim_plan_is_native_first(rule, call) ? CSHIM_CANDIDATE_NATIVE
-                                                                  : CSHIM_CANDIDATE_NATIVE + 1;
-    *class = class_of(rule, call);
+    unsigned prior = cshim_plan_is_native_first(rule, &least) ? CSHIM_CANDIDATE_NATIVE
+                                                              : CSHIM_CANDIDATE_NATIVE + 1;
     for (unsigned i = 0; i < compressed; i++) {
-        class->algorithms[i + 1] = found[i].algorithm;
-        class->codecs[i + 1] = found[i].codec;
+        started.algorithms[i + 1] = found[i].algorithm;
+        started.codecs[i + 1] = found[i].codec;
         weights[i + 1] = weight_of(found[i].roundings);
     }
-    if (communicator->learned == NULL)
-        cshim_choice_init(&class->choice, compressed + 1, prior, weights);
-    else
-        cshim_choice_fix(&class->choice, compressed + 1,
-                         find_learned(class, compressed + 1, prior, communicator));
+    if (communicator->learned == NULL) {
+        cshim_choice_init(&started.choice, compressed + 1, prior, weights);
+    } else {
+        if (!find_learned(&started, compressed + 1, communicator, &prior))
+            started.algorithms[CSHIM_CANDIDATE_NATIVE + 1] = CSHIM_ALGORITHM_AUTO; /* by size */
+        cshim_choice_fix(&started.choice, compressed + 1, prior);
+    }
+    *class = started;
     return true;
 }
 
@@ -119,12 +139,10 @@ static struct cshim_class *find_place(const struct cshim_communicator *communica
 }
 
 struct cshim_class *cshim_class_find(struct cshim_communicator *communicator,
-                                     const struct cshim_rule *rule, const struct cshim_call *call,
-                                     uint64_t count)
+                                     const struct cshim_rule *rule, const struct cshim_call *call)
 {
     struct cshim_class *class = find_place(communicator, rule, call);
-    if (class != NULL && class->rule == NULL &&
-        !cshim_class_start(class, communicator, rule, call, count))
+    if (class != NULL && class->rule == NULL && !cshim_class_start(class, communicator, rule, call))
         return NULL;
     return class;
 }
@@ -145,11 +163,11 @@ struct cshim_plan cshim_class_plan(struct cshim_communicator *communicator,
                                    uint64_t count)
 {
     struct cshim_class unmeasured; /* of calls of which none was measured, by an earlier job */
-    struct cshim_class *class =
-        cshim_class_is_for(rule, call) ? find_place(communicator, rule, call) : NULL;
-    if (class != NULL && class->rule == NULL)
-        class = communicator->learned != NULL &&
-                        cshim_class_start(&unmeasured, communicator, rule, call, count)
+    const bool is_for = cshim_class_is_for(rule, call);
+    struct cshim_class *class = is_for ? find_place(communicator, rule, call) : NULL;
+    if (class == NULL || class->rule == NULL)
+        class = is_for && communicator->learned != NULL &&
+                        cshim_class_start(&unmeasured, communicator, rule, call)
                     ? &unmeasured
                     : NULL;
     const unsigned best = class != NULL ? class->choice.best : CSHIM_CANDIDATE_NATIVE;
@@ -187,11 +205,12 @@ void cshim_class_count(struct cshim_class *class, const struct cshim_communicato
         const bool is_native = i == CSHIM_CANDIDATE_NATIVE;
         const double calls = (double)class->uncounted[i].calls;
         const double seconds = class->uncounted[i].seconds;
-        const double saved = native - cshim_choice_seconds(&class->choice, i);
+        const double own = cshim_choice_seconds(&class->choice, i);
+        const double natively = seconds + calls * (own > 0 ? native - own : 0);
         const struct cshim_row figures = {
             .compared_calls = is_native ? 0 : class->uncounted[i].calls,
             .seconds_compared = is_native ? 0 : seconds,
-            .seconds_native_estimate = is_native ? 0 : seconds + calls * saved,
+            .seconds_native_estimate = is_native || natively < 0 ? 0 : natively,
             .native_calls = is_native ? class->uncounted[i].calls : 0,
             .seconds_native = is_native ? seconds : 0,
         };

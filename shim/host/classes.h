@@ -21,7 +21,7 @@
 #include "shim/core/choice.h"
 #include "shim/host/communicator.h"
 
-/* Classes of a communicator; calls beyond these take what a rule without measurements takes. */
+/* Classes of a communicator; calls beyond these take what nothing was measured for takes. */
 #define CSHIM_CLASSES_MAX 64u
 
 struct cshim_class {
@@ -55,17 +55,16 @@ static inline bool cshim_class_is_for(const struct cshim_rule *rule, const struc
 /* Returns true if a call that `rule` compresses is of the class. */
 bool cshim_class_has(const struct cshim_class *class, const struct cshim_rule *rule,
                      const struct cshim_call *call);
-/* Starts the class of such a call. Returns false if no algorithm can make it. */
+/* Starts the class of such a call: the same one for each of its calls. Returns false if no
+ * algorithm can make them. */
 bool cshim_class_start(struct cshim_class *class, const struct cshim_communicator *communicator,
-                       const struct cshim_rule *rule, const struct cshim_call *call,
-                       uint64_t count);
+                       const struct cshim_rule *rule, const struct cshim_call *call);
 
 /* Finds the class of a call of `count` elements that `rule` compresses, or starts it. Returns NULL
  * if all classes are taken or no algorithm can make the call: the caller then plans as without
  * measurements. */
 struct cshim_class *cshim_class_find(struct cshim_communicator *communicator,
-                                     const struct cshim_rule *rule, const struct cshim_call *call,
-                                     uint64_t count);
+                                     const struct cshim_rule *rule, const struct cshim_call *call);
 
 /* Plans a call whose duration is not known to its caller, as one that is nonblocking: as measured
  * calls of its class have learned, else as where nothing was measured. */

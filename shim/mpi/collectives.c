@@ -47,12 +47,12 @@ struct measured {
 
 /* Chooses the candidate of a call that may be made in several ways; at call numbers that all
  * ranks know the ranks agree on durations first. Returns an MPI error of that. */
-static int choose(struct cshim_comm *state, const struct cshim_call *call, uint64_t count,
+static int choose(struct cshim_comm *state, const struct cshim_call *call,
                   const struct cshim_rule *rule, MPI_Comm comm, struct measured *measured)
 {
     int status = MPI_SUCCESS;
     measured->class =
-        cshim_class_is_for(rule, call) ? cshim_class_find(&state->host, rule, call, count) : NULL;
+        cshim_class_is_for(rule, call) ? cshim_class_find(&state->host, rule, call) : NULL;
     if (measured->class == NULL)
         return status;
     struct cshim_choice *choice = &measured->class->choice;
@@ -141,7 +141,7 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
     if (on_device)
         plan.reason = CSHIM_REASON_DEVICE_BUFFER;
     if (plan.reason == CSHIM_REASON_COMPRESS)
-        *status = choose(state, call, count, rule, arguments->comm, measured);
+        *status = choose(state, call, rule, arguments->comm, measured);
     if (*status != MPI_SUCCESS)
         return true;
     const bool is_chosen = measured->class != NULL;

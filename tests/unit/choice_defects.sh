@@ -51,6 +51,5 @@ defect "a rank draws by its own dice" $draw 's/number \* CSHIM_GOLDEN/(number + 
 defect "one rank takes no stage" $test 's/cshim_draw_take\(&job->draw\[rank\], &common->stage\);/if (rank != 1) &/'
 defect "a sample of one rank is enough" $draw 's/for \(unsigned rank = 0; rank < ranks && least/for (unsigned rank = 1; rank < 2 \&\& least/; s/return -1;/return 0;/'
 defect "a settled class never tries" $draw 's/stage\.tries = .*/stage.tries = 0;/; s/SETTLED_SAMPLES 4u/SETTLED_SAMPLES 400u/'
-defect "a forgotten stage is guessed" $draw 's/return CSHIM_DRAW_FORGOTTEN;/return 1;/'
 defect "decisions before there are samples" $draw 's/ \|\| \(draw->stages > 1 && !is_ready\(choice\)\)//; s/< needed\)/< 0)/'
 finish
