@@ -29,7 +29,7 @@ for way in native "two_shot fp8_e4m3" "two_shot raw"; do
     fi
     first=$output
     expect "the same again" 0 on_nodes 0,1,2,3 COMPSHIM_MACHINE=file "${sums[@]}"
-    [ "$MPI" = mpich ] || check "has the same bits" test "$(head -n 1 <<<"$first")" = "$(head -n 1 <<<"$output")"
+    [ "$MPI" = mpich ] || check "has the same bits" test "$(grep digest <<<"$first")" = "$(grep digest <<<"$output")"
 done
 sed "s/ 4.4 / 8\/8 /" learned >other
 for file in other off; do
