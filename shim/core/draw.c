@@ -6,12 +6,13 @@
 
 #include "codecs/floats.h"
 
-/* One call of so many is a deciding one: until the first decision, while a class learns, and once
- * it is settled. */
+/* The ranks decide in one of this many calls: until the first decision, while a class learns, and
+ * once it is settled. */
 #define FIRST_DECISION 4u
 #define LEARNING_DECISION 8u
 #define SETTLED_DECISION 64u
-/* One call of so many of a settled class is timed, and one tries the next best candidate. */
+/* One of this many calls of a settled class is timed; one of this many tries the next best
+ * candidate. */
 #define SETTLED_SAMPLE 8u
 #define TRIAL 32u
 /* Samples of the best candidate that tell whether a settled class is still right. */
@@ -20,7 +21,7 @@
 /* Stages until a class is settled again, at most. */
 #define LEARNING_STAGES 3u
 
-/* What the mixing of a number is for. */
+/* Keys of the hash, which make independent draws of one number. */
 enum purpose { CANDIDATE = 1, DECISION, SAMPLE, TRY };
 
 /* Draws from 0 to `of` - 1, by the number alone. */
@@ -65,7 +66,6 @@ static bool is_trial(const struct cshim_draw_stage *stage, uint64_t number)
 unsigned cshim_draw_begin(struct cshim_draw *draw, uint64_t number, bool *decides)
 {
     const struct cshim_draw_stage *stage = stage_at(draw, number), *latest = latest_stage(draw);
-    *decides = false;
     draw->own.late += number < latest->from && draw->own.highest >= latest->from;
     const unsigned one_of = stage->is_settled     ? SETTLED_DECISION
                             : stage->in_turn == 1 ? FIRST_DECISION
@@ -81,49 +81,49 @@ unsigned cshim_draw_begin(struct cshim_draw *draw, uint64_t number, bool *decide
 void cshim_draw_end(struct cshim_draw *draw, uint64_t number, unsigned candidate, double seconds)
 {
     const struct cshim_draw_stage *stage = stage_at(draw, number);
-    if ((stage->is_settled && !is_trial(stage, number) &&
-         draw_from(number, SAMPLE, SETTLED_SAMPLE) != 0))
+    if (stage->is_settled && !is_trial(stage, number) &&
+        draw_from(number, SAMPLE, SETTLED_SAMPLE) != 0)
         return;
     draw->own.sample[draw->own.samples++ % CSHIM_DRAW_SAMPLES] =
         (struct cshim_draw_sample){number, (float)seconds, candidate};
 }
 
-void cshim_draw_tell(struct cshim_draw *draw, struct cshim_draw_told *told)
+void cshim_draw_fill_timings(struct cshim_draw *draw, struct cshim_draw_timings *timings)
 {
     if (draw->deciding++ == 0)
         draw->limit = draw->own.highest + CSHIM_DRAW_AHEAD;
-    *told = draw->own;
-    if (told->samples > CSHIM_DRAW_SAMPLES)
-        told->samples = CSHIM_DRAW_SAMPLES;
+    *timings = draw->own;
+    if (timings->samples > CSHIM_DRAW_SAMPLES)
+        timings->samples = CSHIM_DRAW_SAMPLES;
     draw->own.late = 0;
 }
 
-/* Returns the seconds that a rank has told of a call; negative if it has not timed it. */
-static float seconds_told(const struct cshim_draw_told *told, uint64_t number)
+/* Returns a rank's seconds of a call; negative if it has not timed it. */
+static float seconds_of(const struct cshim_draw_timings *timings, uint64_t number)
 {
-    for (uint64_t i = 0; i < told->samples && i < CSHIM_DRAW_SAMPLES; i++)
-        if (told->sample[i].number == number)
-            return told->sample[i].seconds;
+    for (uint64_t i = 0; i < timings->samples && i < CSHIM_DRAW_SAMPLES; i++)
+        if (timings->sample[i].number == number)
+            return timings->sample[i].seconds;
     return -1;
 }
 
 /* Returns the least seconds over the ranks of a call that all have timed; negative if some has not.
  */
-static float least_told(const struct cshim_draw_told *told, unsigned ranks, uint64_t number)
+static float least_of(const struct cshim_draw_timings *timings, unsigned ranks, uint64_t number)
 {
     float least = INFINITY;
     for (unsigned rank = 0; rank < ranks && least >= 0; rank++)
-        least = fminf(least, seconds_told(&told[rank], number));
+        least = fminf(least, seconds_of(&timings[rank], number));
     return least;
 }
 
 /* Gives the choice the calls that all ranks have timed, each once. */
 static void learn(struct cshim_draw *draw, struct cshim_choice *choice,
-                  const struct cshim_draw_told *told, unsigned ranks)
+                  const struct cshim_draw_timings *timings, unsigned ranks)
 {
     for (unsigned i = 0; i < draw->own.samples && i < CSHIM_DRAW_SAMPLES; i++) {
         struct cshim_draw_sample *sample = &draw->own.sample[i];
-        const float least = sample->seconds >= 0 ? least_told(told, ranks, sample->number) : -1;
+        const float least = sample->seconds >= 0 ? least_of(timings, ranks, sample->number) : -1;
         if (least < 0)
             continue;
         cshim_choice_learn(choice, sample->candidate, least);
@@ -170,15 +170,15 @@ static bool is_alike(const struct cshim_draw_stage *a, const struct cshim_draw_s
 }
 
 struct cshim_draw_stage cshim_draw_decide(struct cshim_draw *draw, struct cshim_choice *choice,
-                                          uint64_t number, const struct cshim_draw_told *told,
+                                          uint64_t number, const struct cshim_draw_timings *timings,
                                           unsigned ranks)
 {
     const struct cshim_draw_stage *latest = latest_stage(draw);
     uint64_t highest = 0, late = 0;
-    learn(draw, choice, told, ranks);
+    learn(draw, choice, timings, ranks);
     for (unsigned rank = 0; rank < ranks; rank++) {
-        highest = told[rank].highest > highest ? told[rank].highest : highest;
-        late += told[rank].late;
+        highest = timings[rank].highest > highest ? timings[rank].highest : highest;
+        late += timings[rank].late;
     }
     const bool is_in_force = latest->from <= number && late == 0;
     const bool has_room = !latest->is_settled || draw->stages + LEARNING_STAGES < CSHIM_DRAW_STAGES;

@@ -2,27 +2,27 @@
 /* Chooses how calls of a class are made where several are under way at once, and begin in another
  * order on each rank: gloo's. The calls have numbers that are equal on all ranks.
  *
- * What a call takes follows from its number and from a stage of the class: while a class learns, a
- * number that is mixed draws one of the candidates; a settled class takes the best. One call of
- * some is a deciding one, by the same mixing. In it each rank tells rank 0 which calls it has
- * timed, and the highest number that has begun there; rank 0 chooses (choice.h) by the calls that
- * all ranks have timed, and tells the next stage, with the number from which it is in force: one
- * that no rank has reached. So no two ranks take a call differently. For each call
+ * A call's candidate follows from its number and from the stage of its class: while a class learns,
+ * a hash of the number draws one of the candidates; a settled class takes the best. The hash also
+ * says in which calls the ranks decide. There each rank sends rank 0 the durations of the calls
+ * that it has timed, and the highest number that has begun on it. Rank 0 chooses (choice.h) by the
+ * calls that all ranks have timed, and sends all the next stage, with the number from which on it
+ * is in force: one that no rank has reached. So no two ranks make a call differently. For each call
  *
  *     if (!cshim_draw_may_begin(draw, number))
- *         ... wait until a deciding call that is under way has ended ...
+ *         ... wait until the decision that is under way has ended ...
  *     candidate = cshim_draw_begin(draw, number, &decides);
  *     ... make the call by the candidate ...
  *     cshim_draw_end(draw, number, candidate, seconds);
  *     if (decides) {
- *         cshim_draw_tell(draw, &told);
- *         ... rank 0 gets what all ranks have told: ...
- *         stage = cshim_draw_decide(draw, choice, number, told of all ranks, ranks);
- *         ... and all ranks get the stage ...
+ *         cshim_draw_fill_timings(draw, &timings);
+ *         ... rank 0 receives the timings of all ranks ...
+ *         stage = cshim_draw_decide(draw, choice, number, timings, ranks);
+ *         ... and sends all ranks the stage ...
  *         cshim_draw_take(draw, &stage);
  *     }
  *
- * A rank waits only where a deciding call lasts as long as CSHIM_DRAW_AHEAD further ones. A class
+ * A rank waits only where a decision lasts as long as CSHIM_DRAW_AHEAD further calls. A class
  * whose numbers follow no order at all stays with its first stages.
  *
  * Pure: reads no clock and sends nothing. Not thread-safe: the caller has a lock. */
@@ -31,7 +31,8 @@
 
 #include "shim/core/choice.h"
 
-/* So many numbers behind the highest that has begun calls may begin while a decision is made. */
+/* While the ranks decide, calls may begin whose numbers are at most this far behind the highest one
+ * that has begun. */
 #define CSHIM_DRAW_AHEAD 16u
 /* Stages of a class; then it stays with the candidate that was the best. */
 #define CSHIM_DRAW_STAGES 64u
@@ -56,8 +57,8 @@ struct cshim_draw_sample {
     uint32_t candidate;
 };
 
-/* What a rank tells in a deciding call. Travels between ranks as bytes. */
-struct cshim_draw_told {
+/* What a rank has timed, as it sends it where the ranks decide. Travels between ranks as bytes. */
+struct cshim_draw_timings {
     uint64_t highest; /* number of a call that has begun */
     uint64_t late;    /* calls of a former stage that began after one of the latest */
     uint64_t samples;
@@ -67,9 +68,9 @@ struct cshim_draw_told {
 struct cshim_draw {
     unsigned stages;
     struct cshim_draw_stage stage[CSHIM_DRAW_STAGES];
-    unsigned deciding; /* deciding calls under way that have told */
+    unsigned deciding; /* calls under way in which this rank has sent its timings */
     uint64_t limit;    /* meanwhile: the highest number that may begin */
-    struct cshim_draw_told own;
+    struct cshim_draw_timings own;
 };
 
 /* Starts a class whose calls take the prior until the first decision. */
@@ -78,23 +79,22 @@ void cshim_draw_init(struct cshim_draw *draw, unsigned prior);
 /* Returns true if what the call takes is known. */
 bool cshim_draw_may_begin(const struct cshim_draw *draw, uint64_t number);
 
-/* Begins a call, and returns its candidate. Sets *decides if the ranks
- * decide in it. */
+/* Begins a call, and returns its candidate. Sets *decides if the ranks decide in it. */
 unsigned cshim_draw_begin(struct cshim_draw *draw, uint64_t number, bool *decides);
 
 /* Ends a call that took this rank so many seconds. */
 void cshim_draw_end(struct cshim_draw *draw, uint64_t number, unsigned candidate, double seconds);
 
-/* Fills in what this rank tells in a deciding call. */
-void cshim_draw_tell(struct cshim_draw *draw, struct cshim_draw_told *told);
+/* Fills in this rank's timings, for a call in which the ranks decide. */
+void cshim_draw_fill_timings(struct cshim_draw *draw, struct cshim_draw_timings *timings);
 
-/* Decides at rank 0 in the call `number` by what all ranks have told; `choice` has what was learned
- * so far, and is rank 0's alone. */
+/* Decides at rank 0 in the call `number` by what all ranks have timings; `choice` has what was
+ * learned so far, and is rank 0's alone. */
 struct cshim_draw_stage cshim_draw_decide(struct cshim_draw *draw, struct cshim_choice *choice,
-                                          uint64_t number, const struct cshim_draw_told *told,
+                                          uint64_t number, const struct cshim_draw_timings *timings,
                                           unsigned ranks);
 
-/* Takes the stage that rank 0 has told; ends the deciding call. */
+/* Takes the stage that rank 0 has sent; ends the decision. */
 void cshim_draw_take(struct cshim_draw *draw, const struct cshim_draw_stage *stage);
 
 #endif

@@ -150,10 +150,10 @@ static bool is_never_compressed(const struct cshim_policy *policy, const struct 
            policy->compress_from[call->collective][call->dtype] == UINT64_MAX;
 }
 
-/* The library's own collectives need a caller that waits, and a node's need nodes that hold several
- * ranks, which can share the network's work. Of blocks each rank of a node needs one rank on every
- * other. NCCL's engine has no steps for a grid, and leaves it to NCCL's own broadcast how the
- * root's message reaches the ranks. */
+/* Knows what each algorithm needs. The library's own collectives need a caller that waits, and a
+ * node's need nodes that hold several ranks, which can share the network's work. Of blocks each
+ * rank of a node needs one rank on every other. NCCL's engine has no steps for a grid, and leaves
+ * it to NCCL's own broadcast how the root's message reaches the ranks. */
 bool cshim_plan_can(const struct cshim_call *call, enum cshim_algorithm algorithm)
 {
     const struct cshim_schedule *schedule = cshim_schedule_of(call->collective, algorithm);

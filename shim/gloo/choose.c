@@ -13,12 +13,13 @@
 struct cshim_gloo_class {
     struct cshim_class class; /* its choice is rank 0's */
     struct cshim_draw draw;
-    uint32_t stream; /* 0: calls numbered by their tags; else one tag's, and that plus 1 */
+    uint32_t stream; /* 0: calls that are numbered by their tags; else that tag + 1 whose calls are
+                        counted */
     struct cshim_gloo_class *next;
 };
 
 #define SLOT_TAG_SHIFT 24
-enum { TOLD, STAGE }; /* a decision's messages: to rank 0, and from there */
+enum { TIMINGS, STAGE }; /* a decision's messages: to rank 0, and from there */
 
 static void lack_memory(const struct cshim_gloo_arguments *arguments, void **exception)
 {
@@ -77,7 +78,8 @@ static bool await_decision(struct cshim_gloo_context *context, const struct cshi
     return !context->has_failed;
 }
 
-/* Notes that a candidate's algorithm cannot make a call of its class: that takes for ever. */
+/* Notes that a candidate's algorithm cannot make a call of its class: counts it as infinitely slow.
+ */
 static void note_refusal(struct cshim_gloo_context *context, struct cshim_gloo_class *class,
                          const struct cshim_gloo_chosen *chosen)
 {
@@ -99,14 +101,14 @@ struct cshim_plan cshim_gloo_choose(struct cshim_gloo_context *context,
     pthread_mutex_lock(&context->choosing);
     chosen->number = number_call(context, arguments->tag, &stream);
     struct cshim_gloo_class *class = find_class(context, arguments, rule, call, stream, exception);
-    if (class != NULL && !await_decision(context, class, chosen->number))
-        *exception = cshim_gloo_exception("another call of the context has failed");
-    if (class != NULL && *exception == NULL) {
+    const bool may_begin = class != NULL && await_decision(context, class, chosen->number);
+    if (may_begin)
         chosen->candidate = class->class.choice.phase == CSHIM_CHOICE_FIXED
                                 ? cshim_choice_begin(&class->class.choice)
                                 : cshim_draw_begin(&class->draw, chosen->number, &chosen->decides);
-    }
     pthread_mutex_unlock(&context->choosing);
+    if (class != NULL && !may_begin)
+        *exception = cshim_gloo_exception("another call of the context has failed");
     if (class == NULL || *exception != NULL)
         return cshim_plan_call(context->host.job->policy, call, arguments->elements);
     const struct cshim_plan plan =
@@ -120,12 +122,12 @@ struct cshim_plan cshim_gloo_choose(struct cshim_gloo_context *context,
     return plan;
 }
 
-/* A decision under way: what the ranks tell, and the stage that rank 0 tells. */
+/* A decision under way: the ranks' timings, and the stage that rank 0 sends. */
 struct decision {
     struct cshim_gloo_mail mail;
     struct cshim_draw_stage stage;
     struct cshim_gloo_inbox *inboxes;
-    struct cshim_draw_told told[]; /* at rank 0 of all ranks; elsewhere this rank's */
+    struct cshim_draw_timings timings[]; /* at rank 0 of all ranks; elsewhere this rank's */
 };
 
 /* Decides at rank 0, and takes the stage. Wakes the calls that wait for that. */
@@ -136,7 +138,7 @@ static void end_decision(struct cshim_gloo_context *context, const struct cshim_
     pthread_mutex_lock(&context->choosing);
     if (context->host.rank == 0 && !decision->mail.is_broken) {
         decision->stage = cshim_draw_decide(&class->draw, &class->class.choice, chosen->number,
-                                            decision->told, (unsigned)context->host.ranks);
+                                            decision->timings, (unsigned)context->host.ranks);
         cshim_class_decided(&class->class, &context->host);
     }
     if (decision->mail.is_broken)
@@ -147,7 +149,7 @@ static void end_decision(struct cshim_gloo_context *context, const struct cshim_
     pthread_mutex_unlock(&context->choosing);
 }
 
-/* Has the ranks decide: each tells rank 0 what it has timed, and gets the next stage. */
+/* Has the ranks decide: each sends rank 0 its timings, and receives the next stage. */
 static void decide(struct cshim_gloo_context *context, const struct cshim_gloo_arguments *arguments,
                    const struct cshim_gloo_chosen *chosen, struct decision *decision)
 {
@@ -155,12 +157,12 @@ static void decide(struct cshim_gloo_context *context, const struct cshim_gloo_a
     const uint64_t slot = CSHIM_GLOO_SLOT_DECISION | (uint64_t)arguments->tag << SLOT_TAG_SHIFT;
     const int ranks = arguments->ranks;
     pthread_mutex_lock(&context->choosing);
-    cshim_draw_tell(&chosen->class->draw, &decision->told[0]);
+    cshim_draw_fill_timings(&chosen->class->draw, &decision->timings[0]);
     pthread_mutex_unlock(&context->choosing);
     if (arguments->rank == 0) {
         for (int rank = 1; rank < ranks; rank++)
-            cshim_gloo_mail_expect(mail, &decision->inboxes[rank], rank, slot | TOLD,
-                                   &decision->told[rank], sizeof *decision->told, 0);
+            cshim_gloo_mail_expect(mail, &decision->inboxes[rank], rank, slot | TIMINGS,
+                                   &decision->timings[rank], sizeof *decision->timings, 0);
         for (int rank = 1; rank < ranks; rank++)
             cshim_gloo_mail_await(mail, &decision->inboxes[rank], arguments->timeout);
         end_decision(context, chosen, decision);
@@ -169,7 +171,8 @@ static void decide(struct cshim_gloo_context *context, const struct cshim_gloo_a
     } else {
         cshim_gloo_mail_expect(mail, &decision->inboxes[0], 0, slot | STAGE, &decision->stage,
                                sizeof decision->stage, 0);
-        cshim_gloo_mail_send(mail, slot | TOLD, 0, 1, &decision->told[0], sizeof *decision->told);
+        cshim_gloo_mail_send(mail, slot | TIMINGS, 0, 1, &decision->timings[0],
+                             sizeof *decision->timings);
         cshim_gloo_mail_await(mail, &decision->inboxes[0], arguments->timeout);
         end_decision(context, chosen, decision);
     }
@@ -183,7 +186,7 @@ static void decide_in_call(struct cshim_gloo_context *context,
                            const struct cshim_gloo_chosen *chosen, void **exception)
 {
     const size_t messages = arguments->rank == 0 ? (size_t)arguments->ranks : 1;
-    struct decision *decision = calloc(1, sizeof *decision + messages * sizeof *decision->told);
+    struct decision *decision = calloc(1, sizeof *decision + messages * sizeof *decision->timings);
     if (decision != NULL)
         decision->inboxes = calloc(messages, sizeof *decision->inboxes);
     if (decision == NULL || decision->inboxes == NULL) {

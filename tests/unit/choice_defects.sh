@@ -44,7 +44,7 @@ tests=test_draw.c
 draw=shim/core/draw.c
 test=tests/unit/test_draw.c
 defect "a stage in force at once" $draw 's/stage\.from = highest \+ CSHIM_DRAW_AHEAD \+ 1/stage.from = number + 1/'
-defect "rank 0 looks at its own numbers only" $draw 's/told\[rank\]\.highest > highest \? told\[rank\]\.highest/told[0].highest > highest ? told[0].highest/'
+defect "rank 0 looks at its own numbers only" $draw 's/timings\[rank\]\.highest > highest \? timings\[rank\]\.highest/timings[0].highest > highest ? timings[0].highest/'
 defect "no call waits for a decision" $draw 's/return draw->deciding == 0 .*/(void)draw; (void)number; return true;/'
 defect "calls wait for nothing but further ones" $draw 's/draw->deciding--;/;/'
 defect "a rank draws by its own dice" $draw 's/number \* CSHIM_GOLDEN/(number + draws++) * CSHIM_GOLDEN/; s/^static unsigned draw_from/static uint64_t draws;\n&/'

@@ -13,7 +13,7 @@ static const float weights[CSHIM_CANDIDATES_MAX] = {1, 1.1f, 1.1f, 1.1f, 1.1f, 1
 
 /* A call that a thread of a rank makes. */
 struct call {
-    enum { NONE, BEGUN, TOLD } state;
+    enum { NONE, BEGUN, TIMINGS } state;
     uint64_t number;
     unsigned candidate;
     bool decides;
@@ -23,9 +23,9 @@ struct call {
 /* What all ranks know of a call, as soon as the first of them begins it. */
 struct common {
     uint64_t number;
-    unsigned begun, told_count;
+    unsigned begun, timings_count;
     unsigned candidate;
-    struct cshim_draw_told told[RANKS];
+    struct cshim_draw_timings timings[RANKS];
     struct cshim_draw_stage stage;
     bool is_decided;
 };
@@ -83,21 +83,21 @@ static bool end_call(struct job *job, unsigned rank, struct call *call)
     if (common->begun < RANKS)
         return false;
     cshim_draw_end(draw, call->number, call->candidate, call->seconds);
-    call->state = call->decides ? TOLD : NONE;
+    call->state = call->decides ? TIMINGS : NONE;
     if (!call->decides)
         return true;
-    cshim_draw_tell(draw, &common->told[rank]);
-    common->told_count++;
+    cshim_draw_fill_timings(draw, &common->timings[rank]);
+    common->timings_count++;
     return true;
 }
 
-/* Ends a decision: rank 0 decides once all have told, and the others follow. */
+/* Ends a decision: rank 0 decides once all have timings, and the others follow. */
 static bool take_stage(struct job *job, unsigned rank, struct call *call)
 {
     struct common *common = &job->common[call->number / job->stride];
-    if (rank == 0 && common->told_count == RANKS) {
+    if (rank == 0 && common->timings_count == RANKS) {
         common->stage =
-            cshim_draw_decide(&job->draw[0], &job->choice, call->number, common->told, RANKS);
+            cshim_draw_decide(&job->draw[0], &job->choice, call->number, common->timings, RANKS);
         common->is_decided = true;
     }
     if (!common->is_decided)
@@ -112,7 +112,7 @@ static bool step(struct job *job, unsigned rank, struct call *call, uint64_t cal
 {
     if (call->state == BEGUN)
         return end_call(job, rank, call);
-    if (call->state == TOLD)
+    if (call->state == TIMINGS)
         return take_stage(job, rank, call);
     const uint64_t before = job->next[rank];
     if (before < calls)
@@ -224,16 +224,15 @@ TEST(the_first_calls_take_the_prior)
     }
 }
 
-/* Ranks whose call failed tell nothing more: the others are told that they wait in vain. Until then
- * calls begin that the decision cannot concern. */
+/* Calls begin whose numbers no decision under way can concern. */
 TEST(calls_wait_only_far_ahead)
 {
     struct cshim_draw draw;
-    struct cshim_draw_told told;
+    struct cshim_draw_timings timings;
     bool decides;
     cshim_draw_init(&draw, 1);
     cshim_draw_begin(&draw, 100, &decides);
-    cshim_draw_tell(&draw, &told);
+    cshim_draw_fill_timings(&draw, &timings);
     assert_true(cshim_draw_may_begin(&draw, 100 + CSHIM_DRAW_AHEAD));
     assert_false(cshim_draw_may_begin(&draw, 101 + CSHIM_DRAW_AHEAD));
     cshim_draw_take(&draw, &(struct cshim_draw_stage){.is_new = 0});
