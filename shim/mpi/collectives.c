@@ -4,7 +4,7 @@
 #include "shim/mpi/collectives.h"
 
 #include "shim/core/clock.h"
-#include "shim/host/classes.h"
+#include "shim/mpi/measured.h"
 #include "shim/mpi/nonblocking.h"
 #include "shim/mpi/writable.h"
 
@@ -12,115 +12,11 @@
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define APART __attribute__((noinline))
 
-/* The plan of a call that a rule wants compressed: for an all-reduce of a kind that was planned
- * lately, the same again. */
-static struct cshim_plan plan_call(struct cshim_comm *state, const struct cshim_call *call,
-                                   uint64_t count, const struct cshim_rule *rule,
-                                   enum cshim_algorithm algorithm)
-{
-    if (call->collective != CSHIM_ALLREDUCE)
-        return cshim_plan_call(cshim_job.policy, call, count);
-    for (unsigned i = 0; i < CSHIM_PLANS; i++) {
-        const struct cshim_planned *known = &state->planned[i];
-        if (known->rule == rule && known->count == count && known->dtype == call->dtype &&
-            known->instead == call->instead && known->algorithm == algorithm)
-            return known->plan;
-    }
-    struct cshim_planned *planned = &state->planned[state->plans++ % CSHIM_PLANS];
-    *planned = (struct cshim_planned){rule,
-                                      count,
-                                      call->dtype,
-                                      call->instead,
-                                      algorithm,
-                                      algorithm == CSHIM_ALGORITHM_AUTO
-                                          ? cshim_plan_call(cshim_job.policy, call, count)
-                                          : cshim_plan_call_by(algorithm, rule, call, count)};
-    return planned->plan;
-}
-
-/* A call whose class is measured. */
-struct measured {
-    struct cshim_class *class; /* NULL: it is not measured */
-    unsigned candidate;
-    double began; /* a native call */
-};
-
-/* Chooses the candidate of a call that may be made in several ways; at call numbers that all
- * ranks know the ranks agree on durations first. Returns an MPI error of that. */
-static int choose(struct cshim_comm *state, const struct cshim_call *call,
-                  const struct cshim_rule *rule, MPI_Comm comm, struct measured *measured)
-{
-    int status = MPI_SUCCESS;
-    measured->class =
-        cshim_class_is_for(rule, call) ? cshim_class_find(&state->host, rule, call) : NULL;
-    if (measured->class == NULL)
-        return status;
-    struct cshim_choice *choice = &measured->class->choice;
-    if (cshim_choice_is_due(choice)) {
-        status = cshim_mpi.real->MPI_Allreduce(MPI_IN_PLACE, choice->seconds, (int)choice->samples,
-                                               MPI_FLOAT, MPI_MIN, comm);
-        if (status != MPI_SUCCESS)
-            return status;
-        cshim_class_decide(measured->class, &state->host);
-    }
-    measured->candidate = cshim_choice_begin(choice);
-    return status;
-}
-
-/* Plans a measured call by its candidate. */
-static struct cshim_plan plan_candidate(struct cshim_comm *state, struct cshim_call *call,
-                                        uint64_t count, const struct measured *measured)
-{
-    const struct cshim_class *class = measured->class;
-    if (class->codecs[measured->candidate] != class->rule->codec)
-        call->instead = class->codecs[measured->candidate];
-    return plan_call(state, call, count, class->rule, class->algorithms[measured->candidate]);
-}
-
-/* All-reduces of this thread that were native lately because their class says so: the next ones
- * take no look at the policy, unless they are timed. MPI's own types and operations only, whose
- * handles always mean the same. */
-struct native {
-    MPI_Comm comm;
-    MPI_Datatype datatype;
-    uint64_t count;
-    uint32_t generation; /* of the program's communicators */
-    struct cshim_choice *choice;
-};
-#define NATIVES 4u
-static __thread struct native natives[NATIVES];
-
-static ALWAYS_INLINE struct native *native_of(const struct cshim_arguments *arguments)
-{
-    return &natives[arguments->count / 16 % NATIVES];
-}
-
-static void remember_native(const struct cshim_arguments *arguments, struct cshim_class *class)
-{
-    if (arguments->collective == CSHIM_ALLREDUCE && arguments->op == MPI_SUM &&
-        (arguments->datatype == MPI_FLOAT || arguments->datatype == MPI_DOUBLE) &&
-        class->rule->max_rel_error == 0 && !cshim_mpi.devices && !cshim_mpi.is_watched)
-        *native_of(arguments) =
-            (struct native){arguments->comm, arguments->datatype, arguments->count,
-                            cshim_comm_generation(), &class->choice};
-}
-
-/* Begins a call of a class that is native. Returns false, with nothing done, if it is not known to
- * be one. */
-static ALWAYS_INLINE bool passes_natively(const struct cshim_arguments *arguments)
-{
-    const struct native *native = native_of(arguments);
-    return arguments->collective == CSHIM_ALLREDUCE && native->choice != NULL &&
-           native->comm == arguments->comm && native->count == arguments->count &&
-           native->datatype == arguments->datatype && arguments->op == MPI_SUM &&
-           native->generation == cshim_comm_generation() && cshim_choice_passes(native->choice);
-}
-
 /* Compresses a call. Returns false, with nothing done but what all ranks did, if it is to be passed
  * through after all, with the reason counted; else sets *status. */
 static APART bool compress(const struct cshim_arguments *arguments, struct cshim_call *call,
-                           uint64_t count, const struct cshim_rule *rule, struct measured *measured,
-                           int *status)
+                           uint64_t count, const struct cshim_rule *rule,
+                           struct cshim_measured *measured, int *status)
 {
     struct cshim_comm *state = NULL;
     struct cshim_plan plan = {0};
@@ -141,22 +37,22 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
     if (on_device)
         plan.reason = CSHIM_REASON_DEVICE_BUFFER;
     if (plan.reason == CSHIM_REASON_COMPRESS)
-        *status = choose(state, call, rule, arguments->comm, measured);
+        *status = cshim_measured_choose(state, call, rule, arguments->comm, measured);
     if (*status != MPI_SUCCESS)
         return true;
     const bool is_chosen = measured->class != NULL;
     if (is_chosen && measured->candidate == CSHIM_CANDIDATE_NATIVE)
         plan.reason = CSHIM_REASON_NO_GAIN;
     else if (plan.reason == CSHIM_REASON_COMPRESS && is_chosen)
-        plan = plan_candidate(state, call, count, measured);
+        plan = cshim_measured_plan(state, call, count, measured);
     else if (plan.reason == CSHIM_REASON_COMPRESS)
-        plan = plan_call(state, call, count, rule, CSHIM_ALGORITHM_AUTO);
+        plan = cshim_measured_plan_by(state, call, count, rule, CSHIM_ALGORITHM_AUTO);
     if (plan.reason != CSHIM_REASON_COMPRESS) {
         cshim_count_pass(plan.reason, arguments->comm);
         if (is_chosen && measured->candidate != CSHIM_CANDIDATE_NATIVE)
             measured->class = NULL; /* the algorithm cannot make this call of the class */
         else if (is_chosen)
-            remember_native(arguments, measured->class);
+            cshim_native_remember(arguments, measured->class);
         measured->began = cshim_seconds();
         return false;
     }
@@ -190,7 +86,7 @@ struct call {
     bool done; /* it was compressed; else the caller hands it to the library */
     int status;
     struct cshim_observed_call observed; /* a call that goes to the library */
-    struct measured measured;
+    struct cshim_measured measured;
 };
 
 /* Nothing is done yet, and nothing observed. */
@@ -216,7 +112,7 @@ static ALWAYS_INLINE void consider(struct call *call, const struct cshim_argumen
     const struct cshim_rule *rule;
     struct cshim_call facts;
     uint64_t count;
-    if (passes_natively(arguments)) {
+    if (cshim_native_passes(arguments)) {
         cshim_count_pass(CSHIM_REASON_NO_GAIN, arguments->comm);
         return;
     }
