@@ -13,10 +13,10 @@ measured() { printf '[rule all]\ncodec = %s\nworth = measured\n' "$1" >policy.in
 measured fp8_e4m3
 expect "400 calls of one class" 0 mpi 3 LD_PRELOAD="$preload" "$tests/mpi_repeated_sum" 400 20000
 reports "are all compared with native ones" \
-    'sum(r["compared_calls"] for r in rows) + sum(r["native_calls"] for r in rows) >= 200'
+    '{r["compared_calls"] - r["calls"] for r in rows} == {0} and sum(r["calls"] for r in rows) + passed["no_gain"] == 400'
 reports "of which some were made" '3 <= sum(r["native_calls"] for r in rows) <= passed["no_gain"]'
 reports "the rows say what both took" \
-    'all(r["seconds_compared"] > 0 and r["seconds_native_estimate"] > 0 for r in rows if r["compared_calls"]) and sum(r["seconds_native"] for r in rows) > 0'
+    'all(r["seconds_compared"] > 0 and r["seconds_native_estimate"] >= 0 for r in rows if r["compared_calls"]) and sum(r["seconds_native"] for r in rows) > 0'
 contains "the table's last line is the answer" "compshim: saved "
 
 # Classes of few calls each, as sizes and communicators change. (Among more ranks grid is a candidate, which
