@@ -8,9 +8,9 @@
 #define FIRST_ROW 3u
 #define LAST_ROW (CSHIM_CHOICE_ROUNDS - (FIRST_ROW - 1) + 1)
 #define CLEARLY_OUT 2.0f
-/* A settled class is sampled at every SAMPLE_DISTANCE-th call, and tries the next best candidate in
- * a row of calls between these. */
-#define SAMPLE_DISTANCE 12u
+/* A settled class is sampled at the last call of a period and SAMPLE_DISTANCE before that, and
+ * tries the next best candidate in a row of calls that ends before these. */
+#define SAMPLE_DISTANCE 16u
 #define FIRST_TRIAL 49u
 #define TRIAL_ROW 2u /* calls, the last of which is sampled */
 /* Factor by which a duration changes, up or down, where the network is another one. */
@@ -94,7 +94,8 @@ static bool is_next_sampled(const struct cshim_choice *choice)
         return choice->call % row_of(choice) > 0;
     if (is_trial(choice))
         return choice->call == FIRST_TRIAL + TRIAL_ROW - 1;
-    return choice->call % SAMPLE_DISTANCE == SAMPLE_DISTANCE - 1;
+    return choice->call == CSHIM_CHOICE_PERIOD - 1 ||
+           choice->call == CSHIM_CHOICE_PERIOD - 1 - SAMPLE_DISTANCE;
 }
 
 unsigned cshim_choice_begin(struct cshim_choice *choice)
@@ -131,11 +132,10 @@ void cshim_choice_end(struct cshim_choice *choice, double seconds)
         choice->seconds[choice->samples - 1] = (float)seconds;
 }
 
-/* Returns the median of a candidate's samples whose duration some rank knows, of an even number the
- * lower one: what disturbs a call lengthens it. INFINITY if there is none. */
-static float median_of(const struct cshim_choice *choice, unsigned candidate)
+/* Sorts those samples of a candidate whose duration some rank knows. Returns how many they are. */
+static unsigned sort_samples(const struct cshim_choice *choice, unsigned candidate,
+                             float sorted[CSHIM_CHOICE_SAMPLES_MAX])
 {
-    float sorted[CSHIM_CHOICE_SAMPLES_MAX];
     unsigned count = 0;
     for (unsigned i = 0; i < choice->samples; i++) {
         if (choice->sampled[i] != candidate || !isfinite(choice->seconds[i]))
@@ -145,7 +145,28 @@ static float median_of(const struct cshim_choice *choice, unsigned candidate)
             sorted[at] = sorted[at - 1];
         sorted[at] = choice->seconds[i];
     }
+    return count;
+}
+
+/* Returns the median of a candidate's samples, of an even number the lower one: what disturbs a
+ * call lengthens it. INFINITY if there is none. */
+static float median_of(const struct cshim_choice *choice, unsigned candidate)
+{
+    float sorted[CSHIM_CHOICE_SAMPLES_MAX];
+    const unsigned count = sort_samples(choice, candidate, sorted);
     return count > 0 ? sorted[(count - 1) / 2] : INFINITY;
+}
+
+/* Takes what all samples say of each candidate. */
+static void take_samples(struct cshim_choice *choice)
+{
+    for (unsigned i = 0; i < choice->candidates; i++) {
+        float sorted[CSHIM_CHOICE_SAMPLES_MAX];
+        const unsigned count = sort_samples(choice, i, sorted);
+        choice->typical[i] = choice->latest[i] = median_of(choice, i);
+        choice->low[i] = count > 0 ? sorted[count / 4] : INFINITY;
+        choice->high[i] = count > 0 ? sorted[count - 1 - count / 4] : INFINITY;
+    }
 }
 
 /* Returns the fastest candidate other than `but`; of equally fast ones the first. */
@@ -164,10 +185,9 @@ static void drop_slow(struct cshim_choice *choice)
 {
     float least = INFINITY;
     unsigned left = 0;
-    for (unsigned i = 0; i < choice->candidates; i++) {
-        choice->typical[i] = choice->latest[i] = median_of(choice, i);
+    take_samples(choice);
+    for (unsigned i = 0; i < choice->candidates; i++)
         least = fminf(least, choice->typical[i]);
-    }
     for (unsigned i = 0; i < choice->in_turn; i++)
         if (choice->typical[choice->turns[i]] <= CLEARLY_OUT * least)
             choice->turns[left++] = choice->turns[i];
@@ -180,8 +200,7 @@ static void drop_slow(struct cshim_choice *choice)
 static void settle(struct cshim_choice *choice)
 {
     const unsigned former = choice->best;
-    for (unsigned i = 0; i < choice->candidates; i++)
-        choice->typical[i] = choice->latest[i] = median_of(choice, i);
+    take_samples(choice);
     choice->best = fastest_but(choice, choice->candidates);
     choice->next_best = fastest_but(choice, choice->best);
     const bool is_confirmed = choice->has_learned && choice->best == former;
@@ -251,4 +270,14 @@ double cshim_choice_seconds(const struct cshim_choice *choice, unsigned candidat
 {
     const float seconds = choice->latest[candidate];
     return isfinite(seconds) ? (double)seconds : 0;
+}
+
+void cshim_choice_spread(const struct cshim_choice *choice, unsigned candidate, double *low,
+                         double *high)
+{
+    const double seconds = cshim_choice_seconds(choice, candidate);
+    const double typical = (double)choice->typical[candidate];
+    const bool is_known = seconds > 0 && typical > 0 && isfinite(typical);
+    *low = is_known ? seconds * (double)choice->low[candidate] / typical : seconds;
+    *high = is_known ? seconds * (double)choice->high[candidate] / typical : seconds;
 }

@@ -7,25 +7,29 @@
  * and do, for each of them:
  *
  *     if (cshim_choice_is_due(choice)) {
- *         choice->seconds[i] = least of all ranks, for i < choice->samples;
+ *         choice->seconds[i] = largest of all ranks, for i < choice->samples;
  *         cshim_choice_decide(choice);
  *     }
  *     candidate = cshim_choice_begin(choice);
+ *     if (cshim_choice_is_sampled(choice))
+ *         ... wait in a barrier for all ranks ...
  *     ... make the call by the candidate ...
  *     cshim_choice_end(choice, seconds that this rank was in the call);
  *
- * A rank's own duration contains its waiting for ranks that came later. The last to come waits for
- * nobody, so the least duration over the ranks is the collective's own.
+ * The barrier makes the ranks begin a sampled call at once, so a rank's duration contains no
+ * waiting for ranks that come late, and the largest over the ranks is the collective's own. (The
+ * least of them, without a barrier, is that of the rank that comes last. Where ranks receive at
+ * different speeds it is too short: it misses what the slowest one waits for its messages.)
  *
  * Learning takes five sampled calls of each candidate: a row of two, later one of three, each
  * after a call that is not sampled: it may set up connections, and the queues of the network
  * still hold what the candidate before has sent. A candidate whose first two samples take twice
  * the best one's is dropped. Then the class is settled: calls take the best candidate, and every
- * CSHIM_CHOICE_PERIOD calls the ranks look at the durations of eight of them. In periods 1, 2,
- * 4, 8, ... two calls in a row try the next best candidate, and the second is sampled. A best
- * candidate that takes 1.5 times as long, or a third less, than it did, and a next best one that
- * overtakes it, start the learning again. Learning that confirms the choice doubles the periods
- * until it may start again.
+ * CSHIM_CHOICE_PERIOD calls the ranks look at the durations of two of them. In periods 1, 2, 4, 8,
+ * ... two calls in a row try the next best candidate, and the second is sampled. A best candidate
+ * that takes 1.5 times as long, or a third less, than it did, and a next best one that overtakes
+ * it, start the learning again. Learning that confirms the choice doubles the periods until it may
+ * start again.
  *
  * Pure: reads no clock and sends nothing. The same calls and the same agreed durations give the
  * same candidates on every rank. Not thread-safe: collectives on one communicator follow each
@@ -69,6 +73,9 @@ struct cshim_choice {
     float typical[CSHIM_CANDIDATES_MAX];
     /* The same, with what calls of a settled class have taken since. */
     float latest[CSHIM_CANDIDATES_MAX];
+    /* Lower and upper quartile of the samples behind `typical`. */
+    float low[CSHIM_CANDIDATES_MAX];
+    float high[CSHIM_CANDIDATES_MAX];
     /* Samples since learning, or this period, began: their candidates and durations in seconds.
      * INFINITY stands for a duration that this rank does not know. */
     unsigned samples;
@@ -104,6 +111,12 @@ void cshim_choice_decide(struct cshim_choice *choice);
 /* Begins a call and returns its candidate; for a choice that is not due. */
 unsigned cshim_choice_begin(struct cshim_choice *choice);
 
+/* Returns true if the call that has begun is sampled: the ranks begin it at once. */
+static inline bool cshim_choice_is_sampled(const struct cshim_choice *choice)
+{
+    return choice->is_sampled;
+}
+
 /* Begins a call that takes the native candidate and that nobody times. Returns false, with nothing
  * begun, if the next call may be another one. */
 bool cshim_choice_passes(struct cshim_choice *choice);
@@ -123,5 +136,9 @@ bool cshim_choice_tries(const struct cshim_choice *choice);
 /* Returns the agreed duration of a candidate's calls in seconds, as it was measured last; 0 before
  * it is known. */
 double cshim_choice_seconds(const struct cshim_choice *choice, unsigned candidate);
+
+/* Sets the quartiles that belong to cshim_choice_seconds; both are 0 before it is known. */
+void cshim_choice_spread(const struct cshim_choice *choice, unsigned candidate, double *low,
+                         double *high);
 
 #endif

@@ -22,6 +22,8 @@ const struct cshim_row_field cshim_row_fields[CSHIM_ROW_FIELDS] = {
     {NULL, false, REAL(seconds_native_estimate)},
     {NULL, false, COUNT(native_calls)},
     {NULL, false, REAL(seconds_native)},
+    {NULL, false, REAL(seconds_native_low)},
+    {NULL, false, REAL(seconds_native_high)},
     {NULL, false, REAL(error_squares)},
     {NULL, false, REAL(sum_squares)},
     {NULL, false, COUNT(samples)},
@@ -48,6 +50,18 @@ void cshim_row_add(struct cshim_row *to, const struct cshim_row *from)
         else
             *(double *)sum = fmax(*(double *)sum, *(const double *)added);
     }
+}
+
+struct cshim_saving cshim_row_saving(const struct cshim_row *row)
+{
+    struct cshim_saving saving = {.natively = row->seconds_native_estimate + row->seconds_native,
+                                  .took = row->seconds_compared + row->seconds_native};
+    if (row->seconds_compared > 0) {
+        saving.speedup = row->seconds_native_estimate / row->seconds_compared;
+        saving.low = row->seconds_native_low / row->seconds_compared;
+        saving.high = row->seconds_native_high / row->seconds_compared;
+    }
+    return saving;
 }
 
 double cshim_row_error(const struct cshim_row *row)

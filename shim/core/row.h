@@ -29,6 +29,9 @@ struct cshim_row {
     double seconds_native_estimate;
     uint64_t native_calls;
     double seconds_native;
+    /* The estimate by the lower and the upper quartile of the measured durations. */
+    double seconds_native_low;
+    double seconds_native_high;
     /* Sampled elements. Their exact sums are made in float64. */
     double error_squares; /* the sum of (result - exact sum)^2 */
     double sum_squares;   /* the sum of the exact sums' squares */
@@ -63,6 +66,15 @@ void cshim_row_add(struct cshim_row *to, const struct cshim_row *from);
 
 /* The sampled relative L2 error of a row; negative if nothing was sampled. */
 double cshim_row_error(const struct cshim_row *row);
+
+/* What compressing saved: compressed calls and native trials took `took` seconds where native calls
+ * alone would have taken `natively`. The speed-up of the compressed calls is 0 if it is not known;
+ * `low` and `high` are its spread. */
+struct cshim_saving {
+    double natively, took;
+    double speedup, low, high;
+};
+struct cshim_saving cshim_row_saving(const struct cshim_row *row);
 
 /* What verify found of a row's calls. */
 struct cshim_verdict {

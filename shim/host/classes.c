@@ -2,6 +2,7 @@
 #include "shim/host/classes.h"
 
 #include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
 bool cshim_classes_reserve(struct cshim_communicator *communicator, enum cshim_library library)
@@ -199,23 +200,31 @@ static void add_figures(const struct cshim_class *class,
 void cshim_class_count(struct cshim_class *class, const struct cshim_communicator *communicator)
 {
     const double native = cshim_choice_seconds(&class->choice, CSHIM_CANDIDATE_NATIVE);
+    double native_low, native_high;
     if (communicator->rank != 0 || native <= 0)
         return;
+    cshim_choice_spread(&class->choice, CSHIM_CANDIDATE_NATIVE, &native_low, &native_high);
     for (unsigned i = 0; i < class->choice.candidates; i++) {
         const bool is_native = i == CSHIM_CANDIDATE_NATIVE;
         const double calls = (double)class->uncounted[i].calls;
         const double seconds = class->uncounted[i].seconds;
         const double own = cshim_choice_seconds(&class->choice, i);
-        const double natively = seconds + calls * (own > 0 ? native - own : 0);
-        const struct cshim_row figures = {
-            .compared_calls = is_native ? 0 : class->uncounted[i].calls,
-            .seconds_compared = is_native ? 0 : seconds,
-            .seconds_native_estimate = is_native || natively < 0 ? 0 : natively,
-            .native_calls = is_native ? class->uncounted[i].calls : 0,
-            .seconds_native = is_native ? seconds : 0,
+        const struct cshim_row native_calls = {
+            .native_calls = class->uncounted[i].calls,
+            .seconds_native = seconds,
+        };
+        double low, high;
+        cshim_choice_spread(&class->choice, i, &low, &high);
+        const struct cshim_row compressed_calls = {
+            .compared_calls = class->uncounted[i].calls,
+            .seconds_compared = seconds,
+            .seconds_native_estimate = fmax(0, seconds + (own > 0 ? calls * (native - own) : 0)),
+            .seconds_native_low = fmax(0, seconds + (own > 0 ? calls * (native_low - high) : 0)),
+            .seconds_native_high = fmax(0, seconds + (own > 0 ? calls * (native_high - low) : 0)),
         };
         if (class->uncounted[i].calls > 0)
-            add_figures(class, communicator, is_native ? i + 1 : i, &figures);
+            add_figures(class, communicator, is_native ? i + 1 : i,
+                        is_native ? &native_calls : &compressed_calls);
         class->uncounted[i].calls = 0;
         class->uncounted[i].seconds = 0;
     }

@@ -41,13 +41,13 @@ int cshim_measured_choose(struct cshim_comm *state, const struct cshim_call *cal
     struct cshim_choice *choice = &measured->class->choice;
     if (cshim_choice_is_due(choice)) {
         status = cshim_mpi.real->MPI_Allreduce(MPI_IN_PLACE, choice->seconds, (int)choice->samples,
-                                               MPI_FLOAT, MPI_MIN, comm);
+                                               MPI_FLOAT, MPI_MAX, comm);
         if (status != MPI_SUCCESS)
             return status;
         cshim_class_decide(measured->class, &state->host);
     }
     measured->candidate = cshim_choice_begin(choice);
-    return status;
+    return cshim_choice_is_sampled(choice) ? PMPI_Barrier(comm) : status;
 }
 
 struct cshim_plan cshim_measured_plan(struct cshim_comm *state, struct cshim_call *call,

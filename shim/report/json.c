@@ -73,6 +73,24 @@ static void json_figures(FILE *stream, const struct cshim_row *row, bool in_tota
     }
 }
 
+/* Writes what compressing saved, as members that follow others; nothing if that was not measured. */
+static void json_saving(FILE *stream, const struct cshim_row *row)
+{
+    const struct cshim_saving saving = cshim_row_saving(row);
+    if (row->compared_calls + row->native_calls == 0)
+        return;
+    fprintf(stream,
+            ", \"compared_calls\": %llu, \"seconds_compared\": %.6f, "
+            "\"seconds_native_estimate\": %.6f, \"native_calls\": %llu, "
+            "\"seconds_native\": %.6f, \"seconds_saved\": %.6f",
+            (unsigned long long)row->compared_calls, row->seconds_compared,
+            row->seconds_native_estimate, (unsigned long long)row->native_calls,
+            row->seconds_native, saving.natively - saving.took);
+    if (saving.speedup > 0)
+        fprintf(stream, ", \"speedup\": %.3f, \"speedup_low\": %.3f, \"speedup_high\": %.3f",
+                saving.speedup, saving.low, saving.high);
+}
+
 static void json_row(FILE *stream, const struct cshim_row_key *key, const struct cshim_row *row)
 {
     const double error = cshim_row_error(row);
@@ -87,14 +105,7 @@ static void json_row(FILE *stream, const struct cshim_row_key *key, const struct
     json_number(stream, error >= 0 ? error : NAN);
     if (cshim_report_is_exact(key))
         fprintf(stream, ", \"exact\": true");
-    if (row->compared_calls + row->native_calls > 0)
-        fprintf(stream,
-                ", \"compared_calls\": %llu, \"seconds_compared\": %.6f, "
-                "\"seconds_native_estimate\": %.6f, \"native_calls\": %llu, "
-                "\"seconds_native\": %.6f",
-                (unsigned long long)row->compared_calls, row->seconds_compared,
-                row->seconds_native_estimate, (unsigned long long)row->native_calls,
-                row->seconds_native);
+    json_saving(stream, row);
     if (row->verified > 0) {
         const struct cshim_verdict verdict = cshim_row_verdict(row);
         fprintf(stream, ", \"verified\": {\"calls\": %llu, \"rel_l2\": ",
@@ -230,6 +241,7 @@ void cshim_report_json(FILE *stream, const struct cshim_job *job)
     fprintf(stream, "  \"totals\": {\"calls\": %llu, \"compressed_calls\": %llu, ", calls,
             (unsigned long long)total.calls);
     json_figures(stream, &total, true);
+    json_saving(stream, &total);
     fprintf(stream, "},\n  \"rows\": [");
     for (size_t i = 0; i < ledger->row_count; i++) {
         const struct cshim_row_key key = cshim_ledger_key(ledger, i);

@@ -88,9 +88,8 @@ static void table_checks(FILE *stream, const struct cshim_ledger *ledger,
 /* Writes what compressing was worth, by what native calls of the same job took. */
 static void table_saved(FILE *stream, const struct cshim_row *total)
 {
-    const double natively = total->seconds_native_estimate + total->seconds_native;
-    const double took = total->seconds_compared + total->seconds_native;
-    const double saved = natively - took;
+    const struct cshim_saving saving = cshim_row_saving(total);
+    const double saved = saving.natively - saving.took;
     if (total->compared_calls + total->native_calls == 0)
         return;
     if (total->compared_calls == 0 || saved <= 0)
@@ -100,7 +99,7 @@ static void table_saved(FILE *stream, const struct cshim_row *total)
     else
         fprintf(stream,
                 "compshim: saved %s of %s in all-reduces: %.1fx (%llu native calls measured)\n",
-                SECONDS(saved), SECONDS(natively), natively / took,
+                SECONDS(saved), SECONDS(saving.natively), saving.natively / saving.took,
                 (unsigned long long)total->native_calls);
 }
 

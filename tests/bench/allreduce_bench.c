@@ -5,6 +5,7 @@
  *   allreduce_bench [--sizes 64KiB,1MiB,...] [--seconds S] [--in-place] [--input FILE] [--settle
  * CALLS]
  *                   [--collective allreduce|reduce|reduce_scatter] [--alternate]
+ *                   [--beside N]
  *
  * The first calls of a size, one or CALLS, are not timed: a job with the shim learns meanwhile.
  * A reduce goes to rank 0, a reduce_scatter is MPI_Reduce_scatter_block; both are never in place.
@@ -14,7 +15,9 @@
  * as its slowest rank, and the processor seconds that all ranks together take for a GiB. It repeats
  * each size until S seconds are over, 5 calls at least. With --alternate each call is followed by
  * one of the MPI library's own all-reduce, which no preload sees, and the line ends with the median
- * seconds of those: how two jobs differ by chance is not in that comparison.
+ * seconds of those: how two jobs differ by chance is not in that comparison. With --beside the
+ * sizes of N more sums, each 4 bytes longer than the one before, take turns with each size in rows
+ * of 4 calls, of which the first is not timed: a policy can say of each of them what is to be done.
  *
  * Processor seconds are those of the processes, threads and kernel included, while they are in the
  * call. A rank that waits for others looks for messages all the time: where it has a core of its
@@ -30,10 +33,11 @@
 
 #define CALLS_MAX 10000
 #define CALLS_MIN 5
+#define SETTLE_SECONDS 2.0 /* with --beside: enough for a quarter of the calls of --settle */
 
 static double budget = 1.0;
 static const char *input_path;
-static int in_place, alternate, settle = 1;
+static int in_place, alternate, settle = 1, beside;
 static const char *collective = "allreduce";
 
 static size_t parse_size(const char *text, char **end)
@@ -219,13 +223,47 @@ static void measure(size_t bytes, int rank)
         free_buffers(others);
 }
 
+/* Measures BYTES and the sizes beside it in turns. */
+static void measure_turns(size_t bytes, int rank)
+{
+    enum { SIZES_MAX = 16, ROW = 4 };
+    static double seconds[SIZES_MAX][CALLS_MAX];
+    struct buffers buffers[SIZES_MAX];
+    const int count = (int)(bytes / sizeof(float));
+    double unused = 0, spent = 0;
+    int calls = 0;
+    for (int i = 0; i <= beside; i++)
+        buffers[i] = make_buffers(bytes + (size_t)i * sizeof(float), rank);
+    for (int i = 0; i < settle && (i < settle / 4 || spent < SETTLE_SECONDS); i++)
+        spent += time_call(sum, buffers[0], count, &unused);
+    spent = 0;
+    do {
+        for (int i = 0; i <= beside; i++) {
+            time_call(sum, buffers[i], count + i, &unused);
+            for (int k = 1; k < ROW; k++)
+                spent += seconds[i][calls + k - 1] =
+                    time_call(sum, buffers[i], count + i, &unused);
+        }
+        calls += ROW - 1;
+    } while (calls + ROW <= CALLS_MAX && (calls < CALLS_MIN || spent < budget * (beside + 1)));
+    for (int i = 0; i <= beside; i++) {
+        const double median = median_of(seconds[i], calls);
+        if (rank == 0)
+            printf("%zu %d %.9f %.9f\n", bytes + (size_t)i * sizeof(float), calls, median,
+                   seconds[i][0]);
+        free_buffers(buffers[i]);
+    }
+    fflush(stdout);
+}
+
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
         {"sizes", required_argument, NULL, 's'},      {"seconds", required_argument, NULL, 't'},
         {"in-place", no_argument, NULL, 'i'},         {"input", required_argument, NULL, 'f'},
         {"collective", required_argument, NULL, 'c'}, {"alternate", no_argument, NULL, 'a'},
-        {"settle", required_argument, NULL, 'n'},     {NULL, 0, NULL, 0}};
+        {"settle", required_argument, NULL, 'n'},     {"beside", required_argument, NULL, 'b'},
+        {NULL, 0, NULL, 0}};
     char default_sizes[] = "64KiB,1MiB,16MiB", *sizes = default_sizes;
     int rank, option;
     MPI_Init(&argc, &argv);
@@ -239,6 +277,8 @@ int main(int argc, char **argv)
             budget = atof(optarg);
         else if (option == 'i')
             in_place = 1;
+        else if (option == 'b' && atoi(optarg) < 16)
+            beside = atoi(optarg);
         else if (option == 'a')
             alternate = 1;
         else if (option == 'f')
@@ -254,7 +294,7 @@ int main(int argc, char **argv)
     if (alternate)
         find_native();
     for (char *next = sizes; *next != '\0'; next += *next == ',') {
-        measure(parse_size(next, &next), rank);
+        (beside > 0 ? measure_turns : measure)(parse_size(next, &next), rank);
         if (*next != ',' && *next != '\0') {
             fprintf(stderr, "allreduce_bench: size '%s' not understood\n", next);
             MPI_Abort(MPI_COMM_WORLD, 2);

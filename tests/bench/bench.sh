@@ -7,11 +7,7 @@
 #            [--results DIR] [--picture FILE] [--paced]
 #
 # A network is shm-RANKS, or RATE-HOSTSxRANKS (ranks per host): 1gbit-4x1, 10gbit-4x1, 1gbit-2x2; none-4x1
-# has links without a limit. What the built-in policy chooses is judged by
-#   bench.sh --paced --networks 100mbit-4x1,1gbit-4x1,1gbit-2x2 --modes off,default,fp16 --results DIR
-#   bench.sh --networks shm-2,shm-4,10gbit-4x1,none-4x1,1gbit-16x1 --modes off,default,fp16 --results DIR
-#   summarize.py choices DIR/*.json
-# since small calls tell of a link only where that is paced (tests/net/hosts.sh).
+# has links without a limit. What jobs choose by measuring is judged by choices.sh.
 # Networks other than shared memory need root (tests/net/hosts.sh); without it they are left out.
 # Modes: off, ring (Open MPI's), default (the built-in policy, whose jobs learn meanwhile), bf16-allreduce (16 bit by the library's
 # own algorithm), and codecs. Sizes in MiB or KiB; those above 64 MiB are measured in one repeat only.

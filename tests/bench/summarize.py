@@ -4,8 +4,8 @@
 
 summarize.py network SAMPLES PLANS   JSON of one network, with the machine
 summarize.py table JSON...           the table
-summarize.py choices JSON...         what the built-in policy (default) took, beside off and each forced codec:
-                                     cells that it makes slower, and those where it misses the better choice
+summarize.py choices LINES           of each cell of choices.sh, what the job chose beside native and the best candidate:
+                                     cells that are slower than native, and those that miss the best
 summarize.py curves JSON             blocks of "bytes GB/s" for gnuplot, one per mode
 """
 import datetime
@@ -21,8 +21,9 @@ import sys
 # acknowledgements of the other direction are not counted.
 FRAMING = 1514 / 1448
 UNITS = {"mbit": 1e6, "gbit": 1e9}
-# What counts as a choice that costs, and as a gain that is missed.
-SLOWER, SLOWER_SECONDS, GAIN = 0.02, 2e-6, 0.1
+# A choice costs if it is slower than native by the larger of the first two, and misses the best candidate below
+# 90 % of its speed.
+SLOWER, SLOWER_SECONDS, NEAR, FAR = 0.02, 2e-6, 0.9, 1.25
 
 
 def parse_network(name):
@@ -154,32 +155,29 @@ def print_table(files):
             print(f"{size_text(size):>8}" + "".join(f"{text:>29}" for text in cells))
 
 
-def against(result, off):
-    """Seconds more than natively, and the speed: in pairs of its own jobs where it has them, else against off."""
-    own = result["seconds_of_repeats"] if "native_seconds_of_repeats" in result else [result["seconds"]]
-    pairs = list(zip(own, result.get("native_seconds_of_repeats", [off["seconds"]])))
-    return statistics.median(ours - native for ours, native in pairs), statistics.median(native / ours for ours, native in pairs)
-
-
-def print_choices(files):
-    cells = slower = missed = 0
-    print("network     size      off ms  default  best forced")
-    for data in load(files):
-        by_size = {}
-        for result in data["results"]:
-            by_size.setdefault(result["bytes"], {})[result["mode"]] = result
-        for size, row in sorted(by_size.items()):
-            off, default = row["off"], row["default"]
-            best, mode = max((against(row[mode], off)[1], mode) for mode in row if mode not in ("off", "ring", "default"))
-            gap, speed = against(default, off)
-            costs = gap > max(SLOWER * off["seconds"], SLOWER_SECONDS)
-            misses = costs or speed < 1 / (1 - GAIN) < best
-            cells, slower, missed = cells + 1, slower + costs, missed + misses
-            print(
-                f"{data['network']:11} {size_text(size):>8} {off['seconds'] * 1e3:9.3f} "
-                f"{speed:6.2f}x  {mode:10} {best:6.2f}x  {'SLOWER ' * costs}{'MISSED' * misses}"
-            )
-    print(f"{cells} cells: {slower} slower than off, {missed} miss the better choice")
+def print_choices(file_name):
+    """One line a cell: what the job chose, the native call, and the best of all candidates (choices.sh)."""
+    cells = {}
+    for line in open(file_name):
+        network, policy, candidate, size, _, median, _ = line.split()
+        if candidate == "chosen":
+            cell = cells.setdefault((policy, network, int(size)), {})
+        cell.setdefault(candidate, []).append(float(median))
+    slower = missed = far = 0
+    print("policy    network      size      off ms  chosen  best candidate")
+    for (policy, network, size), cell in sorted(cells.items()):
+        median = {candidate: statistics.median(seconds) for candidate, seconds in cell.items()}
+        chosen, off = median.pop("chosen"), median["none/auto"]
+        name = min(median, key=median.get)
+        best = median[name]
+        costs = chosen - off > max(SLOWER * off, SLOWER_SECONDS)
+        misses = chosen - best > max((1 / NEAR - 1) * best, SLOWER_SECONDS)
+        slower, missed, far = slower + costs, missed + misses, far + (misses and chosen > FAR * best)
+        print(
+            f"{policy:9} {network:11} {size_text(size):>8} {off * 1e3:9.3f} {off / chosen:6.2f}x  {name:20} "
+            f"{off / best:6.2f}x  {'SLOWER ' * costs}{'MISSED' * misses}".rstrip()
+        )
+    print(f"{len(cells)} cells: {slower} slower than off, {missed} below {NEAR:.0%} of the best, {far} by more than {FAR - 1:.0%}")
 
 
 def print_curves(file_name):
@@ -198,8 +196,8 @@ def print_curves(file_name):
 if __name__ == "__main__":
     if len(sys.argv) == 4 and sys.argv[1] == "network":
         summarize(*sys.argv[2:])
-    elif len(sys.argv) > 2 and sys.argv[1] == "choices":
-        print_choices(sys.argv[2:])
+    elif len(sys.argv) == 3 and sys.argv[1] == "choices":
+        print_choices(sys.argv[2])
     elif len(sys.argv) > 2 and sys.argv[1] == "table":
         print_table(sys.argv[2:])
     elif len(sys.argv) == 3 and sys.argv[1] == "curves":

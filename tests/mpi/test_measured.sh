@@ -18,6 +18,13 @@ reports "of which some were made" '3 <= sum(r["native_calls"] for r in rows) <= 
 reports "the rows say what both took" \
     'all(r["seconds_compared"] > 0 and r["seconds_native_estimate"] >= 0 for r in rows if r["compared_calls"]) and sum(r["seconds_native"] for r in rows) > 0'
 contains "the table's last line is the answer" "compshim: saved "
+reports "and how much faster, with the spread" \
+    'all(r["speedup_low"] <= r["speedup"] <= r["speedup_high"] for r in rows if "speedup" in r)'
+reports "the totals are their sums" \
+    'abs(sum(r.get("seconds_saved", 0) for r in rows) - report["totals"]["seconds_saved"]) < 1e-5 and report["totals"]["compared_calls"] == sum(r["calls"] for r in rows)'
+expect "compshim report" 0 "$build/compshim" report report.json
+contains "shows what was saved" "saved of native time "
+contains "and by row" "What compressing saved"
 
 # Classes of few calls each, as sizes and communicators change. (Among more ranks grid is a candidate, which
 # rounds once more than the bound that the program checks.)

@@ -25,8 +25,9 @@ defect() {
 }
 choice=shim/core/choice.c
 test=tests/unit/test_choice.c
-defect "each rank decides by its own durations" $test 's/memcpy\(job->ranks\[rank\]\.seconds.*/(void)least;/'
-defect "the largest duration instead of the least" $test 's/least\[i\] = INFINITY/least[i] = 0/; s/fminf\(least/fmaxf(least/'
+defect "each rank decides by its own durations" $test 's/memcpy\(job->ranks\[rank\]\.seconds.*/(void)longest;/'
+defect "the least duration instead of the largest" $test 's/longest\[i\] = 0/longest[i] = INFINITY/; s/fmaxf\(longest/fminf(longest/'
+defect "ranks do not meet before a sampled call" $test 's/is_met \? 0 : //'
 defect "one rank alone decides" $test 's/^( *)(cshim_choice_decide\(&job->ranks\[rank\]\);)/\1if (rank == 0) \2/'
 defect "a decision before all durations are in" $choice 's/^( *)start_period\(choice, LAST_ROW \* left\);/\1start_period(choice, 1);/'
 defect "a trial counted twice" $choice 's/^( *)choice->samples\+\+;/\1choice->sampled[++choice->samples] = candidate, choice->seconds[choice->samples++] = 0;/'

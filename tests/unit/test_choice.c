@@ -58,17 +58,17 @@ static void check_samples(const struct cshim_choice *choice)
 /* Does what the engine does where a decision is due. */
 static void agree(struct job *job)
 {
-    float least[CSHIM_CHOICE_SAMPLES_MAX] = {0};
+    float longest[CSHIM_CHOICE_SAMPLES_MAX] = {0};
     const unsigned samples = job->ranks[0].samples;
     check_samples(&job->ranks[0]);
     for (unsigned i = 0; i < samples; i++) {
-        least[i] = INFINITY;
+        longest[i] = 0;
         for (unsigned rank = 0; rank < RANKS; rank++)
-            least[i] = fminf(least[i], job->ranks[rank].seconds[i]);
+            longest[i] = fmaxf(longest[i], job->ranks[rank].seconds[i]);
     }
     for (unsigned rank = 0; rank < RANKS; rank++) {
         assert_int_equal(job->ranks[rank].samples, samples);
-        memcpy(job->ranks[rank].seconds, least, samples * sizeof *least);
+        memcpy(job->ranks[rank].seconds, longest, samples * sizeof *longest);
         cshim_choice_decide(&job->ranks[rank]);
     }
 }
@@ -102,8 +102,12 @@ static unsigned make_call(struct job *job, const struct network *network)
     seconds *= draw(job) < network->spikes ? 5 : 1;
     seconds *= network->has_queues && candidate == 0 && job->last != 0 ? 0.2 : 1;
     job->last = candidate;
-    for (unsigned rank = 0; rank < RANKS; rank++)
-        cshim_choice_end(&job->ranks[rank], seconds + latest - late[rank]);
+    for (unsigned rank = 0; rank < RANKS; rank++) {
+        /* Ranks that meet before the call wait for nobody in it. One has the slowest link. */
+        const bool is_met = cshim_choice_is_sampled(&job->ranks[rank]);
+        const double own = rank == 1 ? seconds : seconds * (0.05 + 0.95 * draw(job));
+        cshim_choice_end(&job->ranks[rank], own + (is_met ? 0 : latest - late[rank]));
+    }
     job->calls[candidate]++;
     job->seconds += seconds;
     return candidate;
@@ -241,7 +245,6 @@ TEST(choices_follow_a_network_that_changes_within_200_calls)
     }
 }
 
-/* The best one does not change, and the next best one becomes faster than it. */
 /* The next best candidate slows down as well, and the third becomes the best. */
 TEST(a_best_candidate_that_becomes_slower_is_left)
 {
@@ -257,6 +260,7 @@ TEST(a_best_candidate_that_becomes_slower_is_left)
     assert_int_equal(job.ranks[0].best, CSHIM_CANDIDATE_NATIVE);
 }
 
+/* The best one does not change, and the next best one becomes faster than it. */
 TEST(a_candidate_that_becomes_faster_is_found)
 {
     struct network network = {.candidates = 2, .seconds = {1e-3, 2e-3}};
@@ -306,12 +310,15 @@ TEST(an_unsteady_network_does_not_keep_a_class_learning)
 {
     struct network network = {.candidates = 3, .seconds = {10e-3, 3e-3, 4e-3}};
     struct job job;
+    double best = 0;
     start(&job, &network, 1, 1);
     for (unsigned i = 0; i < 20000; i++) {
         const double factor = i / 100 % 2 ? 2 : 0.5;
         for (unsigned k = 0; k < 3; k++)
             network.seconds[k] = factor * (k == 0 ? 10e-3 : k == 1 ? 3e-3 : 4e-3);
         make_call(&job, &network);
+        best += network.seconds[1];
     }
-    assert_in_range(job.calls[0] + job.calls[2], 1, 200);
+    assert_true(job.calls[0] + job.calls[2] > 0);
+    assert_true(job.seconds < 1.015 * best);
 }

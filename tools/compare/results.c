@@ -207,7 +207,7 @@ static bool is_known(const struct compare_plan *plan, enum compare_figure figure
 static struct tool_table rule_table(const struct compare_plan *plan)
 {
     struct tool_table table =
-        tool_table_of("mode,ranks,rule,codec,algorithm,calls,on the wire,ratio,error", 5);
+        tool_table_of("mode,ranks,rule,codec,algorithm,calls,on the wire,ratio,error,speed-up", 5);
     table.name = "rules";
     table.title = "Rules, with the sampled error of a result";
     for (size_t rank = 0; rank < plan->rank_count; rank++)
@@ -229,6 +229,9 @@ static struct tool_table rule_table(const struct compare_plan *plan)
                     tool_bytes(wire),
                     figure_text("%.2f", wire > 0 ? ledger_number(row, "bytes_native") / wire : -1),
                     figure_text("%.1e", json_is_number(error) ? json_number_value(error) : UNKNOWN),
+                    figure_text("%.1f", json_object_get(row, "speedup") != NULL
+                                            ? ledger_number(row, "speedup")
+                                            : UNKNOWN),
                 };
                 tool_table_add(&table, cells);
             }

@@ -176,7 +176,7 @@ static void open_report(struct dry_run *run)
     if (!json_is_array(kinds))
         errx(TOOL_NOT_SO,
              "%s: its calls were not written down; run the program with COMPSHIM=observe "
-             "COMPSHIM_REPORT=FILE",
+             "COMPSHIM_REPORT=FILE (compshim report shows what a compressed run has measured)",
              run->path);
     if (run->nodes == ledger_number(run->report, "nodes"))
         run->nodes = 0;

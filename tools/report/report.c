@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim report: the JSON reports of one or several runs, side by side. Each table is described
  * by its columns: which member of the JSON a cell shows, and in which form. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +32,7 @@ struct report_set {
 };
 
 /* The tables in the order in which they are shown. */
-enum table { SUMMARY, ROWS, WATCHED, MOVED, OBSERVED, TABLES };
+enum table { SUMMARY, ROWS, SAVED, WATCHED, MOVED, OBSERVED, TABLES };
 
 /* How a member is shown. Numbers that are missing count as 0, except where "-" stands for them. */
 enum form {
@@ -46,7 +47,9 @@ enum form {
     FORM_BYTES_OR_DASH,
     FORM_SECONDS_OR_DASH, /* 0 was not measured */
     FORM_ERROR,
-    FORM_EXACT_ERROR
+    FORM_EXACT_ERROR,
+    FORM_SPEEDUP, /* "3.9x (3.5 to 4.2)": members speedup, speedup_low, speedup_high */
+    FORM_SAVED    /* "41.2 s of 55.0 s": members seconds_saved and those of native time */
 };
 
 struct column {
@@ -80,6 +83,8 @@ static const struct column facts[] = {
     {"of these between nodes", "totals.bytes_network", FORM_BYTES_OR_DASH},
     {"native / on wire", "totals", FORM_RATIO},
     {"in compressed calls s", "totals.seconds", FORM_SECONDS},
+    {"saved of native time", "totals", FORM_SAVED},
+    {"speed-up of compressed calls", "totals", FORM_SPEEDUP},
 };
 
 #define ROW_COLUMNS 15 /* the columns after these are for CSV only */
@@ -108,6 +113,27 @@ static const struct column row_columns[] = {
     {"ranks checked", "ranks_checked.calls", FORM_COUNT_OR_DASH},
     {"ranks different", "ranks_checked.different", FORM_COUNT_OR_DASH},
     {"foretold s", "seconds_foretold", FORM_SECONDS_OR_DASH},
+    {"compared calls", "compared_calls", FORM_COUNT_OR_DASH},
+    {"compared s", "seconds_compared", FORM_SECONDS_OR_DASH},
+    {"native estimate s", "seconds_native_estimate", FORM_SECONDS_OR_DASH},
+    {"native calls", "native_calls", FORM_COUNT_OR_DASH},
+    {"native s", "seconds_native", FORM_SECONDS_OR_DASH},
+    {"saved s", "seconds_saved", FORM_EXACT_ERROR},
+    {"speed-up", "speedup", FORM_EXACT_ERROR},
+    {"speed-up low", "speedup_low", FORM_EXACT_ERROR},
+    {"speed-up high", "speedup_high", FORM_EXACT_ERROR},
+};
+
+static const struct column saved_columns[] = {
+    {"rule", "rule", FORM_TEXT},
+    {"codec", "codec", FORM_TEXT},
+    {"algorithm", "algorithm", FORM_TEXT},
+    {"compressed calls", "compared_calls", FORM_COUNT},
+    {"took s", "seconds_compared", FORM_SECONDS},
+    {"natively s", "seconds_native_estimate", FORM_SECONDS},
+    {"speed-up", "", FORM_SPEEDUP},
+    {"native calls", "native_calls", FORM_COUNT},
+    {"took s", "seconds_native", FORM_SECONDS},
 };
 
 static const struct column watched_columns[] = {
@@ -141,10 +167,12 @@ static const struct column observed_columns[] = {
     {"waited", "seconds_wait", FORM_SECONDS_OR_DASH},
 };
 
-/* What verify and check_ranks found is shown of the rows that have it; max_rel_error moves kinds of
+/* What compressing saved, and what verify and check_ranks found, is shown of the rows that have it; max_rel_error moves kinds of
  * calls; COMPSHIM=observe writes all calls down. */
 static const struct layout layouts[TABLES] = {
     [ROWS] = {"Compressed calls, by rule", "rows", "rows", ROW_COLUMNS, 6, row_columns},
+    [SAVED] = {"What compressing saved, by native calls of the same job", "saved", "rows",
+               COUNT(saved_columns), 4, saved_columns},
     [WATCHED] = {"Verified natively, and compared across ranks", "watched", "rows",
                  COUNT(watched_columns), 4, watched_columns},
     [MOVED] = {"Moved to a more precise codec", "moved", "moved", COUNT(moved_columns), 5,
@@ -178,6 +206,28 @@ static char *size_text(const json_t *kind)
     return text;
 }
 
+static char *speedup_text(const json_t *figures)
+{
+    const double speedup = ledger_number(figures, "speedup");
+    if (speedup <= 0)
+        return tool_copy("-");
+    return tool_format("%.1fx (%.1f to %.1f)", speedup, ledger_number(figures, "speedup_low"),
+                       ledger_number(figures, "speedup_high"));
+}
+
+static char *saved_text(const json_t *figures)
+{
+    if (json_object_get(figures, "seconds_saved") == NULL)
+        return tool_copy("-");
+    char *saved = tool_seconds(fmax(0, ledger_number(figures, "seconds_saved")));
+    char *all = tool_seconds(ledger_number(figures, "seconds_native_estimate") +
+                             ledger_number(figures, "seconds_native"));
+    char *text = tool_format("%s of %s", saved, all);
+    free(saved);
+    free(all);
+    return text;
+}
+
 /* The text of a cell; the caller frees it. `exact` is for programs: bytes and seconds in full. */
 static char *cell_text(const json_t *object, const struct column *column, bool exact)
 {
@@ -186,7 +236,8 @@ static char *cell_text(const json_t *object, const struct column *column, bool e
         strcmp(column->path, "rel_error") == 0)
         return tool_copy("exact");
     double number = json_number_value(value);
-    if ((column->form >= FORM_COUNT_OR_DASH && !json_is_number(value)) ||
+    if ((column->form >= FORM_COUNT_OR_DASH && column->form <= FORM_EXACT_ERROR &&
+         !json_is_number(value)) ||
         (column->form == FORM_SECONDS_OR_DASH && number <= 0))
         return tool_copy("-");
     switch (column->form) {
@@ -217,6 +268,10 @@ static char *cell_text(const json_t *object, const struct column *column, bool e
         return tool_format("%.2e", number);
     case FORM_EXACT_ERROR:
         return tool_format("%.6e", number);
+    case FORM_SPEEDUP:
+        return speedup_text(value);
+    case FORM_SAVED:
+        return saved_text(value);
     }
     return NULL;
 }
@@ -253,6 +308,15 @@ static void add_counts(struct tool_table *table, const struct report_set *set, c
     json_decref(all);
 }
 
+/* Returns true if one of the reports says what compressing saved. */
+static bool is_saving_known(const struct report_set *set)
+{
+    for (size_t i = 0; i < set->count; i++)
+        if (member(set->reports[i], "totals.seconds_saved") != NULL)
+            return true;
+    return false;
+}
+
 /* A line for each fact, and a column for each report. */
 static struct tool_table summary_table(const struct report_set *set)
 {
@@ -266,6 +330,8 @@ static struct tool_table summary_table(const struct report_set *set)
         cells[i + 1] = tool_copy(set->paths[i]);
     tool_table_add(&table, cells);
     for (size_t fact = 0; fact < COUNT(facts); fact++) {
+        if (facts[fact].form >= FORM_SPEEDUP && !is_saving_known(set))
+            continue;
         cells[0] = heading(&facts[fact], false);
         for (size_t i = 0; i < set->count; i++)
             cells[i + 1] = cell_text(set->reports[i], &facts[fact], false);
@@ -297,6 +363,8 @@ static struct tool_table array_table(const struct report_set *set, enum table wh
         const json_t *array = member(set->reports[i], layout->array);
         for (size_t at = 0; at < json_array_size(array); at++) {
             const json_t *element = json_array_get(array, at);
+            if (which == SAVED && json_object_get(element, "compared_calls") == NULL)
+                continue;
             if (which == WATCHED && json_object_get(element, "verified") == NULL &&
                 json_object_get(element, "ranks_checked") == NULL)
                 continue;

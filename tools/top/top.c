@@ -2,6 +2,7 @@
 /* compshim top: shows the figures that running processes on this host publish. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,6 +141,25 @@ static char *rate(const struct look *before, const struct look *after, const str
     return tool_format("%.1f", (double)(last - first) / seconds);
 }
 
+/* Prints what compressing has saved so far, where that was measured. */
+static void print_saving(const struct look *look, const struct cshim_live *job)
+{
+    struct cshim_row all = {0};
+    for (size_t rule = 0; rule < job->rule_count; rule++) {
+        const struct cshim_row sum = add_up(look, job, rule);
+        cshim_row_add(&all, &sum);
+    }
+    const struct cshim_saving saving = cshim_row_saving(&all);
+    if (all.compared_calls == 0)
+        return;
+    char *saved = tool_seconds(fmax(0, saving.natively - saving.took));
+    char *natively = tool_seconds(saving.natively);
+    printf("saved: %s of %s, compressed calls were %.1fx as fast as native ones\n", saved, natively,
+           saving.speedup);
+    free(saved);
+    free(natively);
+}
+
 /* Prints a job, whose processes on this host are [first, end) of the later look. */
 static void print_job(const struct look *before, const struct look *after, size_t first, size_t end)
 {
@@ -169,8 +189,10 @@ static void print_job(const struct look *before, const struct look *after, size_
     }
     tool_table_print(&table, stdout);
     char *passing = rate(before, after, job, SIZE_MAX);
-    printf("passed on: %llu calls, %s per second\n\n",
+    printf("passed on: %llu calls, %s per second\n",
            (unsigned long long)add_up(after, job, SIZE_MAX).calls, passing);
+    print_saving(after, job);
+    putchar('\n');
     free(passing);
     tool_table_free(&table);
 }

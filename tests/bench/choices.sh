@@ -1,0 +1,127 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Compares what jobs choose by measuring with every way to make the same calls. In one job, the calls of a
+# policy take turns with native ones and with each candidate, forced (allreduce_bench --beside): each is a
+# size of its own, 4 bytes longer than the one before, with a rule of its own.
+#
+#   choices.sh [--networks LIST] [--policies LIST] [--sizes LIST] [--seconds S] [--gloo PYTHON] [--results FILE]
+#
+# A network is shm-RANKS, or RATE-HOSTSxRANKS (ranks per host), as bench.sh's. A policy is default (the
+# built-in one) or a codec. S (0.1) are those of a candidate and size. PYTHON, one that has PyTorch, makes
+# the calls by gloo instead of MPI. The lines of a job, NETWORK POLICY CANDIDATE BYTES CALLS MEDIAN LEAST,
+# are added to FILE, of which `summarize.py choices FILE` makes the table that is printed at last.
+# HOSTS is another script than tests/net/hosts.sh with its commands up, run and down.
+set -eu
+cd "$(dirname "$0")/../.."
+build=$(realpath "${BUILD:-build}")
+networks=shm-2,shm-4,1gbit-4x1,1gbit-2x2 policies=default,fp8_e4m3 seconds=0.1 gloo= results=
+sizes=1KiB,4KiB,16KiB,64KiB,128KiB,256KiB,512KiB,1MiB,4MiB,16MiB
+while [ $# -gt 0 ]; do
+    case $1 in
+    --networks) networks=${2-} ;;
+    --policies) policies=${2-} ;;
+    --sizes) sizes=${2-} ;;
+    --seconds) seconds=${2-} ;;
+    --gloo) gloo=${2-} ;;
+    --results) results=${2-} ;;
+    *)
+        sed -n '3,/^set -eu/p' "$0" | sed '/^set -eu/d; s/^# \{0,1\}//'
+        exit 2
+        ;;
+    esac
+    shift 2
+done
+scratch=$(mktemp -d)
+results=${results:-$scratch/results}
+hosts=(${HOSTS:-tests/net/hosts.sh} --name choices)
+[[ $networks,shm- =~ ^(shm-[0-9]*,)*shm-$ ]] || [ "$(id -u)" = 0 ] || {
+    echo "choices.sh: not root: only networks of shared memory can be measured" >&2
+    exit 2
+}
+clean_up() {
+    rm -rf "$scratch"
+    [ "$(id -u)" != 0 ] || "${hosts[@]}" down >/dev/null
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+root=()
+[ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
+
+# candidates_of NETWORK POLICY: the forced candidates beside the policy's own choice, as CODEC/ALGORITHM. The
+# built-in policy loses nothing inside a node.
+candidates_of() {
+    local codec=$2 algorithm
+    [ "$2" != default ] || codec=fp16
+    echo none/auto
+    for algorithm in one_shot two_shot $layered; do
+        [ "${1%-*}-$2" = shm-default ] || echo "$codec/$algorithm"
+        [ -n "$gloo" ] || echo "raw/$algorithm"
+    done
+}
+
+bytes_of() {
+    local number=${1%[KM]iB}
+    case $1 in
+    *KiB) echo $((number << 10)) ;;
+    *MiB) echo $((number << 20)) ;;
+    *) echo "$1" ;;
+    esac
+}
+
+# rules_of POLICY SIZES CANDIDATES: the forced candidates' rules, then those of the policy
+rules_of() {
+    local size bytes candidate
+    printf '[compshim]\nreport = off\n'
+    for size in ${2//,/ }; do
+        bytes=$(bytes_of "$size")
+        for candidate in $3; do
+            bytes=$((bytes + 4))
+            printf '[rule forced_%s]\nmin_size = %s\nmax_size = %s\ncodec = %s\nalgorithm = %s\nworth = always\n' \
+                "$bytes" "$bytes" "$bytes" "${candidate%/*}" "${candidate#*/}"
+        done
+    done
+    if [ "$1" = default ]; then
+        sed '/^\[compshim\]/,/^$/d' policy/default.ini
+    else
+        printf '[rule all]\ncodec = %s\n' "$1"
+    fi
+}
+
+# measure NETWORK POLICY SIZES: one job
+measure() {
+    local candidates job options=()
+    candidates=$(candidates_of "$1" "$2")
+    rules_of "$2" "$3" "$candidates" >"$scratch/policy.ini"
+    job=("$build/allreduce_bench")
+    [ -z "$gloo" ] || job=("$gloo" tests/bench/choices_gloo.py)
+    job+=(--sizes "$3" --seconds "$seconds" --settle 256 --beside "$(wc -w <<<"$candidates")")
+    local variables=("LD_PRELOAD=$build/libcompshim.so" "COMPSHIM_POLICY=$scratch/policy.ini")
+    [ -z "$gloo" ] || job=(env MASTER_ADDR="$master" "${job[@]}")
+    echo "$1 $2 ($3)" >&2
+    case $1 in
+    shm-*)
+        mpirun "${root[@]}" -n "${1#shm-}" --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 \
+            env "${variables[@]}" "${job[@]}"
+        ;;
+    *) env "${variables[@]}" "${hosts[@]}" run --ranks-per-host "${1##*x}" "${job[@]}" ;;
+    esac | awk -v network="$1" -v policy="$2" -v names="chosen ${candidates//$'\n'/ }" '
+        BEGIN { count = split(names, name, " ") }
+        { print network, policy, name[(NR - 1) % count + 1], $0 }'
+}
+
+for network in ${networks//,/ }; do
+    layered= master=127.0.0.1
+    case $network in
+    shm-*) ;;
+    *)
+        master=choices1 host_count=${network#*-} host_count=${host_count%x*}
+        [ "${network##*x}" = 1 ] || layered=hierarchical
+        "${hosts[@]}" up --hosts "$host_count" --rate "${network%%-*}" >&2
+        ;;
+    esac
+    for policy in ${policies//,/ }; do
+        measure "$network" "$policy" "$sizes" >>"$results"
+    done
+    [[ $network = shm-* ]] || "${hosts[@]}" down >&2
+done
+python3 tests/bench/summarize.py choices "$results"
