@@ -256,12 +256,23 @@ contains "has the limits" "link natively     link"
 contains "and says what they are" "link at 1Gbit: a limit of the link, no prediction"
 explain "a call within a node" --size 16MiB --nodes 1 --link 1Gbit
 contains "crosses no link" "1Gbit for each node: calls within one node cross none"
-echo >choices
+cat >choices <<'CHOICES'
+mpi 4/4 float32 fp8_e4m3 16777216 large = two_shot raw  ; 0.56 ms, natively 4.14 ms
+mpi 4/4 float32 fp8_e4m3 8388608 large = native
+CHOICES
 explain "a machine's choices" --size 16MiB --machine choices
+contains "tell how such calls are made" "learned                  raw by two_shot (by --machine"
+explain "a machine's choices" --size 8MiB --machine choices
+contains "tell that they are native" "learned                  native"
+explain "a machine's choices" --size 4MiB --machine choices
+check "say nothing of other calls" test -z "$(grep learned <<<"$output")"
+echo nonsense >wrong
+expect "a file that holds no choices" 1 "$tool" explain --size 1MiB --machine wrong
+contains "is told with its line" "compshim: --machine: wrong:1: "
 expect "a machine that is not there" 1 "$tool" explain --size 1MiB --machine nofile
-contains "is told by its option" "compshim: --machine: nofile: No such file or directory"
+contains "is told by its option" "compshim: --machine: nofile: cannot read the choices that COMPSHIM_MACHINE names: No such file or directory"
 expect "a machine that is a folder" 1 "$tool" explain --size 1MiB --machine .
-contains "is told so" "compshim: --machine: .: Is a directory"
+contains "is told so" ": Is a directory"
 # A run that was recorded on one machine, asked about on two.
 sed 's/"nodes": 4, "ranks_per_node": 1/"nodes": 1, "ranks_per_node": 4/; s/"nodes": 4/"nodes": 1/' run.json >laptop.json
 explain "a laptop's run on two nodes" --report laptop.json --nodes 2 --link 1Gbit --json

@@ -134,6 +134,15 @@ static const char *compressed_text(const struct explain_answer *answer)
     return is_measured ? "yes, until the job measures that it does not gain (see worth)" : "yes";
 }
 
+/* Returns how an earlier job has chosen to make such calls. */
+static char *learned_text(const struct cshim_learned_choice *choice)
+{
+    if (choice->is_native)
+        return tool_copy("native (by --machine: with that file nothing is tried)");
+    return tool_format("%s by %s (by --machine: with that file nothing is tried)",
+                       cshim_codec_name(choice->codec), cshim_algorithm_name(choice->algorithm));
+}
+
 /* Returns why a call is passed through. */
 static char *reason_text(const struct explain_answer *answer)
 {
@@ -155,6 +164,8 @@ void explain_print_text(const struct explain_answer *answer, const struct explai
         add_plan(&table, &answer->plan);
     else
         add_line(&table, "reason", reason_text(answer));
+    if (answer->learned != NULL)
+        add_line(&table, "learned", learned_text(answer->learned));
     add_limit(&table, answer, link);
     tool_table_print(&table, stdout);
 }

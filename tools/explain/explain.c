@@ -68,17 +68,40 @@ static unsigned parse_word(enum cshim_word_set set, const char *word, unsigned o
     return other;
 }
 
-/* Reads the file of --machine to its end, which changes no answer yet. */
-static void check_machine(void)
+/* Returns the choices in the file of --machine, or NULL without that option. */
+static const struct cshim_learned *load_machine(void)
 {
-    FILE *file = chosen.machine != NULL ? fopen(chosen.machine, "re") : NULL;
+    char *text = NULL;
+    size_t length = 0;
+    char message[CSHIM_MESSAGE_MAX];
     if (chosen.machine == NULL)
+        return NULL;
+    setenv("COMPSHIM_MACHINE", chosen.machine, 1);
+    const struct cshim_learned *learned = NULL;
+    if (cshim_learned_load(&text, &length, message))
+        learned = cshim_learned_parse(text, length, chosen.machine, message);
+    if (learned == NULL)
+        errx(TOOL_NOT_SO, "--machine: %s", message);
+    free(text);
+    return learned;
+}
+
+/* Notes in an answer what the file of --machine says of such calls. */
+static void add_learned(struct explain_answer *answer, const struct cshim_learned *learned)
+{
+    const struct cshim_rule *rule = answer->plan.rule;
+    if (learned == NULL || rule == NULL || answer->call.bytes == 0)
         return;
-    while (file != NULL && fgetc(file) != EOF)
-        continue;
-    if (file == NULL || ferror(file))
-        err(TOOL_NOT_SO, "--machine: %s", chosen.machine);
-    fclose(file);
+    struct cshim_learned_choice wanted = {
+        .library = answer->call.library,
+        .ranks = answer->call.ranks,
+        .nodes = answer->call.nodes,
+        .dtype = answer->call.dtype,
+        .rule_codec = rule->codec,
+        .size_class = cshim_size_class(answer->call.bytes),
+    };
+    memcpy(wanted.rule, rule->name, sizeof wanted.rule);
+    answer->learned = cshim_learned_find(learned, &wanted);
 }
 
 /* The call that the options describe, without its size. */
@@ -211,7 +234,7 @@ static int run(char **words)
     check_choice();
     const struct cshim_call call = describe_call();
     const struct explain_link link = explain_link(chosen.link);
-    check_machine();
+    const struct cshim_learned *learned = load_machine();
     struct cshim_policy *policy = launch_load_policy(chosen.policy);
     if (chosen.report != NULL) {
         const struct explain_setting setting = {policy, link, chosen.nodes};
@@ -220,6 +243,7 @@ static int run(char **words)
         explain_sizes(policy, &call, &link);
     } else {
         struct explain_answer answer = explain_call(policy, &call, chosen.size);
+        add_learned(&answer, learned);
         if (chosen.json)
             tool_json_print(explain_json(&answer, &link));
         else

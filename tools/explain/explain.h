@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 
+#include "shim/core/learned.h"
 #include "shim/core/plan.h"
 #include "tools/lib/tool.h"
 
@@ -13,6 +14,7 @@ struct explain_answer {
     const struct cshim_policy *policy;
     struct cshim_call call;
     struct cshim_plan plan;
+    const struct cshim_learned_choice *learned; /* by an earlier job, in --machine; or NULL */
 };
 
 /* Plans the call with this many bytes. It is wrong use if they are no whole elements. */
