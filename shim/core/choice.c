@@ -7,7 +7,10 @@
  * first row is dropped. */
 #define FIRST_ROW 3u
 #define LAST_ROW (CSHIM_CHOICE_ROUNDS - (FIRST_ROW - 1) + 1)
+_Static_assert((CSHIM_CHOICE_ROUNDS_MAX - CSHIM_CHOICE_ROUNDS) % (LAST_ROW - 1) == 0, "whole rows");
 #define CLEARLY_OUT 2.0f
+/* What is so close to the best is sampled further. */
+#define CLOSE 1.25f
 /* A settled class is sampled at the last call of a period and SAMPLE_DISTANCE before that, and
  * tries the next best candidate in a row of calls that ends before these. */
 #define SAMPLE_DISTANCE 16u
@@ -30,6 +33,7 @@ static void start_learning(struct cshim_choice *choice)
 {
     choice->phase = CSHIM_CHOICE_FIRST;
     choice->samples = 0;
+    choice->rounds = FIRST_ROW - 1;
     choice->in_turn = choice->candidates;
     for (unsigned i = 0; i < choice->candidates; i++)
         choice->turns[i] = (choice->prior + i) % choice->candidates;
@@ -169,40 +173,61 @@ static void take_samples(struct cshim_choice *choice)
     }
 }
 
+/* Returns a candidate's duration as it compares to others. */
+static float weighted(const struct cshim_choice *choice, unsigned candidate)
+{
+    return choice->weights[candidate] * choice->typical[candidate];
+}
+
 /* Returns the fastest candidate other than `but`; of equally fast ones the first. */
 static unsigned fastest_but(const struct cshim_choice *choice, unsigned but)
 {
     unsigned fastest = but == 0 ? 1 : 0;
     for (unsigned i = 0; i < choice->candidates; i++)
-        if (i != but && choice->weights[i] * choice->typical[i] <
-                            choice->weights[fastest] * choice->typical[fastest])
+        if (i != but && weighted(choice, i) < weighted(choice, fastest))
             fastest = i;
     return fastest;
+}
+
+/* Samples those candidates in turn further that take at most so many seconds, weighted or not. */
+static void sample_further(struct cshim_choice *choice, float seconds, bool is_weighted)
+{
+    unsigned left = 0;
+    for (unsigned i = 0; i < choice->in_turn; i++) {
+        const unsigned candidate = choice->turns[i];
+        const float weight = is_weighted ? choice->weights[candidate] : 1;
+        if (weight * choice->typical[candidate] <= seconds)
+            choice->turns[left++] = candidate;
+    }
+    choice->in_turn = left;
+    choice->rounds += LAST_ROW - 1;
+    choice->phase = CSHIM_CHOICE_LAST;
+    start_period(choice, LAST_ROW * left);
 }
 
 /* Keeps those candidates in turn that are not clearly out. */
 static void drop_slow(struct cshim_choice *choice)
 {
     float least = INFINITY;
-    unsigned left = 0;
     take_samples(choice);
     for (unsigned i = 0; i < choice->candidates; i++)
         least = fminf(least, choice->typical[i]);
-    for (unsigned i = 0; i < choice->in_turn; i++)
-        if (choice->typical[choice->turns[i]] <= CLEARLY_OUT * least)
-            choice->turns[left++] = choice->turns[i];
-    choice->in_turn = left;
-    choice->phase = CSHIM_CHOICE_LAST;
-    start_period(choice, LAST_ROW * left);
+    sample_further(choice, CLEARLY_OUT * least, false);
 }
 
-/* Takes the fastest candidate from now on. */
+/* Takes the fastest candidate from now on, unless others are close and may be sampled further. */
 static void settle(struct cshim_choice *choice)
 {
     const unsigned former = choice->best;
     take_samples(choice);
     choice->best = fastest_but(choice, choice->candidates);
     choice->next_best = fastest_but(choice, choice->best);
+    const float close = CLOSE * weighted(choice, choice->best);
+    if (weighted(choice, choice->next_best) <= close && choice->rounds < CSHIM_CHOICE_ROUNDS_MAX) {
+        choice->best = former;
+        sample_further(choice, close, true);
+        return;
+    }
     const bool is_confirmed = choice->has_learned && choice->best == former;
     choice->quiet_periods = !is_confirmed                               ? 1
                             : choice->quiet_periods < QUIET_PERIODS_MAX ? 2 * choice->quiet_periods
@@ -252,7 +277,7 @@ void cshim_choice_decide(struct cshim_choice *choice)
 
 void cshim_choice_learn(struct cshim_choice *choice, unsigned candidate, float seconds)
 {
-    if (cshim_choice_samples_of(choice, candidate) == CSHIM_CHOICE_ROUNDS)
+    if (cshim_choice_samples_of(choice, candidate) >= choice->rounds)
         return;
     choice->sampled[choice->samples] = candidate;
     choice->seconds[choice->samples++] = seconds;

@@ -24,7 +24,8 @@
  * Learning takes five sampled calls of each candidate: a row of two, later one of three, each
  * after a call that is not sampled: it may set up connections, and the queues of the network
  * still hold what the candidate before has sent. A candidate whose first two samples take twice
- * the best one's is dropped. Then the class is settled: calls take the best candidate, and every
+ * the best one's is dropped. Candidates that are within a quarter of the best one get up to two
+ * more rows of three samples. Then the class is settled: calls take the best candidate, and every
  * CSHIM_CHOICE_PERIOD calls the ranks look at the durations of two of them. In periods 1, 2, 4, 8,
  * ... two calls in a row try the next best candidate, and the second is sampled. A best candidate
  * that takes 1.5 times as long, or a third less, than it did, and a next best one that overtakes
@@ -44,9 +45,10 @@
 #define CSHIM_CANDIDATES_MAX 6u
 /* Calls between two decisions of a settled class. */
 #define CSHIM_CHOICE_PERIOD 96u
-/* Samples of each candidate while a class learns. */
+/* Samples of each candidate while a class learns, and of those that are close to the best one. */
 #define CSHIM_CHOICE_ROUNDS 5u
-#define CSHIM_CHOICE_SAMPLES_MAX (CSHIM_CANDIDATES_MAX * CSHIM_CHOICE_ROUNDS)
+#define CSHIM_CHOICE_ROUNDS_MAX 11u
+#define CSHIM_CHOICE_SAMPLES_MAX (CSHIM_CANDIDATES_MAX * CSHIM_CHOICE_ROUNDS_MAX)
 
 enum cshim_choice_phase {
     CSHIM_CHOICE_FIRST,   /* one call of each candidate that is not sampled, and two that are */
@@ -67,6 +69,7 @@ struct cshim_choice {
     uint32_t periods;                     /* complete periods since the class was settled */
     uint32_t quiet_periods;               /* periods before learning may start again */
     bool has_learned;                     /* a decision has been made before */
+    unsigned rounds;                      /* samples that each candidate in turn is to have */
     unsigned in_turn;                     /* number of entries in `turns` */
     unsigned turns[CSHIM_CANDIDATES_MAX]; /* candidates that learning calls take, each in a row */
     /* Agreed median duration of each candidate in seconds; INFINITY before it is known. */

@@ -13,10 +13,10 @@
 #define SETTLED_DECISION 64u
 /* One of this many calls of a settled class is timed; one of this many tries the next best
  * candidate. */
-#define SETTLED_SAMPLE 8u
+#define SETTLED_SAMPLE 32u
 #define TRIAL 32u
 /* Samples of the best candidate that tell whether a settled class is still right. */
-#define SETTLED_SAMPLES 4u
+#define SETTLED_SAMPLES 2u
 
 /* Stages until a class is settled again, at most. */
 #define LEARNING_STAGES 3u
@@ -63,26 +63,34 @@ static bool is_trial(const struct cshim_draw_stage *stage, uint64_t number)
     return stage->tries && draw_from(number, TRY, TRIAL) == 0;
 }
 
-unsigned cshim_draw_begin(struct cshim_draw *draw, uint64_t number, bool *decides)
+/* Returns true if the seconds of a call are used. */
+static bool is_timed(const struct cshim_draw_stage *stage, uint64_t number)
+{
+    return !stage->is_settled || is_trial(stage, number) ||
+           draw_from(number, SAMPLE, SETTLED_SAMPLE) == 0;
+}
+
+struct cshim_draw_call cshim_draw_begin(struct cshim_draw *draw, uint64_t number)
 {
     const struct cshim_draw_stage *stage = stage_at(draw, number), *latest = latest_stage(draw);
     draw->own.late += number < latest->from && draw->own.highest >= latest->from;
     const unsigned one_of = stage->is_settled     ? SETTLED_DECISION
                             : stage->in_turn == 1 ? FIRST_DECISION
                                                   : LEARNING_DECISION;
-    *decides = draw_from(number, DECISION, one_of) == 0;
+    struct cshim_draw_call call = {.decides = draw_from(number, DECISION, one_of) == 0,
+                                   .is_timed = is_timed(stage, number)};
     if (number > draw->own.highest)
         draw->own.highest = number;
     if (!stage->is_settled)
-        return stage->turns[draw_from(number, CANDIDATE, stage->in_turn)];
-    return is_trial(stage, number) ? stage->next_best : stage->best;
+        call.candidate = stage->turns[draw_from(number, CANDIDATE, stage->in_turn)];
+    else
+        call.candidate = is_trial(stage, number) ? stage->next_best : stage->best;
+    return call;
 }
 
 void cshim_draw_end(struct cshim_draw *draw, uint64_t number, unsigned candidate, double seconds)
 {
-    const struct cshim_draw_stage *stage = stage_at(draw, number);
-    if (stage->is_settled && !is_trial(stage, number) &&
-        draw_from(number, SAMPLE, SETTLED_SAMPLE) != 0)
+    if (!is_timed(stage_at(draw, number), number))
         return;
     draw->own.sample[draw->own.samples++ % CSHIM_DRAW_SAMPLES] =
         (struct cshim_draw_sample){number, (float)seconds, candidate};
@@ -107,14 +115,18 @@ static float seconds_of(const struct cshim_draw_timings *timings, uint64_t numbe
     return -1;
 }
 
-/* Returns the least seconds over the ranks of a call that all have timed; negative if some has not.
- */
-static float least_of(const struct cshim_draw_timings *timings, unsigned ranks, uint64_t number)
+/* Returns the largest seconds over the ranks of a call that all have timed; negative if some has
+ * not. */
+static float largest_of(const struct cshim_draw_timings *timings, unsigned ranks, uint64_t number)
 {
-    float least = INFINITY;
-    for (unsigned rank = 0; rank < ranks && least >= 0; rank++)
-        least = fminf(least, seconds_of(&timings[rank], number));
-    return least;
+    float largest = 0;
+    for (unsigned rank = 0; rank < ranks; rank++) {
+        const float seconds = seconds_of(&timings[rank], number);
+        if (seconds < 0)
+            return -1;
+        largest = fmaxf(largest, seconds);
+    }
+    return largest;
 }
 
 /* Gives the choice the calls that all ranks have timed, each once. */
@@ -123,10 +135,11 @@ static void learn(struct cshim_draw *draw, struct cshim_choice *choice,
 {
     for (unsigned i = 0; i < draw->own.samples && i < CSHIM_DRAW_SAMPLES; i++) {
         struct cshim_draw_sample *sample = &draw->own.sample[i];
-        const float least = sample->seconds >= 0 ? least_of(timings, ranks, sample->number) : -1;
-        if (least < 0)
+        const float seconds =
+            sample->seconds >= 0 ? largest_of(timings, ranks, sample->number) : -1;
+        if (seconds < 0)
             continue;
-        cshim_choice_learn(choice, sample->candidate, least);
+        cshim_choice_learn(choice, sample->candidate, seconds);
         sample->seconds = -1; /* it has been counted */
     }
 }
@@ -136,9 +149,8 @@ static bool is_ready(const struct cshim_choice *choice)
 {
     if (choice->phase == CSHIM_CHOICE_SETTLED)
         return cshim_choice_samples_of(choice, choice->best) >= SETTLED_SAMPLES;
-    const unsigned needed = choice->phase == CSHIM_CHOICE_FIRST ? 2 : CSHIM_CHOICE_ROUNDS;
     for (unsigned i = 0; i < choice->in_turn; i++)
-        if (cshim_choice_samples_of(choice, choice->turns[i]) < needed)
+        if (cshim_choice_samples_of(choice, choice->turns[i]) < choice->rounds)
             return false;
     return true;
 }

@@ -11,10 +11,12 @@
  *
  *     if (!cshim_draw_may_begin(draw, number))
  *         ... wait until the decision that is under way has ended ...
- *     candidate = cshim_draw_begin(draw, number, &decides);
- *     ... make the call by the candidate ...
- *     cshim_draw_end(draw, number, candidate, seconds);
- *     if (decides) {
+ *     call = cshim_draw_begin(draw, number);
+ *     if (call.is_timed)
+ *         ... wait until all ranks have begun the call ...
+ *     ... make the call by call.candidate ...
+ *     cshim_draw_end(draw, number, call.candidate, seconds);
+ *     if (call.decides) {
  *         cshim_draw_fill_timings(draw, &timings);
  *         ... rank 0 receives the timings of all ranks ...
  *         stage = cshim_draw_decide(draw, choice, number, timings, ranks);
@@ -79,10 +81,16 @@ void cshim_draw_init(struct cshim_draw *draw, unsigned prior);
 /* Returns true if what the call takes is known. */
 bool cshim_draw_may_begin(const struct cshim_draw *draw, uint64_t number);
 
-/* Begins a call, and returns its candidate. Sets *decides if the ranks decide in it. */
-unsigned cshim_draw_begin(struct cshim_draw *draw, uint64_t number, bool *decides);
+struct cshim_draw_call {
+    unsigned candidate;
+    bool decides;  /* the ranks decide in it */
+    bool is_timed; /* its seconds are used: the ranks are to begin it at once */
+};
 
-/* Ends a call that took this rank so many seconds. */
+/* Begins a call. */
+struct cshim_draw_call cshim_draw_begin(struct cshim_draw *draw, uint64_t number);
+
+/* Ends a call that took this rank so many seconds since all had begun it. */
 void cshim_draw_end(struct cshim_draw *draw, uint64_t number, unsigned candidate, double seconds);
 
 /* Fills in this rank's timings, for a call in which the ranks decide. */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "shim/core/clock.h"
-#include "shim/core/draw.h"
 #include "shim/core/log.h"
 #include "shim/gloo/mail.h"
 #include "shim/host/classes.h"
@@ -19,7 +18,8 @@ struct cshim_gloo_class {
 };
 
 #define SLOT_TAG_SHIFT 24
-enum { TIMINGS, STAGE }; /* a decision's messages: to rank 0, and from there */
+/* Messages to rank 0, and from there: of a decision, and where the ranks wait for each other. */
+enum { TIMINGS, STAGE, HERE, GO };
 
 static void lack_memory(const struct cshim_gloo_arguments *arguments, void **exception)
 {
@@ -85,8 +85,97 @@ static void note_refusal(struct cshim_gloo_context *context, struct cshim_gloo_c
 {
     pthread_mutex_lock(&context->choosing);
     if (class->class.choice.phase != CSHIM_CHOICE_FIXED)
-        cshim_draw_end(&class->draw, chosen->number, chosen->candidate, INFINITY);
+        cshim_draw_end(&class->draw, chosen->number, chosen->drawn.candidate, INFINITY);
     pthread_mutex_unlock(&context->choosing);
+}
+
+/* A message from each rank to rank 0, and an answer to all. */
+struct talk {
+    struct cshim_gloo_mail mail;
+    struct cshim_gloo_inbox *inboxes; /* by rank; ranks other than 0 have one */
+    size_t bytes, answer_bytes;
+    void *messages; /* at rank 0 of all ranks; elsewhere this rank's */
+    void *answer;
+};
+
+/* Returns NULL without memory. */
+static struct talk *start_talk(const struct cshim_gloo_arguments *arguments, size_t bytes,
+                               size_t answer_bytes)
+{
+    const size_t messages = arguments->rank == 0 ? (size_t)arguments->ranks : 1;
+    const size_t inboxes_bytes = messages * sizeof(struct cshim_gloo_inbox);
+    struct talk *talk = calloc(1, sizeof *talk + inboxes_bytes + messages * bytes + answer_bytes);
+    if (talk == NULL)
+        return NULL;
+    talk->mail.context = arguments->context;
+    talk->bytes = bytes;
+    talk->answer_bytes = answer_bytes;
+    talk->inboxes = (struct cshim_gloo_inbox *)(talk + 1);
+    talk->messages = (char *)talk->inboxes + inboxes_bytes;
+    talk->answer = (char *)talk->messages + messages * bytes;
+    return talk;
+}
+
+static uint64_t slot_of(const struct cshim_gloo_arguments *arguments, unsigned kind)
+{
+    return CSHIM_GLOO_SLOT_DECISION | (uint64_t)arguments->tag << SLOT_TAG_SHIFT | kind;
+}
+
+/* Sends rank 0 this rank's message, or receives those of all ranks there. */
+static void tell_rank_0(struct talk *talk, const struct cshim_gloo_arguments *arguments,
+                        unsigned kind)
+{
+    const uint64_t slot = slot_of(arguments, kind);
+    if (arguments->rank != 0) {
+        cshim_gloo_mail_send(&talk->mail, slot, 0, 1, talk->messages, talk->bytes);
+        return;
+    }
+    for (int rank = 1; rank < arguments->ranks; rank++)
+        cshim_gloo_mail_expect(&talk->mail, &talk->inboxes[rank], rank, slot,
+                               (char *)talk->messages + (size_t)rank * talk->bytes, talk->bytes, 0);
+    for (int rank = 1; rank < arguments->ranks; rank++)
+        cshim_gloo_mail_await(&talk->mail, &talk->inboxes[rank], arguments->timeout);
+}
+
+/* Receives rank 0's answer, or sends it from there to all ranks. */
+static void hear_rank_0(struct talk *talk, const struct cshim_gloo_arguments *arguments,
+                        unsigned kind)
+{
+    const uint64_t slot = slot_of(arguments, kind);
+    if (arguments->rank == 0) {
+        cshim_gloo_mail_send(&talk->mail, slot, 1, arguments->ranks, talk->answer,
+                             talk->answer_bytes);
+        return;
+    }
+    cshim_gloo_mail_expect(&talk->mail, &talk->inboxes[0], 0, slot, talk->answer,
+                           talk->answer_bytes, 0);
+    cshim_gloo_mail_await(&talk->mail, &talk->inboxes[0], arguments->timeout);
+}
+
+/* Ends a talk. Returns false if the ranks have lost each other: gloo may still write to the
+ * messages then, which are left behind. */
+static bool end_talk(struct talk *talk, const struct cshim_gloo_arguments *arguments)
+{
+    cshim_gloo_mail_finish(&talk->mail, arguments->timeout);
+    if (talk->mail.is_broken)
+        return false;
+    for (int i = 0; i < (arguments->rank == 0 ? arguments->ranks : 1); i++)
+        cshim_gloo_inbox_free(&talk->inboxes[i]);
+    free(talk);
+    return true;
+}
+
+/* Waits until all ranks have begun a call. Where gloo throws, so does the call itself. */
+static void meet(const struct cshim_gloo_arguments *arguments, void **exception)
+{
+    struct talk *talk = start_talk(arguments, 1, 1);
+    if (talk == NULL) {
+        lack_memory(arguments, exception);
+        return;
+    }
+    tell_rank_0(talk, arguments, HERE);
+    hear_rank_0(talk, arguments, GO);
+    end_talk(talk, arguments);
 }
 
 struct cshim_plan cshim_gloo_choose(struct cshim_gloo_context *context,
@@ -102,109 +191,72 @@ struct cshim_plan cshim_gloo_choose(struct cshim_gloo_context *context,
     chosen->number = number_call(context, arguments->tag, &stream);
     struct cshim_gloo_class *class = find_class(context, arguments, rule, call, stream, exception);
     const bool may_begin = class != NULL && await_decision(context, class, chosen->number);
-    if (may_begin)
-        chosen->candidate = class->class.choice.phase == CSHIM_CHOICE_FIXED
-                                ? cshim_choice_begin(&class->class.choice)
-                                : cshim_draw_begin(&class->draw, chosen->number, &chosen->decides);
+    if (may_begin && class->class.choice.phase == CSHIM_CHOICE_FIXED)
+        chosen->drawn =
+            (struct cshim_draw_call){.candidate = cshim_choice_begin(&class->class.choice)};
+    else if (may_begin)
+        chosen->drawn = cshim_draw_begin(&class->draw, chosen->number);
     pthread_mutex_unlock(&context->choosing);
     if (class != NULL && !may_begin)
         *exception = cshim_gloo_exception("another call of the context has failed");
     if (class == NULL || *exception != NULL)
         return cshim_plan_call(context->host.job->policy, call, arguments->elements);
     const struct cshim_plan plan =
-        cshim_class_plan_candidate(&class->class, chosen->candidate, call, arguments->elements);
+        cshim_class_plan_candidate(&class->class, chosen->drawn.candidate, call, arguments->elements);
     const bool is_made =
-        plan.reason == CSHIM_REASON_COMPRESS || chosen->candidate == CSHIM_CANDIDATE_NATIVE;
+        plan.reason == CSHIM_REASON_COMPRESS || chosen->drawn.candidate == CSHIM_CANDIDATE_NATIVE;
     if (!is_made)
         note_refusal(context, class, chosen);
     chosen->class = is_made ? class : NULL;
+    if (is_made && chosen->drawn.is_timed)
+        meet(arguments, exception);
     chosen->began = cshim_seconds();
     return plan;
 }
 
-/* A decision under way: the ranks' timings, and the stage that rank 0 sends. */
-struct decision {
-    struct cshim_gloo_mail mail;
-    struct cshim_draw_stage stage;
-    struct cshim_gloo_inbox *inboxes;
-    struct cshim_draw_timings timings[]; /* at rank 0 of all ranks; elsewhere this rank's */
-};
-
 /* Decides at rank 0, and takes the stage. Wakes the calls that wait for that. */
 static void end_decision(struct cshim_gloo_context *context, const struct cshim_gloo_chosen *chosen,
-                         struct decision *decision)
+                         struct talk *talk)
 {
     struct cshim_gloo_class *class = chosen->class;
+    struct cshim_draw_stage *stage = talk->answer;
     pthread_mutex_lock(&context->choosing);
-    if (context->host.rank == 0 && !decision->mail.is_broken) {
-        decision->stage = cshim_draw_decide(&class->draw, &class->class.choice, chosen->number,
-                                            decision->timings, (unsigned)context->host.ranks);
+    if (context->host.rank == 0 && !talk->mail.is_broken) {
+        *stage = cshim_draw_decide(&class->draw, &class->class.choice, chosen->number,
+                                   talk->messages, (unsigned)context->host.ranks);
         cshim_class_decided(&class->class, &context->host);
     }
-    if (decision->mail.is_broken)
+    if (talk->mail.is_broken)
         context->has_failed = true;
     else
-        cshim_draw_take(&class->draw, &decision->stage);
+        cshim_draw_take(&class->draw, stage);
     pthread_cond_broadcast(&context->decided);
     pthread_mutex_unlock(&context->choosing);
 }
 
 /* Has the ranks decide: each sends rank 0 its timings, and receives the next stage. */
 static void decide(struct cshim_gloo_context *context, const struct cshim_gloo_arguments *arguments,
-                   const struct cshim_gloo_chosen *chosen, struct decision *decision)
+                   const struct cshim_gloo_chosen *chosen, void **exception)
 {
-    struct cshim_gloo_mail *mail = &decision->mail;
-    const uint64_t slot = CSHIM_GLOO_SLOT_DECISION | (uint64_t)arguments->tag << SLOT_TAG_SHIFT;
-    const int ranks = arguments->ranks;
-    pthread_mutex_lock(&context->choosing);
-    cshim_draw_fill_timings(&chosen->class->draw, &decision->timings[0]);
-    pthread_mutex_unlock(&context->choosing);
-    if (arguments->rank == 0) {
-        for (int rank = 1; rank < ranks; rank++)
-            cshim_gloo_mail_expect(mail, &decision->inboxes[rank], rank, slot | TIMINGS,
-                                   &decision->timings[rank], sizeof *decision->timings, 0);
-        for (int rank = 1; rank < ranks; rank++)
-            cshim_gloo_mail_await(mail, &decision->inboxes[rank], arguments->timeout);
-        end_decision(context, chosen, decision);
-        cshim_gloo_mail_send(mail, slot | STAGE, 1, ranks, &decision->stage,
-                             sizeof decision->stage);
-    } else {
-        cshim_gloo_mail_expect(mail, &decision->inboxes[0], 0, slot | STAGE, &decision->stage,
-                               sizeof decision->stage, 0);
-        cshim_gloo_mail_send(mail, slot | TIMINGS, 0, 1, &decision->timings[0],
-                             sizeof *decision->timings);
-        cshim_gloo_mail_await(mail, &decision->inboxes[0], arguments->timeout);
-        end_decision(context, chosen, decision);
-    }
-    cshim_gloo_mail_finish(mail, arguments->timeout);
-}
-
-/* Has the ranks decide in a call. After an error gloo may still write to the messages, which are
- * left behind. */
-static void decide_in_call(struct cshim_gloo_context *context,
-                           const struct cshim_gloo_arguments *arguments,
-                           const struct cshim_gloo_chosen *chosen, void **exception)
-{
-    const size_t messages = arguments->rank == 0 ? (size_t)arguments->ranks : 1;
-    struct decision *decision = calloc(1, sizeof *decision + messages * sizeof *decision->timings);
-    if (decision != NULL)
-        decision->inboxes = calloc(messages, sizeof *decision->inboxes);
-    if (decision == NULL || decision->inboxes == NULL) {
+    struct talk *talk = start_talk(arguments, sizeof(struct cshim_draw_timings),
+                                   sizeof(struct cshim_draw_stage));
+    if (talk == NULL) {
         lack_memory(arguments, exception);
-        free(decision);
         return;
     }
-    decision->mail.context = arguments->context;
-    decide(context, arguments, chosen, decision);
-    if (decision->mail.is_broken) {
+    pthread_mutex_lock(&context->choosing);
+    cshim_draw_fill_timings(&chosen->class->draw, talk->messages);
+    pthread_mutex_unlock(&context->choosing);
+    tell_rank_0(talk, arguments, TIMINGS);
+    if (arguments->rank == 0)
+        end_decision(context, chosen, talk);
+    hear_rank_0(talk, arguments, STAGE);
+    if (arguments->rank != 0)
+        end_decision(context, chosen, talk);
+    if (!end_talk(talk, arguments)) {
         cshim_gloo_break(arguments->context); /* the other ranks may wait for this one */
         *exception = cshim_gloo_exception("the ranks of a call have lost each other");
-        return;
     }
-    for (size_t i = 0; i < messages; i++)
-        cshim_gloo_inbox_free(&decision->inboxes[i]);
-    free(decision->inboxes);
-    free(decision);
 }
 
 void cshim_gloo_chosen_end(struct cshim_gloo_context *context,
@@ -215,12 +267,12 @@ void cshim_gloo_chosen_end(struct cshim_gloo_context *context,
     struct cshim_gloo_class *class = chosen->class;
     pthread_mutex_lock(&context->choosing);
     if (class->class.choice.phase != CSHIM_CHOICE_FIXED)
-        cshim_draw_end(&class->draw, chosen->number, chosen->candidate, seconds);
-    cshim_class_add(&class->class, chosen->candidate, seconds);
+        cshim_draw_end(&class->draw, chosen->number, chosen->drawn.candidate, seconds);
+    cshim_class_add(&class->class, chosen->drawn.candidate, seconds);
     cshim_class_count(&class->class, &context->host);
     pthread_mutex_unlock(&context->choosing);
-    if (chosen->decides)
-        decide_in_call(context, arguments, chosen, exception);
+    if (chosen->drawn.decides)
+        decide(context, arguments, chosen, exception);
 }
 
 void cshim_gloo_classes_free(struct cshim_gloo_context *context)

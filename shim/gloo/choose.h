@@ -4,19 +4,19 @@
 #ifndef CSHIM_GLOO_CHOOSE_H
 #define CSHIM_GLOO_CHOOSE_H
 
+#include "shim/core/draw.h"
 #include "shim/gloo/context.h"
 
 /* A call whose class is measured. Nothing of it needs to be undone when gloo throws. */
 struct cshim_gloo_chosen {
     struct cshim_gloo_class *class; /* NULL: it is not measured */
     uint64_t number;
-    unsigned candidate;
-    bool decides; /* the ranks decide in this call */
+    struct cshim_draw_call drawn;
     double began;
 };
 
 /* Chooses the candidate of a call that `rule` compresses, and plans the call by it; waits where
- * other ranks decide. The plan's reason is CSHIM_REASON_NO_GAIN if the call is to be made natively.
+ * other ranks decide, and for all ranks before a call that is timed. The plan's reason is CSHIM_REASON_NO_GAIN if the call is to be made natively.
  * Errors are an exception. Thread-safe, as the next one. */
 struct cshim_plan cshim_gloo_choose(struct cshim_gloo_context *context,
                                     const struct cshim_gloo_arguments *arguments,
