@@ -16,8 +16,9 @@
  * each size until S seconds are over, 5 calls at least. With --alternate each call is followed by
  * one of the MPI library's own all-reduce, which no preload sees, and the line ends with the median
  * seconds of those: how two jobs differ by chance is not in that comparison. With --beside the
- * sizes of N more sums, each 4 bytes longer than the one before, take turns with each size in rows
- * of 4 calls, of which the first is not timed: a policy can say of each of them what is to be done.
+ * sizes of N more sums, each 4 bytes longer than the one before, take turns with each size, in a
+ * random order, in rows of 4 calls, of which the first is not timed: a policy can say of each of
+ * them what is to be done.
  *
  * Processor seconds are those of the processes, threads and kernel included, while they are in the
  * call. A rank that waits for others looks for messages all the time: where it has a core of its
@@ -223,6 +224,18 @@ static void measure(size_t bytes, int rank)
         free_buffers(others);
 }
 
+/* Puts the turns of the sizes into another order, the same on all ranks. */
+static void shuffle(int *turns, int count)
+{
+    static unsigned state = 1;
+    for (int i = count - 1; i > 0; i--) {
+        state = state * 1664525u + 1013904223u;
+        const int other = (int)((state >> 16) % (unsigned)(i + 1)), own = turns[i];
+        turns[i] = turns[other];
+        turns[other] = own;
+    }
+}
+
 /* Measures BYTES and the sizes beside it in turns. */
 static void measure_turns(size_t bytes, int rank)
 {
@@ -231,18 +244,21 @@ static void measure_turns(size_t bytes, int rank)
     struct buffers buffers[SIZES_MAX];
     const int count = (int)(bytes / sizeof(float));
     double unused = 0, spent = 0;
-    int calls = 0;
-    for (int i = 0; i <= beside; i++)
+    int turns[SIZES_MAX], calls = 0;
+    for (int i = 0; i <= beside; i++) {
+        turns[i] = i;
         buffers[i] = make_buffers(bytes + (size_t)i * sizeof(float), rank);
+    }
     for (int i = 0; i < settle && (i < settle / 4 || spent < SETTLE_SECONDS); i++)
         spent += time_call(sum, buffers[0], count, &unused);
     spent = 0;
     do {
-        for (int i = 0; i <= beside; i++) {
+        shuffle(turns, beside + 1);
+        for (int turn = 0; turn <= beside; turn++) {
+            const int i = turns[turn];
             time_call(sum, buffers[i], count + i, &unused);
             for (int k = 1; k < ROW; k++)
-                spent += seconds[i][calls + k - 1] =
-                    time_call(sum, buffers[i], count + i, &unused);
+                spent += seconds[i][calls + k - 1] = time_call(sum, buffers[i], count + i, &unused);
         }
         calls += ROW - 1;
     } while (calls + ROW <= CALLS_MAX && (calls < CALLS_MIN || spent < budget * (beside + 1)));
@@ -258,12 +274,15 @@ static void measure_turns(size_t bytes, int rank)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"sizes", required_argument, NULL, 's'},      {"seconds", required_argument, NULL, 't'},
-        {"in-place", no_argument, NULL, 'i'},         {"input", required_argument, NULL, 'f'},
-        {"collective", required_argument, NULL, 'c'}, {"alternate", no_argument, NULL, 'a'},
-        {"settle", required_argument, NULL, 'n'},     {"beside", required_argument, NULL, 'b'},
-        {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"sizes", required_argument, NULL, 's'},
+                                            {"seconds", required_argument, NULL, 't'},
+                                            {"in-place", no_argument, NULL, 'i'},
+                                            {"input", required_argument, NULL, 'f'},
+                                            {"collective", required_argument, NULL, 'c'},
+                                            {"alternate", no_argument, NULL, 'a'},
+                                            {"settle", required_argument, NULL, 'n'},
+                                            {"beside", required_argument, NULL, 'b'},
+                                            {NULL, 0, NULL, 0}};
     char default_sizes[] = "64KiB,1MiB,16MiB", *sizes = default_sizes;
     int rank, option;
     MPI_Init(&argc, &argv);

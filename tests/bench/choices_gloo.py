@@ -3,6 +3,7 @@
 
 import argparse
 import os
+import random
 import statistics
 import time
 
@@ -36,9 +37,10 @@ def measure(size, arguments):
         if i < arguments.settle / 4 or settling < SETTLE_SECONDS:
             settling += time_call(tensors[0])
     seconds = [[] for _ in tensors]
+    turns = random.Random(1)
     while len(seconds[0]) < 6 or sum(map(sum, seconds)) < arguments.seconds * len(tensors):
-        for own, tensor in zip(seconds, tensors):
-            own.extend([time_call(tensor) for _ in range(ROW)][1:])
+        for turn in turns.sample(range(len(tensors)), len(tensors)):
+            seconds[turn].extend([time_call(tensors[turn]) for _ in range(ROW)][1:])
     for tensor, own in zip(tensors, seconds):
         if dist.get_rank() == 0:
             print(f"{tensor.numel() * 4} {len(own)} {statistics.median(own):.9f} {min(own):.9f}", flush=True)
@@ -58,4 +60,5 @@ dist.init_process_group(
 )
 for each in given.sizes.split(","):
     measure(size_of(each), given)
-dist.destroy_process_group()
+dist.barrier()
+os._exit(0)  # PyTorch 2.5 may hang in the destruction of the group, whose thread frees a tensor

@@ -50,7 +50,7 @@ defect "no call waits for a decision" $draw 's/return draw->deciding == 0 .*/(vo
 defect "calls wait for nothing but further ones" $draw 's/draw->deciding--;/;/'
 defect "a rank draws by its own dice" $draw 's/number \* CSHIM_GOLDEN/(number + draws++) * CSHIM_GOLDEN/; s/^static unsigned draw_from/static uint64_t draws;\n&/'
 defect "one rank takes no stage" $test 's/cshim_draw_take\(&job->draw\[rank\], &common->stage\);/if (rank != 1) &/'
-defect "a sample of one rank is enough" $draw 's/if \(seconds < 0\)$/if (rank == 0 \&\& seconds < 0)/'
+defect "a sample of one rank is enough" $draw 's/seconds_of\(&timings\[rank\]/seconds_of(\&timings[2]/'
 defect "a settled class never tries" $draw 's/stage\.tries = .*/stage.tries = 0;/; s/SETTLED_SAMPLES 2u/SETTLED_SAMPLES 400u/'
 defect "decisions before there are samples" $draw 's/ \|\| \(draw->stages > 1 && !is_ready\(choice\)\)//; s/< choice->rounds\)/< 0)/'
 finish
