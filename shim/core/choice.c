@@ -2,6 +2,7 @@
 #include "shim/core/choice.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Calls of a candidate in a row, the first of which is not sampled. What is clearly out after the
  * first row is dropped. */
@@ -14,6 +15,8 @@ _Static_assert((CSHIM_CHOICE_ROUNDS_MAX - CSHIM_CHOICE_ROUNDS) % (LAST_ROW - 1) 
 /* A settled class is sampled at the last call of a period and SAMPLE_DISTANCE before that, and
  * tries the next best candidate in a row of calls that ends before these. */
 #define SAMPLE_DISTANCE 16u
+/* Calls of a period that has two samples and no trial. */
+#define CHECK_PERIOD (SAMPLE_DISTANCE + 1)
 #define FIRST_TRIAL 49u
 #define TRIAL_ROW 2u /* calls, the last of which is sampled */
 /* Factor by which a duration changes, up or down, where the network is another one. */
@@ -21,6 +24,8 @@ _Static_assert((CSHIM_CHOICE_ROUNDS_MAX - CSHIM_CHOICE_ROUNDS) % (LAST_ROW - 1) 
 /* Factor by which the next best candidate has to be faster than the best one. */
 #define OVERTAKES 1.1f
 #define QUIET_PERIODS_MAX 64u
+/* Periods for which it counts what a candidate took as the settled one. */
+#define STEADY_PERIODS_MAX 128u
 
 static void start_period(struct cshim_choice *choice, uint32_t calls)
 {
@@ -34,6 +39,7 @@ static void start_learning(struct cshim_choice *choice)
     choice->phase = CSHIM_CHOICE_FIRST;
     choice->samples = 0;
     choice->rounds = FIRST_ROW - 1;
+    choice->is_check = false;
     choice->in_turn = choice->candidates;
     for (unsigned i = 0; i < choice->candidates; i++)
         choice->turns[i] = (choice->prior + i) % choice->candidates;
@@ -74,7 +80,8 @@ bool cshim_choice_tries(const struct cshim_choice *choice)
 /* Returns true if the next call of a settled class tries the next best candidate. */
 static bool is_trial(const struct cshim_choice *choice)
 {
-    return choice->call - FIRST_TRIAL < TRIAL_ROW && cshim_choice_tries(choice);
+    return choice->call - FIRST_TRIAL < TRIAL_ROW && !choice->is_check &&
+           cshim_choice_tries(choice);
 }
 
 /* Returns the length of each candidate's row of calls while a class learns. */
@@ -98,8 +105,8 @@ static bool is_next_sampled(const struct cshim_choice *choice)
         return choice->call % row_of(choice) > 0;
     if (is_trial(choice))
         return choice->call == FIRST_TRIAL + TRIAL_ROW - 1;
-    return choice->call == CSHIM_CHOICE_PERIOD - 1 ||
-           choice->call == CSHIM_CHOICE_PERIOD - 1 - SAMPLE_DISTANCE;
+    const uint32_t left = choice->calls_until_due - choice->call;
+    return left == 1 || left == 1 + SAMPLE_DISTANCE;
 }
 
 unsigned cshim_choice_begin(struct cshim_choice *choice)
@@ -161,13 +168,19 @@ static float median_of(const struct cshim_choice *choice, unsigned candidate)
     return count > 0 ? sorted[(count - 1) / 2] : INFINITY;
 }
 
+/* Returns a duration of a candidate, or what it took as the settled one if that is longer. */
+static float in_the_long_run(const struct cshim_choice *choice, unsigned candidate, float seconds)
+{
+    return fmaxf(seconds, choice->steady[candidate]);
+}
+
 /* Takes what all samples say of each candidate. */
 static void take_samples(struct cshim_choice *choice)
 {
     for (unsigned i = 0; i < choice->candidates; i++) {
         float sorted[CSHIM_CHOICE_SAMPLES_MAX];
         const unsigned count = sort_samples(choice, i, sorted);
-        choice->typical[i] = choice->latest[i] = median_of(choice, i);
+        choice->typical[i] = choice->latest[i] = in_the_long_run(choice, i, median_of(choice, i));
         choice->low[i] = count > 0 ? sorted[count / 4] : INFINITY;
         choice->high[i] = count > 0 ? sorted[count - 1 - count / 4] : INFINITY;
     }
@@ -223,7 +236,10 @@ static void settle(struct cshim_choice *choice)
     choice->best = fastest_but(choice, choice->candidates);
     choice->next_best = fastest_but(choice, choice->best);
     const float close = CLOSE * weighted(choice, choice->best);
-    if (weighted(choice, choice->next_best) <= close && choice->rounds < CSHIM_CHOICE_ROUNDS_MAX) {
+    unsigned left = 0;
+    for (unsigned i = 0; i < choice->in_turn; i++)
+        left += weighted(choice, choice->turns[i]) <= close;
+    if (left > 1 && choice->rounds < CSHIM_CHOICE_ROUNDS_MAX) {
         choice->best = former;
         sample_further(choice, close, true);
         return;
@@ -235,34 +251,61 @@ static void settle(struct cshim_choice *choice)
     choice->has_learned = true;
     choice->phase = CSHIM_CHOICE_SETTLED;
     choice->periods = 0;
+    choice->before = INFINITY;
     choice->samples = 0;
     start_period(choice, CSHIM_CHOICE_PERIOD);
 }
 
-/* Returns true if the last period's samples say that the choice may be wrong by now. */
-static bool is_doubtful(const struct cshim_choice *choice)
+/* Returns true if a duration is not that of the network in which the class was settled. */
+static bool is_changed(const struct cshim_choice *choice, float now)
 {
-    const float before = choice->typical[choice->best], now = median_of(choice, choice->best);
-    const float other = median_of(choice, choice->next_best);
-    if (!isfinite(now))
-        return false;
-    return now > CHANGED * before || CHANGED * now < before ||
-           (isfinite(other) && OVERTAKES * choice->weights[choice->next_best] * other <
-                                   choice->weights[choice->best] * now);
+    const float typical = choice->typical[choice->best];
+    return now > CHANGED * typical || CHANGED * now < typical;
+}
+
+/* Returns true if the next best candidate was faster in the last period than the best one. */
+static bool is_overtaken(const struct cshim_choice *choice, float now)
+{
+    const float other =
+        in_the_long_run(choice, choice->next_best, median_of(choice, choice->next_best));
+    return isfinite(other) && OVERTAKES * choice->weights[choice->next_best] * other <
+                                  choice->weights[choice->best] * now;
+}
+
+/* Keeps what the settled candidate took in two periods. Nothing of that holds for long, or where
+ * the network has become faster. */
+static void keep_steady(struct cshim_choice *choice, float now)
+{
+    const float seconds = fminf(now, choice->before);
+    if (++choice->steady_periods > STEADY_PERIODS_MAX ||
+        CHANGED * fmaxf(now, choice->before) < choice->typical[choice->best]) {
+        memset(choice->steady, 0, sizeof choice->steady);
+        choice->steady_periods = 0;
+    }
+    if (isfinite(choice->before))
+        choice->steady[choice->best] = seconds;
+    choice->before = now;
 }
 
 static void end_period(struct cshim_choice *choice)
 {
-    choice->periods++;
+    const float now = median_of(choice, choice->best);
+    const bool is_known = isfinite(now), was_check = choice->is_check;
+    choice->periods += !was_check;
+    if (is_known)
+        keep_steady(choice, now);
     for (unsigned i = 0; i < choice->candidates; i++)
         if (isfinite(median_of(choice, i)))
             choice->latest[i] = median_of(choice, i);
-    if (choice->periods >= choice->quiet_periods && is_doubtful(choice)) {
+    const bool may_learn = is_known && choice->periods >= choice->quiet_periods;
+    const bool is_doubtful = may_learn && is_changed(choice, now);
+    choice->is_check = is_doubtful && !was_check;
+    if (!choice->is_check && (is_doubtful || (may_learn && is_overtaken(choice, now)))) {
         start_learning(choice);
         return;
     }
     choice->samples = 0;
-    start_period(choice, CSHIM_CHOICE_PERIOD);
+    start_period(choice, choice->is_check ? CHECK_PERIOD : CSHIM_CHOICE_PERIOD);
 }
 
 void cshim_choice_decide(struct cshim_choice *choice)

@@ -28,9 +28,11 @@
  * more rows of three samples. Then the class is settled: calls take the best candidate, and every
  * CSHIM_CHOICE_PERIOD calls the ranks look at the durations of two of them. In periods 1, 2, 4, 8,
  * ... two calls in a row try the next best candidate, and the second is sampled. A best candidate
- * that takes 1.5 times as long, or a third less, than it did, and a next best one that overtakes
- * it, start the learning again. Learning that confirms the choice doubles the periods until it may
- * start again.
+ * that takes 1.5 times as long, or a third less, than it did, also in a short period that checks
+ * this, and a next best one that overtakes it, start the learning again. There a candidate counts
+ * with what it took as the settled one where that was longer: the queues of a network may hold
+ * what a row of trials sends, but not what all calls send. Learning that confirms the choice
+ * doubles the periods until it may start again.
  *
  * Pure: reads no clock and sends nothing. The same calls and the same agreed durations give the
  * same candidates on every rank. Not thread-safe: collectives on one communicator follow each
@@ -76,6 +78,12 @@ struct cshim_choice {
     float typical[CSHIM_CANDIDATES_MAX];
     /* The same, with what calls of a settled class have taken since. */
     float latest[CSHIM_CANDIDATES_MAX];
+    /* Duration of each candidate when it was last the settled one; 0 if it was not lately. Calls
+     * may take longer in the long run than in a row of trials, which the network's queues hold. */
+    float steady[CSHIM_CANDIDATES_MAX];
+    uint32_t steady_periods; /* since `steady` was cleared */
+    float before;            /* the settled candidate's duration in the period before; INFINITY */
+    bool is_check; /* the period is short: it checks whether the one before was disturbed */
     /* Lower and upper quartile of the samples behind `typical`. */
     float low[CSHIM_CANDIDATES_MAX];
     float high[CSHIM_CANDIDATES_MAX];

@@ -201,8 +201,8 @@ struct cshim_plan cshim_gloo_choose(struct cshim_gloo_context *context,
         *exception = cshim_gloo_exception("another call of the context has failed");
     if (class == NULL || *exception != NULL)
         return cshim_plan_call(context->host.job->policy, call, arguments->elements);
-    const struct cshim_plan plan =
-        cshim_class_plan_candidate(&class->class, chosen->drawn.candidate, call, arguments->elements);
+    const struct cshim_plan plan = cshim_class_plan_candidate(
+        &class->class, chosen->drawn.candidate, call, arguments->elements);
     const bool is_made =
         plan.reason == CSHIM_REASON_COMPRESS || chosen->drawn.candidate == CSHIM_CANDIDATE_NATIVE;
     if (!is_made)
@@ -238,8 +238,8 @@ static void end_decision(struct cshim_gloo_context *context, const struct cshim_
 static void decide(struct cshim_gloo_context *context, const struct cshim_gloo_arguments *arguments,
                    const struct cshim_gloo_chosen *chosen, void **exception)
 {
-    struct talk *talk = start_talk(arguments, sizeof(struct cshim_draw_timings),
-                                   sizeof(struct cshim_draw_stage));
+    struct talk *talk =
+        start_talk(arguments, sizeof(struct cshim_draw_timings), sizeof(struct cshim_draw_stage));
     if (talk == NULL) {
         lack_memory(arguments, exception);
         return;

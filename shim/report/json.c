@@ -73,7 +73,8 @@ static void json_figures(FILE *stream, const struct cshim_row *row, bool in_tota
     }
 }
 
-/* Writes what compressing saved, as members that follow others; nothing if that was not measured. */
+/* Writes what compressing saved, as members that follow others; nothing if that was not measured.
+ */
 static void json_saving(FILE *stream, const struct cshim_row *row)
 {
     const struct cshim_saving saving = cshim_row_saving(row);

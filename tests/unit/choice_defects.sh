@@ -34,10 +34,10 @@ defect "a trial counted twice" $choice 's/^( *)choice->samples\+\+;/\1choice->sa
 defect "the mean of the samples instead of their median" $choice 's/return count > 0 \? sorted\[.*/float sum = 0; for (unsigned i = 0; i < count; i++) sum += sorted[i]; return count > 0 ? sum \/ (float)count : INFINITY;/'
 defect "compressing need not gain" $choice 's/choice->weights\[i\] = .*/choice->weights[i] = 1, (void)weights;/'
 defect "what is clearly out is tried on" $choice 's/CLEARLY_OUT \* least,/INFINITY,/'
-defect "a changed network is not noticed" $choice 's/now > CHANGED \* before/false/'
-defect "a faster network is not noticed" $choice 's/CHANGED \* now < before/false/'
+defect "a changed network is not noticed" $choice 's/now > CHANGED \* typical/false/'
+defect "a faster network is not noticed" $choice 's/CHANGED \* now < typical/false/'
 defect "the next best is never tried again" $choice 's/return \(period & .*/return period == 0;/'
-defect "every doubt starts the learning" $choice 's/choice->periods >= choice->quiet_periods && //'
+defect "every doubt starts the learning" $choice 's/ && choice->periods >= choice->quiet_periods//'
 defect "unknown durations count as none" $choice 's/ \|\| !isfinite\(choice->seconds\[i\]\)//'
 defect "the first call takes the native candidate" $choice 's/\(choice->prior \+ i\) % choice->candidates/i/'
 

@@ -167,8 +167,8 @@ static const struct column observed_columns[] = {
     {"waited", "seconds_wait", FORM_SECONDS_OR_DASH},
 };
 
-/* What compressing saved, and what verify and check_ranks found, is shown of the rows that have it; max_rel_error moves kinds of
- * calls; COMPSHIM=observe writes all calls down. */
+/* What compressing saved, and what verify and check_ranks found, is shown of the rows that have it;
+ * max_rel_error moves kinds of calls; COMPSHIM=observe writes all calls down. */
 static const struct layout layouts[TABLES] = {
     [ROWS] = {"Compressed calls, by rule", "rows", "rows", ROW_COLUMNS, 6, row_columns},
     [SAVED] = {"What compressing saved, by native calls of the same job", "saved", "rows",
