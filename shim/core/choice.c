@@ -263,13 +263,15 @@ static bool is_changed(const struct cshim_choice *choice, float now)
     return now > CHANGED * typical || CHANGED * now < typical;
 }
 
-/* Returns true if the next best candidate was faster in the last period than the best one. */
+/* Returns true if the next best candidate was faster, when it was tried last, than the best one. A
+ * period without a trial says nothing of that, unless it checks the one before. */
 static bool is_overtaken(const struct cshim_choice *choice, float now)
 {
-    const float other =
-        in_the_long_run(choice, choice->next_best, median_of(choice, choice->next_best));
-    return isfinite(other) && OVERTAKES * choice->weights[choice->next_best] * other <
-                                  choice->weights[choice->best] * now;
+    const unsigned next = choice->next_best;
+    const float tried = choice->is_check ? choice->latest[next] : median_of(choice, next);
+    const float other = in_the_long_run(choice, next, tried);
+    return isfinite(other) &&
+           OVERTAKES * choice->weights[next] * other < choice->weights[choice->best] * now;
 }
 
 /* Keeps what the settled candidate took in two periods. Nothing of that holds for long, or where
@@ -290,22 +292,22 @@ static void keep_steady(struct cshim_choice *choice, float now)
 static void end_period(struct cshim_choice *choice)
 {
     const float now = median_of(choice, choice->best);
-    const bool is_known = isfinite(now), was_check = choice->is_check;
+    const bool was_check = choice->is_check;
     choice->periods += !was_check;
-    if (is_known)
+    if (isfinite(now))
         keep_steady(choice, now);
     for (unsigned i = 0; i < choice->candidates; i++)
         if (isfinite(median_of(choice, i)))
             choice->latest[i] = median_of(choice, i);
-    const bool may_learn = is_known && choice->periods >= choice->quiet_periods;
-    const bool is_doubtful = may_learn && is_changed(choice, now);
-    choice->is_check = is_doubtful && !was_check;
-    if (!choice->is_check && (is_doubtful || (may_learn && is_overtaken(choice, now)))) {
+    const bool is_doubtful = isfinite(now) && choice->periods >= choice->quiet_periods &&
+                             (is_changed(choice, now) || is_overtaken(choice, now));
+    if (is_doubtful && was_check) {
         start_learning(choice);
         return;
     }
+    choice->is_check = is_doubtful;
     choice->samples = 0;
-    start_period(choice, choice->is_check ? CHECK_PERIOD : CSHIM_CHOICE_PERIOD);
+    start_period(choice, is_doubtful ? CHECK_PERIOD : CSHIM_CHOICE_PERIOD);
 }
 
 void cshim_choice_decide(struct cshim_choice *choice)

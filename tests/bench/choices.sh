@@ -94,7 +94,7 @@ measure() {
     rules_of "$2" "$3" "$candidates" >"$scratch/policy.ini"
     job=("$build/allreduce_bench")
     [ -z "$gloo" ] || job=("$gloo" tests/bench/choices_gloo.py)
-    job+=(--sizes "$3" --seconds "$seconds" --settle 256 --beside "$(wc -w <<<"$candidates")")
+    job+=(--sizes "$3" --seconds "$seconds" --settle 400 --beside "$(wc -w <<<"$candidates")")
     local variables=("LD_PRELOAD=$build/libcompshim.so" "COMPSHIM_POLICY=$scratch/policy.ini")
     [ -z "$gloo" ] || job=(env MASTER_ADDR="$master" "${job[@]}")
     echo "$1 $2 ($3)" >&2
