@@ -15,7 +15,7 @@
 #                              $seeds, have learnt, and their mean accuracies differ by 0.3 points at most
 #   facts REPORT               reads a JSON report: sets $calls, $compressed, $ratio and the cells
 #                              $compressed_cell and $saved_cell
-#   row PROGRAM SHAPE LANGUAGE writes a line of docs/programs.md from $mpi_library, the facts and $answers
+#   row PROGRAM ACCESS         writes a row for docs/programs.md from $mpi_library, the facts and $answers
 #
 # MPI=mpich: the program is built and started by MPICH's commands; MPI_HOME: by those of the MPI in this
 # folder. TORCH: the PyTorch that tools/get-torch.sh has put into this folder. CLIENT_ROWS names the file for
@@ -26,7 +26,7 @@ clients=$top/tests/clients
 python=/usr/bin/python3 # Debian's, which sees Debian's modules
 mpi_library=$("${launch[0]}" --version |
     sed -nE '1s/.*\(Open MPI\) /Open MPI /p; s/^ *Version: */MPICH /p; s/^Intel.* Version ([0-9.]*).*/Intel MPI \1/p')
-calls=0 compressed=0 ratio=1 caught=no compressed_cell=- saved_cell=- answers=-
+calls=0 compressed=0 ratio=1 caught=no compressed_cell="not caught" saved_cell=- answers=-
 
 not_here() {
     echo "$(basename "$0"): not here: $1"
@@ -55,13 +55,13 @@ same() {
     fi
 }
 facts() {
-    calls=0 compressed=0 ratio=1 caught=no compressed_cell=- saved_cell=-
+    calls=0 compressed=0 ratio=1 caught=no compressed_cell="not caught" saved_cell=-
     [ -e "$1" ] || return 0
     IFS=$'\t' read -r calls compressed ratio compressed_cell saved_cell < <("$python" "$clients/facts.py" "$1")
     [ "$calls" = 0 ] || caught=yes
 }
 row() {
-    local line="| $1 | $2 | $3 | $mpi_library | $caught | $compressed_cell | $saved_cell | $answers |"
+    local line="| $1 | $2 | $mpi_library | $compressed_cell | $saved_cell | $answers |"
     echo "$line"
     [ -z "${CLIENT_ROWS-}" ] || echo "$line" >>"$CLIENT_ROWS"
 }
@@ -86,7 +86,7 @@ pytorch() {
         needs python3-torch python3-numpy
     fi
     version=$("$python" -c 'import torch; print(torch.__version__.split("+")[0])') || not_here "no PyTorch in $python"
-    mpi_library="gloo of PyTorch $version"
+    mpi_library="PyTorch $version"
     # Debian's torchrun does not understand its own word for no redirection (Python 3.11): a worker is
     # redirected that is not there.
     torchrun=(timeout --kill-after=5 "$LIMIT" "$(dirname "$python")/torchrun" --rdzv_backend c10d
@@ -102,7 +102,7 @@ as_accurate() {
     native=$(mean_accuracy "$2") lossy=$(mean_accuracy "$3")
     number_holds "$1: it has learnt" "$native > 96"
     number_holds "$1: accuracy within 0.3 points" "($lossy - $native) ^ 2 <= 0.3 ^ 2"
-    answers="accuracy $lossy %, without $native %"
+    answers="accuracy $lossy, $native %"
 }
 checked() {
     expect "$1: compshim check" "$2" "$build/compshim" check "$4"

@@ -65,11 +65,10 @@ client openmpi "$clients/unrelated.sh"
     echo "failed:$failures"
     exit 1
 }
-if [ -n "$pattern" ]; then
-    python3 "$clients/merge_rows.py" docs/programs.md "$CLIENT_ROWS" >"$folder/merged" || exit
-    mv "$folder/merged" "$CLIENT_ROWS"
-    [ -e "$CLIENT_ROWS.unrelated" ] || sed '1,/unrelated.sh/d' docs/programs.md >"$CLIENT_ROWS.unrelated"
-fi
+[ -z "$pattern" ] || [ -e "$CLIENT_ROWS.unrelated" ] ||
+    sed '1,/unrelated.sh/d' docs/programs.md >"$CLIENT_ROWS.unrelated"
+python3 "$clients/merge_rows.py" "$CLIENT_ROWS" ${pattern:+docs/programs.md} >"$folder/merged" || exit
+mv "$folder/merged" "$CLIENT_ROWS"
 table() {
     sed '1,/^TABLE$/!d; /^TABLE$/d' "$clients/programs.in"
     cat "$CLIENT_ROWS"

@@ -24,10 +24,10 @@ facts default.json
 same "the default policy changes nothing" plain.result default.result
 is "it is caught" "$caught" yes
 is "and nothing is compressed" "$compressed" 0
-row "Quantum ESPRESSO, silicon, 2 ranks" "through Open MPI's Fortran layer" Fortran
+row "Quantum ESPRESSO, 2 ranks" "Fortran layer"
 
 field exact shimmed COMPSHIM_POLICY=@exact COMPSHIM_REPORT="$scratch/exact.json"
 facts exact.json
 same "@exact changes none of its digits" plain.result exact.result
-row "the same, \`@exact\`" "through Open MPI's Fortran layer" Fortran
+row "Quantum ESPRESSO, \`@exact\`, 2 ranks" "Fortran layer"
 finish

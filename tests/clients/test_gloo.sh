@@ -35,7 +35,7 @@ for ranks in 2 4; do
         judge "$ranks ranks, seed $seed" "$ranks" "with.$seed" 938
     done
     as_accurate "$ranks ranks" without with
-    row "PyTorch DDP MNIST trainer, $ranks ranks" "library opened RTLD_LOCAL" Python
+    row "DDP MNIST, $ranks ranks" "opened RTLD_LOCAL"
 done
 
 last_loss() { sed -n 's/.* loss \(.*\) on the text that was kept/\1/p' "$1"; }
@@ -45,6 +45,6 @@ judge "the transformer" 2 with 100
 native=$(last_loss without) lossy=$(last_loss with)
 number_holds "the transformer: it has learnt" "${native:-9} < 3"
 number_holds "the transformer: at most 5 % more loss" "${lossy:-9} <= 1.05 * $native"
-answers="loss $lossy, without $native"
-row "PyTorch DDP transformer on characters, 2 ranks" "library opened RTLD_LOCAL" Python
+answers="loss $lossy, $native"
+row "DDP transformer, 2 ranks" "opened RTLD_LOCAL"
 finish

@@ -19,13 +19,13 @@ printf '[rule gradients]\ndtype = float32\nop = sum\nmin_size = 16KiB\ncodec = f
 seeds="1 2"
 checked "Horovod's extension" 0 "caught (interposed)" "$packages"/horovod/torch/mpi_lib_v2*.so
 
-# judge NAME SHAPE RANKS: the runs of which "with" and report.json tell, by those without the shim
+# judge NAME ACCESS RANKS: the runs of which "with" and report.json tell, by those without the shim
 judge() {
     facts report.json
     number_holds "$1: at least 3.9 times fewer bytes" "$ratio >= 3.9"
     number_holds "$1: a call of most steps is compressed" "$compressed > 469"
     as_accurate "$1" "without$3" with
-    row "Horovod MNIST trainer, $3 ranks" "$2" Python
+    row "Horovod, $3 ranks" "$2"
     rm -f report.json
 }
 for ranks in 2 4; do
@@ -35,7 +35,7 @@ for ranks in 2 4; do
         ran "$ranks ranks with fp8, seed $seed" "with.$seed" shimmed "$ranks" COMPSHIM_POLICY=fp8.ini \
             COMPSHIM_REPORT="$scratch/report.json" "${trainer[@]}" --seed "$seed"
     done
-    judge "$ranks ranks" "extension module, background thread" "$ranks"
+    judge "$ranks ranks" "extension module, thread" "$ranks"
 done
 
 # Horovod's own launcher, which has mpirun start the ranks.
@@ -47,5 +47,5 @@ for seed in $seeds; do
 done
 check "the run tells how the ranks get it" grep -q "horovodrun: it gives its environment to all ranks" with.1.errors
 check "and has nothing to complain of" test -z "$(grep "nothing was caught" with.*.errors)"
-judge "horovodrun" "extension module, run horovodrun" 2
+judge "horovodrun" horovodrun 2
 finish

@@ -21,5 +21,5 @@ measured exact shimmed COMPSHIM_POLICY=@exact COMPSHIM_REPORT="$scratch/exact.js
 facts exact.json
 same "its checks say the same under @exact" plain.checks exact.checks
 is "it is caught" "$caught" yes
-row "HPCC, \`@exact\`, 4 ranks" "executable" C
+row "HPCC, \`@exact\`, 4 ranks" linked
 finish

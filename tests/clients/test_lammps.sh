@@ -24,17 +24,17 @@ facts default.json
 same "the default policy changes nothing" plain/result default/result
 is "it is caught" "$caught" yes
 is "and nothing is compressed" "$compressed" 0
-row "LAMMPS, Lennard-Jones melt, 4 ranks" "through a library" C++
+row "LAMMPS, 4 ranks" "through a library"
 
 simulate narrowed shimmed COMPSHIM_POLICY="$scratch/fp32.ini" COMPSHIM_REPORT="$scratch/narrowed.json"
 facts narrowed.json
 same "counts are whole numbers, which float32 holds" plain/result narrowed/result
 number_holds "the large sums are half as large" "$compressed > 0 && $ratio >= 1.9"
-row "the same, its density sums as fp32" "through a library" C++
+row "LAMMPS, fp32, 4 ranks" "through a library"
 
 simulate exact shimmed COMPSHIM_POLICY=@exact COMPSHIM_REPORT="$scratch/exact.json"
 facts exact.json
 same "@exact changes none of its digits" plain/result exact/result
 number_holds "and the sums are compressed" "$compressed > 0"
-row "the same, \`@exact\`" "through a library" C++
+row "LAMMPS, \`@exact\`, 4 ranks" "through a library"
 finish

@@ -5,9 +5,9 @@
 needs g++ gfortran
 printf '[rule singles]\ndtype = float32, float64\nop = sum\ncodec = fp16\n' >fp16.ini
 
-# client PROGRAM SHAPE LANGUAGE COMPRESSED LINES: judges ./PROGRAM on 3 ranks
+# client PROGRAM LANGUAGE ACCESS COMPRESSED LINES: judges ./PROGRAM on 3 ranks
 client() {
-    local program=$1 shape=$2 language=$3 wanted=$4 lines=$5
+    local program=$1 language=$2 access=$3 wanted=$4 lines=$5
     checked "$program" 0 "caught (interposed)" "./$program"
     ran "$program without the shim" without mpi 3 "./$program"
     is "$program: every sum is right" "$(grep -c ': 0 of 262144 wrong' without)" "$lines"
@@ -18,12 +18,12 @@ client() {
     is "$program: all calls are caught" "$calls" "$lines"
     is "$program: sums of floating-point numbers are compressed" "$compressed" "$wanted"
     number_holds "$program: half the bytes and less" "$ratio >= 1.98"
-    row "sums, 3 ranks" "$shape" "$language"
+    row "sums in $language, 3 ranks" "$access"
 }
 
 # Open MPI 4 has C++ bindings of its own that do not compile without warnings.
 check "compile C++" "mpicxx.$MPI" -DOMPI_SKIP_MPICXX -O2 -Wall -Wextra -Werror -o cxx "$clients/sums.cpp"
-client cxx linked C++ 4 8
+client cxx C++ linked 4 8
 # fortran INTERFACE OPTION...
 fortran() {
     check "compile Fortran, $1" "mpif90.$MPI" -O2 -D"INTERFACE_$1" "${@:2}" -o "fortran_$1" "$clients/sums.F90"
@@ -33,7 +33,7 @@ module=(-Wall) # Open MPI's declares buffers of every type, MPICH's none
 only_open_mpi "the module mpi with all warnings" || module=(-fallow-argument-mismatch -w)
 fortran MODULE "${module[@]}"
 fortran INCLUDE -fallow-argument-mismatch -w # mpif.h declares no arguments
-client fortran_F08 "linked, mpi_f08" Fortran 4 5
-client fortran_MODULE "linked, module mpi" Fortran 4 5
-client fortran_INCLUDE "linked, mpif.h" Fortran 4 5
+client fortran_F08 Fortran mpi_f08 4 5
+client fortran_MODULE Fortran "module mpi" 4 5
+client fortran_INCLUDE Fortran mpif.h 4 5
 finish

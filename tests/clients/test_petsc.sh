@@ -18,5 +18,5 @@ solved exact shimmed COMPSHIM_POLICY=@exact COMPSHIM_REPORT="$scratch/exact.json
 facts exact.json
 same "@exact changes none of its digits" plain exact
 number_holds "its coarse sums are compressed, once in each iteration" "$compressed > 100"
-row "PETSc, conjugate gradients, \`@exact\`, 4 ranks" "through a library" C
+row "PETSc, \`@exact\`, 4 ranks" "through a library"
 finish

@@ -5,9 +5,9 @@
 needs gcc
 printf '[rule all]\nop = sum\ncodec = fp16\n' >fp16.ini
 
-# client PROGRAM SHAPE CAUGHT COMMAND...: judges COMMAND on 3 ranks
+# client PROGRAM ACCESS CAUGHT COMMAND...: judges COMMAND on 3 ranks
 client() {
-    local program=$1 shape=$2 wanted=$3
+    local program=$1 access=$2 wanted=$3
     shift 3
     ran "$program without the shim" without mpi 3 "$@"
     is "$program: both sums are right" "$(grep -c ': 0 of 262144 wrong' without)" 2
@@ -16,7 +16,7 @@ client() {
     facts "$program.json"
     is "$program: caught" "$caught" "$wanted"
     [ "$caught" = no ] || is "$program: both calls are compressed" "$compressed" 2
-    row "sums, 3 ranks" "$shape" C
+    row "sums in C, 3 ranks" "$access"
 }
 
 options=(-std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror)
@@ -29,9 +29,9 @@ check "link opened" gcc -o opened opened.o
 checked "linked" 0 "caught (interposed)" ./linked
 client linked linked yes ./linked
 checked "a library" 0 "caught (interposed)" ./libsums.so
-client local "library opened RTLD_LOCAL" yes ./host "$PWD/libsums.so" local
-client deep "library opened RTLD_DEEPBIND" no ./host "$PWD/libsums.so" deep
+client local "opened RTLD_LOCAL" yes ./host "$PWD/libsums.so" local
+client deep "opened RTLD_DEEPBIND" no ./host "$PWD/libsums.so" deep
 checked "opened" 1 "maybe (opened)" ./opened
-client opened "dlopen and dlsym" no ./opened
-preload=$preload:$build/libcompshim_dl.so client hooked "dlopen and dlsym, run --dlsym" yes ./opened
+client opened dlsym no ./opened
+preload=$preload:$build/libcompshim_dl.so client hooked "dlsym, run --dlsym" yes ./opened
 finish

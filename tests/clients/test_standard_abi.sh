@@ -20,5 +20,5 @@ same "equal answers" without with
 facts report.json
 is "both calls are compressed" "$compressed" 2
 mpi_library="$mpi_library, standard ABI"
-row "sums, 3 ranks" "linked, one file for both" C
+row "sums in C, 3 ranks" "linked, one file"
 finish

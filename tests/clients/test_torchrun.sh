@@ -21,7 +21,7 @@ number_holds "a call of each step is compressed" "$compressed >= 50"
 number_holds "at least 3.9 times fewer bytes" "$ratio >= 3.9"
 is "all ranks have the same parameters" "$(sed -n 's/.*: parameters //p' with | sort -u | wc -l)" 1
 answers=$(sed -n 's/.*test \(accuracy.*\)/\1/p' with)
-row "PyTorch DDP MNIST trainer, 2 ranks" "library opened RTLD_LOCAL, run torchrun" Python
+row "DDP MNIST, 2 ranks" torchrun
 
 restarts() { "$@" "${torchrun[@]}" --max_restarts 1 --monitor_interval 0.5 "$clients/gloo_shapes.py" restart; }
 printf '[rule all]\ncodec = raw\n' >raw.ini

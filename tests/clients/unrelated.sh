@@ -77,7 +77,7 @@ starts() {
     done | sort -k1,1 -k2,2n | awk -v count="$count" '
         { time[$1 == "none", ++seen[$1]] = $2 }
         END { middle = int((count + 1) / 2)
-              printf "%.2f ms, with the preload %.2f ms\n", time[1, middle] / 1000, time[0, middle] / 1000 }'
+              printf "%.2f ms, %.2f ms\n", time[1, middle] / 1000, time[0, middle] / 1000 }'
 }
 for program in /bin/true "python3 -c pass" "perl -e 1" "git --version"; do
     # shellcheck disable=SC2086
@@ -86,7 +86,7 @@ done >starts
 sed 's/^/start of /' starts
 [ -z "${CLIENT_ROWS-}" ] || {
     echo "${same_programs# }." | sed 's/ /, /g' | fmt -w 115
-    printf '\nMedian time of 21 starts, with whatever else the machine did (not judged):\n\n'
+    printf '\nMedian of 21 starts without and with the preload, not judged:\n\n'
     sed 's/^/* /' starts
 } >"$CLIENT_ROWS.unrelated"
 finish
