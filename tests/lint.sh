@@ -49,6 +49,10 @@ cppcheck --quiet --std=c11 --error-exitcode=1 --enable=warning,performance,porta
     --inline-suppr --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches \
     -D_GNU_SOURCE -I. -I"$build/generated" "${sources[@]}" || status=1
 
+echo "words of the documents"
+mapfile -t pages < <(git ls-files '*.md' 'docs/man/*.in' | grep -vE '^tests/(cli|bench)/')
+python3 tests/words.py "${pages[@]}" || status=1
+
 echo "shell: ${#scripts[@]} scripts"
 for script in "${scripts[@]}"; do
     bash -n "$script" || status=1
