@@ -90,7 +90,7 @@ TEST(carried_types)
     assert_true(cshim_codec_carries(CSHIM_CODEC_RAW, CSHIM_FLOAT16));
 }
 
-/* The bounds of the rows are those that docs/wire-format.md derives, rounded up a little. */
+/* The bounds of the rows are those that docs/wire-format.md gives, rounded up a little. */
 TEST(bounds_are_those_derived)
 {
     for (size_t c = 0; c < SCALED_CODECS; c++) {
