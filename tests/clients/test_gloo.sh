@@ -45,6 +45,6 @@ judge "the transformer" 2 with 100
 native=$(last_loss without) lossy=$(last_loss with)
 number_holds "the transformer: it has learnt" "${native:-9} < 3"
 number_holds "the transformer: at most 5 % more loss" "${lossy:-9} <= 1.05 * $native"
-answers="loss $lossy, $native"
+answers=$(printf "loss %.2f, %.2f" "$lossy" "$native")
 row "DDP transformer, 2 ranks" "opened RTLD_LOCAL"
 finish
