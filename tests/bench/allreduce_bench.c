@@ -242,10 +242,10 @@ static void measure_turns(size_t bytes, int rank)
     enum { SIZES_MAX = 16, ROW = 4 };
     static double seconds[SIZES_MAX][CALLS_MAX];
     struct buffers buffers[SIZES_MAX];
-    const int count = (int)(bytes / sizeof(float));
+    const int count = (int)(bytes / sizeof(float)), sizes = beside + 1;
     double unused = 0, spent = 0;
     int turns[SIZES_MAX], calls = 0;
-    for (int i = 0; i <= beside; i++) {
+    for (int i = 0; i < sizes; i++) {
         turns[i] = i;
         buffers[i] = make_buffers(bytes + (size_t)i * sizeof(float), rank);
     }
@@ -253,16 +253,16 @@ static void measure_turns(size_t bytes, int rank)
         spent += time_call(sum, buffers[0], count, &unused);
     spent = 0;
     do {
-        shuffle(turns, beside + 1);
-        for (int turn = 0; turn <= beside; turn++) {
+        shuffle(turns, sizes);
+        for (int turn = 0; turn < sizes; turn++) {
             const int i = turns[turn];
             time_call(sum, buffers[i], count + i, &unused);
             for (int k = 1; k < ROW; k++)
                 spent += seconds[i][calls + k - 1] = time_call(sum, buffers[i], count + i, &unused);
         }
         calls += ROW - 1;
-    } while (calls + ROW <= CALLS_MAX && (calls < CALLS_MIN || spent < budget * (beside + 1)));
-    for (int i = 0; i <= beside; i++) {
+    } while (calls + ROW <= CALLS_MAX && (calls < CALLS_MIN || spent < budget * sizes));
+    for (int i = 0; i < sizes; i++) {
         const double median = median_of(seconds[i], calls);
         if (rank == 0)
             printf("%zu %d %.9f %.9f\n", bytes + (size_t)i * sizeof(float), calls, median,
