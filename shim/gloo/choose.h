@@ -16,8 +16,9 @@ struct cshim_gloo_chosen {
 };
 
 /* Chooses the candidate of a call that `rule` compresses, and plans the call by it; waits where
- * other ranks decide, and for all ranks before a call that is timed. The plan's reason is CSHIM_REASON_NO_GAIN if the call is to be made natively.
- * Errors are an exception. Thread-safe, as the next one. */
+ * other ranks decide, and for all ranks before a call that is timed. The plan's reason is
+ * CSHIM_REASON_NO_GAIN if the call is to be made natively. Errors are an exception. Thread-safe, as
+ * the next one. */
 struct cshim_plan cshim_gloo_choose(struct cshim_gloo_context *context,
                                     const struct cshim_gloo_arguments *arguments,
                                     const struct cshim_rule *rule, struct cshim_call *call,

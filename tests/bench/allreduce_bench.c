@@ -24,6 +24,7 @@
  * call. A rank that waits for others looks for messages all the time: where it has a core of its
  * own, waiting counts like work. Where ranks share a core, it counts as far as nobody else runs.
  */
+#include <assert.h>
 #include <dlfcn.h>
 #include <getopt.h>
 #include <mpi.h>
@@ -245,6 +246,7 @@ static void measure_turns(size_t bytes, int rank)
     const int count = (int)(bytes / sizeof(float)), sizes = beside + 1;
     double unused = 0, spent = 0;
     int turns[SIZES_MAX], calls = 0;
+    assert(sizes >= 1 && sizes <= SIZES_MAX);
     for (int i = 0; i < sizes; i++) {
         turns[i] = i;
         buffers[i] = make_buffers(bytes + (size_t)i * sizeof(float), rank);

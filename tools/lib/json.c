@@ -99,7 +99,8 @@ static json_type type_of(const char *name)
 static bool is_sound(json_type type, const char *name, const json_t *value)
 {
     if (json_is_number(value) && (type == JSON_REAL || type == JSON_NULL))
-        return json_number_value(value) >= 0 || tool_is_listed("bias seconds_saved", ' ', name, strlen(name));
+        return json_number_value(value) >= 0 ||
+               tool_is_listed("bias seconds_saved", ' ', name, strlen(name));
     return type == JSON_TRUE || json_typeof(value) == type;
 }
 
