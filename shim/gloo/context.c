@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "shim/gloo/watch.h"
+#include "shim/host/watch.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
 static struct cshim_gloo_context *contexts;
@@ -155,7 +155,7 @@ void cshim_gloo_call_give(struct cshim_gloo_context *context, struct cshim_gloo_
 
 void cshim_gloo_contexts_abandon(void)
 {
-    cshim_gloo_watch_abandon();
+    cshim_watch_abandon();
     cshim_scratch_abandon();
     cshim_feedback_abandon();
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;

@@ -7,8 +7,8 @@
 #include "codecs/codec.h"
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
-#include "shim/gloo/watch.h"
 #include "shim/host/message.h"
+#include "shim/host/watch.h"
 
 /* Below the tag, a slot has two bits for the kind of message and the rest for the segment. */
 #define KIND_SHIFT 22
@@ -99,43 +99,35 @@ static int send(const struct cshim_exchange *exchange, unsigned request, const v
     return start(exchange, request, message, bytes, to, kind, cshim_gloo_send);
 }
 
-/* Says for whom this rank has waited long. */
-static void report_wait(const struct cshim_exchange *exchange)
+/* A wait for messages of a buffer. */
+struct buffer_wait {
+    struct cshim_wait watched; /* the first, so that its address is the wait's */
+    struct cshim_gloo_buffer *buffer;
+    bool receives;
+};
+
+/* Has gloo's wait return CSHIM_GLOO_WOKEN, which it may also do without a reason. */
+static void wake(struct cshim_wait *watched)
 {
-    char ranks[200] = "";
-    size_t length = 0;
-    int from = -1;
-    while ((from = cshim_message_next_missing(exchange, from)) >= 0 && length + 16 < sizeof ranks)
-        length += (size_t)snprintf(
-            ranks + length, sizeof ranks - length, "%srank %d", length > 0 ? ", " : "",
-            rank_of(exchange,
-                    cshim_message_peer(
-                        exchange,
-                        cshim_transfer_level((enum cshim_transfer)exchange->awaited_transfer),
-                        from)));
-    cshim_log(CSHIM_LOG_WARN,
-              "rank %d has waited %d s for %s in a compressed sum of %llu x %s: a rank comes late, "
-              "or passes the call through because its operation, type or size is another one; all "
-              "ranks must make the same call",
-              exchange->communicator->rank, CSHIM_GLOO_SLOW_SECONDS, length > 0 ? ranks : "others",
-              (unsigned long long)exchange->plan->count, cshim_dtype_name(exchange->plan->dtype));
+    const struct buffer_wait *wait = (const struct buffer_wait *)watched;
+    cshim_gloo_wake(wait->buffer, wait->receives);
 }
 
 /* Waits for one message of a buffer. */
-static int await(const struct cshim_exchange *exchange, struct cshim_gloo_wait *wait)
+static int await(const struct cshim_exchange *exchange, struct buffer_wait *wait)
 {
     struct cshim_gloo_call *call = call_of(exchange);
     int64_t timeout = call->arguments->timeout;
     const double began = cshim_seconds();
     for (;;) {
-        const bool was_slow = wait->is_slow;
+        const bool was_slow = __atomic_load_n(&wait->watched.is_slow, __ATOMIC_ACQUIRE);
         const int status = wait->receives
                                ? cshim_gloo_wait_received(wait->buffer, timeout, &call->exception)
                                : cshim_gloo_wait_sent(wait->buffer, timeout, &call->exception);
         if (status != CSHIM_GLOO_WOKEN)
             return status;
-        if (!was_slow && wait->is_slow)
-            report_wait(exchange);
+        if (!was_slow && __atomic_load_n(&wait->watched.is_slow, __ATOMIC_ACQUIRE))
+            cshim_message_report_wait(exchange, exchange->communicator->rank, rank_of);
         const int64_t left = call->arguments->timeout - (int64_t)(1e3 * (cshim_seconds() - began));
         if (timeout > 0)
             timeout = left > 0 ? left : 1;
@@ -147,20 +139,20 @@ static int complete(const struct cshim_exchange *exchange, unsigned first, unsig
 {
     struct cshim_gloo_call *call = call_of(exchange);
     const unsigned index = buffer_of(exchange, first);
-    struct cshim_gloo_wait wait = {
+    struct buffer_wait wait = {
+        .watched = {.since = cshim_seconds(), .on_slow = wake},
         .buffer = call->buffers[index],
         .receives = index / CSHIM_SEGMENTS_IN_FLIGHT % CSHIM_ROW_TRANSFERS < CSHIM_SEND_PARTS,
-        .since = cshim_seconds(),
     };
     int status = 0;
     (void)count, (void)too_long;
     *done = true;
     if (call->pending[index] == 0)
         return 0;
-    cshim_gloo_watch_begin(&wait);
+    cshim_watch_begin(&wait.watched);
     for (; call->pending[index] > 0 && status == 0; call->pending[index]--)
         status = await(exchange, &wait);
-    cshim_gloo_watch_end(&wait);
+    cshim_watch_end(&wait.watched);
     return status;
 }
 

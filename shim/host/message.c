@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "shim/core/log.h"
+#include "shim/host/watch.h"
 
 size_t cshim_message_bytes(const struct cshim_exchange *exchange, enum cshim_message kind,
                            uint64_t elements, const uint8_t *encoded)
@@ -130,7 +131,8 @@ const uint8_t *cshim_message_elements(struct cshim_exchange *exchange,
     return message + CSHIM_HEADER_BYTES;
 }
 
-int cshim_message_next_missing(const struct cshim_exchange *exchange, int place)
+/* Returns the first place behind `place` whose awaited message has not begun to come, or -1. */
+static int next_missing(const struct cshim_exchange *exchange, int place)
 {
     const enum cshim_transfer transfer = (enum cshim_transfer)exchange->awaited_transfer;
     const struct cshim_line *line = &exchange->lines[cshim_transfer_level(transfer)];
@@ -143,6 +145,28 @@ int cshim_message_next_missing(const struct cshim_exchange *exchange, int place)
                             __ATOMIC_RELAXED) == 0)
             return place;
     return -1;
+}
+
+void cshim_message_report_wait(const struct cshim_exchange *exchange, int rank,
+                               int (*rank_of)(const struct cshim_exchange *exchange, int peer))
+{
+    const struct cshim_plan *plan = exchange->plan;
+    const enum cshim_level level =
+        cshim_transfer_level((enum cshim_transfer)exchange->awaited_transfer);
+    char ranks[200] = "";
+    size_t length = 0;
+    int from = -1;
+    while ((from = next_missing(exchange, from)) >= 0 && length + 16 < sizeof ranks)
+        length += (size_t)snprintf(ranks + length, sizeof ranks - length, "%srank %d",
+                                   length > 0 ? ", " : "",
+                                   rank_of(exchange, cshim_message_peer(exchange, level, from)));
+    cshim_log(CSHIM_LOG_WARN,
+              "rank %d has waited %d s for %s in a compressed %s of %llu x %s: a rank comes late, "
+              "or passes the call through because its operation, type or size is another one; all "
+              "ranks must make the same call",
+              rank, CSHIM_SLOW_SECONDS, length > 0 ? ranks : "others",
+              plan->collective <= CSHIM_REDUCE ? "sum" : "exchange",
+              (unsigned long long)plan->count, cshim_dtype_name(plan->dtype));
 }
 
 int cshim_message_complete(struct cshim_exchange *exchange, const struct cshim_segment *segment,

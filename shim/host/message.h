@@ -44,9 +44,11 @@ const uint8_t *cshim_message_elements(struct cshim_exchange *exchange,
                                       const struct cshim_segment *segment,
                                       enum cshim_transfer transfer, int from);
 
-/* While a transfer that receives is completed: the first place behind `place` whose message has not
- * begun to come; -1: there is none. */
-int cshim_message_next_missing(const struct cshim_exchange *exchange, int place);
+/* Warns that rank `rank` has waited CSHIM_SLOW_SECONDS for the message that is awaited, and names
+ * the peers of which none of it has come. rank_of gives a peer's rank in the user's terms. Any
+ * thread may call it while cshim_message_complete has not returned. */
+void cshim_message_report_wait(const struct cshim_exchange *exchange, int rank,
+                               int (*rank_of)(const struct cshim_exchange *exchange, int peer));
 
 /* Completes a transfer with all peers: waits for it, unless the exchange is nonblocking; then *done
  * says whether it is complete. What came to a receive that failed is compared with what was to

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
+#include "shim/core/clock.h"
+#include "shim/host/message.h"
+#include "shim/host/watch.h"
 #include "shim/mpi/nonblocking.h"
 
 static struct cshim_comm *comm_of(const struct cshim_exchange *exchange)
@@ -70,6 +73,30 @@ static int first_error(const MPI_Status *statuses, int count, const int *indices
     return MPI_ERR_IN_STATUS;
 }
 
+/* A blocking wait for requests of an exchange. */
+struct exchange_wait {
+    struct cshim_wait watched; /* the first, so that its address is the wait's */
+    const struct cshim_exchange *exchange;
+};
+
+static void report_slow(struct cshim_wait *watched)
+{
+    const struct exchange_wait *wait = (const struct exchange_wait *)watched;
+    cshim_message_report_wait(
+        wait->exchange, comm_of(wait->exchange)->world_ranks[wait->exchange->communicator->rank],
+        rank_of);
+}
+
+static int wait_for(const struct cshim_exchange *exchange, int count, MPI_Request *requests)
+{
+    struct exchange_wait wait = {.watched = {.since = cshim_seconds(), .on_slow = report_slow},
+                                 .exchange = exchange};
+    cshim_watch_begin(&wait.watched);
+    const int status = PMPI_Waitall(count, requests, comm_of(exchange)->statuses);
+    cshim_watch_end(&wait.watched);
+    return status;
+}
+
 static int complete(const struct cshim_exchange *exchange, unsigned first, unsigned count,
                     bool *done, int *too_long)
 {
@@ -79,7 +106,7 @@ static int complete(const struct cshim_exchange *exchange, unsigned first, unsig
     const int *indices = NULL;
     *done = true;
     if (!exchange->nonblocking) {
-        status = PMPI_Waitall((int)count, requests, comm->statuses);
+        status = wait_for(exchange, (int)count, requests);
     } else {
         indices = comm->indices;
         do

@@ -13,6 +13,7 @@
  *   mpi_faults root A B  the same by MPI_Reduce, which lets the others go on to MPI_Finalize
  *   mpi_faults order A B rank 0 sums A elements, then B; the others B, then A
  *   mpi_faults type A    rank 0 sums A floats, the others A doubles
+ *   mpi_faults late A    the last rank comes 12 s late to a sum of A floats
  *
  * What comes behind these (a mark to find the ranks by) is not looked at. */
 #include <mpi.h>
@@ -160,6 +161,13 @@ static void run_root(int count)
     MPI_Reduce(input, sums, count, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
 }
 
+static void run_late(int count)
+{
+    if (rank == ranks - 1)
+        sleep(12);
+    sum_floats(1, count);
+}
+
 /* Returns 0 if there is no such fault. */
 static int run(int argc, char **argv)
 {
@@ -187,6 +195,8 @@ static int run(int argc, char **argv)
         run_order(a, b);
     else if (strcmp(fault, "type") == 0)
         sum(a, rank == 0 ? MPI_FLOAT : MPI_DOUBLE);
+    else if (strcmp(fault, "late") == 0)
+        run_late(a);
     else
         return 0;
     return 1;

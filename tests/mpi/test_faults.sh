@@ -161,4 +161,11 @@ for algorithm in two_shot one_shot hierarchical; do
 done
 mismatch two_shot "100000 x float32" "300000 x float32" count 100000 300000 return
 mismatch one_shot "1001 x float32" "1000 x float32" root 1001 1000
+
+policy "$scratch/policy.ini" fp8_e4m3 two_shot
+expect "a rank that comes late: the sum is right" 0 shimmed 3 "$program" late 50001
+for rank in 0 1; do
+    contains "rank $rank says for whom it waits" "compshim: rank $rank has waited 10 s for rank 2 in a compressed sum of 50001 x float32"
+done
+check "each says it once" test "$(grep -c 'has waited 10 s' <<<"$output")" = 2
 finish

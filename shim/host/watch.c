@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/gloo/watch.h"
+#include "shim/host/watch.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -8,16 +8,16 @@
 #include "shim/core/clock.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
-static struct cshim_gloo_wait *waits;
+static struct cshim_wait *waits;
 static bool has_thread;
 
-static void wake_slow_waits(void)
+static void find_slow_waits(void)
 {
     pthread_mutex_lock(&lock);
-    for (struct cshim_gloo_wait *wait = waits; wait != NULL; wait = wait->next)
-        if (!wait->is_slow && cshim_seconds() - wait->since >= CSHIM_GLOO_SLOW_SECONDS) {
-            wait->is_slow = true;
-            cshim_gloo_wake(wait->buffer, wait->receives);
+    for (struct cshim_wait *wait = waits; wait != NULL; wait = wait->next)
+        if (!wait->is_slow && cshim_seconds() - wait->since >= CSHIM_SLOW_SECONDS) {
+            __atomic_store_n(&wait->is_slow, true, __ATOMIC_RELEASE);
+            wait->on_slow(wait);
         }
     pthread_mutex_unlock(&lock);
 }
@@ -26,7 +26,7 @@ static void *watch(void *unused)
 {
     for (;;) {
         nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
-        wake_slow_waits();
+        find_slow_waits();
     }
     return unused;
 }
@@ -43,7 +43,7 @@ static void start_thread(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-void cshim_gloo_watch_begin(struct cshim_gloo_wait *wait)
+void cshim_watch_begin(struct cshim_wait *wait)
 {
     pthread_mutex_lock(&lock);
     wait->next = waits;
@@ -54,17 +54,17 @@ void cshim_gloo_watch_begin(struct cshim_gloo_wait *wait)
     pthread_mutex_unlock(&lock);
 }
 
-void cshim_gloo_watch_end(struct cshim_gloo_wait *wait)
+void cshim_watch_end(struct cshim_wait *wait)
 {
     pthread_mutex_lock(&lock);
-    struct cshim_gloo_wait **link = &waits;
+    struct cshim_wait **link = &waits;
     while (*link != wait)
         link = &(*link)->next;
     *link = wait->next;
     pthread_mutex_unlock(&lock);
 }
 
-void cshim_gloo_watch_abandon(void)
+void cshim_watch_abandon(void)
 {
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     waits = NULL;
