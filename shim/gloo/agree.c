@@ -7,6 +7,8 @@
  * gloo itself would wait for it. Until that is known calls are passed through, while messages are
  * under way. A sum that is complete on one rank has begun on all of them, so whatever they sent
  * before it has been sent. */
+#include "shim/gloo/agree.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +16,9 @@
 #include "shim/core/clock.h"
 #include "shim/core/greeting.h"
 #include "shim/core/log.h"
-#include "shim/gloo/context.h"
 #include "shim/gloo/mail.h"
 #include "shim/report/report.h"
+#include "shim/gloo/transport.h"
 
 /* Seconds that a process waits in all for ranks that may lack the shim: in first calls until they
  * come, and after them for messages that may be under way. */

@@ -8,6 +8,7 @@
 #include "shim/core/log.h"
 #include "shim/gloo/mail.h"
 #include "shim/host/classes.h"
+#include "shim/gloo/agree.h"
 
 struct cshim_gloo_class {
     struct cshim_class class; /* its choice is rank 0's */

@@ -6,6 +6,7 @@
 
 #include "shim/core/draw.h"
 #include "shim/gloo/context.h"
+#include "shim/gloo/agree.h"
 
 /* A call whose class is measured. Nothing of it needs to be undone when gloo throws. */
 struct cshim_gloo_chosen {
@@ -28,5 +29,8 @@ struct cshim_plan cshim_gloo_choose(struct cshim_gloo_context *context,
 void cshim_gloo_chosen_end(struct cshim_gloo_context *context,
                            const struct cshim_gloo_arguments *arguments,
                            const struct cshim_gloo_chosen *chosen, void **exception);
+
+/* Frees what calls of a context have learned. */
+void cshim_gloo_classes_free(struct cshim_gloo_context *context);
 
 #endif

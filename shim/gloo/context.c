@@ -4,6 +4,11 @@
 #include <stdlib.h>
 
 #include "shim/host/watch.h"
+#include "shim/host/feedback.h"
+#include "shim/gloo/agree.h"
+#include "shim/gloo/transport.h"
+#include "shim/host/scratch.h"
+#include "shim/gloo/choose.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
 static struct cshim_gloo_context *contexts;
@@ -157,7 +162,7 @@ void cshim_gloo_contexts_abandon(void)
 {
     cshim_watch_abandon();
     cshim_scratch_abandon();
-    cshim_feedback_abandon();
+    cshim_residuals_abandon();
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     contexts = NULL;
 }

@@ -38,8 +38,8 @@ struct cshim_gloo_call {
  * tags below this one calls are counted. */
 #define CSHIM_GLOO_TAGS 256u
 
-struct cshim_gloo_agreement; /* agree.c */
-struct cshim_gloo_class;     /* choose.c */
+struct cshim_gloo_agreement; /* agree.h */
+struct cshim_gloo_class;     /* choose.h */
 
 struct cshim_gloo_context {
     struct cshim_communicator host; /* has the residuals of all calls, rank, ranks and layout */
@@ -78,31 +78,5 @@ struct cshim_gloo_call *cshim_gloo_call_take(struct cshim_gloo_context *context,
 void cshim_gloo_call_give(struct cshim_gloo_context *context, struct cshim_gloo_call *call);
 /* In a child of fork: its parent's contexts are none of its own. */
 void cshim_gloo_contexts_abandon(void);
-
-/* choose.c: frees what calls of a context have learned. */
-void cshim_gloo_classes_free(struct cshim_gloo_context *context);
-
-/* agree.c: what is to be done with a call. All ranks get the same for it. */
-struct cshim_gloo_verdict {
-    bool is_native; /* passed through, whatever the policy says */
-    bool is_open;   /* cshim_gloo_agree_end follows, once gloo has made the call */
-    int64_t waited; /* milliseconds, where the call is passed through */
-};
-/* Decides whether the policy applies to a call of a context, before the call. The ranks agree by
- * messages at the first calls, which are passed through as long as a rank may not have come yet or
- * may lack the shim (docs/agreement.md). A rank without the shim gets messages that it never asks
- * for, and is not disturbed. Once all have agreed, the context's reason, job and layout are set. */
-struct cshim_gloo_verdict cshim_gloo_agree(struct cshim_gloo_context *context,
-                                           const struct cshim_gloo_arguments *arguments);
-void cshim_gloo_agree_end(struct cshim_gloo_context *context,
-                          const struct cshim_gloo_arguments *arguments);
-/* Frees what an agreement has left; gloo has freed the context. NULL is ignored. */
-void cshim_gloo_agreement_free(struct cshim_gloo_agreement *agreement);
-
-/* transport.c: the runner's transport (shim/host/transport.h) over gloo's messages and gloo's own
- * all-reduce. Errors are exceptions, kept in the call. */
-extern const struct cshim_transport cshim_gloo_transport;
-/* Frees the buffers of a call that is over. */
-void cshim_gloo_transport_end(struct cshim_gloo_call *call);
 
 #endif

@@ -6,6 +6,9 @@
 #include "shim/core/log.h"
 #include "shim/core/reduction.h"
 #include "shim/gloo/choose.h"
+#include "shim/host/event.h"
+#include "shim/gloo/agree.h"
+#include "shim/gloo/transport.h"
 
 static cshim_gloo_function real_allreduce;
 static bool is_usable; /* atomic: gloo has what the engine needs, in the way it knows */

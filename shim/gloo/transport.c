@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/gloo/context.h"
+#include "shim/gloo/transport.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -11,6 +11,9 @@
 #include "codecs/hash.h"
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
+#include "shim/host/event.h"
+#include "shim/host/feedback.h"
+#include "shim/host/scratch.h"
 
 /* Keys of random numbers, different for each communicator, call, rank and step. */
 static uint64_t random_key(const struct cshim_exchange *exchange, enum cshim_message kind)
@@ -39,7 +42,7 @@ int cshim_call_take_scratch(const struct cshim_exchange *exchange)
 
 void cshim_call_give_scratch(const struct cshim_exchange *exchange, int status)
 {
-    cshim_feedback_give(exchange->residual);
+    cshim_residual_give(exchange->residual);
     if (status == 0)
         cshim_scratch_give(exchange->communicator->scratch);
     exchange->communicator->scratch = NULL;
@@ -49,7 +52,7 @@ void cshim_call_set_options(struct cshim_exchange *exchange)
 {
     const struct cshim_rule *rule = exchange->plan->rule;
     exchange->has_options = rule->error_feedback || rule->stochastic || exchange->plan->step > 0;
-    exchange->residual = rule->error_feedback ? cshim_feedback_take(exchange) : NULL;
+    exchange->residual = rule->error_feedback ? cshim_residual_take(exchange) : NULL;
     for (unsigned kind = 0; kind < CSHIM_MESSAGES; kind++)
         exchange->keys[kind] = random_key(exchange, (enum cshim_message)kind);
     exchange->error =
@@ -166,8 +169,8 @@ static struct cshim_range choose_range(struct cshim_sample *sample,
     return (struct cshim_range){begins[block], begins[block + 1] - begins[block]};
 }
 
-void cshim_sample_begin(struct cshim_sample *sample, const struct cshim_exchange *exchange,
-                        uint32_t call)
+void cshim_call_sample_begin(struct cshim_sample *sample, const struct cshim_exchange *exchange,
+                             uint32_t call)
 {
     sample->taken = cshim_is_sampled(call);
     if (!sample->taken)
@@ -191,7 +194,7 @@ void cshim_sample_begin(struct cshim_sample *sample, const struct cshim_exchange
                            sample->held, sample->values);
 }
 
-void cshim_sample_compare(const struct cshim_sample *sample, struct cshim_exchange *exchange)
+void cshim_call_sample_compare(const struct cshim_sample *sample, struct cshim_exchange *exchange)
 {
     double results[CSHIM_SAMPLE_MAX];
     if (!sample->taken)
@@ -214,7 +217,7 @@ static int end_sample(struct cshim_sample *sample, struct cshim_exchange *exchan
     const int status = exchange->communicator->transport->sum_at(
         exchange, sample->values, sample->sums, (int)sample->length, sample->taker);
     if (status == 0)
-        cshim_sample_compare(sample, exchange);
+        cshim_call_sample_compare(sample, exchange);
     return status;
 }
 
@@ -359,7 +362,7 @@ static int run(struct cshim_exchange *exchange, double *took)
     /* The numbers that a program gives its calls may all be even. */
     const uint32_t turn = counts ? call : (uint32_t)cshim_mix(call);
     exchange->sequence = counts ? ++comm->sequence : exchange->number;
-    cshim_sample_begin(&sample, exchange, call);
+    cshim_call_sample_begin(&sample, exchange, call);
     int status = begin_verifying(exchange, turn, &native);
     const double began = cshim_seconds();
     cshim_call_set_options(exchange);

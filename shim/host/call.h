@@ -31,9 +31,9 @@ void cshim_call_give_scratch(const struct cshim_exchange *exchange, int status);
  * is sampled. After the exchange, count tells the ledger, and sample_compare compares the sample,
  * whose sums have to be there. */
 void cshim_call_set_options(struct cshim_exchange *exchange);
-void cshim_sample_begin(struct cshim_sample *sample, const struct cshim_exchange *exchange,
-                        uint32_t call);
+void cshim_call_sample_begin(struct cshim_sample *sample, const struct cshim_exchange *exchange,
+                             uint32_t call);
 void cshim_call_count(struct cshim_exchange *exchange, double seconds);
-void cshim_sample_compare(const struct cshim_sample *sample, struct cshim_exchange *exchange);
+void cshim_call_sample_compare(const struct cshim_sample *sample, struct cshim_exchange *exchange);
 
 #endif

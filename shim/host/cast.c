@@ -3,7 +3,8 @@
  * rounded at every rank. fp16 carries one power-of-two scale per segment, which the ranks agree on
  * by a maximum, such that no partial sum can overflow.
  */
-#include "shim/host/exchange.h"
+#include "shim/host/cast.h"
+#include "shim/host/event.h"
 
 #include "codecs/scalar.h"
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "shim/host/exchange.h"
+#include "shim/host/feedback.h"
 
 bool cshim_communicator_reserve(struct cshim_communicator *communicator)
 {
@@ -25,7 +26,7 @@ bool cshim_communicator_reserve(struct cshim_communicator *communicator)
 
 void cshim_communicator_free(struct cshim_communicator *communicator)
 {
-    cshim_feedback_free(communicator);
+    cshim_residuals_free(communicator);
     cshim_layout_free(&communicator->layout);
     free(communicator->classes);
     free(communicator->share_begins);

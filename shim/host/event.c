@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/host/exchange.h"
+#include "shim/host/event.h"
 
 #include "shim/core/clock.h"
 

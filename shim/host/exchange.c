@@ -2,7 +2,10 @@
 #include "shim/host/exchange.h"
 
 #include "shim/core/clock.h"
+#include "shim/host/cast.h"
 #include "shim/host/segment.h"
+#include "shim/host/steps.h"
+#include "shim/host/inside.h"
 
 /* A segment begins; it finishes so many segments later. */
 #define FINISH_LAG (CSHIM_SEGMENTS_IN_FLIGHT - 1)

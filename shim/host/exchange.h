@@ -77,42 +77,5 @@ int cshim_exchange_run(struct cshim_exchange *exchange);
  * millisecond, and says whether all is done. */
 void cshim_exchange_begin(struct cshim_exchange *exchange);
 int cshim_exchange_advance(struct cshim_exchange *exchange, bool *done);
-/* What run does by the algorithm `cast` (cast.c): elements are narrowed, the library's own
- * all-reduce adds them, and the sums are widened. */
-int cshim_cast_run(struct cshim_exchange *exchange);
-
-/* event.c: the one place that tells the ledger and the trace what took how long. Thread-safe. */
-
-/* A step of a call has ended or is interrupted: the seconds since the last step are counted and
- * traced as its own. */
-void cshim_event_step(struct cshim_exchange *exchange, enum cshim_step step);
-/* A compressed call has ended. */
-void cshim_event_call(const struct cshim_exchange *exchange, double began, double seconds);
-/* A call that the library makes, and which is written down, or traced, or both. */
-struct cshim_observation {
-    struct cshim_job *job; /* NULL: neither */
-    enum cshim_reason reason;
-    double began;
-    struct cshim_kind kind;
-};
-/* Called before and after the library's own call. Rank 0 writes it down for all. */
-void cshim_observation_begin(struct cshim_observation *observation, struct cshim_job *job,
-                             const struct cshim_call *call, enum cshim_reason reason);
-void cshim_observation_end(struct cshim_observation *observation, int rank);
-
-/* feedback.c: error_feedback, by which what rounding took from each element is kept from call to
- * call, and added the next time. */
-
-/* The residual of the exchange's buffer, made if there is none, for the time of a call. NULL if
- * another call under way has that buffer's, or without memory, which is said once. The communicator
- * owns it. Where memory is short, residuals that were not used for long are freed. */
-struct cshim_residual *cshim_feedback_take(const struct cshim_exchange *exchange);
-/* Ends the use of a residual; NULL: there was none. */
-void cshim_feedback_give(struct cshim_residual *residual);
-/* Frees all residuals of a communicator. */
-void cshim_feedback_free(struct cshim_communicator *communicator);
-/* In a child of fork, whose communicators have no residuals: a thread that it does not have may
- * have held the lock. */
-void cshim_feedback_abandon(void);
 
 #endif

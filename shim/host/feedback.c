@@ -6,13 +6,14 @@
  * So does a call whose buffer is the input of another call under way. The buffer may hold another
  * tensor by now: the codec adds no more than a step of a residual.
  */
-#include "shim/host/exchange.h"
+#include "shim/host/feedback.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #include "shim/core/log.h"
+#include "shim/host/scratch.h"
 
 /* A program that has not used a buffer in so many calls of a communicator that have residuals will
  * hardly do so again. */
@@ -32,7 +33,7 @@ static void free_residual(struct cshim_residual *residual)
     free(residual);
 }
 
-void cshim_feedback_free(struct cshim_communicator *communicator)
+void cshim_residuals_free(struct cshim_communicator *communicator)
 {
     for (struct cshim_residual *residual = communicator->residuals, *next; residual != NULL;
          residual = next) {
@@ -42,7 +43,7 @@ void cshim_feedback_free(struct cshim_communicator *communicator)
     communicator->residuals = NULL;
 }
 
-void cshim_feedback_abandon(void)
+void cshim_residuals_abandon(void)
 {
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     bytes_in_use = 0;
@@ -158,7 +159,7 @@ static struct cshim_residual *take(const struct cshim_exchange *exchange,
     return residual;
 }
 
-struct cshim_residual *cshim_feedback_take(const struct cshim_exchange *exchange)
+struct cshim_residual *cshim_residual_take(const struct cshim_exchange *exchange)
 {
     struct cshim_residual *residual = NULL;
     pthread_mutex_lock(&lock);
@@ -172,7 +173,7 @@ struct cshim_residual *cshim_feedback_take(const struct cshim_exchange *exchange
     return residual;
 }
 
-void cshim_feedback_give(struct cshim_residual *residual)
+void cshim_residual_give(struct cshim_residual *residual)
 {
     if (residual == NULL)
         return;

@@ -7,12 +7,14 @@
  * a half again has met the others since they read it. For the same reason nobody reads a segment's
  * stage any more when the sum of a later segment is written to it.
  */
-#include "shim/host/segment.h"
+#include "shim/host/inside.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "shim/core/log.h"
+#include "shim/host/event.h"
+#include "shim/host/scratch.h"
 
 #define HALF (CSHIM_SCRATCH_INSIDE / 2)
 #define RANKS_MAX (HALF / CSHIM_GRAIN / sizeof(double)) /* a grain of the share of each */

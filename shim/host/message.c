@@ -6,6 +6,7 @@
 
 #include "shim/core/log.h"
 #include "shim/host/watch.h"
+#include "shim/host/scratch.h"
 
 size_t cshim_message_bytes(const struct cshim_exchange *exchange, enum cshim_message kind,
                            uint64_t elements, const uint8_t *encoded)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/host/communicator.h"
+#include "shim/host/scratch.h"
 
 #include <pthread.h>
 #include <string.h>

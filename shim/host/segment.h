@@ -105,37 +105,4 @@ uint64_t cshim_segment_place_at(const struct cshim_exchange *exchange,
 struct cshim_range cshim_segment_share(const struct cshim_exchange *exchange,
                                        const struct cshim_range *segment, int local_rank);
 
-/* steps.c: the steps of a schedule on one segment, in stages. Between the stages its messages
- * travel, while other segments are worked on. All functions return an error of the transport. */
-
-/* Encode and exchange: receives are posted, then parts are encoded and sent. */
-int cshim_steps_begin(struct cshim_exchange *exchange, const struct cshim_segment *segment);
-/* Sum and collect: a row's or column's parts have come; the owner adds them and sends the sum on.
- * *done says whether the stage is over: a nonblocking exchange takes a stage again that is not. */
-int cshim_steps_sum(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                    enum cshim_level level, bool *done);
-/* Forward: the sums of a column have come, and go along the row. */
-int cshim_steps_forward(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                        bool *done);
-/* Decode: the sums have come, and what was sent is gone. */
-int cshim_steps_finish(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                       bool *done);
-
-/* Whether ranks of a node may read each other's messages of a plan in the sender's scratch. */
-bool cshim_steps_may_share(const struct cshim_plan *plan);
-/* Behind all segments of an exchange that does: nobody reads this rank's scratch any more. First it
- * `begins`, then *done says whether that is so. */
-int cshim_steps_close(struct cshim_exchange *exchange, bool begins, bool *done);
-
-/* inside.c: the ranks of a node add the elements of a segment, and gather the job's sums of all
- * shares. Around the stages above, in hierarchical. They do so in memory that they share;
- * where they have none, by messages, with the same sums. */
-int cshim_steps_reduce_inside(struct cshim_exchange *exchange, const struct cshim_segment *segment);
-int cshim_steps_gather_inside(struct cshim_exchange *exchange, const struct cshim_segment *segment);
-/* Whether that memory may be used, which is the same on all ranks of the node. The first of the
- * functions above finds out whether all of them have it. */
-bool cshim_steps_may_share_inside(const struct cshim_exchange *exchange);
-/* Behind all segments: nobody reads this rank's scratch any more. */
-int cshim_steps_close_inside(struct cshim_exchange *exchange);
-
 #endif

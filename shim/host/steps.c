@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/host/steps.h"
+
 #include <string.h>
 
 #include "shim/host/detour.h"
 #include "shim/host/message.h"
+#include "shim/host/event.h"
 
 /* Ranks of a node read each other's messages from this size on: shorter ones the libraries send at
  * once, while longer ones wait for their receiver first (btl_vader_eager_limit). */

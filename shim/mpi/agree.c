@@ -12,6 +12,8 @@
  * after the child's hello. A receive that nobody answers stays posted, so that a late message never
  * meets a receive of the program's.
  */
+#include "shim/mpi/agree.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +26,8 @@
 #include "shim/core/tree.h"
 #include "shim/mpi/communicator.h"
 #include "shim/report/report.h"
+#include "shim/mpi/announce.h"
+#include "shim/mpi/share.h"
 
 #define WAIT_SECONDS 10.0 /* and a second for each level of the tree from the third on */
 

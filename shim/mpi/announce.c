@@ -3,6 +3,8 @@
  * publishes a name at the job's launcher (MPI_Publish_name), and the other ranks look it up there.
  * A name stays until the launcher ends the job, because a rank that looks late must still find it.
  */
+#include "shim/mpi/announce.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +12,6 @@
 #include <unistd.h>
 
 #include "shim/core/clock.h"
-#include "shim/mpi/job.h"
 
 #define NAME_MAX_BYTES 256
 

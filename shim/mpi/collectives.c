@@ -7,6 +7,9 @@
 #include "shim/mpi/measured.h"
 #include "shim/mpi/nonblocking.h"
 #include "shim/mpi/writable.h"
+#include "shim/mpi/device.h"
+#include "shim/mpi/observe.h"
+#include "shim/mpi/requests.h"
 
 /* What every call pays for, also one that is passed on: made for each collective apart. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
@@ -31,7 +34,7 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
                               rule->codec, call->dtype, count);
     plan.reason = state->reason;
     if (plan.reason == CSHIM_REASON_COMPRESS)
-        *status = cshim_device_check(arguments, &on_device);
+        *status = cshim_mpi_device_check(arguments, &on_device);
     if (*status != MPI_SUCCESS)
         return true;
     if (on_device)

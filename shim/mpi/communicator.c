@@ -10,6 +10,8 @@
 #include "shim/core/log.h"
 #include "shim/host/classes.h"
 #include "shim/host/segment.h"
+#include "shim/mpi/transport.h"
+#include "shim/host/scratch.h"
 
 /* All states, so that finalize can free those that the program did not. */
 static struct cshim_comm *states;

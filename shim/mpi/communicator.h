@@ -98,16 +98,4 @@ void cshim_comm_leave(struct cshim_comm *state);
 /* Frees the memory of every state left. */
 void cshim_comm_teardown(void);
 
-/* share.c: setup fills cshim_mpi.scratch_of where sums may be compressed, and all ranks of
- * this node can read each other's scratch. It is collective among them. */
-void cshim_share_setup(MPI_Comm node);
-void cshim_share_teardown(void);
-
-/* transport.c: the runner's transport (shim/host/transport.h) over MPI's messages and collectives,
- * on the private communicators above. Setup makes the operations that add 16-bit floats, and
- * returns an MPI error; teardown frees them. */
-extern const struct cshim_transport cshim_mpi_transport;
-int cshim_mpi_transport_setup(void);
-void cshim_mpi_transport_teardown(void);
-
 #endif

@@ -2,6 +2,7 @@
 #include "shim/mpi/describe.h"
 #include "shim/core/clock.h"
 #include "shim/core/smallest.h"
+#include "shim/mpi/observe.h"
 
 /* The float of so many bytes as a datatype of Fortran's has, which options of its compiler may
  * widen. It may be no datatype at all where the library has no Fortran. */

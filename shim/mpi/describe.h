@@ -99,39 +99,4 @@ static inline bool cshim_describe_refused(const struct cshim_arguments *argument
             (send == receive && cshim_describe_refuses_one_buffer(arguments)));
 }
 
-/* device.c: buffers on a GPU, for an MPI that takes them. Both are collective, and return an MPI
- * error. Setup finds out whether any rank may have such buffers; check, whether any rank's buffers
- * of a call are there, and the call is to be passed on. */
-int cshim_device_setup(void);
-int cshim_device_check(const struct cshim_arguments *arguments, bool *any);
-
-/* observe.c: calls that are passed on: written down with COMPSHIM=observe, and as events of the
- * trace. */
-
-/* A call that is passed on and written down, or traced, or both. */
-struct cshim_observed_call {
-    MPI_Comm comm; /* null: neither */
-    struct cshim_observation observation;
-};
-
-/* Called before and after the library's own call. Begin is collective. */
-void cshim_observe_begin(struct cshim_observed_call *observed, const struct cshim_call *call,
-                         MPI_Comm comm, enum cshim_reason reason);
-void cshim_observe_end(struct cshim_observed_call *observed);
-
-/* Asks rank 0's environment whether calls are observed. Collective; may end the job. */
-void cshim_observe_setup(void);
-/* Times the shim's own exchange. Collective. */
-void cshim_observe_probe(void);
-
-/* Counts a call that is passed through, at rank 0 of its communicator. */
-void cshim_count_pass(enum cshim_reason reason, MPI_Comm comm);
-/* Counts the bytes of a call that the policy passes through. */
-void cshim_count_weight(enum cshim_reason reason, const struct cshim_call *call, MPI_Comm comm);
-
-/* Counts a collective that is not compressed, with its bytes, at rank 0 of its communicator. The
- * library will say what is wrong with its arguments. */
-void cshim_count_other(enum cshim_mpi_counted function, const void *buffer, cshim_count count,
-                       MPI_Datatype datatype, MPI_Comm comm);
-
 #endif

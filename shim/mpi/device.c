@@ -7,10 +7,10 @@
  * each other before each compressed call, and the call is compressed only if all buffers are in
  * host memory.
  */
+#include "shim/mpi/device.h"
+
 #include <dlfcn.h>
 #include <unistd.h>
-
-#include "shim/mpi/describe.h"
 
 /* Numbers of the CUDA driver's interface, which do not change. */
 #define CUDA_MEMORY_TYPE_ATTRIBUTE 2
@@ -58,7 +58,7 @@ static bool takes_device_buffers(void)
     return function == NULL || function() != 0;
 }
 
-int cshim_device_setup(void)
+int cshim_mpi_device_setup(void)
 {
     int any = 0, own = takes_device_buffers() &&
                        (find_cuda() != NULL || access("/dev/nvidiactl", F_OK) == 0);
@@ -68,7 +68,7 @@ int cshim_device_setup(void)
     return status;
 }
 
-int cshim_device_check(const struct cshim_arguments *arguments, bool *any)
+int cshim_mpi_device_check(const struct cshim_arguments *arguments, bool *any)
 {
     int own = 0, all = 0;
     *any = false;

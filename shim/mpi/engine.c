@@ -7,6 +7,13 @@
 #include "shim/core/log.h"
 #include "shim/mpi/collectives.h"
 #include "shim/mpi/nonblocking.h"
+#include "shim/mpi/agree.h"
+#include "shim/mpi/trace.h"
+#include "shim/mpi/summary.h"
+#include "shim/mpi/transport.h"
+#include "shim/mpi/device.h"
+#include "shim/mpi/observe.h"
+#include "shim/mpi/requests.h"
 
 /* The library calls this when the program frees a communicator. */
 static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
@@ -74,7 +81,7 @@ int cshim_mpi_start(const struct cshim_mpi_real *real, const char *past)
     cshim_observe_setup();
     cshim_trace_setup();
     cshim_mpi.is_watched = cshim_job.observed != NULL || cshim_job.trace != NULL;
-    if (cshim_device_setup() != MPI_SUCCESS || !cshim_nonblocking_setup())
+    if (cshim_mpi_device_setup() != MPI_SUCCESS || !cshim_nonblocking_setup())
         cshim_mpi_end_job("the library refuses a communicator");
     return 1;
 }

@@ -78,27 +78,4 @@ MPI_Datatype cshim_mpi_datatype(enum cshim_dtype dtype);
 
 /* What the job begins and ends with. All of it is collective, but for announcements. */
 
-/* agree.c: all ranks say that they have the shim, and get rank 0's policy and its name of the job,
- * which fills cshim_job and cshim_mpi. Returns true if the job compresses. Ends the job if rank 0's
- * policy is wrong. */
-bool cshim_agree(void);
-/* Frees what the agreement kept; for jobs that have agreed. */
-void cshim_agree_finalize(void);
-
-/* announce.c: the ranks that have the shim, as the job's launcher knows them. The first announces
- * that this rank has it, and returns false if the launcher keeps no names; then nothing is known of
- * any rank. The second tells whether a rank has announced itself, and the third waits for that
- * until the deadline (cshim_seconds). */
-bool cshim_announce(void);
-bool cshim_announced(int rank);
-bool cshim_await_announcement(int rank, double deadline);
-
-/* trace.c: rank 0's environment says whether and where COMPSHIM_TRACE writes a trace; the ranks'
- * clocks are compared. Finish writes the trace and frees it. */
-void cshim_trace_setup(void);
-void cshim_trace_finish(void);
-
-/* summary.c: collects all ranks' ledgers at rank 0, which writes the report. */
-void cshim_summary(void);
-
 #endif

@@ -19,6 +19,8 @@
 #include "codecs/arithmetic.h"
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
+#include "shim/host/event.h"
+#include "shim/mpi/progress.h"
 
 #define FINALIZE_SECONDS 10.0
 
@@ -120,7 +122,7 @@ static void finish(struct pending *pending, int status)
     struct cshim_comm *comm = comm_of(pending);
     const struct cshim_row *figures = &exchange->figures;
     if (status == MPI_SUCCESS)
-        cshim_sample_compare(&pending->sample, exchange);
+        cshim_call_sample_compare(&pending->sample, exchange);
     cshim_event_call(exchange, exchange->began, cshim_seconds() - exchange->began);
     cshim_call_count(exchange,
                      figures->seconds_encode + figures->seconds_exchange + figures->seconds_decode);
@@ -287,7 +289,7 @@ static int begin_sample(struct pending *pending, uint32_t call)
     if (comm_of(pending)->whole != NULL)
         return MPI_SUCCESS;
     const cshim_arithmetic programs = cshim_arithmetic_begin();
-    cshim_sample_begin(sample, exchange, call);
+    cshim_call_sample_begin(sample, exchange, call);
     cshim_arithmetic_end(&programs);
     if (!sample->taken || cshim_mpi.real->MPI_Ireduce == NULL) {
         sample->taken = false;

@@ -28,21 +28,4 @@ int cshim_nonblocking_prepare(MPI_Comm comm, struct cshim_comm *state);
 /* Whether the request is that of a call under way; sets the program's communicator then. */
 bool cshim_nonblocking_has(MPI_Request request, MPI_Comm *comm);
 
-/* progress.c: whether and how the MPI library lets a function of ours run whenever it makes
- * progress. */
-
-/* Finds the library's functions for that. Returns false if it has none. */
-bool cshim_progress_find(void);
-/* Has the library call one of two functions: advance, which returns how much was done, until it is
- * removed; or advance_until_idle, until that returns true, and not again before it is added anew.
- */
-void cshim_progress_add(int (*advance)(void), bool (*advance_until_idle)(void));
-void cshim_progress_remove(int (*advance)(void));
-/* Has the library make progress. The two functions must not call this. */
-void cshim_progress_make(void);
-/* Have the contracts of MPI_Test and MPI_Testsome, and may be called in the two functions. */
-int cshim_progress_test(MPI_Request *request, int *done, MPI_Status *status);
-int cshim_progress_testsome(int count, MPI_Request requests[], int *ended, int indices[],
-                            MPI_Status statuses[]);
-
 #endif

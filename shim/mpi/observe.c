@@ -3,13 +3,14 @@
  * own exchange is timed on the job's ranks, so that compshim explain --report can tell how long
  * compressed calls would take.
  */
-#include "shim/mpi/describe.h"
+#include "shim/mpi/observe.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "shim/core/clock.h"
 #include "shim/core/environment.h"
+#include "shim/host/event.h"
 
 /* From this size on, the ranks begin a call together, so that the time that a rank waits for
  * another is told apart from the time of the call. For smaller calls a barrier would cost as much

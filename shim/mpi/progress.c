@@ -6,7 +6,7 @@
  * So with MPICH a request is only looked at; once it is complete, waiting for it gives its outcome
  * and does no more.
  */
-#include "shim/mpi/nonblocking.h"
+#include "shim/mpi/progress.h"
 
 #include <dlfcn.h>
 

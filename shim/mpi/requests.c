@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions that make requests, MPI_Iallreduce and MPI_Allreduce_init, each with its _c; and
  * those that take requests: MPI_Start, MPI_Startall, MPI_Request_free and MPI_Cancel. */
+#include "shim/mpi/requests.h"
+
 #include <stdlib.h>
 
 #include "shim/host/classes.h"
-#include "shim/mpi/collectives.h"
 #include "shim/mpi/nonblocking.h"
+#include "shim/mpi/observe.h"
 
 /* A persistent all-reduce that is compressed whenever it is started. */
 struct persistent {

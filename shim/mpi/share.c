@@ -3,12 +3,14 @@
  * without a copy. Each rank has its scratch in a System V segment, which the others attach. If any
  * of them cannot (ranks of different users, or in containers that share no such segments), no rank
  * of the node reads there, and messages bring all elements. */
+#include "shim/mpi/share.h"
+
 #include <stdlib.h>
 #include <sys/random.h>
 
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
-#include "shim/mpi/communicator.h"
+#include "shim/host/scratch.h"
 
 /* What a rank tells the others of its node. */
 struct offer {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/mpi/summary.h"
+
 #include <string.h>
 
 #include "shim/core/log.h"
 #include "shim/core/tree.h"
-#include "shim/mpi/job.h"
 #include "shim/report/report.h"
 
 enum tag { TAG_ROWS = 1, TAG_TALLY, TAG_KINDS, TAG_MISSING };

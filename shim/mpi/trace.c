@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* COMPSHIM_TRACE: each rank keeps its events; at the end they are brought to rank 0's clock and
  * written, by rank 0 to one file or by each rank to its own. */
+#include "shim/mpi/trace.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,7 +10,6 @@
 #include "shim/core/clock.h"
 #include "shim/core/environment.h"
 #include "shim/core/log.h"
-#include "shim/mpi/job.h"
 #include "shim/report/report.h"
 
 #define PINGS 16

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/mpi/transport.h"
+
 #include <stdlib.h>
 
 #include "shim/core/clock.h"
 #include "shim/host/message.h"
 #include "shim/host/watch.h"
 #include "shim/mpi/nonblocking.h"
+#include "shim/mpi/progress.h"
 
 static struct cshim_comm *comm_of(const struct cshim_exchange *exchange)
 {

@@ -32,6 +32,7 @@
 #include "shim/host/classes.h"
 #include "shim/mpi/communicator.h"
 #include "shim/mpi/describe.h"
+#include "shim/mpi/announce.h"
 
 extern const struct cshim_mpi_engine cshim_mpi_engine;
 

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The functions that make requests and take them, with the contract of their MPI function each. */
+#ifndef CSHIM_MPI_REQUESTS_H
+#define CSHIM_MPI_REQUESTS_H
+
+#include "shim/mpi/collectives.h"
+
+int cshim_iallreduce(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Request *request);
+int cshim_iallreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *request);
+int cshim_allreduce_init(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int cshim_allreduce_init_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Info info,
+                           MPI_Request *request);
+int cshim_start(MPI_Request *request);
+int cshim_startall(int count, MPI_Request requests[]);
+int cshim_request_free(MPI_Request *request);
+int cshim_cancel(MPI_Request *request);
+/* Frees what the program did not. */
+void cshim_requests_teardown(void);
+
+#endif

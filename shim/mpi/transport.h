@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The runner's transport (shim/host/transport.h) over MPI's messages and collectives, on private
+ * communicators. */
+#ifndef CSHIM_MPI_TRANSPORT_H
+#define CSHIM_MPI_TRANSPORT_H
+
+#include "shim/mpi/communicator.h"
+
+extern const struct cshim_transport cshim_mpi_transport;
+/* Makes the operations that add 16-bit floats. Returns an MPI error. Teardown frees them. */
+int cshim_mpi_transport_setup(void);
+void cshim_mpi_transport_teardown(void);
+
+#endif
