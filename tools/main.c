@@ -52,7 +52,7 @@ static void help_policy(void)
     tool_print(stdout, 0,
                "A policy is a file of sections with lines 'key = value'. The rules are tried in "
                "order, and the first that matches a call decides; what no rule matches is "
-               "passed on.\n\n");
+               "passed through.\n\n");
     tool_table_print(&table, stdout);
     tool_print(stdout, 0,
                "\nA LIST is separated by commas. compshim-policy(5) tells more of each, and "

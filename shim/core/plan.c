@@ -234,8 +234,8 @@ static uint64_t staged_pieces(const struct cshim_plan *plan, const struct limits
 
 /* The largest piece of whole grains that the limits on messages and scratch allow, in elements; one
  * grain at least. A row's message has a piece for each row. (One grain for each of thousands of
- * ranks is too much: the call is passed on.) Encoding k grains never takes more than k times the
- * bytes of one. */
+ * ranks is too much: the call is passed through.) Encoding k grains never takes more than k times
+ * the bytes of one. */
 static uint64_t largest_piece(const struct cshim_plan *plan, const struct limits *limits)
 {
     const uint64_t grain_bytes = longest_message(plan, CSHIM_GRAIN) - CSHIM_HEADER_BYTES;

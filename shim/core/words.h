@@ -19,7 +19,7 @@ const char *cshim_bytes_words(double bytes, char text[CSHIM_WORDS_MAX]);
 /* Writes "12.3 ms", and returns the text: at most 8 characters below 1e5 s. */
 const char *cshim_seconds_words(double seconds, char text[CSHIM_WORDS_MAX]);
 
-/* Why calls are passed on; a static string. */
+/* Why calls are passed through; a static string. */
 const char *cshim_reason_words(enum cshim_reason reason);
 
 #endif

@@ -17,7 +17,7 @@ struct function {
 
 static struct function functions[CSHIM_GLOO_FUNCTIONS];
 
-static const struct cshim_gloo_engine *engine; /* NULL: every call is passed on; atomic */
+static const struct cshim_gloo_engine *engine; /* NULL: every call is passed through; atomic */
 static const void *engine_base;                /* where the gloo is loaded that it works for */
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the start */
 static int tried;                                              /* to start it; atomic */
@@ -56,16 +56,16 @@ static void start_engine(const void *caller)
 /* Where a call goes. */
 struct call {
     cshim_gloo_function real;
-    const struct cshim_gloo_engine *engine; /* NULL: the call is passed on */
+    const struct cshim_gloo_engine *engine; /* NULL: the call is passed through */
 };
 
-/* The engine works for one gloo. The calls of a second one are passed on: a warning says so once,
- * and its all-reduces are counted. */
+/* The engine works for one gloo. The calls of a second one are passed through: a warning says so
+ * once, and its all-reduces are counted. */
 static void pass_second(const struct cshim_gloo_engine *active, enum cshim_gloo_index index)
 {
     static int said;
     if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
-        cshim_log(CSHIM_LOG_WARN, "a second gloo is in this process: its calls are passed on");
+        cshim_log(CSHIM_LOG_WARN, "a second gloo is in this process: its calls are passed through");
     if (index == CSHIM_INDEX_gloo_allreduce)
         active->count_unread(CSHIM_REASON_SECOND_LIBRARY);
 }

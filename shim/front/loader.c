@@ -39,21 +39,24 @@ static const void *open_engine(const char *file, const char *symbol, unsigned ab
 {
     char path[PATH_MAX + 32];
     if (!find_beside(file, path, sizeof path)) {
-        cshim_log(CSHIM_LOG_WARN, "cannot tell where libcompshim.so lies: all calls are passed on");
+        cshim_log(CSHIM_LOG_WARN,
+                  "cannot tell where libcompshim.so lies: all calls are passed through");
         return NULL;
     }
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
-        cshim_log(CSHIM_LOG_WARN, "cannot open the engine for %s (%s): its calls are passed on",
-                  library, dlerror());
+        cshim_log(CSHIM_LOG_WARN,
+                  "cannot open the engine for %s (%s): its calls are passed through", library,
+                  dlerror());
         return NULL;
     }
     const unsigned *engine = dlsym(handle, symbol);
     if (engine == NULL || *engine != abi) {
-        cshim_log(CSHIM_LOG_WARN,
-                  "%s is of another version: calls of %s are passed on; install both files of one "
-                  "build",
-                  path, library);
+        cshim_log(
+            CSHIM_LOG_WARN,
+            "%s is of another version: calls of %s are passed through; install both files of one "
+            "build",
+            path, library);
         return NULL;
     }
     return engine;
@@ -105,7 +108,7 @@ const struct cshim_mpi_engine *cshim_engine_open_mpi(const void *real_function)
     const char *file = find_file(real_function, &probe);
     if (file == NULL) {
         cshim_log(CSHIM_LOG_WARN, "this MPI is neither Open MPI nor of the MPICH or MPI-5 ABI, and "
-                                  "there is no engine for it: all calls are passed on");
+                                  "there is no engine for it: all calls are passed through");
         return NULL;
     }
     /* Makes the symbols of the MPI global. The engines for MPICH and for the standard ABI are not
@@ -114,7 +117,7 @@ const struct cshim_mpi_engine *cshim_engine_open_mpi(const void *real_function)
     (void)cshim_open_object((const void *)probe, RTLD_GLOBAL);
     if (dlsym(RTLD_DEFAULT, PROBE) != (void *)probe) {
         cshim_log(CSHIM_LOG_WARN, "there are two MPI libraries in this process, and the program "
-                                  "uses the second: all calls are passed on");
+                                  "uses the second: all calls are passed through");
         return NULL;
     }
     return open_engine(file, CSHIM_ENGINE_SYMBOL, CSHIM_ENGINE_ABI, "MPI");

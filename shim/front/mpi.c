@@ -41,7 +41,7 @@ struct function {
 static struct function functions[CSHIM_MPI_FUNCTIONS];
 
 /* Targets of calls. All of this is written before `engine` is published. */
-static const struct cshim_mpi_engine *engine; /* NULL: every call is passed on */
+static const struct cshim_mpi_engine *engine; /* NULL: every call is passed through */
 static struct cshim_mpi_wrapped by_program; /* the engine's functions, or tools' in front of them */
 static void *next[CSHIM_MPI_FUNCTIONS];     /* the next definitions, which may be tools' */
 static union {
@@ -122,7 +122,7 @@ static APART void *real_function(struct function *function, const void *caller, 
 /* Where a call goes. */
 struct call {
     struct cshim_frame frame;
-    const struct cshim_mpi_engine *engine; /* NULL: the call is only passed on */
+    const struct cshim_mpi_engine *engine; /* NULL: the call is only passed through */
     void *real;                            /* NULL: there is no such function */
 };
 

@@ -42,7 +42,7 @@ static struct copy copies[COPIES_MAX];
 static unsigned copy_count;
 static pthread_mutex_t copies_lock = PTHREAD_MUTEX_INITIALIZER; /* guards both */
 
-static const struct cshim_nccl_engine *engine; /* NULL: every call is passed on */
+static const struct cshim_nccl_engine *engine; /* NULL: every call is passed through */
 static const struct copy *engine_copy;         /* the NCCL it works for; written before engine */
 
 static __thread struct cshim_nesting nesting __attribute__((tls_model("initial-exec")));
@@ -134,8 +134,8 @@ static void start_engine(struct copy *copy, const void *caller)
     pthread_mutex_unlock(&start_lock);
 }
 
-/* The engine for a call, or NULL. It works for one NCCL; the calls of a second one are passed on,
- * and a warning says so once. */
+/* The engine for a call, or NULL. It works for one NCCL; the calls of a second one are passed
+ * through, and a warning says so once. */
 static const struct cshim_nccl_engine *engine_for(struct copy *copy, enum kind kind,
                                                   const void *caller)
 {
@@ -151,14 +151,14 @@ static const struct cshim_nccl_engine *engine_for(struct copy *copy, enum kind k
     if (active == NULL || engine_copy == copy)
         return active;
     if (starts && !__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
-        cshim_log(CSHIM_LOG_WARN, "a second NCCL is in this process: its calls are passed on");
+        cshim_log(CSHIM_LOG_WARN, "a second NCCL is in this process: its calls are passed through");
     return NULL;
 }
 
 /* Where a call goes. */
 struct call {
     struct cshim_frame frame;
-    const struct cshim_nccl_engine *engine; /* NULL: the call is passed on */
+    const struct cshim_nccl_engine *engine; /* NULL: the call is passed through */
     void *real;                             /* NULL: there is no such function */
 };
 

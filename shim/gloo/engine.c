@@ -82,7 +82,7 @@ static void run(struct cshim_gloo_call *call, const struct cshim_plan *plan)
         cshim_gloo_copy_output(arguments);
 }
 
-/* Compresses a call, or returns the reason why it is to be passed on. */
+/* Compresses a call, or returns the reason why it is to be passed through. */
 static enum cshim_reason compress(struct cshim_gloo_context *context,
                                   const struct cshim_gloo_arguments *arguments,
                                   const struct cshim_rule *rule, struct cshim_call *facts,
@@ -193,7 +193,7 @@ static void refuse(void)
     if (!__atomic_load_n(&is_known, __ATOMIC_RELAXED) &&
         __atomic_exchange_n(&is_usable, false, __ATOMIC_RELAXED))
         cshim_log(CSHIM_LOG_WARN, "gloo's structures are laid out in a way that this version of "
-                                  "compshim does not know: its calls are passed on");
+                                  "compshim does not know: its calls are passed through");
 }
 
 /* gloo has made a call of a context that has not agreed, or one that is measured. What is known of
@@ -258,7 +258,7 @@ static void start(cshim_gloo_function function, bool is_beside)
     is_usable = cshim_gloo_open(function, cshim_process.library, sizeof cshim_process.library);
     if (!is_usable)
         cshim_log(CSHIM_LOG_WARN,
-                  "%s lacks functions that the engine calls: its calls are passed on",
+                  "%s lacks functions that the engine calls: its calls are passed through",
                   cshim_process.library);
 }
 

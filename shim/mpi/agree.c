@@ -259,7 +259,7 @@ static MPI_Comm find_nodes(void)
 }
 
 /* Half of what the rank with the fewest has left is for compressed calls; the rest is the
- * program's, and the library's for calls that are passed on. */
+ * program's, and the library's for calls that are passed through. */
 static void find_partners(void)
 {
     int own = cshim_mpi_free_descriptors() / 2, least = 0;

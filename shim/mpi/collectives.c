@@ -11,7 +11,7 @@
 #include "shim/mpi/observe.h"
 #include "shim/mpi/requests.h"
 
-/* What every call pays for, also one that is passed on: made for each collective apart. */
+/* What every call pays for, also one that is passed through: made for each collective apart. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define APART __attribute__((noinline))
 

@@ -329,10 +329,10 @@ static int agree(struct cshim_comm *state, MPI_Comm comm)
         return status;
     if (largest[LACKS_MEMORY])
         cshim_log(CSHIM_LOG_WARN,
-                  "a rank has no memory for a communicator: its calls are passed on");
+                  "a rank has no memory for a communicator: its calls are passed through");
     else if (!__atomic_exchange_n(&has_warned, true, __ATOMIC_RELAXED))
         cshim_log(CSHIM_LOG_WARN,
-                  "there are no tags left for a communicator: its calls are passed on");
+                  "there are no tags left for a communicator: its calls are passed through");
     return status;
 }
 

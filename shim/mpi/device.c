@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers on a GPU, for an MPI that takes them: they are recognised and passed on, and never
+/* Buffers on a GPU, for an MPI that takes them: they are recognised and passed through, and never
  * touched.
  *
  * CUDA is asked only in a process that has it already. A rank cannot know whether the buffers of

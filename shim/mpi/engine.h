@@ -35,9 +35,9 @@ _Static_assert(sizeof(MPI_Aint) == sizeof(intptr_t), "the front passes displacem
 struct cshim_mpi_engine {
     unsigned abi; /* CSHIM_ENGINE_ABI */
     /* Called once, after the real MPI_Init. All ranks agree and receive rank 0's policy. Returns 1
-     * if the job compresses, and 0 if every call is to be passed on from now on. A wrong policy
-     * ends the job. `real` stays valid until the process ends. `past` names a tool between the
-     * front and the library that hands calls past the front, so that this rank cannot compress
+     * if the job compresses, and 0 if every call is to be passed through from now on. A wrong
+     * policy ends the job. `real` stays valid until the process ends. `past` names a tool between
+     * the front and the library that hands calls past the front, so that this rank cannot compress
      * them; or NULL. */
     int (*start)(const struct cshim_mpi_real *real, const char *past);
     /* What the front calls from then on, from any thread. Each keeps the contract of the MPI

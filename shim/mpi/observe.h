@@ -7,7 +7,7 @@
 #include "shim/mpi/describe.h"
 #include "shim/host/event.h"
 
-/* A call that is passed on and written down, or traced, or both. */
+/* A call that is passed through and written down, or traced, or both. */
 struct cshim_observed_call {
     MPI_Comm comm; /* null: neither */
     struct cshim_observation observation;

@@ -72,8 +72,8 @@ static enum cshim_reason find_obstacle(const struct cshim_rule *rule, MPI_Comm c
 }
 
 /* Plans a nonblocking call, with the same outcome on all ranks. The ranks exchange no message,
- * unless the call may prepare its communicator. Returns false if the call is to be passed on, and
- * counts that. */
+ * unless the call may prepare its communicator. Returns false if the call is to be passed through,
+ * and counts that. */
 static bool plan_call(struct cshim_arguments *arguments, bool prepares, struct cshim_plan *plan,
                       struct cshim_comm **state)
 {
@@ -114,7 +114,7 @@ static int report(const struct cshim_comm *comm, int status)
     return status;
 }
 
-/* Makes and starts a request. Returns false if the call is to be passed on. */
+/* Makes and starts a request. Returns false if the call is to be passed through. */
 static bool start_call(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *request, int *status)
 {
     struct cshim_arguments arguments = cshim_arguments_of(CSHIM_ALLREDUCE, CSHIM_REDUCTION_A, comm);
@@ -145,7 +145,7 @@ int cshim_iallreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *r
     return cshim_mpi.real->MPI_Iallreduce_c(CSHIM_REDUCTION_A, comm, request);
 }
 
-/* Makes a persistent request. Returns false if the call is to be passed on. */
+/* Makes a persistent request. Returns false if the call is to be passed through. */
 static bool make_persistent(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *request,
                             int *status)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ledger of a job: which calls were compressed and what they cost, which were passed on and
- * why.
+/* The ledger of a job: which calls were compressed and what they cost, which were passed through
+ * and why.
  *
  * Pure: calls neither MPI nor CUDA. Counting is thread-safe and allocates nothing. There is a row
  * for each rule, collective, dtype, codec and algorithm; its index is computed from these five.
@@ -126,7 +126,7 @@ struct cshim_row_key {
 };
 struct cshim_row_key cshim_ledger_key(const struct cshim_ledger *ledger, size_t index);
 
-/* The number of calls that were passed on, for any reason. */
+/* The number of calls that were passed through, for any reason. */
 uint64_t cshim_ledger_passed(const struct cshim_ledger *ledger);
 
 /* The sum of all rows. */

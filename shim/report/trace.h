@@ -31,7 +31,7 @@ struct cshim_trace_event {
     uint8_t collective;
     uint8_t codec;
     uint8_t algorithm;
-    uint8_t reason; /* why it was passed on */
+    uint8_t reason; /* why it was passed through */
     uint8_t thread; /* of the rank, by their first events; those above 255 are taken as one */
 };
 

@@ -38,7 +38,7 @@ done 3<<'ROWS'
 1|three.ini:3: malformed size 'much'|explain three
 1|three.ini:4: unknown section 'compshm' (did you mean 'compshim'?)|explain three
 1|three.ini:5: neither '[section]' nor 'key = value'|explain three
-0|empty.ini: it has no rules: everything is passed on|explain empty
+0|empty.ini: it has no rules: everything is passed through|explain empty
 1|missing.ini: cannot open the policy that the command line names|explain missing
 0|nothing was compressed: the policy has no rules|job empty
 1|COMPSHIM_REPORT=sumary is not known: take summary, off or a file|job good COMPSHIM_REPORT=sumary

@@ -185,13 +185,13 @@ contains "has a hint" "(did you mean 'allreduce'?)"
 
 printf '[rule all]\ncodec = fp16\nmax_rel_error = 0.01\n[rule parameters]\ncollective = allgather\ncodec = bf16\n' >both.ini
 explain "more ranks than the scratch has pieces for" --policy both.ini --size 1GiB --ranks 1000000
-contains "is passed on, and why" "no_memory: no memory or tags for so many ranks or communicators"
+contains "is passed through, and why" "no_memory: no memory or tags for so many ranks or communicators"
 explain "an average in MPI" --policy both.ini --size 1MiB --op avg
 contains "is none" "op: only sums are compressed, and NCCL's averages"
 explain "an option that NCCL has not" --policy both.ini --size 1MiB --library nccl
 contains "passes calls on, and why" "option: an option or a codec that is not there for this library"
 explain "the same in gloo" --policy both.ini --size 1MiB --library gloo
-contains "is passed on, too" "option: an option or a codec that is not there for this library"
+contains "is passed through, too" "option: an option or a codec that is not there for this library"
 explain "an all-gather of NCCL" --policy both.ini --size 1MiB --library nccl --collective allgather
 contains "has its rule" "parameters (both.ini:4)"
 explain "an all-gather of MPI" --policy both.ini --size 1MiB --collective allgather
@@ -202,7 +202,7 @@ expect "a reduce_scatter of gloo" 2 "$tool" explain --size 4 --collective reduce
 contains "is refused" "--collective: reduce_scatter is never compressed in gloo"
 sed 's/Open MPI/NCCL 2.21.5/; s/"op": "sum"/"op": "avg"/' run.json >nccl.json
 explain "a dry run of NCCL" --report nccl.json --policy both.ini
-contains "is planned for NCCL" "passed on: option"
+contains "is planned for NCCL" "native (option)"
 sed -i '/max_rel_error/d' both.ini
 explain "a dry run of NCCL's averages" --report nccl.json --policy both.ini
 contains "compresses them" "16.0 MiB float32 avg"

@@ -31,7 +31,7 @@ check "the page: XML, whole, nothing fetched" page "$scratch/page.html"
 output=$(page --text "$scratch/page.html")
 golden "the page's text" "$golden/report_page.txt"
 output=$(page --plain "$scratch/page.html")
-contains "where scripts do not run, the tables are there" "passed on: too_small                     19                 0"
+contains "where scripts do not run, the tables are there" "passed through: too_small                19                 0"
 check "the page holds the reports" python3 -c '
 import json, sys
 reports, printed = (json.loads(text)["reports"] for text in sys.argv[1:])

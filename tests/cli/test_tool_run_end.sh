@@ -163,8 +163,8 @@ end() { # STATUS
     wait $run
     check "the command ends by itself" test $? = "$1"
 }
-# The run takes signals that wait in the order of their numbers: once it has passed on one with a
-# high number, all before it are dealt with, and what it passed on has arrived before.
+# The run takes signals that wait in the order of their numbers: once it has passed through one with a
+# high number, all before it are dealt with, and what it passed through has arrived before.
 no_more() { # what is to be there, without those of this function
     local marks
     marks=$(grep -c TTOU got)

@@ -29,7 +29,7 @@ contains "with its policy" "policy policy.ini"
 check "in 80 columns" test -z "$(grep -E '.{81}' <<<"$output")"
 check "the rule has calls, a rate, bytes and a ratio" grep -qE \
     "^live-$$ +int8 +one_shot +[0-9]+ +[0-9.]+ +[0-9.]+ [KMGT]iB +3.[89]x +[0-9.]+e-03$" <<<"$output"
-check "what is passed on is counted" grep -qE '^passed on: [1-9][0-9]* calls, [0-9.]+ per second$' <<<"$output"
+check "what is passed through is counted" grep -qE '^passed through: [1-9][0-9]* calls, [0-9.]+ per second$' <<<"$output"
 env --default-signal=INT "$tool" top >plain.txt &
 looking=$!
 check "top goes on looking" eventually grep -q allreduce_bench plain.txt

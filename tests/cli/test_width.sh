@@ -38,7 +38,7 @@ printf 'int main(void) { return 0; }\n' | gcc -x c -o none -
 narrow "check" 1 "$tool" check ./none
 narrow "check of a script" 1 "$tool" check "$top/tools/get-mpi.sh"
 narrow "explain" 0 "$tool" explain --policy p.ini --size 25MiB
-narrow "explain of a call that is passed on" 0 "$tool" explain --policy p.ini --size 4KiB
+narrow "explain of a call that is passed through" 0 "$tool" explain --policy p.ini --size 4KiB
 narrow "explain --sizes" 0 "$tool" explain --policy p.ini --sizes 1KiB-1GiB
 narrow "explain --report" 0 "$tool" explain --policy p.ini --report run.json
 narrow "report" 0 "$tool" report report_watched.json

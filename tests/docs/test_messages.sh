@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # docs/troubleshooting.md has every warning and error that the library can print, and no other; and
-# every reason for which a call is passed on.
+# every reason for which a call is passed through.
 . "$(dirname "$0")/../lib.sh"
 cd "$top" || exit 1
 page=docs/troubleshooting.md

@@ -87,7 +87,7 @@ repeat "stochastic rounding again" 2 64
 check "gives the same bits" test "$first" = "$(digests)"
 rule "codec = int4" "max_rel_error = 0.01"
 repeat "max_rel_error, which there is not for gloo" 2 5
-reports "is passed on by name" 'rows == [] and passed == {"option": 5}'
+reports "is passed through by name" 'rows == [] and passed == {"option": 5}'
 rule "library = mpi, nccl" "codec = fp16"
 repeat "rules of other libraries" 2 5
 reports "are not gloo's" 'rows == [] and passed == {"no_rule": 5}'
@@ -96,7 +96,7 @@ rule "codec = raw"
 expect "every type and operation" 0 preloaded 3 "$build/tests/gloo_cases" kinds
 reports "sums of floats are compressed" '(all(row["calls"] == 2 for row in rows) and
     sorted(row["dtype"] for row in rows) == ["bfloat16", "float16", "float32", "float64"])'
-reports "the others are passed on by name" 'passed == {"op": 4 * 3, "dtype": 3 * 5 + 2}'
+reports "the others are passed through by name" 'passed == {"op": 4 * 3, "dtype": 3 * 5 + 2}'
 expect "other collectives" 0 preloaded 3 "$build/tests/gloo_cases" others
 reports "are counted with the bytes of the larger buffer" 'report["not_compressed"] == {
     "gloo::" + name: {"calls": 1, "bytes": 4000 if name in ("reduce", "broadcast") else 12000}

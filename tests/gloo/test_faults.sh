@@ -77,5 +77,5 @@ check "stands beside that of rank 0" grep -q '"calls": 3, ' "$(compgen -G "$scra
 
 expect "a second gloo" 0 preloaded 2 "$program" second "$build/tests/standin_gloo_user.so"
 check "each process says so once" test "$(grep -c 'a second gloo is in this process' <<<"$output")" = 2
-reports "its calls are passed on, the others compressed" '[row["calls"] for row in rows] == [2] and passed == {"second_library": 2}'
+reports "its calls are passed through, the others compressed" '[row["calls"] for row in rows] == [2] and passed == {"second_library": 2}'
 finish

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A library that has gloo's names, and other structures behind them: every call is passed on, and said.
+# A library that has gloo's names, and other structures behind them: every call is passed through, and said.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/gloo_layout
 rule "codec = raw"
@@ -9,7 +9,7 @@ reports "are understood" 'passed == {"single_rank": 1}'
 for number in {0..45}; do
     expect "a word more, $number" 0 limited env LD_PRELOAD="$preload" COMPSHIM_REPORT="$scratch/report.json" "$program" $number
     [ $((number % 2)) = 1 ] || check "one warning" test "$(grep -c '^compshim: .*laid out' <<<"$output")" = 1
-    [ $((number % 8)) != 0 ] || reports "passed on by name" 'rows == [] and passed == {"unknown_layout": 1}'
+    [ $((number % 8)) != 0 ] || reports "passed through by name" 'rows == [] and passed == {"unknown_layout": 1}'
     rm -f "$scratch/report.json"
 done
 finish

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One call of each kind that is compressed or passed on, with small exact sums: the program's
+/* One call of each kind that is compressed or passed through, with small exact sums: the program's
  * output is the same whatever carries them. An ordinary MPI program. */
 #include <mpi.h>
 #include <stdio.h>

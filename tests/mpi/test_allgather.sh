@@ -28,7 +28,7 @@ gathers 3 int4 70001 0.2 "error_feedback = on"
 gathers 3 fp16 70001 0.0005 "check_ranks = 1"
 check "the ranks' results were compared" test "$(json 'r["rows"][0]["ranks_checked"]')" = "{'calls': 6, 'different': 0}"
 gathers 4 fp8_e4m3 70001 0.0626
-check "six of eleven calls are compressed: types that differ, blocks that lie apart and complex numbers are passed on" \
+check "six of eleven calls are compressed: types that differ, blocks that lie apart and complex numbers are passed through" \
     test "$(json '[(x["collective"], x["algorithm"], x["calls"]) for x in r["rows"]]')" = "[('allgather', 'one_shot', 6)]"
 check "which the report says, beside the 22 sums of integers" test "$(json 'r["passed_through"]["dtype"]')" = 27
 check "fp8 sends a quarter" test "$(json '3.9 < r["rows"][0]["bytes_native"] / r["rows"][0]["bytes_wire"] < 4')" = True
@@ -48,6 +48,6 @@ policy "$scratch/policy.ini" fp16
 sed -i 's/^report = off//' "$scratch/policy.ini"
 expect "without a rule that names it" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" \
     COMPSHIM_POLICY="$scratch/policy.ini" "$program" 70001 0
-check "they are passed on and counted" \
+check "they are passed through and counted" \
     test "$(json '[r["not_compressed"][x]["calls"] for x in ("MPI_Allgather", "MPI_Allgatherv")], {x["collective"] for x in r["rows"]}')" = "[6, 5] {'allreduce'}"
 finish

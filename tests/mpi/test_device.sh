@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Buffers in device memory, given to an MPI that takes them: passed on and not touched, where the
+# Buffers in device memory, given to an MPI that takes them: passed through and not touched, where the
 # ranks differ, too. libcuda is a stand-in (tests/standin/cuda.c).
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_device
@@ -14,7 +14,7 @@ expect "with the shim" 0 mpi 3 LD_LIBRARY_PATH="$scratch" LD_PRELOAD="$preload:l
     COMPSHIM_POLICY="$scratch/policy.ini" COMPSHIM_REPORT="$scratch/report.json" "$program"
 contains "the same calls reach the library" "rank 2: 4 calls came to the library with device memory, 0 failures"
 contains "also on the others" "rank 0: 2 calls came to the library with device memory, 0 failures"
-check "all calls with such a buffer on any rank are passed on" test "$(json 'r["passed_through"]["device_buffer"]')" = 4
+check "all calls with such a buffer on any rank are passed through" test "$(json 'r["passed_through"]["device_buffer"]')" = 4
 check "the others are compressed" test "$(json 'r["totals"]["compressed_calls"]')" = 2
 check "nonblocking ones are not, where ranks cannot ask" test "$(json 'r["passed_through"]["nonblocking"]')" = 1
 

@@ -49,7 +49,7 @@ dtype = float32
 P
 expect "a job with a report" 0 shimmed 4 COMPSHIM_REPORT="$scratch/report.json" "$program"
 contains "the table names the rule" "large"
-contains "the table says what was passed on" "passed through"
+contains "the table says what was passed through" "passed through"
 check "the JSON has the two rows" test \
     "$(json '[(x["rule"], x["codec"], x["calls"]) for x in r["rows"]]')" = \
     "[('medium', 'fp16', 3), ('large', 'fp8_e4m3', 2)]"
@@ -57,7 +57,7 @@ check "fp8 sends at most 1/3.9" test "$(json 'r["rows"][1]["bytes_native"]/r["ro
 check "fp16 sends at most 1/1.98" test "$(json 'r["rows"][0]["bytes_native"]/r["rows"][0]["bytes_wire"] > 1.98')" = True
 check "native bytes are a ring's" test "$(json 'r["rows"][1]["bytes_native"] == 2*3*r["rows"][1]["bytes_in"]')" = True
 check "the sampled error of exact sums is 0" test "$(json 'r["rows"][1]["rel_error"]')" = 0.0
-check "what was passed on has its reason" test "$(json 'sorted(r["passed_through"].items())')" = \
+check "what was passed through has its reason" test "$(json 'sorted(r["passed_through"].items())')" = \
     "[('derived_datatype', 4), ('dtype', 2), ('empty', 1), ('intercomm', 2), ('op', 2), ('rule_none', 1), ('single_rank', 4), ('too_small', 1)]"
 check "all calls are counted" test \
     "$(json 'r["totals"]["calls"] == sum(r["passed_through"].values()) + r["totals"]["compressed_calls"]')" = True

@@ -24,7 +24,7 @@ expect "each function" 0 shimmed 3 "$program" 100000
 contains "is right" "work done, 0 failures"
 check "and compressed" test "$(json 'sorted((x["collective"], x["calls"]) for x in r["rows"])')" = \
     "[('allreduce', $((1 + nonblocking))), ('reduce', 1), ('reduce_scatter', 2)]"
-check "or passed on by a reason" test "$(json 'r["passed_through"].get("nonblocking", 0)')" = $((2 - nonblocking))
+check "or passed through by a reason" test "$(json 'r["passed_through"].get("nonblocking", 0)')" = $((2 - nonblocking))
 check "the others are counted in the rows of their kin" test \
     "$(json 'sorted((k, v["calls"], v["bytes"]) for k, v in r["not_compressed"].items())')" = \
     "[('MPI_Allgather', 1, 8), ('MPI_Alltoall', 1, 8), ('MPI_Bcast', 2, 4024), ('MPI_Gather', 1, 8), ('MPI_Ibcast', 1, 4000), ('MPI_Ireduce', 1, 4000), ('MPI_Scan', 1, 4000), ('MPI_Scatter', 1, 8)]"

@@ -31,7 +31,7 @@ moves broadcast 4 fp8_e4m3 70002 0.0626 "algorithm = one_shot"
 check "the root sends all of it to each: a quarter of what all get" \
     test "$(json '3.8 < r["rows"][0]["bytes_native"] / r["rows"][0]["bytes_wire"] < 4')" = True
 moves broadcast 4 fp8_e4m3 70002 0.0626
-check "complex numbers too; types that differ are passed on" \
+check "complex numbers too; types that differ are passed through" \
     test "$(json '[(x["collective"], x["algorithm"], x["calls"]) for x in r["rows"]]')" = "[('broadcast', 'two_shot', 8)]"
 check "what the root gives to the others comes on top" \
     test "$(json '3.1 < r["rows"][0]["bytes_native"] / r["rows"][0]["bytes_wire"] < 3.2')" = True
@@ -43,7 +43,7 @@ check "fp8 sends a quarter" test "$(json '3.9 < r["rows"][0]["bytes_native"] / r
 check "the sampled error is that of one quantization, too" test "$(json '0.01 < r["rows"][0]["rel_error"] < 0.04')" = True
 check "it is not counted among the others" test "$(json '"MPI_Alltoall" in r["not_compressed"]')" = False
 moves alltoallv 4 fp8_e4m3 70002 0.0626
-check "blocks that differ in length, in place and by large counts; those that lie apart or are of two types are passed on" \
+check "blocks that differ in length, in place and by large counts; those that lie apart or are of two types are passed through" \
     test "$(json '[(x["collective"], x["algorithm"], x["calls"]) for x in r["rows"]], r["passed_through"]["dtype"]')" = "[('alltoall', 'one_shot', 3)] 2"
 check "fp8 sends a quarter of what they have" \
     test "$(json '3.9 < r["rows"][0]["bytes_native"] / r["rows"][0]["bytes_wire"] < 4')" = True
@@ -59,7 +59,7 @@ sed -i 's/^report = off//' "$scratch/policy.ini"
 for collective in alltoall alltoallv broadcast; do
     expect "$collective without a rule that names it" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" \
         COMPSHIM_POLICY="$scratch/policy.ini" "$program" $collective 70002 0.000001 # MPICH itself writes to the root
-    check "is passed on and counted" test "$(json '[n["calls"] for n in r["not_compressed"].values()], r["rows"]')" = \
+    check "is passed through and counted" test "$(json '[n["calls"] for n in r["not_compressed"].values()], r["rows"]')" = \
         "$([ "${collective%v}" = alltoall ] && echo '[5] []' || echo '[9] []')"
 done
 finish

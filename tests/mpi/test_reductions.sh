@@ -95,7 +95,7 @@ printf '[rule one]\ncollective = reduce\ncodec = fp16\n' >"$scratch/policy.ini"
 expect "a rule for reduce" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" \
     COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_collectives" 100000
 check "takes no other" test "$(json '[(x["collective"], x["calls"]) for x in r["rows"]]')" = "[('reduce', 1)]"
-check "and the others are passed on" test "$(json 'r["passed_through"]["no_rule"]')" = 2
+check "and the others are passed through" test "$(json 'r["passed_through"]["no_rule"]')" = 2
 
 # Every moved tensor and every comparison with the library's own sum.
 printf '[rule all]\nmax_rel_error = 1e-3\nverify = 1\ncodec = int8\n' >"$scratch/policy.ini"

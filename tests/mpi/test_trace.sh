@@ -65,7 +65,7 @@ run "no trace"
 run "a trace switched off" COMPSHIM_TRACE=off
 check "leaves no file" test -z "$(ls ./*.json off 2>/dev/null)"
 run "an observed job, traced" COMPSHIM=observe COMPSHIM_TRACE=trace.json
-check "has its calls as passed on" test "$(grep -c 'allreduce passed: disabled' trace.json)" = 24
+check "has its calls as passed through" test "$(grep -c 'allreduce passed: disabled' trace.json)" = 24
 only_open_mpi "tracing nonblocking calls, which pass there" || finish
 policy exact.ini fp16
 expect "several nonblocking calls at once" 0 shimmed 2 COMPSHIM_POLICY=exact.ini COMPSHIM_TRACE=trace.json \

@@ -11,7 +11,7 @@
 #   SHARED=DIR        where the runs with MNIST have it from: DIR/mnist (../shared)
 #   MIRROR=URL        Debian's mirror (the one that this machine's apt uses)
 #   UBUNTU_MIRROR=URL Ubuntu's (this machine's, else what lies beside Debian's, else debootstrap's own)
-#   DEMO_IMAGES=N     is passed on to make demo
+#   DEMO_IMAGES=N     is passed through to make demo
 #
 # The roots are kept in $BUILD/roots, the logs in $BUILD/roots/logs, the table in $BUILD/roots/table.txt.
 set -u

@@ -328,7 +328,7 @@ TEST(figures_stop_at_the_largest)
     cshim_policy_free(policy);
 }
 
-/* From so many ranks on that a grain of each is too much, calls are passed on. */
+/* From so many ranks on that a grain of each is too much, calls are passed through. */
 TEST(too_many_ranks_for_the_scratch)
 {
     struct cshim_policy *policy = one_rule(CSHIM_CODEC_FP16, CSHIM_ALGORITHM_TWO_SHOT);
@@ -544,7 +544,8 @@ TEST(connections_are_limited)
     }
 }
 
-/* A call that takes too much memory is passed on, not made by an algorithm that sends far more. */
+/* A call that takes too much memory is passed through, not made by an algorithm that sends far
+ * more. */
 TEST(too_much_memory_is_no_case_for_one_shot)
 {
     struct cshim_policy *policy = one_rule(CSHIM_CODEC_RAW, CSHIM_ALGORITHM_AUTO);

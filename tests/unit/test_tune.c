@@ -128,7 +128,8 @@ TEST(does_not_flutter)
     cshim_policy_free(policy);
 }
 
-/* Where a larger size is passed on, the rule ends at the last size that was measured to be good. */
+/* Where a larger size is passed through, the rule ends at the last size that was measured to be
+ * good. */
 TEST(ends_where_it_stops_paying)
 {
     struct tune_measured measured = make(4);

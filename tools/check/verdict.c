@@ -209,7 +209,7 @@ static void judge_caught(const struct check_findings *findings, const struct che
     else
         set(judgement, CHECK_NO_ENGINE, how_to_get_engine(findings, abi),
             tool_format(
-                "%s calls %s of %s, for which no engine is installed: its calls are passed on",
+                "%s calls %s of %s, for which no engine is installed: its calls are passed through",
                 caller, use->shown, abi->name));
 }
 

@@ -157,7 +157,7 @@ static void add_answer(struct tool_table *table, const struct explain_answer *an
         cells[7] = tool_format("%.1fx", (double)plan->bytes_native / (double)plan->bytes_wire);
         cells[8] = plan->step > 0 ? NULL : tool_format("%.1e", plan->expected_error);
     } else {
-        cells[2] = tool_format("passed on: %s", cshim_reason_name(plan->reason));
+        cells[2] = tool_format("native (%s)", cshim_reason_name(plan->reason));
     }
     if (limit.native > 0) {
         cells[9] = tool_seconds(limit.native);

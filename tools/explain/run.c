@@ -207,7 +207,7 @@ static void add_outcome(struct tool_table *table, const struct outcome *outcome)
         tool_copy(plan->rule != NULL ? plan->rule->name : "-"),
         compressed ? tool_format("%s, %s", cshim_codec_name(plan->codec),
                                  cshim_algorithm_name(plan->algorithm))
-                   : tool_format("passed on: %s", cshim_reason_name(plan->reason)),
+                   : tool_format("native (%s)", cshim_reason_name(plan->reason)),
         tool_format("%" PRIu64, outcome->calls),
         compressed ? tool_bytes(outcome->bytes_native) : NULL,
         compressed ? tool_bytes(outcome->bytes_wire) : NULL,

@@ -100,7 +100,7 @@ struct cshim_policy *launch_load_policy(const char *path)
     if (policy == NULL)
         errx(TOOL_NOT_SO, "%s", message);
     if (policy->rule_count == 0)
-        warnx("%s: it has no rules: everything is passed on", source);
+        warnx("%s: it has no rules: everything is passed through", source);
     return policy;
 }
 

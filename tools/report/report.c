@@ -337,7 +337,7 @@ static struct tool_table summary_table(const struct report_set *set)
             cells[i + 1] = cell_text(set->reports[i], &facts[fact], false);
         tool_table_add(&table, cells);
     }
-    add_counts(&table, set, "passed_through", "passed on", cells);
+    add_counts(&table, set, "passed_through", "passed through", cells);
     add_counts(&table, set, "not_compressed", "not compressed", cells);
     free(cells);
     return table;

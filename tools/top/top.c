@@ -114,7 +114,7 @@ static void look_around(struct look *look)
 }
 
 /* Adds up a rule's figures over the processes of a job. With `rule` SIZE_MAX it counts the calls
- * that were passed on. */
+ * that were passed through. */
 static struct cshim_row add_up(const struct look *look, const struct cshim_live *job, size_t rule)
 {
     struct cshim_row sum = {0};
@@ -189,7 +189,7 @@ static void print_job(const struct look *before, const struct look *after, size_
     }
     tool_table_print(&table, stdout);
     char *passing = rate(before, after, job, SIZE_MAX);
-    printf("passed on: %llu calls, %s per second\n",
+    printf("passed through: %llu calls, %s per second\n",
            (unsigned long long)add_up(after, job, SIZE_MAX).calls, passing);
     print_saving(after, job);
     putchar('\n');

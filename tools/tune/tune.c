@@ -216,7 +216,7 @@ const struct tool_command tool_tune = {
     .details =
         "LAUNCHER starts ranks as the program's launch does; a benchmark of all-reduces is "
         "added to it and run without the library and in every codec and algorithm. Sizes "
-        "for which nothing measured faster than native are passed on; on one node those below "
+        "for which nothing measured faster than native are passed through; on one node those below "
         "1 MiB, and those for which nothing was 1.5 times as fast. The policy states the "
         "measurements; it is printed, too.\n\n  compshim tune -- mpirun -n 4\n  compshim "
         "tune --max-rel-error 0.05 --time 300 -- mpirun --hostfile hosts -n 32\n",
