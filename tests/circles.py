@@ -8,6 +8,8 @@ OBJECTS is a file with a line for each library and program: its name and its obj
 depends on another if it uses a function or a variable that the other defines; nm tells. Objects that
 depend on each other in a circle are printed, with the symbols that make the circle.
 
+No external name may be defined by two sources, which would be hard to search for.
+
 The #include lines of each SOURCE are compared with INCLUDES below.
 
 ALLOWED is a file of what is not yet free of circles. A line names an object, such as
@@ -111,6 +113,23 @@ def object_circles(products):
     return found
 
 
+def defined_twice(products):
+    """For each external name of ours that two sources define: the name and the sources. An engine is built from one
+    source for several libraries; what the build generates is left out."""
+    objects = sorted({path for product in products for path in product[1:]})
+    if not objects:
+        return {}
+    command = ["nm", "-A", "-P", "-g", "--defined-only", *objects]
+    text = subprocess.run(command, capture_output=True, text=True, check=True)
+    definers = collections.defaultdict(set)
+    for line in text.stdout.splitlines():
+        place, symbol = line.split()[:2]
+        source = re.search(r"(shim|codecs|policy|kernels|tools|examples)/.*", name_of(place.rstrip(":")))
+        if source and symbol.startswith(("cshim_", "tool_")):
+            definers[symbol].add(source[0])
+    return {symbol: sources for symbol, sources in definers.items() if len(sources) > 1}
+
+
 def upward_includes(sources):
     """The pairs of a source and what it includes that INCLUDES does not allow."""
     pairs = []
@@ -146,6 +165,9 @@ def main(objects_file, allowed_file, *sources):
         for user in circle:
             for definer in sorted(set(edges[user]) & set(circle)):
                 print(f"    {user} -> {definer}: {', '.join(sorted(edges[user][definer]))}")
+    for symbol, definers in sorted(defined_twice(products).items()):
+        wrong += 1
+        print(f"error: {symbol} is defined in {' and in '.join(sorted(definers))}")
     for circle in circles({folder: INCLUDES[folder].split() for folder in INCLUDES}):
         wrong += 1
         print(f"tests/circles.py: error: INCLUDES goes in a circle: {' '.join(circle)}")

@@ -46,6 +46,13 @@ rm shim/core/bottom.c
 expect "or does not exist" 1 circles
 : >allowed
 
+object first <<<'int cshim_same(void) { return 0; } int other(void) { return 0; }'
+object second <<<'int cshim_same(void) { return 1; }'
+objects first.o second.o
+expect "a name that two sources define" 1 circles
+contains "is an error" "error: cshim_same is defined in shim/core/first.o and in shim/core/second.o"
+objects first.o middle.o
+
 echo '#include "shim/core/plan.h"' >shim/front/front.h
 echo '#include "policy/policy.h"' >shim/core/plan.h
 expect "includes that point down" 0 circles shim/front/front.h shim/core/plan.h
