@@ -73,7 +73,8 @@ bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype)
     return id == own || info->element_bits <= 8;
 }
 
-/* Of each element that is sent its place and its code in int4, and the scales of the codes. */
+/* A grain of topk: the index and the int4 code of each element that is sent, and the codes' scales.
+ */
 size_t cshim_topk_bytes(size_t kept)
 {
     const struct cshim_codec_info *values = &codecs[CSHIM_CODEC_INT4];

@@ -38,7 +38,7 @@ enum cshim_codec_id {
 /* Instruction sets the codecs are written for, in rising order. */
 enum cshim_simd { CSHIM_SIMD_SCALAR = 0, CSHIM_SIMD_AVX2 = 1, CSHIM_SIMD_AVX512 = 2 };
 
-/* What a codec is, for plans and explanations. */
+/* Describes a codec, for plans and explanations. */
 struct cshim_codec_info {
     enum cshim_codec_id id;
     const char *name;      /* as in policy.ini; static */
@@ -58,34 +58,35 @@ struct cshim_codec_info {
  */
 const struct cshim_codec_info *cshim_codec_info(enum cshim_codec_id id);
 
-/* The policy name of a codec id, "none" included; "?" for an unknown id. */
+/* Returns the policy name of a codec id, "none" included; "?" for an unknown id. */
 const char *cshim_codec_name(enum cshim_codec_id id);
 
-/* "float32", "float64", "float16", "bfloat16"; "other" otherwise. */
+/* Returns "float32", "float64", "float16" or "bfloat16"; "other" otherwise. */
 const char *cshim_dtype_name(enum cshim_dtype dtype);
 
-/* Bytes of one element; 0 for CSHIM_DTYPE_OTHER. */
+/* Returns the bytes of one element; 0 for CSHIM_DTYPE_OTHER. */
 size_t cshim_dtype_bytes(enum cshim_dtype dtype);
 
-/* Whether an encoding is as long as its elements need. */
+/* Returns true if the length of an encoding depends on the values of the elements. */
 static inline bool cshim_codec_is_packed(enum cshim_codec_id id)
 {
     return id == CSHIM_CODEC_LOSSLESS || id == CSHIM_CODEC_BOUNDED || id == CSHIM_CODEC_TOPK;
 }
 
-/* Whether a codec keeps every bit of every element; bounded does as long as it is given no step. */
+/* Returns true if a codec keeps every bit of every element. That includes bounded, which loses
+ * something only where an encoding has a step. */
 static inline bool cshim_codec_is_exact(enum cshim_codec_id id)
 {
     return id == CSHIM_CODEC_RAW || id == CSHIM_CODEC_LOSSLESS || id == CSHIM_CODEC_BOUNDED;
 }
 
-/* Whether a codec can carry a dtype without making it larger: every codec carries float32 and
- * float64; float16 and bfloat16 are carried by raw and lossless, by their own 16-bit codec and
+/* Returns true if a codec can carry a dtype without making it larger: every codec carries float32
+ * and float64; float16 and bfloat16 are carried by raw and lossless, by their own 16-bit codec and
  * by every codec of 8 bits or less. topk carries float32 only. */
 bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype);
 
-/* A fingerprint of the codec table (names, ids, sizes, wire version): ranks with different tables
- * never compress together. */
+/* Returns a fingerprint of the codec table (names, ids, sizes, wire version): ranks with different
+ * tables never compress together. */
 uint64_t cshim_codec_table_hash(void);
 
 /* Elements per pipeline grain: every codec's block divides it, so data may be cut at its multiples
@@ -94,15 +95,18 @@ uint64_t cshim_codec_table_hash(void);
 /* Encoded sizes are multiples of this many bytes. */
 #define CSHIM_WIRE_ALIGN 16u
 
-/* Bytes that count elements take when encoded: payload rounded up to CSHIM_WIRE_ALIGN, then the
- * scales, rounded up again. 0 for count 0. By a packed codec, what they take at most. */
+/* Returns the bytes that count elements take when encoded: the payload rounded up to
+ * CSHIM_WIRE_ALIGN, then the scales, rounded up again. 0 for count 0. For a packed codec it is an
+ * upper bound. */
 size_t cshim_encoded_bytes(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count);
 
-/* The share of cshim_encoded_bytes that data are thought to take: measured on normal data by
- * lossless, on smooth fields by bounded, with 4 elements of each grain by topk; 1 by the others. */
+/* Returns the typical fraction of cshim_encoded_bytes that data take: for lossless measured on
+ * normal data, for bounded on smooth fields, for topk with 4 elements of each grain; 1 for the
+ * others. */
 double cshim_codec_typical_share(enum cshim_codec_id id, enum cshim_dtype dtype);
 
-/* Bytes that these count elements took when they were encoded: by a packed codec often fewer. */
+/* Returns the bytes that the count elements at `encoded` take; for a packed codec often fewer than
+ * cshim_encoded_bytes. */
 size_t cshim_encoded_length(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count,
                             const void *encoded);
 
@@ -112,8 +116,8 @@ size_t cshim_encoded_length(enum cshim_codec_id id, enum cshim_dtype dtype, size
 void cshim_encode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *input, size_t count,
                   void *encoded);
 
-/* What an encoding does besides rounding to the nearest code. docs/wire-format.md gives the
- * formulas of both options. */
+/* Options of an encoding beyond rounding to the nearest code. docs/wire-format.md gives the
+ * formulas of error feedback and of stochastic rounding. */
 struct cshim_encoding {
     /* Error feedback: count finite floats, zeros to begin with, or NULL. Each is added to its
      * element before that is rounded, and replaced by what rounding lost; 0 where the element is
@@ -128,20 +132,20 @@ struct cshim_encoding {
     bool stochastic;
     /* Chooses the random numbers: they are a pure function of this key and of the element's number,
      * the same at every SIMD level. Keys must differ from rank to rank, from step to step and from
-     * call to call, or errors add up. Any difference will do. */
+     * call to call, or errors add up. Keys may be consecutive. */
     uint64_t key;
     /* The number of the first element in its call. With it the codes of a call are the same however
      * the call is cut at multiples of CSHIM_GRAIN. */
     uint64_t first;
-    /* The codec bounded may put each element in the nearest multiple of this, which is off by half
-     * of it: a power of two, or 0 for no loss. The other codecs ignore it. */
+    /* The codec bounded may round each element to the nearest multiple of this step, an error of at
+     * most half a step. A power of two, or 0 for no loss. The other codecs ignore it. */
     float step;
-    /* The codec topk sends so many of the finite elements of each grain, and all that are not
-     * finite. What it adds of a residual has no limit. Without a residual it sends all elements. */
+    /* Finite elements of each grain that the codec topk sends, besides all that are not finite. It
+     * adds residuals without a limit. Without a residual it sends all elements. */
     unsigned keep;
 };
 
-/* cshim_encode with options; NULL for none. */
+/* Does what cshim_encode does, with options; NULL for none. */
 void cshim_encode_with(enum cshim_codec_id id, enum cshim_dtype dtype, const void *input,
                        size_t count, const struct cshim_encoding *encoding, void *encoded);
 
@@ -163,16 +167,17 @@ void cshim_reduce(enum cshim_codec_id id, enum cshim_dtype dtype, const void *co
 /* Adds count elements of a and b as cshim_reduce adds two parts in raw. output may be a or b. */
 void cshim_add(enum cshim_dtype dtype, void *output, const void *a, const void *b, size_t count);
 
-/* cshim_reduce with options (NULL for none) for the encoding of reencoded: the residual is that of
- * the sum's elements, and does not enter output. If reencoded is NULL the options are not used. */
+/* Does what cshim_reduce does, with options (NULL for none) for the encoding of reencoded: the
+ * residual belongs to the sum's elements, and does not enter output. If reencoded is NULL the
+ * options are not used. */
 void cshim_reduce_with(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
                        unsigned ranks, size_t count, void *output, void *reencoded,
                        const struct cshim_encoding *encoding);
 
-/* The SIMD level in use: the best the processor has, unless lowered. */
+/* Returns the SIMD level in use: the best that the processor has, unless lowered. */
 enum cshim_simd cshim_simd_level(void);
 
-/* "scalar", "avx2" or "avx512"; "?" for another value. */
+/* Returns "scalar", "avx2" or "avx512"; "?" for another value. */
 const char *cshim_simd_name(enum cshim_simd level);
 
 /* Lowers (or raises back, up to what the processor has) the level, for tests and benchmarks; the

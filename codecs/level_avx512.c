@@ -55,7 +55,7 @@ INLINE uint32_t largest_lane(ints vector)
     return _mm512_reduce_max_epu32(vector);
 }
 
-/* Where words 2 * i and 2 * i + 1, 16 bits each, of all codes come from. */
+/* Source indices of the 16-bit words 2 * i and 2 * i + 1 of all codes. */
 CSHIM_INLINE int words_of_all(int bits, int i)
 {
     const int first = 2 * i, second = 2 * i + 1;

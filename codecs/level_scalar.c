@@ -3,7 +3,7 @@
  * without them use. */
 #include "codecs/portable.h"
 
-/* From this magnitude on a float becomes infinity in IEEE binary16, or is not finite. */
+/* Smallest magnitude that becomes infinity in IEEE binary16, or is not finite. */
 #define HALF_EXCEPTIONAL 0x477ff000u
 
 static void narrow_half(const float *input, size_t count, uint8_t *output)

@@ -15,14 +15,14 @@
 #endif
 
 /* Loops over float32 that start at a block's first element. payload and scales need no alignment,
- * but lie in one message, the scales behind the payload: up to 16 bytes behind the codes may be
+ * but lie in one message, the scales after the payload: up to 16 bytes beyond the codes may be
  * read. Formats without scales ignore theirs. No padding is written. */
 struct cshim_loops {
     void (*encode)(const float *input, size_t count, uint8_t *payload, uint8_t *scales);
     void (*decode)(const uint8_t *payload, const uint8_t *scales, size_t count, float *output);
     /* sum[i] = sum[i] + decoded value, any NaN made the canonical one */
     void (*add)(const uint8_t *payload, const uint8_t *scales, size_t count, float *sum);
-    /* What decode of the first and add of the second give, in one pass. */
+    /* Decodes the first and adds the second, in one pass. */
     void (*add_two)(const uint8_t *first, const uint8_t *first_scales, const uint8_t *second,
                     const uint8_t *second_scales, size_t count, float *sum);
     /* Error feedback after the encoding of a sum: sum[i] = sum[i] - decoded value; 0 where that is
@@ -38,7 +38,7 @@ struct cshim_level {
     struct cshim_loops codecs[CSHIM_CODEC_COUNT]; /* none for raw and packed ones */
     /* Rounds count floats to IEEE binary16; what is too large becomes Inf. */
     void (*narrow_half)(const float *input, size_t count, uint8_t *output);
-    /* Fills random[0] to random[count - 1] (there must be room for one more behind them) with the
+    /* Fills random[0] to random[count - 1] (with room for one element more) with the
      * numbers of elements first, first + 1, ... of the key's sequence. Returns where the first is:
      * random or random + 1. */
     const uint32_t *(*fill_random)(uint64_t key, uint64_t first, size_t count, uint32_t *random);
@@ -65,7 +65,8 @@ static inline size_t cshim_align(size_t bytes)
 
 /* lossless.c: arrays of grains. */
 
-/* Bytes before the grains of an array of `count` elements: how long it is, and how long each. */
+/* Returns the bytes of the table before the grains of an array of `count` elements: the array's
+ * length, and the length of each grain. */
 static inline size_t cshim_packed_table(size_t count)
 {
     return sizeof(uint32_t) + (count + CSHIM_GRAIN - 1) / CSHIM_GRAIN * sizeof(uint16_t);
@@ -77,20 +78,20 @@ static inline size_t cshim_packed_table(size_t count)
 void cshim_pack_tile(enum cshim_codec_id id, enum cshim_dtype dtype,
                      const struct cshim_encoding *encoding, const uint8_t *input, size_t begin,
                      size_t length, size_t count, uint8_t *packed);
-/* Unpacks such elements, in any order. */
+/* Unpacks the elements [begin, begin + length), in any order of tiles. */
 void cshim_unpack_tile(enum cshim_codec_id id, enum cshim_dtype dtype, const uint8_t *packed,
                        size_t begin, size_t length, size_t count, uint8_t *output);
 
 /* topk.c: a grain of up to CSHIM_GRAIN float32. */
 
-/* codec.c: the bytes of a grain of which so many elements are sent: they tell how many these are.
- */
+/* Returns the bytes of a grain of which `kept` elements are sent; no other number of elements takes
+ * as many bytes. Defined in codec.c. */
 size_t cshim_topk_bytes(size_t kept);
-/* Packs a grain, and returns its bytes. Adds its residual, if it is not NULL, and leaves there what
+/* Packs a grain and returns its bytes. Adds the residual, if it is not NULL, and leaves in it what
  * is not sent. */
 size_t cshim_topk_pack(const float *input, size_t count, unsigned keep, float *residual,
                        uint8_t *output);
-/* Unpacks so many bytes. Those that no packing gives become NaNs. */
+/* Unpacks `bytes` bytes. Elements of bytes that no packing gives become NaNs. */
 void cshim_topk_unpack(const uint8_t *input, size_t bytes, size_t count, float *output);
 
 extern const struct cshim_level cshim_level_scalar;

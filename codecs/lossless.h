@@ -37,7 +37,7 @@ CSHIM_INLINE struct packing packing_of(enum cshim_dtype dtype)
                                     : (struct packing){2, 8, 1, 0};
 }
 
-/* What is coded of a grain. */
+/* The exponents of a grain, and their codes. */
 struct coded {
     uint16_t exponents[CSHIM_GRAIN];
     uint8_t distances[CSHIM_GRAIN + 8]; /* of exponents below the window's top, or the escape */

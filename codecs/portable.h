@@ -28,8 +28,8 @@
 #define CSHIM_HAS_HALF 0
 #endif
 
-/* What becomes of decoded values: they replace what is there, or do so past the caches, or are
- * added to it, or subtracted from it for error feedback. */
+/* How decoded values are written: they replace the output, or do so with stores past the caches, or
+ * are added to it, or subtracted from it for error feedback. */
 enum cshim_put_mode { CSHIM_PUT, CSHIM_PUT_PAST_CACHE, CSHIM_PUT_SUM, CSHIM_PUT_REST };
 
 /* Reads a block's scale as messages have it; 0 where there is none. */

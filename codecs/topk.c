@@ -2,9 +2,9 @@
 /* Grains of the codec topk: of each grain the few elements of largest magnitude, by their places
  * and in the codes of int4; all others are read as zeros. docs/wire-format.md gives every byte.
  *
- * What is not sent stays in the residual, whole, and is added the next time. Nothing of a residual
- * is forgotten, because an element may wait for many calls. Without a residual all elements are
- * sent. */
+ * Elements that are not sent stay in the residual, whole, and are added the next time. Nothing of a
+ * residual is forgotten, because an element may wait for many calls. Without a residual all
+ * elements are sent. */
 #include <string.h>
 
 #include "codecs/floats.h"

@@ -63,13 +63,13 @@ static struct view view_of(enum cshim_codec_id id, enum cshim_dtype dtype, size_
     };
 }
 
-/* Where the scale of element `begin` lies, which is the first of its block. */
+/* Returns the offset of the scale of element `begin`, which is the first of its block. */
 static size_t scale_offset(const struct view *view, size_t begin)
 {
     return view->scales + begin / view->info->block * view->info->scale_bytes;
 }
 
-/* Writes zeros behind the payload and behind the scales. */
+/* Writes zeros after the payload and after the scales. */
 static void pad(const struct view *view, uint8_t *encoded)
 {
     const size_t codes_end = cshim_payload_bytes(view->bits, view->count);
@@ -82,7 +82,8 @@ static void pad(const struct view *view, uint8_t *encoded)
 /* Elements of float64 that are looked at before they are converted. */
 enum { DOUBLES = 64 };
 
-/* From this upper half of a magnitude on a double may become infinity as a float, or is not finite.
+/* Smallest upper half of a double's magnitude that may become infinity as a float, or is not
+ * finite.
  */
 #define NARROW_EXCEPTIONAL 0x47efffff
 
@@ -220,7 +221,7 @@ static const uint8_t *scales_at(const struct view *view, const uint8_t *encoded,
 
 typedef void decoding_loop(const uint8_t *, const uint8_t *, size_t, float *);
 
-/* The same as decode_floats for an array that is packed. */
+/* Does what decode_floats does, for a packed array. */
 static APART void unpack_floats(const struct view *view, decoding_loop *loop,
                                 const uint8_t *encoded, size_t begin, size_t length, float *output)
 {

@@ -26,9 +26,9 @@
  */
 #include "codecs/portable.h"
 
-/* From this magnitude on a float is not finite, or with its residual may not be. */
+/* Smallest magnitude of a float that is not finite, or that may not be with its residual. */
 #define SUM_EXCEPTIONAL 0x7c000000u
-/* From this magnitude on a float rounds up to infinity in bf16, or is not finite. */
+/* Smallest magnitude of a float that rounds up to infinity in bf16, or is not finite. */
 #define BF16_EXCEPTIONAL 0x7f7f8000u
 
 enum {
@@ -145,7 +145,7 @@ CSHIM_INLINE int lane_of_four(int lanes, int i)
     return i % (lanes / 4) * 4 + i / (lanes / 4);
 }
 
-/* Where lane i comes from after two vectors were packed once. */
+/* Source index of lane i after two vectors were packed once. */
 CSHIM_INLINE int lane_of_two(int lanes, int i)
 {
     return i % (lanes / 2) / 2 * 4 + i / (lanes / 2) * 2 + i % 2;
@@ -223,7 +223,7 @@ INLINE void encode_block(struct cshim_format format, const float *input, float f
     }
 }
 
-/* Where a block's codes and scale lie. */
+/* The codes and the scale of a block. */
 CSHIM_INLINE size_t codes_at(struct cshim_format format, size_t element)
 {
     return cshim_payload_bytes((unsigned)format.bits, element);
@@ -392,7 +392,7 @@ INLINE void add_blocks(const float *input, size_t count, size_t block, float sha
             const floats far = (floats)V(add_epi32)((ints)limit, V(set1_epi32)(4 << 23));
             largest = left < 2 * block ? SUM_EXCEPTIONAL : largest_of(input + begin + block, block);
             for (size_t i = begin; i < begin + block; i += LANES) {
-                /* Of two zeros min and max give the second: a residual's zero keeps its sign. */
+                /* min and max of two zeros give the second: a residual's zero keeps its sign. */
                 const floats sign_bit = V(set1_ps)(-0.0f), own = V(loadu_ps)(residual + i);
                 const floats limited = V(max_ps)(V(xor_ps)(limit, sign_bit), V(min_ps)(limit, own));
                 const floats near = KEEP_UP_TO(limited, V(andnot_ps)(sign_bit, own), far);
