@@ -99,6 +99,7 @@ if builds gcc sums.c; then
 fi
 export ASAN_OPTIONS=detect_leaks=0
 for compiler in gcc clang; do
+    command -v $compiler >/dev/null || { skip "no $compiler"; continue; }
     for runtime in "" static shared; do
         case $compiler$runtime in
         gccstatic) option=-static-libasan ;;
