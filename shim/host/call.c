@@ -30,7 +30,7 @@ static uint64_t random_key(const struct cshim_exchange *exchange, enum cshim_mes
                      (uint64_t)job->rank * CSHIM_ROW_MESSAGES + kind % CSHIM_ROW_MESSAGES);
 }
 
-int cshim_call_take_scratch(const struct cshim_exchange *exchange)
+int cshim_call_acquire_scratch(const struct cshim_exchange *exchange)
 {
     struct cshim_communicator *communicator = exchange->communicator;
     communicator->scratch = cshim_scratch_take();
@@ -40,7 +40,7 @@ int cshim_call_take_scratch(const struct cshim_exchange *exchange)
                      exchange, "no memory for the scratch of another call under way");
 }
 
-void cshim_call_give_scratch(const struct cshim_exchange *exchange, int status)
+void cshim_call_release_scratch(const struct cshim_exchange *exchange, int status)
 {
     cshim_residual_give(exchange->residual);
     if (status == 0)
@@ -385,10 +385,10 @@ static int run(struct cshim_exchange *exchange, double *took)
 int cshim_call_run(struct cshim_exchange *exchange, double *seconds)
 {
     const cshim_arithmetic programs = cshim_arithmetic_begin();
-    int status = cshim_call_take_scratch(exchange);
+    int status = cshim_call_acquire_scratch(exchange);
     if (status == 0)
         status = run(exchange, seconds);
-    cshim_call_give_scratch(exchange, status);
+    cshim_call_release_scratch(exchange, status);
     cshim_arithmetic_end(&programs);
     return status;
 }

@@ -23,8 +23,8 @@ int cshim_call_run(struct cshim_exchange *exchange, double *seconds);
 /* The scratch of a call, taken before the exchange and given back after it, with the residual that
  * set_options has taken. To the scratch of a failed call the library may still write: it is lost.
  * take returns an error of the transport without memory, unless that ends the job. */
-int cshim_call_take_scratch(const struct cshim_exchange *exchange);
-void cshim_call_give_scratch(const struct cshim_exchange *exchange, int status);
+int cshim_call_acquire_scratch(const struct cshim_exchange *exchange);
+void cshim_call_release_scratch(const struct cshim_exchange *exchange, int status);
 
 /* Parts of it, for a call that nobody waits for. Before the exchange, set_options does what the
  * rule asks of the encoding, and sample_begin keeps some of the input if the rule's `call`th call
