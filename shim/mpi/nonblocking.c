@@ -297,8 +297,8 @@ static int begin_sample(struct pending *pending, uint32_t call)
         return MPI_SUCCESS;
     }
     const int status = cshim_mpi.real->MPI_Ireduce(
-        sample->values, sample->sums, (int)sample->length, MPI_DOUBLE, MPI_SUM, sample->taker,
-        comm_of(pending)->program, &pending->sampling);
+        sample->values, sample->sums, (int)sample->length, MPI_DOUBLE, MPI_SUM,
+        sample->comparing_rank, comm_of(pending)->program, &pending->sampling);
     if (status == MPI_SUCCESS)
         return status;
     sample->taken = false;
