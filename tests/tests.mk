@@ -29,7 +29,7 @@ $(BUILD)/tests/test_timeline: $(call objects,tests/unit/test_timeline.c shim/ncc
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -lcmocka -lm
 
-$(BUILD)/tests/test_detour: $(call objects,tests/unit/test_detour.c shim/host/detour.c)
+$(BUILD)/tests/test_bounce: $(call objects,tests/unit/test_bounce.c shim/host/bounce.c)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -lcmocka
 

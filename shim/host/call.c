@@ -15,13 +15,14 @@
 #include "shim/host/feedback.h"
 #include "shim/host/scratch.h"
 
-/* Keys of random numbers, different for each communicator, call, rank and step. */
+/* Returns the key of the random numbers for one kind of message: different for each communicator,
+ * call and rank. */
 static uint64_t random_key(const struct cshim_exchange *exchange, enum cshim_message kind)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
     const struct cshim_job *job = communicator->job;
-    /* The job's rank is 0 in all processes that no launcher has numbered. Where both ranks are the
-     * same, as in the world, only one of them counts. */
+    /* Processes that no launcher has numbered all have job rank 0. So the key contains both ranks;
+     * XOR leaves only the job's rank where they are equal, as on the world. */
     const uint64_t others = (uint64_t)(uint32_t)(communicator->rank ^ job->rank) << 32;
     const uint64_t stream =
         job->policy->seed * CSHIM_GOLDEN + cshim_mix(communicator->number + others);
@@ -30,21 +31,21 @@ static uint64_t random_key(const struct cshim_exchange *exchange, enum cshim_mes
                      (uint64_t)job->rank * CSHIM_ROW_MESSAGES + kind % CSHIM_ROW_MESSAGES);
 }
 
-int cshim_call_take_scratch(const struct cshim_exchange *exchange)
+int cshim_call_acquire_scratch(const struct cshim_exchange *exchange)
 {
     struct cshim_communicator *communicator = exchange->communicator;
-    communicator->scratch = cshim_scratch_take();
+    communicator->scratch = cshim_scratch_acquire();
     return communicator->scratch != NULL
                ? 0
                : communicator->transport->abort(
                      exchange, "no memory for the scratch of another call under way");
 }
 
-void cshim_call_give_scratch(const struct cshim_exchange *exchange, int status)
+void cshim_call_release_scratch(const struct cshim_exchange *exchange, int status)
 {
-    cshim_residual_give(exchange->residual);
+    cshim_residual_release(exchange->residual);
     if (status == 0)
-        cshim_scratch_give(exchange->communicator->scratch);
+        cshim_scratch_release(exchange->communicator->scratch);
     exchange->communicator->scratch = NULL;
 }
 
@@ -52,7 +53,7 @@ void cshim_call_set_options(struct cshim_exchange *exchange)
 {
     const struct cshim_rule *rule = exchange->plan->rule;
     exchange->has_options = rule->error_feedback || rule->stochastic || exchange->plan->step > 0;
-    exchange->residual = rule->error_feedback ? cshim_residual_take(exchange) : NULL;
+    exchange->residual = rule->error_feedback ? cshim_residual_acquire(exchange) : NULL;
     for (unsigned kind = 0; kind < CSHIM_MESSAGES; kind++)
         exchange->keys[kind] = random_key(exchange, (enum cshim_message)kind);
     exchange->error =
@@ -61,10 +62,10 @@ void cshim_call_set_options(struct cshim_exchange *exchange)
             : 0;
 }
 
-/* Has every rank know the largest error of any rank's encoding. From the headers each rank knows
- * those of its peers. In hierarchical a rank has peers with its own place in their nodes only, and
- * where nodes are uneven some ranks have none. In a reduce or a reduce_scatter a rank that receives
- * no sums has not seen every rank's header. */
+/* Sets exchange->error to the largest encoding error of any rank, on all ranks. Usually the headers
+ * have brought the peers' errors. A maximum is taken where they do not reach all ranks: in
+ * hierarchical, a rank's peers have its local index only, and with uneven nodes some ranks have no
+ * peers; in a reduce or reduce_scatter, a rank that receives no sums has not seen all headers. */
 static int share_error(struct cshim_exchange *exchange)
 {
     const struct cshim_schedule *schedule = exchange->plan->schedule;
@@ -77,8 +78,8 @@ static int share_error(struct cshim_exchange *exchange)
     return status;
 }
 
-/* Moves this kind of tensor to a more precise codec if any rank's encoder did worse than the rule
- * allows. */
+/* Moves this class of tensors (rule, type, count) to a more precise codec if the error of any
+ * rank's encoding is above max_rel_error. Returns an error of the transport. */
 static int watch_error(struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;
@@ -103,8 +104,8 @@ static int watch_error(struct cshim_exchange *exchange)
     return status;
 }
 
-/* Rank 0 counts for all, but for the bytes that each rank sends. Where nobody collects those it
- * counts what the plan says of them. */
+/* Rank 0 counts all figures; the other ranks count the bytes they send. If nobody collects the
+ * ranks' figures (job->is_local), rank 0 counts the plan's bytes for all. */
 void cshim_call_count(struct cshim_exchange *exchange, double seconds)
 {
     struct cshim_row *figures = &exchange->figures;
@@ -116,7 +117,8 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
     figures->bytes_native = plan->bytes_native / plan->ranks;
     if (is_first)
         figures->bytes_native += plan->bytes_native % plan->ranks;
-    if (plan->collective == CSHIM_ALLTOALL) { /* of blocks that differ, the plan has the largest */
+    if (plan->collective ==
+        CSHIM_ALLTOALL) { /* if the blocks differ, plan->block is only the largest */
         const uint64_t *begins = exchange->communicator->sent_begins;
         const int rank = exchange->communicator->rank;
         figures->bytes_native =
@@ -132,7 +134,8 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
         figures->seconds_decode = 0;
     }
     if (job->is_local) {
-        /* Of messages whose length depends on their elements, its own stand for all ranks'. */
+        /* With a codec whose messages vary in length, rank 0's bytes stand for those of every rank.
+         */
         const bool varies =
             cshim_codec_is_packed(plan->codec) || cshim_codec_is_packed(plan->gather_codec);
         figures->bytes_wire = varies ? figures->bytes_wire * plan->ranks : plan->bytes_wire;
@@ -144,28 +147,27 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
     cshim_ledger_add(&job->ledger, plan, figures);
 }
 
-/* The error that a run reports -------------------------------------------------------------------
+/* Sampled errors ---------------------------------------------------------------------------------
  *
- * For a few calls, a few elements are also summed in float64 by the library and compared with the
- * compressed result.
- */
+ * In a few calls, a few elements are also summed in float64 by the library and compared with the
+ * compressed result. */
 
-/* The elements of which some are compared, and the rank that does it. By blocks these are each
- * rank's in turn. */
+/* Returns the range of elements to sample from, and sets the rank that compares them. With blocks,
+ * the calls sample each rank's block in turn. */
 static struct cshim_range choose_range(struct cshim_sample *sample,
                                        const struct cshim_exchange *exchange, uint32_t call)
 {
     const struct cshim_plan *plan = exchange->plan;
     const uint64_t *begins = exchange->communicator->block_begins;
     const uint32_t block = call % plan->ranks;
-    sample->taker =
+    sample->comparing_rank =
         plan->schedule->sums_to == CSHIM_TO_ROOT || plan->schedule->parts_to == CSHIM_TO_ROOT
             ? (int)plan->root
             : 0;
     if (plan->schedule->division != CSHIM_BLOCKS)
         return (struct cshim_range){0, plan->count};
     if (plan->schedule->parts_to == CSHIM_TO_OWNER)
-        sample->taker = (int)block;
+        sample->comparing_rank = (int)block;
     return (struct cshim_range){begins[block], begins[block + 1] - begins[block]};
 }
 
@@ -176,22 +178,23 @@ void cshim_call_sample_begin(struct cshim_sample *sample, const struct cshim_exc
     if (!sample->taken)
         return;
     const struct cshim_range range = choose_range(sample, exchange, call);
-    /* Blocks of an all-to-all may differ from rank to rank: their largest is known to all. */
+    /* Blocks of an all-to-all may differ between ranks: all ranks know only the largest length. */
     const struct cshim_plan *plan = exchange->plan;
     const bool is_alltoall = plan->collective == CSHIM_ALLTOALL;
     const uint64_t most = is_alltoall ? plan->block : range.length;
     sample->length = most < CSHIM_SAMPLE_MAX ? (uint32_t)most : CSHIM_SAMPLE_MAX;
-    sample->held = range.length < sample->length ? (uint32_t)range.length : sample->length;
-    sample->first = range.begin + cshim_sample_place(range.length, sample->held, call);
+    sample->available = range.length < sample->length ? (uint32_t)range.length : sample->length;
+    sample->first = range.begin + cshim_sample_place(range.length, sample->available, call);
     memset(sample->values, 0, sizeof sample->values);
-    /* Elements that only one rank has are summed with zeros of the others. */
-    const uint32_t giver = plan->schedule->root_gives ? plan->root : call % plan->ranks;
-    const uint64_t from = is_alltoall ? exchange->communicator->sent_begins[giver] - range.begin
-                                      : 0 - exchange->source.begin;
-    if (cshim_schedule_adds(plan->schedule) || (int)giver == exchange->communicator->rank)
+    /* If only one rank has the elements, the others contribute zeros. */
+    const uint32_t source_rank = plan->schedule->root_gives ? plan->root : call % plan->ranks;
+    const uint64_t from = is_alltoall
+                              ? exchange->communicator->sent_begins[source_rank] - range.begin
+                              : 0 - exchange->source.begin;
+    if (cshim_schedule_adds(plan->schedule) || (int)source_rank == exchange->communicator->rank)
         cshim_sample_widen(plan->dtype,
                            exchange->input + (sample->first + from) * exchange->element_bytes,
-                           sample->held, sample->values);
+                           sample->available, sample->values);
 }
 
 void cshim_call_sample_compare(const struct cshim_sample *sample, struct cshim_exchange *exchange)
@@ -199,23 +202,23 @@ void cshim_call_sample_compare(const struct cshim_sample *sample, struct cshim_e
     double results[CSHIM_SAMPLE_MAX];
     if (!sample->taken)
         return;
-    if (exchange->communicator->rank != sample->taker) {
+    if (exchange->communicator->rank != sample->comparing_rank) {
         exchange->figures.bytes_wire += sample->length * sizeof(double);
         return;
     }
     const uint64_t first = sample->first - exchange->result.begin;
     cshim_sample_widen(exchange->plan->dtype, exchange->output + first * exchange->element_bytes,
-                       sample->held, results);
-    cshim_sample_add(&exchange->figures, results, sample->sums, sample->held);
+                       sample->available, results);
+    cshim_sample_add(&exchange->figures, results, sample->sums, sample->available);
 }
 
-/* Sums in float64 what begin kept, and compares. Returns an error of the transport. */
+/* Sums the sampled elements in float64 and compares them. Returns an error of the transport. */
 static int end_sample(struct cshim_sample *sample, struct cshim_exchange *exchange)
 {
     if (!sample->taken)
         return 0;
     const int status = exchange->communicator->transport->sum_at(
-        exchange, sample->values, sample->sums, (int)sample->length, sample->taker);
+        exchange, sample->values, sample->sums, (int)sample->length, sample->comparing_rank);
     if (status == 0)
         cshim_call_sample_compare(sample, exchange);
     return status;
@@ -223,12 +226,11 @@ static int end_sample(struct cshim_sample *sample, struct cshim_exchange *exchan
 
 /* verify and check_ranks -------------------------------------------------------------------------
  *
- * Every so often a compressed call is also made natively and compared, and the ranks' results are
- * compared with each other. Which calls follows from their number, which is the same on all ranks.
- */
-#define NATIVE_PART ((uint64_t)1 << 28) /* elements: libraries count in 31 bits */
+ * At intervals, a compressed call is also made natively and compared, or the ranks' results are
+ * compared with each other. The call's number, equal on all ranks, decides. */
+#define NATIVE_PART ((uint64_t)1 << 28) /* elements; libraries have counts of 31 bits */
 
-/* The library's own sum, in parts whose counts are ints. */
+/* Sums natively, in several calls if the count does not fit an int. */
 static int sum_natively(const struct cshim_exchange *exchange, uint8_t *sum)
 {
     const struct cshim_plan *plan = exchange->plan;
@@ -243,14 +245,15 @@ static int sum_natively(const struct cshim_exchange *exchange, uint8_t *sum)
     return status;
 }
 
-/* Sums natively if the rule's call of this turn is to be verified, before it is made. Leaves NULL
- * in *native if not, or if a rank has no memory. Collective; returns an error of the transport. */
-static int begin_verifying(const struct cshim_exchange *exchange, uint32_t turn, void **native)
+/* Makes a native sum before a call that is to be verified. Sets *native to it; NULL if the call is
+ * not verified or a rank has no memory. Collective. Returns an error of the transport. */
+static int begin_verifying(const struct cshim_exchange *exchange, uint32_t interval_index,
+                           void **native)
 {
     const struct cshim_plan *plan = exchange->plan;
     const uint32_t every = plan->rule->verify;
     *native = NULL;
-    if (every == 0 || turn % every != 0 || !cshim_schedule_adds(plan->schedule))
+    if (every == 0 || interval_index % every != 0 || !cshim_schedule_adds(plan->schedule))
         return 0;
     void *sum = malloc(plan->count * exchange->element_bytes);
     const uint64_t lacks = sum == NULL;
@@ -269,15 +272,15 @@ static int begin_verifying(const struct cshim_exchange *exchange, uint32_t turn,
     return status;
 }
 
-/* An element of a buffer of the call's type. */
-static double load(const struct cshim_exchange *exchange, const uint8_t *buffer, uint64_t i)
+/* Returns element `i` of a buffer of the call's type. */
+static double load_element(const struct cshim_exchange *exchange, const uint8_t *buffer, uint64_t i)
 {
     double value;
     cshim_sample_widen(exchange->plan->dtype, buffer + i * exchange->element_bytes, 1, &value);
     return value;
 }
 
-/* Compares the result with what begin_verifying left, and frees that. */
+/* Compares the result with the native one, and frees that. */
 static void end_verifying(struct cshim_exchange *exchange, void *native)
 {
     const struct cshim_plan *plan = exchange->plan;
@@ -285,15 +288,15 @@ static void end_verifying(struct cshim_exchange *exchange, void *native)
     if (native == NULL)
         return;
     figures->bytes_wire += 2 * (plan->count * exchange->element_bytes / plan->ranks) *
-                           (plan->ranks - 1); /* it was an all-reduce */
-    /* Of results that are the same on all ranks, rank 0's is compared. */
+                           (plan->ranks - 1); /* the bytes of the native all-reduce */
+    /* If all ranks get the same result, only rank 0 compares. */
     const bool compares =
         exchange->communicator->rank == 0 || !cshim_schedule_is_shared(exchange->plan->schedule);
     figures->verified = exchange->communicator->rank == 0;
     if (compares) {
         for (uint64_t i = 0; i < exchange->result.length; i++) {
-            const double want = load(exchange, native, exchange->result.begin + i);
-            const double error = load(exchange, exchange->output, i) - want;
+            const double want = load_element(exchange, native, exchange->result.begin + i);
+            const double error = load_element(exchange, exchange->output, i) - want;
             if (!isfinite(error))
                 continue;
             figures->verify_errors += error;
@@ -306,7 +309,7 @@ static void end_verifying(struct cshim_exchange *exchange, void *native)
     free(native);
 }
 
-/* A digest of the result's bytes: FNV-1a by words, mixed so that high bits count. */
+/* Returns a digest of the bytes: FNV-1a by 64-bit words, mixed so that high bits count. */
 static uint64_t digest(const uint8_t *bytes, uint64_t length)
 {
     uint64_t hash = CSHIM_HASH_EMPTY;
@@ -319,17 +322,17 @@ static uint64_t digest(const uint8_t *bytes, uint64_t length)
     return hash;
 }
 
-/* Compares a digest of the ranks' results, if that is due at the rule's call of this turn.
- * Collective; returns an error of the transport. */
-static int compare_ranks(struct cshim_exchange *exchange, uint32_t turn)
+/* Compares digests of the ranks' results, if the call is due. Collective. Returns an error of the
+ * transport. */
+static int compare_ranks(struct cshim_exchange *exchange, uint32_t interval_index)
 {
     const struct cshim_plan *plan = exchange->plan;
     const uint32_t every = plan->rule->check_ranks;
     uint64_t own[2], most[2];
-    if (every == 0 || turn % every != 0 || !cshim_schedule_is_shared(plan->schedule))
+    if (every == 0 || interval_index % every != 0 || !cshim_schedule_is_shared(plan->schedule))
         return 0;
     own[0] = digest(exchange->output, plan->count * exchange->element_bytes);
-    own[1] = ~own[0]; /* its largest tells the smallest digest */
+    own[1] = ~own[0]; /* the maximum of the complements gives the smallest digest */
     const int status = exchange->communicator->transport->maximum(exchange, own, most, 2);
     if (status != 0 || exchange->communicator->rank != 0)
         return status;
@@ -349,7 +352,7 @@ static int compare_ranks(struct cshim_exchange *exchange, uint32_t turn)
 
 /* The call ------------------------------------------------------------------------------------- */
 
-static int run(struct cshim_exchange *exchange, double *took)
+static int run_call(struct cshim_exchange *exchange, double *took)
 {
     struct cshim_communicator *comm = exchange->communicator;
     const struct cshim_plan *plan = exchange->plan;
@@ -359,11 +362,11 @@ static int run(struct cshim_exchange *exchange, double *took)
     struct cshim_sample sample;
     void *native = NULL;
 
-    /* The numbers that a program gives its calls may all be even. */
-    const uint32_t turn = counts ? call : (uint32_t)cshim_mix(call);
+    /* A program may number its calls by even numbers only, so they are hashed. */
+    const uint32_t interval_index = counts ? call : (uint32_t)cshim_mix(call);
     exchange->sequence = counts ? ++comm->sequence : exchange->number;
     cshim_call_sample_begin(&sample, exchange, call);
-    int status = begin_verifying(exchange, turn, &native);
+    int status = begin_verifying(exchange, interval_index, &native);
     const double began = cshim_seconds();
     cshim_call_set_options(exchange);
     if (status == 0)
@@ -376,19 +379,20 @@ static int run(struct cshim_exchange *exchange, double *took)
     if (status == 0)
         status = end_sample(&sample, exchange);
     if (status == 0)
-        status = compare_ranks(exchange, turn);
+        status = compare_ranks(exchange, interval_index);
     end_verifying(exchange, native);
     cshim_call_count(exchange, seconds);
     return status;
 }
 
+/* Saves the program's floating-point environment, and restores it at the end. */
 int cshim_call_run(struct cshim_exchange *exchange, double *seconds)
 {
-    const cshim_arithmetic programs = cshim_arithmetic_begin();
-    int status = cshim_call_take_scratch(exchange);
+    const cshim_arithmetic saved = cshim_arithmetic_begin();
+    int status = cshim_call_acquire_scratch(exchange);
     if (status == 0)
-        status = run(exchange, seconds);
-    cshim_call_give_scratch(exchange, status);
-    cshim_arithmetic_end(&programs);
+        status = run_call(exchange, seconds);
+    cshim_call_release_scratch(exchange, status);
+    cshim_arithmetic_end(&saved);
     return status;
 }

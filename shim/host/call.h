@@ -1,39 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One compressed call with all that its rule asks for: sampled, verified, watched and counted. */
+/* Executes one compressed call with all that its rule asks for: error feedback, max_rel_error,
+ * samples, verify, check_ranks, figures for the report. A blocking engine calls cshim_call_run(). A
+ * nonblocking one makes the same parts around cshim_exchange_begin() and cshim_exchange_advance():
+ *
+ *     cshim_call_acquire_scratch(&exchange);
+ *     cshim_call_set_options(&exchange);
+ *     ... exchange ...
+ *     cshim_call_count(&exchange, seconds);
+ *     cshim_call_release_scratch(&exchange, status);
+ *
+ * Thread-safe for different communicators. */
 #ifndef CSHIM_HOST_CALL_H
 #define CSHIM_HOST_CALL_H
 
 #include "shim/core/sample.h"
 #include "shim/host/exchange.h"
 
-/* The sampled error of a call (shim/core/sample.h says which calls and elements). */
+/* Sampled elements of a call (shim/core/sample.h says which). */
 struct cshim_sample {
     bool taken;
-    int taker;       /* the rank whose result is compared */
-    uint64_t first;  /* element */
-    uint32_t length; /* elements that are summed, */
-    uint32_t held;   /* and those that the taker has of them: of a short block fewer */
+    int comparing_rank; /* rank that compares its result */
+    uint64_t first;     /* offset of the first sampled element in the call */
+    uint32_t length;    /* number of summed elements, equal on all ranks */
+    uint32_t available; /* number of elements to compare: fewer if the block is short */
     double values[CSHIM_SAMPLE_MAX];
     double sums[CSHIM_SAMPLE_MAX];
 };
 
-/* Makes the call and sets *seconds to what the exchange took this rank, without samples and checks.
- * Returns an error of the transport. */
+/* Makes the call. Sets *seconds to the duration of the exchange on this rank, without samples and
+ * checks. Returns an error of the transport. */
 int cshim_call_run(struct cshim_exchange *exchange, double *seconds);
-/* The scratch of a call, taken before the exchange and given back after it, with the residual that
- * set_options has taken. To the scratch of a failed call the library may still write: it is lost.
- * take returns an error of the transport without memory, unless that ends the job. */
-int cshim_call_take_scratch(const struct cshim_exchange *exchange);
-void cshim_call_give_scratch(const struct cshim_exchange *exchange, int status);
+/* Acquires the scratch of a call, before the exchange. Without memory, ends the job or returns an
+ * error of the transport. */
+int cshim_call_acquire_scratch(const struct cshim_exchange *exchange);
+/* Releases scratch and residual after the exchange. If the call failed, the scratch is leaked,
+ * because the library may still write to it. */
+void cshim_call_release_scratch(const struct cshim_exchange *exchange, int status);
 
-/* Parts of it, for a call that nobody waits for. Before the exchange, set_options does what the
- * rule asks of the encoding, and sample_begin keeps some of the input if the rule's `call`th call
- * is sampled. After the exchange, count tells the ledger, and sample_compare compares the sample,
- * whose sums have to be there. */
+/* Sets what the rule asks of the encoding: error feedback, random keys, first error. After the
+ * scratch is acquired, before the exchange. */
 void cshim_call_set_options(struct cshim_exchange *exchange);
+/* Saves input elements in `sample` if call number `call` of the rule is sampled; before the
+ * exchange. */
 void cshim_call_sample_begin(struct cshim_sample *sample, const struct cshim_exchange *exchange,
                              uint32_t call);
+/* Adds the call's figures to the ledger. */
 void cshim_call_count(struct cshim_exchange *exchange, double seconds);
+/* Compares the sampled elements with the result; sample->sums must be complete. */
 void cshim_call_sample_compare(const struct cshim_sample *sample, struct cshim_exchange *exchange);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The algorithm `cast`. float32 is added by the library. 16-bit floats are added in float32 and
- * rounded at every rank. fp16 carries one power-of-two scale per segment, which the ranks agree on
- * by a maximum, such that no partial sum can overflow.
- */
+/* float32 is added by the library. 16-bit floats are added in float32 and rounded at every rank.
+ * fp16 has one power-of-two scale per segment: the ranks agree on it by a maximum, so that no
+ * partial sum overflows. */
 #include "shim/host/cast.h"
 #include "shim/host/event.h"
 
@@ -10,7 +9,8 @@
 
 #define TILE 1024
 
-/* Elements [first, first + length) of a segment as float32: what codec fp32's payload is. */
+/* Converts elements [first, first + length) of a segment to float32, which is codec fp32's payload.
+ */
 static void widen_tile(const struct cshim_exchange *exchange, const uint8_t *data, uint64_t first,
                        size_t length, float *tile)
 {
@@ -23,8 +23,8 @@ static size_t tile_length(uint64_t count, uint64_t first)
     return count - first < TILE ? (size_t)(count - first) : TILE;
 }
 
-/* The exponent to narrow with: ranks times the largest finite magnitude on any rank stays below the
- * top of binary16. */
+/* Sets the scale's exponent: ranks times the largest finite magnitude on any rank stays below the
+ * largest binary16. Returns an error of the transport. */
 static int agree_exponent(struct cshim_exchange *exchange, const uint8_t *input, uint64_t count,
                           int *exponent)
 {
@@ -44,6 +44,7 @@ static int agree_exponent(struct cshim_exchange *exchange, const uint8_t *input,
     return status;
 }
 
+/* Casts one segment to fp16. */
 static int cast_half(struct cshim_exchange *exchange, const uint8_t *input, uint8_t *output,
                      uint64_t count)
 {
@@ -70,7 +71,7 @@ static int cast_half(struct cshim_exchange *exchange, const uint8_t *input, uint
     return status;
 }
 
-/* Formats without a scale: the codec's payload is what the library adds. */
+/* Casts one segment to a format without a scale: the codec's payload is what the library adds. */
 static int cast_plain(struct cshim_exchange *exchange, const uint8_t *input, uint8_t *output,
                       uint64_t count)
 {

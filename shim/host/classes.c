@@ -22,7 +22,7 @@ bool cshim_classes_reserve(struct cshim_communicator *communicator, enum cshim_l
 
 _Static_assert(CSHIM_CANDIDATES_MAX > CSHIM_PLAN_CANDIDATES_MAX, "native is a candidate, too");
 
-/* Returns the class of a call, before it is started. */
+/* Returns the class of a call, without candidates. */
 static struct cshim_class class_of(const struct cshim_rule *rule, const struct cshim_call *call)
 {
     return (struct cshim_class){
@@ -42,8 +42,8 @@ bool cshim_class_has(const struct cshim_class *class, const struct cshim_rule *r
            class->codec == wanted.codec && class->size_class == wanted.size_class;
 }
 
-/* Returns the weight of a compressed candidate's duration: compressing has to gain a tenth, and so
- * has each rounding beyond the first two, which the usual algorithms have. */
+/* Returns the weight of a compressed candidate's duration. Compressing must gain a tenth, and each
+ * rounding beyond the usual two must gain another tenth. */
 static float weight_of(unsigned roundings)
 {
     const float gain = 1 - (float)CSHIM_WORTH;
@@ -53,11 +53,11 @@ static float weight_of(unsigned roundings)
     return weight;
 }
 
-/* Returns the facts of a class, with nothing learned yet. */
-static struct cshim_learned_choice facts_of(const struct cshim_class *class,
-                                            const struct cshim_communicator *communicator)
+/* Returns the key of a class in the list of learned choices. */
+static struct cshim_learned_choice learned_key(const struct cshim_class *class,
+                                               const struct cshim_communicator *communicator)
 {
-    struct cshim_learned_choice facts = {
+    struct cshim_learned_choice key = {
         .library = class->library,
         .ranks = (uint32_t)communicator->ranks,
         .nodes = communicator->layout.nodes,
@@ -65,17 +65,17 @@ static struct cshim_learned_choice facts_of(const struct cshim_class *class,
         .rule_codec = class->codec,
         .size_class = class->size_class,
     };
-    memcpy(facts.rule, class->rule->name, sizeof facts.rule);
-    return facts;
+    memcpy(key.rule, class->rule->name, sizeof key.rule);
+    return key;
 }
 
-/* Finds the candidate that an earlier job has chosen for a class. Returns false if that is not
- * known, or is none of the candidates. */
+/* Finds the candidate that an earlier job has chosen for a class. Returns false if it has chosen
+ * none, or one that is no candidate now. */
 static bool find_learned(const struct cshim_class *class, unsigned candidates,
                          const struct cshim_communicator *communicator, unsigned *candidate)
 {
-    const struct cshim_learned_choice facts = facts_of(class, communicator);
-    const struct cshim_learned_choice *learned = cshim_learned_find(communicator->learned, &facts);
+    const struct cshim_learned_choice key = learned_key(class, communicator);
+    const struct cshim_learned_choice *learned = cshim_learned_find(communicator->learned, &key);
     if (learned == NULL)
         return false;
     if (learned->is_native)
@@ -88,8 +88,8 @@ static bool find_learned(const struct cshim_class *class, unsigned candidates,
     return learned->is_native;
 }
 
-/* Returns the least call of a class. Which candidates a class has, and in which order, follows from
- * that alone: with gloo another call may be the first one on each rank. */
+/* Returns the smallest call of a class. A class's candidates and their order depend on this call
+ * only: with gloo, each rank may start a class with another call. */
 static struct cshim_call least_call(const struct cshim_class *class, const struct cshim_call *call)
 {
     struct cshim_call least = *call;
@@ -128,8 +128,8 @@ bool cshim_class_start(struct cshim_class *class, const struct cshim_communicato
     return true;
 }
 
-/* Returns the place of a class: its own, a free one, or NULL if all are taken. */
-static struct cshim_class *find_place(const struct cshim_communicator *communicator,
+/* Returns the entry of a class: its own, a free one, or NULL if none is free. */
+static struct cshim_class *find_entry(const struct cshim_communicator *communicator,
                                       const struct cshim_rule *rule, const struct cshim_call *call)
 {
     struct cshim_class *classes = communicator->classes;
@@ -142,7 +142,7 @@ static struct cshim_class *find_place(const struct cshim_communicator *communica
 struct cshim_class *cshim_class_find(struct cshim_communicator *communicator,
                                      const struct cshim_rule *rule, const struct cshim_call *call)
 {
-    struct cshim_class *class = find_place(communicator, rule, call);
+    struct cshim_class *class = find_entry(communicator, rule, call);
     if (class != NULL && class->rule == NULL && !cshim_class_start(class, communicator, rule, call))
         return NULL;
     return class;
@@ -163,9 +163,9 @@ struct cshim_plan cshim_class_plan(struct cshim_communicator *communicator,
                                    const struct cshim_rule *rule, const struct cshim_call *call,
                                    uint64_t count)
 {
-    struct cshim_class unmeasured; /* of calls of which none was measured, by an earlier job */
+    struct cshim_class unmeasured; /* class of an earlier job that this one has not measured */
     const bool is_for = cshim_class_is_for(rule, call);
-    struct cshim_class *class = is_for ? find_place(communicator, rule, call) : NULL;
+    struct cshim_class *class = is_for ? find_entry(communicator, rule, call) : NULL;
     if (class == NULL || class->rule == NULL)
         class = is_for && communicator->learned != NULL &&
                         cshim_class_start(&unmeasured, communicator, rule, call)
@@ -179,7 +179,7 @@ struct cshim_plan cshim_class_plan(struct cshim_communicator *communicator,
                     : cshim_plan_call(communicator->job->policy, call, count);
 }
 
-/* Adds to a row of the ledger. */
+/* Adds figures to the ledger's row of a candidate. */
 static void add_figures(const struct cshim_class *class,
                         const struct cshim_communicator *communicator, unsigned candidate,
                         const struct cshim_row *figures)
@@ -194,9 +194,10 @@ static void add_figures(const struct cshim_class *class,
     cshim_ledger_add(&communicator->job->ledger, &row, figures);
 }
 
-/* Counts the calls of a class whose durations are known. Native calls stand in the row of the first
- * compressed candidate. What compressed calls would have taken natively is what they took, with
- * their waiting for other ranks, and the difference of the agreed durations, which have none. */
+/* Counts the calls of a class, on rank 0, once their durations are known. Native calls are in the
+ * row of the first compressed candidate. The estimated native time of compressed calls is their
+ * measured time plus the difference of the agreed durations; the agreed ones contain no waiting for
+ * other ranks, the measured one does. */
 void cshim_class_count(struct cshim_class *class, const struct cshim_communicator *communicator)
 {
     const double native = cshim_choice_seconds(&class->choice, CSHIM_CANDIDATE_NATIVE);
@@ -230,14 +231,14 @@ void cshim_class_count(struct cshim_class *class, const struct cshim_communicato
     }
 }
 
-/* Keeps at rank 0 what a settled class has learned, for the report. */
-static void keep_choice(const struct cshim_class *class,
-                        const struct cshim_communicator *communicator)
+/* Records the choice of a settled class at rank 0, for the report. */
+static void record_choice(const struct cshim_class *class,
+                          const struct cshim_communicator *communicator)
 {
     const struct cshim_choice *choice = &class->choice;
     if (communicator->rank != 0 || choice->phase != CSHIM_CHOICE_SETTLED)
         return;
-    struct cshim_learned_choice learned = facts_of(class, communicator);
+    struct cshim_learned_choice learned = learned_key(class, communicator);
     learned.is_native = choice->best == CSHIM_CANDIDATE_NATIVE;
     learned.algorithm = class->algorithms[choice->best];
     learned.codec = class->codecs[choice->best];
@@ -248,7 +249,7 @@ static void keep_choice(const struct cshim_class *class,
 
 void cshim_class_decided(struct cshim_class *class, const struct cshim_communicator *communicator)
 {
-    keep_choice(class, communicator);
+    record_choice(class, communicator);
     cshim_class_count(class, communicator);
 }
 

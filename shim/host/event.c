@@ -3,8 +3,7 @@
 
 #include "shim/core/clock.h"
 
-/* Shorter parts of a step are counted, but not traced: a nonblocking call that asks whether it is
- * done has many. */
+/* Shorter intervals are counted but not traced: a polling nonblocking call has very many. */
 #define SHORTEST_SECONDS 2e-6
 
 void cshim_event_step(struct cshim_exchange *exchange, enum cshim_step step)

@@ -7,17 +7,19 @@
 #include "shim/host/steps.h"
 #include "shim/host/inside.h"
 
-/* A segment begins; it finishes so many segments later. */
-#define FINISH_LAG (CSHIM_SEGMENTS_IN_FLIGHT - 1)
-/* A nonblocking exchange gives the program its processor back after so long. */
+/* A segment finishes this number of iterations after it starts (pipeline depth). */
+#define PIPELINE_DEPTH (CSHIM_SEGMENTS_IN_FLIGHT - 1)
+/* A nonblocking exchange returns control to the program after this time. */
 #define TURN_SECONDS 1e-3
 
+/* Returns true if this rank exchanges messages with peers. */
 static bool has_peers(const struct cshim_exchange *exchange)
 {
-    return exchange->lines[CSHIM_ROW].rank >= 0;
+    return exchange->groups[CSHIM_ROW].rank >= 0;
 }
 
-/* Whether the ranks of this node put the sums of their shares together: for a root, its node's. */
+/* Returns true if the ranks of this node gather their reduced shares: for a call with a root, on
+ * its node only. */
 static bool gathers(const struct cshim_exchange *exchange)
 {
     const struct cshim_schedule *schedule = exchange->plan->schedule;
@@ -26,9 +28,9 @@ static bool gathers(const struct cshim_exchange *exchange)
            cshim_schedule_gets_sums(schedule, node, exchange->root);
 }
 
-/* All ranks of a node come to its collectives in the same order. A rank without a share does
- * nothing between them. */
-static int enter(struct cshim_exchange *exchange, const struct cshim_segment *segment)
+/* Starts a segment. All ranks of a node make its collectives in the same order; a rank without a
+ * share does nothing else. */
+static int start_segment(struct cshim_exchange *exchange, const struct cshim_segment *segment)
 {
     int status = 0;
     if (segment->stage != NULL)
@@ -38,7 +40,9 @@ static int enter(struct cshim_exchange *exchange, const struct cshim_segment *se
     return status;
 }
 
-static int leave(struct cshim_exchange *exchange, const struct cshim_segment *segment, bool *done)
+/* Finishes a segment. */
+static int finish_segment(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+                          bool *done)
 {
     int status = 0;
     if (has_peers(exchange))
@@ -48,13 +52,14 @@ static int leave(struct cshim_exchange *exchange, const struct cshim_segment *se
     return status;
 }
 
-/* Finds the row and the column of this rank, which is a peer, or -1. */
-static void find_lines(struct cshim_exchange *exchange, int peer)
+/* Finds this rank's row and column of the grid. `peer`: index among the plan's peers; -1: none. */
+static void find_groups(struct cshim_exchange *exchange, int peer)
 {
     const struct cshim_grid *grid = &exchange->plan->grid;
-    struct cshim_line *row = &exchange->lines[CSHIM_ROW], *column = &exchange->lines[CSHIM_COLUMN];
+    struct cshim_peer_group *row = &exchange->groups[CSHIM_ROW],
+                            *column = &exchange->groups[CSHIM_COLUMN];
     uint32_t number, place;
-    *row = *column = (struct cshim_line){-1, 0};
+    *row = *column = (struct cshim_peer_group){-1, 0};
     if (peer < 0)
         return;
     const bool has_column =
@@ -63,7 +68,7 @@ static void find_lines(struct cshim_exchange *exchange, int peer)
     row->rank = peer - (int)exchange->first_of_row;
     row->ranks = (int)(cshim_grid_row(grid, number + 1) - exchange->first_of_row);
     if (has_column && grid->rows > 1)
-        *column = (struct cshim_line){(int)place, (int)cshim_grid_depth(grid)};
+        *column = (struct cshim_peer_group){(int)place, (int)cshim_grid_depth(grid)};
 }
 
 /* The peers are all ranks; in hierarchical, one rank of each node. */
@@ -77,36 +82,37 @@ void cshim_exchange_begin(struct cshim_exchange *exchange)
         peer = (uint32_t)layout->local_rank < exchange->plan->shares ? layout->node : -1;
         exchange->root = (uint32_t)layout->node_of[exchange->root];
     }
-    find_lines(exchange, peer);
+    find_groups(exchange, peer);
     exchange->is_shared = communicator->transport->scratch_of != NULL && layout->local_ranks > 1 &&
                           cshim_steps_may_share(exchange->plan);
     exchange->is_shared_inside = cshim_steps_may_share_inside(exchange);
-    exchange->meetings = 0;
+    exchange->barriers = 0;
     exchange->failed = 0;
-    exchange->turn = 0;
+    exchange->iteration = 0;
     exchange->stage = CSHIM_STAGE_ENTER;
 }
 
-/* One stage of a turn: a segment begins, earlier ones are summed, a still earlier one finishes. */
-static int take_stage(struct cshim_exchange *exchange, bool *done)
+/* Runs one stage of a pipeline iteration: one segment starts, earlier ones are summed, a still
+ * earlier one finishes. Sets *done to false if it has to be run again. */
+static int run_stage(struct cshim_exchange *exchange, bool *done)
 {
-    static const uint64_t lags[CSHIM_STAGE_COUNT] = {0, 1, 2, 2, FINISH_LAG};
-    const uint64_t turn = exchange->turn, lag = lags[exchange->stage];
+    static const uint64_t depths[CSHIM_STAGE_COUNT] = {0, 1, 2, 2, PIPELINE_DEPTH};
+    const uint64_t iteration = exchange->iteration, depth = depths[exchange->stage];
     *done = true;
-    if (turn == exchange->plan->segments + FINISH_LAG && exchange->plan->schedule->staged)
+    if (iteration == exchange->plan->segments + PIPELINE_DEPTH && exchange->plan->schedule->staged)
         return exchange->stage == CSHIM_STAGE_ENTER ? cshim_steps_close_inside(exchange) : 0;
-    if (turn == exchange->plan->segments + FINISH_LAG)
+    if (iteration == exchange->plan->segments + PIPELINE_DEPTH)
         return cshim_steps_close(exchange, exchange->stage == CSHIM_STAGE_ENTER, done);
-    if (turn < lag || turn - lag >= exchange->plan->segments)
+    if (iteration < depth || iteration - depth >= exchange->plan->segments)
         return 0;
-    const struct cshim_segment segment = cshim_segment_at(exchange, turn - lag);
+    const struct cshim_segment segment = cshim_segment_at(exchange, iteration - depth);
     if (exchange->stage == CSHIM_STAGE_ENTER)
-        return enter(exchange, &segment);
+        return start_segment(exchange, &segment);
     if (exchange->stage == CSHIM_STAGE_LEAVE)
-        return leave(exchange, &segment, done);
+        return finish_segment(exchange, &segment, done);
     if (exchange->stage == CSHIM_STAGE_SUM)
         return has_peers(exchange) ? cshim_steps_sum(exchange, &segment, CSHIM_ROW, done) : 0;
-    if (exchange->lines[CSHIM_COLUMN].rank < 0)
+    if (exchange->groups[CSHIM_COLUMN].rank < 0)
         return 0;
     return exchange->stage == CSHIM_STAGE_FORWARD
                ? cshim_steps_forward(exchange, &segment, done)
@@ -115,23 +121,23 @@ static int take_stage(struct cshim_exchange *exchange, bool *done)
 
 int cshim_exchange_advance(struct cshim_exchange *exchange, bool *done)
 {
-    const uint64_t turns =
-        exchange->plan->segments + FINISH_LAG + (exchange->is_shared || exchange->is_shared_inside);
+    const uint64_t iterations = exchange->plan->segments + PIPELINE_DEPTH +
+                                (exchange->is_shared || exchange->is_shared_inside);
     int status = 0;
     *done = true;
     if (exchange->nonblocking)
-        exchange->mark = cshim_seconds(); /* since the last time the program computed */
+        exchange->mark = cshim_seconds(); /* the time since the last call was the program's */
     const double deadline = exchange->mark + TURN_SECONDS;
-    while (exchange->turn < turns) {
-        status = take_stage(exchange, done);
+    while (exchange->iteration < iterations) {
+        status = run_stage(exchange, done);
         if (status != 0 || !*done)
             return status;
         if (++exchange->stage == CSHIM_STAGE_COUNT) {
             exchange->stage = CSHIM_STAGE_ENTER;
-            exchange->turn++;
+            exchange->iteration++;
         }
         if (exchange->nonblocking && cshim_seconds() > deadline) {
-            *done = exchange->turn == turns;
+            *done = exchange->iteration == iterations;
             return status;
         }
     }

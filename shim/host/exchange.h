@@ -1,25 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One compressed call on host memory: its schedule is carried out segment by segment, of which
- * several are in flight, so that encoding, wire, adding and decoding overlap. */
+/* One compressed call on host memory: a pipeline that executes the plan's schedule segment by
+ * segment, with several segments in flight, so that encoding, transfer, addition and decoding
+ * overlap. An engine fills the first group of struct cshim_exchange, then calls
+ *
+ *     cshim_exchange_run(&exchange)                blocking, or
+ *     cshim_exchange_begin(&exchange);             nonblocking:
+ *     cshim_exchange_advance(&exchange, &done);    until done
+ *
+ * mostly by way of call.h. Calls on one communicator must not be concurrent. */
 #ifndef CSHIM_EXCHANGE_H
 #define CSHIM_EXCHANGE_H
 
 #include "shim/host/communicator.h"
 
-/* Elements of a call. */
+/* A range of the call's elements. */
 struct cshim_range {
     uint64_t begin;
     uint64_t length;
 };
 
-/* How many elements of the first `length` a range has. */
+/* Returns how many elements of the range are below `length`. */
 static inline size_t cshim_range_within(const struct cshim_range *range, int length)
 {
     const uint64_t left = (uint64_t)length > range->begin ? (uint64_t)length - range->begin : 0;
     return left < range->length ? left : range->length;
 }
 
-/* What a turn of an exchange does, one after the other. */
+/* Stages of a pipeline iteration, in their order. */
 enum cshim_stage {
     CSHIM_STAGE_ENTER,
     CSHIM_STAGE_SUM,
@@ -29,53 +36,55 @@ enum cshim_stage {
     CSHIM_STAGE_COUNT
 };
 
-/* Peers that exchange messages with each other: this rank's row of the grid, or its column. Where
- * there is no grid all peers are one row. */
-enum cshim_level { CSHIM_ROW, CSHIM_COLUMN, CSHIM_LINES };
-struct cshim_line {
-    int rank;  /* this rank's place in it; -1: it has none */
-    int ranks; /* places */
+/* Dimensions of the grid of peers. A rank exchanges messages with its row and its column; without a
+ * grid all peers are one row. */
+enum cshim_dimension { CSHIM_ROW, CSHIM_COLUMN, CSHIM_DIMENSIONS };
+struct cshim_peer_group {
+    int rank;  /* this rank's index; -1: it is not in one */
+    int ranks; /* number of ranks */
 };
 
-/* One compressed call under way. An engine fills the first group; the rest is the runner's. */
+/* One compressed call under way. The engine fills the first group, the runner the rest. */
 struct cshim_exchange {
     struct cshim_communicator *communicator;
     const struct cshim_plan *plan;
-    const uint8_t *input;      /* the caller's elements: those of source */
-    struct cshim_range source; /* the elements of the call that this rank gives */
-    uint8_t *output;           /* the results: those of result */
-    struct cshim_range result; /* the elements of the call that come to this rank */
+    const uint8_t *input;      /* the caller's elements: the range `source` of the call */
+    struct cshim_range source; /* elements that this rank contributes */
+    uint8_t *output;           /* the results: the range `result` of the call */
+    struct cshim_range result; /* elements that this rank receives */
     size_t element_bytes;
-    bool nonblocking; /* advance returns where it would have to wait, and in time */
-    double began;     /* when a nonblocking call began, while there is a trace */
-    uint32_t number;  /* of the call, the same on all ranks; 0: calls come in the same order */
+    bool nonblocking; /* cshim_exchange_advance() never waits, and returns after about 1 ms */
+    double began;     /* start of a nonblocking call, if there is a trace */
+    uint32_t number;  /* call number, equal on all ranks; 0: calls have the same order on all */
 
-    uint32_t sequence;                    /* of the communicator's compressed calls, from 1 */
-    struct cshim_line lines[CSHIM_LINES]; /* no place in the row: this rank only helps its node */
-    uint32_t root;                        /* peer of the plan's root */
-    uint32_t first_of_row;                /* peer */
-    uint32_t column;                      /* where this rank has a place */
-    bool is_shared;                       /* ranks of a node read each other's messages */
-    bool is_shared_inside;                /* by nodes: they read each other's elements */
-    uint32_t meetings;                    /* of the node so far, for that */
-    const struct cshim_segment *awaited;  /* while a transfer of it is completed: that one */
-    unsigned awaited_transfer;            /* enum cshim_transfer */
-    int failed;       /* the transport's error of a message that is of another call, or 0 */
-    bool has_options; /* of the encoding: these two */
-    struct cshim_residual *residual; /* or NULL */
-    uint64_t keys[CSHIM_MESSAGES];   /* of random numbers, by kind of message */
-    float error;                     /* the largest of an encoding that this rank knows of */
-    struct cshim_row figures;        /* bytes sent, and seconds of the phases */
-    double mark;                     /* until when these seconds are counted, by cshim_seconds */
-    uint64_t turn;                   /* where advance goes on */
+    uint32_t sequence; /* number among the communicator's compressed calls, from 1 */
+    struct cshim_peer_group
+        groups[CSHIM_DIMENSIONS]; /* this rank's row and column; no row: it only helps its node */
+    uint32_t root;                /* peer that is, or whose node has, the plan's root */
+    uint32_t first_of_row;        /* first peer of this rank's row */
+    uint32_t column;              /* this rank's column */
+    bool is_shared;               /* ranks of a node read each other's messages (shared memory) */
+    bool is_shared_inside;        /* hierarchical: ranks of a node read each other's elements */
+    uint32_t barriers;            /* barriers of the node so far */
+    const struct cshim_segment *awaited; /* segment whose transfer is being completed, else NULL */
+    unsigned awaited_transfer;           /* enum cshim_transfer of that segment */
+    int failed;                          /* transport's error for a message of another call, or 0 */
+    bool has_options;                    /* the encoding uses `residual` or `keys` */
+    struct cshim_residual *residual;     /* NULL: no error feedback */
+    uint64_t keys[CSHIM_MESSAGES];       /* random keys, by kind of message */
+    float error;                         /* largest encoding error known to this rank */
+    struct cshim_row figures;            /* bytes sent, and seconds of each phase */
+    double mark;                         /* cshim_seconds() up to which the seconds are counted */
+    uint64_t iteration;                  /* iteration at which cshim_exchange_advance() continues */
     enum cshim_stage stage;
 };
 
-/* Carries out the plan's schedule. Returns an error of the transport. */
+/* Executes the plan's schedule and waits for it. Returns an error of the transport. */
 int cshim_exchange_run(struct cshim_exchange *exchange);
-/* The same in steps: begin sends nothing; advance goes on as far as it can within about a
- * millisecond, and says whether all is done. */
+/* Starts an exchange; sends nothing yet. */
 void cshim_exchange_begin(struct cshim_exchange *exchange);
+/* Continues an exchange; sets *done when it is complete. If it is nonblocking, returns when it
+ * would have to wait, or after about 1 ms. Returns an error of the transport. */
 int cshim_exchange_advance(struct cshim_exchange *exchange, bool *done);
 
 #endif

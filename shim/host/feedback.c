@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* error_feedback: what rounding took from each element, kept from call to call.
+/* Error feedback: the rounding error of each element is stored and added at the next call.
  *
- * A residual belongs to a communicator, a buffer, its count and type. Whether a rank has one
- * changes the numbers it sends and nothing else, so a rank without memory for one goes on without.
- * So does a call whose buffer is the input of another call under way. The buffer may hold another
- * tensor by now: the codec adds no more than a step of a residual.
- */
+ * A residual belongs to a communicator, buffer, count and type. It changes the numbers that a rank
+ * sends, nothing else, so a rank without memory for one continues without. So does a call whose
+ * buffer is the input of another call under way. A buffer may hold another tensor than at the last
+ * call: that is harmless, because codecs add at most one quantization step of a residual. */
 #include "shim/host/feedback.h"
 
 #include <pthread.h>
@@ -15,10 +14,11 @@
 #include "shim/core/log.h"
 #include "shim/host/scratch.h"
 
-/* A program that has not used a buffer in so many calls of a communicator that have residuals will
- * hardly do so again. */
+/* A residual is freed if this number of calls with residuals on its communicator have not used it.
+ */
 enum { CALLS_UNUSED = 4096 };
-/* A sum is encoded by its owner once, whatever its way. */
+/* Index of the array for each kind of message. Row sums and column sums share one: an owner encodes
+ * each sum only once. */
 static const unsigned array_of[CSHIM_MESSAGES] = {0, 1, 2, 1};
 enum { ARRAYS = 3 };
 
@@ -28,8 +28,8 @@ static uint64_t bytes_in_use; /* of all residuals of this process; atomic */
 static void free_residual(struct cshim_residual *residual)
 {
     __atomic_fetch_sub(&bytes_in_use, residual->bytes, __ATOMIC_RELAXED);
-    if (residual->kept[0] != NULL)
-        munmap(residual->kept[0], ARRAYS * residual->count * sizeof(float));
+    if (residual->values[0] != NULL)
+        munmap(residual->values[0], ARRAYS * residual->count * sizeof(float));
     free(residual);
 }
 
@@ -49,19 +49,19 @@ void cshim_residuals_abandon(void)
     bytes_in_use = 0;
 }
 
-/* The communicator that has the residuals of an exchange. */
+/* Returns the communicator that holds the residuals of an exchange. */
 static struct cshim_communicator *owner_of(const struct cshim_exchange *exchange)
 {
     struct cshim_communicator *communicator = exchange->communicator;
     return communicator->whole != NULL ? communicator->whole : communicator;
 }
 
-/* Frees the residuals of a communicator that no call has taken for long. */
+/* Frees the residuals of a communicator that no call has used for a long time. */
 static void free_unused(struct cshim_communicator *communicator)
 {
     struct cshim_residual **link = &communicator->residuals, *residual;
     while ((residual = *link) != NULL)
-        if (residual->in_use || communicator->residuals_taken - residual->used < CALLS_UNUSED) {
+        if (residual->in_use || communicator->residuals_used - residual->used < CALLS_UNUSED) {
             link = &residual->next;
         } else {
             *link = residual->next;
@@ -69,8 +69,8 @@ static void free_unused(struct cshim_communicator *communicator)
         }
 }
 
-/* What the pages of a residual come to: a share's elements, the chunk of it that is owned, and in a
- * grid the piece of it. */
+/* Returns the bytes that the pages of a residual will use: this rank's share, its owned chunk, and
+ * in a grid its piece of the chunk. */
 static uint64_t residual_bytes(const struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;
@@ -80,12 +80,12 @@ static uint64_t residual_bytes(const struct cshim_exchange *exchange)
     return share + share / plan->peers + (plan->grid.rows > 1 ? share / plan->grid.columns : 0);
 }
 
-/* Says once in a process that there is no more memory for residuals. */
-static void warn(const struct cshim_exchange *exchange)
+/* Warns, once per process, that there is no memory for another residual. */
+static void warn_no_memory(const struct cshim_exchange *exchange)
 {
-    static bool said;
+    static bool has_warned;
     const struct cshim_job *job = exchange->communicator->job;
-    if (__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
+    if (__atomic_exchange_n(&has_warned, true, __ATOMIC_RELAXED))
         return;
     cshim_log(CSHIM_LOG_WARN,
               "rule '%s': no memory for another residual of %llu bytes on rank %d (feedback_memory "
@@ -108,21 +108,23 @@ static struct cshim_residual *make_residual(const struct cshim_exchange *exchang
     }
     *residual = (struct cshim_residual){
         .buffer = exchange->input, .count = plan->count, .dtype = plan->dtype, .bytes = bytes};
-    /* An element's residuals are at its place in the buffer. Pages are taken as they are used: in
-     * hierarchical only those of this rank's share, of sums only those of the own chunks. With
-     * another codec the buffer of a one_shot, which has no sums, may go by two_shot. */
+    /* Residuals have the offsets of their elements in the buffer. Pages are allocated by the system
+     * when first used: only those of this rank's share and owned chunks. The arrays for sums exist
+     * even for one_shot, which has none, because the same buffer may go by two_shot with another
+     * codec. */
     float *arrays = cshim_scratch_map(ARRAYS * plan->count * sizeof *arrays);
     if (arrays == NULL) {
         free_residual(residual);
         return NULL;
     }
     for (unsigned kind = 0; kind < CSHIM_MESSAGES; kind++)
-        residual->kept[kind] = arrays + array_of[kind] * plan->count;
+        residual->values[kind] = arrays + array_of[kind] * plan->count;
     return residual;
 }
 
-/* Takes the residual of the exchange's buffer out of the list, if it is there. The lock is held. */
-static struct cshim_residual *take_out(const struct cshim_exchange *exchange)
+/* Removes the residual of the exchange's buffer from the list, if it is there and not in use.
+ * Returns it in either case, or NULL if there is none. The lock is held. */
+static struct cshim_residual *unlink_residual(const struct cshim_exchange *exchange)
 {
     struct cshim_residual **link = &owner_of(exchange)->residuals;
     while (*link != NULL && (*link)->buffer != exchange->input)
@@ -133,15 +135,16 @@ static struct cshim_residual *take_out(const struct cshim_exchange *exchange)
     return residual;
 }
 
-/* The lock is held. */
-static struct cshim_residual *take(const struct cshim_exchange *exchange,
-                                   struct cshim_residual *known)
+/* Returns the residual to use: `known` if it fits, otherwise a new one; NULL without memory. The
+ * lock is held. */
+static struct cshim_residual *acquire_residual(const struct cshim_exchange *exchange,
+                                               struct cshim_residual *known)
 {
     const struct cshim_plan *plan = exchange->plan;
     struct cshim_communicator *owner = owner_of(exchange);
     struct cshim_residual *residual = known;
     if (known != NULL && (known->count != plan->count || known->dtype != plan->dtype)) {
-        free_residual(known); /* the buffer holds something else now */
+        free_residual(known); /* the buffer now holds another tensor */
         residual = NULL;
     }
     if (residual == NULL)
@@ -153,27 +156,27 @@ static struct cshim_residual *take(const struct cshim_exchange *exchange,
     if (residual == NULL)
         return NULL;
     residual->in_use = true;
-    residual->used = ++owner->residuals_taken;
+    residual->used = ++owner->residuals_used;
     residual->next = owner->residuals;
     owner->residuals = residual;
     return residual;
 }
 
-struct cshim_residual *cshim_residual_take(const struct cshim_exchange *exchange)
+struct cshim_residual *cshim_residual_acquire(const struct cshim_exchange *exchange)
 {
     struct cshim_residual *residual = NULL;
     pthread_mutex_lock(&lock);
-    struct cshim_residual *known = take_out(exchange);
-    const bool is_taken = known != NULL && known->in_use;
-    if (!is_taken)
-        residual = take(exchange, known);
+    struct cshim_residual *known = unlink_residual(exchange);
+    const bool is_busy = known != NULL && known->in_use;
+    if (!is_busy)
+        residual = acquire_residual(exchange, known);
     pthread_mutex_unlock(&lock);
-    if (residual == NULL && !is_taken)
-        warn(exchange);
+    if (residual == NULL && !is_busy)
+        warn_no_memory(exchange);
     return residual;
 }
 
-void cshim_residual_give(struct cshim_residual *residual)
+void cshim_residual_release(struct cshim_residual *residual)
 {
     if (residual == NULL)
         return;

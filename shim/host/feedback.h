@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Error feedback (the policy's error_feedback): keeps from call to call what rounding took from
- * each element of a buffer, and adds it the next time. All functions are thread-safe. */
+/* Error feedback (the policy's error_feedback): stores the rounding error of each element of a
+ * buffer, and adds it at the next call. All functions are thread-safe. */
 #ifndef CSHIM_HOST_FEEDBACK_H
 #define CSHIM_HOST_FEEDBACK_H
 
 #include "shim/host/exchange.h"
 
-/* The residual of the exchange's buffer, made if there is none, for the time of a call. NULL if
- * another call under way has that buffer's, or without memory, which is said once. The communicator
- * owns it. Where memory is short, residuals that were not used for long are freed. */
-struct cshim_residual *cshim_residual_take(const struct cshim_exchange *exchange);
-/* Ends the use of a residual; NULL: there was none. */
-void cshim_residual_give(struct cshim_residual *residual);
+/* Returns the residual of the exchange's buffer, for the duration of a call; makes it if there is
+ * none. Returns NULL if another call under way uses that buffer's, and without memory, after a
+ * warning. The communicator owns it. Frees residuals that were not used for a long time if memory
+ * is short. */
+struct cshim_residual *cshim_residual_acquire(const struct cshim_exchange *exchange);
+/* Ends the use of a residual. NULL is ignored. */
+void cshim_residual_release(struct cshim_residual *residual);
 /* Frees all residuals of a communicator. */
 void cshim_residuals_free(struct cshim_communicator *communicator);
-/* In a child of fork, whose communicators have no residuals: a thread that it does not have may
- * have held the lock. */
+/* Resets the lock in a child of fork(): a thread that the child does not have may hold it. The
+ * child's communicators must have no residuals. */
 void cshim_residuals_abandon(void);
 
 #endif

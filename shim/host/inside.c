@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps of a schedule inside a node, before and behind what nodes exchange.
+/* Intra-node steps of the algorithm hierarchical, before and after the inter-node exchange.
  *
- * Ranks that read each other's scratch copy what they add to the memory behind it, from which each
- * rank adds its share; the job's sums are read where they were decoded. Between writing and reading
- * all of them meet. That memory has two halves, for one meeting and the next: a rank that writes to
- * a half again has met the others since they read it. For the same reason nobody reads a segment's
- * stage any more when the sum of a later segment is written to it.
+ * Ranks that share memory copy their contributions into the area that follows the shared scratch;
+ * each rank adds its share from there. Reduced shares are read where they were decoded. A barrier
+ * of the node separates writing from reading. The area has two halves for alternate barriers:
+ * before a rank writes to a half again, it has passed a barrier after the others' reads. For the
+ * same reason nobody reads a segment's stage any more when a later segment's sum is written to it.
  */
 #include "shim/host/inside.h"
 
@@ -17,16 +17,19 @@
 #include "shim/host/scratch.h"
 
 #define HALF (CSHIM_SCRATCH_INSIDE / 2)
-#define RANKS_MAX (HALF / CSHIM_GRAIN / sizeof(double)) /* a grain of the share of each */
+#define RANKS_MAX                                                                                  \
+    (HALF / CSHIM_GRAIN /                                                                          \
+     sizeof(double)) /* a block must have at least one element block per rank */
 
-/* Counts so many elements, once for the node. */
-static void count_inside(struct cshim_exchange *exchange, uint64_t elements)
+/* Counts the bytes of `elements` elements, once for the node. */
+static void count_node_bytes(struct cshim_exchange *exchange, uint64_t elements)
 {
     if (exchange->communicator->layout.local_rank == 0)
         exchange->figures.bytes_wire += elements * exchange->element_bytes;
 }
 
-/* Whether the ranks of this node can read each other's scratch: all of them can, or none. */
+/* Returns true if the ranks of this node can read each other's scratch: all of them can, or none.
+ */
 static bool can_read(const struct cshim_exchange *exchange)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
@@ -46,19 +49,21 @@ bool cshim_steps_may_share_inside(const struct cshim_exchange *exchange)
            exchange->plan->schedule->staged && can_read(exchange);
 }
 
-/* What this rank has written can be read by the others, and what they have written by this one. */
-static int meet(struct cshim_exchange *exchange)
+/* Waits for all ranks of the node. After it, this rank's writes are visible to the others, and
+ * theirs to this rank. */
+static int node_barrier(struct cshim_exchange *exchange)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
     __atomic_thread_fence(__ATOMIC_RELEASE);
     const int status = communicator->transport->meet_inside(
         exchange, cshim_scratch_is_shared(communicator->scratch), &exchange->is_shared_inside);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    exchange->meetings++;
+    exchange->barriers++;
     return status;
 }
 
-/* The scratch of the next rank of this node from *rank on, which is set to the one behind it. */
+/* Returns the scratch of the next rank of this node, from *rank on, and sets *rank to the one after
+ * it. */
 static const uint8_t *next_scratch(const struct cshim_exchange *exchange, int *rank)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
@@ -70,8 +75,8 @@ static const uint8_t *next_scratch(const struct cshim_exchange *exchange, int *r
                                        : communicator->transport->scratch_of(exchange, found);
 }
 
-/* Where this rank's share of the node's elements begins: those of all local ranks follow each
- * other. */
+/* Returns this rank's share of the node's elements. The shares of the local ranks are contiguous.
+ */
 static const uint8_t *own_share(const struct cshim_exchange *exchange, const uint8_t *input)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
@@ -80,7 +85,7 @@ static const uint8_t *own_share(const struct cshim_exchange *exchange, const uin
     return input;
 }
 
-/* The most elements that a local rank's share has. */
+/* Returns the length of the longest share of a local rank. */
 static size_t longest_share(const struct cshim_communicator *communicator)
 {
     int longest = 0;
@@ -90,13 +95,13 @@ static size_t longest_share(const struct cshim_communicator *communicator)
     return (size_t)longest;
 }
 
-/* Copies a block of the share of each other rank of the node to where it can be read. */
-static void tell_block(const struct cshim_exchange *exchange, const uint8_t *input,
-                       const struct cshim_range *block, uint8_t *half)
+/* Copies a block of each other local rank's share into the shared area. */
+static void publish_block(const struct cshim_exchange *exchange, const uint8_t *input,
+                          const struct cshim_range *block, uint8_t *half)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
     const size_t element = exchange->element_bytes, room = block->length * element;
-    if (!cshim_scratch_is_shared(communicator->scratch)) /* which the others will be told */
+    if (!cshim_scratch_is_shared(communicator->scratch)) /* the barrier tells the others */
         return;
     for (int i = 0; i < communicator->layout.local_ranks; i++) {
         const int length = communicator->share_lengths[i];
@@ -107,24 +112,26 @@ static void tell_block(const struct cshim_exchange *exchange, const uint8_t *inp
     }
 }
 
-/* Has all ranks of the node tell each other a block of their shares by memory that they share, and
- * finds the parts of the own one. */
+/* Exchanges a block of the shares by shared memory, and finds the contributions to this rank's. If
+ * a rank has no shared scratch, only turns is_shared_inside off. Returns an error of the transport.
+ */
 static int share_block(struct cshim_exchange *exchange, const uint8_t *input,
                        const struct cshim_range *block)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
     const struct cshim_layout *layout = &communicator->layout;
-    const uint64_t half = CSHIM_SCRATCH_LIMIT + exchange->meetings % 2 * HALF;
+    const uint64_t half = CSHIM_SCRATCH_LIMIT + exchange->barriers % 2 * HALF;
     const uint64_t own = (uint64_t)layout->local_rank * block->length * exchange->element_bytes;
     int next = 0;
-    tell_block(exchange, input, block, communicator->scratch + half);
-    const int status = meet(exchange);
+    publish_block(exchange, input, block, communicator->scratch + half);
+    const int status = node_barrier(exchange);
     for (int i = 0; i < layout->local_ranks && exchange->is_shared_inside; i++)
         communicator->parts[i] = next_scratch(exchange, &next) + half + own;
     return status;
 }
 
-/* The same by messages, to memory for a block of each rank. */
+/* Exchanges a block of the shares by messages, into `memory`, which has room for a block of each
+ * local rank. Returns an error of the transport. */
 static int send_block(const struct cshim_exchange *exchange, const uint8_t *input,
                       const struct cshim_range *block, uint8_t *memory)
 {
@@ -137,9 +144,9 @@ static int send_block(const struct cshim_exchange *exchange, const uint8_t *inpu
     return communicator->transport->spread_inside(exchange, input, memory, block);
 }
 
-/* Takes memory for a block of so many elements from each rank of the node, which are all in the
- * call, unless it has been taken. Returns an error of the transport. */
-static int take_memory(const struct cshim_exchange *exchange, size_t length, uint8_t **memory)
+/* Allocates memory for a block of each local rank, unless it is allocated. Without memory ends the
+ * job or returns an error of the transport, because the other ranks are in the call. */
+static int allocate_block(const struct cshim_exchange *exchange, size_t length, uint8_t **memory)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
     if (*memory != NULL)
@@ -151,9 +158,9 @@ static int take_memory(const struct cshim_exchange *exchange, size_t length, uin
     return communicator->transport->abort(exchange, "no memory for the sum of a node");
 }
 
-/* Adds this rank's share of `input`, block by block and in the order of ranks, so that sums are the
- * same in either way. */
-static int reduce(struct cshim_exchange *exchange, const uint8_t *input, uint8_t *share)
+/* Adds this rank's share of `input`, block by block and in rank order, so that shared memory and
+ * messages give the same sums. Returns an error of the transport. */
+static int reduce_shares(struct cshim_exchange *exchange, const uint8_t *input, uint8_t *share)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
     const struct cshim_layout *layout = &communicator->layout;
@@ -168,11 +175,11 @@ static int reduce(struct cshim_exchange *exchange, const uint8_t *input, uint8_t
             status = share_block(exchange, input, &block);
         if (status == 0 && !exchange->is_shared_inside) {
             status =
-                take_memory(exchange, block.length < longest ? block.length : longest, &memory);
+                allocate_block(exchange, block.length < longest ? block.length : longest, &memory);
             if (status == 0)
                 status = send_block(exchange, input, &block, memory);
         }
-        if (status != 0) /* the library may still write to the memory: it is lost */
+        if (status != 0) /* leaks the memory, because the library may still write to it */
             return status;
         communicator->parts[layout->local_rank] =
             own_share(exchange, input) + block.begin * element;
@@ -185,7 +192,8 @@ static int reduce(struct cshim_exchange *exchange, const uint8_t *input, uint8_t
     return status;
 }
 
-/* Reads the shares of all local ranks where they lie in their scratch. */
+/* Copies the reduced shares of all local ranks from their scratch. Returns an error of the
+ * transport. */
 static int gather_shared(struct cshim_exchange *exchange, const struct cshim_segment *segment,
                          uint8_t *output)
 {
@@ -193,7 +201,7 @@ static int gather_shared(struct cshim_exchange *exchange, const struct cshim_seg
     const struct cshim_plan *plan = exchange->plan;
     const size_t element = exchange->element_bytes;
     const size_t stage = (size_t)(segment->stage - communicator->scratch);
-    const int status = meet(exchange);
+    const int status = node_barrier(exchange);
     int next = 0;
     if (plan->schedule->sums_to == CSHIM_TO_ROOT && communicator->rank != (int)plan->root)
         return status;
@@ -206,12 +214,12 @@ static int gather_shared(struct cshim_exchange *exchange, const struct cshim_seg
 
 int cshim_steps_close_inside(struct cshim_exchange *exchange)
 {
-    const int status = exchange->is_shared_inside ? meet(exchange) : 0;
+    const int status = exchange->is_shared_inside ? node_barrier(exchange) : 0;
     cshim_event_step(exchange, CSHIM_STEP_EXCHANGE);
     return status;
 }
 
-/* Finds the shares of all local ranks. */
+/* Computes offset and length of each local rank's share. */
 static void find_shares(struct cshim_exchange *exchange, const struct cshim_range *segment)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
@@ -223,8 +231,8 @@ static void find_shares(struct cshim_exchange *exchange, const struct cshim_rang
     }
 }
 
-/* Copies the chunks of all blocks to where the node adds them: those of the first local rank on
- * all nodes, those of the second, and so on. Returns how many elements these are. */
+/* Copies the chunks of all blocks into the order in which the node adds them: those of the first
+ * local rank on all nodes, those of the second, and so on. Returns the number of elements. */
 static uint64_t stage_blocks(struct cshim_exchange *exchange, const struct cshim_segment *segment,
                              uint8_t *blocks)
 {
@@ -261,9 +269,9 @@ int cshim_steps_reduce_inside(struct cshim_exchange *exchange, const struct cshi
     } else {
         find_shares(exchange, &segment->whole);
     }
-    const int status = reduce(exchange, input, segment->stage);
-    /* Each element goes to the rank that adds it from all others. */
-    count_inside(exchange, (uint64_t)(communicator->layout.local_ranks - 1) * elements);
+    const int status = reduce_shares(exchange, input, segment->stage);
+    /* Each element is sent by all other local ranks to the one that adds it. */
+    count_node_bytes(exchange, (uint64_t)(communicator->layout.local_ranks - 1) * elements);
     cshim_event_step(exchange, CSHIM_STEP_REDUCE_INSIDE);
     return status;
 }
@@ -284,7 +292,7 @@ int cshim_steps_gather_inside(struct cshim_exchange *exchange, const struct cshi
                            : communicator->transport->gather_inside(
                                  exchange, segment->stage, output, communicator->share_lengths,
                                  communicator->share_begins);
-    count_inside(exchange, elements);
+    count_node_bytes(exchange, elements);
     cshim_event_step(exchange, CSHIM_STEP_GATHER_INSIDE);
     return status;
 }

@@ -8,18 +8,18 @@
 
 #include "shim/core/log.h"
 
-/* A piece that nobody has. Its first bytes say which is the next. The shared one is taken first,
- * then the last one given, since its pages are there. */
+/* A free piece; its first bytes link to the next. The shared piece is first in the list, then the
+ * one released last, because its pages are mapped. */
 struct piece {
     struct piece *next;
 };
 
-/* Offset of a shared piece's token, which stands there until the piece is used. */
+/* Offset of a shared piece's token, which is overwritten once the piece is in use. */
 #define TOKEN CSHIM_SCRATCH_LIMIT
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
 static struct piece *pieces;
-static uint8_t *shared; /* the piece that other processes may read, or NULL */
+static uint8_t *shared; /* piece that other processes may read, or NULL */
 
 void *cshim_scratch_map(size_t bytes)
 {
@@ -28,20 +28,20 @@ void *cshim_scratch_map(size_t bytes)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-static bool reserved; /* the first piece has been made; atomic */
+static bool reserved; /* the first piece exists; atomic */
 
 bool cshim_scratch_reserve(void)
 {
     if (__atomic_load_n(&reserved, __ATOMIC_ACQUIRE))
         return true;
     uint8_t *piece = cshim_scratch_map(CSHIM_SCRATCH_LIMIT);
-    cshim_scratch_give(piece);
+    cshim_scratch_release(piece);
     __atomic_store_n(&reserved, piece != NULL, __ATOMIC_RELEASE);
     return piece != NULL;
 }
 
-/* The segment is removed while this process has it attached: it ends with the last process that
- * has, however that ends, and until then Linux lets others attach it by its number. */
+/* Marks the segment for removal at once: Linux keeps it until the last attached process ends,
+ * however that happens, and lets others attach it until then. */
 int cshim_scratch_share(uint64_t token)
 {
     const int segment = shmget(IPC_PRIVATE, CSHIM_SCRATCH_SHARED, 0600 | SHM_NORESERVE);
@@ -54,7 +54,7 @@ int cshim_scratch_share(uint64_t token)
     memcpy(memory + TOKEN, &token, sizeof token);
     shared = memory;
     reserved = true;
-    cshim_scratch_give(shared);
+    cshim_scratch_release(shared);
     return segment;
 }
 
@@ -87,7 +87,7 @@ bool cshim_scratch_is_shared(const uint8_t *scratch)
     return shared != NULL && scratch == shared;
 }
 
-uint8_t *cshim_scratch_take(void)
+uint8_t *cshim_scratch_acquire(void)
 {
     pthread_mutex_lock(&lock);
     struct piece *piece = pieces;
@@ -101,7 +101,7 @@ uint8_t *cshim_scratch_take(void)
     return (uint8_t *)piece;
 }
 
-void cshim_scratch_give(uint8_t *scratch)
+void cshim_scratch_release(uint8_t *scratch)
 {
     struct piece *piece = (struct piece *)(void *)scratch;
     if (piece == NULL)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scratch of a segment, in places of plan->piece_bytes, with n peers, in a grid of a row:
+/* Layout of a segment's scratch, in slots of plan->piece_bytes; n: number of peers, or of the row's
+ * peers in a grid:
  *
- *   broadcast in one_shot  | the root's part |
- *   one_shot, allgather    | parts of peers 0 .. n-1 |
- *   others                 | parts from 0 .. n-1 | sums of 0 .. n-1 | parts for 0 .. n-1 |
+ *   broadcast in one_shot  | the root's elements |
+ *   one_shot, allgather    | contributions of peers 0 .. n-1 |
+ *   others                 | contributions received | reduced chunks | contributions sent |, n each
  *
- * In a grid the same follows for the peers of the column, in places of plan->column_bytes. By nodes
- * the share's elements, in the caller's type, are at the end of the slot.
- */
+ * In a grid the same areas follow for the column, in slots of plan->column_bytes. In hierarchical
+ * the stage is at the end. */
 #include "shim/host/segment.h"
 
 struct cshim_range cshim_segment_share(const struct cshim_exchange *exchange,
@@ -44,7 +44,7 @@ struct cshim_segment cshim_segment_at(const struct cshim_exchange *exchange, uin
     return segment;
 }
 
-/* The chunk of a rank's block that a segment has. */
+/* Returns a segment's chunk of a rank's block. */
 static struct cshim_range block_chunk(const struct cshim_exchange *exchange,
                                       const struct cshim_segment *segment, const uint64_t *begins,
                                       int rank)
@@ -67,6 +67,7 @@ struct cshim_range cshim_segment_block(const struct cshim_exchange *exchange,
                        layout->rank_at[local_rank * (int)layout->nodes + node]);
 }
 
+/* Returns the index of this rank's share of a segment. */
 static uint32_t share_of(const struct cshim_exchange *exchange, const struct cshim_segment *segment)
 {
     return segment->stage != NULL ? (uint32_t)exchange->communicator->layout.local_rank : 0;
@@ -82,7 +83,7 @@ struct cshim_range cshim_segment_owned(const struct cshim_exchange *exchange,
                                    exchange->communicator->layout.local_rank);
     if (exchange->plan->schedule->division == CSHIM_BLOCKS)
         return block_chunk(exchange, segment, exchange->communicator->block_begins, peer);
-    if ((uint32_t)peer >= columns) /* the last of a longer row */
+    if ((uint32_t)peer >= columns) /* last peer of a longer row: owns nothing */
         return (struct cshim_range){0, 0};
     if (exchange->plan->schedule->division == CSHIM_CHUNKS)
         cshim_plan_owned(segment->share.length, columns, share_of(exchange, segment),
@@ -103,15 +104,16 @@ struct cshim_range cshim_segment_piece_owned(const struct cshim_exchange *exchan
     return piece;
 }
 
-/* The elements of the part that one peer of the row sends to another, maybe none. */
-static struct cshim_range part(const struct cshim_exchange *exchange,
-                               const struct cshim_segment *segment, int from, int to)
+/* Returns the elements of the contribution that one peer of the row sends to another; may be empty.
+ */
+static struct cshim_range contribution(const struct cshim_exchange *exchange,
+                                       const struct cshim_segment *segment, int from, int to)
 {
     const struct cshim_plan *plan = exchange->plan;
     if ((plan->schedule->parts_to == CSHIM_TO_ROOT && (uint32_t)to != plan->root) ||
         (plan->schedule->root_gives && (uint32_t)from != plan->root))
         return (struct cshim_range){0, 0};
-    if (plan->collective == CSHIM_ALLTOALL && from == exchange->lines[CSHIM_ROW].rank)
+    if (plan->collective == CSHIM_ALLTOALL && from == exchange->groups[CSHIM_ROW].rank)
         return block_chunk(exchange, segment, exchange->communicator->sent_begins, to);
     if (plan->collective == CSHIM_ALLTOALL)
         return cshim_segment_owned(exchange, segment, from);
@@ -119,18 +121,18 @@ static struct cshim_range part(const struct cshim_exchange *exchange,
                                plan->schedule->parts_to == CSHIM_TO_OWNER ? to : from);
 }
 
-/* An owner outside a column has no part of it. */
+/* The outside owner of a column (shim/core/grid.h) contributes nothing to it. */
 struct cshim_range cshim_segment_message(const struct cshim_exchange *exchange,
                                          const struct cshim_segment *segment,
                                          enum cshim_transfer transfer, int peer)
 {
-    const enum cshim_level level = cshim_transfer_level(transfer);
-    const int rank = exchange->lines[level].rank;
+    const enum cshim_dimension dimension = cshim_transfer_dimension(transfer);
+    const int rank = exchange->groups[dimension].rank;
     const bool sends = transfer % CSHIM_ROW_TRANSFERS >= CSHIM_SEND_PARTS;
     const bool is_part = transfer % CSHIM_ROW_MESSAGES == CSHIM_MESSAGE_PARTS;
     const int from = sends ? rank : peer, to = sends ? peer : rank;
-    if (level == CSHIM_ROW)
-        return is_part ? part(exchange, segment, from, to)
+    if (dimension == CSHIM_ROW)
+        return is_part ? contribution(exchange, segment, from, to)
                        : cshim_segment_owned(exchange, segment, from);
     if (is_part && (uint32_t)from == exchange->plan->grid.rows)
         return (struct cshim_range){0, 0};
@@ -149,7 +151,7 @@ const uint8_t *cshim_segment_source(const struct cshim_exchange *exchange,
     return segment->stage + element * exchange->element_bytes;
 }
 
-/* In place, only elements that have been encoded lie before the place of a result. */
+/* With MPI_IN_PLACE, a result is written only over elements that are already encoded. */
 uint8_t *cshim_segment_target(const struct cshim_exchange *exchange,
                               const struct cshim_segment *segment, uint64_t element)
 {
@@ -159,19 +161,19 @@ uint8_t *cshim_segment_target(const struct cshim_exchange *exchange,
                : exchange->output + place * exchange->element_bytes;
 }
 
-/* The place of the message that a transfer has between `rank` of a row or column and another one
- * of it, from the segment's first. */
+/* Returns the offset of a message in a segment's scratch: of the transfer between `rank` and
+ * `peer`, two indices of a row or column. */
 static uint64_t place_of(const struct cshim_plan *plan, int rank, enum cshim_transfer transfer,
                          int peer)
 {
     const bool is_for_owner = plan->schedule->parts_to == CSHIM_TO_OWNER;
-    const enum cshim_level level = cshim_transfer_level(transfer);
+    const enum cshim_dimension dimension = cshim_transfer_dimension(transfer);
     const uint64_t longest_row = plan->grid.columns + (plan->peers % plan->grid.rows != 0);
-    const uint64_t places = level == CSHIM_ROW ? longest_row : cshim_grid_depth(&plan->grid);
-    const uint64_t bytes = level == CSHIM_ROW ? plan->piece_bytes : plan->column_bytes;
+    const uint64_t places = dimension == CSHIM_ROW ? longest_row : cshim_grid_depth(&plan->grid);
+    const uint64_t bytes = dimension == CSHIM_ROW ? plan->piece_bytes : plan->column_bytes;
     const enum cshim_transfer in_row = transfer % CSHIM_ROW_TRANSFERS;
     uint64_t first = 0, index = (uint64_t)peer;
-    if (level == CSHIM_COLUMN)
+    if (dimension == CSHIM_COLUMN)
         first = plan->schedule->pieces_per_peer * longest_row * plan->piece_bytes;
     if (in_row == CSHIM_RECEIVE_SUMS || in_row == CSHIM_SEND_SUMS)
         index += places;
@@ -188,11 +190,11 @@ uint8_t *cshim_segment_place(const struct cshim_exchange *exchange,
                              const struct cshim_segment *segment, enum cshim_transfer transfer,
                              int peer)
 {
-    const int rank = exchange->lines[cshim_transfer_level(transfer)].rank;
+    const int rank = exchange->groups[cshim_transfer_dimension(transfer)].rank;
     return segment->scratch + place_of(exchange->plan, rank, transfer, peer);
 }
 
-/* A sum has one place for all receivers. */
+/* A reduced chunk has one slot for all receivers. */
 uint64_t cshim_segment_place_at(const struct cshim_exchange *exchange,
                                 const struct cshim_segment *segment, enum cshim_transfer transfer,
                                 int peer)
@@ -200,5 +202,5 @@ uint64_t cshim_segment_place_at(const struct cshim_exchange *exchange,
     const bool is_part = transfer == CSHIM_RECEIVE_PARTS;
     return (uint64_t)(segment->scratch - exchange->communicator->scratch) +
            place_of(exchange->plan, peer, is_part ? CSHIM_SEND_PARTS : CSHIM_SEND_SUMS,
-                    is_part ? exchange->lines[CSHIM_ROW].rank : peer);
+                    is_part ? exchange->groups[CSHIM_ROW].rank : peer);
 }

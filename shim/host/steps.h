@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps of a schedule on one segment, in stages. Between the stages the segment's messages
- * travel, while other segments are worked on. All functions return an error of the transport. */
+/* Steps of a schedule on one segment (shim/core/schedule.h), grouped by the stages of a pipeline
+ * iteration. Between stages the segment's messages travel while other segments are worked on. For
+ * one segment: begin, sum of the row, in a grid sum of the column and forward, finish. Functions
+ * that return an int return an error of the transport. A stage that sets *done to false
+ * (nonblocking exchanges only) is run again. */
 #ifndef CSHIM_HOST_STEPS_H
 #define CSHIM_HOST_STEPS_H
 
 #include "shim/host/segment.h"
 
-/* Encodes and sends: receives are posted, then parts are encoded and sent. */
+/* Posts the receives, then encodes and sends the contributions. */
 int cshim_steps_begin(struct cshim_exchange *exchange, const struct cshim_segment *segment);
-/* Adds a row's or column's parts once they have come, at their owner, and sends the sum on.
- * *done says whether the stage is over: a nonblocking exchange takes a stage again that is not. */
+/* Waits for the contributions to this rank's elements, adds them, and sends the sum to those that
+ * receive it. */
 int cshim_steps_sum(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                    enum cshim_level level, bool *done);
-/* Sends the sums of a column along the row once they have come. */
+                    enum cshim_dimension dimension, bool *done);
+/* Waits for the sums of the column, and forwards them along the row. */
 int cshim_steps_forward(struct cshim_exchange *exchange, const struct cshim_segment *segment,
                         bool *done);
-/* Decodes the sums once they have come, and what was sent is gone. */
+/* Waits for the sums of all owners and decodes them; completes the sends. */
 int cshim_steps_finish(struct cshim_exchange *exchange, const struct cshim_segment *segment,
                        bool *done);
 
-/* Returns true if ranks of a node may read each other's messages of a plan in the sender's scratch.
+/* Returns true if ranks of a node may read each other's messages in place, in the sender's scratch.
  */
 bool cshim_steps_may_share(const struct cshim_plan *plan);
-/* Follows all segments of an exchange that does: waits until no rank reads this rank's scratch any
- * more. The first call has `begins`; *done says whether the wait is over. */
+/* Called after the last segment if messages are read in place: waits until no rank reads this
+ * rank's scratch any more. `begins` is true at the first call. */
 int cshim_steps_close(struct cshim_exchange *exchange, bool begins, bool *done);
 
 #endif

@@ -7,10 +7,11 @@
 
 #include "shim/core/clock.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the variables below */
 static struct cshim_wait *waits;
 static bool has_thread;
 
+/* Calls on_slow of each wait that has just become slow. */
 static void find_slow_waits(void)
 {
     pthread_mutex_lock(&lock);
@@ -31,7 +32,7 @@ static void *watch(void *unused)
     return unused;
 }
 
-/* Starts the thread, which gets none of the program's signals. Without it nothing is said. */
+/* Starts the thread, with all signals blocked. If that fails, nothing is reported. */
 static void start_thread(void)
 {
     pthread_t thread;

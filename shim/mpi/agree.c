@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Agreement at start: propose, acknowledge, commit, along the tree of shim/core/tree.h.
+/* Agreement of the ranks in MPI_Init: propose, acknowledge, commit, along the tree of
+ * shim/core/tree.h.
  *
- * A rank waits for the hellos of its children and says one hello for all of them to its parent.
- * Once rank 0 knows that all ranks have the same version and codec table, it proposes to compress.
- * The proposal goes down the tree, the acknowledgements come up as the hellos did, and the decision
- * of rank 0 goes down. A rank that has acknowledged waits for the decision. A rank that has stopped
- * waiting never acknowledges, so a late parent cannot count it in.
+ * 1. A rank waits for the hellos of its children, merges them into its own, and sends that to its
+ * parent. So rank 0 learns whether all ranks have the same version and codec table.
  *
- * A rank without the shim gets no message where the launcher keeps names: a rank speaks to its
- * parent only after that has announced itself at the launcher (announce.c), and to a child only
- * after the child's hello. A receive that nobody answers stays posted, so that a late message never
- * meets a receive of the program's.
- */
+ * 2. Rank 0 sends its proposal (compress or not) down the tree.
+ *
+ * 3. Acknowledgements go up the tree, and rank 0's decision goes down. A rank that has acknowledged
+ * waits for the decision. A rank that has stopped waiting never acknowledges, so a late parent
+ * cannot count on it.
+ *
+ * A rank without the shim gets no message if the launcher has a name service: a rank sends to its
+ * parent only after the parent has announced itself there (announce.c), and to a child only after
+ * the child's hello. A receive without an answer stays posted, so that a late message cannot match
+ * a receive of the program. */
 #include "shim/mpi/agree.h"
 
 #include <stdio.h>
@@ -29,34 +32,35 @@
 #include "shim/mpi/announce.h"
 #include "shim/mpi/share.h"
 
-#define WAIT_SECONDS 10.0 /* and a second for each level of the tree from the third on */
+#define WAIT_SECONDS 10.0 /* plus one second for each tree level from the third on */
 
-/* The messages. Their tags count down from the largest one of this MPI, since programs count up.
- * The first four were those of version 0.1, whose hello is shorter: its ranks do not hear these. */
+/* Message types. Tags count down from MPI_TAG_UB, because programs count up. Version 0.1 used the
+ * first four, with a shorter hello: its ranks do not receive these. */
 enum word { WORD_HELLO = 4, WORD_REPLY, WORD_ACKNOWLEDGE, WORD_DECISION };
 
-/* What a rank says for itself and the ranks below it. */
+/* Hello message: describes a rank and all ranks below it in the tree. */
 struct hello {
     struct cshim_greeting greeting;
-    int all;           /* whether all of them can compress together */
-    char missing[640]; /* which cannot, and why */
+    int all;           /* all of them can compress together */
+    char missing[640]; /* ranks that cannot, with the reasons */
 };
 
-/* The library may use these after the agreement, for messages that have not arrived. */
+/* Static, because MPI may still write to these after the agreement, when a late message arrives. */
 static struct hello own_hello, hellos[CSHIM_TREE_WIDTH];
 static int acknowledgements[CSHIM_TREE_WIDTH];
 static MPI_Request hello_requests[CSHIM_TREE_WIDTH], acknowledge_requests[CSHIM_TREE_WIDTH];
 static MPI_Request reply_request, decision_request;
-static int reply, decision; /* whether to compress */
+static int reply, decision; /* 1: compress */
 
 static int parent, first_child, children;
 
+/* Returns the tag of a message type. */
 static int tag_of(enum word word)
 {
     return cshim_mpi_largest_tag() - (int)word;
 }
 
-/* Waits until all requests are done. Returns false after so many seconds. */
+/* Waits until all requests are complete. Returns false if that takes longer than `seconds`. */
 static bool wait_for(int count, MPI_Request *requests, double seconds)
 {
     const double began = cshim_seconds();
@@ -72,13 +76,14 @@ static bool wait_for(int count, MPI_Request *requests, double seconds)
     return true;
 }
 
-/* How long a rank waits for what all ranks below it have to say. */
-static double patience(int rank)
+/* Returns the time limit in seconds for messages that need an answer of all ranks below `rank`. */
+static double time_limit(int rank)
 {
     const int height = cshim_tree_height(rank, cshim_job.ranks);
     return WAIT_SECONDS + (height > 1 ? height - 1 : 0);
 }
 
+/* Posts a receive of `bytes` for each child, into consecutive elements of `messages`. */
 static void receive_from_children(enum word word, void *messages, int bytes, MPI_Request *requests)
 {
     for (int i = 0; i < children; i++)
@@ -91,17 +96,18 @@ static void send_to_child(int child, enum word word, int answer)
     PMPI_Send(&answer, 1, MPI_INT, first_child + child, tag_of(word), MPI_COMM_WORLD);
 }
 
-/* Waits for the hellos of the children, and sums them up in this rank's own. */
+/* Waits for the hellos of the children until the deadline, and merges them into own_hello. */
 static void collect_hellos(double deadline)
 {
     const double left = deadline - cshim_seconds();
     int has_arrived;
     receive_from_children(WORD_HELLO, hellos, sizeof *hellos, hello_requests);
-    wait_for(children, hello_requests, left > 1 ? left : 1); /* to take what has come meanwhile */
+    wait_for(children, hello_requests,
+             left > 1 ? left : 1); /* at least 1 s, to receive those already sent */
     for (int i = 0; i < children; i++) {
         struct hello *child = &hellos[i];
         PMPI_Test(&hello_requests[i], &has_arrived, MPI_STATUS_IGNORE);
-        if (!has_arrived) /* it may come later */
+        if (!has_arrived) /* the hello may come later */
             child->greeting.version[0] = '\0';
         own_hello.all &= cshim_greeting_fits(&own_hello.greeting, &child->greeting, first_child + i,
                                              own_hello.missing, sizeof own_hello.missing);
@@ -114,7 +120,7 @@ static void collect_hellos(double deadline)
     }
 }
 
-/* Answers the children that have said hello in time. */
+/* Sends the proposal to the children whose hello came in time. */
 static void reply_to_children(bool all)
 {
     for (int i = 0; i < children; i++)
@@ -122,18 +128,19 @@ static void reply_to_children(bool all)
             send_to_child(i, WORD_REPLY, all);
 }
 
-/* Waits for the acknowledgements of the children. Returns whether all have come, for all ranks. */
+/* Waits for the acknowledgements of the children. Returns true if all have come, each for all ranks
+ * below. */
 static bool collect_acknowledgements(void)
 {
     receive_from_children(WORD_ACKNOWLEDGE, acknowledgements, sizeof *acknowledgements,
                           acknowledge_requests);
-    bool all = wait_for(children, acknowledge_requests, patience(cshim_job.rank));
+    bool all = wait_for(children, acknowledge_requests, time_limit(cshim_job.rank));
     for (int i = 0; i < children && all; i++)
         all = acknowledgements[i] != 0;
     return all;
 }
 
-/* Writes "2-3, 5" for the ranks that have not announced themselves. */
+/* Writes the ranks that have not announced themselves, as in "2-3, 5". */
 static void list_silent(char *text, size_t size)
 {
     size_t length = 0;
@@ -151,7 +158,7 @@ static void list_silent(char *text, size_t size)
     }
 }
 
-/* Says that rank 0 lacks the shim. Only the lowest rank that has the shim does so, for all. */
+/* Warns that rank 0 lacks the shim. Only the lowest rank that has the shim prints the warning. */
 static void warn_without_root(void)
 {
     char silent[400] = "", host[96] = "";
@@ -167,19 +174,19 @@ static void warn_without_root(void)
         cshim_job.rank, host, silent);
 }
 
-/* Says hello to the parent. Returns rank 0's proposal; false without one. */
-static bool ask_parent(void)
+/* Sends this rank's hello to its parent. Returns rank 0's proposal, or false if no reply comes. */
+static bool send_hello(void)
 {
     MPI_Request request;
     PMPI_Irecv(&decision, 1, MPI_INT, parent, tag_of(WORD_DECISION), MPI_COMM_WORLD,
                &decision_request);
     PMPI_Irecv(&reply, 1, MPI_INT, parent, tag_of(WORD_REPLY), MPI_COMM_WORLD, &reply_request);
-    /* A message this small is sent whether or not anybody receives it. */
+    /* An eager message: it completes even if no receive is posted for it. */
     PMPI_Isend(&own_hello, sizeof own_hello, MPI_BYTE, parent, tag_of(WORD_HELLO), MPI_COMM_WORLD,
                &request);
     if (!wait_for(1, &request, WAIT_SECONDS))
         cshim_mpi.real->MPI_Request_free(&request);
-    if (wait_for(1, &reply_request, 1.2 * patience(0)))
+    if (wait_for(1, &reply_request, 1.2 * time_limit(0)))
         return reply != 0;
     cshim_log(CSHIM_LOG_WARN,
               "nothing is compressed: rank %d does not answer rank %d; start all ranks with the "
@@ -188,7 +195,7 @@ static bool ask_parent(void)
     return false;
 }
 
-/* Rank 0's proposal: that of all ranks' hellos. */
+/* Returns rank 0's proposal: true if the hellos of all ranks allow to compress. Else warns. */
 static bool propose(void)
 {
     if (!own_hello.all)
@@ -200,7 +207,8 @@ static bool propose(void)
     return own_hello.all;
 }
 
-/* Passes the acknowledgements up and the decision down. */
+/* Sends the acknowledgement to the parent, receives the decision and sends it to the children.
+ * Returns the decision. */
 static bool commit(void)
 {
     const bool all = collect_acknowledgements();
@@ -213,13 +221,14 @@ static bool commit(void)
         cshim_log(CSHIM_LOG_WARN,
                   "nothing is compressed: a rank stopped waiting for the agreement");
     }
-    /* Also to a child whose acknowledgement is only late, since that waits for the decision. One
-     * that has stopped waiting still has a receive posted. */
+    /* Children whose acknowledgement is late get the decision too, because they wait for it. A
+     * child that has stopped waiting still has its receive posted. */
     for (int i = 0; i < children; i++)
         send_to_child(i, WORD_DECISION, decision);
     return decision != 0;
 }
 
+/* Runs the agreement. Returns true on all ranks if all of them compress. */
 static bool agree_to_compress(void)
 {
     const double began = cshim_seconds();
@@ -227,19 +236,19 @@ static bool agree_to_compress(void)
     parent = cshim_tree_parent(cshim_job.rank);
     children = cshim_tree_children(cshim_job.rank, cshim_job.ranks, &first_child);
     own_hello = (struct hello){.greeting = cshim_greeting_make(), .all = true};
-    const bool names_are_kept = cshim_job.ranks > 1 && cshim_announce();
+    const bool has_names = cshim_job.ranks > 1 && cshim_announce();
     const bool has_parent =
-        is_root || !names_are_kept || cshim_await_announcement(parent, began + WAIT_SECONDS);
-    collect_hellos(began + patience(cshim_job.rank));
-    const bool proposal = is_root ? propose() : has_parent && ask_parent();
+        is_root || !has_names || cshim_await_announcement(parent, began + WAIT_SECONDS);
+    collect_hellos(began + time_limit(cshim_job.rank));
+    const bool proposal = is_root ? propose() : has_parent && send_hello();
     reply_to_children(proposal);
-    if (!has_parent && !cshim_announced(0)) /* else rank 0 warns */
+    if (!has_parent && !cshim_announced(0)) /* otherwise rank 0 warns */
         warn_without_root();
     return proposal && commit();
 }
 
-/* Finds the ranks that share a node. The ranks of a node tell all others their lowest rank. Returns
- * the communicator of this rank's node. */
+/* Finds the ranks that share a node (MPI_COMM_TYPE_SHARED); the lowest rank identifies the node.
+ * Fills cshim_mpi.layout. Returns a communicator of this rank's node, which the caller frees. */
 static MPI_Comm find_nodes(void)
 {
     MPI_Comm node;
@@ -258,17 +267,17 @@ static MPI_Comm find_nodes(void)
     return node;
 }
 
-/* Half of what the rank with the fewest has left is for compressed calls; the rest is the
- * program's, and the library's for calls that are passed through. */
-static void find_partners(void)
+/* Sets cshim_mpi.connection_limit to half of the file descriptors that the rank with the fewest has
+ * left. The other half is for the program, and for calls that are passed through. */
+static void set_connection_limit(void)
 {
     int own = cshim_mpi_free_descriptors() / 2, least = 0;
     cshim_mpi.real->MPI_Allreduce(&own, &least, 1, MPI_INT, MPI_MIN, cshim_mpi.world);
-    cshim_mpi.partners = least > 0 ? (uint32_t)least : 1;
+    cshim_mpi.connection_limit = least > 0 ? (uint32_t)least : 1;
 }
 
-/* Parses the policy and makes it the job's. */
-static void take_policy(const char *text, size_t length, const char *source)
+/* Parses the policy and sets it for the job. Ends the job if it is wrong. */
+static void set_policy(const char *text, size_t length, const char *source)
 {
     char message[CSHIM_MESSAGE_MAX];
     cshim_job.policy = cshim_policy_parse(text, length, source, message);
@@ -280,17 +289,18 @@ static void take_policy(const char *text, size_t length, const char *source)
         cshim_mpi_end_job("no memory for the ledger");
 }
 
-/* What rank 0 tells all ranks before its policy's text. Some launchers number no jobs, and some
- * tell the number on rank 0's host only. */
+/* Header of rank 0's broadcast, followed by the text of the policy and of the learned choices. It
+ * contains the job's name, because some launchers give the job no id, and some set it on rank 0's
+ * host only. */
 struct terms {
-    char job[CSHIM_JOB_MAX]; /* its name */
+    char job[CSHIM_JOB_MAX]; /* name of the job */
     char source[CSHIM_PATH_MAX];
-    uint64_t length; /* of the policy's text */
+    uint64_t length; /* bytes of the policy's text */
     uint64_t learned_length;
-    uint64_t has_learned; /* the choices of an earlier job follow the policy */
+    uint64_t has_learned; /* 1: choices of an earlier job follow the policy */
 };
 
-/* Sends a text of so many bytes from rank 0 to all ranks. */
+/* Broadcasts a text of `length` bytes from rank 0; the other ranks allocate it. */
 static void share_text(char **text, size_t length)
 {
     if (cshim_job.rank != 0)
@@ -300,7 +310,7 @@ static void share_text(char **text, size_t length)
     cshim_mpi.real->MPI_Bcast(*text, (int)length, MPI_CHAR, 0, cshim_mpi.world);
 }
 
-/* Sends rank 0's terms, policy and learned choices to all ranks. */
+/* Broadcasts the header, the policy and the learned choices from rank 0 to all ranks. */
 static void share_terms(struct terms *terms, char **text, char **learned)
 {
     if (cshim_job.rank == 0)
@@ -312,8 +322,8 @@ static void share_terms(struct terms *terms, char **text, char **learned)
         share_text(learned, terms->learned_length);
 }
 
-/* Makes an earlier job's choices those of this one. */
-static void take_learned(const char *text, size_t length)
+/* Parses the choices that an earlier job has learned. Ends the job if they are wrong. */
+static void set_learned(const char *text, size_t length)
 {
     char message[CSHIM_MESSAGE_MAX];
     cshim_mpi.learned = cshim_learned_parse(text, length, "COMPSHIM_MACHINE", message);
@@ -334,7 +344,7 @@ bool cshim_agree(void)
             cshim_mpi_end_job(message);
         if (message[0] != '\0')
             cshim_log(CSHIM_LOG_WARN, "%s", message);
-        take_policy(text, length, terms.source);
+        set_policy(text, length, terms.source);
         terms.length = length;
         if (!cshim_environment_check(cshim_job.policy, message, sizeof message))
             cshim_mpi_end_job(message);
@@ -350,15 +360,15 @@ bool cshim_agree(void)
         PMPI_Comm_group(MPI_COMM_WORLD, &cshim_mpi.group);
         PMPI_Comm_create(MPI_COMM_WORLD, cshim_mpi.group, &cshim_mpi.world);
         MPI_Comm node = find_nodes();
-        find_partners();
+        set_connection_limit();
         share_terms(&terms, &text, &learned);
         if (cshim_job.rank != 0)
-            take_policy(text, terms.length, terms.source);
+            set_policy(text, terms.length, terms.source);
         if (learned != NULL)
-            take_learned(learned, terms.learned_length);
+            set_learned(learned, terms.learned_length);
         cshim_share_setup(node);
         PMPI_Comm_free(&node);
-        /* From here on a rank may die where the library lets the others go on. */
+        /* From here on an MPI library with fault tolerance may let the job survive a lost rank. */
         PMPI_Comm_set_errhandler(cshim_mpi.world, MPI_ERRORS_RETURN);
         cshim_log(CSHIM_LOG_INFO, "on: policy %s, codecs in %s", terms.source,
                   cshim_simd_name(cshim_simd_level()));

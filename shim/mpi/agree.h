@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agreement of the ranks at MPI_Init: whether all of them have the shim, and which policy
- * holds. */
+/* Agreement of the ranks in MPI_Init: do all of them have the shim, and which policy do they use?
+ * cshim_agree() is called once, after the real MPI_Init; cshim_agree_finalize() once, before the
+ * real MPI_Finalize. */
 #ifndef CSHIM_MPI_AGREE_H
 #define CSHIM_MPI_AGREE_H
 
 #include "shim/mpi/job.h"
 
-/* Has all ranks say that they have the shim, and gives them rank 0's policy and its name of the
- * job, which fills cshim_job and cshim_mpi. Collective. Returns true if the job compresses. Ends
- * the job if rank 0's policy is wrong. */
+/* Finds out whether all ranks have this version of the shim, and gives them rank 0's policy, job
+ * name and learned choices. Fills cshim_job and cshim_mpi. Collective over MPI_COMM_WORLD. Returns
+ * true on all ranks if the job compresses. Ends the job if rank 0's policy, environment or learned
+ * choices are wrong. */
 bool cshim_agree(void);
-/* Frees what the agreement kept, in a job that has agreed. Collective. */
+/* Frees what cshim_agree() allocated; only if it returned true. Collective over MPI_COMM_WORLD. */
 void cshim_agree_finalize(void);
 
 #endif

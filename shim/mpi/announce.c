@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds out which ranks have the shim, without a message to any rank. Each rank that has it
- * publishes a name at the job's launcher (MPI_Publish_name), and the other ranks look it up there.
- * A name stays until the launcher ends the job, because a rank that looks late must still find it.
- */
+/* Each rank with the shim publishes a name at the job's launcher (MPI_Publish_name), which the
+ * other ranks look up. Names stay published until the launcher ends the job, because a rank that
+ * looks late must still find them. */
 #include "shim/mpi/announce.h"
 
 #include <errno.h>
@@ -15,18 +14,19 @@
 
 #define NAME_MAX_BYTES 256
 
-/* Makes the name that a rank publishes. All ranks of a job make the same name for it, and another
- * job of the same launcher makes another. */
+/* Makes the name that `rank` publishes. It contains the job's id, because a launcher may run
+ * several jobs. */
 static void name_of(int rank, char name[NAME_MAX_BYTES])
 {
     const char *job = getenv("PMIX_NAMESPACE");
     snprintf(name, NAME_MAX_BYTES, "compshim:%.200s:%d", job != NULL ? job : "", rank);
 }
 
-/* Asks Hydra by the line that the library would send, so that the library calls no error handler.
- * None can be set for a while: in MPICH a communicator has no handler until one is set, and then
- * follows that of MPI_COMM_WORLD. No function takes a handler away again. If MPI_COMM_WORLD had
- * one, communicators made of it would keep it when the program sets another. */
+/* Sends Hydra the PMI request that MPICH would send. MPICH's own function is not used, because it
+ * calls the program's error handler if the name is unknown, and no temporary handler can be set: an
+ * MPICH communicator without a handler uses that of MPI_COMM_WORLD, and once set a handler cannot
+ * be removed. If we set one on MPI_COMM_WORLD, communicators made from it would keep it when the
+ * program sets another. */
 static bool ask_hydra(int hydra, const char *question, const char *name)
 {
     char answer[1024] = "";
@@ -41,7 +41,7 @@ static bool ask_hydra(int hydra, const char *question, const char *name)
     return strstr(answer, " rc=0") != NULL;
 }
 
-/* Asks Open MPI, whose errors of these functions belong to no communicator. */
+/* Publishes or looks up a name with Open MPI, whose errors here belong to no communicator. */
 static bool ask_open_mpi(bool publish, const char *name)
 {
     char port[MPI_MAX_PORT_NAME] = "here";
@@ -49,17 +49,17 @@ static bool ask_open_mpi(bool publish, const char *name)
                     : PMPI_Lookup_name(name, MPI_INFO_NULL, port)) == MPI_SUCCESS;
 }
 
-/* Open MPI's mpirun keeps names, and so does Hydra, which starts the ranks of MPICH and Intel MPI.
- * Slurm's srun keeps none, and Open MPI then tells the user at length that a function is not
- * supported. */
-static bool ask(bool publish, int rank)
+/* Publishes or looks up the name of a rank at the launcher. Returns true on success. Open MPI's
+ * mpirun has a name service, and so has Hydra, which starts the ranks of MPICH and Intel MPI.
+ * Slurm's srun has none, and Open MPI then prints a long help text, so it is not asked. */
+static bool use_names(bool publish, int rank)
 {
     char name[NAME_MAX_BYTES];
     MPI_Errhandler handlers[2];
     name_of(rank, name);
-    if (cshim_mpi_silence(handlers)) {
+    if (cshim_mpi_return_errors(handlers)) {
         const bool known = getenv("OMPI_COMM_WORLD_SIZE") != NULL && ask_open_mpi(publish, name);
-        cshim_mpi_speak(handlers);
+        cshim_mpi_restore_handlers(handlers);
         return known;
     }
     const char *connection = getenv("MPI_LOCALNRANKS") != NULL ? getenv("PMI_FD") : NULL;
@@ -69,17 +69,18 @@ static bool ask(bool publish, int rank)
 
 bool cshim_announce(void)
 {
-    return ask(true, cshim_job.rank);
+    return use_names(true, cshim_job.rank);
 }
 
 bool cshim_announced(int rank)
 {
-    return ask(false, rank);
+    return use_names(false, rank);
 }
 
 bool cshim_await_announcement(int rank, double deadline)
 {
-    useconds_t pause = 1000; /* grows, because all ranks of a large job ask one launcher */
+    useconds_t pause =
+        1000; /* doubles up to 0.1 s, because all ranks of a large job ask one launcher */
     while (!cshim_announced(rank)) {
         if (cshim_seconds() > deadline)
             return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way of a call: describe it, plan it, run the plan, count it; or pass it on. And what the
- * front gets of this engine. */
+/* Blocking collectives: describe the call, plan it, run the plan and count it, or pass it through
+ * to the MPI library. Also defines the table of functions that the front gets of this engine. */
 #include "shim/mpi/collectives.h"
 
 #include "shim/core/clock.h"
@@ -11,15 +11,16 @@
 #include "shim/mpi/observe.h"
 #include "shim/mpi/requests.h"
 
-/* What every call pays for, also one that is passed through: made for each collective apart. */
+/* ALWAYS_INLINE: the path of every call, also of one that is passed through; inlined so that the
+ * compiler specialises it for each collective. COLD: kept out of that path. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
-#define APART __attribute__((noinline))
+#define COLD __attribute__((noinline))
 
-/* Compresses a call. Returns false, with nothing done but what all ranks did, if it is to be passed
- * through after all, with the reason counted; else sets *status. */
-static APART bool compress(const struct cshim_arguments *arguments, struct cshim_call *call,
-                           uint64_t count, const struct cshim_rule *rule,
-                           struct cshim_measured *measured, int *status)
+/* Compresses a call. Returns true with *status set; or false, with the reason counted, if the call
+ * is to be passed through. All ranks return the same value. */
+static COLD bool compress(const struct cshim_arguments *arguments, struct cshim_call *call,
+                          uint64_t count, const struct cshim_rule *rule,
+                          struct cshim_measured *measured, int *status)
 {
     struct cshim_comm *state = NULL;
     struct cshim_plan plan = {0};
@@ -53,7 +54,7 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
     if (plan.reason != CSHIM_REASON_COMPRESS) {
         cshim_count_pass(plan.reason, arguments->comm);
         if (is_chosen && measured->candidate != CSHIM_CANDIDATE_NATIVE)
-            measured->class = NULL; /* the algorithm cannot make this call of the class */
+            measured->class = NULL; /* this algorithm cannot make this call */
         else if (is_chosen)
             cshim_native_remember(arguments, measured->class);
         measured->began = cshim_seconds();
@@ -64,18 +65,20 @@ static APART bool compress(const struct cshim_arguments *arguments, struct cshim
     if (*status != MPI_SUCCESS)
         return true;
     struct cshim_exchange exchange = cshim_exchange_of(arguments, &plan, state);
-    state->told = false;
+    state->error_reported = false;
     double seconds = 0;
     *status = cshim_call_run(&exchange, &seconds);
     if (is_chosen && *status == MPI_SUCCESS)
         cshim_class_end(measured->class, measured->candidate, seconds);
-    if (*status != MPI_SUCCESS && !state->told)
+    if (*status != MPI_SUCCESS && !state->error_reported)
         PMPI_Comm_call_errhandler(arguments->comm, *status);
     return true;
 }
 
-static APART void observe(const struct cshim_arguments *arguments, enum cshim_reason reason,
-                          struct cshim_observed_call *observed)
+/* Records a call that is passed through. With COMPSHIM=observe that includes calls that the policy
+ * would compress. */
+static COLD void observe_call(const struct cshim_arguments *arguments, enum cshim_reason reason,
+                              struct cshim_observed_call *observed)
 {
     struct cshim_call call = {0};
     reason = reason == CSHIM_REASON_COMPRESS ? CSHIM_REASON_DISABLED : reason;
@@ -84,59 +87,61 @@ static APART void observe(const struct cshim_arguments *arguments, enum cshim_re
         cshim_observe_begin(observed, &call, arguments->comm, reason);
 }
 
-/* One call of the program. */
+/* State of one call of the program. */
 struct call {
-    bool done; /* it was compressed; else the caller hands it to the library */
+    bool done; /* compressed; otherwise the caller calls the MPI library */
     int status;
-    struct cshim_observed_call observed; /* a call that goes to the library */
+    struct cshim_observed_call observed; /* a call to the MPI library that is recorded or traced */
     struct cshim_measured measured;
 };
 
-/* Nothing is done yet, and nothing observed. */
-static ALWAYS_INLINE void clear(struct call *call)
+/* Initialises a call that is neither done nor recorded. */
+static ALWAYS_INLINE void clear_call(struct call *call)
 {
     call->done = false;
     call->observed.comm = MPI_COMM_NULL;
     call->measured.class = NULL;
 }
 
-static ALWAYS_INLINE void pass(struct call *call, const struct cshim_arguments *arguments,
-                               enum cshim_reason reason)
+/* Counts a call that is passed through, and records it if calls are recorded or traced. */
+static ALWAYS_INLINE void pass_call(struct call *call, const struct cshim_arguments *arguments,
+                                    enum cshim_reason reason)
 {
     if (__builtin_expect(cshim_mpi.is_watched, 0))
-        observe(arguments, reason, &call->observed);
+        observe_call(arguments, reason, &call->observed);
     else
         cshim_count_pass(reason, arguments->comm);
 }
 
-/* Compresses a call if the policy wants that. */
-static ALWAYS_INLINE void consider(struct call *call, const struct cshim_arguments *arguments)
+/* Compresses a call, or counts the reason for which it is passed through. */
+static ALWAYS_INLINE void consider_call(struct call *call, const struct cshim_arguments *arguments)
 {
     const struct cshim_rule *rule;
-    struct cshim_call facts;
+    struct cshim_call described;
     uint64_t count;
     if (cshim_native_passes(arguments)) {
         cshim_count_pass(CSHIM_REASON_NO_GAIN, arguments->comm);
         return;
     }
-    enum cshim_reason reason = cshim_describe_call(arguments, &facts, &count);
+    enum cshim_reason reason = cshim_describe_call(arguments, &described, &count);
     if (reason == CSHIM_REASON_COMPRESS) {
-        reason = cshim_plan_reason(cshim_job.policy, &facts, count, &rule);
+        reason = cshim_plan_reason(cshim_job.policy, &described, count, &rule);
         if (reason != CSHIM_REASON_COMPRESS)
-            cshim_count_weight(reason, &facts, arguments->comm);
+            cshim_count_weight(reason, &described, arguments->comm);
     }
     if (reason == CSHIM_REASON_COMPRESS && cshim_job.observed == NULL)
-        call->done = compress(arguments, &facts, count, rule, &call->measured, &call->status);
+        call->done = compress(arguments, &described, count, rule, &call->measured, &call->status);
     else
-        pass(call, arguments, reason);
+        pass_call(call, arguments, reason);
 }
 
-/* What is wrong with a call that is refused the library will say. */
-static ALWAYS_INLINE void begin(struct call *call, const struct cshim_arguments *arguments)
+/* Begins a call. If its arguments are invalid it is passed through, so that the library reports the
+ * error. */
+static ALWAYS_INLINE void begin_call(struct call *call, const struct cshim_arguments *arguments)
 {
-    clear(call);
+    clear_call(call);
     if (!cshim_describe_refused(arguments))
-        consider(call, arguments);
+        consider_call(call, arguments);
 }
 
 static ALWAYS_INLINE void begin_reduction(struct call *call, enum cshim_collective collective,
@@ -145,10 +150,11 @@ static ALWAYS_INLINE void begin_reduction(struct call *call, enum cshim_collecti
     struct cshim_arguments arguments =
         cshim_arguments_of(collective, sendbuf, recvbuf, count, datatype, op, comm);
     arguments.root = root;
-    begin(call, &arguments);
+    begin_call(call, &arguments);
 }
 
-/* What is wrong with counts that are no array the library will say. */
+/* Begins a reduce_scatter with counts. If `recvcounts` is NULL the call is passed through, so that
+ * the library reports the error. */
 static ALWAYS_INLINE void begin_scatter(struct call *call, const void *sendbuf, void *recvbuf,
                                         const void *recvcounts, MPI_Datatype datatype, MPI_Op op,
                                         MPI_Comm comm, bool large)
@@ -157,26 +163,27 @@ static ALWAYS_INLINE void begin_scatter(struct call *call, const void *sendbuf, 
         cshim_arguments_of(CSHIM_REDUCE_SCATTER, sendbuf, recvbuf, 0, datatype, op, comm);
     arguments.recvcounts = recvcounts;
     arguments.large = large;
-    clear(call);
+    clear_call(call);
     if (recvcounts != NULL)
-        begin(call, &arguments);
+        begin_call(call, &arguments);
 }
 
-/* Has the ranks of a call that moves elements agree on the reason not to compress it, if any rank
- * has one; CSHIM_REASON_DTYPE where they give and take elements of different types. MPI lets ranks
- * describe the same elements by different types and by absolute addresses, so that no rank knows it
- * of the others. Returns false, with nothing asked, where the call is not compressed in any case:
- * that follows from its bytes and its communicator, which are the same on all ranks.
+/* Lets the ranks of a data-movement collective agree on the reason not to compress it, if any rank
+ * has one: MPI lets ranks describe the same elements by different types and by absolute addresses,
+ * so no rank can know it of the others. Sets CSHIM_REASON_DTYPE if the ranks have different element
+ * types. Returns false, without communication, if the call is never compressed, by its bytes and
+ * its communicator, which are equal on all ranks.
  *
- * The bytes of an all-to-all with counts are not: its ranks agree on the largest block, too, which
- * becomes the count; of bytes where elements are not plain. */
+ * The sizes of an all-to-all with counts differ between ranks: its ranks also agree on the largest
+ * block, which becomes `arguments->count`; in bytes, with MPI_BYTE, if the call is not compressed.
+ */
 static bool agree_on_elements(struct cshim_arguments *arguments, enum cshim_reason *reason)
 {
-    enum { REASON, BYTES, DTYPE, OTHER_DTYPE, FACTS };
+    enum { REASON, BYTES, DTYPE, OTHER_DTYPE, VALUES };
     const bool by_counts = arguments->sendcounts != NULL, observes = cshim_job.observed != NULL;
     const enum cshim_dtype dtype = cshim_describe_datatype(arguments->datatype);
     struct cshim_comm *state;
-    uint64_t own[FACTS], most[FACTS];
+    uint64_t own[VALUES], most[VALUES];
     int inter = 0, ranks = 1, bytes = 0;
     PMPI_Comm_test_inter(arguments->comm, &inter);
     PMPI_Comm_size(arguments->comm, &ranks);
@@ -197,7 +204,7 @@ static bool agree_on_elements(struct cshim_arguments *arguments, enum cshim_reas
         state->reason != CSHIM_REASON_COMPRESS)
         return false;
     const int status =
-        cshim_mpi.real->MPI_Allreduce(own, most, FACTS, MPI_UINT64_T, MPI_MAX, arguments->comm);
+        cshim_mpi.real->MPI_Allreduce(own, most, VALUES, MPI_UINT64_T, MPI_MAX, arguments->comm);
     *reason = status == MPI_SUCCESS ? (enum cshim_reason)most[REASON] : CSHIM_REASON_NOT_AGREED;
     if (*reason == CSHIM_REASON_COMPRESS && most[DTYPE] + most[OTHER_DTYPE] != CSHIM_DTYPE_OTHER)
         *reason = CSHIM_REASON_DTYPE;
@@ -210,36 +217,37 @@ static bool agree_on_elements(struct cshim_arguments *arguments, enum cshim_reas
     return true;
 }
 
-/* Returns true if this rank is the root of a broadcast whose codec rounds, from memory that it may
- * only read. Such a root cannot keep what all others get. */
-static APART bool gives_constant_memory(const struct cshim_arguments *arguments)
+/* Returns true if this rank is the root of a broadcast with a lossy codec and its buffer is
+ * read-only: the root would have to store the rounded elements that all others get. */
+static COLD bool has_read_only_root(const struct cshim_arguments *arguments)
 {
     const struct cshim_rule *rule;
-    struct cshim_call facts;
+    struct cshim_call described;
     uint64_t count;
     if (arguments->collective != CSHIM_BROADCAST || !cshim_describe_is_root(arguments) ||
-        cshim_describe_call(arguments, &facts, &count) != CSHIM_REASON_COMPRESS ||
-        cshim_plan_reason(cshim_job.policy, &facts, count, &rule) != CSHIM_REASON_COMPRESS)
+        cshim_describe_call(arguments, &described, &count) != CSHIM_REASON_COMPRESS ||
+        cshim_plan_reason(cshim_job.policy, &described, count, &rule) != CSHIM_REASON_COMPRESS)
         return false;
     return !cshim_plan_leaves_root(rule->codec) &&
-           !cshim_is_writable(arguments->recvbuf, facts.bytes);
+           !cshim_is_writable(arguments->recvbuf, described.bytes);
 }
 
-/* A call that moves elements is looked at where a rule names it; else it is counted as `function`.
- * It passes for a sum. `are_alike`: this rank gives elements of the type and number that it takes,
- * or only does one of both. */
-static APART void begin_move(struct call *call, struct cshim_arguments *arguments, bool are_alike,
-                             enum cshim_mpi_counted function)
+/* Begins a data-movement collective. If no rule names the collective, the call is only counted, as
+ * `function`. Described as a sum, because plans know no other operation. `are_alike`: this rank
+ * sends elements of the type and number that it receives, or only sends or only receives. */
+static COLD void begin_data_movement(struct call *call, struct cshim_arguments *arguments,
+                                     bool are_alike, enum cshim_mpi_counted function)
 {
-    clear(call);
+    clear_call(call);
     if (arguments->comm != MPI_COMM_NULL && arguments->datatype == MPI_DATATYPE_NULL &&
-        arguments->sendcounts != NULL) { /* the other ranks ask this one, which may give nothing */
+        arguments->sendcounts !=
+            NULL) { /* this rank may send nothing, but the others wait for its answer */
         arguments->datatype = MPI_BYTE;
         are_alike = false;
     }
     if (arguments->comm == MPI_COMM_NULL || arguments->datatype == MPI_DATATYPE_NULL ||
         (int64_t)arguments->count < 0)
-        return; /* the library will say what is wrong */
+        return; /* the MPI library reports the error */
     if (!cshim_policy_names(cshim_job.policy, CSHIM_MPI, arguments->collective)) {
         cshim_count_other(function, arguments->recvbuf, (cshim_count)arguments->count,
                           arguments->datatype, arguments->comm);
@@ -250,15 +258,15 @@ static APART void begin_move(struct call *call, struct cshim_arguments *argument
     if (!are_alike || cshim_describe_datatype(arguments->datatype) == CSHIM_DTYPE_OTHER ||
         cshim_describe_refused(arguments))
         reason = CSHIM_REASON_DTYPE;
-    else if (gives_constant_memory(arguments))
+    else if (has_read_only_root(arguments))
         reason = CSHIM_REASON_READ_ONLY;
     if (!agree_on_elements(arguments, &reason) || reason == CSHIM_REASON_COMPRESS)
-        consider(call, arguments);
+        consider_call(call, arguments);
     else
-        pass(call, arguments, reason);
+        pass_call(call, arguments, reason);
 }
 
-/* An all-gather or an all-to-all: a block for each rank. */
+/* Begins an all-gather or an all-to-all with blocks of equal length. */
 static void begin_blocks(struct call *call, enum cshim_collective collective,
                          enum cshim_mpi_counted function, const void *sendbuf, MPI_Count sendcount,
                          MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount,
@@ -266,33 +274,32 @@ static void begin_blocks(struct call *call, enum cshim_collective collective,
 {
     struct cshim_arguments arguments =
         cshim_arguments_of(collective, sendbuf, recvbuf, recvcount, recvtype, MPI_SUM, comm);
-    begin_move(call, &arguments,
-               sendbuf == MPI_IN_PLACE || (sendtype == recvtype && sendcount == recvcount),
-               function);
+    begin_data_movement(call, &arguments,
+                        sendbuf == MPI_IN_PLACE || (sendtype == recvtype && sendcount == recvcount),
+                        function);
 }
 
-/* Whether blocks follow each other: where they lie is each rank's own choice. Finds the largest and
- * the elements of all. */
-static bool follow_each_other(const struct cshim_arguments *arguments, const void *counts,
-                              const void *displacements, int ranks, uint64_t *largest,
-                              uint64_t *all)
+/* Returns true if the blocks are contiguous in rank order; each rank chooses its displacements.
+ * Raises *largest to the largest count, and sets *all to the sum of the counts. */
+static bool are_contiguous(const struct cshim_arguments *arguments, const void *counts,
+                           const void *displacements, int ranks, uint64_t *largest, uint64_t *all)
 {
-    bool follow = true;
+    bool contiguous = true;
     int64_t total = 0;
     for (int i = 0; i < ranks; i++) {
         const int64_t count = cshim_count_at(arguments, counts, i);
-        const int64_t begin = arguments->large ? ((const MPI_Aint *)displacements)[i]
-                                               : ((const int *)displacements)[i];
-        follow &= count == 0 || (count > 0 && begin == total);
+        const int64_t begin_call = arguments->large ? ((const MPI_Aint *)displacements)[i]
+                                                    : ((const int *)displacements)[i];
+        contiguous &= count == 0 || (count > 0 && begin_call == total);
         total += count;
         if (count > (int64_t)*largest)
             *largest = (uint64_t)count;
     }
     *all = (uint64_t)total;
-    return follow;
+    return contiguous;
 }
 
-/* An all-gather whose blocks differ in length. The lengths are the same on all ranks. */
+/* Begins an all-gather whose blocks differ in length. All ranks pass the same lengths. */
 static void begin_gather(struct call *call, const void *sendbuf, MPI_Count sendcount,
                          MPI_Datatype sendtype, void *recvbuf, const void *recvcounts,
                          const void *displacements, MPI_Datatype recvtype, MPI_Comm comm,
@@ -302,9 +309,9 @@ static void begin_gather(struct call *call, const void *sendbuf, MPI_Count sendc
         cshim_arguments_of(CSHIM_ALLGATHER, sendbuf, recvbuf, 0, recvtype, MPI_SUM, comm);
     uint64_t largest = 0;
     int inter = 0, ranks = 0, rank = 0;
-    clear(call);
+    clear_call(call);
     if (comm == MPI_COMM_NULL || recvcounts == NULL || displacements == NULL)
-        return; /* the library will say what is wrong */
+        return; /* the MPI library reports the error */
     if (!cshim_policy_names(cshim_job.policy, CSHIM_MPI, CSHIM_ALLGATHER)) {
         cshim_count_other(CSHIM_COUNTED_MPI_Allgatherv, sendbuf, sendcount, sendtype, comm);
         return;
@@ -314,33 +321,34 @@ static void begin_gather(struct call *call, const void *sendbuf, MPI_Count sendc
     PMPI_Comm_rank(comm, &rank);
     arguments.recvcounts = recvcounts;
     arguments.large = large;
-    bool are_alike = !inter && follow_each_other(&arguments, recvcounts, displacements, ranks,
-                                                 &largest, &arguments.count);
+    bool are_alike = !inter && are_contiguous(&arguments, recvcounts, displacements, ranks,
+                                              &largest, &arguments.count);
     if (are_alike && sendbuf != MPI_IN_PLACE)
         are_alike = sendtype == recvtype && sendcount == cshim_recvcount(&arguments, rank);
-    begin_move(call, &arguments, are_alike, CSHIM_COUNTED_MPI_Allgatherv);
+    begin_data_movement(call, &arguments, are_alike, CSHIM_COUNTED_MPI_Allgatherv);
 }
 
-/* The parameters of an all-to-all whose blocks differ in length, and the same as arguments. */
-#define EXCHANGED(Count, Place)                                                                    \
-    const void *sendbuf, const Count *sendcounts, const Place *sdispls, MPI_Datatype sendtype,     \
-        void *recvbuf, const Count *recvcounts, const Place *rdispls, MPI_Datatype recvtype,       \
-        MPI_Comm comm
-#define EXCHANGED_A                                                                                \
+/* Parameters of an all-to-all whose blocks differ in length, and the matching arguments. */
+#define ALLTOALLV(Count, Displacement)                                                             \
+    const void *sendbuf, const Count *sendcounts, const Displacement *sdispls,                     \
+        MPI_Datatype sendtype, void *recvbuf, const Count *recvcounts,                             \
+        const Displacement *rdispls, MPI_Datatype recvtype, MPI_Comm comm
+#define ALLTOALLV_A                                                                                \
     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm
 
-/* In place, what is sent lies where it is replaced by what comes. */
-static void begin_exchange(struct call *call, EXCHANGED(void, void), bool large)
+/* Begins an all-to-all whose blocks differ in length. With MPI_IN_PLACE the receive buffer, counts
+ * and displacements describe the sent elements, too. */
+static void begin_exchange(struct call *call, ALLTOALLV(void, void), bool large)
 {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     struct cshim_arguments arguments =
         cshim_arguments_of(CSHIM_ALLTOALL, sendbuf, recvbuf, 0, recvtype, MPI_SUM, comm);
     uint64_t all;
     int inter = 0, ranks = 0;
-    clear(call);
+    clear_call(call);
     if (comm == MPI_COMM_NULL || recvcounts == NULL || rdispls == NULL ||
         (!in_place && (sendcounts == NULL || sdispls == NULL)))
-        return; /* the library will say what is wrong */
+        return; /* the MPI library reports the error */
     if (!cshim_policy_names(cshim_job.policy, CSHIM_MPI, CSHIM_ALLTOALL)) {
         cshim_count_other(CSHIM_COUNTED_MPI_Alltoallv, NULL, 0, MPI_DATATYPE_NULL, comm);
         return;
@@ -351,38 +359,39 @@ static void begin_exchange(struct call *call, EXCHANGED(void, void), bool large)
     arguments.sendcounts = in_place ? recvcounts : sendcounts;
     arguments.large = large;
     const bool are_alike =
-        !inter &&
-        follow_each_other(&arguments, recvcounts, rdispls, ranks, &arguments.count, &all) &
-            follow_each_other(&arguments, arguments.sendcounts, in_place ? rdispls : sdispls, ranks,
-                              &arguments.count, &all) &
-            (in_place || sendtype == recvtype);
-    begin_move(call, &arguments, are_alike, CSHIM_COUNTED_MPI_Alltoallv);
+        !inter && are_contiguous(&arguments, recvcounts, rdispls, ranks, &arguments.count, &all) &
+                      are_contiguous(&arguments, arguments.sendcounts, in_place ? rdispls : sdispls,
+                                     ranks, &arguments.count, &all) &
+                      (in_place || sendtype == recvtype);
+    begin_data_movement(call, &arguments, are_alike, CSHIM_COUNTED_MPI_Alltoallv);
 }
 
-/* The buffer of a broadcast is the root's input and everybody's output. */
+/* Begins a broadcast: the buffer is the input of the root and the output of all ranks. */
 static void begin_broadcast(struct call *call, void *buffer, MPI_Count count, MPI_Datatype datatype,
                             int root, MPI_Comm comm)
 {
     struct cshim_arguments arguments =
         cshim_arguments_of(CSHIM_BROADCAST, MPI_IN_PLACE, buffer, count, datatype, MPI_SUM, comm);
     arguments.root = root;
-    begin_move(call, &arguments, true, CSHIM_COUNTED_MPI_Bcast);
+    begin_data_movement(call, &arguments, true, CSHIM_COUNTED_MPI_Bcast);
 }
 
-/* Ends a call that the library has made, and returns the library's status. */
-static ALWAYS_INLINE int end(struct call *call, int status)
+/* Ends a call that the MPI library has made. Returns the library's status. */
+static ALWAYS_INLINE int end_call(struct call *call, int status)
 {
     if (call->observed.comm != MPI_COMM_NULL)
         cshim_observe_end(&call->observed);
-    /* After an error the program's handler may have freed the communicator, and so the class. */
+    /* After an error, the program's error handler may have freed the communicator, and with it the
+     * class. */
     if (__builtin_expect(call->measured.class != NULL, 0) && status == MPI_SUCCESS)
         cshim_class_end(call->measured.class, call->measured.candidate,
                         cshim_seconds() - call->measured.began);
     return status;
 }
 
-/* The status of a call that has begun. The library makes it if the engine has not. */
-#define ENDED(call, by_library) ((call).done ? (call).status : end(&(call), by_library))
+/* Returns the status of a begun call: the engine's if it is done, otherwise that of `by_library`,
+ * which is evaluated only then. */
+#define ENDED(call, by_library) ((call).done ? (call).status : end_call(&(call), by_library))
 
 static int allreduce(CSHIM_REDUCTION(int), MPI_Comm comm)
 {
@@ -440,7 +449,8 @@ static int reduce_scatter_c(CSHIM_SCATTERED(MPI_Count), MPI_Comm comm)
     return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter_c(CSHIM_SCATTERED_A, comm));
 }
 
-/* The parameters of a collective with a block for each rank, and the same as arguments. */
+/* Parameters of a collective with one block of equal length for each rank, and the matching
+ * arguments. */
 #define BLOCKS(Count)                                                                              \
     const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,   \
         MPI_Datatype recvtype, MPI_Comm comm
@@ -496,18 +506,18 @@ static int alltoall_c(BLOCKS(MPI_Count))
     return ENDED(call, cshim_mpi.real->MPI_Alltoall_c(BLOCKS_A));
 }
 
-static int alltoallv(EXCHANGED(int, int))
+static int alltoallv(ALLTOALLV(int, int))
 {
     struct call call;
-    begin_exchange(&call, EXCHANGED_A, false);
-    return ENDED(call, cshim_mpi.real->MPI_Alltoallv(EXCHANGED_A));
+    begin_exchange(&call, ALLTOALLV_A, false);
+    return ENDED(call, cshim_mpi.real->MPI_Alltoallv(ALLTOALLV_A));
 }
 
-static int alltoallv_c(EXCHANGED(MPI_Count, MPI_Aint))
+static int alltoallv_c(ALLTOALLV(MPI_Count, MPI_Aint))
 {
     struct call call;
-    begin_exchange(&call, EXCHANGED_A, true);
-    return ENDED(call, cshim_mpi.real->MPI_Alltoallv_c(EXCHANGED_A));
+    begin_exchange(&call, ALLTOALLV_A, true);
+    return ENDED(call, cshim_mpi.real->MPI_Alltoallv_c(ALLTOALLV_A));
 }
 
 static int broadcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the front calls: the engine's begin and end, and functions with the contract of their MPI
- * function each. */
+/* Functions of the engine's table (struct cshim_mpi_engine) that other files of the engine define,
+ * and parameter lists that the reductions share. The blocking collectives are static in
+ * collectives.c. */
 #ifndef CSHIM_MPI_COLLECTIVES_H
 #define CSHIM_MPI_COLLECTIVES_H
 
 #include "shim/mpi/job.h"
 
-/* Parameters and arguments that reductions have in common; `type` is that of counts. */
+/* Parameters that reductions share, with counts of `type`, and the matching arguments (..._A). */
 #define CSHIM_REDUCTION(type)                                                                      \
     const void *sendbuf, void *recvbuf, type count, MPI_Datatype datatype, MPI_Op op
 #define CSHIM_REDUCTION_A sendbuf, recvbuf, count, datatype, op
@@ -14,7 +15,8 @@
     const void *sendbuf, void *recvbuf, const type recvcounts[], MPI_Datatype datatype, MPI_Op op
 #define CSHIM_SCATTERED_A sendbuf, recvbuf, recvcounts, datatype, op
 
-/* engine.c: the start and the end of the job, as in struct cshim_mpi_engine. */
+/* Starts and ends the engine (engine.c); the contracts are those of `start` and `finalize` in
+ * struct cshim_mpi_engine. */
 int cshim_mpi_start(const struct cshim_mpi_real *real, const char *past);
 void cshim_mpi_finalize(void);
 

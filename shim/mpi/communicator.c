@@ -13,47 +13,49 @@
 #include "shim/mpi/transport.h"
 #include "shim/host/scratch.h"
 
-/* All states, so that finalize can free those that the program did not. */
+/* States of all communicators, so that finalize can free those that the program has not freed. */
 static struct cshim_comm *states;
 static pthread_mutex_t states_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void free_memory(struct cshim_comm *state)
 {
     cshim_communicator_free(&state->host);
-    if (state->whole == NULL)
+    if (state->parent == NULL)
         free(state->world_ranks);
-    free(state->across);
+    free(state->internode_ranks);
     free(state->requests);
     free(state->statuses);
     free(state->indices);
     free(state);
 }
 
-/* Messages of all communicators go by the job's communicator. Their tags say which one they are of:
- * it has a number that its rank 0 has given to no other, and the rank of that process. A number
- * that is free again is given last, long after messages of that communicator have come. */
+/* Messages of all communicators use the job's private communicator. Their tags identify the
+ * program's communicator: by the world rank of its rank 0, and by a number that is unique among the
+ * communicators with that rank 0. Numbers are reused as late as possible, when no message of the
+ * freed communicator can be on its way any more. */
 #define NUMBERS_MAX 65536
 #define MANY_NUMBERS 4096 /* Open MPI allows 32767 communicators, MPICH 2048 */
-#define FIRST_TAG 16      /* above those of summary.c and trace.c */
-static uint64_t numbers_given[NUMBERS_MAX / 64];
-static int next_number, numbers; /* how many this library has tags for */
+#define FIRST_TAG 16      /* lower tags are those of summary.c and trace.c */
+static uint64_t numbers_used[NUMBERS_MAX / 64];
+static int next_number, numbers; /* `numbers`: how many have tags in this MPI */
 static pthread_mutex_t numbers_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Returns the number of tags for each number: CSHIM_MESSAGES for each possible rank 0. */
 static int tags_per_number(void)
 {
     return cshim_job.ranks * CSHIM_MESSAGES;
 }
 
-/* Returns -1 if none is left. */
-static int take_number(void)
+/* Acquires a number that no communicator of this process has. Returns -1 if none is left. */
+static int acquire_number(void)
 {
     int number = -1;
     pthread_mutex_lock(&numbers_lock);
     for (int i = 0; i < numbers && number < 0; i++) {
         const int candidate = (next_number + i) % numbers;
         const uint64_t bit = (uint64_t)1 << candidate % 64;
-        if ((numbers_given[candidate / 64] & bit) == 0) {
-            numbers_given[candidate / 64] |= bit;
+        if ((numbers_used[candidate / 64] & bit) == 0) {
+            numbers_used[candidate / 64] |= bit;
             number = candidate;
         }
     }
@@ -62,13 +64,15 @@ static int take_number(void)
     return number;
 }
 
-static void give_number(int number)
+/* Releases a number, so that another communicator can acquire it. */
+static void release_number(int number)
 {
     pthread_mutex_lock(&numbers_lock);
-    numbers_given[number / 64] &= ~((uint64_t)1 << number % 64);
+    numbers_used[number / 64] &= ~((uint64_t)1 << number % 64);
     pthread_mutex_unlock(&numbers_lock);
 }
 
+/* Computes how many numbers the tags of this MPI allow. */
 static void count_numbers(void)
 {
     const int tags = cshim_mpi_largest_tag() - FIRST_TAG;
@@ -106,23 +110,23 @@ void cshim_comm_hold(struct cshim_comm *state)
     __atomic_add_fetch(&state->references, 1, __ATOMIC_RELAXED);
 }
 
-/* Whether nobody is left who needs it. A call that other ranks do not make before MPI_Finalize
- * leaves the state behind. */
-static bool drop(struct cshim_comm *state)
+/* Drops a reference. Returns true if it was the last one. A call that other ranks do not make
+ * before MPI_Finalize keeps its reference, and the state is not freed. */
+static bool drop_reference(struct cshim_comm *state)
 {
     return __atomic_sub_fetch(&state->references, 1, __ATOMIC_ACQ_REL) == 0;
 }
 
 void cshim_comm_release(struct cshim_comm *state)
 {
-    if (!drop(state))
+    if (!drop_reference(state))
         return;
     if (state->prepared && state->host.rank == 0)
-        give_number(state->number);
+        release_number(state->number);
     if (state->node != MPI_COMM_NULL)
         PMPI_Comm_free(&state->node);
-    if (state->whole != NULL)
-        cshim_comm_release(state->whole);
+    if (state->parent != NULL)
+        cshim_comm_release(state->parent);
     free_memory(state);
 }
 
@@ -149,24 +153,25 @@ void cshim_comm_teardown(void)
 {
     for (struct cshim_comm *next; states != NULL; states = next) {
         next = states->next;
-        if (drop(states))
+        if (drop_reference(states))
             free_memory(states);
     }
     PMPI_Comm_free_keyval(&cshim_mpi.keyval);
 }
 
-/* Fills the ranks' ranks in the job's communicator. Sets outside if a process is not of the world
- * that agreed (spawned, connected). Returns an MPI error. */
-static int find_world_ranks(MPI_Comm comm, int ranks, int *own_ranks, int *world_ranks,
+/* Fills world_ranks with the ranks' ranks in the job's communicator; `numbered` is filled with 0,
+ * 1, ... Sets *outside if a process is not one of the world that agreed (spawned or connected
+ * later). Returns an MPI error. */
+static int find_world_ranks(MPI_Comm comm, int ranks, int *numbered, int *world_ranks,
                             bool *outside)
 {
     MPI_Group group;
     for (int i = 0; i < ranks; i++)
-        own_ranks[i] = i;
+        numbered[i] = i;
     int status = PMPI_Comm_group(comm, &group);
     if (status != MPI_SUCCESS)
         return status;
-    status = PMPI_Group_translate_ranks(group, ranks, own_ranks, cshim_mpi.group, world_ranks);
+    status = PMPI_Group_translate_ranks(group, ranks, numbered, cshim_mpi.group, world_ranks);
     PMPI_Group_free(&group);
     *outside = false;
     for (int i = 0; i < ranks && status == MPI_SUCCESS; i++)
@@ -174,8 +179,9 @@ static int find_world_ranks(MPI_Comm comm, int ranks, int *own_ranks, int *world
     return status;
 }
 
-/* Returns an MPI error: MPI_ERR_NO_MEM without memory. */
-static int fill(struct cshim_comm *state, MPI_Comm comm)
+/* Fills the state of a communicator that is used for the first time. Returns an MPI error;
+ * MPI_ERR_NO_MEM if memory is missing. */
+static int fill_state(struct cshim_comm *state, MPI_Comm comm)
 {
     bool outside = false, enough = true;
     state->references = 1;
@@ -211,8 +217,8 @@ int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state)
     if (status != MPI_SUCCESS || found)
         return status;
     struct cshim_comm *made = calloc(1, sizeof *made);
-    status = made == NULL ? MPI_ERR_NO_MEM : fill(made, comm);
-    if (status == MPI_ERR_NO_MEM) /* the other ranks may be on their way into a compressed call */
+    status = made == NULL ? MPI_ERR_NO_MEM : fill_state(made, comm);
+    if (status == MPI_ERR_NO_MEM) /* the other ranks may already be in a compressed call */
         cshim_mpi_end_job("no memory for a communicator's state");
     if (status == MPI_SUCCESS)
         status = PMPI_Comm_set_attr(comm, cshim_mpi.keyval, made);
@@ -228,8 +234,9 @@ int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state)
     return MPI_SUCCESS;
 }
 
-/* Memory that this rank needs. */
-static bool take_memory(struct cshim_comm *state)
+/* Allocates what compressed calls on this rank need. Returns false without memory; the caller
+ * frees. */
+static bool reserve_memory(struct cshim_comm *state)
 {
     const size_t ranks = (size_t)state->host.ranks;
     const bool has_host = cshim_communicator_reserve(&state->host);
@@ -257,33 +264,36 @@ int cshim_mpi_free_descriptors(void)
     return left;
 }
 
-/* The ranks of the job to which a prepared communicator may have connected this process: MPI
- * connects two processes once. Atomic; NULL before the first, and without memory. */
-static bool *met;
+/* For each rank of the job: a prepared communicator may have connected this process to it. MPI
+ * connects two processes once, whatever the communicator. Atomic; NULL before the first prepared
+ * communicator, and without memory. */
+static bool *connected;
 
-/* Of ranks that are too many to connect to, a plan takes some, which others need not take. */
-static void meet_ranks(const struct cshim_comm *state)
+/* Marks the ranks of a communicator as connected, unless they are more than the connection limit:
+ * then a plan uses some of them only, which ranks of other communicators may not have. */
+static void mark_connected(const struct cshim_comm *state)
 {
     bool *made = NULL;
-    if ((uint32_t)state->host.ranks - 1 > cshim_mpi.partners)
+    if ((uint32_t)state->host.ranks - 1 > cshim_mpi.connection_limit)
         return;
-    if (__atomic_load_n(&met, __ATOMIC_ACQUIRE) == NULL)
+    if (__atomic_load_n(&connected, __ATOMIC_ACQUIRE) == NULL)
         made = calloc((size_t)cshim_job.ranks, sizeof *made);
     bool *known = NULL;
-    if (made != NULL &&
-        !__atomic_compare_exchange_n(&met, &known, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-        free(made); /* another thread has made it */
-    known = __atomic_load_n(&met, __ATOMIC_ACQUIRE);
+    if (made != NULL && !__atomic_compare_exchange_n(&connected, &known, made, false,
+                                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        free(made); /* another thread was faster */
+    known = __atomic_load_n(&connected, __ATOMIC_ACQUIRE);
     for (int i = 0; i < state->host.ranks && known != NULL; i++)
         __atomic_store_n(&known[state->world_ranks[i]], true, __ATOMIC_RELAXED);
 }
 
-/* Whether this process may open too few files for what a call on a communicator may need, and for
- * half of that again: other communicators may have taken theirs. */
+/* Returns true if this process can open too few files for a call on this communicator: new
+ * connections and half of them again, because other communicators may open theirs in the meantime.
+ */
 static bool lacks_descriptors(const struct cshim_comm *state)
 {
-    const bool *known = __atomic_load_n(&met, __ATOMIC_ACQUIRE);
-    const uint32_t most = cshim_mpi.partners;
+    const bool *known = __atomic_load_n(&connected, __ATOMIC_ACQUIRE);
+    const uint32_t most = cshim_mpi.connection_limit;
     uint32_t needed = 0;
     for (int i = 0; i < state->host.ranks; i++)
         needed +=
@@ -294,7 +304,7 @@ static bool lacks_descriptors(const struct cshim_comm *state)
     return (uint32_t)cshim_mpi_free_descriptors() < needed + needed / 2;
 }
 
-/* Sets the number that rank 0 has given, and what follows from it. */
+/* Sets the number that rank 0 has assigned, and the tags that follow from it. */
 static void set_number(struct cshim_comm *state, int number)
 {
     state->number = number;
@@ -303,26 +313,26 @@ static void set_number(struct cshim_comm *state, int number)
     state->prepared = true;
 }
 
-/* Takes the memory, and the number that rank 0 gives, by one collective call on the program's
- * communicator. What a rank lacks turns compression off on all: the reason says so. Returns an MPI
- * error. */
-static int agree(struct cshim_comm *state, MPI_Comm comm)
+/* Allocates memory, and gets a number from rank 0, by one collective call on the program's
+ * communicator. If any rank lacks memory, descriptors or tags, all ranks store that reason in the
+ * state and do not compress. Returns an MPI error. */
+static int agree_on_state(struct cshim_comm *state, MPI_Comm comm)
 {
     enum { LACKS_MEMORY, LACKS_DESCRIPTORS, NUMBER, COUNT };
-    static bool has_warned; /* of tags; atomic */
+    static bool has_warned; /* about tags; atomic */
     int own[COUNT], largest[COUNT] = {0};
-    own[LACKS_MEMORY] = !take_memory(state);
+    own[LACKS_MEMORY] = !reserve_memory(state);
     own[LACKS_DESCRIPTORS] = lacks_descriptors(state);
-    own[NUMBER] = state->host.rank == 0 ? take_number() : -1;
+    own[NUMBER] = state->host.rank == 0 ? acquire_number() : -1;
     const int status = cshim_mpi.real->MPI_Allreduce(own, largest, COUNT, MPI_INT, MPI_MAX, comm);
     if (status == MPI_SUCCESS && !largest[LACKS_MEMORY] && !largest[LACKS_DESCRIPTORS] &&
         largest[NUMBER] >= 0) {
         set_number(state, largest[NUMBER]);
-        meet_ranks(state);
+        mark_connected(state);
         return status;
     }
     if (own[NUMBER] >= 0)
-        give_number(own[NUMBER]);
+        release_number(own[NUMBER]);
     state->reason =
         largest[LACKS_DESCRIPTORS] ? CSHIM_REASON_NO_DESCRIPTORS : CSHIM_REASON_NO_MEMORY;
     if (status != MPI_SUCCESS || state->host.rank != 0 || largest[LACKS_DESCRIPTORS])
@@ -340,15 +350,15 @@ int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state)
 {
     if (state->prepared || state->reason != CSHIM_REASON_COMPRESS)
         return MPI_SUCCESS;
-    return state->preparing ? state->refused : agree(state, comm);
+    return state->preparing ? state->refused : agree_on_state(state, comm);
 }
 
-/* Nothing can turn compression off any more: that would need an answer of all ranks, which a
- * nonblocking call cannot wait for. */
+/* Ends the job for lack of memory or tags, instead of passing the call through: all ranks would
+ * have to agree on that, and a nonblocking call cannot wait for them. */
 int cshim_comm_begin_preparing(struct cshim_comm *state)
 {
-    state->number = state->host.rank == 0 ? take_number() : 0;
-    if (state->number < 0 || !take_memory(state)) /* the other ranks have begun the call, or will */
+    state->number = state->host.rank == 0 ? acquire_number() : 0;
+    if (state->number < 0 || !reserve_memory(state)) /* the other ranks make the call, too */
         cshim_mpi_end_job("no memory or no tags for the communicator of a nonblocking call");
     state->preparing = true;
     state->refused = cshim_mpi.real->MPI_Ibcast(&state->number, 1, MPI_INT, 0, state->program,
@@ -363,23 +373,23 @@ void cshim_comm_end_preparing(struct cshim_comm *state, int status)
         set_number(state, state->number);
 }
 
-/* Finds the ranks that have this rank's place on their nodes. */
-static void find_across(struct cshim_comm *state)
+/* Finds the world ranks of the ranks with this rank's local index on each node. */
+static void find_internode_ranks(struct cshim_comm *state)
 {
     const struct cshim_layout *layout = &state->host.layout;
-    state->across = calloc(layout->nodes, sizeof *state->across);
-    if (state->across == NULL) /* the other ranks are in the call */
+    state->internode_ranks = calloc(layout->nodes, sizeof *state->internode_ranks);
+    if (state->internode_ranks == NULL) /* the other ranks are in the call */
         cshim_mpi_end_job("no memory for a communicator's nodes");
-    cshim_layout_levels(layout, state->host.ranks, NULL, state->across);
+    cshim_layout_levels(layout, state->host.ranks, NULL, state->internode_ranks);
     for (uint32_t node = 0; node < layout->nodes; node++)
-        state->across[node] = state->world_ranks[state->across[node]];
+        state->internode_ranks[node] = state->world_ranks[state->internode_ranks[node]];
 }
 
 int cshim_comm_prepare_levels(struct cshim_comm *state)
 {
     if (state->node != MPI_COMM_NULL)
         return MPI_SUCCESS;
-    find_across(state);
+    find_internode_ranks(state);
     const int status =
         PMPI_Comm_split(state->program, state->host.layout.node, state->host.rank, &state->node);
     if (status == MPI_SUCCESS)
@@ -387,7 +397,8 @@ int cshim_comm_prepare_levels(struct cshim_comm *state)
     return status;
 }
 
-int cshim_comm_part(struct cshim_comm *state, enum cshim_reason *reason, struct cshim_comm **own)
+int cshim_comm_make_persistent(struct cshim_comm *state, enum cshim_reason *reason,
+                               struct cshim_comm **own)
 {
     const struct cshim_layout *layout = &state->host.layout;
     struct cshim_comm *part = calloc(1, sizeof *part);
@@ -400,10 +411,10 @@ int cshim_comm_part(struct cshim_comm *state, enum cshim_reason *reason, struct 
     part->host.rank = state->host.rank;
     part->host.ranks = state->host.ranks;
     part->references = 1;
-    part->whole = state;
+    part->parent = state;
     part->node = MPI_COMM_NULL;
     part->world_ranks = state->world_ranks;
-    const int status = agree(part, state->program);
+    const int status = agree_on_state(part, state->program);
     *reason = part->reason;
     if (!part->prepared) {
         free_memory(part);
@@ -416,5 +427,5 @@ int cshim_comm_part(struct cshim_comm *state, enum cshim_reason *reason, struct 
 
 MPI_Comm cshim_comm_program(const struct cshim_comm *state)
 {
-    return state->whole != NULL ? state->whole->program : state->program;
+    return state->parent != NULL ? state->parent->program : state->program;
 }

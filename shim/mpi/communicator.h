@@ -1,101 +1,120 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the engine knows of a communicator: cached on it as an attribute, and freed when the
- * communicator and its persistent requests are. */
+/* State of a communicator of the program: cached on it as an attribute, and freed with the last of
+ * the communicator, its persistent requests and its pending nonblocking calls.
+ *
+ * A blocking call uses it in this order:
+ *
+ *     cshim_comm_find(comm, &state);    local; state->reason may say that calls are passed through
+ *     cshim_comm_prepare(comm, state);  collective at the first compressed call, else nothing
+ *     cshim_exchange_of(&arguments, &plan, state);  see describe.h
+ *
+ * MPI allows no two concurrent collective calls on one communicator, so its state needs no lock,
+ * except for what is shared with pending nonblocking calls. All functions may be called from
+ * several threads for different communicators. */
 #ifndef CSHIM_MPI_COMMUNICATOR_H
 #define CSHIM_MPI_COMMUNICATOR_H
 
 #include "shim/host/communicator.h"
 #include "shim/mpi/job.h"
 
-struct pending; /* nonblocking.c */
+struct pending; /* a nonblocking call under way; defined in nonblocking.c */
 
 #define CSHIM_PLANS 4
 
-/* The plan of an all-reduce, which on one communicator follows from what stands before it. To make
- * it again would take a few microseconds, and a small call cannot lose them. */
+/* Cached plan of an all-reduce. On one communicator the plan depends on the fields before it only.
+ * Planning takes a few microseconds, too long for a small call. */
 struct cshim_planned {
-    const struct cshim_rule *rule; /* NULL: nothing is kept here */
+    const struct cshim_rule *rule; /* NULL: unused entry */
     uint64_t count;
     enum cshim_dtype dtype;
     enum cshim_codec_id instead;
-    enum cshim_algorithm algorithm; /* the measured one; AUTO where calls are not measured */
+    enum cshim_algorithm algorithm; /* the measured one; AUTO if calls are not measured */
     struct cshim_plan plan;
 };
 
 struct cshim_comm {
-    struct cshim_communicator host; /* first: the transport finds the rest by it */
-    uint32_t references;            /* the communicator's, and one of each that holds it; atomic */
-    struct cshim_comm *whole; /* of a persistent request's own state: the communicator's; or NULL */
-    MPI_Comm program;         /* the program's, for its error handler; once freed, MPI_COMM_SELF */
-    enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why this communicator never compresses */
+    struct cshim_communicator host; /* first, because the transport casts its address */
+    uint32_t references;            /* one of the communicator and one of each holder; atomic */
+    struct cshim_comm
+        *parent;      /* state of a persistent request: that of its communicator; else NULL */
+    MPI_Comm program; /* the program's communicator; MPI_COMM_SELF once it is freed */
+    enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why calls are always passed through */
 
-    /* State of compressed calls. The first one makes it; a nonblocking one only begins to. */
+    /* State of compressed calls. The first one prepares it; a nonblocking call only begins to. */
     bool prepared;
-    bool preparing;        /* a nonblocking call has begun it: rank 0's number is on its way, ... */
-    MPI_Request agreement; /* ... by this request, ... */
-    int refused;           /* ... which has ended with this MPI error */
-    bool told;        /* the library itself has called the program's error handler for an error */
-    int *world_ranks; /* of its ranks, in the job's communicator, which messages go by */
-    int number;       /* by which its messages are told from those of others, ... */
-    int first_tag;    /* ... and the first tag that follows from it */
-    MPI_Comm node;    /* hierarchical: the ranks of this node, errors returned; ... */
-    int *across;      /* ... and the world ranks of this local rank on all nodes */
-    struct pending *active; /* the nonblocking call that has the scratch, or NULL; ... */
-    uint32_t pending;       /* ... and how many are under way; atomic */
-    MPI_Request *requests;  /* CSHIM_REQUESTS(ranks) */
-    MPI_Status *statuses;   /* of one transfer's requests, by rank ... */
-    int *indices;           /* ... or of those of them that have ended */
-    struct cshim_planned planned[CSHIM_PLANS]; /* of the latest kinds of calls ... */
-    unsigned plans;                            /* ... of so many */
-    struct cshim_comm *next;                   /* in the list of all states */
+    bool preparing;        /* a nonblocking call has started the broadcast of `number` */
+    MPI_Request agreement; /* request of that broadcast */
+    int refused;           /* MPI error of that broadcast */
+    bool error_reported;   /* the library has called the program's error handler already */
+    int *world_ranks; /* its ranks' ranks in the job's communicator, which carries the messages */
+    int number;       /* identifies its messages, together with rank 0's world rank */
+    int first_tag;    /* follows from `number` */
+    MPI_Comm node;    /* hierarchical: the ranks of this node, with MPI_ERRORS_RETURN */
+    int *internode_ranks;   /* hierarchical: world ranks of this local index on all nodes */
+    struct pending *active; /* nonblocking call that holds the scratch, or NULL */
+    uint32_t pending;       /* number of nonblocking calls under way; atomic */
+    MPI_Request *requests;  /* CSHIM_REQUESTS(ranks) entries */
+    MPI_Status *statuses;   /* of the requests of one transfer, by rank or by completed request */
+    int *indices;           /* requests that have completed */
+    struct cshim_planned planned[CSHIM_PLANS]; /* cached plans, replaced in turn */
+    unsigned plans;                            /* number of plans cached so far */
+    struct cshim_comm *next;                   /* next in the list of all states */
 };
 
-/* The communicator whose error handler is told of errors. */
+/* Returns the communicator of the program whose error handler is called for an error of this state.
+ */
 MPI_Comm cshim_comm_program(const struct cshim_comm *state);
-/* Finds what is known of a communicator, without a word to the other ranks. Ends the job where
- * there is no memory. Returns an MPI error. */
+/* Finds the state of a communicator, and makes it at the first call. Local: sends nothing to other
+ * ranks. Ends the job if memory is missing. Returns an MPI error. */
 int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state);
-/* How many files this process may still open. Over TCP the library takes one for each rank that
- * another speaks to, and ends the job where it gets none. Where /proc is not there, or there is no
- * limit, all that are allowed. */
+/* Returns the number of files that this process may still open; INT_MAX without a limit, and the
+ * whole limit if /proc is not mounted. Over TCP, MPI opens one for each connected rank, and ends
+ * the job if it cannot. */
 int cshim_mpi_free_descriptors(void);
 
-/* Makes what compressed calls need, once. Collective then, with the same outcome on all ranks: it
- * may leave a reason against compressing. No communicator is made: that could wait for a collective
+/* Prepares a communicator for compressed calls: allocates memory and agrees on tags. Does nothing
+ * if that is done; otherwise collective, with the same outcome on all ranks, which may be a reason
+ * against compressing in state->reason. Makes no MPI communicator: that could wait for a collective
  * call of another thread, and libraries have few. Returns an MPI error. */
 int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state);
-/* Begins the same for a nonblocking call, where cshim_mpi.prepares_later; ends the job where this
- * rank has no memory or no tags. Goes at the call's place in the order of the communicator's
- * collectives. Returns an MPI error. */
+/* Begins to prepare a communicator for a nonblocking call; only if cshim_mpi.prepares_later. Must
+ * be called at the call's position in the communicator's order of collectives. Ends the job if this
+ * rank has no memory or no tags. Returns an MPI error. */
 int cshim_comm_begin_preparing(struct cshim_comm *state);
-/* Ends what begin_preparing has begun, when state->agreement has ended with this MPI error. */
+/* Ends what cshim_comm_begin_preparing() has begun, once state->agreement has completed with the
+ * MPI error `status`. */
 void cshim_comm_end_preparing(struct cshim_comm *state, int status);
-/* Returns true if there are tags for as many communicators as any program is known to have. */
+/* Returns true if there are tags for as many communicators as MPI libraries allow. */
 bool cshim_comm_has_many_numbers(void);
-/* The same for what hierarchical needs besides, which is a communicator for each node. */
+/* Prepares what the algorithm hierarchical also needs, once: a communicator for each node.
+ * Collective then. Ends the job without memory. Returns an MPI error. */
 int cshim_comm_prepare_levels(struct cshim_comm *state);
-/* Makes a state for one persistent request on a prepared communicator: ranks may start persistent
- * requests in any order, so each has tags and a sequence of its own. Collective, with the
- * same outcome on all ranks: sets a reason, CSHIM_REASON_COMPRESS if *own is there, which the
- * request releases. It keeps the communicator's state. Returns an MPI error. */
-int cshim_comm_part(struct cshim_comm *state, enum cshim_reason *reason, struct cshim_comm **own);
-/* Changes whenever the program frees a communicator: a handle may mean another one then. */
+/* Makes a state for one persistent request on a prepared communicator. Ranks may start persistent
+ * requests in any order, so each request has its own tags and sequence numbers. Collective, with
+ * the same outcome on all ranks. Sets *reason; if that is CSHIM_REASON_COMPRESS, sets *own, which
+ * the request releases and which holds a reference to `state`. Returns an MPI error. */
+int cshim_comm_make_persistent(struct cshim_comm *state, enum cshim_reason *reason,
+                               struct cshim_comm **own);
+/* Returns a number that changes whenever the program frees a communicator: its handle may then
+ * denote another one. Thread-safe. */
 uint32_t cshim_comm_generation(void);
 
-/* Counts what calls of measured classes took since the last decisions, on all communicators. */
+/* Counts the calls of measured classes since their last decisions, on all communicators, for the
+ * report. */
 void cshim_comm_count_classes(void);
-/* Whoever holds a state releases it. It is not freed with the communicator before that. */
+/* Acquires or releases a reference. The state is freed with the last one. Thread-safe. */
 void cshim_comm_hold(struct cshim_comm *state);
 void cshim_comm_release(struct cshim_comm *state);
 
-/* Registers the attribute that holds the state, and what the library calls when the program frees
- * the communicator. Returns an MPI error. */
+/* Registers the attribute that holds the state; `on_delete` is called when the program frees a
+ * communicator. Returns an MPI error. */
 int cshim_comm_setup(MPI_Comm_delete_attr_function *on_delete);
-/* For on_delete: takes the state out of the list; returns false if teardown has freed it already.
- * Leave then gives up the communicator's own reference. */
+/* Removes the state from the list of all states, in on_delete. Returns false if
+ * cshim_comm_teardown() has freed it already. */
 bool cshim_comm_unlink(struct cshim_comm *state);
+/* Counts the state's classes and releases the communicator's reference, in on_delete. */
 void cshim_comm_leave(struct cshim_comm *state);
-/* Frees the memory of every state left. */
+/* Frees the memory of all remaining states, and the attribute. */
 void cshim_comm_teardown(void);
 
 #endif

@@ -4,8 +4,8 @@
 #include "shim/core/smallest.h"
 #include "shim/mpi/observe.h"
 
-/* The float of so many bytes as a datatype of Fortran's has, which options of its compiler may
- * widen. It may be no datatype at all where the library has no Fortran. */
+/* Returns the float type with the size of a Fortran datatype, which compiler options may widen;
+ * CSHIM_DTYPE_OTHER for any other size, as of a library without Fortran. */
 static enum cshim_dtype float_of(MPI_Datatype datatype)
 {
     int bytes = 0;
@@ -13,7 +13,7 @@ static enum cshim_dtype float_of(MPI_Datatype datatype)
     return bytes == 4 ? CSHIM_FLOAT32 : bytes == 8 ? CSHIM_FLOAT64 : CSHIM_DTYPE_OTHER;
 }
 
-/* There is one handle per name of a type, and Fortran's names differ from C's. */
+/* Compares handles only: each name has its own, also Fortran's name of the same type. */
 enum cshim_dtype cshim_describe_datatype(MPI_Datatype datatype)
 {
     if (datatype == MPI_FLOAT || datatype == MPI_REAL4)
@@ -22,17 +22,17 @@ enum cshim_dtype cshim_describe_datatype(MPI_Datatype datatype)
         return CSHIM_FLOAT64;
     if (datatype == MPI_REAL || datatype == MPI_DOUBLE_PRECISION)
         return float_of(datatype);
-    if (datatype == cshim_mpi_half()) /* the null type does not come this far */
+    if (datatype == cshim_mpi_half()) /* callers exclude MPI_DATATYPE_NULL */
         return CSHIM_FLOAT16;
     return CSHIM_DTYPE_OTHER;
 }
 
-/* A complex number is two floats. */
+/* Replaces complex types by the float types of their parts, and doubles the count. */
 void cshim_describe_complex(struct cshim_arguments *arguments)
 {
     const MPI_Datatype datatype = arguments->datatype;
     if (arguments->recvcounts != NULL)
-        return; /* the counts are the program's */
+        return; /* the counts belong to the program and are not changed */
     if (datatype == MPI_C_FLOAT_COMPLEX || datatype == MPI_COMPLEX8)
         arguments->datatype = MPI_FLOAT;
     else if (datatype == MPI_C_DOUBLE_COMPLEX || datatype == MPI_COMPLEX16)
@@ -46,11 +46,11 @@ void cshim_describe_complex(struct cshim_arguments *arguments)
     arguments->count *= 2;
 }
 
-/* A datatype that is not compressed: one of MPI's own, or built from them. */
+/* Returns the reason for a datatype that is not compressed: predefined, or derived. */
 static enum cshim_reason datatype_reason(MPI_Datatype datatype)
 {
     int integers, addresses, datatypes, combiner;
-    if (datatype == MPI_INT) /* the most frequent one needs no further look */
+    if (datatype == MPI_INT) /* the most frequent type, decided without a call of MPI */
         return CSHIM_REASON_DTYPE;
     if (datatype == MPI_DATATYPE_NULL ||
         PMPI_Type_get_envelope(datatype, &integers, &addresses, &datatypes, &combiner) !=
@@ -59,7 +59,8 @@ static enum cshim_reason datatype_reason(MPI_Datatype datatype)
     return combiner == MPI_COMBINER_NAMED ? CSHIM_REASON_DTYPE : CSHIM_REASON_DERIVED_DATATYPE;
 }
 
-/* Adds the ranks of a communicator and the nodes that hold them. */
+/* Sets the ranks and nodes of a communicator in `call`. Returns a reason not to compress calls on
+ * it. */
 static enum cshim_reason describe_ranks(MPI_Comm comm, struct cshim_call *call)
 {
     const struct cshim_layout *layout = &cshim_mpi.layout;
@@ -84,8 +85,8 @@ static enum cshim_reason describe_ranks(MPI_Comm comm, struct cshim_call *call)
     return CSHIM_REASON_COMPRESS;
 }
 
-/* The elements of a call on so many ranks that has blocks, and of a reduce_scatter those of its
- * largest result; 0 where a length is wrong. */
+/* Returns the number of elements of a call with blocks, and sets call->block to the length of the
+ * largest. Returns 0 if a count is negative. */
 static uint64_t count_blocks(const struct cshim_arguments *arguments, struct cshim_call *call)
 {
     uint64_t count = 0;
@@ -105,13 +106,14 @@ static uint64_t count_blocks(const struct cshim_arguments *arguments, struct csh
     return count;
 }
 
-static void begin_facts(const struct cshim_arguments *arguments, struct cshim_call *call)
+/* Sets the properties of a call that do not depend on its ranks, type or size. */
+static void set_properties(const struct cshim_arguments *arguments, struct cshim_call *call)
 {
     call->library = CSHIM_MPI;
     call->collective = arguments->collective;
     call->nonblocking = arguments->nonblocking;
     call->instead = CSHIM_CODEC_NONE;
-    call->partners = cshim_mpi.partners;
+    call->partners = cshim_mpi.connection_limit;
     call->is_apart = cshim_mpi.scratch_of == NULL;
     call->root = 0;
 }
@@ -128,12 +130,12 @@ struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshi
         .ranks = (uint32_t)cshim_job.ranks,
         .nodes = cshim_mpi.layout.nodes,
         .ranks_per_node = cshim_mpi.layout.ranks_per_node,
-        .partners = cshim_mpi.partners,
+        .partners = cshim_mpi.connection_limit,
         .is_apart = cshim_mpi.scratch_of == NULL,
     };
 }
 
-/* Whole elements that have so many bytes. */
+/* Returns the number of elements that cover `bytes`, rounded up. */
 static uint64_t elements_up(uint64_t bytes, enum cshim_dtype dtype)
 {
     const uint64_t element = cshim_dtype_bytes(dtype);
@@ -150,28 +152,29 @@ bool cshim_describe_is_empty(const struct cshim_arguments *arguments)
     return true;
 }
 
-/* The functions that may refuse one buffer, and whether they do: with one element, and with more,
- * because Open MPI refuses no single element. */
+/* Functions that may refuse send and receive buffers that are equal. refuses_one_buffer has the
+ * answer for one element and for more, because Open MPI does not refuse a single element. */
 enum summing {
     SUMMING_ALL,
     SUMMING_TO_ROOT,
     SUMMING_BLOCKS,
     SUMMING_COUNTS,
-    SUMMING_LATER,
-    SUMMING_WAYS
+    SUMMING_NONBLOCKING,
+    SUMMING_COUNT
 };
-static bool refuses_one_buffer[SUMMING_WAYS][2];
+static bool refuses_one_buffer[SUMMING_COUNT][2];
 
+/* Returns the function that sums `arguments`. */
 static enum summing summing_of(const struct cshim_arguments *arguments)
 {
-    return arguments->nonblocking                          ? SUMMING_LATER
+    return arguments->nonblocking                          ? SUMMING_NONBLOCKING
            : arguments->collective == CSHIM_REDUCE         ? SUMMING_TO_ROOT
            : arguments->collective != CSHIM_REDUCE_SCATTER ? SUMMING_ALL
            : arguments->recvcounts != NULL                 ? SUMMING_COUNTS
                                                            : SUMMING_BLOCKS;
 }
 
-/* Sums one buffer on this rank alone. Returns the library's status. */
+/* Reduces from a buffer to itself, on this rank alone. Returns the library's status. */
 static int sum_one_buffer(enum summing summing, int count)
 {
     const struct cshim_mpi_real *real = cshim_mpi.real;
@@ -186,7 +189,7 @@ static int sum_one_buffer(enum summing summing, int count)
         return real->MPI_Reduce_scatter_block(data, data, count, MPI_FLOAT, MPI_SUM, alone);
     case SUMMING_COUNTS:
         return real->MPI_Reduce_scatter(data, data, &count, MPI_FLOAT, MPI_SUM, alone);
-    case SUMMING_LATER:
+    case SUMMING_NONBLOCKING:
         status = real->MPI_Iallreduce(data, data, count, MPI_FLOAT, MPI_SUM, alone, &request);
         return status == MPI_SUCCESS ? PMPI_Wait(&request, MPI_STATUS_IGNORE) : status;
     default:
@@ -194,19 +197,22 @@ static int sum_one_buffer(enum summing summing, int count)
     }
 }
 
+/* Fills refuses_one_buffer by trying each function. Without cshim_mpi.alone all count as refusing.
+ */
 static void find_refusals(void)
 {
     MPI_Errhandler handlers[2];
-    const bool is_silent = cshim_mpi_silence(handlers);
-    for (unsigned i = 0; i < SUMMING_WAYS; i++)
+    const bool returns_errors = cshim_mpi_return_errors(handlers);
+    for (unsigned i = 0; i < SUMMING_COUNT; i++)
         for (int more = 0; more < 2; more++)
             refuses_one_buffer[i][more] =
                 cshim_mpi.alone == MPI_COMM_NULL || sum_one_buffer(i, 1 + more) != MPI_SUCCESS;
-    if (is_silent)
-        cshim_mpi_speak(handlers);
+    if (returns_errors)
+        cshim_mpi_restore_handlers(handlers);
 }
 
-/* The ranks of calls that move elements agree on what they pass through. */
+/* Data-movement collectives: always true, because their ranks agree on the calls that are passed
+ * through (agree_on_elements in collectives.c). */
 bool cshim_describe_refuses_one_buffer(const struct cshim_arguments *arguments)
 {
     const bool has_more = arguments->recvcounts != NULL || arguments->count > 1;
@@ -228,7 +234,8 @@ void cshim_describe_setup(void)
     }
 }
 
-/* What costs least comes first; but the size of a buffer of blocks depends on the ranks. */
+/* Cheap checks come first. The size of a call with blocks depends on its ranks, so those are
+ * described before it. */
 enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
                                       struct cshim_call *call, uint64_t *count)
 {
@@ -251,9 +258,10 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
         return CSHIM_REASON_EMPTY;
     if (*count < cshim_mpi.compress_from[arguments->comm == MPI_COMM_WORLD][arguments->collective]
                                         [call->dtype])
-        /* To ask for the ranks of other communicators would cost too much here. */
+        /* The ranks of other communicators are not looked up: that would cost too much for a small
+         * call. */
         return arguments->comm == MPI_COMM_SELF ? CSHIM_REASON_SINGLE_RANK : CSHIM_REASON_TOO_SMALL;
-    begin_facts(arguments, call);
+    set_properties(arguments, call);
     call->op = CSHIM_SUM;
     call->bytes = *count * cshim_dtype_bytes(call->dtype);
     if (!has_blocks)
@@ -261,14 +269,14 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
     if (reason == CSHIM_REASON_COMPRESS &&
         (arguments->collective == CSHIM_REDUCE || arguments->collective == CSHIM_BROADCAST)) {
         if (arguments->root < 0 || arguments->root >= (int)call->ranks)
-            return CSHIM_REASON_EMPTY; /* there is no such rank: the library will say so */
+            return CSHIM_REASON_EMPTY; /* no such rank: the library reports the error */
         call->root = (uint32_t)arguments->root;
     }
     return reason;
 }
 
-/* Finds where each rank's block begins, and where the last one ends: all are of arguments->count
- * elements if there are no counts. */
+/* Fills `begins` with the offset of each rank's block, and the end of the last. Without `counts`
+ * all blocks have arguments->count elements. */
 static void find_blocks(const struct cshim_arguments *arguments, const void *counts, int ranks,
                         uint64_t *begins)
 {
@@ -303,7 +311,7 @@ struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
         const uint64_t length = host->block_begins[host->rank + 1] - begin;
         if (plan->schedule->parts_to == CSHIM_TO_OWNER) {
             exchange.result = (struct cshim_range){begin, length};
-        } else { /* the input is the own block, in place within the output */
+        } else { /* the input is the rank's own block; with MPI_IN_PLACE it lies in the output */
             exchange.source = (struct cshim_range){begin, length};
             if (arguments->sendbuf == MPI_IN_PLACE)
                 exchange.input += begin * exchange.element_bytes;
@@ -319,7 +327,7 @@ struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
 bool cshim_describe_observed(const struct cshim_arguments *arguments, struct cshim_call *call)
 {
     int element = 0;
-    begin_facts(arguments, call);
+    set_properties(arguments, call);
     call->dtype = cshim_describe_datatype(arguments->datatype);
     call->op = arguments->op == MPI_SUM ? CSHIM_SUM : CSHIM_OP_OTHER;
     call->ranks = call->nodes = call->ranks_per_node = 1;
@@ -332,6 +340,7 @@ bool cshim_describe_observed(const struct cshim_arguments *arguments, struct csh
     return reason == CSHIM_REASON_COMPRESS || reason == CSHIM_REASON_SINGLE_RANK;
 }
 
+/* Returns this rank in `comm`. */
 static int rank_in(MPI_Comm comm)
 {
     int rank = cshim_job.rank;

@@ -1,29 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a call is: its arguments as the program gave them, the facts that rules and plans look at,
- * and what the runner needs of it. */
+/* Describes a call: from the arguments that the program passed (struct cshim_arguments) to the
+ * properties that rules and plans use (struct cshim_call, equal on all ranks), and to the exchange
+ * that the runner executes (struct cshim_exchange). For a blocking call:
+ *
+ *     cshim_describe_refused(&arguments)           true: pass the call through
+ *     cshim_describe_call(&arguments, &call, &count)
+ *     ... match a rule, plan ...
+ *     cshim_exchange_of(&arguments, &plan, state)
+ *
+ * After cshim_describe_setup() the functions may be called from any thread. */
 #ifndef CSHIM_MPI_DESCRIBE_H
 #define CSHIM_MPI_DESCRIBE_H
 
 #include "shim/host/call.h"
 #include "shim/mpi/communicator.h"
 
-/* A collective as the program calls it. */
+/* Arguments of a collective, as the program passes them. */
 struct cshim_arguments {
     enum cshim_collective collective;
     bool nonblocking;
     const void *sendbuf;
     void *recvbuf;
-    uint64_t count;         /* elements; where each rank has a block, those of a block, ... */
-    const void *recvcounts; /* ... but of all blocks with these, which are NULL or of int, ... */
-    const void *sendcounts; /* of an all-to-all whose blocks differ in length; else NULL */
-    bool large;             /* ... or of cshim_count, from a function whose name ends in _c */
+    uint64_t count; /* elements; of one block, if all ranks have blocks of equal length */
+    const void
+        *recvcounts; /* lengths of all blocks, or NULL; `count` is then set by collectives.c */
+    const void *sendcounts; /* all-to-all whose blocks differ in length: of the sent blocks */
+    bool large; /* both counts are arrays of cshim_count (functions ..._c), else of int */
     MPI_Datatype datatype;
     MPI_Op op;
-    int root; /* of a reduce or broadcast */
+    int root; /* reduce and broadcast only */
     MPI_Comm comm;
 };
 
-/* The arguments that all reductions have. Counts of int come as the larger type. */
+/* Returns the arguments that all reductions have. Functions with counts of int convert them. */
 static inline struct cshim_arguments cshim_arguments_of(enum cshim_collective collective,
                                                         const void *sendbuf, void *recvbuf,
                                                         MPI_Count count, MPI_Datatype datatype,
@@ -40,47 +49,50 @@ static inline struct cshim_arguments cshim_arguments_of(enum cshim_collective co
     };
 }
 
-/* A rank's entry in an array of counts, which recvcounts or sendcounts are. */
+/* Returns a rank's entry in an array of counts (`recvcounts` or `sendcounts`). */
 static inline int64_t cshim_count_at(const struct cshim_arguments *arguments, const void *counts,
                                      int rank)
 {
     return arguments->large ? ((const cshim_count *)counts)[rank] : ((const int *)counts)[rank];
 }
 
-/* A rank's result of a call that has recvcounts. */
+/* Returns the number of elements that a rank receives, in a call with `recvcounts`. */
 static inline int64_t cshim_recvcount(const struct cshim_arguments *arguments, int rank)
 {
     return cshim_count_at(arguments, arguments->recvcounts, rank);
 }
 
-/* The element type of a datatype; CSHIM_DTYPE_OTHER if it is none that a codec carries. */
+/* Returns the element type of a datatype; CSHIM_DTYPE_OTHER if no codec carries it. */
 enum cshim_dtype cshim_describe_datatype(MPI_Datatype datatype);
-/* Puts twice as many floats in the place of complex numbers, but where there are recvcounts. */
+/* Replaces a complex type by its float type and doubles the count; not with `recvcounts`. */
 void cshim_describe_complex(struct cshim_arguments *arguments);
-/* The facts of a sum of `bytes` on the world, of which rank 0 is the root. */
+/* Returns the properties of a sum of `bytes` bytes on the world, with rank 0 as the root. */
 struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshim_dtype dtype,
                                      uint64_t bytes);
-/* Finds out which calls on the world need no further look; once the ranks have agreed. */
+/* Computes the sizes from which calls on the world may be compressed (cshim_mpi.compress_from), and
+ * which calls the library refuses. Called once, after the agreement. */
 void cshim_describe_setup(void);
-/* The facts of a call whose arguments are valid, all equal on all ranks, and its elements; or the
- * first reason found not to compress it. */
+/* Describes a call with valid arguments: fills `call`, which is equal on all ranks, and the number
+ * of elements. Returns CSHIM_REASON_COMPRESS, or the first reason found not to compress; then
+ * `call` may be incomplete. */
 enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
                                       struct cshim_call *call, uint64_t *count);
-/* A planned call of a prepared communicator, ready for cshim_call_run. */
+/* Returns the exchange of a planned call on a prepared communicator, ready for cshim_call_run(). It
+ * refers to the arguments' buffers, to `plan` and to `state`. */
 struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
                                         const struct cshim_plan *plan, struct cshim_comm *state);
-/* The facts of any call that is only to be written down. Returns false if it is one between groups,
- * or with processes outside the job. */
+/* Describes a call that is only recorded. Returns false for an intercommunicator, and if processes
+ * outside the job take part. */
 bool cshim_describe_observed(const struct cshim_arguments *arguments, struct cshim_call *call);
-/* Whether this rank is the one that a reduce goes to. */
+/* Returns true if this rank is the root of a reduce or broadcast. */
 bool cshim_describe_is_root(const struct cshim_arguments *arguments);
-/* Whether all recvcounts are 0: in a reduce-scatter no rank has elements then. */
+/* Returns true if all recvcounts are 0: then no rank has elements. */
 bool cshim_describe_is_empty(const struct cshim_arguments *arguments);
-/* Returns true if the library refuses a call that gives one buffer as both. Where its checks of
- * arguments are off it sums that as if it were in place. */
+/* Returns true if the library refuses a call whose send and receive buffers are equal. A library
+ * that does not check arguments makes such a call as if it were in place. */
 bool cshim_describe_refuses_one_buffer(const struct cshim_arguments *arguments);
-/* Whether the library itself would refuse a call, or it has nothing in it to describe. Every call
- * pays for this. */
+/* Returns true if the library would refuse the call, or if the call has no elements to describe. On
+ * the path of every call. */
 static inline bool cshim_describe_refused(const struct cshim_arguments *arguments)
 {
     const void *send = arguments->sendbuf, *receive = arguments->recvbuf;
@@ -91,7 +103,7 @@ static inline bool cshim_describe_refused(const struct cshim_arguments *argument
         return arguments->count > 0 && (send == NULL || send == MPI_IN_PLACE);
     if (receive == MPI_IN_PLACE)
         return true;
-    if (arguments->recvcounts != NULL) /* some results may be empty, and have no buffer */
+    if (arguments->recvcounts != NULL) /* ranks with an empty result may pass no buffer */
         return (send == NULL || send == receive) && !cshim_describe_is_empty(arguments) &&
                (send == NULL || cshim_describe_refuses_one_buffer(arguments));
     return arguments->count > 0 &&

@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers on a GPU, for an MPI that takes them: they are recognised and passed through, and never
- * touched.
- *
- * CUDA is asked only in a process that has it already. A rank cannot know whether the buffers of
- * another rank are on a device. So if some rank of the job may have such buffers, the ranks tell
- * each other before each compressed call, and the call is compressed only if all buffers are in
- * host memory.
+/* CUDA is asked only in a process that has loaded it. A rank cannot know whether another rank's
+ * buffers are on a GPU. So if any rank of the job may have such buffers, the ranks exchange a flag
+ * before each compressed call, and the call is compressed only if all buffers are in host memory.
  */
 #include "shim/mpi/device.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
 
-/* Numbers of the CUDA driver's interface, which do not change. */
+/* Values of the CUDA driver API (cuda.h), which are stable. */
 #define CUDA_MEMORY_TYPE_ATTRIBUTE 2
 #define CUDA_MEMORY_TYPE_HOST 1
 typedef int get_attribute(void *value, int attribute, unsigned long long pointer);
 
-/* Finds cuPointerGetAttribute. Returns NULL as long as the process has no CUDA. */
+/* Returns cuPointerGetAttribute, or NULL as long as the process has not loaded CUDA. */
 static get_attribute *find_cuda(void)
 {
     static get_attribute *found;
@@ -31,7 +27,8 @@ static get_attribute *find_cuda(void)
     return function;
 }
 
-/* Asks CUDA, which returns an error for memory that it does not know. */
+/* Returns true if a buffer is on a GPU. CUDA returns an error for memory that it did not allocate.
+ */
 static bool is_on_device(get_attribute *function, const void *buffer)
 {
     unsigned type = 0;
@@ -41,8 +38,9 @@ static bool is_on_device(get_attribute *function, const void *buffer)
            type != CUDA_MEMORY_TYPE_HOST;
 }
 
-/* Whether this MPI takes buffers on a GPU: it says so itself, if it is one that can. Where the
- * function has a profiled name, too, a tool may have the other. */
+/* Returns true if this MPI accepts buffers on a GPU. A library that can be built with CUDA has
+ * MPIX_Query_cuda_support; the PMPIX_ name comes first, because a tool may define the other. A
+ * library without the function may accept them. */
 static bool takes_device_buffers(void)
 {
     static const char *const names[] = {"PMPIX_Query_cuda_support", "MPIX_Query_cuda_support"};

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers on a GPU, for an MPI that takes them: calls with such buffers are passed through. */
+/* Detects buffers on a GPU, for an MPI that accepts them. Calls with such buffers are passed
+ * through; their memory is never accessed. Both functions are collective and return an MPI error.
+ */
 #ifndef CSHIM_MPI_DEVICE_H
 #define CSHIM_MPI_DEVICE_H
 
 #include "shim/mpi/describe.h"
 
-/* Finds out whether any rank of the job may have such buffers. Collective, as the next one. Both
- * return an MPI error. */
+/* Sets cshim_mpi.devices if any rank of the job may pass such buffers. Called once, at the start.
+ */
 int cshim_mpi_device_setup(void);
-/* Sets *any if some rank's buffers of a call are on a GPU. */
+/* Sets *any if a buffer of any rank of the call is on a GPU. Collective over arguments->comm if
+ * cshim_mpi.devices; otherwise returns at once. */
 int cshim_mpi_device_check(const struct cshim_arguments *arguments, bool *any);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the front calls at the start and at the end of the job. */
+/* Start and end of the engine (`start` and `finalize` of struct cshim_mpi_engine). */
 #include <stdlib.h>
 
 #include "codecs/arithmetic.h"
@@ -15,7 +15,7 @@
 #include "shim/mpi/observe.h"
 #include "shim/mpi/requests.h"
 
-/* The library calls this when the program frees a communicator. */
+/* Attribute delete callback: the MPI library calls it when the program frees a communicator. */
 static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
 {
     struct cshim_comm *state = value;
@@ -27,8 +27,8 @@ static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-/* Makes the communicator whose messages end requests, and on which the library is asked what it
- * takes. */
+/* Makes cshim_mpi.alone: messages on it complete the program's requests (nonblocking.c), and on it
+ * the library is tested for what it accepts (describe.c). Returns MPI_COMM_NULL on failure. */
 static MPI_Comm make_alone(void)
 {
     MPI_Comm alone = MPI_COMM_NULL;
@@ -43,8 +43,8 @@ static MPI_Comm make_alone(void)
     return alone;
 }
 
-/* Has all ranks find out whether a tool on one of them hands calls past the front. The first such
- * rank says so. Returns true if there is none. */
+/* Returns true on all ranks if no rank has a tool that calls the MPI library directly, past the
+ * front; otherwise the lowest such rank warns. `past` names this rank's tool, or is NULL. */
 static bool are_tools_right(const char *past)
 {
     int own = past != NULL ? cshim_job.rank : cshim_job.ranks, first = 0;
@@ -88,7 +88,7 @@ int cshim_mpi_start(const struct cshim_mpi_real *real, const char *past)
 
 void cshim_mpi_finalize(void)
 {
-    const cshim_arithmetic programs = cshim_arithmetic_begin();
+    const cshim_arithmetic saved = cshim_arithmetic_begin();
     cshim_job.stopped = cshim_seconds();
     cshim_nonblocking_teardown();
     cshim_requests_teardown();
@@ -106,5 +106,5 @@ void cshim_mpi_finalize(void)
     cshim_mpi_transport_teardown();
     cshim_ledger_free(&cshim_job.ledger);
     cshim_policy_free(cshim_job.policy);
-    cshim_arithmetic_end(&programs);
+    cshim_arithmetic_end(&saved);
 }

@@ -17,7 +17,7 @@ void cshim_mpi_end_job(const char *why)
     abort();
 }
 
-bool cshim_mpi_silence(MPI_Errhandler handlers[2])
+bool cshim_mpi_return_errors(MPI_Errhandler handlers[2])
 {
     const MPI_Comm comms[] = {MPI_COMM_WORLD, MPI_COMM_SELF};
     char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
@@ -32,7 +32,7 @@ bool cshim_mpi_silence(MPI_Errhandler handlers[2])
     return true;
 }
 
-void cshim_mpi_speak(MPI_Errhandler handlers[2])
+void cshim_mpi_restore_handlers(MPI_Errhandler handlers[2])
 {
     const MPI_Comm comms[] = {MPI_COMM_WORLD, MPI_COMM_SELF};
     for (int i = 0; i < 2; i++) {

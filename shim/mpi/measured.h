@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a blocking call is made: by the rule, or by the candidate that its class has chosen
+/* Decides how a blocking call is made: by its rule, or by the candidate that its class has chosen
  * (shim/host/classes.h). For each call, once its rule is known:
  *
  *     cshim_measured_choose(state, &call, rule, comm, &measured);
- *     ... plan by cshim_measured_plan, or make the call natively ...
+ *     ... plan by cshim_measured_plan(), or make the call natively ...
  *
- * All ranks make the same calls. Not thread-safe for one communicator, as its calls follow each
- * other. */
+ * All ranks must make the same calls. Calls on one communicator must not be concurrent. */
 #ifndef CSHIM_MPI_MEASURED_H
 #define CSHIM_MPI_MEASURED_H
 
@@ -14,53 +13,55 @@
 #include "shim/mpi/communicator.h"
 #include "shim/mpi/describe.h"
 
-/* A call whose class is measured. */
+/* Measurement of one call. */
 struct cshim_measured {
-    struct cshim_class *class; /* NULL: it is not measured */
+    struct cshim_class *class; /* class of the call; NULL: it is not measured */
     unsigned candidate;
-    double began; /* a native call */
+    double began; /* start of a native call (cshim_seconds()) */
 };
 
-/* Plans a call by an algorithm; AUTO stands for the one that is taken where nothing was measured.
- * An all-reduce of a kind that was planned lately gets the same plan again. */
+/* Plans a call with `algorithm`; AUTO means the one that is used without measurements. All-reduces
+ * use the cached plan of an equal call on this communicator. */
 struct cshim_plan cshim_measured_plan_by(struct cshim_comm *state, const struct cshim_call *call,
                                          uint64_t count, const struct cshim_rule *rule,
                                          enum cshim_algorithm algorithm);
 
-/* Chooses the candidate of a call that may be made in several ways; at call numbers that all ranks
- * know the ranks agree on durations first. Returns an MPI error of that. */
+/* Chooses the candidate of a call, and fills `measured`; its class is NULL if the call has one
+ * candidate only. At call numbers that all ranks know, the ranks first agree on the slowest
+ * measured durations (collective). Returns an MPI error. */
 int cshim_measured_choose(struct cshim_comm *state, const struct cshim_call *call,
                           const struct cshim_rule *rule, MPI_Comm comm,
                           struct cshim_measured *measured);
 
-/* Plans a measured call by its candidate. */
+/* Plans a measured call with its candidate's algorithm and codec. */
 struct cshim_plan cshim_measured_plan(struct cshim_comm *state, struct cshim_call *call,
                                       uint64_t count, const struct cshim_measured *measured);
 
-/* All-reduces of this thread that were native lately because their class says so: the next ones
- * take no look at the policy, unless they are timed. MPI's own types and operations only, whose
- * handles always mean the same. */
+/* An all-reduce of this thread that its class has made native. Later equal calls skip the policy,
+ * unless they are timed. Predefined types and operations only, because their handles never change
+ * meaning. */
 struct cshim_native {
     MPI_Comm comm;
     MPI_Datatype datatype;
     uint64_t count;
-    uint32_t generation; /* of the program's communicators */
+    uint32_t generation; /* cshim_comm_generation() at that call */
     struct cshim_choice *choice;
 };
 #define CSHIM_NATIVES 4u
 extern __thread struct cshim_native cshim_natives[CSHIM_NATIVES];
 
+/* Returns the cache entry for a call. */
 static inline __attribute__((always_inline)) struct cshim_native *
 cshim_native_of(const struct cshim_arguments *arguments)
 {
     return &cshim_natives[arguments->count / 16 % CSHIM_NATIVES];
 }
 
-/* Remembers a call that was native because its class says so. */
+/* Caches a call that its class has made native, so that cshim_native_passes() recognises it. */
 void cshim_native_remember(const struct cshim_arguments *arguments, struct cshim_class *class);
 
-/* Begins a call of a class that is native. Returns false, with nothing done, if it is not known to
- * be one. */
+/* Returns true if the call equals a cached native one, and counts it in its class; then it is
+ * passed through. Otherwise changes nothing. */
 static inline __attribute__((always_inline)) bool
 cshim_native_passes(const struct cshim_arguments *arguments)
 {

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that return before they are done: MPI_Iallreduce, and the calls that MPI_Start starts.
+/* Calls that return before they are complete: MPI_Iallreduce, and calls that MPI_Start starts.
  *
- * The library's progress engine calls a function of ours (progress.c), as it calls those of its own
- * nonblocking collectives. So an exchange is carried on by every call of the program in which the
- * library makes progress. The program's request is an empty receive from this rank itself, and the
- * message for it is sent when the exchange is done. So every way to wait for requests works by the
- * library's own means.
+ * The MPI library's progress engine calls a function of ours (progress.c), as it calls those of its
+ * own nonblocking collectives. So every MPI call of the program that makes progress also advances
+ * the exchanges. The program's request is an empty receive from this rank itself; it completes when
+ * the finished exchange sends the message for it. So all functions that wait for or test requests
+ * work unchanged.
  *
- * The exchanges of MPI_Iallreduce on one communicator run one after the other, in the order of
- * their calls, which is equal on all ranks. They share scratch, and no message meets another
- * call's. Persistent requests may be started in any order, so each has a state of its own.
- */
+ * MPI_Iallreduce exchanges on one communicator run one at a time, in the order of their calls,
+ * which is equal on all ranks. So they can share the scratch, and messages cannot be confused.
+ * Persistent requests may be started in any order, so each has its own state. */
 #include "shim/mpi/nonblocking.h"
 
 #include <sched.h>
@@ -29,7 +28,7 @@ struct pending {
     struct cshim_exchange exchange;
     struct cshim_plan plan;
     MPI_Request request;
-    int tag; /* of the message that ends it */
+    int tag; /* tag of the message that completes the request */
     bool begun;
     bool exchanged;
     struct cshim_sample sample;
@@ -37,38 +36,39 @@ struct pending {
     struct pending *next;
 };
 
-/* An exchange that has failed. The program is told of it when the lock is free, because its error
- * handler may call any function of MPI, and need not return. */
+/* A failed exchange. It is reported to the program after the lock is released, because the
+ * program's error handler may call any MPI function, and need not return. */
 struct failure {
-    MPI_Comm comm; /* the program's */
-    int status;    /* MPI_SUCCESS: none has failed */
+    MPI_Comm comm; /* the program's communicator */
+    int status;    /* MPI_SUCCESS: no failure */
 };
 
 static pthread_mutex_t lock =
-    PTHREAD_MUTEX_INITIALIZER;   /* guards the list; the thread that makes progress holds it */
-static struct pending *first;    /* in the order of the calls; atomic */
-static uint32_t under_way;       /* of all communicators; atomic */
-static uint64_t tags_given;      /* atomic */
-static int most_tags;            /* MPI_TAG_UB */
-static __thread bool carries_on; /* this thread carries calls on */
-static bool registered;          /* the library calls progress */
-static bool closed;              /* the library is to stop that; atomic */
+    PTHREAD_MUTEX_INITIALIZER;     /* guards the list; held by the thread that advances calls */
+static struct pending *first;      /* list of calls, in the order of their start; atomic */
+static uint32_t under_way;         /* number of calls on all communicators; atomic */
+static uint64_t tags_given;        /* atomic */
+static int most_tags;              /* MPI_TAG_UB */
+static __thread bool is_advancing; /* this thread is advancing calls */
+static bool registered;            /* the library calls `progress` */
+static bool closed;                /* progress_until_idle() returns true from now on; atomic */
 
 static struct cshim_comm *comm_of(const struct pending *pending)
 {
     return (struct cshim_comm *)pending->exchange.communicator;
 }
 
-static void begin(struct pending *pending)
+/* Starts the exchange of a call, which now has the communicator's scratch. */
+static void begin_exchange(struct pending *pending)
 {
     pending->begun = true;
-    cshim_call_take_scratch(&pending->exchange);
+    cshim_call_acquire_scratch(&pending->exchange);
     cshim_call_set_options(&pending->exchange);
     cshim_exchange_begin(&pending->exchange);
 }
 
-/* Returns true if a communicator is prepared; false while rank 0's number is on its way, and after
- * an error of that, which is in *status. */
+/* Returns true if a communicator is prepared; false while the broadcast of its number is not
+ * complete, and if that fails, with the error in *status. */
 static bool is_prepared(struct cshim_comm *comm, int *status)
 {
     int done = 0;
@@ -82,8 +82,9 @@ static bool is_prepared(struct cshim_comm *comm, int *status)
     return comm->prepared;
 }
 
-/* Carries a call on as far as it goes. Returns whether it is done or has failed. */
-static bool carry_on(struct pending *pending, int *status)
+/* Advances a call as far as possible without waiting. Returns true if it is complete or has failed,
+ * with the error in *status. */
+static bool advance_call(struct pending *pending, int *status)
 {
     int sampled = 1;
     bool done = true;
@@ -91,7 +92,7 @@ static bool carry_on(struct pending *pending, int *status)
     if (!pending->begun && !is_prepared(comm_of(pending), status))
         return *status != MPI_SUCCESS;
     if (!pending->begun)
-        begin(pending);
+        begin_exchange(pending);
     if (!pending->exchanged)
         *status = cshim_exchange_advance(&pending->exchange, &done);
     pending->exchanged = done;
@@ -100,9 +101,9 @@ static bool carry_on(struct pending *pending, int *status)
     return *status != MPI_SUCCESS || (done && sampled);
 }
 
-/* Completes the program's request by sending the message for it, which has no elements. For a
- * failed exchange the message is longer than its receive, which ends the request with an error. */
-static void ring(const struct pending *pending, int status)
+/* Completes the program's request by an empty message. If the exchange has failed, the message is
+ * longer than its receive, which completes the request with an error. */
+static void complete_request(const struct pending *pending, int status)
 {
     static const char text = 0;
     MPI_Request sent;
@@ -114,9 +115,9 @@ static void ring(const struct pending *pending, int status)
         cshim_mpi.real->MPI_Request_free(&sent);
 }
 
-/* Counts and ends a call. A failed call is never freed, and never gives up the communicator's
- * state, because the library may still write to its receives. */
-static void finish(struct pending *pending, int status)
+/* Counts a call and releases what it holds. A failed call is never freed, and keeps its reference
+ * to the communicator's state, because the library may still write to its receives. */
+static void end_call_under_way(struct pending *pending, int status)
 {
     struct cshim_exchange *exchange = &pending->exchange;
     struct cshim_comm *comm = comm_of(pending);
@@ -126,8 +127,8 @@ static void finish(struct pending *pending, int status)
     cshim_event_call(exchange, exchange->began, cshim_seconds() - exchange->began);
     cshim_call_count(exchange,
                      figures->seconds_encode + figures->seconds_exchange + figures->seconds_decode);
-    cshim_call_give_scratch(exchange, status);
-    ring(pending, status);
+    cshim_call_release_scratch(exchange, status);
+    complete_request(pending, status);
     __atomic_sub_fetch(&comm->pending, 1, __ATOMIC_RELEASE);
     __atomic_sub_fetch(&under_way, 1, __ATOMIC_RELEASE);
     if (status != MPI_SUCCESS)
@@ -136,35 +137,35 @@ static void finish(struct pending *pending, int status)
     cshim_comm_release(comm);
 }
 
-/* Carries all calls on, up to one that fails. Returns the number of calls that have ended. */
-static int carry_all_on(struct failure *failure)
+/* Advances all calls, up to one that fails. Returns the number of calls that have ended. */
+static int advance_calls(struct failure *failure)
 {
     int events = 0, status = MPI_SUCCESS;
-    const cshim_arithmetic programs = cshim_arithmetic_begin();
-    carries_on = true;
+    const cshim_arithmetic saved = cshim_arithmetic_begin();
+    is_advancing = true;
     failure->status = MPI_SUCCESS;
     for (struct pending **link = &first; *link != NULL && status == MPI_SUCCESS;) {
         struct pending *pending = *link;
         struct cshim_comm *comm = comm_of(pending);
         if (comm->active == NULL)
             comm->active = pending;
-        if (comm->active != pending || !carry_on(pending, &status)) {
+        if (comm->active != pending || !advance_call(pending, &status)) {
             link = &pending->next;
             continue;
         }
         __atomic_store_n(link, pending->next, __ATOMIC_RELEASE);
         comm->active = NULL;
         *failure = (struct failure){cshim_comm_program(comm), status};
-        finish(pending, status);
+        end_call_under_way(pending, status);
         events++;
     }
-    carries_on = false;
-    cshim_arithmetic_end(&programs);
+    is_advancing = false;
+    cshim_arithmetic_end(&saved);
     return events;
 }
 
-/* Tells the program of a failure. The caller must not hold the lock. */
-static void tell(const struct failure *failure)
+/* Prints a failure and calls the program's error handler. The caller must not hold the lock. */
+static void report_failure(const struct failure *failure)
 {
     char text[MPI_MAX_ERROR_STRING] = "";
     int length;
@@ -175,20 +176,20 @@ static void tell(const struct failure *failure)
     PMPI_Comm_call_errhandler(failure->comm, failure->status);
 }
 
-/* Carries the calls on, for a library that says when it makes progress. It may do so in any place,
- * also while this thread is in this function already. */
+/* Progress callback of Open MPI: advances the calls, and returns the number of completed ones. The
+ * library may call it at any time, also from within itself. */
 static int progress(void)
 {
     struct failure failure;
     if (__atomic_load_n(&first, __ATOMIC_ACQUIRE) == NULL || pthread_mutex_trylock(&lock) != 0)
         return 0;
-    const int events = carry_all_on(&failure);
+    const int events = advance_calls(&failure);
     pthread_mutex_unlock(&lock);
-    tell(&failure);
+    report_failure(&failure);
     return events;
 }
 
-/* Carries the calls on, for a library that asks until nothing is left to do. */
+/* Progress callback of MPICH: advances the calls, and returns true if none is left. */
 static bool progress_until_idle(void)
 {
     struct failure failure;
@@ -196,15 +197,15 @@ static bool progress_until_idle(void)
         return true;
     if (pthread_mutex_trylock(&lock) != 0)
         return false;
-    carry_all_on(&failure);
+    advance_calls(&failure);
     registered = first != NULL;
     const bool idle = !registered;
     pthread_mutex_unlock(&lock);
-    tell(&failure);
+    report_failure(&failure);
     return idle;
 }
 
-/* Waits until a number of calls under way is 0. Returns false at the deadline, if there is one. */
+/* Advances calls until *calls is 0. Returns false at the deadline; a deadline of 0 means none. */
 static bool drain_until(const uint32_t *calls, double deadline)
 {
     while (__atomic_load_n(calls, __ATOMIC_ACQUIRE) > 0) {
@@ -220,7 +221,7 @@ static bool drain_until(const uint32_t *calls, double deadline)
 
 void cshim_nonblocking_drain(struct cshim_comm *comm)
 {
-    if (!carries_on)
+    if (!is_advancing)
         drain_until(&comm->pending, 0);
 }
 
@@ -240,8 +241,8 @@ static bool is_under_way(int tag)
     return found;
 }
 
-/* Each tag was free once. From then on those of calls under way are left out, as long as there are
- * others. */
+/* Returns each tag once. After that, skips the tags of calls under way, as long as others are free.
+ */
 int cshim_nonblocking_tag(void)
 {
     int tag;
@@ -261,9 +262,8 @@ int cshim_nonblocking_receive(int tag, bool persistent, MPI_Request *request)
                       : PMPI_Irecv(NULL, 0, MPI_BYTE, 0, tag, cshim_mpi.alone, request);
 }
 
-/* Puts a call at the end of the list. With the first call under way, the library is asked to call
- * progress. It is never asked twice. */
-static void append(struct pending *pending)
+/* Appends a call to the list, and registers the progress callback if it is not registered. */
+static void append_call(struct pending *pending)
 {
     pthread_mutex_lock(&lock);
     if (!registered)
@@ -279,25 +279,26 @@ static void append(struct pending *pending)
     pthread_mutex_unlock(&lock);
 }
 
-/* Has the library sum the sampled elements while the exchange goes on. That is a collective call,
- * so calls that other ranks may start in another order are not sampled. */
+/* Starts a native reduction of the sampled elements (MPI_Ireduce), concurrently with the exchange.
+ * Calls of persistent requests are not sampled: ranks may start them in different orders, and the
+ * reduction is a collective call on the communicator. Returns an MPI error. */
 static int begin_sample(struct pending *pending, uint32_t call)
 {
     const struct cshim_exchange *exchange = &pending->exchange;
     struct cshim_sample *sample = &pending->sample;
     pending->sampling = MPI_REQUEST_NULL;
-    if (comm_of(pending)->whole != NULL)
+    if (comm_of(pending)->parent != NULL)
         return MPI_SUCCESS;
-    const cshim_arithmetic programs = cshim_arithmetic_begin();
+    const cshim_arithmetic saved = cshim_arithmetic_begin();
     cshim_call_sample_begin(sample, exchange, call);
-    cshim_arithmetic_end(&programs);
+    cshim_arithmetic_end(&saved);
     if (!sample->taken || cshim_mpi.real->MPI_Ireduce == NULL) {
         sample->taken = false;
         return MPI_SUCCESS;
     }
     const int status = cshim_mpi.real->MPI_Ireduce(
-        sample->values, sample->sums, (int)sample->length, MPI_DOUBLE, MPI_SUM, sample->taker,
-        comm_of(pending)->program, &pending->sampling);
+        sample->values, sample->sums, (int)sample->length, MPI_DOUBLE, MPI_SUM,
+        sample->comparing_rank, comm_of(pending)->program, &pending->sampling);
     if (status == MPI_SUCCESS)
         return status;
     sample->taken = false;
@@ -309,7 +310,7 @@ int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struc
                             struct cshim_comm *comm, int tag, MPI_Request request)
 {
     struct pending *pending = calloc(1, sizeof *pending);
-    if (pending == NULL) /* the other ranks have begun the call, or will */
+    if (pending == NULL) /* the other ranks make the call, too */
         cshim_mpi_end_job("no memory for a nonblocking call");
     pending->plan = *plan;
     pending->exchange = cshim_exchange_of(arguments, &pending->plan, comm);
@@ -322,7 +323,7 @@ int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struc
         status = cshim_comm_begin_preparing(comm);
     if (status == MPI_SUCCESS)
         status = begin_sample(pending, ++comm->host.calls_by_rule[rule]);
-    append(pending);
+    append_call(pending);
     progress();
     return status;
 }
@@ -360,9 +361,10 @@ bool cshim_nonblocking_setup(void)
     if (cshim_comm_find(MPI_COMM_WORLD, &world) != MPI_SUCCESS ||
         cshim_comm_prepare(MPI_COMM_WORLD, world) != MPI_SUCCESS)
         return false;
-    /* Once the world is prepared no part of it can lack connections, unless it has too many. */
+    /* A communicator that is prepared later cannot lack connections: preparing the world has
+     * checked them, unless the world has more ranks than the connection limit. */
     cshim_mpi.prepares_later = world->prepared && cshim_comm_has_many_numbers() &&
-                               (uint32_t)cshim_job.ranks - 1 <= cshim_mpi.partners;
+                               (uint32_t)cshim_job.ranks - 1 <= cshim_mpi.connection_limit;
     return true;
 }
 

@@ -1,31 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exchanges that are carried on whenever the library makes progress. */
+/* Runs exchanges in the background, whenever the MPI library makes progress. To start a call:
+ *
+ *     tag = cshim_nonblocking_tag();
+ *     cshim_nonblocking_receive(tag, false, &request);      the program's request
+ *     cshim_nonblocking_start(&arguments, &plan, comm, tag, request);
+ *
+ * All functions except setup and teardown are thread-safe. */
 #ifndef CSHIM_MPI_NONBLOCKING_H
 #define CSHIM_MPI_NONBLOCKING_H
 
 #include "shim/mpi/describe.h"
 
-/* Setup finds out whether all ranks can do that, and prepares the world. It returns false if the
- * library refuses. Teardown waits for calls that are still under way, but not for ever. Both are
- * collective. */
+/* Finds out whether all ranks can advance exchanges in the background (cshim_mpi.nonblocking), and
+ * prepares MPI_COMM_WORLD if so. Collective. Returns false if the library reports an error. */
 bool cshim_nonblocking_setup(void);
+/* Waits for calls under way, at most 10 s, then stops the callbacks. Collective. */
 void cshim_nonblocking_teardown(void);
 
-/* Starts a planned call of a communicator, which it begins to prepare if that is not done. When the
- * call ends, it completes the receive with this tag. cshim_nonblocking_receive has made that
- * receive, and a persistent one has been started. Both return an MPI error. The tag is one that no
- * call under way has. */
+/* Returns a tag that no call under way has. */
 int cshim_nonblocking_tag(void);
+/* Makes the program's request: a receive with `tag` on cshim_mpi.alone, started unless
+ * `persistent`. Returns an MPI error. */
 int cshim_nonblocking_receive(int tag, bool persistent, MPI_Request *request);
+/* Starts a planned call, whose receive must be active; completes that receive when the call ends.
+ * Begins to prepare the communicator if it is not prepared. Copies the arguments and the plan. Ends
+ * the job without memory. Returns an MPI error. */
 int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struct cshim_plan *plan,
                             struct cshim_comm *comm, int tag, MPI_Request request);
-/* Waits until none of a communicator's calls is under way; but not where the last of them ends: a
- * library may keep a communicator that the program has freed until its sample is summed. */
+/* Waits until no call on this communicator is under way. Returns at once within a progress
+ * callback: a library may free a communicator there, when the sample's reduction, its last call,
+ * completes. */
 void cshim_nonblocking_drain(struct cshim_comm *comm);
-/* Prepares a communicator for a call that may wait, once none of its calls is under way. Returns an
- * MPI error. */
+/* Prepares a communicator for a blocking call, after its calls under way have ended. Collective if
+ * it is not prepared. Returns an MPI error. */
 int cshim_nonblocking_prepare(MPI_Comm comm, struct cshim_comm *state);
-/* Whether the request is that of a call under way; sets the program's communicator then. */
+/* Returns true if `request` is that of a call under way; sets *comm to the program's communicator
+ * then. */
 bool cshim_nonblocking_has(MPI_Request request, MPI_Comm *comm);
 
 #endif

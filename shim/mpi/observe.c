@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* COMPSHIM=observe: nothing is compressed, and every call is written down. At the end the shim's
- * own exchange is timed on the job's ranks, so that compshim explain --report can tell how long
- * compressed calls would take.
- */
+/* COMPSHIM=observe: records every call and compresses none. At the end the shim's own exchange is
+ * measured on the job's ranks, so that `compshim explain --report` can predict how long compressed
+ * calls would take. */
 #include "shim/mpi/observe.h"
 
 #include <stdio.h>
@@ -12,15 +11,14 @@
 #include "shim/core/environment.h"
 #include "shim/host/event.h"
 
-/* From this size on, the ranks begin a call together, so that the time that a rank waits for
- * another is told apart from the time of the call. For smaller calls a barrier would cost as much
- * as the call. */
+/* From this size on, a barrier before each call separates the time that a rank waits for others
+ * from the time of the call. For smaller calls a barrier would cost as much as the call. */
 #define TOGETHER_BYTES ((uint64_t)32 << 10)
 
 #define PROBE_SMALL ((uint64_t)64 << 10)
 #define PROBE_LARGE ((uint64_t)4 << 20)
 #define PROBE_REPEATS 3
-#define PROBE_SECONDS 2.0 /* after this time no further codec is measured */
+#define PROBE_SECONDS 2.0 /* no further codec is measured after this time */
 
 void cshim_observe_setup(void)
 {
@@ -55,35 +53,36 @@ void cshim_observe_end(struct cshim_observed_call *observed)
     cshim_observation_end(&observed->observation, rank);
 }
 
-/* The measurement of the exchange: its two buffers, of PROBE_LARGE bytes each. */
-struct probing {
+/* Buffers of the measurement, of PROBE_LARGE bytes each. */
+struct measurement {
     struct cshim_comm *comm;
     float *input;
     float *output;
     double began;
 };
 
+/* Compares two doubles, for qsort(). */
 static int by_value(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-/* Returns the seconds that the slowest rank takes for one exchange, or -1 if the exchange fails. */
-static double time_exchange(const struct probing *probing, const struct cshim_plan *plan)
+/* Returns the time of one exchange on the slowest rank in seconds, or -1 if it fails. */
+static double time_exchange(const struct measurement *measurement, const struct cshim_plan *plan)
 {
     const struct cshim_arguments arguments =
-        cshim_arguments_of(CSHIM_ALLREDUCE, probing->input, probing->output, (MPI_Count)plan->count,
-                           MPI_FLOAT, MPI_SUM, cshim_mpi.world);
-    struct cshim_exchange exchange = cshim_exchange_of(&arguments, plan, probing->comm);
+        cshim_arguments_of(CSHIM_ALLREDUCE, measurement->input, measurement->output,
+                           (MPI_Count)plan->count, MPI_FLOAT, MPI_SUM, cshim_mpi.world);
+    struct cshim_exchange exchange = cshim_exchange_of(&arguments, plan, measurement->comm);
     double slowest = -1;
-    exchange.sequence = ++probing->comm->host.sequence;
-    cshim_call_take_scratch(&exchange);
+    exchange.sequence = ++measurement->comm->host.sequence;
+    cshim_call_acquire_scratch(&exchange);
     PMPI_Barrier(cshim_mpi.world);
     const double began = cshim_seconds();
     const int status = cshim_exchange_run(&exchange);
     const double own = cshim_seconds() - began;
-    cshim_call_give_scratch(&exchange, status);
+    cshim_call_release_scratch(&exchange, status);
     if (status != MPI_SUCCESS ||
         cshim_mpi.real->MPI_Allreduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, cshim_mpi.world) !=
             MPI_SUCCESS)
@@ -91,8 +90,9 @@ static double time_exchange(const struct probing *probing, const struct cshim_pl
     return slowest;
 }
 
-/* Measures one size of a buffer. Returns false if nothing further is to be measured. */
-static bool probe_size(const struct probing *probing, const struct cshim_policy *policy,
+/* Measures one codec with one size. Returns false if no further size and codec is to be measured.
+ */
+static bool probe_size(const struct measurement *measurement, const struct cshim_policy *policy,
                        uint64_t bytes)
 {
     struct cshim_observed *observed = cshim_job.observed;
@@ -100,10 +100,10 @@ static bool probe_size(const struct probing *probing, const struct cshim_policy 
     const struct cshim_call call = cshim_describe_sum(CSHIM_ALLREDUCE, CSHIM_FLOAT32, bytes);
     const struct cshim_plan plan = cshim_plan_call(policy, &call, bytes / sizeof(float));
     if (plan.reason != CSHIM_REASON_COMPRESS || observed->probe_count == CSHIM_PROBES_MAX ||
-        (plan.schedule->staged && cshim_comm_prepare_levels(probing->comm) != MPI_SUCCESS))
+        (plan.schedule->staged && cshim_comm_prepare_levels(measurement->comm) != MPI_SUCCESS))
         return false;
     for (unsigned i = 0; i < PROBE_REPEATS; i++) {
-        seconds[i] = time_exchange(probing, &plan);
+        seconds[i] = time_exchange(measurement, &plan);
         if (seconds[i] < 0)
             return false;
     }
@@ -118,14 +118,15 @@ static bool probe_size(const struct probing *probing, const struct cshim_policy 
     return true;
 }
 
-/* Whether one more codec is to be measured. Rank 0 tells all ranks, since all have to take part. */
-static bool is_time_left(const struct probing *probing)
+/* Returns true on all ranks if rank 0 has time left to measure one more codec. */
+static bool is_time_left(const struct measurement *measurement)
 {
-    int more = cshim_seconds() - probing->began < PROBE_SECONDS;
+    int more = cshim_seconds() - measurement->began < PROBE_SECONDS;
     return cshim_mpi.real->MPI_Bcast(&more, 1, MPI_INT, 0, cshim_mpi.world) == MPI_SUCCESS && more;
 }
 
-static bool probe_codec(const struct probing *probing, enum cshim_codec_id codec)
+/* Measures one codec with both sizes. Returns false if no further codec is to be measured. */
+static bool probe_codec(const struct measurement *measurement, enum cshim_codec_id codec)
 {
     char text[64], message[CSHIM_MESSAGE_MAX];
     const int length = snprintf(text, sizeof text, "[rule probe]\ncodec = %s\nworth = always\n",
@@ -133,14 +134,15 @@ static bool probe_codec(const struct probing *probing, enum cshim_codec_id codec
     struct cshim_policy *policy = cshim_policy_parse(text, (size_t)length, "probe", message);
     if (policy == NULL)
         return false;
-    const bool measured = is_time_left(probing) && probe_size(probing, policy, PROBE_SMALL) &&
-                          probe_size(probing, policy, PROBE_LARGE);
+    const bool measured = is_time_left(measurement) &&
+                          probe_size(measurement, policy, PROBE_SMALL) &&
+                          probe_size(measurement, policy, PROBE_LARGE);
     cshim_policy_free(policy);
     return measured;
 }
 
-/* Writes elements from -1 to 1, which differ between ranks. */
-static void fill(float *elements, size_t count)
+/* Fills a buffer with pseudo-random elements from -1 to 1, different on each rank. */
+static void fill_random(float *elements, size_t count)
 {
     unsigned state = 12345u + (unsigned)cshim_job.rank;
     for (size_t i = 0; i < count; i++) {
@@ -149,34 +151,34 @@ static void fill(float *elements, size_t count)
     }
 }
 
-/* Takes memory and prepares the communicator. Returns the same on all ranks. */
-static bool prepare(struct probing *probing)
+/* Allocates the buffers and prepares the communicator. Returns the same value on all ranks. */
+static bool prepare_measurement(struct measurement *measurement)
 {
-    probing->input = malloc(PROBE_LARGE);
-    probing->output = malloc(PROBE_LARGE);
-    int enough = probing->input != NULL && probing->output != NULL &&
-                 cshim_comm_find(cshim_mpi.world, &probing->comm) == MPI_SUCCESS;
+    measurement->input = malloc(PROBE_LARGE);
+    measurement->output = malloc(PROBE_LARGE);
+    int enough = measurement->input != NULL && measurement->output != NULL &&
+                 cshim_comm_find(cshim_mpi.world, &measurement->comm) == MPI_SUCCESS;
     int everywhere = 0;
-    if (probing->input != NULL)
-        fill(probing->input, PROBE_LARGE / sizeof(float));
+    if (measurement->input != NULL)
+        fill_random(measurement->input, PROBE_LARGE / sizeof(float));
     if (cshim_mpi.real->MPI_Allreduce(&enough, &everywhere, 1, MPI_INT, MPI_MIN, cshim_mpi.world) !=
             MPI_SUCCESS ||
-        !everywhere || probing->comm == NULL ||
-        cshim_comm_prepare(cshim_mpi.world, probing->comm) != MPI_SUCCESS)
+        !everywhere || measurement->comm == NULL ||
+        cshim_comm_prepare(cshim_mpi.world, measurement->comm) != MPI_SUCCESS)
         return false;
-    return probing->comm->reason == CSHIM_REASON_COMPRESS;
+    return measurement->comm->reason == CSHIM_REASON_COMPRESS;
 }
 
 void cshim_observe_probe(void)
 {
-    struct probing probing = {.began = cshim_seconds()};
+    struct measurement measurement = {.began = cshim_seconds()};
     if (cshim_job.ranks == 1)
         return;
-    bool goes_on = prepare(&probing);
+    bool goes_on = prepare_measurement(&measurement);
     for (enum cshim_codec_id codec = CSHIM_CODEC_RAW; goes_on && codec < CSHIM_CODEC_COUNT; codec++)
-        /* With float32 fp32 does as raw, and bounded as lossless. topk needs feedback. */
+        /* With float32, fp32 equals raw and bounded equals lossless. topk needs error feedback. */
         if (codec != CSHIM_CODEC_FP32 && codec != CSHIM_CODEC_BOUNDED && codec != CSHIM_CODEC_TOPK)
-            goes_on = probe_codec(&probing, codec);
-    free(probing.input);
-    free(probing.output);
+            goes_on = probe_codec(&measurement, codec);
+    free(measurement.input);
+    free(measurement.output);
 }

@@ -1,35 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts the calls that are passed through, and writes them down: with COMPSHIM=observe, and as
- * events of the trace. */
+/* Counts calls that are passed through, and records them: all calls with COMPSHIM=observe, and
+ * events of the trace. The counting functions are thread-safe. */
 #ifndef CSHIM_MPI_OBSERVE_H
 #define CSHIM_MPI_OBSERVE_H
 
 #include "shim/mpi/describe.h"
 #include "shim/host/event.h"
 
-/* A call that is passed through and written down, or traced, or both. */
+/* A call that is passed through, and recorded or traced. */
 struct cshim_observed_call {
-    MPI_Comm comm; /* null: neither */
+    MPI_Comm comm; /* MPI_COMM_NULL: neither */
     struct cshim_observation observation;
 };
 
-/* Called before and after the library's own call. Begin is collective. */
+/* Called before and after the library makes the call. Begin is collective over `comm` with
+ * COMPSHIM=observe (barrier). */
 void cshim_observe_begin(struct cshim_observed_call *observed, const struct cshim_call *call,
                          MPI_Comm comm, enum cshim_reason reason);
 void cshim_observe_end(struct cshim_observed_call *observed);
 
-/* Asks rank 0's environment whether calls are observed. Collective; may end the job. */
+/* Finds out whether rank 0 has COMPSHIM=observe; sets cshim_job.observed then. Collective over the
+ * job. Ends the job without memory. */
 void cshim_observe_setup(void);
-/* Times the shim's own exchange. Collective. */
+/* Measures the shim's own exchange with each codec, for the report. Collective over the job. */
 void cshim_observe_probe(void);
 
-/* Counts a call that is passed through, at rank 0 of its communicator. */
+/* Counts a call that is passed through; only rank 0 of its communicator counts. */
 void cshim_count_pass(enum cshim_reason reason, MPI_Comm comm);
-/* Counts the bytes of a call that the policy passes through. */
+/* Counts the bytes of a call that the policy passes through; only on rank 0 of its communicator. */
 void cshim_count_weight(enum cshim_reason reason, const struct cshim_call *call, MPI_Comm comm);
 
-/* Counts a collective that is not compressed, with its bytes, at rank 0 of its communicator. The
- * library will say what is wrong with its arguments. */
+/* Counts a collective that is never compressed, with its bytes; only on rank 0 of its communicator.
+ * The arguments may be invalid. */
 void cshim_count_other(enum cshim_mpi_counted function, const void *buffer, cshim_count count,
                        MPI_Datatype datatype, MPI_Comm comm);
 

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Has the MPI library call a function of ours whenever it makes progress, in any call of the
- * program. Open MPI does so by opal_progress_register, MPICH (4.3 and later) by MPIX_Async_start.
+/* Open MPI calls functions that opal_progress_register() adds, MPICH (from 4.3) those that
+ * MPIX_Async_start() adds.
  *
- * A function that MPICH calls may not make progress itself, and testing a request makes progress.
- * So with MPICH a request is only looked at; once it is complete, waiting for it gives its outcome
- * and does no more.
- */
+ * In MPICH such a function must not make progress, and testing a request makes progress. So with
+ * MPICH a request is only inspected (MPIX_Request_is_complete); once it is complete, waiting for it
+ * returns its status at once. */
 #include "shim/mpi/progress.h"
 
 #include <dlfcn.h>
 
 #ifdef MPICH_NAME
-/* Types and values as in the mpi.h of those MPICH versions that have them. */
+/* Types and values as in the mpi.h of MPICH 4.3. */
 enum { ASYNC_NO_PROGRESS = 0, ASYNC_DONE = 1 };
 #define STREAM_NULL 0x3c000000
 typedef int start_async(int (*poll)(void *thing), void *state, int stream);
@@ -111,7 +110,7 @@ void cshim_progress_remove(int (*advance)(void))
     remove_function(advance);
 }
 
-/* Does nothing, because testing a request makes progress in Open MPI. */
+/* Does nothing: in Open MPI testing a request makes progress. */
 void cshim_progress_make(void)
 {
 }

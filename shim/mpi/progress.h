@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Has a function of ours run whenever the MPI library makes progress, where the library lets it. */
+/* Registers a callback that the MPI library runs whenever it makes progress, in any MPI call of the
+ * program; only Open MPI and MPICH have such callbacks. */
 #ifndef CSHIM_MPI_PROGRESS_H
 #define CSHIM_MPI_PROGRESS_H
 
 #include "shim/mpi/nonblocking.h"
 
-/* Finds the functions of the library that this takes. Returns false if it has none. */
+/* Finds the library's functions. Returns false if it lacks any; then no other function here may be
+ * called. */
 bool cshim_progress_find(void);
-/* Has the library call one of two functions: advance, which returns how much was done, until it is
- * removed; or advance_until_idle, until that returns true, and not again before it is added anew.
- */
+/* Registers one of two callbacks, by library. Open MPI calls `advance`, which returns the number of
+ * completed events, until it is removed. MPICH calls `advance_until_idle` until it returns true; it
+ * must then be added again. */
 void cshim_progress_add(int (*advance)(void), bool (*advance_until_idle)(void));
+/* Removes `advance` from Open MPI's callbacks. Does nothing in MPICH. */
 void cshim_progress_remove(int (*advance)(void));
-/* Has the library make progress. The two functions must not call this. */
+/* Lets the library make progress. Must not be called by the callbacks. */
 void cshim_progress_make(void);
-/* Have the contracts of MPI_Test and MPI_Testsome, and may be called in the two functions. */
+/* Have the contracts of MPI_Test and MPI_Testsome, and may be called by the callbacks. */
 int cshim_progress_test(MPI_Request *request, int *done, MPI_Status *status);
 int cshim_progress_testsome(int count, MPI_Request requests[], int *ended, int indices[],
                             MPI_Status statuses[]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions that make requests, MPI_Iallreduce and MPI_Allreduce_init, each with its _c; and
- * those that take requests: MPI_Start, MPI_Startall, MPI_Request_free and MPI_Cancel. */
+/* Functions that make requests (MPI_Iallreduce, MPI_Allreduce_init and their _c) and functions that
+ * take them (MPI_Start, MPI_Startall, MPI_Request_free, MPI_Cancel). */
 #include "shim/mpi/requests.h"
 
 #include <stdlib.h>
@@ -9,19 +9,20 @@
 #include "shim/mpi/nonblocking.h"
 #include "shim/mpi/observe.h"
 
-/* A persistent all-reduce that is compressed whenever it is started. */
+/* A persistent all-reduce, compressed at each start. */
 struct persistent {
     MPI_Request request;
     struct cshim_arguments arguments;
     struct cshim_plan plan;
-    struct cshim_comm *comm; /* the request's own */
+    struct cshim_comm *comm; /* state of this request only */
     int tag;
     struct persistent *next;
 };
-static struct persistent *persistents; /* atomic: without any, no call takes the lock */
+static struct persistent *persistents; /* atomic: if the list is empty, no call takes the lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct persistent *find(MPI_Request request)
+/* Returns the persistent all-reduce of a request, or NULL. */
+static struct persistent *find_persistent(MPI_Request request)
 {
     struct persistent *found;
     if (__atomic_load_n(&persistents, __ATOMIC_ACQUIRE) == NULL)
@@ -33,7 +34,8 @@ static struct persistent *find(MPI_Request request)
     return found;
 }
 
-static bool is_kept(int tag)
+/* Returns true if a persistent request has this tag. */
+static bool is_persistent_tag(int tag)
 {
     const struct persistent *kept;
     if (__atomic_load_n(&persistents, __ATOMIC_ACQUIRE) == NULL)
@@ -45,19 +47,20 @@ static bool is_kept(int tag)
     return kept != NULL;
 }
 
-/* A persistent request keeps its tag, started or not. Their communicators run out before the tags
- * do. */
+/* Returns a tag that no persistent request has. A persistent request keeps its tag while it is
+ * inactive. This ends: persistent requests run out of communicator numbers before they run out of
+ * tags. */
 static int new_tag(void)
 {
     int tag = cshim_nonblocking_tag();
-    while (is_kept(tag))
+    while (is_persistent_tag(tag))
         tag = cshim_nonblocking_tag();
     return tag;
 }
 
-/* Finds a reason not to compress a nonblocking call that a rule compresses. With max_rel_error the
- * codec would have to change between calls under way. Where buffers may be on devices, the ranks
- * cannot ask each other about them. */
+/* Returns a reason against compressing a nonblocking call. With max_rel_error the codec could
+ * change while calls are under way. If buffers may be on a GPU, the ranks would have to communicate
+ * before the call. */
 static enum cshim_reason find_obstacle(const struct cshim_rule *rule, MPI_Comm comm,
                                        struct cshim_comm **state)
 {
@@ -71,9 +74,9 @@ static enum cshim_reason find_obstacle(const struct cshim_rule *rule, MPI_Comm c
                                                           : CSHIM_REASON_NONBLOCKING;
 }
 
-/* Plans a nonblocking call, with the same outcome on all ranks. The ranks exchange no message,
- * unless the call may prepare its communicator. Returns false if the call is to be passed through,
- * and counts that. */
+/* Plans a nonblocking call. Returns true with *plan and *state set; or false, with the reason
+ * counted, if it is passed through. The outcome is equal on all ranks. Communicates only if
+ * `prepares`: then the call may wait to prepare its communicator. */
 static bool plan_call(struct cshim_arguments *arguments, bool prepares, struct cshim_plan *plan,
                       struct cshim_comm **state)
 {
@@ -106,15 +109,16 @@ static bool plan_call(struct cshim_arguments *arguments, bool prepares, struct c
     return reason == CSHIM_REASON_COMPRESS;
 }
 
-/* Calls the program's error handler if the status is an error. Returns the status. */
-static int report(const struct cshim_comm *comm, int status)
+/* Calls the program's error handler if `status` is an error. Returns `status`. */
+static int report_status(const struct cshim_comm *comm, int status)
 {
     if (status != MPI_SUCCESS)
         PMPI_Comm_call_errhandler(cshim_comm_program(comm), status);
     return status;
 }
 
-/* Makes and starts a request. Returns false if the call is to be passed through. */
+/* Starts a nonblocking call and makes its request. Returns false if the call is passed through;
+ * else sets *status. */
 static bool start_call(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *request, int *status)
 {
     struct cshim_arguments arguments = cshim_arguments_of(CSHIM_ALLREDUCE, CSHIM_REDUCTION_A, comm);
@@ -123,7 +127,7 @@ static bool start_call(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *r
     if (request == NULL || !plan_call(&arguments, false, &plan, &state))
         return false;
     const int tag = new_tag();
-    *status = report(state, cshim_nonblocking_receive(tag, false, request));
+    *status = report_status(state, cshim_nonblocking_receive(tag, false, request));
     if (*status == MPI_SUCCESS)
         *status = cshim_nonblocking_start(&arguments, &plan, state, tag, *request);
     return true;
@@ -145,17 +149,17 @@ int cshim_iallreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *r
     return cshim_mpi.real->MPI_Iallreduce_c(CSHIM_REDUCTION_A, comm, request);
 }
 
-/* Makes a persistent request. Returns false if the call is to be passed through. */
+/* Makes a persistent request. Returns false if the call is passed through; else sets *status. */
 static bool make_persistent(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *request,
                             int *status)
 {
     struct persistent made = {.arguments =
                                   cshim_arguments_of(CSHIM_ALLREDUCE, CSHIM_REDUCTION_A, comm)};
-    struct cshim_comm *whole;
+    struct cshim_comm *parent;
     enum cshim_reason reason;
-    if (request == NULL || !plan_call(&made.arguments, true, &made.plan, &whole))
+    if (request == NULL || !plan_call(&made.arguments, true, &made.plan, &parent))
         return false;
-    *status = cshim_comm_part(whole, &reason, &made.comm);
+    *status = cshim_comm_make_persistent(parent, &reason, &made.comm);
     if (*status != MPI_SUCCESS)
         return true;
     if (reason != CSHIM_REASON_COMPRESS) {
@@ -163,13 +167,13 @@ static bool make_persistent(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Reque
         return false;
     }
     struct persistent *kept = malloc(sizeof *kept);
-    if (kept == NULL) /* the other ranks will count on this one */
+    if (kept == NULL) /* the other ranks expect this one in the call */
         cshim_mpi_end_job("no memory for a persistent call");
     made.tag = new_tag();
     *status = cshim_nonblocking_receive(made.tag, true, request);
     if (*status != MPI_SUCCESS) {
         free(kept);
-        report(whole, *status);
+        report_status(parent, *status);
         cshim_comm_release(made.comm);
         return true;
     }
@@ -201,7 +205,7 @@ int cshim_allreduce_init_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Info i
 
 int cshim_start(MPI_Request *request)
 {
-    const struct persistent *found = request != NULL ? find(*request) : NULL;
+    const struct persistent *found = request != NULL ? find_persistent(*request) : NULL;
     const int status = cshim_mpi.real->MPI_Start(request);
     if (found == NULL || status != MPI_SUCCESS)
         return status;
@@ -221,7 +225,7 @@ int cshim_startall(int count, MPI_Request requests[])
 
 int cshim_request_free(MPI_Request *request)
 {
-    struct persistent *found = request != NULL ? find(*request) : NULL;
+    struct persistent *found = request != NULL ? find_persistent(*request) : NULL;
     if (found != NULL) {
         pthread_mutex_lock(&lock);
         struct persistent **link = &persistents;
@@ -235,7 +239,7 @@ int cshim_request_free(MPI_Request *request)
     return cshim_mpi.real->MPI_Request_free(request);
 }
 
-/* A collective call cannot be cancelled. */
+/* Reports MPI_ERR_REQUEST for a compressed call: MPI does not allow to cancel collective calls. */
 int cshim_cancel(MPI_Request *request)
 {
     MPI_Comm comm;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions that make requests and take them, with the contract of their MPI function each. */
+/* Replacements of MPI functions that make requests or take them. Each has the contract of the MPI
+ * function of its name, and is thread-safe. */
 #ifndef CSHIM_MPI_REQUESTS_H
 #define CSHIM_MPI_REQUESTS_H
 
@@ -14,7 +15,7 @@ int cshim_start(MPI_Request *request);
 int cshim_startall(int count, MPI_Request requests[]);
 int cshim_request_free(MPI_Request *request);
 int cshim_cancel(MPI_Request *request);
-/* Frees what the program did not. */
+/* Frees the persistent requests that the program has not freed. */
 void cshim_requests_teardown(void);
 
 #endif

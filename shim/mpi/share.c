@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ranks of a node read each other's scratch, so that what one has encoded reaches the others
- * without a copy. Each rank has its scratch in a System V segment, which the others attach. If any
- * of them cannot (ranks of different users, or in containers that share no such segments), no rank
- * of the node reads there, and messages bring all elements. */
+/* Each rank's scratch is in a System V shared memory segment, which the other ranks of the node
+ * attach. If any rank cannot attach one (different users, containers with separate IPC namespaces),
+ * all ranks of the node use messages instead. */
 #include "shim/mpi/share.h"
 
 #include <stdlib.h>
@@ -12,14 +11,14 @@
 #include "shim/core/log.h"
 #include "shim/host/scratch.h"
 
-/* What a rank tells the others of its node. */
+/* What a rank sends to the others of its node. */
 struct offer {
     int world_rank;
-    int segment; /* -1: it has none */
+    int segment; /* shared memory id; -1: none */
     uint64_t token;
 };
 
-/* Draws a token that no other process has. */
+/* Returns a random token that identifies this process's segment. */
 static uint64_t draw_token(void)
 {
     uint64_t token = 0;
@@ -28,7 +27,7 @@ static uint64_t draw_token(void)
     return (uint64_t)(cshim_seconds() * 1e9) ^ ((uint64_t)(uintptr_t)&token << 20);
 }
 
-/* Whether the policy compresses a collective whose ranks read each other's scratch. */
+/* Returns true if the policy compresses a collective whose ranks read each other's scratch. */
 static bool compresses_sums(void)
 {
     static const enum cshim_collective sums[] = {CSHIM_ALLREDUCE, CSHIM_REDUCE,

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Has the ranks of a node read each other's scratch, so that what one has encoded reaches the
- * others without a copy. */
+/* Lets the ranks of a node read each other's scratch (shared memory), so that encoded elements are
+ * not copied by messages. */
 #ifndef CSHIM_MPI_SHARE_H
 #define CSHIM_MPI_SHARE_H
 
 #include "shim/mpi/communicator.h"
 
-/* Fills cshim_mpi.scratch_of where sums may be compressed and all ranks of this node can read each
- * other's scratch. Collective among them, as is teardown. */
+/* Fills cshim_mpi.scratch_of, if the policy compresses sums and all ranks of this node can attach
+ * each other's scratch; otherwise leaves it NULL. `node`: communicator of this rank's node.
+ * Collective over `node`. Ends the job without memory. */
 void cshim_share_setup(MPI_Comm node);
+/* Detaches and removes the segments, and sets cshim_mpi.scratch_of to NULL. */
 void cshim_share_teardown(void);
 
 #endif

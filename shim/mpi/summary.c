@@ -9,73 +9,73 @@
 
 enum tag { TAG_ROWS = 1, TAG_TALLY, TAG_KINDS, TAG_MISSING };
 
-/* A row of the ledger as it travels. A job uses few of the many rows, so only those are sent in
- * which calls were counted. Every rank counts native bytes for a call, so a row without any is not
- * used. */
+/* Message with one row of the ledger. Only rows with native bytes are sent, because a job uses few
+ * of the many: each counted call adds native bytes. */
 struct numbered_row {
-    uint64_t index; /* the ledger's row_count stands for the end */
+    uint64_t index; /* the ledger's row_count marks the end */
     struct cshim_row row;
 };
 
-/* The other end may have died, if the library lets a job go on without it: then they return false.
- */
-static bool give(const void *data, size_t bytes, enum tag tag)
+/* Sends to the parent in the tree. Returns false if the parent has died, in a job that survives
+ * that. */
+static bool send_to_parent(const void *data, size_t bytes, enum tag tag)
 {
     return PMPI_Send(data, (int)bytes, MPI_BYTE, cshim_tree_parent(cshim_job.rank), (int)tag,
                      cshim_mpi.world) == MPI_SUCCESS;
 }
 
-static bool take(void *data, size_t bytes, int rank, enum tag tag)
+/* Receives from a child. Returns false if it has died. */
+static bool receive_from_child(void *data, size_t bytes, int rank, enum tag tag)
 {
     return PMPI_Recv(data, (int)bytes, MPI_BYTE, rank, (int)tag, cshim_mpi.world,
                      MPI_STATUS_IGNORE) == MPI_SUCCESS;
 }
 
-static bool give_rows(const struct cshim_ledger *ledger)
+static bool send_rows(const struct cshim_ledger *ledger)
 {
-    struct numbered_row given = {.index = 0};
-    for (; given.index < ledger->row_count; given.index++) {
-        given.row = ledger->rows[given.index];
-        if (given.row.bytes_native > 0 && !give(&given, sizeof given, TAG_ROWS))
+    struct numbered_row sent = {.index = 0};
+    for (; sent.index < ledger->row_count; sent.index++) {
+        sent.row = ledger->rows[sent.index];
+        if (sent.row.bytes_native > 0 && !send_to_parent(&sent, sizeof sent, TAG_ROWS))
             return false;
     }
-    return give(&given, sizeof given, TAG_ROWS);
+    return send_to_parent(&sent, sizeof sent, TAG_ROWS);
 }
 
-static bool take_rows(struct cshim_ledger *ledger, int rank)
+static bool receive_rows(struct cshim_ledger *ledger, int rank)
 {
-    struct numbered_row taken;
-    while (take(&taken, sizeof taken, rank, TAG_ROWS)) {
-        if (taken.index >= ledger->row_count)
+    struct numbered_row received;
+    while (receive_from_child(&received, sizeof received, rank, TAG_ROWS)) {
+        if (received.index >= ledger->row_count)
             return true;
-        cshim_row_add(&ledger->rows[taken.index], &taken.row);
+        cshim_row_add(&ledger->rows[received.index], &received.row);
     }
     return false;
 }
 
-static bool take_ledger(struct cshim_ledger *ledger, int rank)
+static bool receive_ledger(struct cshim_ledger *ledger, int rank)
 {
     struct cshim_tally tally;
-    if (!take_rows(ledger, rank) || !take(&tally, sizeof tally, rank, TAG_TALLY))
+    if (!receive_rows(ledger, rank) || !receive_from_child(&tally, sizeof tally, rank, TAG_TALLY))
         return false;
     cshim_ledger_merge(ledger, &tally);
     return true;
 }
 
-/* The kinds of calls that this rank has written down, and last those for which it had no place,
- * whose ranks are 0. */
-static bool give_observed(const struct cshim_observed *observed)
+/* Sends the classes of calls that this rank has recorded, then the sum of those that found no free
+ * entry, whose `ranks` is 0. */
+static bool send_observed(const struct cshim_observed *observed)
 {
     for (size_t i = 0; i < observed->count; i++)
-        if (!give(&observed->kinds[i], sizeof *observed->kinds, TAG_KINDS))
+        if (!send_to_parent(&observed->kinds[i], sizeof *observed->kinds, TAG_KINDS))
             return false;
-    return give(&observed->unlisted, sizeof observed->unlisted, TAG_KINDS);
+    return send_to_parent(&observed->unlisted, sizeof observed->unlisted, TAG_KINDS);
 }
 
-static bool take_observed(struct cshim_observed *observed, int rank)
+static bool receive_observed(struct cshim_observed *observed, int rank)
 {
     struct cshim_kind kind;
-    while (take(&kind, sizeof kind, rank, TAG_KINDS)) {
+    while (receive_from_child(&kind, sizeof kind, rank, TAG_KINDS)) {
         cshim_observed_add(observed, &kind);
         if (kind.ranks == 0)
             return true;
@@ -83,25 +83,26 @@ static bool take_observed(struct cshim_observed *observed, int rank)
     return false;
 }
 
-/* Collects everything at rank 0, along the tree of shim/core/tree.h: a rank adds to its own figures
- * those of the ranks below it. The pieces are such that no memory is allocated for them, since
- * there may be none left. */
-static void gather(void)
+/* Collects all figures at rank 0, along the tree of shim/core/tree.h: each rank adds those of its
+ * children to its own. Messages have fixed sizes, because there may be no memory left to allocate.
+ */
+static void collect_figures(void)
 {
     struct cshim_ledger *ledger = &cshim_job.ledger;
     struct cshim_observed *observed = cshim_job.observed;
-    int first, missing = 0, below; /* ranks that are not there any more */
+    int first, missing = 0, below; /* `missing`: number of lost ranks */
     const int children = cshim_tree_children(cshim_job.rank, cshim_job.ranks, &first);
     for (int child = first; child < first + children; child++)
-        missing += take_ledger(ledger, child) &&
-                           (observed == NULL || take_observed(observed, child)) &&
-                           take(&below, sizeof below, child, TAG_MISSING)
+        missing += receive_ledger(ledger, child) &&
+                           (observed == NULL || receive_observed(observed, child)) &&
+                           receive_from_child(&below, sizeof below, child, TAG_MISSING)
                        ? below
                        : cshim_tree_size(child, cshim_job.ranks);
     if (cshim_job.rank != 0) {
-        (void)(give_rows(ledger) && give(&ledger->tally, sizeof ledger->tally, TAG_TALLY) &&
-               (observed == NULL || give_observed(observed)) &&
-               give(&missing, sizeof missing, TAG_MISSING));
+        (void)(send_rows(ledger) &&
+               send_to_parent(&ledger->tally, sizeof ledger->tally, TAG_TALLY) &&
+               (observed == NULL || send_observed(observed)) &&
+               send_to_parent(&missing, sizeof missing, TAG_MISSING));
         return;
     }
     if (observed != NULL)
@@ -111,8 +112,7 @@ static void gather(void)
                   missing, cshim_job.ranks);
 }
 
-/* Cuts "Open MPI v4.1.4, package: ..." and "MPICH Version:\t4.0.2\n..." to what fits into a line.
- */
+/* Shortens "Open MPI v4.1.4, package: ..." and "MPICH Version:\t4.0.2\n..." to fit a line. */
 static void shorten_version(char *library)
 {
     library[strcspn(library, ",\n")] = '\0';
@@ -124,7 +124,7 @@ void cshim_summary(void)
 {
     static char library[MPI_MAX_LIBRARY_VERSION_STRING];
     int length;
-    gather();
+    collect_figures();
     if (cshim_job.rank != 0)
         return;
     const char *wanted = cshim_report_wanted(cshim_job.policy, true);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of the job's ledger. */
+/* Collects the report's figures at the end of the job. */
 #ifndef CSHIM_MPI_SUMMARY_H
 #define CSHIM_MPI_SUMMARY_H
 
 #include "shim/mpi/job.h"
 
-/* Collects all ranks' ledgers at rank 0, which writes the report. Collective. */
+/* Adds up all ranks' ledgers and observations at rank 0, which writes the report. Lost ranks are
+ * left out, with a warning. Collective over the job, in MPI_Finalize. */
 void cshim_summary(void);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* COMPSHIM_TRACE: each rank keeps its events; at the end they are brought to rank 0's clock and
- * written, by rank 0 to one file or by each rank to its own. */
+/* COMPSHIM_TRACE: each rank stores its events. At the end the ranks convert the times to rank 0's
+ * clock and write the events: to one file on rank 0, or to a file per rank if the name contains
+ * {rank}. */
 #include "shim/mpi/trace.h"
 
 #include <stdlib.h>
@@ -13,14 +14,15 @@
 #include "shim/report/report.h"
 
 #define PINGS 16
-#define PIECE 16384 /* events of one message */
+#define PIECE 16384 /* events in one message */
 
-enum tag { TAG_PING = 5, TAG_PONG, TAG_COUNT, TAG_EVENTS }; /* above those of summary.c */
+enum tag { TAG_PING = 5, TAG_PONG, TAG_COUNT, TAG_EVENTS }; /* summary.c has the lower tags */
 
 static struct cshim_trace_clock clock_difference;
 static char trace_path[CSHIM_PATH_MAX];
 
-/* Rank 0's clock as this rank sees it: the middle of the fastest of some round trips. */
+/* Returns the offset of rank 0's clock from this rank's, in seconds: measured by the fastest of
+ * PINGS round trips, assuming that rank 0 answered in its middle. */
 static double measure_offset(void)
 {
     double best = 1e9, offset = 0, theirs = 0;
@@ -47,7 +49,8 @@ static void answer_pings(int rank)
     }
 }
 
-/* One rank after the other, so that none waits for rank 0 while it is measured. */
+/* Measures each rank's clock offset, one rank at a time, so that no rank's pings wait for
+ * another's. */
 static void compare_clocks(unsigned time)
 {
     if (cshim_job.rank != 0)
@@ -57,7 +60,8 @@ static void compare_clocks(unsigned time)
     clock_difference.at[time] = cshim_seconds();
 }
 
-/* Whether the name and the file's, with the largest rank in it, have room. */
+/* Returns true if the name, and the file name with the largest rank, are short enough. Else warns.
+ */
 static bool fits(const char *wanted)
 {
     char path[CSHIM_PATH_MAX];
@@ -89,7 +93,7 @@ void cshim_trace_setup(void)
     cshim_job.trace = NULL;
 }
 
-/* A rank's part as it travels: how many events are kept, and were not; where it ran. */
+/* Header of the message with a rank's events. */
 struct part {
     uint64_t kept;
     uint64_t dropped;
@@ -104,7 +108,7 @@ static struct part describe_part(void)
     return part;
 }
 
-/* The events' times by rank 0's clock, since the job began there. */
+/* Converts the events' times to rank 0's clock, in seconds since the job began there. */
 static void align_events(double started)
 {
     for (size_t i = 0; i < cshim_trace_kept(cshim_job.trace); i++) {
@@ -134,8 +138,8 @@ static void send_own(void)
     }
 }
 
-/* Takes another rank's events over, also when there is no file to write them to. Its own are
- * written by now: their place takes the others'. */
+/* Receives another rank's events and writes them, if the file could be opened. Overwrites this
+ * rank's events, which are already written. */
 static void receive_part(struct cshim_trace_file *file, int rank)
 {
     struct part part;

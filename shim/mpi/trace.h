@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The trace of the job (COMPSHIM_TRACE). */
+/* Trace of the job (COMPSHIM_TRACE). Both functions are collective over the job. */
 #ifndef CSHIM_MPI_TRACE_H
 #define CSHIM_MPI_TRACE_H
 
 #include "shim/mpi/job.h"
 
-/* Asks rank 0's environment whether and where COMPSHIM_TRACE writes a trace, and compares the
- * ranks' clocks. Collective, as the next one. */
+/* Finds out whether rank 0 has COMPSHIM_TRACE. If so, allocates the trace on all ranks and measures
+ * the clock offsets; cshim_job.trace stays NULL otherwise, and if a rank has no memory. */
 void cshim_trace_setup(void);
-/* Writes the trace and frees it. */
+/* Measures the clock offsets again, writes the trace and frees it. */
 void cshim_trace_finish(void);
 
 #endif

@@ -14,13 +14,15 @@ static struct cshim_comm *comm_of(const struct cshim_exchange *exchange)
     return (struct cshim_comm *)exchange->communicator;
 }
 
-/* A peer's rank in the job's communicator. */
+/* Returns a peer's rank in the job's communicator. With the algorithm hierarchical, peers are
+ * nodes. */
 static int rank_of(const struct cshim_exchange *exchange, int peer)
 {
     const struct cshim_comm *comm = comm_of(exchange);
-    return exchange->plan->schedule->staged ? comm->across[peer] : comm->world_ranks[peer];
+    return exchange->plan->schedule->staged ? comm->internode_ranks[peer] : comm->world_ranks[peer];
 }
 
+/* Returns the tag of a message of this communicator. */
 static int tag_of(const struct cshim_exchange *exchange, enum cshim_message kind)
 {
     return comm_of(exchange)->first_tag + (int)kind;
@@ -53,7 +55,7 @@ static const uint8_t *scratch_of(const struct cshim_exchange *exchange, int rank
                                         : NULL;
 }
 
-/* MPICH's error codes say more than their class. */
+/* Returns the class of an MPI error: MPICH's error codes contain more than the class. */
 static int class_of(int error)
 {
     int class = error;
@@ -61,8 +63,8 @@ static int class_of(int error)
     return class;
 }
 
-/* The error of the first of `count` requests that has one. indices says which requests they are;
- * NULL: the first ones. */
+/* Returns the error of the first of `count` requests that has one. `indices` are their positions;
+ * NULL: 0, 1, ... Sets *too_long if that message was longer than its receive. */
 static int first_error(const MPI_Status *statuses, int count, const int *indices, int *too_long)
 {
     for (int i = 0; i < count; i++) {
@@ -76,9 +78,9 @@ static int first_error(const MPI_Status *statuses, int count, const int *indices
     return MPI_ERR_IN_STATUS;
 }
 
-/* A blocking wait for requests of an exchange. */
+/* A blocking wait for the requests of an exchange. */
 struct exchange_wait {
-    struct cshim_wait watched; /* the first, so that its address is the wait's */
+    struct cshim_wait watched; /* first: watch.c gets its address */
     const struct cshim_exchange *exchange;
 };
 
@@ -175,24 +177,25 @@ static int meet_inside(const struct cshim_exchange *exchange, bool own, bool *al
     return status;
 }
 
-/* Collective calls among all ranks are made on the program's communicator, at the place of its own
- * call. Its error handler is called by the library. */
-static int note(const struct cshim_exchange *exchange, int status)
+/* Records whether a collective call on the program's communicator failed: the library has then
+ * called its error handler. Such calls are made in place of the program's call. Returns `status`.
+ */
+static int note_error(const struct cshim_exchange *exchange, int status)
 {
-    comm_of(exchange)->told |= status != MPI_SUCCESS;
+    comm_of(exchange)->error_reported |= status != MPI_SUCCESS;
     return status;
 }
 
 static int sum(const struct cshim_exchange *exchange, const void *input, void *output,
                uint64_t count)
 {
-    return note(exchange,
-                cshim_mpi.real->MPI_Allreduce(input == output ? MPI_IN_PLACE : input, output,
-                                              (int)count, cshim_mpi_datatype(exchange->plan->dtype),
-                                              MPI_SUM, comm_of(exchange)->program));
+    return note_error(exchange, cshim_mpi.real->MPI_Allreduce(
+                                    input == output ? MPI_IN_PLACE : input, output, (int)count,
+                                    cshim_mpi_datatype(exchange->plan->dtype), MPI_SUM,
+                                    comm_of(exchange)->program));
 }
 
-/* MPI 3 has no 16-bit floats: operations of ours add them. */
+/* Operations that add 16-bit floats, which MPI 3 does not have. */
 static MPI_Op half_sum = MPI_OP_NULL, bfloat16_sum = MPI_OP_NULL;
 
 static void add_half(void *in, void *inout, int *count, MPI_Datatype *datatype)
@@ -225,30 +228,31 @@ static int sum_narrowed(const struct cshim_exchange *exchange, void *codes, uint
     MPI_Op op = MPI_SUM;
     if (dtype != CSHIM_FLOAT32)
         op = dtype == CSHIM_FLOAT16 ? half_sum : bfloat16_sum;
-    return note(exchange,
-                cshim_mpi.real->MPI_Allreduce(MPI_IN_PLACE, codes, (int)count,
-                                              dtype == CSHIM_FLOAT32 ? MPI_FLOAT : MPI_UINT16_T, op,
-                                              comm_of(exchange)->program));
+    return note_error(
+        exchange, cshim_mpi.real->MPI_Allreduce(MPI_IN_PLACE, codes, (int)count,
+                                                dtype == CSHIM_FLOAT32 ? MPI_FLOAT : MPI_UINT16_T,
+                                                op, comm_of(exchange)->program));
 }
 
 static int maximum(const struct cshim_exchange *exchange, const uint64_t *own, uint64_t *largest,
                    int count)
 {
-    return note(exchange, cshim_mpi.real->MPI_Allreduce(own, largest, count, MPI_UINT64_T, MPI_MAX,
-                                                        comm_of(exchange)->program));
+    return note_error(exchange, cshim_mpi.real->MPI_Allreduce(own, largest, count, MPI_UINT64_T,
+                                                              MPI_MAX, comm_of(exchange)->program));
 }
 
 static int sum_at(const struct cshim_exchange *exchange, const double *values, double *sums,
                   int count, int root)
 {
-    return note(exchange, cshim_mpi.real->MPI_Reduce(values, sums, count, MPI_DOUBLE, MPI_SUM, root,
-                                                     comm_of(exchange)->program));
+    return note_error(exchange, cshim_mpi.real->MPI_Reduce(values, sums, count, MPI_DOUBLE, MPI_SUM,
+                                                           root, comm_of(exchange)->program));
 }
 
 static int end_job(const struct cshim_exchange *exchange, const char *why)
 {
     (void)exchange, (void)why;
-    /* With another communicator MPICH 4 waits for ranks that are in MPI_Finalize. */
+    /* MPI_COMM_WORLD: with another communicator MPICH 4 waits for ranks that are in MPI_Finalize.
+     */
     return PMPI_Abort(MPI_COMM_WORLD, 1);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The runner's transport (shim/host/transport.h) over MPI's messages and collectives, on private
+/* The runner's transport (shim/host/transport.h) over MPI messages and collectives, on private
  * communicators. */
 #ifndef CSHIM_MPI_TRANSPORT_H
 #define CSHIM_MPI_TRANSPORT_H
@@ -7,8 +7,9 @@
 #include "shim/mpi/communicator.h"
 
 extern const struct cshim_transport cshim_mpi_transport;
-/* Makes the operations that add 16-bit floats. Returns an MPI error. Teardown frees them. */
+/* Makes the operations that add 16-bit floats. Returns an MPI error. */
 int cshim_mpi_transport_setup(void);
+/* Frees these operations. */
 void cshim_mpi_transport_teardown(void);
 
 #endif

@@ -6,14 +6,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define PAGES 128 /* that one system call asks about; the kernel takes up to 1024 */
+#define PAGES 128 /* pages in one system call; the kernel allows 1024 */
 
 #ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#define MADV_POPULATE_WRITE 23 /* since Linux 5.14 */
 #endif
 
-/* Has the kernel copy one byte of each page to where it is, which fails where the page cannot be
- * written. */
+/* Lets the kernel copy a byte of each page onto itself (process_vm_readv), which fails for a page
+ * that cannot be written. */
 static bool can_copy(uint8_t *next, const uint8_t *end, size_t page)
 {
     struct iovec pages[PAGES];
@@ -29,9 +29,8 @@ static bool can_copy(uint8_t *next, const uint8_t *end, size_t page)
     return true;
 }
 
-/* Asks the kernel to have all pages ready to be written, which takes a fifth of the time that
- * copies take, and fails on a page that cannot be written, as well as where the kernel is older:
- * then copies tell. */
+/* First asks the kernel to prepare all pages for writing: five times faster than the copies. It
+ * fails for a page that cannot be written, and on kernels before 5.14, so copies decide then. */
 bool cshim_is_writable(void *buffer, size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);

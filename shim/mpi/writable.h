@@ -5,8 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Returns true if this process may write to all of a buffer: it is neither constant data nor mapped
- * to be read only. Changes nothing. Where the system does not allow to ask, it returns false. */
+/* Returns true if this process may write to all of a buffer, so it is neither constant data nor
+ * mapped read-only. Does not change the buffer. Returns false if the system does not allow the
+ * test. */
 bool cshim_is_writable(void *buffer, size_t bytes);
 
 #endif

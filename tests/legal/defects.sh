@@ -30,10 +30,10 @@ defect() {
         pass "$1: $(sed -n '1s/ in job.*//p' <<<"$told"): $(sed -n 's/^legal: //p' <<<"$told" | head -n 1)"
     fi
 }
-defect "persistent calls in one sequence with the others" shim/mpi/requests.c 's/&found->plan, found->comm,/\&found->plan, found->comm->whole,/'
+defect "persistent calls in one sequence with the others" shim/mpi/requests.c 's/&found->plan, found->comm,/\&found->plan, found->comm->parent,/'
 defect "a tolerance told to the own peers only" shim/host/call.c 's/(is_shared\(schedule\)) && !schedule->staged/\1/'
 defect "scratch shared between calls under way" shim/host/scratch.c 's/^        pieces = piece->next;/        (void)0;/'
-defect "one number for two communicators" shim/mpi/communicator.c 's/numbers_given\[candidate \/ 64\] \|= bit;//; s/next_number = number \+ 1;/next_number = number;/; s/^        number = candidate/&/'
+defect "one number for two communicators" shim/mpi/communicator.c 's/numbers_used\[candidate \/ 64\] \|= bit;//; s/next_number = number \+ 1;/next_number = number;/; s/^        number = candidate/&/'
 defect "tags without the rank that gave the number" shim/mpi/communicator.c 's/ \+ state->world_ranks\[0\] \* CSHIM_MESSAGES;/;/'
 defect "a blocking call overtakes nonblocking ones" shim/mpi/nonblocking.c 's/^( *)cshim_nonblocking_drain\(state\);/\1(void)0;/'
 defect "an all-gather in place from its beginning" shim/mpi/describe.c 's/exchange\.input \+= begin \* exchange\.element_bytes/exchange.input += 0/'

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the engine uses of MPI, with the values that MPI 5.0 fixes for all libraries with its
- * standard ABI: chapter 20 (Application Binary Interface) for the types, annex A.1 (Defined Values
- * and Handles) for the values. With it libcompshim-abi.so is built wherever there is a compiler. It
- * is no header for programs; tests/mpi/abi.sh compares it with a library's own.
+/* The part of MPI that the engine uses, with the values that MPI 5.0 fixes for all libraries with
+ * its standard ABI: chapter 20 (Application Binary Interface) for the types, annex A.1 (Defined
+ * Values and Handles) for the values. So libcompshim-abi.so can be built without an MPI library.
+ * Not a header for programs; tests/mpi/abi.sh compares it with a library's own.
  *
- * Predefined handles are small numbers in a pointer's place. */
+ * Predefined handles are small integers, cast to pointers. */
 #ifndef CSHIM_MPI_ABI_H
 #define CSHIM_MPI_ABI_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages that are encoded elsewhere and copied are those that are encoded in their place. */
-#include "shim/host/detour.h"
+/* Messages that are encoded in the bounce buffer and copied equal those that are encoded in place.
+ */
+#include "shim/host/bounce.h"
 #include "tests/unit/unit.h"
 
 #define MESSAGES 200
@@ -8,16 +9,16 @@
 
 static uint8_t memory[LONG + 256];
 
-/* Encodes a message, and returns whether it took the detour. */
+/* Encodes a message, and returns true if it used the bounce buffer. */
 static bool takes(enum cshim_writing what, size_t offset, size_t bytes, uint8_t value)
 {
     memset(memory, 0xaa, sizeof memory);
-    const struct cshim_detour detour = cshim_detour_begin(what, memory + offset, bytes);
-    memset(detour.encoded, value, bytes);
-    cshim_detour_end(&detour, bytes);
+    const struct cshim_bounce bounce = cshim_bounce_begin(what, memory + offset, bytes);
+    memset(bounce.encoded, value, bytes);
+    cshim_bounce_end(&bounce, bytes);
     for (size_t i = 0; i < sizeof memory; i++)
         assert_int_equal(memory[i], i >= offset && i < offset + bytes ? value : 0xaa);
-    return detour.encoded != memory + offset;
+    return bounce.encoded != memory + offset;
 }
 
 TEST(both_ways_are_tried)
