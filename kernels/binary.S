@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The compiled kernels as data. */
+/* The compiled kernels (kernels.fatbin) as read-only data, which driver.c hands to the CUDA driver.
+ */
     .section .rodata
     .balign 64
     .globl cshim_kernels_binary

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels by name (kernels.h). There is one for each operation, not for each codec: all of
- * them, compiled for every architecture, are in each copy of the library. */
+/* The entry points of the kernels (kernels.h). Each operation has one kernel for all codecs,
+ * because every copy of the library contains all kernels for every architecture. */
 #include "kernels/message.cuh"
 
-/* A multiprocessor of compute capability 7.5 holds four blocks at most. After 10.0 five have
- * ptxas spill registers. */
+/* A multiprocessor of compute capability 7.5 holds at most four blocks. Above compute capability
+ * 10.0 ptxas spills registers with five. */
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 800 || __CUDA_ARCH__ > 1000)
 #define BLOCKS(wanted) ((wanted) < 4 ? (wanted) : 4)
 #else
 #define BLOCKS(wanted) (wanted)
 #endif
 
-/* A kernel; its parameter is called `parameters`. A multiprocessor holds this many blocks at once:
- * the most for which the registers of its loop suffice. */
+/* Defines a kernel whose parameter is called `parameters`. `blocks` is the number of blocks that a
+ * multiprocessor holds at once: the largest that leaves the kernel's loop enough registers. */
 #define KERNEL(name, parameter, blocks)                                                            \
     extern "C" __global__ void __launch_bounds__(CSHIM_KERNEL_THREADS, BLOCKS(blocks))             \
         cshim_##name(const __grid_constant__ struct cshim_kernel_##parameter parameters)
 
-/* Encoding, decoding and adding the pieces of a segment ---------------------------------------- */
-/* Where the lane's part of a grain lies in a message of the codec raw; the elements that pad the
- * message are valid there. */
+/* Encoding, decoding and reducing the pieces of a segment -------------------------------------- */
+/* Returns the lane's part of a grain in a message of the codec raw. The elements that pad the
+ * message count as valid. */
 CSHIM_DEVICE struct place raw_place(const struct message &message, unsigned bytes,
                                     const struct grain &grain)
 {
@@ -29,7 +29,7 @@ CSHIM_DEVICE struct place raw_place(const struct message &message, unsigned byte
     return place;
 }
 
-/* Copies elements one by one, `valid` of them; zeros follow up to the place's end. */
+/* Copies the first `valid` elements one by one and stores zeros up to element `end`. */
 CSHIM_RARE void copy_singly(unsigned bytes, const uint8_t *from, int valid, uint8_t *to, int end)
 {
 #pragma unroll 1
@@ -42,7 +42,7 @@ CSHIM_RARE void copy_singly(unsigned bytes, const uint8_t *from, int valid, uint
             ((uint16_t *)to)[i] = i < valid ? ((const uint16_t *)from)[i] : 0;
 }
 
-/* Copies whole grains of so many units of 16 bytes a lane. */
+/* Copies a whole grain, in which each lane has `UNITS` units of 16 bytes. */
 template <int UNITS> CSHIM_DEVICE void copy_units(const uint8_t *from, uint8_t *to)
 {
     uint32_t words[4 * UNITS];
@@ -50,9 +50,9 @@ template <int UNITS> CSHIM_DEVICE void copy_units(const uint8_t *from, uint8_t *
     store_units<UNITS, 32>(to, words);
 }
 
-/* Copies a lane's elements; both places have to be plain for whole words. Lanes then copy
- * neighbouring units, whoever has the elements: a store of half a sector costs as much as one of it
- * all. */
+/* Copies a lane's elements. If both places are plain, the lanes copy neighbouring units of the
+ * grain instead of their own elements, because storing half a sector costs as much as a whole one.
+ */
 CSHIM_DEVICE void copy_elements(unsigned bytes, const struct place &from, const struct place &to)
 {
     const unsigned before = (LANE_ELEMENTS * bytes - 16) * lane_number();
@@ -74,7 +74,7 @@ CSHIM_RARE void multiply_doubles(const double *from, int valid, struct factor fa
         to[i] = i < valid ? multiply_double(from[i], factor) : 0.0;
 }
 
-/* Multiplies elements of a type other than float64. */
+/* Multiplies elements of any type but float64. */
 CSHIM_RARE void multiply_elements(uint32_t dtype, struct place from, struct factor factor,
                                   struct place to)
 {
@@ -127,7 +127,7 @@ KERNEL(encode, encode, 5)
                    [](const struct grain &) {});
 }
 
-/* The buffer of a piece. */
+/* Returns the output buffer of the grain's piece. */
 CSHIM_DEVICE struct buffer output_of(const struct cshim_kernel_decode &parameters,
                                      const struct grain &grain)
 {
@@ -136,7 +136,7 @@ CSHIM_DEVICE struct buffer output_of(const struct cshim_kernel_decode &parameter
                      bytes, grain.elements);
 }
 
-/* Stores a lane's values of a grain, which are made one by one where they are not known. */
+/* Stores a lane's values of a grain. If they are not known yet, decodes them one by one. */
 CSHIM_RARE void decode_rest(const struct cshim_kernel_decode *parameters, struct grain grain,
                             bool is_known, struct lane_values values)
 {
@@ -196,8 +196,8 @@ CSHIM_DEVICE const uint8_t *part_of(const struct cshim_kernel_reduce &parameters
     return (const uint8_t *)parameters.parts + parameters.stride * rank;
 }
 
-/* Adds a lane's elements of float64 one by one. Stores the sums in the output and, if the codec is
- * raw, in the message; leaves them as values to encode. */
+/* Adds a lane's float64 elements one by one. Stores the sums in the output and, if the codec is
+ * raw, in the message. Returns them in `values`, rounded to float32, for encoding. */
 CSHIM_RARE void sum_doubles(const struct cshim_kernel_reduce &parameters, uint64_t first,
                             struct lane_values *values)
 {
@@ -229,7 +229,7 @@ CSHIM_RARE void sum_doubles(const struct cshim_kernel_reduce &parameters, uint64
     }
 }
 
-/* Multiplies sums; a NaN may get any payload. */
+/* Multiplies sums. A NaN may get any payload. */
 CSHIM_DEVICE void scale_sum(float factor, struct lane_values &sum)
 {
     if (factor == 1.0f)
@@ -239,7 +239,7 @@ CSHIM_DEVICE void scale_sum(float factor, struct lane_values &sum)
         sum.value[i] *= factor;
 }
 
-/* Checks the headers of all parts, and writes that of the sum. */
+/* Checks the headers of all ranks' messages, and writes the header of the result. */
 CSHIM_DEVICE void begin_reduction(const struct cshim_kernel_reduce &parameters,
                                   const struct message &message)
 {
@@ -268,8 +268,8 @@ CSHIM_DEVICE void sum_rest(const struct cshim_kernel_reduce &parameters, const s
     sum = made;
 }
 
-/* Stores the sums of a grain in the output, or encodes them where that is not for encode_ordinary.
- * A lane's sums are made here if they are not known. */
+/* Stores the sums of a grain in the output, or encodes them if encode_ordinary cannot. Computes a
+ * lane's sums first if they are not known. */
 CSHIM_RARE void reduce_rest(const struct cshim_kernel_reduce *parameters, struct grain grain,
                             bool is_known, struct lane_values sum)
 {
@@ -287,7 +287,7 @@ CSHIM_RARE void reduce_rest(const struct cshim_kernel_reduce *parameters, struct
         struct lane_values values = sum;
         const struct target target = {message, grain, 0};
         encode_grain_with(&parameters->format, &target, &parameters->options, &values);
-    } else if (dtype != CSHIM_FLOAT64) { /* those of float64 have been stored */
+    } else if (dtype != CSHIM_FLOAT64) { /* sum_doubles has stored float64 sums */
         const struct buffer output = buffer_of(parameters->output, bytes, parameters->count);
         store_values(dtype, is_message ? raw_place(message, bytes, grain) : place_of(output, grain),
                      sum, largest);
@@ -305,7 +305,8 @@ KERNEL(reduce, reduce, 4)
     const struct message message = {to + HEADER_BYTES, to + scales};
     const struct buffer output = buffer_of(to == NULL ? parameters.output : message.payload,
                                            sizeof(float), parameters.count);
-    /* The loop encodes the sums of this many grains, or stores those of this many as float32. */
+    /* Numbers of leading grains whose sums the loop encodes (`encoded`) or stores as float32
+     * (`stored`). */
     uint32_t encoded = 0, stored = 0;
     if (to != NULL && parameters.codec != CSHIM_CODEC_RAW)
         encoded = are_ordinary(parameters.options) ? (uint32_t)(parameters.count / CSHIM_GRAIN) : 0;
@@ -363,7 +364,7 @@ KERNEL(largest, cast, 4)
         atomicMax(parameters.largest, largest);
 }
 
-/* The type of a narrowed buffer's elements. */
+/* Returns the element type of a buffer that the algorithm cast has converted. */
 CSHIM_DEVICE uint32_t narrow_dtype(uint32_t codec)
 {
     return codec == CSHIM_CODEC_FP16   ? CSHIM_FLOAT16
@@ -371,7 +372,7 @@ CSHIM_DEVICE uint32_t narrow_dtype(uint32_t codec)
                                        : CSHIM_FLOAT32;
 }
 
-/* The exponent of the power of two that a whole buffer is divided by. */
+/* Returns the exponent of the power of two that the whole buffer is divided by. */
 CSHIM_DEVICE int cast_exponent(const struct cshim_kernel_cast &parameters)
 {
     return parameters.codec == CSHIM_CODEC_FP16
@@ -379,7 +380,7 @@ CSHIM_DEVICE int cast_exponent(const struct cshim_kernel_cast &parameters)
                : 0;
 }
 
-/* Multiplies values by 2^exponent; those that are finite stay so. */
+/* Multiplies values by 2^exponent. Finite values stay finite. */
 CSHIM_DEVICE void scale_all(struct lane_values &values, int exponent)
 {
     if (exponent == 0)
@@ -410,7 +411,7 @@ KERNEL(narrow, cast, 4)
     });
 }
 
-/* Multiplies in float64 and stores. */
+/* Multiplies in float64 and stores the products. */
 CSHIM_RARE void widen_doubles(const struct lane_values *values, int valid, struct factor factor,
                               double *output)
 {

@@ -6,17 +6,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The first version with libraries of kernels and with cuGetProcAddress_v2. */
+/* CUDA 12.0 introduced kernel libraries (cuLibrary*) and cuGetProcAddress_v2. */
 #define OLDEST_VERSION "12.0"
 
 struct cshim_cuda cshim_cuda;
 
-/* Table and kernels are written once, under the lock; all else comes after the opening and the load
- * that it needs, and only reads. */
+/* Guards the writes to the table and to the kernels. Readers need no lock: they run after the call
+ * that filled what they read. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Looks one function up. The driver's pointers go through memcpy: ISO C has no cast from an object
- * pointer to a function's. */
+/* Looks one function up. memcpy converts the driver's pointer, because ISO C has no cast from an
+ * object pointer to a function pointer. */
 static bool find(PFN_cuGetProcAddress_v12000 get_address, const char *name, int version,
                  void *member)
 {
@@ -39,7 +39,7 @@ static bool fill_table(char why[CSHIM_CUDA_WHY_MAX])
     }
     PFN_cuGetProcAddress_v12000 get_address = NULL;
     void *symbol = dlsym(library, "cuGetProcAddress_v2");
-    dlclose(library); /* the process keeps it: this gives back the reference that dlopen took */
+    dlclose(library); /* drops only the reference that dlopen took; libcuda stays loaded */
     if (symbol == NULL) {
         snprintf(why, CSHIM_CUDA_WHY_MAX, "the CUDA driver is older than " OLDEST_VERSION);
         return false;
@@ -81,16 +81,16 @@ void cshim_cuda_explain(const char *what, CUresult error, char why[CSHIM_CUDA_WH
     snprintf(why, CSHIM_CUDA_WHY_MAX, "%s: %s (%s)", what, name, description);
 }
 
-/* kernels/binary.S */
+/* Defined in kernels/binary.S. */
 extern const unsigned char cshim_kernels_binary[] __attribute__((visibility("hidden")));
 
-/* A process has one copy of the kernels. */
+/* One copy of the kernels serves the whole process. */
 static CUlibrary library;
 static CUkernel kernels[CSHIM_KERNEL_OPERATION_COUNT];
 
-/* Finds the kernel of each operation, which is the same for all of its codecs, and loads it onto
- * the device of the current context. The first launch would do so too, but could wait for a
- * collective that waits for us. */
+/* Gets the kernel of each operation (one for all codecs) and loads it onto the device of the
+ * current context. The first launch would load it too, but that load could wait for a collective
+ * that waits for this rank. */
 static bool load(char why[CSHIM_CUDA_WHY_MAX])
 {
     const char *what = "the driver does not take the kernels";
@@ -124,8 +124,8 @@ bool cshim_kernels_load(char why[CSHIM_CUDA_WHY_MAX])
     return loaded;
 }
 
-/* The driver copies the parameters, takes a kernel for a function, and
- * finds the context by the stream. */
+/* The driver copies the parameters, accepts a CUkernel as a CUfunction, and takes the context from
+ * the stream. */
 CUresult cshim_kernel_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec,
                              CUstream stream, uint32_t blocks, void *parameters)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of the CUDA driver, from the libcuda that the process has already loaded, and by
- * them the kernels (kernels.h), which are embedded in this library. Nothing here links to CUDA, and
- * no function here may be called from a constructor, a destructor or a child after fork.
- */
+/* The functions of the CUDA driver, taken from the libcuda that the process has already loaded, and
+ * the kernels (kernels.h), which are embedded in this library. Nothing here links to CUDA. No
+ * function here may be called from a constructor, a destructor or a child process after fork. */
 #ifndef CSHIM_DRIVER_H
 #define CSHIM_DRIVER_H
 
@@ -10,11 +9,11 @@
 
 #include "kernels/kernels.h"
 
-/* Bytes that the reason why something is not possible may take. */
+/* Size of a buffer for the reason of a failure, in bytes. */
 #define CSHIM_CUDA_WHY_MAX 256
 
-/* One entry per function: its name without "cu", and the CUDA version whose prototype is meant. The
- * driver is asked for this version, whatever its own is. */
+/* One entry per function: its name without "cu", and the CUDA version of its prototype. The driver
+ * is asked for this version, even if the driver is newer. */
 #define CSHIM_CUDA_REQUIRED(FUNCTION)                                                              \
     FUNCTION(Init, 2000)                                                                           \
     FUNCTION(GetErrorName, 6000)                                                                   \
@@ -58,15 +57,15 @@
     FUNCTION(KernelGetFunction, 12000)                                                             \
     FUNCTION(LaunchKernel, 4000)
 
-/* These may be NULL in struct cshim_cuda. */
+/* Functions that older drivers lack. Their members of struct cshim_cuda may be NULL. */
 #define CSHIM_CUDA_OPTIONAL(FUNCTION)                                                              \
     FUNCTION(FuncLoad, 12040)                                                                      \
     FUNCTION(UserObjectCreate, 11030)                                                              \
     FUNCTION(UserObjectRelease, 11030)                                                             \
     FUNCTION(GraphRetainUserObject, 11030)
 
-/* The driver's functions: cshim_cuda.LaunchKernel(...) is cuLaunchKernel. NULL before they are
- * opened. */
+/* The driver's functions: cshim_cuda.LaunchKernel(...) calls cuLaunchKernel. All are NULL until
+ * cshim_cuda_open succeeds. */
 extern struct cshim_cuda {
 #define CSHIM_CUDA_MEMBER(name, version) PFN_cu##name##_v##version name;
     CSHIM_CUDA_REQUIRED(CSHIM_CUDA_MEMBER)
@@ -74,26 +73,27 @@ extern struct cshim_cuda {
 #undef CSHIM_CUDA_MEMBER
 } cshim_cuda;
 
-/* Fills the table from the libcuda.so.1 that is in the process; never loads one, and calls none of
- * its functions but cuGetProcAddress. Returns false, and in `why` the reason, if there is no CUDA
- * in the process or it is older than 12.0. Stream 0 means the legacy stream in all functions.
- * Thread-safe. The table stays valid as long as libcuda stays loaded. */
+/* Fills the table from the libcuda.so.1 that the process has loaded. Never loads one, and calls
+ * only its cuGetProcAddress. Returns false, with the reason in `why`, if the process has no CUDA or
+ * one older than 12.0. In all functions stream 0 is the legacy stream. Thread-safe. The table stays
+ * valid as long as libcuda stays loaded. */
 bool cshim_cuda_open(char why[CSHIM_CUDA_WHY_MAX]);
 
-/* Writes "WHAT: NAME (DESCRIPTION)" of an error into `why`. */
+/* Writes "WHAT: NAME (DESCRIPTION)" into `why`, with the driver's name and description of `error`.
+ */
 void cshim_cuda_explain(const char *what, CUresult error, char why[CSHIM_CUDA_WHY_MAX]);
 
-/* Makes every kernel ready in the current context: loads the binary if this is the first call in
- * the process, and forces each kernel onto the context's device, so that no launch has to load
- * anything. Call it before the first launch in each context; calling it again costs little. While
- * streams may be being captured the thread has to be in relaxed mode. Returns false, and in `why`
- * the reason, if the driver or the device cannot take the kernels. Thread-safe. */
+/* Loads all kernels onto the device of the current context, so that no launch has to load anything.
+ * The first call in the process also loads the binary. Call it before the first launch in each
+ * context; repeated calls cost little. While another stream may be under capture, the calling
+ * thread has to be in relaxed capture mode. Returns false, with the reason in `why`, if the driver
+ * or the device rejects the kernels. Thread-safe. */
 bool cshim_kernels_load(char why[CSHIM_CUDA_WHY_MAX]);
 
 /* Launches `blocks` blocks (cshim_kernel_blocks) of a kernel on a stream, in the stream's context;
- * on stream 0 in the current one. `parameters` is the kernel's structure, whose codec is set here.
- * Returns CUDA_ERROR_NOT_FOUND for a kernel that does not exist or before cshim_kernels_load.
- * Thread-safe. */
+ * for stream 0 in the current context. `parameters` is the kernel's structure; this function sets
+ * its codec and format. Returns CUDA_ERROR_NOT_FOUND for a kernel that does not exist, or before
+ * cshim_kernels_load. Thread-safe. */
 CUresult cshim_kernel_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec,
                              CUstream stream, uint32_t blocks, void *parameters);
 

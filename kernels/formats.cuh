@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The codecs for the eight elements of a lane.
+/* The codecs, applied to the eight elements of a lane.
  *
- * As types, where the codec is known when this is compiled: the fast way of each codec for ordinary
- * blocks, inlined. Every row of codecs/formats.def is a type format<ID> by its family; a
- * specialisation may bring a faster way. A type has these functions, in which `stored` is a scale
- * as messages have it:
+ * The types format<ID> are the fast path: inlined code of one codec for ordinary blocks. Each row
+ * of codecs/formats.def has one, derived from its family; a specialisation may replace functions by
+ * faster ones. `stored` is a scale as it stands in a message. A type has these functions:
  *
- *   choose(largest)                      the scale of a block, if encode_fast may be called
- *   encode_fast(values, factor, codes)   the codes of values that the scale's factor multiplies
- *   special(codes)                       has bits of SPECIAL if they are not for add_fast
- *   further(stored, distance)            the scale's distance from the first that is fast, or the
- *                                        one given if it is more; FAST_SPAN at most for add_fast
- *   factor_of(stored)                    what add_fast multiplies by
- *   add_fast(codes, factor, sum)         adds the decoded values to sums
+ *   choose(largest)                      returns a block's scale, and if encode_fast may be used
+ *   encode_fast(values, factor, codes)   encodes values, multiplied by the scale's factor
+ *   special(codes)                       returns bits of SPECIAL if add_fast cannot add the codes
+ *   further(stored, distance)            returns the larger of `distance` and the scale's distance
+ *                                        from FIRST_FAST; add_fast needs at most FAST_SPAN
+ *   factor_of(stored)                    returns the factor for add_fast
+ *   add_fast(codes, factor, sum)         decodes values and adds them to sums
  *
- * As numbers: single elements, through codecs/scalar.h in functions that exist once per kernel, and
- * the way to a codec's type. The format's numbers come with the kernel's parameters.
- */
+ * The functions that take a struct cshim_format are the slow path: single elements, by
+ * codecs/scalar.h, not inlined. with_format leads from a codec's number to its type. The format
+ * comes with the kernel's parameters. */
 #ifndef CSHIM_FORMATS_CUH
 #define CSHIM_FORMATS_CUH
 
 #include "kernels/values.cuh"
 
-/* Eight fields with the same value, each of `bits` bits. */
+/* Returns eight fields of `bits` bits, all with the value `field`. */
 CSHIM_CONSTANT uint64_t eight_fields(int bits, uint64_t field)
 {
     uint64_t fields = 0;
@@ -31,7 +30,7 @@ CSHIM_CONSTANT uint64_t eight_fields(int bits, uint64_t field)
     return fields;
 }
 
-/* Adds a code to those before it; the words are zeros to begin with. */
+/* Stores code i of a lane. The words have to be zero before the first code. */
 CSHIM_DEVICE void put_code(uint32_t *words, unsigned bits, unsigned i, uint32_t code)
 {
     const unsigned bit = bits * i;
@@ -49,10 +48,10 @@ CSHIM_DEVICE uint32_t get_code(const uint32_t *words, unsigned bits, unsigned i)
     return code & (0xffffffffu >> (32 - bits));
 }
 
-/* The scale of a block that is encoded fast. */
+/* The scale of a block, for encode_fast. */
 struct block_scale {
-    uint32_t stored; /* as messages have it */
-    float factor;    /* what encode_fast multiplies values by */
+    uint32_t stored; /* as it stands in the message */
+    float factor;    /* multiplies the values */
     bool is_fast;
 };
 
@@ -63,9 +62,9 @@ template <int ID> struct layout {
     static const int BLOCK_EXPONENT = BLOCK == 32 ? 5 : BLOCK == 64 ? 6 : BLOCK == 128 ? 7 : 8;
     static const int SCALE_BYTES = cshim_format(ID).scale_bytes;
     static const int WORDS = (BITS + 3) / 4; /* of a lane's codes */
-    static const bool IS_ENCODED = true;     /* messages of sums have its codes */
+    static const bool IS_ENCODED = true;     /* reductions into a message use these codes */
 
-    /* A word of codes that leave every sum as it is: -0, or 0 where there is no -0. */
+    /* Returns word `word` of eight codes that change no sum: -0, or 0 in a family without -0. */
     CSHIM_DEVICE uint32_t nothing(int word)
     {
         const uint64_t signs = eight_fields(BITS, (uint64_t)1 << (BITS - 1));
@@ -74,7 +73,7 @@ template <int ID> struct layout {
                : BITS == 16                   ? 0x80008000u
                                               : (uint32_t)(signs >> 32 * word);
     }
-    /* Without scales and special codes. */
+    /* Defaults for families without scales and special codes. */
     static const uint64_t SPECIAL = eight_fields(BITS, (uint64_t)1 << (BITS - 1));
     CSHIM_DEVICE float factor_of(uint32_t)
     {
@@ -90,8 +89,8 @@ template <int ID> struct layout {
     }
 };
 
-/* sum + code * scale. The product is exact, so that it makes no difference that the two are done in
- * one step. */
+/* Returns sum + code * scale. The product is exact, so a fused multiply-add gives the same result
+ * as two roundings. */
 CSHIM_DEVICE float put(float code, float scale, float sum)
 {
     return __fmaf_rn(code, scale, sum);
@@ -102,14 +101,14 @@ template <int ID, int FAMILY = cshim_format(ID).family> struct family;
 template <int ID> struct format : family<ID> {
 };
 
-/* Small floats. Those that the hardware converts in pairs, by way of binary16 (values.cuh), have
- * the fast way: values are the codes' values times one normal float, and that is exact. */
+/* Small floats. Formats that the hardware converts in pairs by way of binary16 (values.cuh) have a
+ * fast path: a value is its code's value times one normal float, and this product is exact. */
 template <int ID> struct family<ID, CSHIM_FAMILY_FLOAT> : layout<ID> {
     static const int BITS = layout<ID>::BITS;
     static const int MIN_SCALE = cshim_format(ID).min_scale;
     static const uint32_t UNIT = -MIN_SCALE;
-    /* Scales from 2^-126 on with which all codes are finite and which are normal floats, as their
-     * reciprocals are, with halves_exponent, too. */
+    /* Range of the fast scales: from 2^-126 up, all codes are finite, and both the scale and its
+     * reciprocal are normal floats, even when multiplied by 2^halves_exponent. */
     static const uint32_t FIRST_FAST = (uint32_t)(-126 - MIN_SCALE);
     static const uint32_t FAST_SPAN =
         converts<ID>() ? 126 + 126 - cshim_format(ID).max_exponent : 0;
@@ -151,9 +150,9 @@ template <int ID> struct family<ID, CSHIM_FAMILY_FLOAT> : layout<ID> {
     }
 };
 
-/* 1 / value, rounded, for a value of 8 significant bits whose reciprocal is normal. What the
- * hardware's approximation lacks of 1 is exact, and no such reciprocal is within the square of that
- * of the middle between two floats. */
+/* Returns 1 / value, correctly rounded. `value` has 8 significant bits, and its reciprocal is
+ * normal. The residual of the hardware's approximation is computed exactly, and no such reciprocal
+ * lies so close to the middle between two floats that the square of the residual matters. */
 CSHIM_DEVICE float reciprocal(float value)
 {
 #if defined(__CUDA_ARCH__)
@@ -173,8 +172,9 @@ template <int ID> struct family<ID, CSHIM_FAMILY_INTEGER> : layout<ID> {
     static const uint32_t FIRST_FAST = CSHIM_INTEGER_FIRST_ORDINARY;
     static const uint32_t FAST_SPAN = CSHIM_INTEGER_LAST_ORDINARY - CSHIM_INTEGER_FIRST_ORDINARY;
 
-    /* The upper half of the scale as a float is that of largest / top, or the next: the quotient is
-     * never too small here, because the reciprocal is rounded up. The product is exact. */
+    /* Returns the smallest scale of 16 bits that is at least largest / top. Its upper half is that
+     * of the quotient or the next one: the quotient is never too small, because 1 / top is rounded
+     * up. The product lower * top is exact. */
     CSHIM_DEVICE struct block_scale choose(uint32_t largest)
     {
         const float top = cshim_format(ID).top, most = cshim_bits_float(largest);
@@ -183,12 +183,13 @@ template <int ID> struct family<ID, CSHIM_FAMILY_INTEGER> : layout<ID> {
         const uint32_t upper = cshim_float_bits(lower) + (lower * top < most ? 0x10000u : 0);
         const uint32_t step = largest == 0 ? cshim_float_bits(1.0f) : upper;
         const uint32_t stored = (step >> 16) + CSHIM_INTEGER_SCALE_OFFSET;
-        /* The largest scale below the normal floats is rounded up to the first ordinary one here,
-         * so that one is left out. */
+        /* FIRST_FAST itself is excluded: the largest scale below the normal floats is rounded up to
+         * it. */
         return {stored, reciprocal(cshim_bits_float(step)), stored - FIRST_FAST - 1 < FAST_SPAN};
     }
-    /* Each integer is the last bits of a float whose other bits are those of 2^23. With the highest
-     * bit turned round it is not negative, so that sums of shifted ones put codes side by side. */
+    /* Rounds by adding 2^23: each integer then stands in the last bits of a float. Inverting the
+     * highest bit of each code makes it nonnegative, so that shifted sums put the codes side by
+     * side. */
     CSHIM_DEVICE void encode_fast(const float *value, float factor, uint32_t *codes)
     {
         const int together = LANE_ELEMENTS / 2;
@@ -207,8 +208,8 @@ template <int ID> struct family<ID, CSHIM_FAMILY_INTEGER> : layout<ID> {
         codes[0] = (uint32_t)fields;
         codes[layout<ID>::WORDS - 1] = (uint32_t)(fields >> 32 * (layout<ID>::WORDS - 1));
     }
-    /* With each code's highest bit turned round codes are in the order of their values, and 0 is
-     * the code of what is not finite. */
+    /* Inverts the highest bit of each code. Codes are then ordered by value, and 0 is the code of a
+     * non-finite value. */
     CSHIM_DEVICE uint64_t turned(const uint32_t *codes)
     {
         const uint64_t upper = layout<ID>::WORDS > 1 ? codes[layout<ID>::WORDS - 1] : 0;
@@ -231,8 +232,8 @@ template <int ID> struct family<ID, CSHIM_FAMILY_INTEGER> : layout<ID> {
     {
         const uint64_t fields = turned(codes);
         const uint32_t words[2] = {(uint32_t)fields, (uint32_t)(fields >> 32)};
-        /* A word is put before several fields: each lies under the bits of a power of two whose
-         * last place is the field's. */
+        /* Several fields are converted in place: each becomes the last bits of a float whose other
+         * bits are those of a power of two with the field's lowest bit as its last place. */
         const int together = 23 / BITS;
 #pragma unroll
         for (int i = 0; i < LANE_ELEMENTS; i++) {
@@ -255,7 +256,8 @@ template <int ID> struct family<ID, CSHIM_FAMILY_UPPER> : layout<ID> {
 
     static const uint32_t FAST_SPAN = 0;
 
-    /* Of 16 bits, values that do not become infinite are rounded by an addition. */
+    /* With 16 bits, encode_fast rounds by an addition, which needs values that do not round to
+     * infinity. */
     CSHIM_DEVICE struct block_scale choose(uint32_t largest)
     {
         return {UNIT, 1.0f, BITS == 32 || largest < BF16_TOO_LARGE};
@@ -277,13 +279,13 @@ template <int ID> struct family<ID, CSHIM_FAMILY_UPPER> : layout<ID> {
     }
 };
 
-/* The elements of a buffer of float16 as a message of the codec raw has them. */
+/* The float16 elements of a message of the codec raw. */
 struct raw_half : format<CSHIM_CODEC_FP16> {
     static const int SCALE_BYTES = 0;
     static const bool IS_ENCODED = false;
 };
 
-/* The largest magnitude of each lane's block, as bits, from those of the lanes. */
+/* Returns the largest magnitude of each lane's block, as bits, from the magnitudes of the lanes. */
 template <int BLOCK> CSHIM_DEVICE uint32_t block_largest(uint32_t largest)
 {
 #pragma unroll
@@ -292,14 +294,14 @@ template <int BLOCK> CSHIM_DEVICE uint32_t block_largest(uint32_t largest)
     return largest;
 }
 
-/* The scale of a block whose largest finite magnitude has the bits given. */
+/* Returns the scale of a block. `largest` has the bits of its largest finite magnitude. */
 CSHIM_RARE uint32_t choose_scale(const struct cshim_format *format, uint32_t largest,
                                  bool at_random)
 {
     return cshim_choose_scale(*format, largest, at_random);
 }
 
-/* The code of one element, which is finite if it is rounded at random. */
+/* Returns the code of one element. Stochastic rounding (`at_random`) needs a finite element. */
 CSHIM_RARE uint32_t encode_element(const struct cshim_format *format, float value, uint32_t stored,
                                    bool at_random, uint32_t random)
 {
@@ -313,16 +315,17 @@ CSHIM_RARE float decode_element(const struct cshim_format *format, uint32_t code
     return cshim_decode_code(*format, code, stored);
 }
 
-/* The number of the block in which an element is. */
+/* Returns the number of an element's block. */
 CSHIM_DEVICE uint64_t block_of(const struct cshim_format *format, uint64_t element)
 {
     return element >> (__ffs(format->block) - 1);
 }
 
-/* float16 elements as the codec raw has them, beside the codecs' numbers: fp16 without scales. */
+/* A pseudo codec for the float16 elements of a raw message: fp16 without scales. */
 #define RAW_HALF ((uint32_t)CSHIM_CODEC_COUNT)
 
-/* What a part of a reduction is read as: of the codec raw, the format of the element type. */
+/* Returns the codec that decodes a message to be reduced. For raw it is the one that equals the
+ * element type. */
 CSHIM_DEVICE uint32_t part_codec(uint32_t codec, uint32_t dtype)
 {
     if (codec != CSHIM_CODEC_RAW)
@@ -332,7 +335,7 @@ CSHIM_DEVICE uint32_t part_codec(uint32_t codec, uint32_t dtype)
                                      : (uint32_t)CSHIM_CODEC_FP32;
 }
 
-/* Calls a function with the format of a codec; not of raw. */
+/* Calls `function` with the type format<ID> of a codec other than raw. */
 template <bool PARTS, typename FUNCTION>
 CSHIM_DEVICE void with_format(uint32_t codec, FUNCTION function)
 {

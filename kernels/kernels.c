@@ -16,7 +16,7 @@ const char *cshim_kernel_name(enum cshim_kernel_operation operation, enum cshim_
     return names[operation];
 }
 
-/* Every structure begins alike. */
+/* All parameter structures begin with codec, dtype and format, as struct cshim_kernel_cast does. */
 void cshim_kernel_set_codec(void *parameters, enum cshim_codec_id codec)
 {
     struct cshim_kernel_cast *const begin = parameters;
@@ -30,9 +30,9 @@ void cshim_kernel_set_codec(void *parameters, enum cshim_codec_id codec)
     begin->format.scale_bytes = 0;
 }
 
-/* Kernels stride over their grains. There are eight to ten times as many blocks as a device holds
- * at once (device.cu), so that those that end early make room for others, and fewer where there is
- * no grain for each warp. */
+/* Kernels stride over their grains. A launch has eight to ten times as many blocks as a device
+ * holds at once (device.cu), so that blocks that end early make room for others, and fewer if there
+ * are fewer grains than warps. */
 uint32_t cshim_kernel_blocks(enum cshim_kernel_operation operation, uint64_t count,
                              uint32_t processors)
 {

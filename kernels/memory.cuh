@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How work is shared out, and access to memory. A warp treats a grain of 256 elements at a time;
- * lane l has the eight neighbours from 8 l on. Memory is accessed 16 bytes at a time where it is
- * aligned. Buffers that are not, and their ends, are accessed element by element in functions that
- * are not inlined: every kernel has them, and all kernels together have to be small.
+/* Distribution of work, and access to memory. A warp processes one grain of 256 elements at a time,
+ * and lane l the eight neighbouring elements from 8 l on. Accesses are 16 bytes wide in aligned
+ * buffers. Unaligned buffers and the ends of buffers are accessed element by element, in functions
+ * that are not inlined, because every kernel contains them and the binary has to stay small.
  *
- * Valid CUDA C++, and C++ where something else gives __shfl_xor_sync and its like a meaning.
- */
+ * Valid CUDA C++, and C++ for a host that defines __shfl_xor_sync and the other intrinsics. */
 #ifndef CSHIM_MEMORY_CUH
 #define CSHIM_MEMORY_CUH
 
@@ -23,8 +22,8 @@ CSHIM_DEVICE unsigned lane_number()
     return threadIdx.x % 32;
 }
 
-/* A lane's elements, and their codes. Functions that are not inlined take copies, so that only
- * these lie in memory. */
+/* The values and the codes of a lane. Functions that are not inlined get a copy, so that the
+ * compiler keeps the original in registers. */
 struct lane_values {
     float value[LANE_ELEMENTS];
 };
@@ -33,10 +32,10 @@ struct lane_codes {
     uint32_t word[LANE_ELEMENTS];
 };
 
-/* A grain of a piece, which has less than 2^40 elements. */
+/* A grain of a piece. A piece has fewer than 2^40 elements. */
 struct grain {
-    uint32_t piece, number; /* of the piece; of the grain in it */
-    uint64_t elements;      /* of the piece */
+    uint32_t piece, number; /* number of the piece, and of the grain in the piece */
+    uint64_t elements;      /* elements of the piece */
 };
 
 CSHIM_DEVICE uint32_t grains_of(uint64_t elements)
@@ -49,19 +48,19 @@ CSHIM_DEVICE bool is_whole(const struct grain &grain)
     return grain.number < (uint32_t)(grain.elements / CSHIM_GRAIN);
 }
 
-/* The grain's elements: 256 but at the end of a piece. */
+/* Returns the number of elements of a grain: 256, or fewer at the end of a piece. */
 CSHIM_DEVICE unsigned grain_elements(const struct grain &grain)
 {
     return is_whole(grain) ? CSHIM_GRAIN : (unsigned)(grain.elements % CSHIM_GRAIN);
 }
 
-/* The number of the lane's first element in the piece. */
+/* Returns the index of the lane's first element in the piece. */
 CSHIM_DEVICE uint64_t first_element(const struct grain &grain)
 {
     return (uint64_t)grain.number * CSHIM_GRAIN + LANE_ELEMENTS * lane_number();
 }
 
-/* The warp's number among all, and how many there are. */
+/* Returns the warp's number in the whole launch; warps() returns the number of warps. */
 CSHIM_DEVICE uint32_t warp_number()
 {
     return blockIdx.x * (CSHIM_KERNEL_THREADS / 32) + threadIdx.x / 32;
@@ -72,9 +71,9 @@ CSHIM_DEVICE uint32_t warps()
     return gridDim.x * (CSHIM_KERNEL_THREADS / 32);
 }
 
-/* Calls a function for each grain of this warp, from the one given on, until one returns false:
- * that grain is left to the caller. A loop that calls nothing keeps what all grains need in
- * registers. All warps stride over the grains of one piece. */
+/* Calls `work` for each grain of this warp, beginning with `grain`, until it returns false; `grain`
+ * is then the one left to the caller. All warps stride over the grains of one piece. The loop keeps
+ * values that all grains need in registers, unless it calls a function. */
 template <typename FUNCTION> CSHIM_DEVICE bool for_each_grain(struct grain &grain, FUNCTION work)
 {
 #pragma unroll 1
@@ -84,9 +83,9 @@ template <typename FUNCTION> CSHIM_DEVICE bool for_each_grain(struct grain &grai
     return true;
 }
 
-/* Calls a function for each piece of which this warp has grains, with the first of them, which
- * for_each_grain takes to the end or to a grain that `rest` is called for. The warps stride over
- * the grains of all pieces. */
+/* Calls `work` for each piece in which this warp has grains, with the first of these grains. `work`
+ * calls for_each_grain; for a grain that this leaves, `rest` is called. The warps stride over the
+ * grains of all pieces. */
 template <typename FUNCTION, typename REST>
 CSHIM_DEVICE void for_each_piece(uint64_t count, uint64_t chunk, uint32_t pieces, FUNCTION work,
                                  REST rest)
@@ -114,7 +113,7 @@ CSHIM_DEVICE unsigned element_bytes(uint32_t dtype)
     return dtype == CSHIM_FLOAT64 ? 8 : dtype == CSHIM_FLOAT32 ? 4 : 2;
 }
 
-/* The lane's elements of the first ones of a grain: 0 to 8. */
+/* Returns how many of a grain's first `elements` elements the lane has: 0 to 8. */
 CSHIM_DEVICE int valid_of(unsigned elements)
 {
     const int left = (int)elements - (int)(LANE_ELEMENTS * lane_number());
@@ -126,11 +125,11 @@ CSHIM_DEVICE int valid_elements(const struct grain &grain)
     return valid_of(grain_elements(grain));
 }
 
-/* A buffer that has the elements of a piece. */
+/* A buffer with the elements of one piece. */
 struct buffer {
-    uint8_t *first; /* the lane's first element of the first grain */
-    unsigned bytes; /* of an element */
-    uint32_t plain; /* this many grains may be accessed 16 bytes at a time */
+    uint8_t *first; /* this lane's first element in the first grain */
+    unsigned bytes; /* bytes per element */
+    uint32_t plain; /* number of leading grains that allow 16-byte accesses */
 };
 
 CSHIM_DEVICE struct buffer buffer_of(const void *address, unsigned bytes, uint64_t elements)
@@ -139,11 +138,11 @@ CSHIM_DEVICE struct buffer buffer_of(const void *address, unsigned bytes, uint64
             (uint64_t)address % 16 == 0 ? (uint32_t)(elements / CSHIM_GRAIN) : 0};
 }
 
-/* Where the lane's part of a grain lies in a buffer. */
+/* The lane's part of a grain in a buffer. */
 struct place {
     uint8_t *address; /* of the lane's first element; may be past the end */
-    int valid;        /* the lane's elements, 0 to 8 */
-    bool is_plain;    /* the grain has 256 elements, and 16-byte accesses are right */
+    int valid;        /* number of the lane's elements, 0 to 8 */
+    bool is_plain;    /* the grain has 256 elements and allows 16-byte accesses */
 };
 
 CSHIM_DEVICE struct place place_of(const struct buffer &buffer, const struct grain &grain)
@@ -152,7 +151,7 @@ CSHIM_DEVICE struct place place_of(const struct buffer &buffer, const struct gra
             valid_elements(grain), grain.number < buffer.plain};
 }
 
-/* Units of 16 bytes, of which each is so many after the one before. */
+/* Loads units of 16 bytes, STRIDE units apart. */
 template <int UNITS, int STRIDE = 1>
 CSHIM_DEVICE void load_units(const uint8_t *address, uint32_t *words)
 {
@@ -175,23 +174,25 @@ CSHIM_DEVICE void store_units(uint8_t *address, const uint32_t *words)
                                                        words[4 * unit + 2], words[4 * unit + 3]);
 }
 
-/* Where in a grain the word begins that has the first of a lane's codes, eight of so many bits. */
+/* Returns the byte offset in a grain of the aligned word that holds the first of a lane's eight
+ * codes. */
 CSHIM_DEVICE unsigned first_word(unsigned bits, unsigned lane)
 {
     const unsigned at = bits * lane;
     return bits % 4 == 0 ? at : at / 4 * 4;
 }
 
-/* Where lanes share words a lane's bytes begin up to so many bytes after the beginning of a word.
- */
+/* Returns the largest byte offset of a lane's codes in its first word, for formats whose lanes
+ * share words. */
 template <int BITS> CSHIM_DEVICE unsigned most_skipped()
 {
     return BITS % 2 == 0 ? 2 : 3;
 }
 
-/* The codes of a lane from there on. A message is aligned and padded to 16 bytes, of which `left`
- * are left; one of the lane's elements at least is in it. Where lanes share words scales follow the
- * codes, so that a word that has none of the lane's codes can be read, too. */
+/* Loads the codes of a lane, beginning at first_word. A message is aligned and padded to 16 bytes;
+ * `left` is the number of its bytes from there on, and at least one of the lane's elements is in
+ * it. Formats whose lanes share words have scales after the codes, so a word past the codes can be
+ * read too. */
 template <int BITS>
 CSHIM_DEVICE void load_message(const uint8_t *from, unsigned lane, int64_t left, uint32_t *codes)
 {
@@ -217,9 +218,8 @@ CSHIM_DEVICE void load_message(const uint8_t *from, unsigned lane, int64_t left,
     }
 }
 
-/* Stores the lane's codes in a whole grain. Where lanes share words each stores the words, one or
- * two, that begin in its bytes, of which the next lane may have the rest: all lanes must come here.
- */
+/* Stores the lane's codes of a whole grain. If lanes share words, each stores the one or two words
+ * that begin in its bytes, with the next lane's codes in their rest. All lanes must call it. */
 template <int BITS> CSHIM_DEVICE void store_message(uint8_t *grain, const uint32_t *codes)
 {
     const unsigned at = BITS * lane_number();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages: where their parts lie, their headers, a grain of values written as part of one, and the
- * sum of a grain of several. */
+/* Messages: their layout and headers, the encoding of a grain into a message, and the sum of a
+ * grain of several messages. */
 #ifndef CSHIM_MESSAGE_CUH
 #define CSHIM_MESSAGE_CUH
 
@@ -13,14 +13,14 @@ CSHIM_DEVICE uint64_t padded(uint64_t bytes)
     return (bytes + CSHIM_WIRE_ALIGN - 1) / CSHIM_WIRE_ALIGN * CSHIM_WIRE_ALIGN;
 }
 
-/* Bytes of a payload and its padding. */
+/* Returns the bytes of a payload with its padding. */
 CSHIM_DEVICE uint64_t payload_bytes(unsigned bits, uint64_t elements)
 {
     return padded(cshim_payload_bytes(bits, elements));
 }
 
-/* Writes the header of a piece with its number of elements. The warp with the first grain calls it.
- */
+/* Writes the header of a piece, with its number of elements. The warp with the first grain calls
+ * it. */
 CSHIM_DEVICE void write_header(uint8_t *message, const uint32_t *header, uint64_t elements)
 {
     const unsigned lane = lane_number();
@@ -29,8 +29,8 @@ CSHIM_DEVICE void write_header(uint8_t *message, const uint32_t *header, uint64_
             lane == CSHIM_KERNEL_HEADER_ELEMENTS ? (uint32_t)elements : header[lane];
 }
 
-/* Compares a header with the one expected, and reports it if no other has been. All lanes must come
- * here. */
+/* Compares a header with the expected one, and records a difference unless a fault is recorded
+ * already. All lanes must call it. */
 CSHIM_DEVICE void check_header(const uint8_t *message, const uint32_t *expected, uint64_t elements,
                                uint32_t number, uint32_t *fault)
 {
@@ -60,7 +60,7 @@ CSHIM_DEVICE void check_header(const uint8_t *message, const uint32_t *expected,
         *(volatile uint32_t *)fault = CSHIM_KERNEL_FAULT_WRITTEN;
 }
 
-/* A message: where its codes begin, and its scales. */
+/* The addresses of a message's codes and scales. */
 struct message {
     uint8_t *payload, *scales;
 };
@@ -72,7 +72,7 @@ CSHIM_DEVICE struct message message_at(const struct cshim_format *format, const 
     return {payload, payload + payload_bytes((unsigned)format->bits, elements)};
 }
 
-/* Where in a message's scales that of a lane's elements is. */
+/* Returns the address of the scale of a lane's elements. */
 template <typename FORMAT>
 CSHIM_DEVICE uint8_t *scale_of(const struct message &message, uint32_t grain, unsigned lane)
 {
@@ -81,7 +81,7 @@ CSHIM_DEVICE uint8_t *scale_of(const struct message &message, uint32_t grain, un
            LANE_ELEMENTS * lane / FORMAT::BLOCK * FORMAT::SCALE_BYTES;
 }
 
-/* The value of one element of a message. */
+/* Returns the value of one element of a message. */
 CSHIM_RARE float value_at(const struct cshim_format *format, const struct message *message,
                           uint64_t element)
 {
@@ -101,7 +101,7 @@ CSHIM_RARE float value_at(const struct cshim_format *format, const struct messag
     return decode_element(format, code, stored);
 }
 
-/* Where a grain of values goes. */
+/* The destination of an encoded grain. */
 struct target {
     struct message message;
     struct grain grain;
@@ -129,7 +129,7 @@ CSHIM_DEVICE void store_codes(const struct message &message, const struct grain 
                     stored);
 }
 
-/* Pads the scales of a message. */
+/* Fills the padding after the scales of a message with zeros. */
 CSHIM_DEVICE void pad_scales(const struct cshim_format *format, uint8_t *scales, uint64_t elements)
 {
     const uint64_t end = (block_of(format, elements - 1) + 1) * (unsigned)format->scale_bytes;
@@ -138,7 +138,8 @@ CSHIM_DEVICE void pad_scales(const struct cshim_format *format, uint8_t *scales,
         scales[at] = 0;
 }
 
-/* Writes the header of a message and pads its scales. The warp with the first grain calls it. */
+/* Writes the header of a message and the padding of its scales. The warp with the first grain calls
+ * it. */
 CSHIM_DEVICE void begin_message(const struct cshim_format *format, const struct message &message,
                                 const uint32_t *header, uint64_t elements)
 {
@@ -147,15 +148,15 @@ CSHIM_DEVICE void begin_message(const struct cshim_format *format, const struct 
         pad_scales(format, message.scales, elements);
 }
 
-/* The random number of an element. */
+/* Returns the random number of an element. */
 CSHIM_DEVICE uint32_t random_of(uint64_t stream, uint64_t element)
 {
     const uint64_t pair = cshim_random_pair(stream, element / 2);
     return (uint32_t)(element % 2 == 0 ? pair : pair >> 32);
 }
 
-/* Encodes a lane's values, with rounding at random if the options say so. The codes are zeros to
- * begin with. */
+/* Encodes a lane's values, with stochastic rounding if the options ask for it. The codes have to be
+ * zero before. */
 CSHIM_DEVICE void encode_values_with(const struct cshim_format *format,
                                      const struct cshim_kernel_options *options,
                                      const struct lane_values *values, uint32_t stored,
@@ -173,7 +174,7 @@ CSHIM_DEVICE void encode_values_with(const struct cshim_format *format,
     }
 }
 
-/* The largest finite magnitude of the lane's block, as bits. */
+/* Returns the largest finite magnitude of the lane's block, as bits. */
 CSHIM_RARE uint32_t block_largest_finite(const struct cshim_format *format,
                                          const struct lane_values *values)
 {
@@ -187,7 +188,7 @@ CSHIM_RARE uint32_t block_largest_finite(const struct cshim_format *format,
     return largest;
 }
 
-/* Adds the residuals of a lane's valid elements, as far as they are within the limit. */
+/* Adds the residuals of a lane's valid elements, clamped to the limit. */
 CSHIM_RARE void add_residuals(const float *residual, int valid, float limit,
                               struct lane_values *values)
 {
@@ -196,7 +197,7 @@ CSHIM_RARE void add_residuals(const float *residual, int valid, float limit,
         values->value[i] = cshim_feedback_add(values->value[i], residual[i], limit);
 }
 
-/* Stores the lane's codes and scale, of any format. */
+/* Stores the lane's codes and scale, for any format. */
 CSHIM_RARE void store_singly(const struct cshim_format *format, const struct target *target,
                              const struct lane_codes *codes, uint32_t stored)
 {
@@ -213,7 +214,8 @@ CSHIM_RARE void store_singly(const struct cshim_format *format, const struct tar
                     stored);
 }
 
-/* Keeps what the codes of a lane's valid elements leave out of its values. */
+/* Stores the residuals of a lane's valid elements: the differences between values and decoded
+ * codes. */
 CSHIM_RARE void keep_residuals(const struct cshim_format *format, const struct lane_values *values,
                                const struct lane_codes *codes, uint32_t stored, int valid,
                                float *residual)
@@ -225,8 +227,8 @@ CSHIM_RARE void keep_residuals(const struct cshim_format *format, const struct l
     }
 }
 
-/* Encodes a grain of any values, with error feedback and rounding at random if the options say so.
- */
+/* Encodes a grain of any values, with error feedback and stochastic rounding if the options ask for
+ * them. */
 CSHIM_RARE void encode_grain_with(const struct cshim_format *format, const struct target *target,
                                   const struct cshim_kernel_options *options,
                                   struct lane_values *values)
@@ -249,9 +251,9 @@ CSHIM_RARE void encode_grain_with(const struct cshim_format *format, const struc
         keep_residuals(format, values, &codes, stored, valid_elements(target->grain), residual);
 }
 
-/* Encodes a whole grain of values, of which the lane's largest magnitude is given, in the way for
- * ordinary blocks. Returns false, with nothing stored, if one of them is not ordinary or a lane's
- * values are not known. All lanes must come here. */
+/* Encodes a whole grain by the fast path. `largest` is the lane's largest magnitude. Returns false,
+ * with nothing stored, if a block is not ordinary or a lane's values are not known. All lanes must
+ * call it. */
 template <typename FORMAT>
 CSHIM_DEVICE bool encode_ordinary(const struct message &message, const struct grain &grain,
                                   const struct lane_values &values, uint32_t largest, bool is_known)
@@ -268,14 +270,14 @@ CSHIM_DEVICE bool encode_ordinary(const struct message &message, const struct gr
     return true;
 }
 
-/* Whether the options leave an encoding to encode_ordinary. */
+/* Returns true if encode_ordinary can carry out the options. */
 CSHIM_DEVICE bool are_ordinary(const struct cshim_kernel_options &options)
 {
     return options.residual == NULL && options.stochastic == 0;
 }
 
-/* Encodes a grain of values, of which the lane's largest magnitude is given, as a kernel's
- * parameters say. There are `chunk` elements before each piece but the first. */
+/* Encodes a grain of values by a kernel's parameters. `largest` is the lane's largest magnitude,
+ * and `chunk` the number of elements before each piece but the first. */
 template <typename PARAMETERS>
 CSHIM_DEVICE void encode_grain(const PARAMETERS &parameters, uint64_t chunk,
                                const struct message &message, const struct grain &grain,
@@ -287,35 +289,35 @@ CSHIM_DEVICE void encode_grain(const PARAMETERS &parameters, uint64_t chunk,
             is_encoded = encode_ordinary<decltype(format)>(message, grain, values, largest, true);
         });
     if (!is_encoded) {
-        /* Copies, so that only these lie in memory. */
+        /* The compiler puts these copies in memory and keeps the originals in registers. */
         struct lane_values copy = values;
         const struct target target = {message, grain, chunk};
         encode_grain_with(&parameters.format, &target, &parameters.options, &copy);
     }
 }
 
-/* Messages with the same elements, which are added in their order. */
+/* Messages with the same elements, which are added in rank order. */
 struct parts {
     uint32_t ranks;
     uint64_t stride; /* in bytes */
     struct message first;
 };
 
-/* A lane's part of a grain in a message; one of its elements at least is in the message. */
+/* A lane's part of a grain in a message, which holds at least one of the lane's elements. */
 struct lane_part {
     unsigned lane;
     const uint8_t *codes, *scale;
-    int64_t left; /* bytes of the message's codes from there on */
+    int64_t left; /* bytes of the message's codes from `codes` on */
 };
 
-/* What there is against adding codes fast: bits of SPECIAL, and the largest distance of a scale. */
+/* Conditions that rule out the fast path: bits of SPECIAL, and the largest distance of a scale. */
 struct doubts {
     uint64_t codes;
     uint32_t distance;
 };
 
-/* Adds the next parts, PARTS of them but not more than `left`, and goes on to those after them; all
- * of their loads are under way at once. */
+/* Adds the next PARTS messages (at most `left`), and advances `part` past them. Issues all loads
+ * before it uses the first. */
 template <typename FORMAT, int PARTS>
 CSHIM_DEVICE void add_parts(struct lane_part &part, uint64_t stride, uint32_t left, float *sum,
                             struct doubts &doubts)
@@ -343,10 +345,10 @@ CSHIM_DEVICE void add_parts(struct lane_part &part, uint64_t stride, uint32_t le
     }
 }
 
-/* Sums a lane's elements of a grain of all parts, of which AT_ONCE at most are loaded at a time:
- * fewer where they take many registers or much code. NaNs may have any payload; but the floats of a
- * single part, to which nothing is added, are left as they are. Returns false if the sums have to
- * be made by sum_singly. A lane without elements sums those of the last that has some. */
+/* Sums a lane's elements of a grain over all messages. At most AT_ONCE messages are loaded at a
+ * time, fewer if they take many registers or much code. NaNs may get any payload, but the floats of
+ * a single fp32 message stay as they are. Returns false if sum_singly has to compute the sums. A
+ * lane without elements sums those of the last lane that has some. */
 template <typename FORMAT, int AT_ONCE>
 CSHIM_DEVICE bool sum_parts(const struct parts &parts, const struct grain &grain,
                             struct lane_values &sum)
@@ -364,7 +366,7 @@ CSHIM_DEVICE bool sum_parts(const struct parts &parts, const struct grain &grain
         load_message<FORMAT::BITS>(part.codes, lane, part.left, (uint32_t *)sum.value);
         return true;
     }
-    /* The sum of -0 and a value is the value. */
+    /* -0 is the neutral element of addition: -0 + x is x for every x. */
 #pragma unroll
     for (int i = 0; i < LANE_ELEMENTS; i++)
         sum.value[i] = -0.0f;
@@ -376,7 +378,7 @@ CSHIM_DEVICE bool sum_parts(const struct parts &parts, const struct grain &grain
     return (doubts.codes & FORMAT::SPECIAL) == 0 && doubts.distance <= FORMAT::FAST_SPAN;
 }
 
-/* Sums the first `valid` of a lane's elements one by one; the others become 0. */
+/* Sums the first `valid` of a lane's elements one by one, and sets the others to 0. */
 CSHIM_RARE void sum_singly(const struct cshim_format *format, struct message part, uint64_t stride,
                            uint32_t ranks, uint64_t first, int valid, struct lane_values *sum)
 {
@@ -395,8 +397,8 @@ CSHIM_RARE void sum_singly(const struct cshim_format *format, struct message par
     }
 }
 
-/* Makes NaNs canonical, unless the values are those of a single part of floats. Returns the largest
- * magnitude, as lane_largest does. */
+/* Makes NaNs canonical, unless the values are the floats of a single fp32 message. Returns the
+ * largest magnitude, as lane_largest does. */
 CSHIM_DEVICE uint32_t finish_sum(uint32_t codec, bool is_single, struct lane_values &sum)
 {
     return codec == CSHIM_CODEC_FP32 && is_single ? lane_largest(sum) : make_canonical(sum);

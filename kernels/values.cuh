@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The elements of the caller's buffers as the values that are encoded and summed, and back; and the
- * conversions for which the hardware has instructions. */
+/* Conversion between the elements of a caller's buffer and the float32 values that are encoded and
+ * summed, and the conversions for which the hardware has instructions. */
 #ifndef CSHIM_VALUES_CUH
 #define CSHIM_VALUES_CUH
 
 #include "kernels/memory.cuh"
 
 /* Conversions by hardware ---------------------------------------------------------------------- */
-/* They take two elements in a word, the first in the lower half. They equal codecs/scalar.h for
- * finite values whose code is finite, and for codes; a NaN may get any payload. On a host they are
- * those of scalar.h. */
+/* These functions convert two elements in a word, the first in the lower half. For finite values
+ * with a finite code, and for codes, they give the results of codecs/scalar.h; a NaN may get any
+ * payload. On a host they call scalar.h. */
 #if defined(__CUDA_ARCH__)
 #define HAS_HALF_PAIRS (__CUDA_ARCH__ >= 800)
 #define HAS_FP8 (__CUDA_ARCH__ >= 890)
-/* After 10.0 ptxas spills registers of the encoding with it. */
+/* Above compute capability 10.0 the encoding spills registers with this instruction. */
 #define HAS_NAN_MAXIMUM (__CUDA_ARCH__ >= 800 && __CUDA_ARCH__ <= 1000)
 #else
 #define HAS_HALF_PAIRS 0
@@ -21,8 +21,8 @@
 #define HAS_NAN_MAXIMUM 0
 #endif
 
-/* Two floats as binary16. Infinities are allowed, and values that are too large become infinities.
- */
+/* Converts two floats to binary16. Infinities are allowed; values that are too large become
+ * infinite. */
 CSHIM_DEVICE uint32_t halves_of(float first, float second)
 {
 #if HAS_HALF_PAIRS
@@ -39,10 +39,10 @@ CSHIM_DEVICE uint32_t halves_of(float first, float second)
 #endif
 }
 
-/* Magnitudes that are bfloat16's infinity when they are rounded, as bits. */
+/* The smallest magnitude, as bits, that rounds to bfloat16's infinity. */
 #define BF16_TOO_LARGE 0x7f7f8000u
 
-/* Two floats below that as bfloat16. */
+/* Converts two floats below BF16_TOO_LARGE to bfloat16. */
 CSHIM_DEVICE uint32_t upper_halves_of(float first, float second)
 {
     const uint32_t low = cshim_float_bits(first), high = cshim_float_bits(second);
@@ -60,21 +60,22 @@ CSHIM_DEVICE void floats_of_halves(uint32_t pair, float *first, float *second)
 #endif
 }
 
-/* The formats that these functions convert. */
+/* Returns true for the formats that these functions convert. */
 template <int ID> CSHIM_CONSTANT bool converts()
 {
     return ID == CSHIM_CODEC_FP16 || ID == CSHIM_CODEC_FP8_E4M3 || ID == CSHIM_CODEC_FP8_E5M2;
 }
 
-/* Where the hardware does not convert e4m3 a code is taken for 1/256 of its value: as binary16 it
- * is the code with its magnitude one place lower. The values have to be multiplied by 2^this. */
+/* Returns the exponent of the power of two by which values from halves_of_codes have to be
+ * multiplied. On devices that do not convert e4m3, a code is read as 1/256 of its value: the
+ * binary16 number whose bits are the code's with the magnitude shifted down by one. */
 template <int ID> CSHIM_CONSTANT int halves_exponent()
 {
     return ID == CSHIM_CODEC_FP8_E4M3 && !HAS_FP8 ? 8 : 0;
 }
 
-/* A value, rounded to a float of so many mantissa bits whose least normal exponent is -14. Adding a
- * number whose last place is the result's last place has the adder round. */
+/* Rounds a value to a float with `mantissa_bits` mantissa bits and a least normal exponent of -14.
+ * Adding an anchor, whose last place is the result's last place, makes the adder round. */
 CSHIM_DEVICE float rounded_to(int mantissa_bits, float value)
 {
     const uint32_t bits = cshim_float_bits(value), least = (127u - 14) << 23;
@@ -84,8 +85,8 @@ CSHIM_DEVICE float rounded_to(int mantissa_bits, float value)
     return cshim_bits_float(cshim_float_bits(value + anchor - anchor) | (bits & CSHIM_SIGN_BIT));
 }
 
-/* The codes of four values times a factor, which divides them by their scale and by
- * 2^halves_exponent. */
+/* Returns the codes of four values. `factor` divides them by their scale and by 2^halves_exponent.
+ */
 template <int ID> CSHIM_DEVICE void codes_of(const float *value, float factor, uint32_t *codes)
 {
     uint32_t pairs[2];
@@ -115,7 +116,8 @@ template <int ID> CSHIM_DEVICE void codes_of(const float *value, float factor, u
         codes[1] = pairs[1];
 }
 
-/* Codes 2 * i and 2 * i + 1 as binary16. An e5m2 code is the upper byte of one. */
+/* Returns codes 2 * i and 2 * i + 1 as binary16. An e5m2 code is the upper byte of a binary16
+ * number. */
 template <int ID> CSHIM_DEVICE uint32_t halves_of_codes(const uint32_t *codes, int i)
 {
     if (ID == CSHIM_CODEC_FP16)
@@ -133,21 +135,20 @@ template <int ID> CSHIM_DEVICE uint32_t halves_of_codes(const uint32_t *codes, i
     return ID == CSHIM_CODEC_FP8_E4M3 ? (upper >> 1 & 0x3f803f80u) | (upper & 0x80008000u) : upper;
 }
 
-/* Has the highest bits of those of four codes that are NaNs and that halves_of_codes would take for
- * numbers, and other bits. */
+/* Returns a word with the highest bit of each of four codes set if it is a NaN that halves_of_codes
+ * would read as a number. Its other bits are arbitrary. */
 template <int ID> CSHIM_DEVICE uint32_t hidden_nans(uint32_t codes)
 {
     return ID == CSHIM_CODEC_FP8_E4M3 && !HAS_FP8 ? (codes & 0x7f7f7f7fu) + 0x01010101u : 0;
 }
 
-/* Byte 0 to 3 of a word as the float 2^23 + byte, by one instruction. */
+/* Returns the float 2^23 + byte for a byte (0 to 3) of a word. Takes one instruction. */
 CSHIM_DEVICE float byte_above_2_23(uint32_t word, int byte)
 {
     return cshim_bits_float(__byte_perm(word, 0x4b000000u, 0x7440u + (unsigned)byte));
 }
 
-/* The masked bits of a word under other bits, by one instruction: a compiler that sees two
- * constants takes two. */
+/* Returns (word & mask) | bits by one instruction. With two constants a compiler would use two. */
 CSHIM_DEVICE uint32_t put_under(uint32_t word, uint32_t mask, uint32_t bits)
 {
 #if defined(__CUDA_ARCH__)
@@ -160,13 +161,13 @@ CSHIM_DEVICE uint32_t put_under(uint32_t word, uint32_t mask, uint32_t bits)
 }
 
 /* Elements and values -------------------------------------------------------------------------- */
-/* What elements are multiplied by, in the type of the sums. */
+/* A factor of elements, in the type of the sums. */
 struct factor {
     double value;
     bool is_one;
 };
 
-/* An element of a type other than float64. */
+/* Reads an element of a type other than float64. */
 CSHIM_DEVICE float read_float(uint32_t dtype, const void *at)
 {
     return dtype == CSHIM_FLOAT32   ? *(const float *)at
@@ -182,7 +183,7 @@ CSHIM_DEVICE struct factor read_factor(double value, const void *at, uint32_t dt
     return {read, read == 1.0};
 }
 
-/* A product that is NaN is the canonical NaN. */
+/* Multiplies. A product that is NaN becomes the canonical NaN. */
 CSHIM_DEVICE float multiply(float value, struct factor factor)
 {
     return factor.is_one ? value : cshim_canonical(value * (float)factor.value);
@@ -190,11 +191,12 @@ CSHIM_DEVICE float multiply(float value, struct factor factor)
 
 CSHIM_DEVICE double multiply_double(double value, struct factor factor)
 {
-    /* The sum with a zero makes a NaN canonical, and changes nothing else. */
+    /* Adding -0 makes a NaN canonical and changes nothing else. */
     return factor.is_one ? value : cshim_sum_double(value * factor.value, -0.0);
 }
 
-/* The largest magnitude of a lane's values, as bits; more than infinity's if one is NaN. */
+/* Returns the largest magnitude of a lane's values, as bits; above CSHIM_INFINITY_BITS if one is
+ * NaN. */
 CSHIM_DEVICE uint32_t lane_largest(const struct lane_values &values)
 {
 #if HAS_NAN_MAXIMUM
@@ -230,7 +232,7 @@ CSHIM_DEVICE uint32_t make_canonical(struct lane_values &values)
     return largest;
 }
 
-/* Products that are NaNs are canonical. */
+/* Multiplies. Products that are NaN become canonical. */
 CSHIM_DEVICE void multiply_all(struct lane_values &values, struct factor factor)
 {
     if (factor.is_one)
@@ -241,7 +243,7 @@ CSHIM_DEVICE void multiply_all(struct lane_values &values, struct factor factor)
     make_canonical(values);
 }
 
-/* Makes zeros, which pad an encoding, of all but the first elements. */
+/* Sets all but the first `valid` values to zero, because an encoding is padded with zeros. */
 CSHIM_DEVICE void zero_invalid(struct lane_values &values, int valid)
 {
 #pragma unroll
@@ -249,7 +251,7 @@ CSHIM_DEVICE void zero_invalid(struct lane_values &values, int valid)
         values.value[i] = i < valid ? values.value[i] : 0.0f;
 }
 
-/* Loads elements of any type, alignment and number. Those that are not valid become 0. */
+/* Loads elements of any type, alignment and number. Elements that are not valid become 0. */
 CSHIM_RARE void load_values_singly(uint32_t dtype, const uint8_t *address, int valid,
                                    struct factor factor, struct lane_values *values)
 {
@@ -266,8 +268,8 @@ CSHIM_RARE void load_values_singly(uint32_t dtype, const uint8_t *address, int v
     }
 }
 
-/* Loads the elements that are encoded: multiplied, and 0 where they are not valid. A NaN of a
- * 16-bit type may get any payload. */
+/* Loads the elements to be encoded, and multiplies them. Elements that are not valid become 0. A
+ * NaN of a 16-bit type may get any payload. */
 CSHIM_DEVICE void load_values(uint32_t dtype, const struct place &place, struct factor factor,
                               struct lane_values &values)
 {
@@ -297,7 +299,7 @@ CSHIM_DEVICE void load_values(uint32_t dtype, const struct place &place, struct 
     multiply_all(values, factor);
 }
 
-/* Rounds values to elements, of float64 only if that may be asked for, and stores them. */
+/* Rounds values to elements and stores them. Supports float64 only with DOUBLES. */
 template <bool DOUBLES>
 CSHIM_RARE void store_values_singly(uint32_t dtype, uint8_t *address, int valid,
                                     const struct lane_values *values)
@@ -315,8 +317,8 @@ CSHIM_RARE void store_values_singly(uint32_t dtype, uint8_t *address, int valid,
     }
 }
 
-/* Rounds values to elements and stores them 16 bytes at a time. Those of 16 bits have to be below
- * BF16_TOO_LARGE; NaNs of float32 have to be canonical. */
+/* Rounds values to elements and stores them 16 bytes at a time. Values for 16-bit types have to be
+ * below BF16_TOO_LARGE, and NaNs of float32 canonical. */
 CSHIM_DEVICE void store_plain(uint32_t dtype, uint8_t *address, const struct lane_values &values)
 {
     uint32_t words[LANE_ELEMENTS];
@@ -336,8 +338,8 @@ CSHIM_DEVICE void store_plain(uint32_t dtype, uint8_t *address, const struct lan
     store_units<1>(address, words);
 }
 
-/* Rounds values, whose largest magnitude is given as bits, to elements of a type other than float64
- * and stores them. NaNs of float32 have to be canonical. */
+/* Rounds values to elements of a type other than float64 and stores them. `largest` is their
+ * largest magnitude, as bits. NaNs of float32 have to be canonical. */
 CSHIM_DEVICE void store_values(uint32_t dtype, const struct place &place,
                                const struct lane_values &values, uint32_t largest)
 {
