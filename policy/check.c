@@ -76,7 +76,7 @@ static bool check_bound(struct cshim_parser *parser, const struct cshim_rule *ru
         rule->name);
 }
 
-/* What topk does not send has to wait in a residual, which it needs to itself. */
+/* topk needs the residual to itself: elements that it does not send wait there. */
 static bool check_few(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const bool has_few = rule->codec == CSHIM_CODEC_TOPK || rule->gather_codec == CSHIM_CODEC_TOPK;
@@ -131,8 +131,8 @@ static bool advance(const struct cshim_policy *earlier, const struct cshim_rule 
     return bytes < rule->max_size;
 }
 
-/* Whether the earlier rules match the call for every size, number of ranks and number of nodes that
- * `rule` allows. */
+/* Returns true if the earlier rules match the call for every size, number of ranks and number of
+ * nodes that `rule` allows. */
 static bool is_covered(const struct cshim_policy *earlier, const struct cshim_rule *rule,
                        struct cshim_call call)
 {
@@ -144,8 +144,8 @@ static bool is_covered(const struct cshim_policy *earlier, const struct cshim_ru
     return false;
 }
 
-/* Whether such a call can occur. Only NCCL has averages. A collective that adds nothing counts as a
- * sum. */
+/* Returns true if such a call can occur. Only NCCL has averages. A collective that adds nothing
+ * counts as a sum. */
 static bool can_occur(const struct cshim_call *call)
 {
     return cshim_library_compresses(call->library, call->collective) &&
@@ -153,7 +153,7 @@ static bool can_occur(const struct cshim_call *call)
             (call->library == CSHIM_NCCL && (CSHIM_MOVES >> call->collective & 1) == 0));
 }
 
-/* How many of a rule's calls the earlier rules leave to it. */
+/* Returns the number of a rule's calls that the earlier rules leave to it. */
 enum reach { REACH_SOME, REACH_TAKEN, REACH_NO_SUCH_CALL };
 
 static enum reach find_reach(const struct cshim_policy *policy, const struct cshim_rule *rule)

@@ -6,13 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of a longer path only the end is shown: the message needs room for the error. */
+/* Bytes of the source's name that errors show. Only the end of a longer path is shown, which leaves
+ * room for the error. */
 #define SOURCE_SHOWN 255
 
 /* Messages are printed behind this name: the lines behind the first have it, too. */
 #define NEXT_LINE "\ncompshim: "
 
-/* What takes the place of errors that the message has no room for. */
+/* Replaces the errors that the message has no room for. */
 static const char more[] = NEXT_LINE "and more errors";
 
 bool cshim_parser_fail(struct cshim_parser *parser, const char *format, ...)

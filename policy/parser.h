@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the policy parser share. Not for use outside policy/. */
+/* State and functions that the files of the policy parser share. Not for use outside policy/. */
 #ifndef CSHIM_PARSER_H
 #define CSHIM_PARSER_H
 
@@ -38,7 +38,8 @@ bool cshim_parser_fail(struct cshim_parser *parser, const char *format, ...)
 /* Sets a key of the section that is open. Returns false if it failed. */
 bool cshim_set_key(struct cshim_parser *parser, const char *key, const char *value);
 
-/* Whether the newest rule has the key that fills this field of struct cshim_rule (its offset). */
+/* Returns true if the newest rule has the key that fills this field of struct cshim_rule (its
+ * offset). */
 bool cshim_has_key(const struct cshim_parser *parser, size_t field);
 
 /* Checks the newest rule, whose keys have all been read: its keys against each other, and the rule

@@ -175,13 +175,13 @@ char *cshim_policy_load(const char *explicit_path, size_t *length, char source[C
 /* Returns true if a rule matches the call, or would if its buffer had another size. */
 bool cshim_rule_matches_but_size(const struct cshim_rule *rule, const struct cshim_call *call);
 
-/* Whether a rule matches the call. */
+/* Returns true if a rule matches the call. */
 bool cshim_rule_matches(const struct cshim_rule *rule, const struct cshim_call *call);
 
-/* Whether calls of a collective can be compressed with a library at all. */
+/* Returns true if calls of a collective can be compressed with a library at all. */
 bool cshim_library_compresses(enum cshim_library library, enum cshim_collective collective);
 
-/* Whether some rule is for a collective of a library. */
+/* Returns true if some rule is for a collective of a library. */
 bool cshim_policy_names(const struct cshim_policy *policy, enum cshim_library library,
                         enum cshim_collective collective);
 
@@ -223,7 +223,7 @@ struct cshim_words cshim_words(enum cshim_word_set set);
  */
 const char *cshim_word_find(enum cshim_word_set set, const char *word, unsigned *value);
 
-/* What help texts say of a key of policy.ini. The strings are static. */
+/* Describes a key of policy.ini for help texts. The strings are static. */
 struct cshim_policy_key {
     const char *name;
     const char *value; /* what it takes, such as "LIST" or "SIZE" */
@@ -250,7 +250,7 @@ const char *cshim_nearest_name(const char *word, const char *const *names, size_
  * fraction is allowed if it comes to whole bytes. Returns false if malformed or above 2^63. */
 bool cshim_parse_size(const char *text, uint64_t *bytes);
 
-/* Whether a name of a report or trace has nothing but {rank} and {jobid} in braces. */
+/* Returns true if a report's or trace's name has no braces other than {rank} and {jobid}. */
 bool cshim_has_known_braces(const char *name);
 
 /* SHA-256 of text as 64 hex digits and NUL, as the report's policy.sha256. */

@@ -10,7 +10,7 @@
 #define LAST_ROW (CSHIM_CHOICE_ROUNDS - (FIRST_ROW - 1) + 1)
 _Static_assert((CSHIM_CHOICE_ROUNDS_MAX - CSHIM_CHOICE_ROUNDS) % (LAST_ROW - 1) == 0, "whole rows");
 #define CLEARLY_OUT 2.0f
-/* What is so close to the best is sampled further. */
+/* Candidates within this factor of the best one are sampled further. */
 #define CLOSE 1.25f
 /* A settled class is sampled at the last call of a period and SAMPLE_DISTANCE before that, and
  * tries the next best candidate in a row of calls that ends before these. */
@@ -33,7 +33,7 @@ static void start_period(struct cshim_choice *choice, uint32_t calls)
     choice->calls_until_due = calls;
 }
 
-/* Has all candidates tried in turn, the prior's first. */
+/* Starts to try all candidates in turn, the prior first. */
 static void start_learning(struct cshim_choice *choice)
 {
     choice->phase = CSHIM_CHOICE_FIRST;

@@ -76,7 +76,7 @@ struct cshim_choice {
     unsigned turns[CSHIM_CANDIDATES_MAX]; /* candidates that learning calls take, each in a row */
     /* Agreed median duration of each candidate in seconds; INFINITY before it is known. */
     float typical[CSHIM_CANDIDATES_MAX];
-    /* The same, with what calls of a settled class have taken since. */
+    /* Like `typical`, updated by the calls of the settled class. */
     float latest[CSHIM_CANDIDATES_MAX];
     /* Duration of each candidate when it was last the settled one; 0 if it was not lately. Calls
      * may take longer in the long run than in a row of trials, which the network's queues hold. */

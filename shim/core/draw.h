@@ -40,7 +40,8 @@
 #define CSHIM_DRAW_STAGES 64u
 #define CSHIM_DRAW_SAMPLES 48u
 
-/* What calls from a number on take. Travels between ranks as bytes. */
+/* The stage of a class: how calls from a number on choose their candidate. Travels between ranks as
+ * bytes. */
 struct cshim_draw_stage {
     uint64_t from;
     uint8_t is_new; /* else the rest is unused, and nothing changes */
@@ -59,7 +60,8 @@ struct cshim_draw_sample {
     uint32_t candidate;
 };
 
-/* What a rank has timed, as it sends it where the ranks decide. Travels between ranks as bytes. */
+/* Calls that a rank has timed, as it sends them where the ranks decide. Travels between ranks as
+ * bytes. */
 struct cshim_draw_timings {
     uint64_t highest; /* number of a call that has begun */
     uint64_t late;    /* calls of a former stage that began after one of the latest */

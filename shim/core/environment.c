@@ -9,8 +9,8 @@
 
 #include "policy/policy.h"
 
-/* Whether a name of so many bytes, without "COMPSHIM_", is one of the shim's variables. Else
- * *nearest is the one that may be meant, or NULL. */
+/* Returns true if a name of `length` bytes, without "COMPSHIM_", is one of the shim's variables.
+ * Otherwise sets *nearest to the variable that may be meant, or to NULL. */
 static bool is_known(const char *name, size_t length, const char **nearest)
 {
     static const char *const known[] = {"FORWARDED", "LIVE",   "LOG", "MACHINE",
@@ -122,7 +122,8 @@ static bool check_file(const char *kind, const char *variable, const char *path,
     if (strchr(folder, '{') == NULL && (is_folder || access(exists ? path : folder, W_OK) != 0))
         add_warning(message, size, "cannot write the %s %.200s: %s: name another by %s", kind, path,
                     strerror(is_folder ? EISDIR : errno), variable);
-    /* What is somebody else's is refused when it is opened: they could end jobs by it here. */
+    /* Somebody else's file is refused later, when it is opened. Here it would let its owner end
+     * jobs. */
     const bool is_own = lstat(path, &facts) != 0 || facts.st_uid == geteuid();
     if (!is_own || !cshim_is_foreign(path, mark))
         return true;

@@ -15,7 +15,7 @@ struct cshim_policy;
  * run may be started by another. */
 #define CSHIM_PRESENCE_VARIABLE "COMPSHIM_RUN"
 
-/* What a switch such as COMPSHIM says, in upper or lower case. NULL and "" are on. */
+/* Values of a switch such as COMPSHIM, in upper or lower case. NULL and "" are on. */
 enum cshim_mode { CSHIM_MODE_ON, CSHIM_MODE_OFF, CSHIM_MODE_OBSERVE, CSHIM_MODE_UNKNOWN };
 static inline enum cshim_mode cshim_mode_of(const char *value)
 {
@@ -38,19 +38,21 @@ static inline enum cshim_mode cshim_mode(void)
     return cshim_mode_of(secure_getenv("COMPSHIM"));
 }
 
-/* Whether COMPSHIM switches the shim off. */
+/* Returns true if COMPSHIM switches the shim off. */
 static inline bool cshim_is_off(void)
 {
     return cshim_mode() == CSHIM_MODE_OFF;
 }
 
-/* The value of the first of some variables, up to NULL, that is set and not empty; or NULL. */
+/* Returns the value of the first variable of `names`, up to NULL, that is set and not empty; or
+ * NULL. */
 const char *cshim_environment_first(const char *const *names);
 
-/* What COMPSHIM_REPORT asks for: "off", "summary" or a file's name; NULL: nothing. */
+/* Returns the value of COMPSHIM_REPORT: "off", "summary" or a file's name; NULL if it is not
+ * set. */
 const char *cshim_environment_report(void);
 
-/* The file that COMPSHIM_TRACE asks for; NULL: none. */
+/* Returns the file that COMPSHIM_TRACE names, or NULL. */
 const char *cshim_environment_trace(void);
 
 /* Looks for misspelt COMPSHIM or COMPSHIM_*, for values that are not known, and for a trace and a
@@ -59,22 +61,24 @@ const char *cshim_environment_trace(void);
  * otherwise; else the message has the warnings, or is empty. */
 bool cshim_environment_check(const struct cshim_policy *policy, char *message, size_t size);
 
-/* Whether two paths lead to the same regular file, or will once it is written. */
+/* Returns true if two paths lead to the same regular file, or will once it is written. */
 bool cshim_is_same_file(const char *a, const char *b);
 
-/* What stands at the beginning of every report and every trace. */
+/* Mark at the beginning of every report and every trace. */
 #define CSHIM_REPORT_MARK "\"library\""
 #define CSHIM_TRACE_MARK "\"traceEvents\""
 
-/* Whether a file that is there holds something else than what compshim writes, which has the mark
- * in its first 63 bytes, and no other kind of file has it there. False of an empty file. */
+/* Returns true if a file exists, is not empty and was not written by compshim: files of compshim,
+ * and no others, have the mark in their first 63 bytes. */
 bool cshim_is_foreign(const char *path, const char *mark);
 
-/* Has the address sanitizer start although a preloaded object comes before its runtime. */
+/* Option with which the address sanitizer starts although a preloaded object comes before its
+ * runtime. */
 #define CSHIM_ASAN_OPTION "verify_asan_link_order=0"
 
-/* Whether an entry of environ, "NAME=value", is the shim's, so that a launcher has to hand it on to
- * all ranks: LD_PRELOAD, COMPSHIM or COMPSHIM_*, and ASAN_OPTIONS with the option above. */
+/* Returns true if an entry of environ, "NAME=value", belongs to the shim, so that a launcher has to
+ * forward it to all ranks: LD_PRELOAD, COMPSHIM, COMPSHIM_*, and ASAN_OPTIONS with the option
+ * above. */
 static inline bool cshim_is_forwarded(const char *entry)
 {
     return strncmp(entry, "LD_PRELOAD=", 11) == 0 ||

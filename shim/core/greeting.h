@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rank says of itself before the ranks agree to compress. */
+/* Identity of a rank, which it sends to the others before the ranks agree to compress. */
 #ifndef CSHIM_GREETING_H
 #define CSHIM_GREETING_H
 
@@ -15,11 +15,11 @@ struct cshim_greeting {
     char host[96];
 };
 
-/* What this process says. Thread-safe. */
+/* Returns the greeting of this process. Thread-safe. */
 struct cshim_greeting cshim_greeting_make(void);
 
-/* Whether another rank can compress with this one. If it cannot, "rank 3 (hostname: why)" is added
- * to the list in `text`, as far as it fits. */
+/* Returns true if another rank can compress with this one. If it cannot, adds "rank 3 (hostname:
+ * why)" to the list in `text`, as far as it fits. */
 bool cshim_greeting_fits(const struct cshim_greeting *own, const struct cshim_greeting *other,
                          int rank, char *text, size_t size);
 

@@ -18,7 +18,7 @@ enum cshim_message {
     CSHIM_MESSAGES
 };
 
-/* What the elements of a message are encoded as. */
+/* Returns the codec of a message's elements. */
 static inline enum cshim_codec_id cshim_message_codec(const struct cshim_plan *plan,
                                                       enum cshim_message message)
 {
@@ -52,7 +52,7 @@ struct cshim_header cshim_header_make(const struct cshim_plan *plan, uint32_t se
                                       uint64_t segment, enum cshim_message step, uint64_t elements,
                                       float error);
 
-/* Whether a message's header has CSHIM_HEADER_SHARED. */
+/* Returns true if a message's header has CSHIM_HEADER_SHARED. */
 bool cshim_header_is_shared(const void *message);
 
 /* Compares a message of at least CSHIM_HEADER_BYTES, at any alignment, with the header that the

@@ -45,9 +45,10 @@ struct cshim_learned {
     struct cshim_learned_choice choices[];
 };
 
-/* What COMPSHIM_MACHINE says: `text` is NULL where jobs learn by themselves, and empty for "off",
- * which tries nothing and has learned nothing. Returns false with a message if the file cannot be
- * read or is wrong. The caller frees the text. */
+/* Reads the choices that COMPSHIM_MACHINE names. `*text` becomes NULL if the variable is not set
+ * (the job measures its calls), and empty for "off" (nothing is tried and nothing was learned).
+ * Returns false with a message if the file cannot be read or is wrong. The caller frees the
+ * text. */
 bool cshim_learned_load(char **text, size_t *length, char message[CSHIM_MESSAGE_MAX]);
 
 /* Returns the choices of a text, which the caller frees; NULL with the line "source:LINE: what is

@@ -18,8 +18,8 @@ static enum cshim_log_level current_level = CSHIM_LOG_WARN;
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
-/* What standard error was at the start, and a descriptor of our own for it: the program may close
- * it, and get its number for a file of data. */
+/* Standard error as it was at the start, and a descriptor of our own for it: the program may close
+ * its own and open a data file under its number. */
 static struct stat at_start;
 static int own_descriptor = -1;
 static bool is_known;

@@ -17,7 +17,7 @@ void cshim_log(enum cshim_log_level level, const char *format, ...)
  * file that the program has opened under its number since. If that is gone, full or a broken pipe,
  * the text is lost without a signal. errno stays. Thread-safe. */
 void cshim_log_write(const char *text, size_t length);
-/* Whether the stream stderr still leads there. */
+/* Returns true if the stream stderr still leads to the standard error of the start. */
 bool cshim_log_has_stderr(void);
 
 #endif

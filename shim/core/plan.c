@@ -26,7 +26,7 @@
 /* With fewer grains for each peer, how they are divided matters. */
 #define CROWDED_GRAINS 4u
 
-/* What a library's transport and memory allow. */
+/* Limits of a library's transport and memory. */
 struct limits {
     uint64_t piece; /* bytes of a message */
     uint64_t scratch;
@@ -80,7 +80,7 @@ static uint64_t grains_up(uint64_t elements)
     return cshim_divide_up(elements, CSHIM_GRAIN) * CSHIM_GRAIN;
 }
 
-/* Of as many elements in either codec. */
+/* Returns the bytes of the longest message of `elements` elements, in either codec. */
 static uint64_t longest_message(const struct cshim_plan *plan, uint64_t elements)
 {
     const uint64_t own = cshim_encoded_bytes(plan->codec, plan->dtype, elements);
@@ -122,8 +122,8 @@ static enum cshim_reason rule_reason(const struct cshim_rule *rule, const struct
     return has_option && has_codec ? CSHIM_REASON_COMPRESS : CSHIM_REASON_OPTION;
 }
 
-/* What is decided about calls that differ in their size only changes where a rule that would match
- * them begins or ends. */
+/* The decision about calls that differ only in size changes only at a size where a rule that would
+ * match them begins or ends. */
 uint64_t cshim_plan_compressed_above(const struct cshim_policy *policy,
                                      const struct cshim_call *call)
 {
@@ -170,7 +170,7 @@ bool cshim_plan_can(const struct cshim_call *call, enum cshim_algorithm algorith
             call->ranks == (uint64_t)call->nodes * call->ranks_per_node);
 }
 
-/* Whether one step is faster than two, where nothing was measured. */
+/* Returns true if one step is taken to be faster than two, before anything was measured. */
 static bool is_for_one_shot(const struct cshim_plan *plan, const struct cshim_call *call)
 {
     const enum cshim_codec_id gather_codec = plan->rule->gather_codec;

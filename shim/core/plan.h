@@ -46,25 +46,25 @@ const char *cshim_reason_name(enum cshim_reason reason);
 /* Each message starts with one header (docs/wire-format.md). */
 #define CSHIM_HEADER_BYTES 32u
 
-/* The largest message in host memory. Open MPI's tcp transport sends up to 64 KiB at once; larger
- * messages wait for the receiver first, and then share the link badly. Measured in
- * docs/decisions.md. */
+/* Largest message in host memory. Open MPI's tcp transport sends up to 64 KiB at once; larger
+ * messages wait for their receiver first, and then share the link badly. docs/decisions.md has the
+ * measurement. */
 #define CSHIM_PIECE_LIMIT (60u << 10)
-/* The largest that ranks of a node read where it lies: long enough for the header, which is sent,
- * to cost little, and so short that what is under way stays in a level 2 cache. Measured in
- * docs/decisions.md. */
+/* Largest message that ranks of a node read in place: long enough for its header, which is sent, to
+ * cost little, and so short that the messages in flight stay in a level 2 cache. docs/decisions.md
+ * has the measurement. */
 #define CSHIM_NODE_PIECE_LIMIT (96u << 10)
 
-/* Scratch of a call under way on each rank, whatever the tensor's size. */
+/* Scratch of a call in host memory on each rank, whatever the tensor's size. */
 #define CSHIM_SCRATCH_LIMIT ((uint64_t)32 << 20)
-/* The same on a GPU. */
+/* Scratch of a call in device memory on each rank, whatever the tensor's size. */
 #define CSHIM_NCCL_SCRATCH_LIMIT ((uint64_t)64 << 20)
-/* Segments under way at once: while one is on the wire others are encoded, reduced and decoded. The
- * grid needs three at least. */
+/* Segments in flight at once: while one is on the wire, others are encoded, reduced and decoded.
+ * The grid needs at least three. */
 #define CSHIM_SEGMENTS_IN_FLIGHT 4u
 
-/* How a call is reissued. Where it is not, only reason and rule are set; for no_gain, what would
- * have been done. */
+/* The plan of a call. If the call is not compressed, only reason and rule are set; for no_gain also
+ * the plan that it would have had. */
 struct cshim_plan {
     enum cshim_reason reason;      /* CSHIM_REASON_COMPRESS, or why not */
     const struct cshim_rule *rule; /* the rule that decided, or NULL */
@@ -76,8 +76,8 @@ struct cshim_plan {
     enum cshim_dtype dtype;
     uint32_t ranks;
     uint32_t root; /* of a reduce or broadcast */
-    /* Who exchanges encoded messages: all ranks; in hierarchical, and in a grid of nodes, one rank
-     * of each node, for its share of the elements. */
+    /* Peers that exchange encoded messages: all ranks; in hierarchical, and in a grid of nodes, one
+     * rank of each node for its share of the elements. */
     uint32_t peers;
     struct cshim_grid grid; /* of the peers: one row, but in the algorithm of that name */
     uint32_t shares;        /* of a segment: as many as ranks on the node with the fewest; else 1 */
@@ -96,8 +96,8 @@ struct cshim_plan {
      * but the last for as large as the largest. */
     uint64_t bytes_wire;
     uint64_t bytes_network; /* of these, between nodes; taking all nodes for equally full */
-    /* What the busiest peer receives of a segment by its formulas, over what all receive on the
-     * mean. Above 1 where there are fewer chunks than peers. */
+    /* Bytes of a segment that the busiest peer receives, divided by the mean over all peers. Above
+     * 1 if there are fewer chunks than peers. */
     double crowding;
     uint64_t bytes_native;  /* what a ring would send, sum over all ranks */
     unsigned quantizations; /* on a value's way */
@@ -113,8 +113,9 @@ struct cshim_plan {
 uint64_t cshim_plan_compressed_above(const struct cshim_policy *policy,
                                      const struct cshim_call *call);
 
-/* Whether a call of `count` elements is compressed (CSHIM_REASON_COMPRESS), as far as policy and
- * call decide it: what every call pays for. Sets *rule to the rule that decided, or NULL. */
+/* Returns CSHIM_REASON_COMPRESS if policy and call allow a call of `count` elements to be
+ * compressed, otherwise the reason against it. Every call pays for this function. Sets *rule to the
+ * rule that decided, or NULL. */
 enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
                                     const struct cshim_call *call, uint64_t count,
                                     const struct cshim_rule **rule);
@@ -153,7 +154,7 @@ unsigned cshim_plan_candidates(const struct cshim_rule *rule, const struct cshim
  * does. */
 bool cshim_plan_is_native_first(const struct cshim_rule *rule, const struct cshim_call *call);
 
-/* Whether the messages of an all-reduce among ranks of one node are read where they lie, and only
+/* Returns true if ranks of one node read the messages of an all-reduce in place, so that only
  * headers are sent. */
 static inline bool cshim_plan_is_read(const struct cshim_call *call, enum cshim_algorithm algorithm)
 {
@@ -169,8 +170,8 @@ static inline bool cshim_plan_leaves_root(enum cshim_codec_id codec)
     return cshim_codec_is_exact(codec) && codec != CSHIM_CODEC_BOUNDED;
 }
 
-/* Whether, on host memory, elements travel as they are to the owner of their chunk and from there:
- * then the owner adds its own part where the program has it, and puts the sums there, too. */
+/* Returns true if, on host memory, elements travel unchanged to the owner of their chunk and back.
+ * Then the owner reads its own contribution in the program's buffer, and writes the sums there. */
 static inline bool cshim_plan_adds_at_home(const struct cshim_plan *plan)
 {
     return plan->codec == CSHIM_CODEC_RAW && plan->gather_codec == CSHIM_CODEC_RAW &&

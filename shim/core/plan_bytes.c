@@ -24,15 +24,15 @@ uint64_t cshim_plan_pieces(const struct cshim_plan *plan)
                                                    : (uint64_t)plan->grid.columns * plan->grid.rows;
 }
 
-/* What carries every element of some once: messages with a chunk each, as rows exchange them, or
- * with a piece of a chunk each, as the columns of a grid do. */
+/* Messages that carry each element once: one chunk in each, as rows exchange them, or one piece of
+ * a chunk, as the columns of a grid do. */
 struct messages {
     uint64_t encoded; /* bytes without headers */
     uint64_t chunks;
     uint64_t pieces;
 };
 
-/* Those of elements that are cut into parts alike, and a shorter last one. */
+/* Returns the messages of `parts` equal parts and of a shorter last one. */
 static struct messages times(uint64_t parts, struct messages each, struct messages last)
 {
     return (struct messages){add(cshim_multiply(parts, each.encoded), last.encoded),
@@ -40,7 +40,7 @@ static struct messages times(uint64_t parts, struct messages each, struct messag
                              add(cshim_multiply(parts, each.pieces), last.pieces)};
 }
 
-/* Those of a segment: it is cut into shares, these into chunks, and these into pieces. */
+/* Levels at which a segment is cut: into shares, these into chunks, and these into pieces. */
 enum cut { SHARES, CHUNKS, PIECES, CUTS };
 
 static struct messages cut_messages(const struct cshim_plan *plan, uint64_t elements, enum cut cut)
@@ -60,7 +60,7 @@ static struct messages cut_messages(const struct cshim_plan *plan, uint64_t elem
     return messages;
 }
 
-/* Those of a block, of which every segment has a chunk. */
+/* Returns the messages of a block, of which every segment has one chunk. */
 static struct messages block_messages(const struct cshim_plan *plan, uint64_t elements)
 {
     const uint64_t chunk = plan->segment / (cshim_plan_pieces(plan) * plan->shares);
@@ -68,8 +68,8 @@ static struct messages block_messages(const struct cshim_plan *plan, uint64_t el
                  cut_messages(plan, elements % chunk, PIECES));
 }
 
-/* Those of a whole call: all segments but the last are alike. Blocks are in the place of segments.
- */
+/* Returns the messages of a whole call. All segments but the last are equal. Block-partitioned
+ * collectives count blocks instead of segments. */
 static struct messages call_messages(const struct cshim_plan *plan)
 {
     if (plan->block > 0)
@@ -92,8 +92,9 @@ static uint64_t exchanged(const struct cshim_plan *plan, const struct messages *
                cshim_multiply(cshim_grid_depth(grid) - 1, columns));
 }
 
-/* Of these, what the root of a reduce adds up itself, and nobody has to send to it; or the root of
- * a broadcast passes on itself. Which node has the root is not known: each adds up as much. */
+/* Returns the bytes of `all` that the root handles itself: elements of a reduce that nobody has to
+ * send to it, or of a broadcast that it forwards. The node that has the root is not known, so each
+ * node is counted with as much. */
 static uint64_t root_messages(const struct cshim_plan *plan, uint64_t all)
 {
     uint64_t begin, chunk, last;
@@ -117,7 +118,7 @@ static void count_cast_bytes(struct cshim_plan *plan, const struct cshim_call *c
     plan->bytes_network = cshim_multiply(2 * hops, cshim_multiply(plan->count, element));
 }
 
-/* `part` of `whole` parts of a number. */
+/* Returns number * part / whole, rounded down, without overflow. */
 static uint64_t share_of(uint64_t number, uint64_t part, uint64_t whole)
 {
     return add(cshim_multiply(number / whole, part), number % whole * part / whole);
@@ -127,7 +128,7 @@ void cshim_plan_count_bytes(struct cshim_plan *plan, const struct cshim_call *ca
 {
     const struct cshim_schedule *schedule = plan->schedule;
     const uint64_t others = plan->peers - 1;
-    /* Of the other ranks that a message goes to, those elsewhere. NCCL's own broadcast reaches each
+    /* Number of a message's receivers on other nodes. NCCL's own broadcast reaches each
      * node once. */
     const bool once = schedule->root_gives && call->library == CSHIM_NCCL;
     const uint64_t apart = call->nodes <= 1 ? 0

@@ -18,17 +18,18 @@ static inline uint64_t cshim_multiply(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-/* How many chunks the peers have of a share, or pieces of chunks. */
+/* Returns the number of chunks of a share, or of pieces of chunks, that the peers have. */
 uint64_t cshim_plan_pieces(const struct cshim_plan *plan);
 
-/* What all ranks send, each message counted as often as it is sent; and of it, what leaves a node.
- * Inside the nodes ranks add, and may gather: as the fewest bytes that messages take. */
+/* Sets the bytes that all ranks send, where each message counts as often as it is sent, and of
+ * these the bytes that leave a node. Inside a node ranks add, and may gather: counted as the fewest
+ * bytes that messages take. */
 void cshim_plan_count_bytes(struct cshim_plan *plan, const struct cshim_call *call);
 
-/* What the busiest peer receives of so many elements, and in *mean what each does on the mean. Of a
- * row all send it their parts of the chunks that its column owns, of its column their sums of the
- * pieces that it owns itself. Then come the sums of all chunks. Bytes are whole numbers, so the sum
- * is the same however a program rounds. */
+/* Returns the bytes that the busiest peer receives of so many elements, and in *mean the mean over
+ * all peers. The peers of its row send it their contributions to its column's chunks, and those of
+ * its column their row sums of its own pieces; then come the sums of all chunks. Bytes are
+ * integers, so the sum does not depend on rounding. */
 double cshim_plan_busiest(const struct cshim_plan *plan, uint64_t elements, double *mean);
 
 #endif

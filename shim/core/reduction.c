@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a function makes of a few elements tells what it is: as float32, 1 and 2 make 0x40400000 by
- * a sum, 0x40000000 by a maximum; a sum of the same bits as integers makes 0x7f800000. */
+/* Recognises a reduction by its results on a few elements: as float32, 1 and 2 become 0x40400000 by
+ * a sum and 0x40000000 by a maximum; the sum of the same bits as integers is 0x7f800000. */
 #include "shim/core/reduction.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ static double combine(enum operation operation, double a, double b)
     return (a > b) == (operation == LARGER) ? a : b;
 }
 
-/* Whether the results are those of an operation on elements of a type. */
+/* Returns true if the results are those of an operation on elements of a type. */
 static bool is_operation(enum cshim_dtype dtype, enum operation operation, const uint64_t *results)
 {
     double numbers[PAIRS];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a function does that reduces elements, where nobody tells their type and its operation.
- * Pure, but for the function. */
+/* Recognises the type and the operation of a function that reduces elements, where no caller passes
+ * them. Pure, but for the function. */
 #ifndef CSHIM_REDUCTION_H
 #define CSHIM_REDUCTION_H
 

@@ -67,16 +67,16 @@ void cshim_row_add(struct cshim_row *to, const struct cshim_row *from);
 /* The sampled relative L2 error of a row; negative if nothing was sampled. */
 double cshim_row_error(const struct cshim_row *row);
 
-/* What compressing saved: compressed calls and native trials took `took` seconds where native calls
- * alone would have taken `natively`. The speed-up of the compressed calls is 0 if it is not known;
- * `low` and `high` are its spread. */
+/* Time saved by compressing: compressed calls and native trials took `took` seconds, and native
+ * calls alone would have taken `natively`. The speed-up of the compressed calls is 0 if it is not
+ * known; `low` and `high` are its spread. */
 struct cshim_saving {
     double natively, took;
     double speedup, low, high;
 };
 struct cshim_saving cshim_row_saving(const struct cshim_row *row);
 
-/* What verify found of a row's calls. */
+/* Results of verify for the calls of a row. */
 struct cshim_verdict {
     double rel_l2;  /* the relative L2 error */
     double largest; /* the largest magnitude of an error */

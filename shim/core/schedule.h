@@ -16,7 +16,7 @@
 
 #include "policy/policy.h"
 
-/* What a collective is, by whatever algorithm. */
+/* Properties of a collective that do not depend on the algorithm. */
 struct cshim_shape {
     bool has_blocks;      /* the call's larger buffer holds a block for each rank */
     unsigned ring_passes; /* a ring sends this buffer so many times, less one rank's part each */
@@ -38,14 +38,14 @@ enum cshim_step {
     CSHIM_STEPS
 };
 
-/* How the elements of a segment are divided among the peers. */
+/* Division of a segment's elements among the peers. */
 enum cshim_division {
     CSHIM_WHOLE,  /* not at all: each receiver of the result adds everything itself */
     CSHIM_CHUNKS, /* evenly: each peer owns one chunk of each segment */
     CSHIM_BLOCKS  /* by the call: each peer has its block of the buffer, a chunk in each segment */
 };
 
-/* Who gets a message besides its sender. */
+/* Receivers of a message, besides its sender. */
 enum cshim_receiver {
     CSHIM_TO_NOBODY,
     CSHIM_TO_ALL,    /* every other peer */
@@ -77,22 +77,24 @@ const struct cshim_schedule *cshim_schedule_of(enum cshim_collective collective,
 /* The schedule of a grid in which each node is one peer, whose ranks share its work. Static. */
 const struct cshim_schedule *cshim_schedule_grid_of_nodes(void);
 
-/* Whether a schedule has a step. */
+/* Returns true if a schedule has a step. */
 static inline bool cshim_schedule_has(const struct cshim_schedule *schedule, enum cshim_step step)
 {
     return (schedule->steps >> step & 1) != 0;
 }
 
-/* Whether a step needs one of the library's own collectives, which the caller has to wait for. */
+/* Returns true if a step needs one of the library's own collectives, which the caller has to wait
+ * for. */
 bool cshim_schedule_needs_library(const struct cshim_schedule *schedule);
 
-/* Whether a peer gets the sums of elements that another peer has added up. `root` is the call's. */
+/* Returns true if a peer receives the sums of elements that another peer has added up. `root` is
+ * the call's. */
 bool cshim_schedule_gets_sums(const struct cshim_schedule *schedule, uint32_t peer, uint32_t root);
 
-/* Whether elements of all ranks are added up; else each comes from one rank. */
+/* Returns true if elements of all ranks are added up; otherwise each comes from one rank. */
 bool cshim_schedule_adds(const struct cshim_schedule *schedule);
 
-/* Whether all ranks end with the same result, and have seen a message of every peer. */
+/* Returns true if all ranks end with the same result, and have seen a message of every peer. */
 bool cshim_schedule_is_shared(const struct cshim_schedule *schedule);
 
 /* Bits of an fp16 that cast leaves free: the sum of all ranks fits, with one bit more for the
@@ -105,7 +107,7 @@ static inline uint32_t cshim_cast_headroom(uint32_t ranks)
     return bits;
 }
 
-/* What the time of a step is spent on, as reports and traces name it. */
+/* Phases that reports and traces attribute the time of a step to. */
 enum cshim_phase {
     CSHIM_PHASE_ENCODE,
     CSHIM_PHASE_EXCHANGE,

@@ -40,9 +40,9 @@ typedef void (*cshim_gloo_reduction)(enum cshim_dtype dtype, void *output, const
  * false if it lacks a function that is needed. */
 bool cshim_gloo_open(cshim_gloo_function allreduce, char *library, size_t size);
 
-/* Whether this gloo's classes lie as this engine takes them to lie: by what the options of a call
- * hold, whether it can be read, and by the names of the functions of its buffers. Looks at memory
- * that may not be there. Costs some system calls: for the first call of a context. */
+/* Returns true if the classes of this gloo have the layout that this engine expects, by the
+ * contents of a call's options, by whether their memory can be read, and by the names of the
+ * buffers' functions. Costs some system calls: made once, at the first call of a context. */
 bool cshim_gloo_recognise(const void *options);
 /* The gloo::Context of any options. */
 const void *cshim_gloo_context_of(const void *options);

@@ -364,7 +364,7 @@ static void break_off(struct cshim_gloo_context *context)
     set_agreed(context);
 }
 
-/* What has been agreed ------------------------------------------------------------------------- */
+/* The agreed terms ---------------------------------------------------------------------------- */
 
 /* Puts the terms together: where each rank is, and the policy. */
 static bool write_terms(struct cshim_gloo_agreement *agreement)

@@ -6,7 +6,7 @@
 
 #include "shim/gloo/context.h"
 
-/* What is to be done with a call. All ranks get the same for it. */
+/* The verdict about a call, equal on all ranks. */
 struct cshim_gloo_verdict {
     bool is_native; /* passed through, whatever the policy says */
     bool is_open;   /* cshim_gloo_agree_end follows, once gloo has made the call */

@@ -235,7 +235,7 @@ static void end_decision(struct cshim_gloo_context *context, const struct cshim_
     pthread_mutex_unlock(&context->choosing);
 }
 
-/* Has the ranks decide: each sends rank 0 its timings, and receives the next stage. */
+/* Makes a decision of the ranks: each sends rank 0 its timings and receives the next stage. */
 static void decide(struct cshim_gloo_context *context, const struct cshim_gloo_arguments *arguments,
                    const struct cshim_gloo_chosen *chosen, void **exception)
 {

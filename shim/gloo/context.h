@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the engine knows of a context of gloo, which is gloo's communicator. Several calls may be
- * under way on one at once, by several threads, and in another order on each rank: what tells them
- * apart is the tag that the program gives each. */
+/* State of a gloo::Context, which is gloo's communicator. Several calls may be under way on one at
+ * once, by several threads, and in another order on each rank: the program's tag distinguishes
+ * them. */
 #ifndef CSHIM_GLOO_CONTEXT_H
 #define CSHIM_GLOO_CONTEXT_H
 
@@ -66,9 +66,10 @@ struct cshim_gloo_context {
     struct cshim_gloo_context *next;
 };
 
-/* What is known of a gloo::Context; NULL if nothing is. With the arguments of a call it is added
- * then; NULL means that there is no memory. The caller releases it. Contexts that gloo has freed
- * are forgotten, with the messages that could still come. Thread-safe, as the next three. */
+/* Returns the state of a gloo::Context, or NULL if there is none. With the arguments of a call a
+ * missing state is made, and NULL means that there is no memory. The caller releases it. States of
+ * contexts that gloo has freed are freed too, with the messages that could still come. Thread-safe,
+ * as the next three. */
 struct cshim_gloo_context *cshim_gloo_context_find(const void *address,
                                                    const struct cshim_gloo_arguments *arguments);
 void cshim_gloo_context_release(struct cshim_gloo_context *context);

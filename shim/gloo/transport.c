@@ -106,7 +106,7 @@ struct buffer_wait {
     bool receives;
 };
 
-/* Has gloo's wait return CSHIM_GLOO_WOKEN, which it may also do without a reason. */
+/* Makes gloo's wait return CSHIM_GLOO_WOKEN, which it may also do without a reason. */
 static void wake(struct cshim_wait *watched)
 {
     const struct buffer_wait *wait = (const struct buffer_wait *)watched;
@@ -156,9 +156,9 @@ static int complete(const struct cshim_exchange *exchange, unsigned first, unsig
     return status;
 }
 
-/* Has the ranks of this node exchange a message, each with each. To be added, a block of each share
- * goes to its rank, and parts of the own share come, one behind the other. Once they are added, the
- * own share goes to all, and theirs come to their places. */
+/* Exchanges a message among all ranks of this node. To be added, a block of each share goes to its
+ * rank, and the contributions to the own share arrive one after the other. For a gather, the own
+ * share goes to all, and the other shares arrive in their places. */
 static int exchange_inside(const struct cshim_exchange *exchange, enum cshim_message kind,
                            const void *source, void *target, const struct cshim_range *block)
 {

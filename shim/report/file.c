@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where report and trace go, and the number of the job for their names. */
+/* Names of the report and the trace, and the job's number in them. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>

@@ -43,7 +43,7 @@ struct cshim_counted {
 /* Classes of calls whose choices a ledger keeps; what further ones have learned is not told. */
 #define CSHIM_LEARNED_MAX 128u
 
-/* What a process counts besides its rows. Travels between ranks as bytes. */
+/* Counts of a process besides its rows. Travels between ranks as bytes. */
 struct cshim_tally {
     uint64_t passed[CSHIM_REASON_COUNT]; /* by reason; at rank 0 of the communicator */
     struct cshim_counted counted[CSHIM_COUNTED_ALL];
@@ -116,7 +116,7 @@ void cshim_ledger_learn(struct cshim_ledger *ledger, const struct cshim_learned_
 /* Adds what another rank counted under the same policy. Not thread-safe. */
 void cshim_ledger_merge(struct cshim_ledger *ledger, const struct cshim_tally *tally);
 
-/* What row `index` counts. */
+/* Key of a row: calls that agree in all of it are counted together. */
 struct cshim_row_key {
     enum cshim_collective collective;
     const struct cshim_rule *rule;

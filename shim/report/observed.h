@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What COMPSHIM=observe writes down: the kinds of calls a program makes, how often, how large, and
- * how long the library takes for them.
- *
- * Pure: no MPI, no CUDA. Bounded: beyond CSHIM_KINDS_EXACT kinds, new sizes are put together by
- * powers of two; bytes are summed exactly all the same. Functions are not thread-safe but where
- * they say so. */
+/* The calls that COMPSHIM=observe records: which calls a program makes, how often, how large, and
+ * how long the library takes for them. Pure: no MPI, no CUDA. Bounded: beyond CSHIM_KINDS_EXACT
+ * kinds, new sizes are grouped by powers of two; bytes are still summed exactly. Functions are
+ * thread-safe only where they say so. */
 #ifndef CSHIM_OBSERVED_H
 #define CSHIM_OBSERVED_H
 

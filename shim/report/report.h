@@ -28,16 +28,16 @@ bool cshim_report_path(const char *pattern, int rank, char path[CSHIM_PATH_MAX])
 
 #define CSHIM_JOB_MAX 256
 
-/* What stands for {jobid}. One process of a job makes it (the launcher's number, else the time and
- * a random number) and sends it to the others. Each process then sets it, before other threads may
- * ask for it. As long as none is set, cshim_report_job returns the launcher's number, or "0". */
+/* The value of {jobid}. One process of a job makes it (the launcher's number, else the time and a
+ * random number) and sends it to the others. Each process sets it before other threads may ask for
+ * it. Until then cshim_report_job returns the launcher's number, or "0". */
 void cshim_report_make_job(char job[CSHIM_JOB_MAX]);
 void cshim_report_set_job(const char job[CSHIM_JOB_MAX]);
 const char *cshim_report_job(void);
 
-/* Where the environment or else the policy wants the report: "summary" (only the table), a file's
- * name, or NULL for no report. A policy that was found in the working folder names no file: then a
- * process that `speaks` warns of it. */
+/* Returns the report that the environment, or else the policy, asks for: "summary" (only the
+ * table), a file's name, or NULL for no report. The file name in a policy that was found in the
+ * working folder is ignored; a process that `speaks` warns of it. */
 const char *cshim_report_wanted(const struct cshim_policy *policy, bool speaks);
 
 /* Writes the table to standard error, and the JSON to a file if one is wanted. If the file cannot

@@ -154,8 +154,8 @@ static void table_row(FILE *stream, const struct cshim_row_key *key, const struc
             SECONDS(row->seconds), error_text);
 }
 
-/* Where a third or more of the bytes matched no rule, writes the rule for the type that has most of
- * them, as a command that adds it to a policy. */
+/* If a third or more of the bytes matched no rule, writes the rule for the type with most of these
+ * bytes, as a command that adds it to a policy. */
 static void table_unruled(FILE *stream, const struct cshim_ledger *ledger,
                           const struct cshim_row *total)
 {

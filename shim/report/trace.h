@@ -13,7 +13,7 @@
 
 #define CSHIM_TRACE_EVENTS ((size_t)1 << 18)
 
-/* What an event is besides the phases of a compressed call (enum cshim_phase), which come first. */
+/* Events other than the phases of a compressed call (enum cshim_phase), which come first. */
 enum cshim_trace_kind {
     CSHIM_TRACE_CALL = CSHIM_PHASES,
     CSHIM_TRACE_PENDING, /* a nonblocking call, from its beginning to its end */
@@ -47,7 +47,7 @@ void cshim_trace_add(struct cshim_trace *trace, struct cshim_trace_event event);
 /* Events that are kept. */
 size_t cshim_trace_kept(const struct cshim_trace *trace);
 
-/* How a rank's clock differs from rank 0's: at two times by its own clock, what to add. */
+/* Offset of a rank's clock from rank 0's: at two times of the rank's clock, the seconds to add. */
 struct cshim_trace_clock {
     double at[2];
     double offset[2];
