@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libcompshim_dl.so, for programs that fetch functions of MPI or NCCL with dlsym from a library's
- * handle. Preloaded beside libcompshim.so, it hands out the wrappers of libcompshim.so instead.
+/* libcompshim_dl.so, for programs that fetch functions of MPI or NCCL by dlsym() from a library's
+ * handle. Preloaded together with libcompshim.so, it returns the wrappers of libcompshim.so
+ * instead.
  *
- * The C library tells from the return address which object RTLD_NEXT and RTLD_DEFAULT are meant
- * for. So the exported dlsym ends with a jump to the real one, with its own arguments and return
- * address, and the result and dlerror are those of a direct call. The compiler makes a jump of the
- * call in a return statement where it optimises. */
+ * For RTLD_NEXT and RTLD_DEFAULT the C library finds the calling object by the return address. So
+ * the exported dlsym() ends with a jump to the real one, with its arguments and return address, and
+ * result and dlerror() are those of a direct call. With optimisation the compiler makes that jump
+ * of a call in a return statement. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,34 +18,34 @@ typedef void *dlsym_function(void *handle, const char *name);
 
 static dlsym_function *real_dlsym; /* atomic */
 
-/* In libcompshim.so; NULL if that is not preloaded, and then nothing is handed out. */
+/* defined in libcompshim.so; NULL if that is not preloaded: then no wrapper is returned */
 extern __typeof__(cshim_front_wrapper) cshim_front_wrapper __attribute__((weak));
 
-/* Finds dlsym of the C library: the version of glibc 2.34, where it moved into libc.so, or else the
- * first version of x86-64 or of aarch64. */
+/* Finds the C library's dlsym(): the version of glibc 2.34, which moved it into libc.so, otherwise
+ * the first version on x86-64 or aarch64. */
 static void find_real(void)
 {
     static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
-    static const char complaint[] = "compshim: libcompshim_dl.so finds no dlsym in the C library: "
-                                    "run without it\n";
+    static const char message[] = "compshim: libcompshim_dl.so finds no dlsym in the C library: "
+                                  "run without it\n";
     dlsym_function *found = NULL;
     for (size_t i = 0; i < sizeof versions / sizeof versions[0] && found == NULL; i++)
         found = (dlsym_function *)dlvsym(RTLD_NEXT, "dlsym", versions[i]);
     if (found == NULL) {
-        (void)!write(STDERR_FILENO, complaint, sizeof complaint - 1);
+        (void)!write(STDERR_FILENO, message, sizeof message - 1);
         abort();
     }
     __atomic_store_n(&real_dlsym, found, __ATOMIC_RELEASE);
 }
 
-/* Whether the front may have a wrapper of this name. cshim_front_wrapper decides. */
-static int is_of_interest(const char *name)
+/* Returns true if the front may have a wrapper of this name; cshim_front_wrapper() decides. */
+static int may_have_wrapper(const char *name)
 {
     return strncmp(name, "MPI", 3) == 0 || strncmp(name, "PMPI", 4) == 0 ||
            strncmp(name, "nccl", 4) == 0;
 }
 
-/* Whether a lookup comes from the shim itself, which looks for the real functions. */
+/* Returns true if the lookup comes from the shim itself, which looks for the real functions. */
 static int is_own(const void *address)
 {
     Dl_info info;
@@ -55,14 +56,15 @@ static int is_own(const void *address)
     return strncmp(slash ? slash + 1 : info.dli_fname, "libcompshim", 11) == 0;
 }
 
-/* The wrapper to hand out; NULL where the real dlsym is to answer, which is known then. */
+/* Returns the wrapper to return for a lookup, or NULL if the real dlsym() must answer. Sets
+ * real_dlsym. */
 static void *find_wrapper(void *handle, const char *name, const void *caller)
 {
     if (__atomic_load_n(&real_dlsym, __ATOMIC_ACQUIRE) == NULL)
         find_real();
-    /* A lookup in the global scope finds the wrappers first by itself, and RTLD_NEXT asks for what
-     * is behind the caller. */
-    if (handle == RTLD_DEFAULT || handle == RTLD_NEXT || !is_of_interest(name) ||
+    /* A lookup in the global scope finds the preloaded wrappers anyway; RTLD_NEXT asks for the
+     * definition after the caller. */
+    if (handle == RTLD_DEFAULT || handle == RTLD_NEXT || !may_have_wrapper(name) ||
         cshim_front_wrapper == NULL || is_own(caller))
         return NULL;
     const void *real = real_dlsym(handle, name);

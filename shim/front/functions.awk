@@ -4,7 +4,7 @@
 #   awk -v part=PART -f functions.awk LIST
 #
 #   names     enum cshim_LIBRARY_counted and the names of functions, for reports and tools
-#   engine    enum cshim_LIBRARY_index and, but for gloo, struct cshim_LIBRARY_real and struct
+#   engine    enum cshim_LIBRARY_index and, except for gloo, struct cshim_LIBRARY_real and struct
 #             cshim_LIBRARY_wrapped, for shim/LIBRARY/engine.h
 #   wrappers  the exported wrappers and the table of functions, for shim/front/LIBRARY.c
 
@@ -14,7 +14,7 @@ function fail(text) {
     exit 1
 }
 
-# Breaks a line of C behind commas, at 100 columns.
+# Breaks a line of C after commas, at 100 columns.
 function fold(text,    lines, indent, at) {
     match(text, /^ */)
     indent = sprintf("%" (RLENGTH + 8) "s", "")
@@ -49,8 +49,8 @@ function list(array,    i, text) {
     return text
 }
 
-# Makes the parameters those of MPI_X_c. narrowed becomes the arguments of MPI_X in a call of MPI_X_c:
-# counts and displacements as int are members of struct cshim_narrowed.
+# Changes the parameters to those of MPI_X_c. Sets `narrowed` to the arguments of MPI_X in its emulation:
+# counts and displacements converted to int, members of struct cshim_narrowed.
 function enlarge(    i, name, side) {
     are_addresses = parameters ~ /MPI_Aint/
     for (i = 1; i <= count; i++) {
@@ -69,7 +69,7 @@ function emit(text) {
     code = code text "\n"
 }
 
-# What one side of a call, "send" or "recv", becomes as int.
+# Returns the conversion to int of one side of a call, "send" or "recv".
 function narrow_side(side,    entries, displacements) {
     if (parameters ~ "MPI_Count " side "count,")
         return "cshim_narrow_one(" side "count)"
@@ -91,19 +91,19 @@ function narrow_side(side,    entries, displacements) {
     return "cshim_narrow_arrays(" entries ", " side "counts, " displacements ", comm)"
 }
 
-# MPI_X_c made of MPI_X.
+# Writes the emulation of MPI_X_c by MPI_X.
 function write_narrowing() {
     emit("\n" fold("static int " name "_with_int(" parameters ")") "\n{")
     emit(fold("    struct cshim_narrowed sent = " narrow_side("send") ";"))
     emit(fold("    struct cshim_narrowed received = " narrow_side("recv") ";"))
-    emit("    __typeof__(" name ") *function = find(&functions[CSHIM_INDEX_" name "], NULL, true);")
+    emit("    __typeof__(" name ") *function = find_function(&functions[CSHIM_INDEX_" name "], NULL, true);")
     emit("    int status = cshim_narrow_judge(\"" name "\", &sent, &received, comm);")
     emit("    if (status == 0)")
     emit(fold("        status = function != NULL ? function(" list(narrowed) ") : NOT_FOUND;"))
     emit("    return cshim_narrow_end(\"" name "\", &sent, &received, status);\n}")
 }
 
-# The engine's count of a call: the row, then the buffer, count and datatype that the row adds up.
+# Returns the statement that counts a call: the row, then the buffer, count and datatype that it adds up.
 function counting(    i) {
     for (i = 1; i <= count && arguments[i] != row; i++)
         continue
@@ -113,18 +113,18 @@ function counting(    i) {
         (i > count ? "NULL, 0, NULL" : row ", " arguments[i + 1] ", " arguments[i + 2]) ", comm);"
 }
 
-# The name of a function in the structs: without nccl.
+# Returns the name of a function in the structs: without the prefix nccl.
 function member(symbol) {
     return library == "mpi" ? symbol : substr(symbol, 5)
 }
 
-# Returns true if a tool that has been given the function hands a call on that the engine may compress.
+# Returns true if the engine may compress a PMPI call that a tool makes for the function.
 function is_handed() {
     return library == "mpi" && kind ~ /^(compressed|by_rule)$/
 }
 
-# The arguments as a struct cshim_handed. Where results go, to a request, and hints are left out: a tool may
-# have its own.
+# Returns the arguments as an initialiser of struct cshim_handed, without requests and hints: a tool may pass
+# its own.
 function handed(symbol,    i, numbers) {
     for (i = 1; i <= count; i++)
         if (declared[i] !~ /MPI_(Request|Info)/ && arguments[i] !~ /^(sendbuf|recvbuf|buffer)$/)
@@ -134,7 +134,7 @@ function handed(symbol,    i, numbers) {
         (parameters ~ /recvbuf/ ? "recvbuf" : "buffer") ", .numbers = {" numbers "}};"
 }
 
-# The function that calls a tool's before the engine's.
+# Writes the function that calls a tool's first, which then calls the engine's.
 function write_handing(symbol) {
     emit("\n" fold("CSHIM_EXPORT int " symbol "(" parameters ");"))
     emit(fold("static int " symbol "_by_tool(" parameters ")") "\n{")
@@ -145,20 +145,20 @@ function write_handing(symbol) {
     tools_first = tools_first tool_first(symbol, symbol "_by_tool")
 }
 
-# Puts a tool in front of a function of the engine.
+# Returns the statement that calls a tool first instead of a function of the engine.
 function tool_first(symbol, tool) {
     return "    if (functions[CSHIM_INDEX_" symbol "].has_tool)\n        by_program." symbol " = " tool ";\n"
 }
 
-# The exported function `exported`, which is the function `symbol` or, of MPI, its profiled name. What it does
-# depends on its kind, the first column of the list.
+# Writes the exported function `exported`: `symbol` itself or, for MPI, its PMPI name. Its kind, the first
+# column of the list, says what it does.
 function write_wrapper(symbol, exported,    has_own, is_profiled, otherwise, plain) {
     has_own = kind !~ /^(init|finalize|counted|configured)$/
     is_profiled = exported != symbol
     emit(is_profiled || !is_handed() ? "\n" fold("CSHIM_EXPORT " type exported "(" parameters ");") : "")
     emit(fold(type exported "(" parameters ")") "\n{")
     emit("    " type "status = NOT_FOUND;\n    struct call call;")
-    emit(fold("    begin" (is_profiled ? "_profiled" : "") "(&call, CSHIM_INDEX_" symbol ", __builtin_return_address(0)" \
+    emit(fold("    begin_" (is_profiled ? "profiled" : "call") "(&call, CSHIM_INDEX_" symbol ", __builtin_return_address(0)" \
         (library != "mpi" ? "" : kind == "request" ? ", true" : ", false") ");"))
     if (is_profiled && is_handed()) {
         emit("    if (__builtin_expect(tool_count > 0, 0)) {")
@@ -171,11 +171,11 @@ function write_wrapper(symbol, exported,    has_own, is_profiled, otherwise, pla
             member(symbol) " : call.real;")
     if (kind == "counted") {
         if (is_profiled)
-            emit("    if (__builtin_expect(tool_count > 0, 0))\n        leave_out_counted(&call, CSHIM_INDEX_" symbol ");")
+            emit("    if (__builtin_expect(tool_count > 0, 0))\n        bypass_counted(&call, CSHIM_INDEX_" symbol ");")
         else
             emit("    struct cshim_handed given;")
         emit("    if (call.engine != NULL) {\n" fold("        " counting()))
-        emit((is_profiled ? "" : "        give_counted(&given, CSHIM_INDEX_" symbol ");\n") "    }")
+        emit((is_profiled ? "" : "        record_counted(&given, CSHIM_INDEX_" symbol ");\n") "    }")
     }
     if (kind == "configured") {
         plain = list(arguments)
@@ -220,13 +220,13 @@ function add(symbol, properties,    declaration, plain) {
         compressed = compressed (compressed == "" ? "" : ",") " \\\n    \"" symbol "\""
 }
 
-# Adds a row to those of counted functions.
+# Adds a row to the counted functions.
 function add_row(symbol, text) {
     rows = rows "    CSHIM_COUNTED_" symbol ",\n"
     row_names = row_names (row_names == "" ? "" : ",") " \\\n    \"" text "\""
 }
 
-# Adds a function of gloo, and its wrapper. All have one type.
+# Adds a function of gloo, and its wrapper. All have the same type.
 function add_gloo(symbol, address) {
     indices = indices "    CSHIM_INDEX_" symbol ",\n"
     symbols[++symbol_count] = symbol
@@ -234,7 +234,7 @@ function add_gloo(symbol, address) {
     emit("\nCSHIM_EXPORT void cshim_" symbol "(const void *options)")
     emit("    __asm__(\"" address "\");")
     emit("void cshim_" symbol "(const void *options)\n{")
-    emit("    const struct call call = begin(CSHIM_INDEX_" symbol ", __builtin_return_address(0));")
+    emit("    const struct call call = begin_call(CSHIM_INDEX_" symbol ", __builtin_return_address(0));")
     if (kind == "counted") {
         add_row(symbol, "gloo::" substr(symbol, 6))
         emit("    if (call.engine != NULL)")
@@ -279,7 +279,7 @@ BEGIN {
     else if (large != "-") {
         enlarge()
         write_narrowing()
-        add(name "_c", ", .with_int = &functions[CSHIM_INDEX_" name "], .made_of_it = " name "_with_int")
+        add(name "_c", ", .with_int = &functions[CSHIM_INDEX_" name "], .emulation = " name "_with_int")
     }
 }
 

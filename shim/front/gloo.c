@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exported symbols of gloo: C++ functions. The wrappers are in gloo_wrappers.h, which
- * functions.awk writes from gloo.def; what they share is here.
+/* Exported symbols of gloo, which are C++ functions. functions.awk writes the wrappers from
+ * gloo.def to gloo_wrappers.h; this file has their common code.
  *
- * gloo throws. What it throws goes through these functions, which have nothing to undo. */
+ * gloo throws exceptions. They pass through these functions, which have nothing to clean up. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -12,17 +12,19 @@
 #include "shim/gloo/engine.h"
 
 struct function {
-    const char *name; /* its C++ symbol */
+    const char *name; /* C++ symbol */
 };
 
 static struct function functions[CSHIM_GLOO_FUNCTIONS];
 
 static const struct cshim_gloo_engine *engine; /* NULL: every call is passed through; atomic */
-static const void *engine_base;                /* where the gloo is loaded that it works for */
-static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the start */
-static int tried;                                              /* to start it; atomic */
+static const void *engine_base;                /* load address of the gloo that the engine serves */
+static pthread_mutex_t start_lock =
+    PTHREAD_MUTEX_INITIALIZER; /* held while the engine is started */
+static int tried;              /* 1: the engine has been started, or could not be; atomic */
 
-/* A child of fork starts anew: gloo's threads and connections are its parent's. */
+/* Lets a child of fork() start an engine of its own: gloo's threads and connections stay in the
+ * parent. */
 static void stop_in_child(void)
 {
     __atomic_store_n(&engine, NULL, __ATOMIC_RELEASE);
@@ -30,6 +32,7 @@ static void stop_in_child(void)
     start_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
+/* Opens and starts the engine at the first call. */
 static void start_engine(const void *caller)
 {
     static bool registered;
@@ -38,7 +41,7 @@ static void start_engine(const void *caller)
         (cshim_gloo_function)cshim_resolve_gloo(functions[CSHIM_INDEX_gloo_allreduce].name, caller);
     pthread_mutex_lock(&start_lock);
     if (!tried && allreduce != NULL && !cshim_is_off()) {
-        cshim_presence_tell();
+        cshim_presence_notify();
         const struct cshim_gloo_engine *opened = cshim_engine_open_gloo(&is_beside);
         if (opened != NULL) {
             opened->start(allreduce, is_beside);
@@ -53,26 +56,26 @@ static void start_engine(const void *caller)
     pthread_mutex_unlock(&start_lock);
 }
 
-/* Where a call goes. */
+/* Target of a call. */
 struct call {
     cshim_gloo_function real;
     const struct cshim_gloo_engine *engine; /* NULL: the call is passed through */
 };
 
-/* The engine works for one gloo. The calls of a second one are passed through: a warning says so
- * once, and its all-reduces are counted. */
+/* Passes a call of a second gloo through: the engine serves one. Warns once, and counts
+ * all-reduces. */
 static void pass_second(const struct cshim_gloo_engine *active, enum cshim_gloo_index index)
 {
-    static int said;
-    if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+    static int has_warned;
+    if (!__atomic_exchange_n(&has_warned, 1, __ATOMIC_RELAXED))
         cshim_log(CSHIM_LOG_WARN, "a second gloo is in this process: its calls are passed through");
     if (index == CSHIM_INDEX_gloo_allreduce)
         active->count_unread(CSHIM_REASON_SECOND_LIBRARY);
 }
 
-/* Each object that calls gloo has its own. A thread remembers what it has found, because asking the
- * dynamic loader takes a lock. */
-static struct call begin(enum cshim_gloo_index index, const void *caller)
+/* Finds the target of a call. Each object that calls gloo may be bound to another gloo. A thread
+ * caches the last lookup, because the dynamic linker takes a lock. */
+static struct call begin_call(enum cshim_gloo_index index, const void *caller)
 {
     static __thread struct {
         const void *caller, *base;
@@ -84,8 +87,8 @@ static struct call begin(enum cshim_gloo_index index, const void *caller)
         known[index].caller = caller;
     }
     struct call call = {.real = known[index].real};
-    if (call.real == NULL) { /* there is no error to return */
-        cshim_log(CSHIM_LOG_ERROR, "no library behind the preload defines %s",
+    if (call.real == NULL) { /* gloo's functions return no error */
+        cshim_log(CSHIM_LOG_ERROR, "no library after libcompshim.so defines %s",
                   functions[index].name);
         abort();
     }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Works in mpirun itself, before its main: has Open MPI forward LD_PRELOAD and COMPSHIM_* to the
- * ranks on other hosts, so that one command line works across hosts.
+/* Runs in mpirun itself, before its main(): makes Open MPI forward LD_PRELOAD and COMPSHIM_* to
+ * ranks on other hosts, so that one command works across hosts.
  *
  * Open MPI forwards variables by -x on the command line or by the parameter mca_base_env_list, and
- * refuses both at once. Without -x on the command line this sets the parameter, through the
- * environment. With -x it runs mpirun again with one more -x for each variable. Where the user has
- * set the parameter on the command line, or a file says what is forwarded, it does neither. MPICH's
- * launcher, Hydra, forwards the whole environment, so only relative paths are changed: those of
- * LD_PRELOAD and COMPSHIM_POLICY. */
+ * refuses both at once. Without -x, this file sets the parameter in the environment. With -x, it
+ * runs mpirun again with one more -x for each variable. It does neither if the user has set the
+ * parameter, or a file says what is forwarded. MPICH's launcher, Hydra, forwards the whole
+ * environment, so only relative paths are changed, in LD_PRELOAD and COMPSHIM_POLICY. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -29,7 +28,8 @@ extern char **environ;
 
 enum launcher { NO_LAUNCHER, OPEN_MPI, HYDRA };
 
-/* An mpirun that is MPICH's Hydra counts as Open MPI's; it ignores Open MPI's parameter. */
+/* Returns the launcher that this process is, by its name. Hydra under the name mpirun counts as
+ * Open MPI's: it ignores Open MPI's parameter. */
 static enum launcher which_launcher(void)
 {
     static const struct {
@@ -44,7 +44,7 @@ static enum launcher which_launcher(void)
     return NO_LAUNCHER;
 }
 
-/* Whether an entry of LD_PRELOAD is this library or the libcompshim_dl.so beside it. */
+/* Returns true if an entry of LD_PRELOAD is this library, or its libcompshim_dl.so. */
 static bool is_own(const char *entry)
 {
     Dl_info info;
@@ -55,7 +55,7 @@ static bool is_own(const char *entry)
            (strncmp(entry, info.dli_fname, stem) == 0 && strcmp(entry + stem, "_dl.so") == 0);
 }
 
-/* Makes our own entries of LD_PRELOAD absolute, because remote processes start in other folders. */
+/* Makes our entries of LD_PRELOAD absolute, because remote processes start in other folders. */
 static void make_preload_absolute(void)
 {
     const char *entry = getenv("LD_PRELOAD");
@@ -78,8 +78,8 @@ static void make_preload_absolute(void)
         setenv("LD_PRELOAD", list, 1);
 }
 
-/* Makes COMPSHIM_POLICY absolute, because ranks may start in another folder (--wdir). The name of a
- * built-in policy, which begins with @, stays. */
+/* Makes COMPSHIM_POLICY absolute, because ranks may start in another folder (--wdir). Names of
+ * built-in policies begin with @ and are not changed. */
 static void make_policy_absolute(void)
 {
     char absolute[PATH_MAX];
@@ -88,7 +88,7 @@ static void make_policy_absolute(void)
         setenv("COMPSHIM_POLICY", absolute, 1);
 }
 
-/* Adds the names of the variables to Open MPI's parameter. */
+/* Appends the variables' names to Open MPI's parameter. */
 static void extend_env_list(void)
 {
     char list[4096];
@@ -106,7 +106,7 @@ static void extend_env_list(void)
 }
 
 /* Runs mpirun again, with "-x NAME" for each variable as its first arguments. Returns only if that
- * fails, and mpirun goes on without the variables. */
+ * fails; mpirun then continues without the variables. */
 static void start_over_with_x(int argc, char **argv)
 {
     size_t count = 0, at = 0;
@@ -134,6 +134,7 @@ static void start_over_with_x(int argc, char **argv)
     free(arguments);
 }
 
+/* Returns true if an argument equals `wanted`. */
 static bool has_argument(int argc, char **argv, const char *wanted)
 {
     for (int i = 1; i < argc; i++)
@@ -142,7 +143,7 @@ static bool has_argument(int argc, char **argv, const char *wanted)
     return false;
 }
 
-/* Whether a file of options or parameters says which variables are forwarded. */
+/* Returns true if a file of options or parameters sets the forwarded variables. */
 static bool has_list(const char *name)
 {
     char line[1024];
@@ -158,8 +159,8 @@ static bool has_list(const char *name)
     return is_there;
 }
 
-/* Whether the user says on the command line or in a file which variables are forwarded: then Open
- * MPI would refuse ours, or forget the user's. */
+/* Returns true if the user sets the forwarded variables on the command line or in a file: then Open
+ * MPI would refuse our parameter, or ignore the user's. */
 static bool has_own_list(int argc, char **argv)
 {
     static const char *const files[] = {"--app", "-app", "--tune", "-tune", "--am", "-am"};
@@ -180,7 +181,7 @@ __attribute__((constructor)) static void forward_environment(int argc, char **ar
     if (launcher == NO_LAUNCHER)
         return;
     if (getenv(MARK) != NULL) {
-        unsetenv(MARK); /* this mpirun has the -x; the ranks must not inherit the mark */
+        unsetenv(MARK); /* this mpirun has the -x; ranks must not inherit the mark */
         return;
     }
     const int saved_errno = errno;

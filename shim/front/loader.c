@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens an engine: the shared object beside this library that fits the MPI in the process, or the
- * one for NCCL or gloo. An engine exports one symbol, a struct of functions (shim/mpi/engine.h,
- * shim/nccl/engine.h, shim/gloo/engine.h) that begins with the version of that struct. */
+/* Opens engines: the shared object in this library's folder that fits the MPI of the process, or
+ * the one for NCCL or gloo. An engine exports one symbol, a struct of functions (shim/mpi/engine.h,
+ * shim/nccl/engine.h, shim/gloo/engine.h), whose first member is its version. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
@@ -19,10 +19,10 @@
 #define FILE_NCCL "libcompshim-nccl.so"
 #define FILE_GLOO "libcompshim-gloo.so"
 
-/* A function that tells MPI libraries apart and that tools do not wrap. */
+/* A function that identifies the MPI library and that tools do not wrap. */
 #define PROBE "PMPI_Get_library_version"
 
-/* Writes the path of a file beside this library. Returns false if the folder is not known. */
+/* Writes the path of a file in this library's folder. Returns false if the folder is unknown. */
 static bool find_beside(const char *file, char *path, size_t size)
 {
     Dl_info info;
@@ -33,14 +33,14 @@ static bool find_beside(const char *file, char *path, size_t size)
     return snprintf(path, size, "%.*s%s", length, info.dli_fname, file) < (int)size;
 }
 
-/* Opens an engine's file and returns its struct, or NULL after a warning. */
+/* Opens an engine's file. Returns its struct, or NULL after a warning. */
 static const void *open_engine(const char *file, const char *symbol, unsigned abi,
                                const char *library)
 {
     char path[PATH_MAX + 32];
     if (!find_beside(file, path, sizeof path)) {
         cshim_log(CSHIM_LOG_WARN,
-                  "cannot tell where libcompshim.so lies: all calls are passed through");
+                  "cannot find the folder of libcompshim.so: all calls are passed through");
         return NULL;
     }
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -62,27 +62,27 @@ static const void *open_engine(const char *file, const char *symbol, unsigned ab
     return engine;
 }
 
-/* Whether a library is MPICH or keeps its ABI. A translator between ABIs has handles of its own,
- * and its version begins with other words. */
+/* Returns true if a library is MPICH or has its ABI. A translator between ABIs has other handles;
+ * its version text begins differently. */
 static bool is_mpich(int (*get_version)(char *, int *))
 {
     static const char *const beginnings[] = {"MPICH", "Intel(R) MPI", "MVAPICH",
                                              "MPI VERSION    : CRAY MPICH", NULL};
-    char text[8192] = ""; /* MPI_MAX_LIBRARY_VERSION_STRING is 8192 in MPICH */
+    char text[8192] = ""; /* MPI_MAX_LIBRARY_VERSION_STRING of MPICH is 8192 */
     int length = 0;
     return get_version != NULL && get_version(text, &length) == 0 &&
            cshim_begins_with_one_of(text, beginnings);
 }
 
-/* Whether a library has the standard ABI of MPI 5. A library with an ABI of its own answers -1. */
+/* Returns true if a library has the standard ABI of MPI 5. Libraries with another ABI return -1. */
 static bool has_standard_abi(int (*get_abi)(int *, int *))
 {
     int major = -1, minor = -1;
     return get_abi != NULL && get_abi(&major, &minor) == 0 && major > 0;
 }
 
-/* Finds the MPI that holds real_function, or that the tool which holds it is linked to. Returns the
- * file of the engine for it, NULL if there is none; *probe becomes its function PROBE. */
+/* Finds the MPI library that contains real_function, or to which the tool that contains it is
+ * linked. Returns the file name of its engine, or NULL; sets *probe to the library's PROBE. */
 static const char *find_file(const void *real_function, int (**probe)(char *, int *))
 {
     const char *file = NULL;
@@ -111,9 +111,9 @@ const struct cshim_mpi_engine *cshim_engine_open_mpi(const void *real_function)
                                   "there is no engine for it: all calls are passed through");
         return NULL;
     }
-    /* Makes the symbols of the MPI global. The engines for MPICH and for the standard ABI are not
-     * linked to an MPI library, because libraries of one ABI have several file names; they find its
-     * symbols in the global scope. */
+    /* Makes the MPI's symbols global. The engines for MPICH and the standard ABI find them there:
+     * they are not linked to an MPI library, because libraries of one ABI have several file names.
+     */
     (void)cshim_open_object((const void *)probe, RTLD_GLOBAL);
     if (dlsym(RTLD_DEFAULT, PROBE) != (void *)probe) {
         cshim_log(CSHIM_LOG_WARN, "there are two MPI libraries in this process, and the program "
@@ -123,7 +123,7 @@ const struct cshim_mpi_engine *cshim_engine_open_mpi(const void *real_function)
     return open_engine(file, CSHIM_ENGINE_SYMBOL, CSHIM_ENGINE_ABI, "MPI");
 }
 
-/* Whether one of some engines has been opened. */
+/* Returns true if one of the engines, a list that ends with NULL, is open. */
 static bool is_one_open(const char *const *engines)
 {
     char path[PATH_MAX + 32];

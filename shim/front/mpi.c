@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exported symbols of MPI. The wrappers are in mpi_wrappers.h, which functions.awk writes from
- * mpi.def; what they share is here.
+/* Exported symbols of MPI. functions.awk writes the wrappers from mpi.def to mpi_wrappers.h; this
+ * file has their common code.
  *
- * A PMPI tool (a profiler, a tracer) may lie between this library and the MPI library: it defines
- * MPI_X, and calls PMPI_X. The MPI standard lets it see each MPI_X of the program once, and no
- * PMPI_X. So MPI_X calls the tool first, if there is one, and the PMPI_X that the tool makes of it
- * is compressed. Any other PMPI_X of a tool goes to the MPI library untouched, and so do all
- * messages of the engine: the tool sees none of them.
+ * A PMPI tool (profiler, tracer) may lie between this library and the MPI library: it defines MPI_X
+ * and calls PMPI_X. By the MPI standard it sees each MPI_X of the program once, and no PMPI_X. So
+ * MPI_X calls the tool first, if there is one, and the tool's PMPI_X for that call is compressed.
+ * All other PMPI_X calls of a tool are passed through. Messages of the engine go to the MPI library
+ * directly, so that tools do not see them.
  *
- * Without a tool MPI_X and PMPI_X do the same. Open MPI's Fortran layers call PMPI_X, with
+ * Without a tool MPI_X and PMPI_X behave equally. Open MPI's Fortran layers call PMPI_X, with
  * MPI_IN_PLACE and MPI_BOTTOM already translated. */
 #include <pthread.h>
 #include <stdbool.h>
@@ -22,65 +22,66 @@
 #include "shim/core/log.h"
 
 #define NOT_FOUND CSHIM_MPI_ERR_OTHER
-#define APART __attribute__((noinline))
+#define COLD __attribute__((noinline))
 
-/* An exported function, and the real functions behind it. */
+/* An exported function and its real definitions. */
 struct function {
     const char *name;
-    const char *older;         /* what some libraries call it, with the same contract; or NULL */
-    struct function *with_int; /* of MPI_X_c: MPI_X */
-    void *made_of_it;          /* of MPI_X_c: stands for it where the library has only MPI_X */
-    bool is_engines;           /* the engine has a function of its own for it */
-    bool has_tool;             /* `next` is a tool's */
-    void *next;                /* the next definition, which may be a tool's */
-    void *bottom;              /* the MPI library's own definition */
-    const void *own_from;      /* where a tool has called PMPI_X for itself; atomic */
-    const void *handed_from;   /* where PMPI_X was called for the program; atomic */
+    const char *older;         /* name in older libraries, with the same contract; or NULL */
+    struct function *with_int; /* MPI_X_c only: its MPI_X */
+    void *emulation;           /* MPI_X_c only: emulation by MPI_X, for libraries without MPI_X_c */
+    bool is_engines;           /* the engine replaces this function */
+    bool has_tool;             /* `next` belongs to a tool */
+    void *next;                /* next definition in symbol lookup order; may be a tool's */
+    void *bottom;              /* definition in the MPI library */
+    const void *own_from;      /* last caller of PMPI_X that was a tool itself; atomic */
+    const void *handed_from;   /* last caller of PMPI_X on behalf of the program; atomic */
 };
 
 static struct function functions[CSHIM_MPI_FUNCTIONS];
 
-/* Targets of calls. All of this is written before `engine` is published. */
+/* Targets of calls. All are written before `engine`. */
 static const struct cshim_mpi_engine *engine; /* NULL: every call is passed through */
-static struct cshim_mpi_wrapped by_program; /* the engine's functions, or tools' in front of them */
-static void *next[CSHIM_MPI_FUNCTIONS];     /* the next definitions, which may be tools' */
+static struct cshim_mpi_wrapped
+    by_program; /* the engine's functions, or tools' that come before them */
+static void *next[CSHIM_MPI_FUNCTIONS]; /* next definitions; may be tools' */
 static union {
     struct cshim_mpi_real functions;
     void *by_index[CSHIM_MPI_FUNCTIONS];
-} bottom; /* the MPI library's own, which the engine is given */
+} bottom; /* definitions in the MPI library, which the engine calls */
 _Static_assert(sizeof bottom.functions == sizeof bottom.by_index, "one pointer for each function");
 
-/* The tools of the process: those between this library and the MPI library, those that are
- * preloaded before this library, and the program, if it defines functions of MPI. */
+/* Tools of the process: between this library and the MPI library, preloaded before this library, or
+ * the program itself if it defines functions of MPI. */
 #define TOOLS_MAX 16
 static struct {
-    const void *address; /* in the tool */
-    /* It calls PMPI_X for the program only within MPI_X of this library. Other tools make it of
-     * calls that do not come by this library: those behind it that define Fortran's functions, too,
-     * of a Fortran program's. */
+    const void *address; /* an address in the tool */
+    /* The tool calls PMPI_X on behalf of the program only within MPI_X of this library. False for
+     * tools that are called directly: those before this library, and those that define Fortran's
+     * functions. */
     bool is_called_here;
 } tools[TOOLS_MAX];
 static unsigned tool_count;
 
 static __thread struct cshim_nesting nesting __attribute__((tls_model("initial-exec")));
 
-/* A call of the program that a tool has been given: what is equal on all ranks, as numbers, and the
- * buffers. */
+/* A program's call that a tool makes: the arguments that are equal on all ranks, as integers, and
+ * the buffers. */
 #define HANDED_NUMBERS 8
 struct cshim_handed {
     enum cshim_mpi_index index;
-    bool taken; /* the tool has handed it on */
+    bool taken; /* the tool has called PMPI_X for it */
     const void *input, *output;
     uint64_t numbers[HANDED_NUMBERS];
 };
 #define NUMBER(argument) ((uint64_t)(uintptr_t)(argument))
-/* MPICH's handles are numbers of 32 bits, and the rest of their register may be anything. */
+/* MPICH's handles have 32 bits; the upper half of their register is undefined. */
 #define HANDLE(argument) ((uint64_t)(uint32_t)(uintptr_t)(argument))
 
-static void *find(struct function *function, const void *caller, bool at_bottom);
+static void *find_function(struct function *function, const void *caller, bool at_bottom);
 
-/* Whether the library that has MPI_X has MPI_X_c too. A second MPI in the process may have the only
- * MPI_X_c. */
+/* Returns true if the library that defines MPI_X also defines MPI_X_c: the only MPI_X_c may be that
+ * of a second MPI in the process. */
 static bool is_in_library_of_int(const struct function *function, const void *caller)
 {
     return cshim_same_object(cshim_resolve(function->name, caller, true),
@@ -90,16 +91,15 @@ static bool is_in_library_of_int(const struct function *function, const void *ca
 static void *look_up(const struct function *function, const void *caller, bool at_bottom)
 {
     if (function->with_int != NULL && !is_in_library_of_int(function, caller))
-        return find(function->with_int, caller, true) != NULL ? function->made_of_it : NULL;
+        return find_function(function->with_int, caller, true) != NULL ? function->emulation : NULL;
     void *address = cshim_resolve(function->name, caller, at_bottom);
     if (address == NULL && function->older != NULL)
         address = cshim_resolve(function->older, caller, at_bottom);
     return address;
 }
 
-/* Looks a function up until it is found, and then keeps it. Two threads may do so at once; they
- * find the same. */
-static void *find(struct function *function, const void *caller, bool at_bottom)
+/* Returns a real definition, and caches it once it is found. Concurrent lookups find the same. */
+static void *find_function(struct function *function, const void *caller, bool at_bottom)
 {
     void **slot = at_bottom ? &function->bottom : &function->next;
     void *address = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
@@ -111,22 +111,22 @@ static void *find(struct function *function, const void *caller, bool at_bottom)
     return address;
 }
 
-static APART void *real_function(struct function *function, const void *caller, bool at_bottom)
+static COLD void *real_function(struct function *function, const void *caller, bool at_bottom)
 {
-    void *address = find(function, caller, at_bottom);
+    void *address = find_function(function, caller, at_bottom);
     if (__builtin_expect(address == NULL, 0))
-        cshim_log(CSHIM_LOG_ERROR, "no library behind the preload defines %s", function->name);
+        cshim_log(CSHIM_LOG_ERROR, "no library after libcompshim.so defines %s", function->name);
     return address;
 }
 
-/* Where a call goes. */
+/* Target of a call. */
 struct call {
     struct cshim_frame frame;
     const struct cshim_mpi_engine *engine; /* NULL: the call is only passed through */
-    void *real;                            /* NULL: there is no such function */
+    void *real;                            /* NULL: no such function */
 };
 
-/* The engine that the call concerns: only the program's own calls do, or calls `at_any_depth`. */
+/* Sets call->engine for the program's own calls, and for all calls if `at_any_depth`. */
 static inline void find_engine(struct call *call, bool at_any_depth)
 {
     call->engine = (at_any_depth || nesting.depth == 1) && call->real != NULL
@@ -135,8 +135,8 @@ static inline void find_engine(struct call *call, bool at_any_depth)
 }
 
 /* Begins a call of MPI_X. */
-static inline void begin(struct call *call, enum cshim_mpi_index index, const void *caller,
-                         bool at_any_depth)
+static inline void begin_call(struct call *call, enum cshim_mpi_index index, const void *caller,
+                              bool at_any_depth)
 {
     cshim_enter(&nesting, &call->frame, caller);
     call->real = next[index];
@@ -145,8 +145,8 @@ static inline void begin(struct call *call, enum cshim_mpi_index index, const vo
         call->real = real_function(&functions[index], caller, false);
 }
 
-/* Returns true if a PMPI_X that is no part of a call of MPI_X is a tool's own, and not the
- * program's, by where it comes from. */
+/* Returns true if a PMPI_X call outside MPI_X is a tool's own rather than the program's, judged by
+ * the caller's address. */
 static bool is_own_call(struct function *function, const void *caller)
 {
     enum cshim_wrapper wrapper = CSHIM_WRAPPER_NONE;
@@ -162,7 +162,8 @@ static bool is_own_call(struct function *function, const void *caller)
         wrapper = CSHIM_WRAPPER_OTHER;
     else if (is_tools)
         wrapper = cshim_wrapper_at(caller, function->name);
-    if (is_tools && wrapper == CSHIM_WRAPPER_NONE) /* a function that several wrappers may call */
+    if (is_tools &&
+        wrapper == CSHIM_WRAPPER_NONE) /* in a function that several wrappers may call */
         return cshim_wrapper_above(caller, function->name) == CSHIM_WRAPPER_OTHER;
     const bool is_own = wrapper == CSHIM_WRAPPER_OTHER;
     __atomic_store_n(is_own ? &function->own_from : &function->handed_from, caller,
@@ -170,8 +171,8 @@ static bool is_own_call(struct function *function, const void *caller)
     return is_own;
 }
 
-/* A tool's own call does not concern the engine. */
-static APART void leave_out_own(struct call *call, struct function *function, const void *caller)
+/* Makes a tool's own call bypass the engine. */
+static COLD void bypass_own(struct call *call, struct function *function, const void *caller)
 {
     if (call->engine != NULL && is_own_call(function, caller))
         call->engine = NULL;
@@ -185,33 +186,31 @@ static inline void begin_profiled(struct call *call, enum cshim_mpi_index index,
     call->real = bottom.by_index[index];
     find_engine(call, at_any_depth);
     if (__builtin_expect(tool_count > 0, 0) && !at_any_depth)
-        leave_out_own(call, &functions[index], caller);
+        bypass_own(call, &functions[index], caller);
     if (call->engine == NULL)
         call->real = real_function(&functions[index], caller, true);
 }
 
-/* Returns true if a buffer can tell calls apart: NULL and MPI_IN_PLACE, which is 1 or -1, do not.
- */
-static bool is_telling(const void *buffer)
+/* Returns true if a buffer identifies a call: NULL and MPI_IN_PLACE (1 or -1) do not. */
+static bool identifies_call(const void *buffer)
 {
     return (uintptr_t)buffer + 1 > 2;
 }
 
-/* Returns true if a PMPI_X of a tool is the program's call, handed on: one of the buffers is
- * enough, because a tool may put one of its own in place of the other on some ranks only. */
+/* Returns true if a tool's PMPI_X call is the program's call. One equal buffer is enough, because a
+ * tool may replace the other one on some ranks only. */
 static bool is_same(const struct cshim_handed *handed, const struct cshim_handed *made)
 {
     const bool same_input = handed->input == made->input,
                same_output = handed->output == made->output;
     return handed->index == made->index &&
            memcmp(handed->numbers, made->numbers, sizeof made->numbers) == 0 &&
-           ((same_input && (same_output || is_telling(made->input))) ||
-            (same_output && is_telling(made->output)));
+           ((same_input && (same_output || identifies_call(made->input))) ||
+            (same_output && identifies_call(made->output)));
 }
 
-/* Has the engine make a PMPI_X if it is the program's call, which a tool hands on for the first
- * time. */
-static APART void recognise(struct call *call, const struct cshim_handed *made)
+/* Lets the engine make a PMPI_X call, if it is the first one of a tool for the program's call. */
+static COLD void recognise(struct call *call, const struct cshim_handed *made)
 {
     struct cshim_handed *handed = call->frame.outside.depth > 0 ? call->frame.outside.handed : NULL;
     const struct cshim_mpi_engine *active = __atomic_load_n(&engine, __ATOMIC_ACQUIRE);
@@ -221,8 +220,8 @@ static APART void recognise(struct call *call, const struct cshim_handed *made)
     call->engine = active;
 }
 
-/* Notes a call that is counted, and that a tool may be given. */
-static inline void give_counted(struct cshim_handed *given, enum cshim_mpi_index index)
+/* Records a counted call, which a tool may make. */
+static inline void record_counted(struct cshim_handed *given, enum cshim_mpi_index index)
 {
     if (__builtin_expect(tool_count > 0, 0)) {
         given->index = index;
@@ -231,17 +230,17 @@ static inline void give_counted(struct cshim_handed *given, enum cshim_mpi_index
     }
 }
 
-/* A PMPI_X that a tool makes of a counted call is not counted again. It may seem to come from the
- * program: a compiler makes a jump of the last call of a function. */
-static APART void leave_out_counted(struct call *call, enum cshim_mpi_index index)
+/* Prevents that a tool's PMPI_X call for a counted call is counted again. It may seem to come from
+ * the program, because compilers make a jump of the last call in a function. */
+static COLD void bypass_counted(struct call *call, enum cshim_mpi_index index)
 {
     const struct cshim_nesting *outside = &call->frame.outside;
     if (outside->depth > 0 && outside->handed != NULL && outside->handed->index == index)
         call->engine = NULL;
 }
 
-/* Ends a call that a tool has been given. A tool may have made another call of it, or none: that
- * the engine has not seen. */
+/* Ends a call that a tool has made. If the tool has made another call instead, or none, the engine
+ * has not seen it, and counts it as `tool`. */
 static int end_handed(const struct cshim_handed *handed, int status, MPI_Comm comm)
 {
     const struct cshim_mpi_engine *active = __atomic_load_n(&engine, __ATOMIC_ACQUIRE);
@@ -252,8 +251,8 @@ static int end_handed(const struct cshim_handed *handed, int status, MPI_Comm co
 
 static void put_tools_first(void);
 
-/* Returns true if a tool defines a function. One that has the older name in this library is not
- * looked for: no program is linked to it. */
+/* Returns true if a tool defines the function. Not checked for functions that exist under the older
+ * name only: no program is linked to ours. */
 static bool is_tool(const struct function *function, const void *caller)
 {
     if (function->older != NULL && cshim_resolve(function->name, caller, true) == NULL)
@@ -261,24 +260,24 @@ static bool is_tool(const struct function *function, const void *caller)
     return cshim_is_tool(function->next, function->bottom, function->name);
 }
 
-/* Adds a tool to the list, once. */
-static void note_tool(const void *address, bool is_behind)
+/* Adds a tool to the list, unless it is there. */
+static void add_tool(const void *address, bool is_after)
 {
     bool has_fortran = false;
     for (unsigned i = 0; i < tool_count; i++)
         if (cshim_same_object(tools[i].address, address))
             return;
-    for (int i = 0; i < CSHIM_MPI_FUNCTIONS && is_behind && !has_fortran; i++)
+    for (int i = 0; i < CSHIM_MPI_FUNCTIONS && is_after && !has_fortran; i++)
         has_fortran = cshim_defines_fortran(address, functions[i].name);
     if (tool_count < TOOLS_MAX) {
         tools[tool_count].address = address;
-        tools[tool_count++].is_called_here = is_behind && !has_fortran;
+        tools[tool_count++].is_called_here = is_after && !has_fortran;
     }
 }
 
-/* Returns true if a tool hands the engine's calls past this library: it has fetched the MPI
- * library's functions with dlsym, since it refers to none of them. */
-static bool hands_past(const void *tool)
+/* Returns true if a tool calls the MPI library directly: it imports no PMPI function, so it has
+ * fetched them by dlsym(). */
+static bool bypasses_front(const void *tool)
 {
     for (int i = 0; i < CSHIM_MPI_FUNCTIONS; i++)
         if (functions[i].is_engines && cshim_refers_to_profiled(tool, functions[i].name))
@@ -286,7 +285,7 @@ static bool hands_past(const void *tool)
     return true;
 }
 
-/* Fills the tables. Returns a tool that hands calls past this library, or NULL. */
+/* Fills the tables. Returns an address in a tool that calls the MPI library directly, or NULL. */
 static const void *find_all(const void *caller)
 {
     const void *past = NULL;
@@ -294,16 +293,16 @@ static const void *find_all(const void *caller)
         struct function *function = &functions[i];
         const void *preceding = cshim_preceding(function->name);
         if (preceding != NULL)
-            note_tool(preceding, false);
-        bottom.by_index[i] = find(function, caller, true);
+            add_tool(preceding, false);
+        bottom.by_index[i] = find_function(function, caller, true);
         if (bottom.by_index[i] == NULL)
             continue;
-        next[i] = find(function, caller, false);
+        next[i] = find_function(function, caller, false);
         function->has_tool = is_tool(function, caller);
         if (!function->has_tool)
             continue;
-        note_tool(next[i], true);
-        if (function->is_engines && past == NULL && hands_past(next[i]))
+        add_tool(next[i], true);
+        if (function->is_engines && past == NULL && bypasses_front(next[i]))
             past = next[i];
     }
     return past;
@@ -314,13 +313,14 @@ static void stop_in_child(void)
     __atomic_store_n(&engine, NULL, __ATOMIC_RELEASE);
 }
 
-/* Opens the engine for the MPI whose MPI_Init or MPI_Init_thread, `init`, has just succeeded. */
+/* Opens and starts the engine for the MPI whose MPI_Init or MPI_Init_thread, `init`, has just
+ * succeeded. */
 static void start_engine(const void *init, const void *caller)
 {
     struct cshim_frame frame;
     if (nesting.depth > 0 || cshim_is_off())
         return;
-    cshim_presence_tell();
+    cshim_presence_notify();
     const struct cshim_mpi_engine *opened = cshim_engine_open_mpi(init);
     if (opened == NULL)
         return;

@@ -7,7 +7,7 @@
 #include "shim/front/front.h"
 #include "shim/core/log.h"
 
-/* Returns a count as int, or -1 and *fits = false if it does not fit. */
+/* Converts a count to int. If it does not fit, returns -1 and sets *fits to false. */
 static int narrow(int64_t count, bool *fits)
 {
     if (count >= INT_MIN && count <= INT_MAX)
@@ -23,14 +23,14 @@ struct cshim_narrowed cshim_narrow_one(MPI_Count count)
     return narrowed;
 }
 
-/* A function of the MPI library itself, past other tools. */
+/* Returns a function of the MPI library itself, not a tool's. */
 static void *library_function(const char *name)
 {
     return cshim_resolve(name, NULL, true);
 }
 
-/* Calls a function that gives an int for a communicator. Returns an MPI error, or 0. */
-static int ask(const char *name, MPI_Comm comm, int *answer)
+/* Calls a function that returns an int for a communicator. Returns an MPI error, or 0. */
+static int query_int(const char *name, MPI_Comm comm, int *answer)
 {
     int (*function)(MPI_Comm, int *) = library_function(name);
     return function != NULL ? function(comm, answer) : CSHIM_MPI_ERR_OTHER;
@@ -39,37 +39,38 @@ static int ask(const char *name, MPI_Comm comm, int *answer)
 static int count_partners(MPI_Comm comm, int *partners)
 {
     int is_between_groups = 0;
-    const int status = ask("MPI_Comm_test_inter", comm, &is_between_groups);
+    const int status = query_int("MPI_Comm_test_inter", comm, &is_between_groups);
     if (status != 0)
         return status;
-    return ask(is_between_groups ? "MPI_Comm_remote_size" : "MPI_Comm_size", comm, partners);
+    return query_int(is_between_groups ? "MPI_Comm_remote_size" : "MPI_Comm_size", comm, partners);
 }
 
 static int count_graph_neighbors(MPI_Comm comm, int *neighbors)
 {
     int rank = 0;
     int (*count)(MPI_Comm, int, int *) = library_function("MPI_Graph_neighbors_count");
-    const int status = ask("MPI_Comm_rank", comm, &rank);
+    const int status = query_int("MPI_Comm_rank", comm, &rank);
     if (status != 0 || count == NULL)
         return status != 0 ? status : CSHIM_MPI_ERR_OTHER;
     return count(comm, rank, neighbors);
 }
 
-/* A grid has two neighbors in each dimension, also at its edges. */
+/* Counts two neighbors in each dimension of a Cartesian grid, also at its edges. */
 static int count_grid_neighbors(MPI_Comm comm, int *neighbors)
 {
-    const int status = ask("MPI_Cartdim_get", comm, neighbors);
+    const int status = query_int("MPI_Cartdim_get", comm, neighbors);
     *neighbors *= 2;
     return status;
 }
 
-/* A communicator without a topology has no neighbors, and the library refuses the call. */
+/* Counts neighbors in the communicator's topology. Without a topology there are none, and the
+ * library refuses the call. */
 static int count_neighbors(MPI_Comm comm, int *sources, int *destinations)
 {
-    enum { DIST_GRAPH = 3 }; /* MPI_DIST_GRAPH of Open MPI and of MPICH */
-    /* MPI_CART and MPI_GRAPH are 1 and 2 in Open MPI, and 2 and 1 in MPICH. */
+    enum { DIST_GRAPH = 3 }; /* MPI_DIST_GRAPH of Open MPI and MPICH */
+    /* MPI_CART and MPI_GRAPH are 1 and 2 in Open MPI, but 2 and 1 in MPICH. */
     const int grid = cshim_is_open_mpi(library_function("MPI_Topo_test")) ? 1 : 2;
-    int topology = 0, weighted, status = ask("MPI_Topo_test", comm, &topology);
+    int topology = 0, weighted, status = query_int("MPI_Topo_test", comm, &topology);
     *sources = *destinations = 0;
     if (status != 0)
         return status;
@@ -90,7 +91,7 @@ static int count_entries(enum cshim_entries entries, MPI_Comm comm, int *count)
     int other;
     switch (entries) {
     case CSHIM_OWN_GROUP:
-        return ask("MPI_Comm_size", comm, count);
+        return query_int("MPI_Comm_size", comm, count);
     case CSHIM_PARTNERS:
         return count_partners(comm, count);
     case CSHIM_SOURCES:
@@ -107,15 +108,15 @@ enum cshim_entries cshim_entries_at_root(int root, MPI_Comm comm)
     int rank = -1, is_between_groups = 0;
     if (root < -2) /* MPI_ROOT is -4 or -3; MPI_PROC_NULL is -2 or -1 */
         return CSHIM_PARTNERS;
-    if (root < 0 || ask("MPI_Comm_test_inter", comm, &is_between_groups) != 0 ||
-        is_between_groups || ask("MPI_Comm_rank", comm, &rank) != 0)
-        return CSHIM_NOT_READ; /* the library refuses what is wrong */
+    if (root < 0 || query_int("MPI_Comm_test_inter", comm, &is_between_groups) != 0 ||
+        is_between_groups || query_int("MPI_Comm_rank", comm, &rank) != 0)
+        return CSHIM_NOT_READ; /* invalid: the library reports the error */
     return rank == root ? CSHIM_PARTNERS : CSHIM_NOT_READ;
 }
 
 enum cshim_entries cshim_entries_sent(const void *sendbuf)
 {
-    const intptr_t address = (intptr_t)sendbuf; /* MPI_IN_PLACE is the address 1 or -1 */
+    const intptr_t address = (intptr_t)sendbuf; /* MPI_IN_PLACE is 1 or -1 */
     return address == 1 || address == -1 ? CSHIM_NOT_READ : CSHIM_PARTNERS;
 }
 
@@ -152,6 +153,7 @@ struct cshim_narrowed cshim_narrow_arrays(enum cshim_entries entries, const MPI_
     return narrowed;
 }
 
+/* Prints why a call failed. */
 static void explain(const char *name)
 {
     cshim_log(CSHIM_LOG_ERROR,
@@ -162,7 +164,7 @@ static void explain(const char *name)
 int cshim_narrow_judge(const char *name, const struct cshim_narrowed *sent,
                        const struct cshim_narrowed *received, MPI_Comm comm)
 {
-    enum { ERR_COUNT = 2 }; /* MPI_ERR_COUNT of Open MPI and of MPICH */
+    enum { ERR_COUNT = 2 }; /* MPI_ERR_COUNT of Open MPI and MPICH */
     if (sent->status != 0 || received->status != 0)
         return sent->status != 0 ? sent->status : received->status;
     if (!sent->refused && !received->refused)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exported symbols of NCCL. The wrappers are in nccl_wrappers.h, which functions.awk writes
- * from nccl.def; pncclX is never exported.
+/* Exported symbols of NCCL. functions.awk writes the wrappers from nccl.def to nccl_wrappers.h;
+ * pncclX is never exported.
  *
- * NCCL calls some of its own public functions. What it calls during a call of this thread goes
- * straight to NCCL. */
+ * NCCL calls some of its own public functions: within a call, calls of the same thread are passed
+ * through. */
 #include <pthread.h>
 #include <stdint.h>
 
@@ -13,10 +13,10 @@
 #include "shim/nccl/engine.h"
 #include "shim/core/log.h"
 
-/* Returned where no real function is found: ncclInternalError. */
+/* ncclInternalError, which wrappers return if no real function is found. */
 #define NOT_FOUND 3
 
-/* What a wrapper does; the first column of nccl.def. */
+/* Kind of a wrapper, the first column of nccl.def. */
 enum kind { START, COMMUNICATOR, COMPRESSED, BY_RULE, CONFIGURED, ENGINE, CALLED };
 
 struct function {
@@ -26,9 +26,9 @@ struct function {
 
 static struct function functions[CSHIM_NCCL_FUNCTIONS];
 
-/* One NCCL of the process, with its functions as far as they are found. */
+/* One NCCL of the process, with the functions found so far. */
 struct copy {
-    const void *base; /* where it is loaded; NULL: not known */
+    const void *base; /* load address; NULL: unknown */
     union {
         struct cshim_nccl_real functions;
         void *by_index[CSHIM_NCCL_FUNCTIONS];
@@ -43,12 +43,13 @@ static unsigned copy_count;
 static pthread_mutex_t copies_lock = PTHREAD_MUTEX_INITIALIZER; /* guards both */
 
 static const struct cshim_nccl_engine *engine; /* NULL: every call is passed through */
-static const struct copy *engine_copy;         /* the NCCL it works for; written before engine */
+static const struct copy
+    *engine_copy; /* the NCCL that the engine serves; written before `engine` */
 
 static __thread struct cshim_nesting nesting __attribute__((tls_model("initial-exec")));
 
-/* Looks a function up until it is found, and then keeps it. */
-static void *find(struct copy *copy, unsigned index, const void *caller)
+/* Returns a function's address, and caches it once it is found. */
+static void *find_function(struct copy *copy, unsigned index, const void *caller)
 {
     void **slot = &copy->real.by_index[index];
     void *address = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
@@ -60,7 +61,7 @@ static void *find(struct copy *copy, unsigned index, const void *caller)
     return address;
 }
 
-/* The copy loaded at base. Beyond COPIES_MAX the last one serves them all. */
+/* Returns the NCCL loaded at `base`. Beyond COPIES_MAX, the last entry serves all. */
 static struct copy *copy_at(const void *base)
 {
     pthread_mutex_lock(&copies_lock);
@@ -77,8 +78,8 @@ static struct copy *copy_at(const void *base)
     return &copies[index];
 }
 
-/* The NCCL that a caller is bound to. Each thread remembers callers, because asking the dynamic
- * loader takes a lock. */
+/* Returns the NCCL to which a caller is bound. Each thread caches callers, because the dynamic
+ * linker takes a lock. */
 static struct copy *copy_of(const void *caller)
 {
     static __thread struct {
@@ -94,12 +95,13 @@ static struct copy *copy_of(const void *caller)
     return known[place].copy;
 }
 
-static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the start */
-static int tried; /* to start the engine; read without the lock, because groups are many */
-/* Or is about to: CUDA is in use, and a child of fork cannot use it. */
+static pthread_mutex_t start_lock =
+    PTHREAD_MUTEX_INITIALIZER; /* held while the engine is started */
+static int tried; /* 1: starting the engine has been tried; atomic, because groups are frequent */
+/* 1: CUDA is in use, or will be: a child of fork() cannot use NCCL. */
 static int has_communicators;
 
-/* A process may make an id and then fork its ranks. The engine starts anew in them. */
+/* Lets ranks that are forked after an id was made start an engine of their own. */
 static void stop_in_child(void)
 {
     __atomic_store_n(&engine, NULL, __ATOMIC_RELEASE);
@@ -109,19 +111,19 @@ static void stop_in_child(void)
         __atomic_store_n(&tried, 0, __ATOMIC_RELAXED);
 }
 
-/* Starts the engine at the first call that makes an id or a communicator, or opens a group: the
- * engine must know the group in which a communicator is made. */
+/* Starts the engine at the first call that makes an id or a communicator, or that opens a group:
+ * the engine must know the group in which a communicator is made. */
 static void start_engine(struct copy *copy, const void *caller)
 {
     static bool registered;
     bool beside_mpi;
     pthread_mutex_lock(&start_lock);
     if (!tried && !cshim_is_off()) {
-        cshim_presence_tell();
+        cshim_presence_notify();
         const struct cshim_nccl_engine *opened = cshim_engine_open_nccl(&beside_mpi);
         if (opened != NULL) {
             for (unsigned i = 0; i < CSHIM_NCCL_FUNCTIONS; i++)
-                find(copy, i, caller);
+                find_function(copy, i, caller);
             opened->start(&copy->real.functions, beside_mpi);
             if (!registered)
                 pthread_atfork(NULL, NULL, stop_in_child);
@@ -134,12 +136,12 @@ static void start_engine(struct copy *copy, const void *caller)
     pthread_mutex_unlock(&start_lock);
 }
 
-/* The engine for a call, or NULL. It works for one NCCL; the calls of a second one are passed
- * through, and a warning says so once. */
+/* Returns the engine for a call, or NULL. The engine serves one NCCL; calls of a second one are
+ * passed through, with one warning. */
 static const struct cshim_nccl_engine *engine_for(struct copy *copy, enum kind kind,
                                                   const void *caller)
 {
-    static int said;
+    static int has_warned;
     const bool starts = kind == START || kind == COMMUNICATOR;
     if (nesting.depth > 1)
         return NULL;
@@ -150,28 +152,29 @@ static const struct cshim_nccl_engine *engine_for(struct copy *copy, enum kind k
     const struct cshim_nccl_engine *active = __atomic_load_n(&engine, __ATOMIC_ACQUIRE);
     if (active == NULL || engine_copy == copy)
         return active;
-    if (starts && !__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+    if (starts && !__atomic_exchange_n(&has_warned, 1, __ATOMIC_RELAXED))
         cshim_log(CSHIM_LOG_WARN, "a second NCCL is in this process: its calls are passed through");
     return NULL;
 }
 
-/* Where a call goes. */
+/* Target of a call. */
 struct call {
     struct cshim_frame frame;
     const struct cshim_nccl_engine *engine; /* NULL: the call is passed through */
-    void *real;                             /* NULL: there is no such function */
+    void *real;                             /* NULL: no such function */
 };
 
-static void begin(struct call *call, enum cshim_nccl_index index, const void *caller)
+/* Begins a call: finds its target. */
+static void begin_call(struct call *call, enum cshim_nccl_index index, const void *caller)
 {
     struct copy *copy = copy_of(caller);
     cshim_enter(&nesting, &call->frame, caller);
     call->engine = NULL;
-    call->real = find(copy, index, caller);
+    call->real = find_function(copy, index, caller);
     if (call->real != NULL)
         call->engine = engine_for(copy, functions[index].kind, caller);
     else
-        cshim_log(CSHIM_LOG_ERROR, "no library behind the preload defines %s",
+        cshim_log(CSHIM_LOG_ERROR, "no library after libcompshim.so defines %s",
                   functions[index].name);
 }
 

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which calls of the library a thread is in. What the library or a tool calls from within a call
- * goes straight to the library, unless the tool hands the program's call on. What the program
- * itself calls there, in an error handler, is a call of its own, like those that follow a jump out
- * of the handler. */
+/* Tracks the MPI or NCCL calls that a thread is in. Calls that the library or a tool makes within
+ * one are passed through, except a tool's call on behalf of the program. A call that the program
+ * makes there, in an error handler, counts as a new one, and so do calls after a longjmp() out of
+ * the handler. A wrapper calls cshim_enter() first and cshim_leave() last, with a struct
+ * cshim_frame on its stack. */
 #ifndef CSHIM_NESTING_H
 #define CSHIM_NESTING_H
 
 #include "shim/front/front.h"
 
-/* Of a thread. */
+/* State of a thread. */
 struct cshim_nesting {
-    int depth;                     /* how many calls it is in */
-    struct cshim_frame *outermost; /* of these, ... */
-    const void *caller;            /* ... and an address in the object that has made it */
-    struct cshim_handed *handed;   /* that call, if a tool has been given it; else NULL */
+    int depth;                     /* number of calls that it is in */
+    struct cshim_frame *outermost; /* frame of the outermost call */
+    const void *caller;            /* return address of the outermost call */
+    struct cshim_handed *handed;   /* the outermost call, if a tool makes it; else NULL */
 };
 
 /* A call, in the stack frame of its wrapper. */
 struct cshim_frame {
     const volatile void *volatile self; /* its own address, until the call returns */
-    struct cshim_nesting outside;       /* how it was before the call */
+    struct cshim_nesting outside;       /* state before the call */
 };
 
-/* Whether the thread has left its outermost call without a return: an error handler of the program
- * may jump out of it, or throw. Then the stack has shrunk past that call's frame, or other frames
- * have been written over it, which the address sanitizer must not take for a mistake. */
+/* Returns true if the thread has left its outermost call without returning: an error handler of the
+ * program may jump out of it, or throw. Then the stack is shorter than that call's frame, or other
+ * frames have overwritten it; the address sanitizer must not report that access. */
 __attribute__((no_sanitize_address)) static inline bool
 cshim_is_left(const struct cshim_nesting *nesting, const struct cshim_frame *here)
 {
@@ -32,6 +33,7 @@ cshim_is_left(const struct cshim_nesting *nesting, const struct cshim_frame *her
     return (uintptr_t)outermost <= (uintptr_t)here || outermost->self != outermost;
 }
 
+/* Enters a call; `caller` is its return address. */
 static inline void cshim_enter(struct cshim_nesting *nesting, struct cshim_frame *frame,
                                const void *caller)
 {
@@ -48,6 +50,7 @@ static inline void cshim_enter(struct cshim_nesting *nesting, struct cshim_frame
     frame->self = frame;
 }
 
+/* Leaves the call that cshim_enter() has entered. */
 static inline void cshim_leave(struct cshim_nesting *nesting, struct cshim_frame *frame)
 {
     *nesting = frame->outside;

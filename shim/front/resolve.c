@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The resolver: finds the real function behind a wrapper.
+/* Finds the real definition of a wrapped function.
  *
- * For MPI it tries these places in turn, and takes the first definition that is not our own:
- *   1. MPI_X, then PMPI_X, in the objects behind this library in the global scope (RTLD_NEXT). The
- *      usual program finds its MPI here, or a tool in front of it.
- *   2. PMPI_X in the object that called, and in what that object is linked to. A library that was
- *      opened with RTLD_LOCAL, as Python's modules are, finds its MPI here.
- *   3. PMPI_X in every loaded libmpi. A caller that fetched the function with dlsym needs it.
- * For NCCL and gloo the calling object comes first, because a process may hold several of them. */
+ * For MPI, the first definition in this order that is not our own:
+ *
+ *   1. MPI_X, then PMPI_X, in the objects after this library in the global scope (RTLD_NEXT): MPI
+ * of ordinary programs, or a tool before it.
+ *   2. PMPI_X in the calling object and its dependencies: MPI of a library that was opened with
+ *      RTLD_LOCAL, as Python's modules are.
+ *   3. PMPI_X in every loaded libmpi*: for callers that fetched the function by dlsym().
+ *
+ * For NCCL and gloo the calling object comes first, because a process may contain several of them.
+ */
 #include <ctype.h>
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -57,7 +60,7 @@ static bool is_own(const void *address)
     return cshim_same_object(address, (const void *)cshim_resolve);
 }
 
-/* Returns an address that a lookup found, or NULL if it is one of our own wrappers. */
+/* Returns `address`, or NULL if it is one of our own wrappers. */
 static void *foreign(void *address)
 {
     return cshim_object_base(address) == NULL || is_own(address) ? NULL : address;
@@ -69,11 +72,11 @@ void *cshim_open_object(const void *address, int flags)
     if (address == NULL || !dladdr(address, &info) || info.dli_fname == NULL)
         return NULL;
     void *handle = dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY | flags);
-    /* The loader does not know the main program by its file name. */
+    /* The dynamic linker does not know the main program by its file name. */
     return handle != NULL ? handle : dlopen(NULL, RTLD_LAZY);
 }
 
-/* Looks in the object that holds an address, and in all that the object is linked to. */
+/* Looks a symbol up in the object that contains an address, and in its dependencies. */
 static void *from_object(const char *name, const void *within)
 {
     void *handle = cshim_open_object(within, 0);
@@ -95,7 +98,7 @@ const char *cshim_object_file(const void *address)
     return address != NULL && dladdr(address, &info) ? info.dli_fname : NULL;
 }
 
-/* Returns true if the object that holds `address` itself defines a symbol. */
+/* Returns true if the object that contains `address` itself defines a symbol. */
 static bool object_defines(const char *name, const void *address)
 {
     return cshim_same_object(from_object(name, address), address);
@@ -109,15 +112,15 @@ bool cshim_is_tool(const void *function, const void *bottom, const char *name)
            !object_defines(profiling, function);
 }
 
-/* Returns an address from an object's dynamic section, which most loaders, but not all, have
- * relocated. */
+/* Returns an address from an object's dynamic section. Most dynamic linkers relocate these, not
+ * all. */
 static const void *dynamic_address(const struct link_map *object, uintptr_t address)
 {
     return (const void *)(address < object->l_addr ? address + object->l_addr : address);
 }
 
-/* Returns true if an object has an undefined symbol of this name. A GNU hash table says how many
- * symbols precede the defined ones; the older table says how many there are. */
+/* Returns true if an object imports a symbol. A GNU hash table gives the number of symbols before
+ * the defined ones, the older table the number of all. */
 static bool is_imported(const struct link_map *object, const char *name)
 {
     const Elf64_Sym *symbols = NULL;
@@ -162,8 +165,7 @@ bool cshim_defines_fortran(const void *address, const char *name)
     return object_defines(fortran, address);
 }
 
-/* Returns true if `suffix` is what the names of MPI_X_c and of Fortran's MPI_X have behind that of
- * MPI_X. */
+/* Returns true if `suffix` turns the name MPI_X into MPI_X_c or into a Fortran name of MPI_X. */
 static bool is_suffix_of_same(const char *suffix)
 {
     static const char *const suffixes[] = {"", "_c", "_", "__", "_f08_", NULL};
@@ -177,13 +179,13 @@ enum cshim_wrapper cshim_wrapper_at(const void *caller, const char *name)
 {
     const size_t length = strlen(name);
     Dl_info info;
-    /* The return address of a call that ends a function lies behind the function. */
+    /* The return address of a call at the end of a function lies after the function. */
     if (!dladdr((const char *)caller - 1, &info) || info.dli_sname == NULL)
         return CSHIM_WRAPPER_NONE;
     if (strncasecmp(info.dli_sname, name, length) == 0 &&
         is_suffix_of_same(info.dli_sname + length))
         return CSHIM_WRAPPER_SAME;
-    /* A program may have functions of such names that MPI does not have. */
+    /* A program may have functions with such names that are none of MPI. */
     return strncasecmp(info.dli_sname, "MPI_", 4) == 0 &&
                    foreign(dlsym(RTLD_NEXT, info.dli_sname)) != NULL
                ? CSHIM_WRAPPER_OTHER
@@ -211,13 +213,13 @@ const void *cshim_preceding(const char *name)
 }
 
 struct search {
-    const char *const *files; /* beginnings of file names, up to NULL */
-    unsigned skip;            /* how many matches to pass over */
-    char path[PATH_MAX];      /* the result */
+    const char *const *files; /* beginnings of file names, a list that ends with NULL */
+    unsigned skip;            /* number of matches to skip */
+    char path[PATH_MAX];      /* result */
 };
 
-/* Only notes the path. The loader holds a lock during this call. A dlopen in another thread holds a
- * second lock and waits for this one, so a dlopen here could wait for ever. */
+/* Only records the path: the dynamic linker holds a lock during this callback, and a dlopen() here
+ * could deadlock with one in another thread, which holds a second lock and waits for this one. */
 static int visit_object(struct dl_phdr_info *object, size_t size, void *data)
 {
     struct search *search = data;
@@ -230,7 +232,7 @@ static int visit_object(struct dl_phdr_info *object, size_t size, void *data)
     return 1;
 }
 
-/* Looks in each loaded library whose file name has one of the beginnings. */
+/* Looks a symbol up in each loaded library whose file name has one of the beginnings. */
 static void *from_libraries(const char *name, const char *const *files)
 {
     void *address = NULL;
@@ -249,8 +251,8 @@ static void *from_libraries(const char *name, const char *const *files)
 
 void *cshim_resolve(const char *name, const void *caller, bool bottom)
 {
-    /* libmpi.so.*, libmpich.so.12, libmpi_cray.so.12, libmpi_abi.so.0. A Fortran layer such as
-     * libmpi_mpifh.so is linked to its MPI, so a lookup in it finds the MPI too. */
+    /* libmpi.so.*, libmpich.so.12, libmpi_cray.so.12, libmpi_abi.so.0. Also Fortran layers such as
+     * libmpi_mpifh.so, which are linked to their MPI, so that a lookup finds it. */
     static const char *const files[] = {"libmpi", NULL};
     char profiling[64];
     void *address = bottom ? NULL : foreign(dlsym(RTLD_NEXT, name));
@@ -265,7 +267,8 @@ void *cshim_resolve(const char *name, const void *caller, bool bottom)
     return address;
 }
 
-/* For a library of which a process may hold several: looks first in what the caller is bound to. */
+/* Looks first in the library to which the caller is bound, because a process may contain several.
+ */
 static void *resolve_bound(const char *name, const void *caller, const char *const *files)
 {
     void *address = foreign(from_object(name, caller));
@@ -284,7 +287,7 @@ void *cshim_resolve_nccl(const char *name, const void *caller)
     return address != NULL ? address : resolve_bound(name, caller, files);
 }
 
-/* PyTorch holds gloo in its own library or needs Debian's, and is opened with RTLD_LOCAL. */
+/* PyTorch contains gloo or is linked to Debian's, and is opened with RTLD_LOCAL. */
 void *cshim_resolve_gloo(const char *symbol, const void *caller)
 {
     static const char *const files[] = {"libgloo.so", "libtorch_cpu", NULL};

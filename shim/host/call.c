@@ -95,7 +95,8 @@ static int watch_error(struct cshim_exchange *exchange)
     if (comm->rank != 0)
         return status;
     cshim_log(CSHIM_LOG_INFO,
-              "rule '%s': %llu x %s go in %s after call %u: %s lost %.2g of them, max_rel_error is "
+              "rule '%s': %llu x %s are encoded as %s after call %u: %s has an error of %.2g, "
+              "max_rel_error is "
               "%.2g",
               plan->rule->name, (unsigned long long)plan->count, cshim_dtype_name(plan->dtype),
               cshim_codec_name(next), exchange->sequence, cshim_codec_name(plan->codec),

@@ -72,7 +72,7 @@ int cshim_mpi_start(const struct cshim_mpi_real *real, const char *past)
         return 0;
     }
     if (cshim_comm_setup(on_delete) != MPI_SUCCESS || cshim_mpi_transport_setup() != MPI_SUCCESS)
-        cshim_mpi_end_job("the library refuses a keyval or an operation");
+        cshim_mpi_end_job("MPI cannot create a keyval or an operation for compshim");
     cshim_mpi.alone = make_alone();
     cshim_describe_setup();
     (void)cshim_ledger_publish(&cshim_job.ledger,
@@ -82,7 +82,7 @@ int cshim_mpi_start(const struct cshim_mpi_real *real, const char *past)
     cshim_trace_setup();
     cshim_mpi.is_watched = cshim_job.observed != NULL || cshim_job.trace != NULL;
     if (cshim_mpi_device_setup() != MPI_SUCCESS || !cshim_nonblocking_setup())
-        cshim_mpi_end_job("the library refuses a communicator");
+        cshim_mpi_end_job("MPI cannot prepare the communicators of compshim");
     return 1;
 }
 

@@ -371,9 +371,11 @@ bool cshim_nonblocking_setup(void)
 void cshim_nonblocking_teardown(void)
 {
     if (!drain_until(&under_way, cshim_seconds() + FINALIZE_SECONDS))
-        cshim_log(CSHIM_LOG_WARN,
-                  "rank %d comes to MPI_Finalize with calls under way that other ranks do not make",
-                  cshim_job.rank);
+        cshim_log(
+            CSHIM_LOG_WARN,
+            "rank %d is in MPI_Finalize with nonblocking calls that other ranks have not made; all "
+            "ranks must make and complete the same calls",
+            cshim_job.rank);
     __atomic_store_n(&closed, true, __ATOMIC_RELEASE);
     if (registered)
         cshim_progress_remove(progress);

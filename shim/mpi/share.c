@@ -65,8 +65,8 @@ void cshim_share_setup(MPI_Comm node)
         return;
     if (cshim_mpi.layout.local_rank == 0)
         cshim_log(CSHIM_LOG_INFO,
-                  "the ranks of this node send each other messages: not all of them "
-                  "may read the others' memory");
+                  "the ranks of this node exchange messages instead of sharing memory: not all of "
+                  "them may attach the others' segments");
     cshim_share_teardown();
 }
 

@@ -108,8 +108,8 @@ static void collect_figures(void)
     if (observed != NULL)
         cshim_observed_sort(observed);
     if (missing > 0)
-        cshim_log(CSHIM_LOG_WARN, "the report lacks %d of %d ranks, which are not there any more",
-                  missing, cshim_job.ranks);
+        cshim_log(CSHIM_LOG_WARN, "the report lacks %d of %d ranks, which have ended", missing,
+                  cshim_job.ranks);
 }
 
 /* Shortens "Open MPI v4.1.4, package: ..." and "MPICH Version:\t4.0.2\n..." to fit a line. */
