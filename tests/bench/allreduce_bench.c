@@ -1,29 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times MPI_Allreduce over float32 sums. An ordinary MPI program: run it with and without the
+/* Times float32 sums by MPI_Allreduce. An ordinary MPI program: run it with and without the
  * preload.
  *
- *   allreduce_bench [--sizes 64KiB,1MiB,...] [--seconds S] [--in-place] [--input FILE] [--settle
- * CALLS]
- *                   [--collective allreduce|reduce|reduce_scatter] [--alternate]
- *                   [--beside N]
+ *   allreduce_bench [--sizes 64KiB,1MiB,...] [--seconds S] [--in-place] [--input FILE]
+ *                   [--settle CALLS] [--collective allreduce|reduce|reduce_scatter]
+ *                   [--alternate] [--beside N]
  *
- * The first calls of a size, one or CALLS, are not timed: a job with the shim learns meanwhile.
- * A reduce goes to rank 0, a reduce_scatter is MPI_Reduce_scatter_block; both are never in place.
- * FILE has float32 to add up, over and over, each rank from another place on: for codecs whose
- * messages are as long as their data need. Without it they are uniformly distributed. Per size it
- * prints one line: bytes, calls, the median and the smallest seconds of a call, each call counted
- * as its slowest rank, and the processor seconds that all ranks together take for a GiB. It repeats
- * each size until S seconds are over, 5 calls at least. With --alternate each call is followed by
- * one of the MPI library's own all-reduce, which no preload sees, and the line ends with the median
- * seconds of those: how two jobs differ by chance is not in that comparison. With --beside the
- * sizes of N more sums, each 4 bytes longer than the one before, take turns with each size, in a
- * random order, in rows of 4 calls, of which the first is not timed: a policy can say of each of
- * them what is to be done.
+ * The first call of a size is not timed, or the first CALLS, in which a job with the shim learns. A
+ * reduce has root 0, a reduce_scatter is MPI_Reduce_scatter_block; neither is in place. FILE has
+ * the float32 input, repeated, from another offset on each rank, for codecs whose message length
+ * depends on the data. Without FILE the input is uniformly distributed. Prints one line per size:
+ * bytes, calls, median and minimum seconds of a call (of its slowest rank), and the processor
+ * seconds of all ranks per GiB. Each size is repeated for S seconds, at least 5 times.
  *
- * Processor seconds are those of the processes, threads and kernel included, while they are in the
- * call. A rank that waits for others looks for messages all the time: where it has a core of its
- * own, waiting counts like work. Where ranks share a core, it counts as far as nobody else runs.
- */
+ * --alternate makes a native all-reduce, which no preload sees, after each call, and adds its
+ * median seconds to the line, so that chance differences between jobs do not affect the comparison.
+ * --beside adds N more sums per size, each 4 bytes longer than the previous one, so that a policy
+ * can have a rule for each. They are measured in random order, in rows of 4 calls, the first of
+ * which is not timed.
+ *
+ * Processor seconds are those of the process, its threads and the kernel during the calls. A
+ * waiting rank polls for messages: on a core of its own, waiting counts like work. If ranks share a
+ * core, it counts only while no other rank runs. */
 #include <assert.h>
 #include <dlfcn.h>
 #include <getopt.h>
@@ -112,7 +110,7 @@ static void sum_natively(struct buffers buffers, int count)
                      MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
-/* Adds the processor seconds that this rank takes to *processor. */
+/* Times a call. Adds this rank's processor seconds to *processor. */
 static double time_call(void (*call)(struct buffers, int), struct buffers buffers, int count,
                         double *processor)
 {
@@ -135,7 +133,7 @@ static void no_input(const char *why)
     abort();
 }
 
-/* Fills floats from the file. */
+/* Fills the buffer with floats from the file. */
 static void read_input(float *values, size_t count, int rank)
 {
     FILE *file = fopen(input_path, "rb");
@@ -190,7 +188,8 @@ static double median_of(double *seconds, int calls)
     return seconds[calls / 2];
 }
 
-/* The native calls have buffers of their own: one that another rank has read is slower to write. */
+/* Native calls have buffers of their own, because a buffer that another rank has read is slower to
+ * write. */
 static void measure(size_t bytes, int rank)
 {
     static double seconds[CALLS_MAX], native[CALLS_MAX];
@@ -225,7 +224,7 @@ static void measure(size_t bytes, int rank)
         free_buffers(others);
 }
 
-/* Puts the turns of the sizes into another order, the same on all ranks. */
+/* Shuffles the order of the sizes, in the same way on all ranks. */
 static void shuffle(int *turns, int count)
 {
     static unsigned state = 1;
@@ -237,7 +236,7 @@ static void shuffle(int *turns, int count)
     }
 }
 
-/* Measures BYTES and the sizes beside it in turns. */
+/* Measures a size and those added by --beside in turns. */
 static void measure_turns(size_t bytes, int rank)
 {
     enum { SIZES_MAX = 16, ROW = 4 };

@@ -1,19 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Measures this machine: the codecs on one core, and the all-reduce over shared memory and over
-# emulated hosts, with the shim off, on, and against the library's own ring.
+# Measures this machine: the codecs on one core, and all-reduces over shared memory and emulated hosts, native, with
+# the shim, and by Open MPI's ring.
 #
 #   bench.sh [--quick] [--networks LIST] [--modes LIST] [--sizes LIST] [--repeats N]
 #            [--results DIR] [--picture FILE] [--paced]
 #
-# A network is shm-RANKS, or RATE-HOSTSxRANKS (ranks per host): 1gbit-4x1, 10gbit-4x1, 1gbit-2x2; none-4x1
-# has links without a limit. What jobs choose by measuring is judged by choices.sh.
-# Networks other than shared memory need root (tests/net/hosts.sh); without it they are left out.
-# Modes: off, ring (Open MPI's), default (the built-in policy, whose jobs learn meanwhile), bf16-allreduce (16 bit by the library's
-# own algorithm), and codecs. Sizes in MiB or KiB; those above 64 MiB are measured in one repeat only.
-# The modes take turns in every repeat, and each figure is the median of the repeats' medians.
-# Results: DIR/NETWORK.json and DIR/codecs.json (DIR is tests/bench/results), and with gnuplot the
-# picture (docs/bandwidth.svg). It prints the tables of them.
+# A network is shm-RANKS, or RATE-HOSTSxRANKS (ranks per host): 1gbit-4x1, 10gbit-4x1, 1gbit-2x2; none-4x1 has
+# unlimited links. Networks other than shared memory need root (tests/net/hosts.sh), and are skipped without it.
+# Modes: off, ring (Open MPI's), default (the built-in policy, whose jobs learn), bf16-allreduce (16 bits by MPI's own
+# algorithm), and codecs. Sizes are in MiB or KiB; those above 64 MiB are measured in one repeat only. The modes take
+# turns in every repeat, and each figure is the median of the repeats' medians. Writes DIR/NETWORK.json and
+# DIR/codecs.json (DIR is tests/bench/results), with gnuplot also the picture (docs/bandwidth.svg), and prints tables.
+# choices.sh evaluates the choices of jobs that measure.
 set -eu
 cd "$(dirname "$0")/../.."
 build=$(realpath "${BUILD:-build}")
@@ -59,7 +58,7 @@ trap 'exit 130' INT TERM
 root=()
 [ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
 
-# policy_of MODE prints the policy file that makes it so, or nothing for the modes without the shim
+# policy_of MODE: prints the policy file of the mode, or nothing for modes without the shim
 policy_of() {
     local codec=$1 algorithm=auto
     case $1 in
@@ -75,15 +74,15 @@ policy_of() {
     echo "$scratch/$1.ini"
 }
 
-# give_up WHAT: shows what a job that failed has said
+# give_up WHAT: prints the output of a failed job, and exits
 give_up() {
     cat "$scratch/errors" >&2
     echo "bench.sh: $1 failed" >&2
     exit 1
 }
 
-# launch NETWORK MODE SIZES SECONDS: one job; its lines are those of allreduce_bench. Between hosts, where
-# chance has a say in how fast a job is, the shim's calls of up to 1 MiB take turns with native ones.
+# launch NETWORK MODE SIZES SECONDS: runs one job; its lines are those of allreduce_bench. Between hosts, the shim's
+# calls of up to 1 MiB alternate with native ones, because the speed of jobs varies by chance.
 launch() {
     local network=$1 mode=$2 policy options=() variables=()
     local job=("$build/allreduce_bench" --sizes "$3" --seconds "$4")
@@ -106,7 +105,7 @@ launch() {
     esac
 }
 
-# plan MODE SIZES: adds to the plans what the planner says of each size
+# plan MODE SIZES: appends the planner's answer for each size to the plans
 plan() {
     local size policy
     policy=$(policy_of "$1")
@@ -116,9 +115,8 @@ plan() {
     done
 }
 
-# sample NETWORK SIZES SECONDS REPEATS: adds to the plans, and to the samples: network, mode, repeat, bytes,
-# calls, median and least seconds, processor seconds per GiB, and the median seconds of native calls where
-# they take turns.
+# sample NETWORK SIZES SECONDS REPEATS: appends to the plans, and to the samples: network, mode, repeat, bytes, calls,
+# median and minimum seconds, processor seconds per GiB, and the median seconds of native calls if they alternate
 sample() {
     local network=$1 list=$2 seconds=$3 count=$4 repeat mode
     [ -n "$list" ] || return 0
@@ -135,7 +133,7 @@ sample() {
     done
 }
 
-# The sizes of the list that match a pattern, comma-separated
+# sizes_matching PATTERN: prints the matching sizes of the list, comma-separated
 sizes_matching() {
     tr , '\n' <<<"$sizes" | grep -E "$1" | paste -sd , || true
 }

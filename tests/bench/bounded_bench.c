@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The codec bounded beside ZFP's fixed accuracy, on one core, at equal bounds.
+/* Compares the codec bounded with ZFP's fixed-accuracy mode, on one core, at equal bounds.
  *
  *   bounded_bench compare       a line for each field, type and bound
- *   bounded_bench check COUNT   encodes so many elements of all fields and bounds, and looks at
- * each
+ *   bounded_bench check COUNT   encodes COUNT elements of all fields and bounds, and checks each
  *
- * A line has the field, its type, the bound as a part of its largest magnitude, and of each of the
- * two how many times shorter the field becomes, GB/s (10^9 bytes of the field) of encoding and of
- * decoding, medians of REPEATS, and the largest error as a part of the bound. ZFP is told the shape
- * of the field, which a collective does not tell; it gets a tolerance, and bounded the step, that a
- * rule's abs_error of this size means for elements that are only moved.
- */
+ * A line has the field, its type, and the bound as a share of its largest magnitude. For each of
+ * the two it has the compression ratio, the GB/s (10^9 bytes of the field) of encoding and
+ * decoding, as medians of REPEATS, and the largest error as a share of the bound. ZFP gets the
+ * shape of the field, which a collective does not have. Its tolerance and bounded's step are those
+ * of a rule's abs_error for data-movement collectives. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +27,7 @@ static float narrow[COUNT];
 static double decoded[COUNT];
 static uint8_t encoded[COUNT * 10];
 
-/* Uniform from -1 to 1, and normal. */
+/* Random numbers: uniform from -1 to 1, and normal. */
 static double uniform(uint64_t *state)
 {
     *state = cshim_mix(*state + 1);
@@ -44,7 +42,7 @@ static double normal(uint64_t *state)
     return sum / 2;
 }
 
-/* Heat of a plate with hot spots, after some time; twice, one plate behind the other. */
+/* Heat in a plate with hot spots, after some time. The field has two plates. */
 static void make_heat(uint64_t seed)
 {
     static double next[SIDE * SIDE];
@@ -65,7 +63,7 @@ static void make_heat(uint64_t seed)
     memcpy(field + SIDE * SIDE, field, sizeof next);
 }
 
-/* A few long waves through a cube. */
+/* Some long waves through a cube. */
 static void make_waves(uint64_t seed)
 {
     double phase[6];
@@ -79,7 +77,7 @@ static void make_waves(uint64_t seed)
     }
 }
 
-/* Noise between the points of a lattice of that distance. */
+/* Returns noise interpolated between lattice points `distance` apart. */
 static double lattice(uint64_t seed, int x, int y, int z, int distance)
 {
     double sum = 0;
@@ -95,7 +93,7 @@ static double lattice(uint64_t seed, int x, int y, int z, int distance)
     return sum;
 }
 
-/* Eddies of all sizes in a cube, of amplitudes as in turbulence: the cube root of their size. */
+/* Eddies of all sizes in a cube, with amplitudes as in turbulence: the cube root of the size. */
 static void make_eddies(uint64_t seed)
 {
     for (int i = 0; i < COUNT; i++) {
@@ -106,7 +104,7 @@ static void make_eddies(uint64_t seed)
     }
 }
 
-/* Velocities of particles: each its own. */
+/* Velocities of independent particles. */
 static void make_noise(uint64_t seed)
 {
     for (int i = 0; i < COUNT; i++)
@@ -115,8 +113,8 @@ static void make_noise(uint64_t seed)
 
 static const struct {
     const char *name;
-    void (*make)(uint64_t seed);
-    size_t shape[3]; /* fastest first; 0: no such dimension */
+    void (*make_field)(uint64_t seed);
+    size_t shape[3]; /* fastest dimension first; 0: no such dimension */
 } fields[] = {
     {"heat", make_heat, {SIDE, 2 * SIDE, 0}},
     {"waves", make_waves, {EDGE, EDGE, EDGE}},
@@ -128,7 +126,7 @@ enum { FIELDS = sizeof fields / sizeof *fields };
 static const double bounds[] = {1e-2, 1e-3, 1e-4, 1e-5, 1e-6};
 enum { BOUNDS = sizeof bounds / sizeof *bounds };
 
-/* What one of the two has done with a field. */
+/* Results of one of the two codecs on a field. */
 struct result {
     size_t bytes;
     double encode[REPEATS], decode[REPEATS];
@@ -139,7 +137,7 @@ static const void *elements_of(enum cshim_dtype dtype)
     return dtype == CSHIM_FLOAT64 ? (const void *)field : narrow;
 }
 
-/* The largest error of what is in `decoded`, as a part of the bound. */
+/* Returns the largest error in `decoded`, as a share of the bound. */
 static double largest_error(enum cshim_dtype dtype, double bound)
 {
     const float *floats = (const float *)(const void *)decoded;
@@ -188,7 +186,7 @@ static void run_zfp(enum cshim_dtype dtype, double bound, const size_t *shape,
     stream_close(bits);
 }
 
-static void make(size_t which, uint64_t seed, double *largest)
+static void make_field(size_t which, uint64_t seed, double *largest)
 {
     fields[which].make(seed);
     *largest = 0;
@@ -219,7 +217,7 @@ static void compare(void)
     printf(
         "field type bound ratio encode decode error zfp_ratio zfp_encode zfp_decode zfp_error\n");
     for (size_t which = 0; which < FIELDS; which++) {
-        make(which, 1, &largest);
+        make_field(which, 1, &largest);
         for (int dtype = CSHIM_FLOAT32; dtype <= CSHIM_FLOAT64; dtype++)
             for (size_t i = 0; i < BOUNDS; i++) {
                 const double bound = bounds[i] * largest;
@@ -242,12 +240,12 @@ static void compare(void)
     }
 }
 
-static int check(double wanted)
+static int check_bounds(double wanted)
 {
     double seen = 0, worst = 0, largest;
     for (uint64_t seed = 1; seen < wanted; seed++)
         for (size_t which = 0; which < FIELDS; which++) {
-            make(which, seed, &largest);
+            make_field(which, seed, &largest);
             for (int dtype = CSHIM_FLOAT32; dtype <= CSHIM_FLOAT64; dtype++)
                 for (int bound = 1; bound <= 24; bound++, seen += COUNT) {
                     struct result result;
@@ -265,7 +263,7 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "compare") == 0)
         compare();
     else if (argc == 3 && strcmp(argv[1], "check") == 0)
-        return check(atof(argv[2]));
+        return check_bounds(atof(argv[2]));
     else
         return fprintf(stderr, "usage: bounded_bench compare | check COUNT\n"), 2;
     return 0;

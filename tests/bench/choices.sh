@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Compares what jobs choose by measuring with every way to make the same calls. In one job, the calls of a
-# policy take turns with native ones and with each candidate, forced (allreduce_bench --beside): each is a
-# size of its own, 4 bytes longer than the one before, with a rule of its own.
+# Compares the choices of jobs that measure with every candidate. In one job, calls of a policy alternate with native
+# calls and with each candidate, forced (allreduce_bench --beside): each has its own size, 4 bytes longer than the
+# previous one, with its own rule.
 #
 #   choices.sh [--networks LIST] [--policies LIST] [--sizes LIST] [--seconds S] [--gloo PYTHON] [--results FILE]
 #
-# A network is shm-RANKS, or RATE-HOSTSxRANKS (ranks per host), as bench.sh's. A policy is default (the
-# built-in one) or a codec. S (0.1) are those of a candidate and size. PYTHON, one that has PyTorch, makes
-# the calls by gloo instead of MPI. The lines of a job, NETWORK POLICY CANDIDATE BYTES CALLS MEDIAN LEAST,
-# are added to FILE, of which `summarize.py choices FILE` makes the table that is printed at last.
-# HOSTS is another script than tests/net/hosts.sh with its commands up, run and down.
+# A network is shm-RANKS, or RATE-HOSTSxRANKS (ranks per host), as in bench.sh. A policy is default (the built-in one)
+# or a codec. S (0.1) is the time per candidate and size. PYTHON, with PyTorch, makes the calls by gloo instead of
+# MPI. The lines of a job, NETWORK POLICY CANDIDATE BYTES CALLS MEDIAN MINIMUM, are appended to FILE. `summarize.py
+# choices FILE` makes the table that is printed at the end. HOSTS is a script with the commands up, run and down,
+# instead of tests/net/hosts.sh.
 set -eu
 cd "$(dirname "$0")/../.."
 build=$(realpath "${BUILD:-build}")
@@ -47,8 +47,8 @@ trap 'exit 130' INT TERM
 root=()
 [ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
 
-# candidates_of NETWORK POLICY: the forced candidates beside the policy's own choice, as CODEC/ALGORITHM. The
-# built-in policy loses nothing inside a node.
+# candidates_of NETWORK POLICY: prints the forced candidates besides the policy's own choice, as CODEC/ALGORITHM. The
+# built-in policy uses only exact codecs within a node.
 candidates_of() {
     local codec=$2 algorithm
     [ "$2" != default ] || codec=fp16
@@ -68,7 +68,7 @@ bytes_of() {
     esac
 }
 
-# rules_of POLICY SIZES CANDIDATES: the forced candidates' rules, then those of the policy
+# rules_of POLICY SIZES CANDIDATES: prints the rules of the forced candidates, then those of the policy
 rules_of() {
     local size bytes candidate
     printf '[compshim]\nreport = off\n'
@@ -87,7 +87,7 @@ rules_of() {
     fi
 }
 
-# measure NETWORK POLICY SIZES: one job
+# measure NETWORK POLICY SIZES: runs one job
 measure() {
     local candidates job options=()
     candidates=$(candidates_of "$1" "$2")

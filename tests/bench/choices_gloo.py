@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What allreduce_bench --beside does, by PyTorch's gloo: choices.sh starts it, with mpirun as the launcher."""
+"""Does the same as allreduce_bench --beside, by PyTorch's gloo. Started by choices.sh, by mpirun."""
 
 import argparse
 import os
@@ -10,7 +10,7 @@ import time
 import torch
 import torch.distributed as dist
 
-ROW = 4  # calls of a size in turn; the first is not timed
+ROW = 4  # consecutive calls of a size; the first is not timed
 SETTLE_SECONDS = 2  # enough for a quarter of the calls of --settle
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20}
 
@@ -20,7 +20,7 @@ def size_of(text):
 
 
 def time_call(tensor):
-    """Seconds of the slowest rank."""
+    """Returns the slowest rank's seconds."""
     dist.barrier()
     began = time.perf_counter()
     dist.all_reduce(tensor)
@@ -61,4 +61,4 @@ dist.init_process_group(
 for each in given.sizes.split(","):
     measure(size_of(each), given)
 dist.barrier()
-os._exit(0)  # PyTorch 2.5 may hang in the destruction of the group, whose thread frees a tensor
+os._exit(0)  # PyTorch 2.5 may hang while it destroys the group, whose thread frees a tensor

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Speed of the codecs on one core, beside memcpy of the same floats in the same run.
+/* Measures the speed of the codecs on one core, compared with memcpy of the same floats in the same
+ * run.
  *
- * Repetitions of all codecs are interleaved and medians are printed, so that a change of the
- * machine's speed during the run meets all alike. GB/s are 10^9 bytes of float32 per second,
- * however few bytes the encoded form has; for reduce they are bytes of the result. "with feedback"
- * and "at random" are encodings with error feedback and with stochastic rounding.
- */
+ * Repetitions of all codecs are interleaved and medians printed, so that changes of the machine's
+ * speed affect all alike. GB/s are 10^9 bytes of float32 per second, whatever the length of the
+ * encoded data; for reduce, bytes of the result. "with feedback" and "at random" are encodings with
+ * error feedback and with stochastic rounding. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ struct bench {
 static const char *const work_names[WORK_COUNT] = {"encode", "feedback", "stochastic", "decode",
                                                    "reduce"};
 
-/* Memory whose pages are there before the clock runs. */
+/* Allocates memory and touches its pages, so that page faults are not timed. */
 static void *touched_memory(size_t bytes)
 {
     void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
@@ -49,8 +49,8 @@ static void *touched_memory(size_t bytes)
     return memory;
 }
 
-/* Numbers with a bell-shaped distribution, as gradients have. */
-static void fill(float *values, size_t count)
+/* Fills in numbers with a bell-shaped distribution, like gradients. */
+static void fill_normal(float *values, size_t count)
 {
     unsigned random = 1;
     for (size_t i = 0; i < count; i++) {
@@ -83,14 +83,14 @@ static double measure(struct bench *bench, enum cshim_codec_id id, enum work wor
     return cshim_seconds() - begin;
 }
 
-/* The next codec; bounded, which is lossless without a bound, has a benchmark of its own, and topk,
- * which follows it, is for rare calls. */
+/* Returns the next codec. Leaves out bounded, which is lossless without a bound and has its own
+ * benchmark, and topk after it, which is for rare calls. */
 static int next_of(int id)
 {
     return id + 1 == CSHIM_CODEC_BOUNDED ? CSHIM_CODEC_COUNT : id + 1;
 }
 
-static void run(struct bench *bench, int repeats)
+static void run_codecs(struct bench *bench, int repeats)
 {
     for (int repeat = 0; repeat < repeats; repeat++) {
         for (int id = CSHIM_CODEC_FP32; id < CSHIM_CODEC_COUNT; id = next_of(id)) {
@@ -172,7 +172,7 @@ static int set_level(const char *name)
     return usage("unknown level", name);
 }
 
-/* Reads a whole number from 1 to limit. */
+/* Reads an integer from 1 to limit. */
 static int set_number(const char *text, long limit, long *number)
 {
     char *end;
@@ -232,8 +232,8 @@ int main(int argc, char **argv)
     }
     for (int part = 0; part < PARTS; part++)
         bench.parts[part] = touched_memory(longest);
-    fill(bench.input, bench.count);
-    run(&bench, options.repeats);
+    fill_normal(bench.input, bench.count);
+    run_codecs(&bench, options.repeats);
     report(&bench, &options, json);
     for (int part = 0; part < PARTS; part++)
         free(bench.parts[part]);

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A Fourier transform on four emulated hosts, whose transposes are MPI_Alltoall: without the library and
-# with it, in turn. Needs root, iproute2, and Debian's libfftw3-dev.
+# Times a Fourier transform with MPI_Alltoall transposes on four emulated hosts, alternately without and with the
+# shim. Needs root, iproute2, and Debian's libfftw3-dev.
 #
 #   fft.sh [RATE [SIDE [ROUNDS]]]         1gbit 2048 3
 #
-# Each line has medians of the rounds: a mode, milliseconds of the transform and of these in MPI_Alltoall,
-# how many times as fast both are as natively, and the relative L2 error against float64.
+# Each line has medians of the rounds: a mode, milliseconds of the transform and of its calls of MPI_Alltoall, the
+# speed of both relative to native, and the relative L2 error against float64.
 set -eu
 cd "$(dirname "$0")/../.."
 build=$(realpath "${BUILD:-build}")

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A two-dimensional Fourier transform of float32, whose rows are spread over the ranks: FFTW
+/* A two-dimensional Fourier transform in float32, with rows distributed over the ranks: FFTW
  * transforms the rows, MPI_Alltoall transposes. An ordinary MPI program.
  *
  *   fft_bench SIDE REPEATS
  *
- * Rank 0 prints the median milliseconds of the transform, of these those in MPI_Alltoall, and the
- * relative L2 error against a transform in float64.
- */
+ * Rank 0 prints the median milliseconds of the transform and of its calls of MPI_Alltoall, and the
+ * relative L2 error against a transform in float64. */
 #include <complex.h>
 #include <math.h>
 #include <mpi.h>
@@ -19,11 +18,11 @@
 enum { REPEATS_MAX = 101, LINE = 8 };
 
 static int rank, ranks;
-static size_t side, rows; /* of the whole, and of each rank */
+static size_t side, rows; /* rows in total, and of each rank */
 static float complex *data, *blocks, *received;
 static double seconds_moving;
 
-/* A field of waves, and noise of a hundredth of their height. */
+/* A field of waves, with noise of 1 % of their amplitude. */
 static double field(size_t row, size_t column)
 {
     const unsigned noise = (unsigned)(row * 7919 + column * 104729) * 2654435761u;
@@ -31,10 +30,10 @@ static double field(size_t row, size_t column)
            sin((double)(row + column) * 0.3) + 0.01 * ((double)(noise % 20011) / 20011 - 0.5);
 }
 
-/* Rows become columns: block `to` has this rank's rows of the columns that rank `to` gets. */
+/* Transposes: block `to` has this rank's rows of the columns that rank `to` gets. */
 static void transpose(void)
 {
-    for (size_t first = 0; first < side; first += LINE) /* a line of the cache at a time */
+    for (size_t first = 0; first < side; first += LINE) /* one cache line at a time */
         for (size_t row = 0; row < rows; row++)
             for (size_t column = first; column < first + LINE; column++)
                 blocks[column * rows + row] = data[row * side + column];
@@ -63,7 +62,7 @@ static double transform(fftwf_plan plan)
     return MPI_Wtime() - began;
 }
 
-/* Rank 0 gathers the result and compares it with its own. */
+/* Gathers the result on rank 0 and compares it with rank 0's own transform. */
 static double find_error(void)
 {
     double errors = 0, values = 0;
@@ -112,7 +111,7 @@ int main(int argc, char **argv)
     const int length = (int)side;
     fftwf_plan plan = fftwf_plan_many_dft(1, &length, (int)rows, data, NULL, 1, length, data, NULL,
                                           1, length, FFTW_FORWARD, FFTW_MEASURE);
-    transform(plan); /* once, for what is only done once */
+    transform(plan); /* warm-up */
     for (int i = 0; i < repeats; i++) {
         seconds_moving = 0;
         times[i] = transform(plan);

@@ -1,24 +1,26 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Measures PyTorch's DistributedDataParallel over gloo: as it is, with PyTorch's own 16-bit hooks, and under
-# the shim; and Horovod over MPI, as it is, with its own 16 bits, and under the shim; on four emulated hosts
-# (tests/net/hosts.sh). And what the built-in policy costs on this machine alone, where it passes calls on.
+# Measures PyTorch's DistributedDataParallel over gloo (native, with PyTorch's own 16-bit hooks, and under the shim)
+# and Horovod over MPI (native, with its own 16 bits, and under the shim), on four emulated hosts
+# (tests/net/hosts.sh). Also measures the cost of the built-in policy on this machine alone, where it passes calls
+# through.
 #
 #   gloo.sh [--rates LIST] [--modes LIST] [--repeats N] [--training STEPS] [--sizes LIST] [--pairs N] [--results DIR]
 #   gloo.sh --page [--rates LIST] [--repeats N] [--training STEPS] [--results DIR]
 #
-# Rates of the hosts' links: 1gbit,100mbit; without root they are left out. Modes: off, bf16-hook, fp16-hook,
-# codecs, horovod, horovod-fp16 (its own), and horovod-CODEC (under the shim). STEPS (60) are those of the
-# transformer of examples/python. The modes take turns in every repeat, and each figure is the median of the
-# repeats' medians. Sizes, in bytes, are those over loopback; "" leaves it out. There Debian's gloo is called N
-# (4000) times through the shim and N times without it, in turns, by gloo_loopback_bench. Results:
-# DIR/gloo-RATE.json and DIR/gloo-loopback.json (DIR is tests/bench/results); it prints the tables of them.
-# --page has `compshim compare` run all modes and write a page for each rate, DIR/gloo-RATE.html and .md:
-# time and accuracy are of the transformer, the step is that of two buckets of 25 MiB. There a mode without
-# compression, but off, runs under the shim, too, which passes its calls on and counts them.
+# --rates: rates of the hosts' links, 1gbit,100mbit; skipped without root. --modes: off, bf16-hook, fp16-hook, codecs,
+# horovod, horovod-fp16 (its own), and horovod-CODEC (under the shim). The modes
+#   take turns in every repeat, and each figure is the median of the repeats' medians.
+# --training: steps (60) of the transformer in examples/python. --sizes: sizes in bytes over loopback; "" skips it.
+# gloo_loopback_bench calls Debian's gloo N (4000) times through the shim
+#   and N times without it, alternately.
+# --results: DIR (tests/bench/results) gets gloo-RATE.json and gloo-loopback.json. Their tables are printed. --page:
+# `compshim compare` runs all modes and writes a page for each rate, DIR/gloo-RATE.html and .md. Time and accuracy are
+#   the transformer's, the step is that of two buckets of 25 MiB. All modes but off run under the shim, which passes the
+#   calls of modes without a codec through and counts them.
 #
-# TORCH is a folder with PyTorch in bin/python3; without it tools/get-torch.sh fetches the newest. Horovod is
-# built for Debian's PyTorch, into build/clients, if a mode needs it.
+# TORCH is a folder with PyTorch in bin/python3; without it tools/get-torch.sh downloads the newest. Horovod is built
+# for Debian's PyTorch, into build/clients, if a mode needs it.
 set -eu
 cd "$(dirname "$0")/../.."
 build=$(realpath "${BUILD:-build}")
@@ -66,7 +68,7 @@ trap clean_up EXIT
 trap 'exit 130' INT TERM
 export OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 MASTER_PORT=29555
 
-# job ARGUMENT...: starts a rank on each host; prints what rank 0 does. VARIABLES has what they get besides.
+# job ARGUMENT...: starts a rank on each host with $VARIABLES, and prints rank 0's output
 job() {
     local rank pids=() status=0
     for rank in 0 1 2 3; do
@@ -78,7 +80,7 @@ job() {
     return $status
 }
 
-# shim CODEC: $variables for a rule with this codec, or for the built-in policy
+# shim CODEC: sets $variables for a rule with this codec, or for the built-in policy
 shim() {
     variables=("LD_PRELOAD=$build/libcompshim.so" COMPSHIM_REPORT=off)
     [ "$1" != default ] || return 0
@@ -86,7 +88,7 @@ shim() {
     variables+=("COMPSHIM_POLICY=$scratch/$1.ini")
 }
 
-# on_hosts MODE OPTION...: what the mode is without the shim, and with $variables
+# on_hosts MODE OPTION...: measures a mode, with $variables
 on_hosts() {
     local mode=$1 horovod=none
     shift
@@ -102,7 +104,7 @@ on_hosts() {
     esac
 }
 
-# plan_of MODE: $variables for a mode, and $plan, what the shim makes of a bucket
+# plan_of MODE: sets $variables for a mode, and $plan, the shim's plan for a bucket
 plan_of() {
     local library=gloo codec=$1
     variables=() plan=null

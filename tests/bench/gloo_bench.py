@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of what gloo.sh measures on hosts; rank 0 prints a line of JSON.
+"""One rank of gloo.sh's measurement on hosts. Rank 0 prints a line of JSON.
 
 gloo_bench.py [--hook bf16|fp16 | --horovod none|fp16] [--calls N] [--steps N] [--training-steps N] [--lines]
-    seconds of all-reduces of one bucket, of steps with two of them by DistributedDataParallel, and per step of the
-    transformer of examples/python, with its loss and accuracy; with PyTorch's hook, which only DistributedDataParallel
-    has, or by Horovod with its compression. --lines: lines that `compshim compare` reads, instead of JSON
+    Prints the seconds of an all-reduce of one bucket, of a step with two buckets, and of a step of the transformer in
+    examples/python, with its loss and accuracy. DistributedDataParallel reduces gradients, with PyTorch's hook if
+    given, or Horovod, with its compression. --lines: prints lines for `compshim compare` instead of JSON
 """
 import argparse
 import json
@@ -23,11 +23,11 @@ import chars_ddp
 import ddp_job
 
 HOOKS = {"bf16": default_hooks.bf16_compress_hook, "fp16": default_hooks.fp16_compress_hook}
-BUCKET = 25 << 20  # bytes: DistributedDataParallel's own
+BUCKET = 25 << 20  # bytes; the default of DistributedDataParallel
 
 
 class Buckets(nn.Module):
-    """Gradients of so many buckets, from as little computing as possible."""
+    """A module whose gradients fill the given number of buckets, with as little computation as possible."""
 
     def __init__(self, count):
         super().__init__()
@@ -38,7 +38,7 @@ class Buckets(nn.Module):
 
 
 class ByDdp:
-    """Gradients by DistributedDataParallel, with a hook of PyTorch's or none."""
+    """Reduces gradients by DistributedDataParallel, with one of PyTorch's hooks or none."""
 
     def __init__(self, hook):
         self.hook = hook
@@ -47,21 +47,21 @@ class ByDdp:
         torch.distributed.all_reduce(values)
 
     def prepare(self, module, make_optimizer):
-        """What is called in the module's place, and what makes its optimizer."""
+        """Returns the wrapped module, and a function that creates its optimizer."""
         model = nn.parallel.DistributedDataParallel(module)
         if self.hook:
             model.register_comm_hook(None, HOOKS[self.hook])
         return model, make_optimizer
 
     def wait(self, _optimizer):
-        """The end of backward() was the end of the step's all-reduces."""
+        """Nothing to wait for: the step's all-reduces have ended with backward()."""
 
 
 class ByHorovod:
-    """Gradients by Horovod, with a compression of its own."""
+    """Reduces gradients by Horovod, with its own compression."""
 
     def __init__(self, compression):
-        # Only Debian's Python has it, and only in this mode.
+        # Only Debian's Python has Horovod, and only this mode needs it.
         import horovod.torch as hvd  # pylint: disable=import-outside-toplevel
 
         hvd.init()
@@ -85,7 +85,7 @@ class ByHorovod:
 
 
 def seconds_of(count, call):
-    """Of each of count calls, behind one that warms up; all ranks begin a call together."""
+    """Returns the seconds of `count` calls after one that warms up. All ranks begin each call together."""
     seconds = []
     for _ in range(count + 1):
         torch.distributed.barrier()

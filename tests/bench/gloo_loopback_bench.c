@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the shim adds to all-reduces of gloo: each pair of calls is one through the shim and one
- * straight to gloo, in the same process and over the same connections, so that what the machine
- * does besides meets both.
+/* Measures the shim's overhead in all-reduces of gloo. Each pair has one call through the shim and
+ * one of gloo's function, in one process and over the same connections, so that other load on the
+ * machine affects both.
  *
  *   gloo_loopback_bench PAIRS BYTES...
  *
@@ -50,14 +50,14 @@ static void measure(struct context *context, size_t bytes, size_t most)
         .type = FLOAT32, .operation = SUM, .outputs = 1, .count = bytes / sizeof *values};
     call.output[0] = values;
     for (size_t i = 0; i < pairs; i++) {
-        bool first = i % 2 == 0; /* each way comes first in half of the pairs */
+        bool first = i % 2 == 0; /* each of the two comes first in half of the pairs */
         double one = seconds_of(context, &call, first), other = seconds_of(context, &call, !first);
         own[i] = first ? one : other;
         more[i] = first ? other - one : one - other;
     }
     qsort(own, pairs, sizeof *own, by_size);
     qsort(more, pairs, sizeof *more, by_size);
-    /* The ranks, among n values in order, between which the median lies: n/2 -+ 1.96 sqrt(n)/2. */
+    /* Indices that enclose the median in n ordered values, at 95 %: n/2 -+ 1.96 sqrt(n)/2. */
     size_t aside = (size_t)ceil(0.98 * sqrt((double)pairs)),
            low = pairs / 2 > aside ? pairs / 2 - aside : 0;
     size_t high = pairs / 2 + aside < pairs ? pairs / 2 + aside : pairs - 1;

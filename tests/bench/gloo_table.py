@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Turns what gloo.sh has measured into JSON, and that into tables.
+"""Turns the measurements of gloo.sh into JSON, and the JSON into tables.
 
 gloo_table.py hosts RATE SAMPLES    JSON of four hosts
 gloo_table.py loopback SAMPLES      JSON of one machine
@@ -19,7 +19,7 @@ BUCKET = 25 << 20
 
 
 def read_samples(name, *keys):
-    """The samples in groups of the same keys, in the order of the first of each."""
+    """Returns the samples grouped by keys, in the order of each group's first sample."""
     groups = {}
     with open(name, encoding="utf-8") as file:
         for sample in map(json.loads, file):
@@ -39,7 +39,7 @@ def print_json(network, results, **more):
 
 
 def bytes_of_link(mode, explained):
-    """Payload that a host's link carries one way for a bucket: by the plan, or by a ring, which hooks and Horovod use, too."""
+    """Returns a bucket's payload bytes in one direction of a host's link: by the plan, or of a ring (hooks, Horovod)."""
     if explained:
         return explained["plan"]["bytes_network"] / HOSTS
     ring = 2 * (HOSTS - 1) / HOSTS * BUCKET

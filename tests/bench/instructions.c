@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The work of the codecs in pieces, for tests/bench/instructions.sh, which counts their
+/* Runs the operations of the codecs one by one, for tests/bench/instructions.sh, which counts their
  * instructions.
  *
- * An emulator runs this program and writes down every instruction that it runs; each piece lies
- * between calls of mark_begin and mark_end. Prints a line for each codec: its name, the SIMD level,
- * and by how many elements of float32 its last four pieces have more than its first four. The four
- * are encode, decode, reduce (two encoded parts to their sum) and reencode (two encoded parts to
- * their encoded sum). The argument, if any, is the level that is to be used.
- */
+ * An emulator runs this program and records every instruction. Each operation is enclosed in calls
+ * of mark_begin and mark_end. Prints a line for each codec: its name, the SIMD level, and the
+ * number of float32 elements by which its last four operations exceed its first four. The four are
+ * encode, decode, reduce (two encoded inputs to their sum) and reencode (two encoded inputs to
+ * their encoded sum). The optional argument is the SIMD level. */
 #include <stdio.h>
 #include <string.h>
 
 #include "codecs/codec.h"
 
-/* The longer array takes more instructions than the shorter: those of the elements it has more. */
+/* The difference between the two lengths gives the instructions per element without the fixed cost.
+ */
 enum { SHORTER = CSHIM_GRAIN, LONGER = 3 * CSHIM_GRAIN };
 enum work { ENCODE, DECODE, REDUCE, REENCODE, WORK_COUNT };
 
 static _Alignas(64) float input[LONGER], output[LONGER];
 static _Alignas(64) uint8_t parts[2][LONGER * 5], reencoded[LONGER * 5];
 
-/* Roughly normal numbers: sums of four uniform ones. */
+/* Fills in approximately normal numbers, each the sum of four uniform ones. */
 static void fill_input(void)
 {
     uint32_t random = 1;
@@ -47,7 +47,7 @@ static void do_work(enum cshim_codec_id id, enum work work, size_t count)
         cshim_reduce(id, CSHIM_FLOAT32, both, 2, count, NULL, reencoded);
 }
 
-/* The names that a trace is searched for. */
+/* Symbols that instructions.sh looks for in the trace. */
 void mark_begin(void);
 void mark_end(void);
 __attribute__((noinline)) void mark_begin(void)
@@ -60,7 +60,7 @@ __attribute__((noinline)) void mark_end(void)
     __asm__ volatile("" ::: "memory");
 }
 
-/* Does the pieces of a codec for the shorter array, then those for the longer. */
+/* Runs a codec's operations on the shorter array, then on the longer one. */
 static void do_codec(enum cshim_codec_id id)
 {
     for (size_t count = SHORTER; count <= LONGER; count += LONGER - SHORTER) {

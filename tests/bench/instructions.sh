@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Counts the instructions that each codec runs per element of float32: encode, decode, reduce of two parts, and the
-# same encoded again. An emulator (Debian's qemu-user) runs build/instructions and writes down each instruction.
+# Counts the instructions of each codec per float32 element: encode, decode, reduce of two inputs, and reduce with
+# encoding the sum. An emulator (Debian's qemu-user) runs build/instructions and records each instruction.
 # usage: tests/bench/instructions.sh PROGRAM [LEVEL...]
-# PROGRAM is build/instructions, or the same built for another processor. LEVEL is scalar or avx2; the default is the
-# best level that the emulator has. No emulator has AVX-512.
+# PROGRAM is build/instructions, for this or another processor. LEVEL is scalar or avx2; the default is the best level
+# of the emulator. No emulator has AVX-512.
 set -eu
 program=$1
 shift
@@ -16,7 +16,7 @@ esac
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# Reads the lines of the program, then the trace.
+# Reads the program's lines, then the trace.
 count() {
     awk '
         FILENAME != "-" { codec[NR] = $1; level[NR] = $2; elements[NR] = $3; codecs = NR; next }

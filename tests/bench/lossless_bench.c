@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the codec lossless makes of files of floats, on one core.
+/* Measures the codec lossless on files of floats, on one core.
  *
  *   lossless_bench float32|float64|float16|bfloat16 FILE...
  *
- * A line for each FILE: its bytes, how many times shorter they become, how many times shorter they
- * could become if sign and mantissa stay as they are and the exponents take their entropy, and the
- * GB/s (10^9 bytes of the file) of packing and of unpacking, medians of REPEATS. What is unpacked
- * is compared with the file.
- */
+ * Prints a line for each FILE: its bytes, the compression ratio, the ratio that would be possible
+ * if sign and mantissa stay as they are and exponents take their entropy, and the GB/s (10^9 bytes
+ * of the file) of packing and unpacking, as medians of REPEATS. The unpacked data is compared with
+ * the file. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +31,7 @@ static void *allocate(size_t bytes)
     return memory;
 }
 
-/* Reads a file of whole elements. Returns their bytes. */
+/* Reads a file of whole elements. Returns its size in bytes. */
 static size_t read_file(const char *name, size_t element, unsigned char **bytes)
 {
     FILE *file = fopen(name, "rb");
@@ -47,13 +46,13 @@ static size_t read_file(const char *name, size_t element, unsigned char **bytes)
     return size;
 }
 
-/* Bits of an exponent. */
+/* Returns the number of exponent bits. */
 static unsigned exponent_bits(enum cshim_dtype dtype)
 {
     return dtype == CSHIM_FLOAT64 ? 11 : dtype == CSHIM_FLOAT16 ? 5 : 8;
 }
 
-/* The least bits of an element: sign and mantissa, and the entropy of the exponents. */
+/* Returns a lower bound of bits per element: sign, mantissa, and the entropy of the exponents. */
 static double least_bits(enum cshim_dtype dtype, const unsigned char *bytes, size_t count)
 {
     static size_t seen[EXPONENTS];

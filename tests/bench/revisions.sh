@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Measures this tree against an older revision of it: the codecs on one core, and the all-reduce under
-# either's library, with this tree's benchmark program. The two take turns, beginning in turn.
+# Compares the speed of this tree with an older revision: the codecs on one core, and all-reduces with the library of
+# each, by this tree's benchmark program. The two alternate, and each comes first in half of the repeats.
 #
 #   revisions.sh [--networks LIST] [--modes LIST] [--sizes LIST] [--repeats N] REVISION
 #
-# Networks are those of bench.sh (those other than shm-RANKS need root), modes are `default` (the
-# revision's built-in policy) and codecs. Each line tells medians in milliseconds, or GB/s of a codec,
-# then the median of new over old of each pair, and between which quartiles these lie.
+# Networks are those of bench.sh (those other than shm-RANKS need root). Modes are `default` (each revision's built-in
+# policy) and codecs. Each line has medians in milliseconds (GB/s for a codec), then median and quartiles of the ratio
+# new / old within each pair.
 set -eu
 cd "$(dirname "$0")/../.."
 new=$(realpath "${BUILD:-build}")
@@ -44,8 +44,8 @@ git -C "$scratch/tree" checkout --quiet "$revision"
 make --silent -C "$scratch/tree" >"$scratch/make" 2>&1 || (tail "$scratch/make" && exit 1)
 old=$scratch/tree/build
 
-# launch BUILD NETWORK MODE prints bytes, calls, median and least seconds of each size. COMPSHIM_MACHINE=off keeps
-# revisions that predict times from choosing by what they measure at the start.
+# launch BUILD NETWORK MODE: prints bytes, calls, median and minimum seconds of each size. COMPSHIM_MACHINE=off keeps
+# revisions that predict times from measuring the machine at the start.
 launch() {
     local build=$1 network=$2 policy=$1/../policy/default.ini root=()
     local variables=("LD_PRELOAD=$build/libcompshim.so" COMPSHIM_REPORT=off COMPSHIM_MACHINE=off)
@@ -68,7 +68,7 @@ launch() {
     esac
 }
 
-codecs() { # BUILD prints codec and work, and GB/s
+codecs() { # BUILD: prints codec, operation and GB/s
     "$1/codec_bench" --size 1 --repeats 101 --json "$scratch/codecs.json" >/dev/null
     python3 -c 'import json, sys
 for codec, works in json.load(open(sys.argv[1])).items():
@@ -76,7 +76,7 @@ for codec, works in json.load(open(sys.argv[1])).items():
         for work, speed in works.items(): print(codec, work, speed)' "$scratch/codecs.json"
 }
 
-# sample NAME COMMAND [ARGUMENT...] adds the lines of `COMMAND BUILD ARGUMENT...` to the samples.
+# sample NAME COMMAND [ARGUMENT...]: appends the lines of `COMMAND BUILD ARGUMENT...` to the samples
 sample() {
     local name=$1 command=$2 repeat which
     shift 2

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times MPI_Init, and counts the sockets that are open behind it. An ordinary MPI program: run it
- * with and without the preload. It prints the seconds of the slowest rank in MPI_Init, and the most
- * sockets of any rank. */
+/* Times MPI_Init, and counts the sockets that are open after it. An ordinary MPI program: run it
+ * with and without the preload. Prints the slowest rank's seconds, and the largest number of
+ * sockets of a rank. */
 #include <dirent.h>
 #include <mpi.h>
 #include <stdio.h>

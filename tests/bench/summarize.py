@@ -4,8 +4,8 @@
 
 summarize.py network SAMPLES PLANS   JSON of one network, with the machine
 summarize.py table JSON...           the table
-summarize.py choices LINES           of each cell of choices.sh, what the job chose beside native and the best candidate:
-                                     cells that are slower than native, and those that miss the best
+summarize.py choices LINES           compares each choice of choices.sh with native and with the best candidate; lists
+                                     cells slower than native, and cells that miss the best candidate
 summarize.py curves JSON             blocks of "bytes GB/s" for gnuplot, one per mode
 """
 import datetime
@@ -16,18 +16,18 @@ import statistics
 import subprocess
 import sys
 
-# TCP over Ethernet as tbf counts it: 1448 bytes of payload travel in 1514 (14 Ethernet, 20 IPv4, 20 TCP
-# and 12 of its timestamps). Preamble, checksum and gap of a real Ethernet are not emulated, and the
-# acknowledgements of the other direction are not counted.
+# TCP over Ethernet as tbf counts it: 1514 bytes carry 1448 bytes of payload (headers: 14 Ethernet, 20 IPv4, 20 TCP,
+# 12 timestamps). Preamble, checksum and gap of a real Ethernet are not emulated. Acknowledgements of the other
+# direction are not counted.
 FRAMING = 1514 / 1448
 UNITS = {"mbit": 1e6, "gbit": 1e9}
-# A choice costs if it is slower than native by the larger of the first two, and misses the best candidate below
-# 90 % of its speed.
+# A choice is a loss if it is slower than native by more than the larger of the first two. It misses the best
+# candidate if it has less than 90 % of its speed.
 SLOWER, SLOWER_SECONDS, NEAR, FAR = 0.02, 2e-6, 0.9, 1.25
 
 
 def parse_network(name):
-    """Hosts, ranks per host, and bytes per second of a link (None for shared memory, and without a limit)."""
+    """Returns hosts, ranks per host, and bytes per second of a link (None for shared memory, and without a limit)."""
     if name.startswith("shm-"):
         return 1, int(name[4:]), None
     rate, shape = name.split("-")
@@ -36,10 +36,10 @@ def parse_network(name):
 
 
 def link_bytes(plan, native, hosts, ranks_per_host):
-    """Bytes of payload that the busiest link has to carry one way, before framing.
+    """Returns the payload bytes in one direction of the busiest link, before framing.
 
-    What the algorithm sends from each of H hosts; of the library, the least that any algorithm can
-    send between them, 2(H-1)/H S.
+    With the shim, the bytes that the algorithm sends from each of H hosts; without it, the minimum of any algorithm
+    between hosts, 2(H-1)/H S.
     """
     if plan is not None:
         return plan["bytes_network"] / hosts
@@ -48,7 +48,7 @@ def link_bytes(plan, native, hosts, ranks_per_host):
 
 
 def one_result(network, mode, size, samples, explained):
-    """The algorithm is the plan's: a job whose rule measures may take another, or native calls."""
+    """Returns medians and limits. The algorithm is the plan's; a job that measures may choose another, or native."""
     hosts, ranks_per_host, rate = parse_network(network)
     ranks = hosts * ranks_per_host
     plan = None if mode in ("off", "ring") else explained["plan"]
@@ -113,7 +113,7 @@ def summarize(samples_file, plans_file):
         "framing": FRAMING,
     }
     results = [one_result(network, *key, samples, plans[key]) for key, samples in groups.items()]
-    # One line for the head, then one for each result.
+    # The fields on the first line, then one line per result.
     print(json.dumps(head)[:-1] + ', "results": [\n' + ",\n".join(map(json.dumps, results)) + "\n]}")
 
 
@@ -129,7 +129,7 @@ def size_text(size):
 
 
 def cell(result, natives):
-    """Milliseconds, speed against the better of off and ring, processor seconds, and share of the limit."""
+    """Returns milliseconds, speed relative to the better of off and ring, processor seconds, share of the limit."""
     processor = result.get("processor_seconds_per_gib")
     text = f"{result['seconds'] * 1e3:9.3f} {min(natives) / result['seconds']:5.2f}"
     share = result.get("share_of_limit")
@@ -156,7 +156,7 @@ def print_table(files):
 
 
 def print_choices(file_name):
-    """One line a cell: what the job chose, the native call, and the best of all candidates (choices.sh)."""
+    """Prints one line per cell of choices.sh: the job's choice, the native call, and the best of all candidates."""
     cells = {}
     for line in open(file_name):
         network, policy, candidate, size, _, median, _ = line.split()

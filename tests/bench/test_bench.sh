@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The benchmarks of one process run to their end and tell of every codec. How fast it was is not looked at. What
-# is said of choices follows from the figures.
+# Checks that the benchmarks of one process complete and report every codec, and that the summary of choices follows
+# from given figures. Speed is not checked.
 . "$(dirname "$0")/../lib.sh"
 expect "codec_bench" 0 "$build/codec_bench" --size 1 --repeats 1 --json "$scratch/codecs.json"
 for codec in fp32 fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int6 int5 int4 int3 lossless; do
@@ -12,7 +12,7 @@ told = json.load(open(sys.argv[1]))
 works = [work for codec in told.values() if isinstance(codec, dict) for work in codec.values()]
 sys.exit(len(works) != 55 or min(works) <= 0)' "$scratch/codecs.json"
 
-# 3 of 4 elements are zero.
+# Three of four elements are zero.
 python3 -c 'import struct, sys
 sys.stdout.buffer.write(struct.pack("<4000f", *(i % 7 * (i % 4 == 0) for i in range(4000))))' >"$scratch/floats"
 for type in float32 float64 float16 bfloat16; do
@@ -23,8 +23,8 @@ expect "lossless_bench of nothing" 3 "$build/lossless_bench" float32 "$scratch/n
 contains "names the file" "cannot read: $scratch/none"
 expect "lossless_bench of an unknown type" 2 "$build/lossless_bench" float8 "$scratch/floats"
 
-# At 16 KiB the job takes what is slower than another candidate; at 64 KiB what is slower than native; at 4 KiB
-# all is well, by the medians of two jobs.
+# The choice is slower than another candidate at 16 KiB, and slower than native at 64 KiB. At 4 KiB it is right, by
+# the medians of two jobs.
 cat >"$scratch/cells" <<'LINES'
 1gbit-4x1 fp16 chosen 16384 9 1.5e-4 1e-4
 1gbit-4x1 fp16 none/auto 16388 9 2e-4 1e-4

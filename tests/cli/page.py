@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks a page that the tool wrote: well-formed, whole, nothing fetched, every plot with its figures.
+"""Checks an HTML page that the tool wrote: well-formed, complete, self-contained, each plot with a table and a
+caption.
 
     page.py FILE           exits with a message if something is wrong
-    page.py --text FILE    prints what a reader sees, a line for each block
-    page.py --plain FILE   the same where scripts do not run
+    page.py --text FILE    prints the text that a reader sees, a line for each block
+    page.py --plain FILE   the same without running scripts
     page.py --data FILE    prints the JSON in the page
 
-Duktape or node runs the page's script, which needs only two elements of the page.
+Duktape or node runs the page's script, which uses only two elements of the page.
 """
 import json
 import re
@@ -27,7 +28,7 @@ console.log(elements.content.innerHTML);
 
 
 def parts_of(path):
-    """The page without what is in its scripts; the data; the program."""
+"""Returns the page without the contents of its scripts, the data, and the program."""
     scripts = []
 
     def take(match):
@@ -42,7 +43,7 @@ def parts_of(path):
 
 
 def draw(root, data, program):
-    """Puts what the script draws where it puts it."""
+    """Runs the script, and inserts its output into the page."""
     engine = shutil.which("duk") or shutil.which("node")
     assert engine, "neither duk (Debian's package duktape) nor node is installed"
     with tempfile.NamedTemporaryFile("w", suffix=".js", encoding="utf-8") as file:
@@ -74,7 +75,7 @@ def check(root):
 
 
 def check_inside(picture):
-    """Nothing begins outside of its picture."""
+    """Checks that no shape starts outside of its picture."""
     _, _, width, height = map(float, picture.get("viewBox").split())
     for part in picture.iter():
         places = [(part.get(name), most) for name, most in

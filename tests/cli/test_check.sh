@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# compshim check: its verdicts against what the loader really does, the golden texts, and files that
-# are no programs. The libraries are stand-ins (tests/programs), so that no MPICH, MPI 5, NCCL or gloo is
+# Compares the verdicts of compshim check with the loader's actual binding, and its texts with golden files; also
+# tries files that are no programs. The libraries are stand-ins (tests/programs), so no MPICH, MPI 5, NCCL or gloo is
 # needed.
 . "$(dirname "$0")/../lib.sh"
 tool=$build/compshim
@@ -10,15 +10,15 @@ programs=$top/tests/programs
 cd "$scratch" || exit 1
 unset LD_LIBRARY_PATH
 
-# library FILE OPTION... and caller FILE OPTION...: build a stand-in, a program
+# library FILE OPTION... and caller FILE OPTION...: build a stand-in library, and a program
 library() {
     gcc -O1 -fPIC -shared -Wl,-soname,"${1##*/}" -Wl,-rpath,"$scratch" -o "$1" "$programs/library.c" "${@:2}"
 }
 caller() {
     gcc -O1 -Wl,-rpath,"$scratch" -o "$1" "$programs/caller.c" "${@:2}"
 }
-# What differs between machines and builds. Long lines are put together again: where they are folded depends on
-# the length of paths.
+# Masks differences between machines and builds, and joins wrapped lines, because the position of the line breaks
+# depends on the length of paths.
 normalised() {
     output=$(sed -E ':again; N; s#\n {4}([^ ])# \1#; t again; P; D' <<<"$output" | sed -E "s#$scratch/##g; s#$(realpath "$build")#BUILD#g; s#$build#BUILD#g; s#/[^ ]*/(lib[a-z]+\.so)#LIBRARIES/\1#g; s#python3[.0-9]*#python3#g")
 }
@@ -33,7 +33,7 @@ answer_is() { # NAME ANSWER PROGRAM
     contains "is answered by the $2" "$2"
 }
 
-# Stand-ins: the preloads answer 1, the libraries 0.
+# Stand-ins: the functions of the preloads return 1, those of the libraries 0.
 gloo=_ZN4gloo9allreduceERKNS_16AllreduceOptionsE
 library preload.so -DFUNCTION=MPI_Allreduce -DANSWER=1
 library preload_gloo.so -DFUNCTION=$gloo -DANSWER=1
@@ -53,7 +53,7 @@ caller via_library -DFUNCTION=calls libcalls.so
 own_copy=(-DCALLER=calls -DFUNCTION=MPI_Allreduce -DANSWER=0 -DHANDLE=ompi_mpi_comm_self)
 library libembeds.so "${own_copy[@]}"
 caller embeds -DFUNCTION=calls libembeds.so
-# gloo: in a library of its own, as in Debian, and in PyTorch's, as in the packages of PyPI.
+# gloo in a library of its own, as in Debian, and within PyTorch's library, as in PyPI's packages.
 caller gloo_linked -DFUNCTION=$gloo libgloo.so.0
 own_gloo=(-DCALLER=calls -DFUNCTION=$gloo -DANSWER=0)
 library libgloo_embeds.so "${own_gloo[@]}"
@@ -63,12 +63,12 @@ for program in linked no_plt bind_now not_pie via_library embeds gloo_linked glo
     answer_is "$program" preload $program
 done
 
-# Programs that no preload gets between.
+# Programs whose calls no preload can catch.
 library libsymbolic.so "${own_copy[@]}" -Wl,-Bsymbolic
 library libsymbolic_functions.so "${own_copy[@]}" -Wl,-Bsymbolic-functions
 library libhidden.so "${own_copy[@]}" -DHIDDEN
 library libgloo_symbolic.so "${own_gloo[@]}" -Wl,-Bsymbolic
-library libgloo_hidden.so "${own_gloo[@]}" -DHIDDEN # as Horovod's
+library libgloo_hidden.so "${own_gloo[@]}" -DHIDDEN # as in Horovod's library
 for shape in symbolic symbolic_functions hidden gloo_symbolic gloo_hidden; do
     caller $shape -DFUNCTION=calls lib$shape.so
 done
@@ -78,14 +78,14 @@ for program in symbolic symbolic_functions hidden gloo_symbolic gloo_hidden in_p
     verdict_is "$program" "not caught" embedded $program
     answer_is "$program" library $program
 done
-gcc -o static "$programs/caller.c" -static -DANSWER=0 2>/dev/null # warns of dlopen
+gcc -o static "$programs/caller.c" -static -DANSWER=0 2>/dev/null # its warning about dlopen is expected
 gcc -o static_pie "$programs/caller.c" -static-pie -DANSWER=0 2>/dev/null
 for program in static static_pie; do
     verdict_is "$program" "not caught" static $program
     answer_is "$program" library $program
 done
 
-# Copies that were stripped of their names: what only the library's code has in it shows them.
+# Stripped copies without symbol names: texts that only this library contains reveal them.
 echo 'const char *calls(void) { return "external/gloo/gloo/transport/tcp/pair.cc"; }' >gloo_text.c
 echo 'const char *calls(void) { return "NCCL_NET_SHARED_BUFFERS"; }' >nccl_text.c
 for name in gloo nccl; do
@@ -97,12 +97,12 @@ for name in gloo nccl; do
     verdict_is "a library with the text and all names" "not caught" no_call lib${name}_named.so
 done
 
-# Nothing to catch: linked to MPI without a call, or with a symbol that nothing refers to.
+# Nothing to catch: linked to MPI without a call, or with an unused symbol.
 echo 'int main(void) { return 0; }' >idle.c
 gcc -o idle idle.c -Wl,-u,MPI_Allreduce -Wl,--no-as-needed libmpi.so.40
 verdict_is "a program that does not call" "not caught" no_call idle
 
-# DF_SYMBOLIC (2) beside DF_BIND_NOW (8): linkers that leave the binding to the loader.
+# DF_SYMBOLIC (2) in addition to DF_BIND_NOW (8), as set by linkers that leave the binding to the loader.
 library libflagged.so "${own_copy[@]}" -Wl,-z,now
 python3 - libflagged.so <<'PY'
 import struct, sys
@@ -115,7 +115,7 @@ caller flagged -DFUNCTION=calls libflagged.so
 verdict_is "DF_SYMBOLIC" "not caught" embedded flagged
 answer_is "DF_SYMBOLIC" library flagged
 
-# Opened at run time: it depends on how.
+# Libraries opened at run time: the flags of dlopen decide.
 caller fetched -DOPENED='"libmpi.so.40"' -DFLAGS=0
 caller opened -DOPENED='"libcalls.so"' -DFLAGS=0 -DFUNCTION=calls
 caller deep -DOPENED='"libcalls.so"' -DFLAGS=RTLD_DEEPBIND -DFUNCTION=calls
@@ -133,7 +133,7 @@ verdict_is "another library's stubs" "not caught" embedded stubs
 gcc -O1 -fPIC -shared -D_nccl_tramp_table=_libnccl_so_2_tramp_table -o libstubs.so "$programs/stubs.c"
 verdict_is "stubs named by the library's file" maybe opened stubs
 
-# Which library, and what is installed for it.
+# Which library a program uses, and which products are installed for it.
 caller mpich_stub libmpi.so.12
 caller abi_stub libmpi_abi.so.1
 caller nccl_stub -DFUNCTION=ncclAllReduce libnccl.so.2
@@ -143,7 +143,7 @@ contains "misses the engine" "not caught (no_engine)"
 output=$(sed "s#$scratch/alone#BUILD#" <<<"$output")
 normalised
 golden "its text" "$golden/check_mpich_stub.txt"
-mpich_status=1 # of a program for MPICH, by what is installed
+mpich_status=1 # exit status for a program for MPICH; depends on what is installed
 if [ -e "$build/libcompshim-mpich.so" ]; then
     mpich_status=0
     verdict_is "MPICH" caught interposed mpich_stub
@@ -191,10 +191,10 @@ library libmpi_mpifh.so.40 -DCALLER=mpi_allreduce_ -DFUNCTION=PMPI_Allreduce \
 library libfortran.so -DCALLER=calls -DFUNCTION=mpi_allreduce_ libmpi_mpifh.so.40
 verdict_is "Fortran" caught interposed libfortran.so
 
-# Files with less in them.
+# Files with parts removed.
 objcopy --strip-all linked stripped
 verdict_is "a stripped program" caught interposed stripped
-# The section headers' offset, number and string index in the ELF header.
+# The ELF header's fields for the section headers: offset, number and string index.
 cp linked sectionless
 for place in 40:8 60:4; do
     dd if=/dev/zero of=sectionless bs=1 seek="${place%:*}" count="${place#*:}" conv=notrunc status=none
@@ -202,7 +202,7 @@ done
 verdict_is "a program without section headers" caught interposed sectionless
 answer_is "a program without section headers" preload sectionless
 
-# What keeps a preload out.
+# Properties of a program that rule out a preload.
 cp linked other_loader && sed -i 's#/lib64/ld-linux-x86-64.so.2#/lib/ld-musl-x86_64.so.1\x00\x00\x00#' other_loader
 cp linked other_machine && printf '\267' | dd of=other_machine bs=1 seek=18 conv=notrunc status=none
 cp linked other_class && printf '\1' | dd of=other_class bs=1 seek=4 conv=notrunc status=none
@@ -213,7 +213,7 @@ if [ "$(uname -m)" = x86_64 ]; then
     verdict_is "a program of 32 bits" "not caught" machine other_class
 fi
 
-# The loader's search.
+# Search order of the loader.
 mkdir -p rpath runpath library_path
 cp libmpi.so.12 rpath/libmpi.so.40
 cp libmpi.so.40 runpath/ && cp libmpi.so.40 library_path/
@@ -231,7 +231,7 @@ found "DT_RPATH" rpath LD_LIBRARY_PATH="$scratch/library_path" $mpich_status
 gcc -o searched "$programs/caller.c" libmpi.so.40 -Wl,-rpath,'${ORIGIN}/runpath' -Wl,--enable-new-dtags
 found "DT_RUNPATH" runpath
 found "LD_LIBRARY_PATH" library_path LD_LIBRARY_PATH="/nowhere:$scratch/library_path"
-library libmiddle.so -DCALLER=calls -DFUNCTION=MPI_Allreduce libmpi.so.40 # has a DT_RUNPATH
+library libmiddle.so -DCALLER=calls -DFUNCTION=MPI_Allreduce libmpi.so.40 # it has a DT_RUNPATH
 gcc -o searched "$programs/caller.c" -DFUNCTION=calls libmiddle.so libmpi.so.40 \
     -Wl,-rpath,'$ORIGIN/rpath:$ORIGIN' -Wl,--disable-new-dtags
 found "a library's DT_RUNPATH before the program's DT_RPATH" .
@@ -310,7 +310,7 @@ assert answer["objects"][0]["uses"] == [
     {"symbol": "_ZN4gloo9allreduceERKNS_16AllreduceOptionsE", "use": "calls"}], answer
 PY
 
-# Damage anywhere is told, not followed.
+# Damage at any place is reported, and damaged references are not followed.
 size=$(stat -c %s linked)
 check "every length of a cut file gives an answer" bash -c '
     for length in $(seq 0 97 '"$size"'); do
@@ -319,7 +319,7 @@ check "every length of a cut file gives an answer" bash -c '
         [ $? -le 1 ] || { echo "$length bytes"; exit 1; }
     done' bash "$tool"
 
-# Words that are no programs.
+# Arguments that are no programs.
 expect "no program" 2 "$tool" check
 expect "two programs" 2 "$tool" check ./linked ./static
 expect "a missing program" 3 "$tool" check ./missing
@@ -339,7 +339,7 @@ mkfifo pipe
 expect "a pipe" 3 limited "$tool" check ./pipe
 contains "is refused" "./pipe: Invalid argument"
 
-# What is interpreted, or stands behind a launcher.
+# Interpreted programs, and programs after a launcher.
 echo 'import torch' >train.py
 verdict_is "a script of Python without #!" maybe interprets train.py
 contains "what to look at is found by" "python3 -c 'import torch; print(torch.__path__[0])'"
@@ -349,7 +349,7 @@ for words in "-n 2 ./linked" "--oversubscribe ./linked" "./linked"; do
     contains "are not for check" "check takes a program, without what starts it"
 done
 
-# compshim run looks first.
+# compshim run checks the program first.
 printf '[rule all]\ncodec = fp16\n' >policy.ini
 run=("$tool" run --policy policy.ini)
 expect "a run of a program out of reach" 0 "${run[@]}" ./static

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# tests/circles.py, by which make lint refuses circles among objects and includes that point up: it
-# finds those put in here on purpose.
+# Checks that tests/circles.py, which make lint uses, finds planted circles among objects and includes of higher
+# modules.
 . "$(dirname "$0")/../lib.sh"
 cd "$scratch" || exit 3
 mkdir -p build/obj/shim/core shim/core shim/front
 circles() { python3 "$top/tests/circles.py" build/objects.txt allowed "$@"; }
-# object NAME: compiles its source from standard input
+# object NAME: compiles an object from standard input
 object() { gcc -x c -c -o "build/obj/shim/core/$1.o" - && touch "shim/core/$1.c"; }
 objects() { echo "library.so ${*/#/build/obj/shim/core/}" >build/objects.txt; }
 
@@ -22,7 +22,7 @@ echo library.so >build/objects.txt
 expect "nothing to look at" 1 circles
 
 objects top.o middle.o bottom.o
-# A variable counts: bottom.o takes one from top.o.
+# Variables count as references: bottom.o uses one of top.o.
 object top <<<'int middle(void); int depth = 1; int top(void) { return middle(); }'
 object bottom <<<'extern int depth; int bottom(void) { return depth; }'
 expect "objects in a circle" 1 circles

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# libcompshim_dl.so: programs that fetch MPI's functions with dlsym are caught, and all other uses of
-# dlsym stay as they are. Then the shim beside another tool, in either order.
+# Checks libcompshim_dl.so: it catches programs that look MPI's functions up with dlsym, and changes no other use of
+# dlsym. Also checks the shim together with another tool, in either order.
 . "$(dirname "$0")/../lib.sh"
 programs=$top/tests/programs
 both=$preload:$build/libcompshim_dl.so
@@ -18,7 +18,7 @@ mpi_library=libmpi.so.40
 lacks() {
     case $output in *"$2"*) fail "$1" "'$2' is in: $output" ;; *) pass "$1" ;; esac
 }
-# caught NAME CALLS COMMAND...: right sums, and so many compressed calls
+# caught NAME CALLS COMMAND...: checks that the sums are right, and CALLS calls are compressed
 caught() {
     local name=$1 calls=$2
     shift 2
@@ -44,8 +44,8 @@ contains "catches" "compshim: all"
 expect "an older preload of both" 0 env LD_PRELOAD="$both" "$build/compshim" run sh -c 'echo "$LD_PRELOAD"'
 lacks "is not named twice" "_dl.so"
 
-# Beside another tool: it sees the program's calls, or the library's own if it is behind; the sums are
-# compressed once.
+# Together with another tool, which sees the program's calls, or, if it comes after the shim, the library's own. The
+# sums are compressed once.
 for libraries in "tool.so:$preload" "$preload:tool.so" "tool.so:$both" "$both:tool.so"; do
     [ "${SANITIZE:-0}" = 1 ] && libraries=${libraries/tool.so:"$preload"/"$preload":tool.so}
     expect "linked, with $libraries" 0 mpi 2 LD_PRELOAD="${libraries//tool.so/$scratch/tool.so}" ./linked
@@ -54,7 +54,7 @@ for libraries in "tool.so:$preload" "$preload:tool.so" "tool.so:$both" "$both:to
     check "two calls are compressed" grep -Eq '^compshim: all +fp16 +[a-z_]+ +2 ' <<<"$output"
 done
 
-# Two copies of a library: each caller keeps its own.
+# Two copies of a library: each caller stays bound to its own.
 gcc -shared -fPIC -o libmpi.so.40 -Wl,-soname,libmpi.so.40 "$programs/library.c" -DFUNCTION=MPI_Allreduce \
     -DANSWER=0
 mkdir -p second && gcc -shared -fPIC -o second/libmpi.so.12 "$programs/library.c" -DFUNCTION=MPI_Allreduce -DANSWER=1
@@ -63,8 +63,8 @@ gcc -O1 -o two "$programs/caller.c" -DOPENED='"second/libmpi.so.12"' -DFLAGS=RTL
 expect "the second copy's function" 0 env LD_PRELOAD="$both" ./two
 contains "is the second copy's" preload # the word for the answer 1
 
-# Whatever else uses dlsym.
-native=$(LD_PRELOAD=${preload%"$build/libcompshim.so"} ./odd 2>&1) # with the sanitizer alone, if there is one
+# Other uses of dlsym.
+native=$(LD_PRELOAD=${preload%"$build/libcompshim.so"} ./odd 2>&1) # preloads only the sanitizer, if any
 expect "odd uses of dlsym" 0 env LD_PRELOAD="$both" ./odd
 if [ "$output" = "$native" ]; then pass "give what they give without"; else fail "give what they give without" "$native, then $output"; fi
 contains "an error is told as ever" "undefined symbol: MPI_Allreduce_that_nobody_has"
@@ -75,7 +75,7 @@ expect "under the address sanitizer" 0 env ASAN_OPTIONS=detect_leaks=0:verify_as
     LD_PRELOAD="$asan:$build/libcompshim.so:$build/libcompshim_dl.so" ./odd_asan
 if [ "$output" = "$native" ]; then pass "too"; else fail "too" "$native, then $output"; fi
 jemalloc=$(ls /usr/lib/*/libjemalloc.so.2 2>/dev/null)
-[ "${SANITIZE:-0}" = 1 ] && jemalloc= # the address sanitizer has an allocator of its own
+[ "${SANITIZE:-0}" = 1 ] && jemalloc= # the address sanitizer has its own allocator
 while IFS= read -r command; do
     command -v "${command%% *}" >/dev/null || continue
     native=$(bash -c "$command" 2>&1 </dev/null)

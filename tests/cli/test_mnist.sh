@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# mnist_train as a user sees it: it learns, repeats itself digit for digit, and refuses what it must.
+# Runs mnist_train as a user does: it learns, gives identical digits again, and rejects wrong use.
 # shellcheck disable=SC1091,SC2154 # lib.sh sets build, scratch and output
 . "$(dirname "$0")/../lib.sh"
 trainer=$build/mnist_train
 unset MNIST_DIR
 cd "$scratch" || exit 1
 
-# ranks N OPTIONS...: trains on N ranks, or on one without a launcher; a hang becomes status 124.
+# ranks N OPTIONS...: trains on N ranks, for N = 1 without a launcher; a hang gives status 124
 ranks() {
     local count=$1
     shift
@@ -18,13 +18,13 @@ ranks() {
     fi
 }
 
-# The accuracy on the last line of $output is at least $1 percent.
+# accuracy_at_least PERCENT: succeeds if the last line of $output has this accuracy
 accuracy_at_least() {
     sed -n 's/^final: test accuracy \([0-9.]*\) %.*/\1/p' <<<"$output" |
         awk -v least="$1" '{ found = $1 >= least } END { exit !found }'
 }
 
-# steps FILE: the log without its times.
+# steps FILE: prints the log without times
 steps() {
     cut -d, -f1,2,4,5 "$1"
 }
@@ -44,7 +44,7 @@ done
 expect 'another seed trains' 0 ranks 1 "${quick[@]}" seed.csv --seed 2
 check 'and draws other numbers' test "$(steps seed.csv)" != "$(steps first1.csv)"
 
-# The same batches whatever the ranks: the first step's loss comes before any rounding has spread.
+# The batches do not depend on the number of ranks: the loss of the first step has no rounding yet.
 second_line() {
     sed -n '2s/^[^,]*,[^,]*,[^,]*,\([0-9.]\{6\}\).*/\1/p' "$1"
 }
@@ -61,7 +61,7 @@ contains 'and says so' 'no MNIST found in data/mnist: training on generated digi
 MNIST_DIR=$scratch/nowhere expect 'MNIST_DIR without files' 0 ranks 1 --model mlp --limit 64 --epochs 1
 contains 'is named' "no MNIST found in $scratch/nowhere or data/mnist"
 
-# Files, of which a few bytes are enough to be refused.
+# Damaged files: a few bytes are enough to be rejected.
 printf '\0\0\10\3\0\0\0\2\0\0\0\34\0\0\0\34' >header
 mkdir damaged
 (cat header && head -c 1000 /dev/zero) >damaged/train-images-idx3-ubyte
@@ -93,7 +93,7 @@ if [ -e /dev/full ]; then
     contains 'is an error' '/dev/full: not all of the log could be written'
 fi
 
-# usage RANKS TEXT OPTIONS...: status 2 and one message that contains TEXT.
+# usage RANKS TEXT OPTIONS...: checks for status 2 and one message that contains TEXT
 usage() {
     local count=$1 text=$2
     shift 2

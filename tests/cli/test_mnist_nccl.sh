@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# mnist_train_nccl as a user without a GPU sees it; and the same program on stand-ins for CUDA's
-# libraries and NCCL (tests/nccl/runtime, tests/nccl/standin), where it computes what mnist_train does.
+# Runs mnist_train_nccl as a user without a GPU does, and then on stand-ins for CUDA's libraries and NCCL
+# (tests/nccl/runtime, tests/nccl/standin), where it computes the same as mnist_train.
 # shellcheck disable=SC1091,SC2154 # lib.sh sets build, scratch and output
 . "$(dirname "$0")/../lib.sh"
 trainer=$build/mnist_train_nccl
@@ -38,7 +38,7 @@ check 'strings found the options' grep -q -- '--momentum' words
 check 'the trainer has no word of compshim' test "$(grep -ci compshim words)" = 0
 
 # On the stand-ins -------------------------------------------------------------------------------
-# A few images: the kernels run one thread after the other.
+# Few images, because the stand-in runs a kernel's threads one after another.
 python3 - <<'P'
 import random, struct
 draw = random.Random(5)
@@ -56,7 +56,7 @@ gpu() { # N [VARIABLE=VALUE...] OPTIONS...
     while [[ ${1-} == *=* ]]; do settings+=("$1") && shift; done
     mpi "$ranks" LD_LIBRARY_PATH="$standin" STANDIN_DEVICES=4 "${settings[@]}" "$trainer" "${quick[@]}" "$@"
 }
-# close FILE FILE LEAST: each step's loss differs by at most so much
+# close FILE FILE LEAST: checks that the losses of each step differ by at most LEAST
 close() {
     python3 - "$@" <<'P'
 import csv, sys
@@ -99,7 +99,7 @@ good = row["codec"] == "fp16" and row["calls"] == 3 and 1.9 < row["bytes_native"
 sys.exit(None if good else json.dumps(report))
 P
 
-# The figures of a demo are kept apart from those of a real one.
+# Results of a demo are kept separate from those of a real run.
 mkdir demo
 ln -s "$build"/{compshim,mnist_train_nccl} "$build"/libcompshim*.so demo
 expect 'demo-gpu with two GPUs' 0 env LD_LIBRARY_PATH="$standin" STANDIN_DEVICES=2 DEMO_GPUS=2 DEMO_IMAGES=48 DEMO_REPEAT=1 \

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The preloaded object itself: what it exports and needs, and that it is harmless in processes it has
-# no business in.
+# Checks the preloaded object: its exports and dependencies, and that it does not disturb processes without MPI, NCCL
+# or gloo.
 . "$(dirname "$0")/../lib.sh"
 library=$build/libcompshim.so
 
-# listed: the names that shim/front/mpi.def, nccl.def and gloo.def list, and what libcompshim_dl.so and the address
-# sanitizer call
+# listed: prints the names in shim/front/mpi.def, nccl.def and gloo.def, and those that libcompshim_dl.so and the
+# address sanitizer call
 listed() {
     local large name
     echo cshim_front_wrapper
@@ -45,7 +45,7 @@ mkdir -p "$scratch/repo"
 cd "$scratch/repo" || exit 3
 git init -q .
 printf 'int main(void) { return 0; }\n' >main.c
-# Each line is a command whose output and status must not change.
+# Each line is a command whose output and status the preload must not change.
 while IFS= read -r command; do
     want=$(bash -c "$command" 2>&1 </dev/null)
     want_status=$?

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# tests/run.sh, with tests that are made up: what it counts, and what it shows of a failure.
+# Runs tests/run.sh on made-up tests: checks its counts, and what it shows of a failure.
 . "$(dirname "$0")/../lib.sh"
 made=$scratch/made/tests/test_made_up
 mkdir -p "$scratch/made/tests"
-made() { # NAME: a test program of the script on standard input
+made() { # NAME: creates a test program from the script on standard input
     cat - >"${made}_$1"
     chmod +x "${made}_$1"
 }
-# totals [NAME...]: what the runner says of the tests of these names
+# totals [NAME...]: prints the runner's totals for the tests of these names
 totals() {
     env -u MPI -u MPI_HOME -u NEED_CUDA BUILD="$scratch/made" "$top/tests/run.sh" "${@/#/made_up_}"
 }

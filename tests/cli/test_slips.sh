@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Slips of a user end in a message that says what to do. Each row: the exit status, what the output
-# says, and the command. A job's message comes once, not from each rank.
+# Checks that a user's mistakes end in a message that says what to do. Each row has the exit status, a part of the
+# output, and the command. A job prints such a message once, not from each rank.
 . "$(dirname "$0")/../lib.sh"
 export tool=$build/compshim
 cd "$scratch" || exit 1
@@ -16,7 +16,7 @@ ini lost '[compshim]\nreport = missing/b.json\n[rule all]\ncodec = fp16\n'
 mkdir elsewhere
 echo '{"compshim": "0.1.0", "totals": {}, "rows": []}' >run.json
 echo '{"compshim": 1, "tot' >damaged.json
-job() { # the name of a policy, then variables
+job() { # POLICY [VARIABLE=VALUE...]
     local policy=$1
     shift
     shimmed 2 COMPSHIM_POLICY="$policy.ini" "$@" "$build/tests/mpi_passed_on" 20 float world
@@ -25,7 +25,7 @@ unnamed() { shimmed 2 "$build/tests/mpi_passed_on" 20 float world; }
 compshim() { "$tool" "$@"; }
 explain() { "$tool" explain --policy "$1.ini" --size 1MiB; }
 wdir() { COMPSHIM_POLICY=good.ini LD_PRELOAD=$preload limited "${launch[@]}" --wdir "$scratch/elsewhere" -n 2 "$build/tests/mpi_passed_on" 20 float world; }
-# The rows have a descriptor of their own: mpirun would read what is left of standard input.
+# The rows have a descriptor of their own, because mpirun would read the rest of standard input.
 while IFS='|' read -r -u 3 status says command; do
     # shellcheck disable=SC2086
     expect "$command" "$status" $command
@@ -102,7 +102,7 @@ for words in "report --html notes.json run.json" "compare --modes off --html not
     contains "is not replaced" "notes.json is not replaced: it is not what --"
 done
 check "and is as it was" test "$(cat notes.json)" = '{"mine": 1}'
-# Reports, comparisons and measurements are JSON, but not of one kind.
+# Reports, comparisons and measurements are JSON of different types.
 "$tool" compare --modes off --json comparison.json true >/dev/null 2>&1
 cp "$top/tests/cli/golden/report_off.json" report.json
 cat >measured.json <<'JSON'

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# compshim compare, with programs that only print what a trainer would.
+# Checks compshim compare with programs that only print what a trainer would.
 . "$(dirname "$0")/../lib.sh"
 tool=$build/compshim
 golden=$top/tests/cli/golden
@@ -8,8 +8,8 @@ export TMPDIR=$scratch/tmp
 mkdir "$TMPDIR"
 cd "$scratch" || exit 1
 
-# Takes a time from its arguments, notes how it was called, leaves a log of steps where the third
-# says, and writes a report if it is asked to.
+# Prints the time given in its arguments, records how it was called, writes a log of steps if the third argument is
+# given, and a report if asked for.
 cat >trainer <<'SH'
 #!/bin/bash
 echo "$1 ranks, mode $2, shim ${LD_PRELOAD:+on}, policy ${COMPSHIM_POLICY##*/}" >>calls
@@ -72,7 +72,7 @@ assert json.loads(sys.argv[1])["comparison"] == json.load(open(sys.argv[2]))
 PY
 check "no temporary file is left" test -z "$(ls -A "$TMPDIR")"
 
-# The times are 10, 20 and 12 s, and with the codec 6, 5 and 4 s. It fails in run $FAILS.
+# Takes 10, 20 and 12 s, and with the codec 6, 5 and 4 s. Fails in run $FAILS.
 cat >varying <<'SH'
 #!/bin/bash
 echo run >>"runs.$1"
@@ -157,14 +157,14 @@ launchers=(OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_
 expect "more ranks than cores, and root" 0 env "${launchers[@]/#/-u}" \
     "$tool" compare --modes off --ranks "2,$(($(nproc) + 2))" -- mpirun -n '{ranks}' true
 [ "$(id -u)" != 0 ] || contains "root is told" "note: mpirun is allowed to run as root, by OMPI_ALLOW_RUN_AS_ROOT"
-# Only what is needed is set, and nothing that the user has set.
+# compshim sets only the variables that are needed, and none that the user has set.
 cat >mpirun <<'SH'
 #!/bin/bash
 echo "root ${OMPI_ALLOW_RUN_AS_ROOT-no}, Open MPI 4 ${OMPI_MCA_rmaps_base_oversubscribe-no}, 5 ${PRTE_MCA_rmaps_default_mapping_policy-no}"
 SH
 chmod +x mpirun
 root=$([ "$(id -u)" = 0 ] && echo 1 || echo no)
-says() { # NAME WHAT WORD...: what the fake mpirun finds set
+says() { # NAME WHAT WORD...: checks the variables that the fake mpirun finds
     expect "$1" 0 env "${launchers[@]/#/-u}" "${own[@]}" "$tool" compare --modes off --json mpirun.json -- "${@:3}"
     check "$1: $2" grep -qF "\"output_tail\": \"$2\"" mpirun.json
 }
@@ -196,7 +196,7 @@ check "no table is printed" test "${output#*Environment}" = "$output"
 check "the page of no runs is whole" page none.html
 check "and has no plots" lacks none.html Plots
 
-# The signal goes to the tool alone; the program's child must end too.
+# The signal goes only to the tool. The program's child must end too.
 mkfifo started
 "$tool" compare --modes off --ranks 1,2 --json stopped.json --markdown stopped.md --html stopped.html \
     -- sh -c 'echo "train time 5 s"; [ {ranks} = 1 ] || { sleep 1000 & echo $! >started; wait; }' \

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# compshim explain: answers for each kind of call, and what it refuses.
+# Checks the answers of compshim explain for each type of call, and its errors.
 . "$(dirname "$0")/../lib.sh"
 tool=$build/compshim
 golden=$top/tests/cli/golden
@@ -26,7 +26,7 @@ explain() {
 
 explain "a large sum" --size 25MiB --ranks 4
 printf '%s\n' "$output" >large.txt
-# The planner's tests say how segments are cut; here N stands for what follows from that.
+# How segments are cut is tested with the planner, so numbers that follow from it are masked by N.
 output=$(sed -E '/^(segments|scratch|bytes on|  per rank, on|  between|ratio)/s/[0-9].*/N/' large.txt)
 golden "a large sum's text" "$golden/explain_large.txt"
 explain "a large sum as JSON" --size 25MiB --ranks 4 --json
@@ -103,7 +103,7 @@ done
 expect "half an element in a list" 2 "$tool" explain --sizes 4,7
 contains "is refused, by no other option's name" "compshim explain: 7 bytes are no whole number of float32"
 
-# A dry run: an observed run's report, with two sizes, a class of sizes and calls of no interest.
+# A dry run: the report of an observed job with two sizes, a class of sizes, and calls that no rule matches.
 cat >run.json <<'JSON'
 {"compshim": "0.1.0", "library": "Open MPI", "ranks": 4, "nodes": 4, "wall_seconds": 100.0,
  "policy": {"source": "p", "sha256": ""}, "totals": {"calls": 100}, "rows": [], "moved": [],
@@ -234,8 +234,8 @@ contains "names file, line and hint" "bad.ini:3: unknown key 'codc' (did you mea
 expect "a missing policy" 1 "$tool" explain --size 4 --policy none.ini
 contains "is named" "none.ini"
 
-# limit COLLECTIVE CODEC RANKS NODES LIBRARY NATIVE COMPRESSED: milliseconds of 8 MiB at 8 Gbit/s, of which 1 MiB takes
-# 1.05: the share of the buffer that the busiest node sends or receives, times 8.39 ms.
+# limit COLLECTIVE CODEC RANKS NODES LIBRARY NATIVE COMPRESSED: checks the predicted milliseconds of 8 MiB at 8 Gbit/s
+# (1 MiB takes 1.05): the share of the buffer that the busiest node sends or receives, times 8.39 ms.
 limit() {
     printf '[rule a]\ncollective = %s\ncodec = %s\n' "$1" "$2" >limit.ini
     expect "a $1 of $3 ranks on $4 nodes by $5" 0 "$tool" explain --policy limit.ini --collective "$1" --size 8MiB \
@@ -273,7 +273,7 @@ expect "a machine that is not there" 1 "$tool" explain --size 1MiB --machine nof
 contains "is told by its option" "compshim: --machine: nofile: cannot read the choices that COMPSHIM_MACHINE names: No such file or directory"
 expect "a machine that is a folder" 1 "$tool" explain --size 1MiB --machine .
 contains "is told so" ": Is a directory"
-# A run that was recorded on one machine, asked about on two.
+# A report recorded on one machine, evaluated for two.
 sed 's/"nodes": 4, "ranks_per_node": 1/"nodes": 1, "ranks_per_node": 4/; s/"nodes": 4/"nodes": 1/' run.json >laptop.json
 explain "a laptop's run on two nodes" --report laptop.json --nodes 2 --link 1Gbit --json
 check "has the limits of two links" python3 - "$output" <<'PY'
@@ -290,7 +290,7 @@ contains "is promised by nobody" "MPI has no bfloat16"
 expect "a call that a larger one would be compressed for" 0 "$tool" explain --policy job.ini --size 16KiB
 contains "names the size" "compressed from"
 
-# Policies that are built in, and the text of any.
+# Built-in policies, and printing the text of any policy.
 expect "a built-in policy" 0 "$tool" explain --policy @fp8 --size 25MiB
 contains "is named so" "policy                   @fp8"
 contains "with the line of its rule" "(@fp8:"

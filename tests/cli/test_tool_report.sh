@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# compshim report: one and several reports as tables, CSV, Markdown, JSON and a page; files that are no
+# Checks compshim report: one or several reports as tables, CSV, Markdown, JSON and a page; and files that are no
 # reports.
 . "$(dirname "$0")/../lib.sh"
 tool=$build/compshim
@@ -40,7 +40,7 @@ assert reports == printed, reports
 "$tool" report --html report_off.json >"$scratch/off.html"
 check "a page without plots" page "$scratch/off.html"
 
-# Reports may come from anywhere: neither a terminal nor a browser obeys what is in them.
+# Reports may come from anywhere: neither a terminal nor a browser must interpret their contents.
 sed 's/large, really/<!-- <script>alert(1)<\/script> \\u001b[31m \\"|/' report_fp16.json >"$scratch/evil.json"
 expect "a report with markup and control characters" 0 "$tool" report "$scratch/evil.json"
 check "has none left on a terminal" test -z "$(tr -d '[:print:]\n' <<<"$output")"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# compshim run: what the program that it starts finds in its environment.
+# Checks the environment that compshim run gives to its program.
 . "$(dirname "$0")/../lib.sh"
-unset COMPSHIM_MACHINE # the variables that are handed on are counted here
+unset COMPSHIM_MACHINE # inherited variables are counted below
 tool=$build/compshim
 library=$(realpath "$build/libcompshim.so")
 cd "$scratch" || exit 1
@@ -10,10 +10,10 @@ printf '[rule all]\ncodec = fp16\n' >job.ini
 # shellcheck disable=SC2016 # the program's shell expands them
 show='echo "$LD_PRELOAD|${COMPSHIM-unset}|${COMPSHIM_POLICY-unset}"'
 
-# Only matters where the tool is built with the address sanitizer.
+# Needed only if the tool is built with the address sanitizer.
 export ASAN_OPTIONS=detect_leaks=0
 
-is() { # NAME WANTED: beside the line that nothing was caught (test_tool_run_end.sh)
+is() { # NAME WANTED: compares the output, except the line "nothing was caught" (see test_tool_run_end.sh)
     output=$(grep -v '^compshim: nothing was caught: ' <<<"$output")
     if [ "$output" = "$2" ]; then pass "$1"; else fail "$1" "$output"; fi
 }
@@ -40,7 +40,7 @@ is "are left to it" "--off -v"
 mkdir elsewhere
 expect "a policy of the environment" 0 env COMPSHIM_POLICY=job.ini "$tool" run -- sh -c "cd elsewhere && $show"
 is "reaches a program that has changed its folder" "$library|unset|$(realpath job.ini)"
-# A relative name of our own library is replaced, another's is the user's matter.
+# A relative name of the shim itself is replaced; names of other libraries stay.
 cp "$library" libcompshim.so
 expect "a relative preload of the shim" 0 env LD_PRELOAD=./libcompshim.so "$tool" run -- sh -c "cd elsewhere && sh -c '$show'"
 is "does not get lost with the folder" "$library|unset|unset"
@@ -50,7 +50,7 @@ expect "no command" 2 "$tool" run
 printf '#!/no/such/thing\n' >orphan && printf '#!/bin/sh\r\n' >carriage && printf '#!./orphan\n' >chain
 cp "$(type -P true)" other_loader && sed -i 's#/lib64/ld-linux-x86-64.so.2#/lib/ld-musl-x86_64.so.1\x00\x00\x00#' other_loader
 chmod +x orphan carriage chain
-for job in "" SLURM_JOB_ID=1; do # compshim run as the command's parent, and in its place
+for job in "" SLURM_JOB_ID=1; do # compshim run as the command's parent, and by exec
     cannot() { # NAME PROGRAM TEXT
         # shellcheck disable=SC2086
         expect "$1${job:+, in a job}" 3 env $job "$tool" run -- "$2"
@@ -78,8 +78,8 @@ mkdir "a b" && cp "$tool" "$library" "a b/"
 expect "a path that LD_PRELOAD cannot hold" 3 "a b/compshim" run -- true
 contains "is refused" "a space or a colon"
 
-# Launchers: stand-ins that show what they were given. Some are also started for real: srun by make
-# test-slurm, torchrun and horovodrun by make test-clients.
+# Launchers: stand-ins that print their arguments. Real ones are tested by make test-slurm (srun) and make
+# test-clients (torchrun, horovodrun).
 mkdir launchers
 for name in srun sbatch mpiexec.hydra horovodrun torchrun accelerate deepspeed ray sudo docker; do
     # shellcheck disable=SC2016
@@ -118,7 +118,7 @@ expect "sudo" 0 tells sudo true
 contains "is warned of" "sudo: it keeps LD_PRELOAD from the program; put compshim run behind its options"
 expect "a container" 0 tells docker run image ./train
 contains "is warned of" "docker: a container has an environment and files of its own: start the program inside it by compshim run"
-# DeepSpeed: what it is to be given is a line that a shell takes.
+# DeepSpeed gets its environment as a line that a shell parses.
 HOME=$scratch/elsewhere && export HOME
 echo one slots=1 >hosts
 expect "DeepSpeed on several hosts" 0 tells --policy job.ini deepspeed --hostfile hosts train.py

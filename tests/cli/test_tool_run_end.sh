@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# compshim run as the parent of a command: what it says at the end, the signals that it passes on, and
-# the status that it ends with.
+# Checks compshim run as the parent of a command: its message at the end, the signals that it forwards, and its exit
+# status.
 . "$(dirname "$0")/../lib.sh"
 tool=$build/compshim
 programs=$top/tests/programs
@@ -10,27 +10,27 @@ export ASAN_OPTIONS=detect_leaks=0
 unset "${!SLURM@}" "${!PBS@}"
 line="compshim: nothing was caught: no process of this job on this host came to MPI, NCCL or gloo"
 
-says() { # NAME COMMAND...: it ends with the line, and with status 0
+says() { # NAME COMMAND...: checks for the message and status 0
     expect "$1" 0 limited "${@:2}"
     check "is told of" test "$(grep -c "^$line" <<<"$output")" = 1
 }
-advice() { # TEXT: the line says what to do
+advice() { # TEXT: checks the advice in the message
     contains "with what to do" "$1"
 }
-silent() { # NAME STATUS COMMAND...
+silent() { # NAME STATUS COMMAND...: checks for no message
     expect "$1" "$2" limited "${@:3}"
     check "is not told of" test "${output%"$line"*}" = "$output"
 }
 
-# Who comes to MPI, NCCL or gloo, and who does not.
+# Programs that call MPI, NCCL or gloo, and programs that do not.
 says "a program without MPI" "$tool" run -- true
 contains "names the check" "'compshim check true' tells more"
 contains "and the hook" "run --dlsym reaches"
 says "a program behind launchers" "$tool" run -- mpirun --oversubscribe -n 2 env A=1 true
 contains "is named" "'compshim check true'"
-gcc -o static "$programs/caller.c" -static -DANSWER=0 2>/dev/null # warns of dlopen
+gcc -o static "$programs/caller.c" -static -DANSWER=0 2>/dev/null # its warning about dlopen is expected
 says "a static program" "$tool" run -- ./static
-# Scripts that take LD_PRELOAD away: only what they start is of interest.
+# Scripts that remove LD_PRELOAD: the message appears only if the programs they start call such a library.
 lost="starts calls them, LD_PRELOAD was lost on the way (unset, env -i, sudo, a container): put compshim run there"
 # shellcheck disable=SC2016
 for body in 'unset LD_PRELOAD; "$@"' 'env -i PATH="$PATH" HOME="$HOME" "$@"' 'LD_PRELOAD= "$@"'; do
@@ -67,7 +67,7 @@ gcc -Wl,-rpath,"$scratch" -o sums "$programs/caller.c" -DFUNCTION=$gloo libgloo.
 silent "a program that calls gloo" 0 front/compshim run -- ./sums
 check "by its library" test "${output##*$'\n'}" = library
 
-# Where it cannot know.
+# Cases in which it cannot know.
 silent "a run that is off" 0 "$tool" run --off -- true
 silent "a run that the environment switches off" 0 env COMPSHIM=off "$tool" run -- true
 mkdir launchers
@@ -99,7 +99,7 @@ SLURM_JOB_ID=1 SLURM_JOB_NODELIST=one,two silent "a job of Slurm on other hosts"
 PBS_NODEFILE=here_and_there silent "a job of PBS on several hosts" 0 "$tool" run -- true
 LSB_JOBID=1 silent "a job of LSF" 0 "$tool" run -- true
 says "options of the program" bash -c 'with "$@"' bash mpirun -n 2 true --host one -f file
-# This host by its names: in options, files and variables.
+# Names of this host in options, files and variables.
 printf 'localhost slots=2\n# two\n\n%s:2\n' "$(uname -n)" >here
 for options in "--host localhost:2" "--host=$(uname -n),localhost" "-H $(uname -n).some.where" "--hostfile here" \
     "-machinefile=here"; do
@@ -112,7 +112,7 @@ says "DeepSpeed's workers of this host" bash -c 'with "$@"' bash deepspeed train
 says "Accelerate's workers of this host" bash -c 'with "$@"' bash accelerate launch train.py
 says "workers of this host" bash -c 'with "$@"' bash torchrun --nproc_per_node 2 train.py
 
-# How it ends.
+# Exit statuses and signals.
 silent "a command that fails, in which nothing was caught," 7 "$tool" run -- sh -c 'exit 7'
 silent "a command that a signal ends" 143 "$tool" run -- sh -c 'kill -TERM $$'
 check "ends the run by the same" python3 -c 'import subprocess, sys
@@ -122,7 +122,7 @@ contains "is named" "cannot run './missing': No such file or directory"
 expect "a folder" 3 "$tool" run -- ./launchers
 contains "is no command" "cannot run './launchers': Permission denied"
 expect "standard error that nobody reads" 0 bash -c '"$0" run -- true 2>&1 >/dev/null | true; exit ${PIPESTATUS[0]}' "$tool"
-# What the command inherits: open files, the signals that are blocked and ignored.
+# Inherited state: open files, blocked and ignored signals.
 # shellcheck disable=SC2016
 inherits='ls -l /proc/self/fd | grep -c -- "->"; grep -E "^Sig(Blk|Ign)" /proc/self/status'
 for ignored in "" "CHLD USR1"; do
@@ -136,7 +136,7 @@ for ignored in "" "CHLD USR1"; do
     check "which is seen" grep -q SigIgn inherited
 done
 
-# Signals: the command has each once, whether the run alone is meant or the group.
+# The command gets each signal once, sent to the run alone or to the whole process group.
 cat >wait_for_end <<'P'
 #!/bin/bash
 for name in INT TERM HUP QUIT USR1 USR2 TTOU; do
@@ -151,7 +151,7 @@ P
 chmod +x wait_for_end
 begin() {
     rm -f got end started
-    set -m # a process group of its own
+    set -m # gives the run a process group of its own
     "$tool" run -- ./wait_for_end 2>told &
     run=$!
     set +m
@@ -163,9 +163,9 @@ end() { # STATUS
     wait $run
     check "the command ends by itself" test $? = "$1"
 }
-# The run takes signals that wait in the order of their numbers: once it has passed through one with a
-# high number, all before it are dealt with, and what it passed through has arrived before.
-no_more() { # what is to be there, without those of this function
+# The run handles pending signals in increasing order of their numbers. Once it has forwarded a signal with a high
+# number, it has handled all lower ones, and the command has received them.
+no_more() { # NAME...: checks that the command got these signals and no others
     local marks
     marks=$(grep -c TTOU got)
     kill -s TTOU $run
@@ -212,7 +212,7 @@ if process == 0:
 def arrives(*names):
     while not (os.path.exists("started") and (not names or os.path.exists("got") and open("got").read().split() == [*names])):
         time.sleep(0.05)
-def once(*names): # and the run passes no second one on before this one
+def once(*names): # and the run has not forwarded any of them twice
     arrives(*names)
     os.kill(process, signal.SIGTTOU)
     arrives(*names, "TTOU")
@@ -228,7 +228,7 @@ _, status = os.waitpid(process, 0)
 assert os.waitstatus_to_exitcode(status) == 5, status
 PY
 begin
-disown $run # bash would tell of its end
+disown $run # so that bash does not report its end
 kill -s KILL $run
 check "a run that is killed leaves no command behind" eventually has_ended "$command"
 finish

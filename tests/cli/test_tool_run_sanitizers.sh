@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Programs that are built with sanitizers, or run with another allocator preloaded: they start with the preload and
-# under compshim run, are served, and the sanitizers find what they find without.
+# Checks programs built with sanitizers or run with another allocator: they start with the preload and under compshim
+# run, their calls are compressed, and the sanitizers find the same defects as without the shim.
 . "$(dirname "$0")/../lib.sh"
 tool=$build/compshim
 library=$(realpath "$build/libcompshim.so")
@@ -17,8 +17,8 @@ sed -i 's/report = off/report = summary/; $aworth = always' fp16.ini
 export COMPSHIM_POLICY=$scratch/fp16.ini
 ranks=("${launch[@]}" -n 2)
 
-# The sums are whole numbers, which fp16 holds. With an argument the program does what a sanitizer reports: a leak, an
-# access behind its memory, an overflow, a race. It ends without main's return: a leak of MPI's is none of its own.
+# Sums small integers, exact in fp16. With an argument, commits the defect that a sanitizer reports: a leak, an access
+# beyond an array, an overflow, a race. Ends by _exit, so that MPI's own leaks are not reported.
 cat >sums.c <<'C'
 #include <mpi.h>
 #include <pthread.h>
@@ -62,13 +62,13 @@ C
 cp sums.c sums_options.c
 echo 'const char *__asan_default_options(void) { return "detect_leaks=0"; }' >>sums_options.c
 
-# builds COMPILER SOURCE OPTION...: builds $program; no if the compiler or the sanitizer's runtime is not there
+# builds COMPILER SOURCE OPTION...: builds $program; fails if the compiler or the sanitizer's runtime is missing
 builds() {
     program=./${2%.c}_$1_$(tr -dc a-z <<<"${*:3:2}")
     type -P "$1" >/dev/null || { skip "no $1: ${*:3}" && return 1; }
     OMPI_CC=$1 mpicc -g -pthread -o "$program" "$2" "${@:3}" 2>told || { skip "$1 cannot link ${*:3}: $(head -n 1 told)" && return 1; }
 }
-# What Open MPI leaks and races are its own.
+# Open MPI's own leaks and races are ignored.
 export LSAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=ignore_noninstrumented_modules=1:detect_deadlocks=0
 served() { # NAME COMMAND...
     expect "$1" 0 limited "${@:2}"
@@ -76,11 +76,11 @@ served() { # NAME COMMAND...
     check "$1: right on all ranks" test "$(grep -c '^rank .: right$' <<<"$output")" = 2
     check "$1: compressed" grep -Eq '^compshim: all +fp16 .* 1 ' <<<"$output"
 }
-finds() { # DEFECT TEXT: the sanitizer reports it with the shim, too
+finds() { # DEFECT TEXT: checks that the sanitizer reports it with the shim, too
     output=$(LD_PRELOAD=$library limited "${ranks[@]}" "$program" "$1" 2>&1)
     contains "$program reports a defect: $1" "$2"
 }
-works() { # preloaded, and in a run behind a script
+works() { # preloaded, and under compshim run after a script
     served "$program, preloaded" env LD_PRELOAD="$library" "${ranks[@]}" "$program"
     served "$program, in a run" "$tool" run --dlsym -- "${ranks[@]}" ./script "$program"
 }
@@ -124,7 +124,7 @@ for compiler in gcc clang; do
     fi
 done
 
-# A program that sets options by a function of its own hides ours: compshim run uses the environment.
+# A program that defines its own options function hides the shim's, so compshim run sets the environment variable.
 if builds gcc sums_options.c -fsanitize=address; then
     expect "a program with options of its own" 0 "$tool" check "$program"
     contains "is told of" "built with the address sanitizer, and has __asan_default_options"
@@ -136,13 +136,13 @@ if builds gcc sums_options.c -fsanitize=address; then
     served "$program, as check says" "${ranks[@]}" env LD_PRELOAD="$runtime:$library" "$program"
 fi
 
-# The object that has allocated what each leak is of: the first in its stack that is neither the sanitizer nor libc.
-# The MPI library leaks memory of its own beneath the shim's wrappers.
+# Prints for each leak the object that allocated it: the first in the stack other than the sanitizer and libc. The MPI
+# library leaks memory of its own below the shim's wrappers.
 allocators() {
     awk '/^ *#0 /{ found = 0 } /^ *#[1-9]/ && !found && !/libasan|libc\.so/ { found = 1; print }'
 }
 
-# Leaks: as many of the program's are found, and none is the shim's; its tool keeps its own to itself.
+# Leaks: the program's are all found, and the shim has none. The tool suppresses reports of its own memory.
 if builds gcc sums.c -fsanitize=address; then
     expect "a program without" 0 "$tool" check "$program"
     contains "is told of" "built with the address sanitizer (libasan.so"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# compshim top: a running job, one that was killed, none; and that nothing is published unasked.
-# Runs alone: it sees the live views of all jobs on this host.
+# Checks compshim top on a running job, a killed one and none, and that no live figures are published without
+# COMPSHIM_LIVE.
+# Runs alone: it sees the live figures of all jobs on this host.
 . "$(dirname "$0")/../lib.sh"
 tool=$build/compshim
 program=("$build/allreduce_bench" --sizes 16MiB --seconds)
@@ -11,7 +12,7 @@ printf '[compshim]\nreport = report.json\n[rule little]\nmax_size = 64KiB\ncodec
 published() { find /dev/shm -maxdepth 1 -name "compshim-$(id -u)-*" -newer policy.ini; }
 shows_calls() { "$tool" top --once | grep -qE "live-$$ +int8 .*[1-9]"; }
 is_published() { [ -n "$(published)" ]; }
-top_removes_them() { # the files of processes that were killed, after two seconds
+top_removes_them() { # files of killed processes disappear within two seconds
     "$tool" top --once
     ! is_published
 }
@@ -19,7 +20,7 @@ top_removes_them() { # the files of processes that were killed, after two second
 expect "a word too many" 2 "$tool" top more
 expect "no interval" 2 "$tool" top --interval 0
 
-# A job that runs until it is ended.
+# A job that runs until it is killed.
 shimmed 2 COMPSHIM_POLICY=policy.ini COMPSHIM_LIVE=on COMPSHIM_REPORT=off "${program[@]}" "$LIMIT" >/dev/null 2>&1 &
 job=$!
 check "a running job is shown" eventually shows_calls
@@ -38,7 +39,7 @@ wait $looking
 check "an interrupt ends it well" test "$?" = 0
 check "without a terminal it prints one look after the other" test "$(grep -c 'allreduce_bench' plain.txt)" -ge 1
 check "and no controls" test -z "$(grep -c $'\033' plain.txt | grep -v '^0')"
-kill "$(children_of $job)" && wait $job # timeout, and by it all ranks
+kill "$(children_of $job)" && wait $job # kills timeout, and thereby all ranks
 check "top removes the files of ranks that were killed" eventually top_removes_them
 
 expect "a job that ends" 0 shimmed 2 COMPSHIM_POLICY=policy.ini COMPSHIM_LIVE=on "${program[@]}" 1
@@ -49,7 +50,7 @@ import json
 report = json.load(open("report.json"))
 assert report["rows"][0]["calls"] > 5 and report["passed_through"]["op"] > 5, report'
 
-# A process that is killed leaves its file: the next look removes it.
+# A killed process leaves its file, which the next call of top removes.
 COMPSHIM_LIVE=on COMPSHIM_POLICY=policy.ini LD_PRELOAD=$preload "${program[@]}" 100 >/dev/null 2>&1 &
 victim=$!
 check "one process alone is published, too" eventually is_published
@@ -69,7 +70,7 @@ check "without a job it says that it waits" eventually says_that_it_waits
 expect "a job that is not asked to" 0 shimmed 2 COMPSHIM_POLICY=policy.ini COMPSHIM_REPORT=off "${program[@]}" 0
 check "publishes nothing" test -z "$(published)"
 
-# A process alone, with a page of shared memory: its file does not fit.
+# A single process with one page of shared memory, too small for its file.
 cramped() {
     # shellcheck disable=SC2016
     unshare --mount sh -c 'mount -t tmpfs -o size=4k tmpfs /dev/shm && "$@"; status=$?; ls -A /dev/shm; exit $status' \

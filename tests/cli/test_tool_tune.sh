@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# compshim tune: from measurements to a policy, a real measurement, wrong use, interruption.
+# Checks compshim tune: a policy from given measurements, a real measurement, wrong use, and interruption.
 . "$(dirname "$0")/../lib.sh"
 tool=$build/compshim
 golden=$top/tests/cli/golden
@@ -33,7 +33,7 @@ sed 's/"native": [0-9.]*/"native": 0.001/' measured.json >slow.json
 expect "where nothing pays" 0 "$tool" tune --from slow.json -o none.ini
 contains "says so" "Nothing was faster than the library itself."
 
-# What stands where the policy is to go.
+# Files in place of the policy to be written.
 echo mine >policy.ini.new
 ln -s target.ini link.ini
 echo '[rule a]' >target.ini
@@ -91,8 +91,8 @@ check "Open MPI 4 and 5 may start more ranks than there are processors" \
     test "$(grep -cxE 'OMPI_MCA_rmaps_base_oversubscribe=1|PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe' seen)" = 2
 check "nothing is written in any of these cases" test ! -e x.ini -a -z "$(left_over)"
 
-# A real measurement; on a busy machine it may find anything, but what it writes has to be so.
-# On a busy machine there may not be the time for both sizes, or for all ways: then it gets more.
+# A real measurement. Its results are arbitrary on a busy machine, but the written policy must follow from them. If
+# the time was too short to measure both sizes with all candidates, the test repeats it with more time.
 for seconds in 8 40 200; do
     expect "a measurement of $seconds s" 0 limited "$tool" tune --force -o real.ini --time $seconds \
         --sizes 64KiB,1MiB --save saved.json --machine choices -- mpirun --oversubscribe -n 2

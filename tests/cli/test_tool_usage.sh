@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# compshim(1): help, version, wrong use, exit statuses.
+# Checks compshim(1): help, version, wrong use, exit statuses.
 . "$(dirname "$0")/../lib.sh"
 tool=$build/compshim
 golden=$top/tests/cli/golden

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# No line that a tool or the end of a job prints for people is wider than 80 columns. The commands are
-# those of compshim's own help, and the forms in which each prints text.
+# Checks that no line printed for people by the tool or at the end of a job is wider than 80 columns. The commands are
+# those of compshim's help, each in every form that prints text.
 . "$(dirname "$0")/../lib.sh"
 tool=$build/compshim
 golden=$top/tests/cli/golden
@@ -23,7 +23,7 @@ cat >run.json <<'P'
  {"collective": "allreduce", "dtype": "float32", "op": "sum", "ranks": 4, "nodes": 4, "ranks_per_node": 1,
   "bytes": 16777216, "calls": 20, "bytes_total": 335544320, "seconds": 9.0, "seconds_wait": 1.0}]}}
 P
-# narrow NAME STATUS CMD...: the command ends so, and prints text of at most 80 columns
+# narrow NAME STATUS CMD...: checks the status, and for text of at most 80 columns
 narrow() {
     expect "$@"
     check "it says something, in 80 columns" awk 'length > 80 { print length ": " $0; bad = 1 } END { exit bad || !NR }' <<<"$output"
@@ -44,7 +44,7 @@ narrow "explain --report" 0 "$tool" explain --policy p.ini --report run.json
 narrow "report" 0 "$tool" report report_watched.json
 narrow "report of an observed run" 0 "$tool" report run.json
 narrow "report of several" 0 "$tool" report report_fp16.json report_off.json report_watched.json
-# Messages on standard error are lines of their own, which people search for.
+# Error messages are not wrapped, so that people can search for them.
 tables() { "$@" 2>&3; }
 exec 3>/dev/null
 narrow "compare" 0 tables "$tool" compare --title compared --ranks 1,2,4 --modes off,fp16,fp8_e4m3 -- sh -c 'echo "time 1.5 s"' {ranks}

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls gloo::allreduce in many shapes and compares each result with a sum in float64, element by
- * element, within the codec's published bound; and with the other ranks' results, bit by bit.
- * Prints one digest of all results.
+/* Calls gloo::allreduce in many shapes. Compares each result element by element with a float64 sum,
+ * within the codec's published bound, and bit by bit with the other ranks' results. Prints one
+ * digest of all results. tests/sums.h has what it shares with tests/mpi/allreduce.c.
  *
  *   gloo_allreduce CODEC STEPS [DTYPE]
  *   gloo_allreduce all ALGORITHM
- *   gloo_allreduce repeat CALLS       how far the mean of many sums of one buffer is from the sum
- *
- * As tests/mpi/allreduce.c, of which tests/sums.h has the rest. */
+ *   gloo_allreduce repeat CALLS       prints the distance of the mean of many sums from the exact
+ * sum
+ */
 #include "tests/gloo/job.h"
 #include "tests/sums.h"
 
@@ -24,7 +24,7 @@ static void check_call(struct context *context, const struct sum_call *call)
     }
 }
 
-/* All ranks must hold the same bits. */
+/* Checks that all ranks have the same bits. */
 static void compare_ranks(const void *result, size_t bytes)
 {
     const int64_t own = (int64_t)cshim_hash_bytes(CSHIM_HASH_EMPTY, result, bytes);
@@ -36,12 +36,14 @@ static void compare_ranks(const void *result, size_t bytes)
         fprintf(stderr, "ranks hold different results (%zu bytes)\n", bytes);
 }
 
-/* One input and one output; in place, with and without an input; several of both; several outputs
- * that are the inputs. */
+/* APART: one input and one output. IN_PLACE: an output without input. SAME_BUFFER: one buffer as
+ * both. SEVERAL: several inputs and outputs. OUTPUTS_ONLY: several outputs, which are also the
+ * inputs. */
 enum shape { APART, IN_PLACE, SAME_BUFFER, SEVERAL, OUTPUTS_ONLY, SHAPES };
 
-/* Each element is in one of the inputs, and 0 in the others: so their sum is exact. */
-static void fill(unsigned char *buffer, enum data data, size_t count, unsigned own, unsigned inputs)
+/* Each element is in one of the inputs and 0 in the others, so their sum is exact. */
+static void fill_input(unsigned char *buffer, enum data data, size_t count, unsigned own,
+                       unsigned inputs)
 {
     for (size_t i = 0; i < count; i++)
         store(buffer, i, i % inputs == own ? element(data, rank, ranks, i) : 0);
@@ -65,7 +67,7 @@ static void check_result(enum data data, const struct sum_call *call)
         if (memcmp(result, call->output[0], bytes) != 0)
             fail("the outputs differ", data, call->count, b, 0, 0, 0);
     }
-    if (rank == 0) { /* the others hold the same */
+    if (rank == 0) { /* all ranks have the same result */
         struct reference reference = sums_reference(data, ranks, call->count);
         compare(&reference, data, call->count, call->output[0]);
         sums_free(&reference);
@@ -77,7 +79,7 @@ static void check_result(enum data data, const struct sum_call *call)
 static void run_shape(enum data data, size_t count, enum shape shape)
 {
     const size_t bytes = count * cshim_dtype_bytes(sums_dtype);
-    const size_t shift = calls % 4 * cshim_dtype_bytes(sums_dtype); /* from malloc's alignment */
+    const size_t shift = calls % 4 * cshim_dtype_bytes(sums_dtype); /* varies the alignment */
     struct sum_call call = {.type = (enum element_type)sums_dtype,
                             .operation = calls % 2 ? SUM : USER,
                             .ring = (enum ring)(calls % 3),
@@ -97,7 +99,7 @@ static void run_shape(enum data data, size_t count, enum shape shape)
     void **filled = call.inputs != 0 ? call.input : call.output;
     const unsigned inputs = call.inputs != 0 ? call.inputs : call.outputs;
     for (unsigned b = 0; b < inputs; b++)
-        fill(filled[b], data, count, b, inputs);
+        fill_input(filled[b], data, count, b, inputs);
     memcpy(kept, filled[0], bytes);
     calls++;
     check_call(world, &call);
@@ -111,7 +113,7 @@ static void run_shape(enum data data, size_t count, enum shape shape)
     free(kept);
 }
 
-static void run(enum data data, size_t count, int in_place)
+static void run_call(enum data data, size_t count, int in_place)
 {
     run_shape(data, count, in_place ? IN_PLACE : APART);
 }
@@ -125,12 +127,12 @@ static void run_one_codec(void)
     for (int data = 0; data < DATA_COUNT; data++) {
         const int needs_range = data == TINY || data == HUGE_VALUES;
         if (sums_dtype != CSHIM_FLOAT16 || !needs_range)
-            run((enum data)data, 20011, data % 2);
+            run_call((enum data)data, 20011, data % 2);
     }
-    run(INTEGERS, (size_t)1 << (ranks == 2 ? 22 : 18), 0);
+    run_call(INTEGERS, (size_t)1 << (ranks == 2 ? 22 : 18), 0);
 }
 
-/* The same buffer again and again: the mean's distance from the sum. */
+/* Sums the same buffer repeatedly, and prints the distance of the mean from the sum. */
 static void repeat(int times)
 {
     const size_t count = 50000;
@@ -179,7 +181,7 @@ int main(int argc, char **argv)
     if (argc > 3)
         dtype_by_name(argv[3], &sums_dtype);
     if (all)
-        try_all_codecs(argv[2], rank, ranks, run);
+        try_all_codecs(argv[2], rank, ranks, run_call);
     else if (repeated)
         repeat(atoi(argv[2]));
     else

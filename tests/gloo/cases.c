@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong in a job, or is out of the ordinary, each by its name:
+/* Faults and unusual calls of a job, by name:
  *
- *   gloo_cases sums [CALLS [COUNT]]   that many sums; LATE=ms: this rank comes so late to the
- * first; PAUSE=ms: computes for so long after each; CALL_LIMIT=ms: of each, in place of a minute
- *   gloo_cases wrong                  calls that gloo refuses
- *   gloo_cases kinds                  every operation on every type that has it, once
+ *   gloo_cases sums [CALLS [COUNT]]   makes CALLS sums. LATE=ms: delay of this rank before the
+ * first; PAUSE=ms: computation after each; CALL_LIMIT=ms: time limit of each, instead of a minute
+ *   gloo_cases wrong                  calls that gloo rejects
+ *   gloo_cases kinds                  every operation on every type that supports it, once
  *   gloo_cases others                 each of the other collectives once, of 1000 floats per rank
  *   gloo_cases many                   calls with 1100 inputs on rank 0, and one on the others
- *   gloo_cases leftovers              a context that comes and goes leaves no socket open
- *   gloo_cases second LIBRARY         calls of another gloo, which this library makes, between sums
- *   gloo_cases killed DELAY           after so many ms of sums rank 1 is killed
- *   gloo_cases absent [CALLS]         so many sums; the others wait 2 s for the last rank's next
- *   gloo_cases exit                   rank 1 exits while a thread of it waits for the last rank
- *   gloo_cases sizes                  a sum of fewer elements, and one of another type, on rank 1
- *   gloo_cases operations             the last rank asks for a maximum where the others ask for a
- * sum gloo_cases fork                   processes are made while sums run gloo_cases workers NUMBER
- * after a sum it makes two processes that sum, so many of which end by _exit
+ *   gloo_cases leftovers              creating and freeing a context leaves no socket open
+ *   gloo_cases second LIBRARY         calls of another gloo, made by this library, between sums
+ *   gloo_cases killed DELAY           kills rank 1 after DELAY ms of sums
+ *   gloo_cases absent [CALLS]         CALLS sums, then one that the last rank does not join, for 2
+ * s gloo_cases exit                   rank 1 exits while its thread waits for the last rank
+ *   gloo_cases sizes                  rank 1 sums fewer elements, then another type
+ *   gloo_cases operations             the last rank asks for a maximum, the others for a sum
+ *   gloo_cases fork                   forks processes during sums
+ *   gloo_cases workers NUMBER         forks two processes that sum; NUMBER of them end by _exit
  *
- * Exceptions are printed, and how many sums were right. */
+ * Prints exceptions, and the number of correct sums. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <math.h>
@@ -49,13 +49,13 @@ static void sleep_ms(int milliseconds)
     nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000L}, NULL);
 }
 
-/* Tell other ranks that something has happened, and wait until a rank tells it. */
+/* Files that announce events to other ranks: announce creates one, await waits for one. */
 static void file_of(char name[512], const char *event, int of)
 {
     snprintf(name, 512, "%s/%s.%d", getenv("ID_FILE"), event, of);
 }
 
-static void tell(const char *event)
+static void announce(const char *event)
 {
     char name[512];
     file_of(name, event, rank);
@@ -72,8 +72,8 @@ static void await(const char *event, int of)
         sleep_ms(5);
 }
 
-/* Sums small integers in place. Returns whether gloo raised no exception; if it did, prints it. */
-static bool sum(size_t count, uint32_t tag, int timeout)
+/* Sums small integers in place. Returns true if gloo raised no exception, else prints it. */
+static bool sum_integers(size_t count, uint32_t tag, int timeout)
 {
     float *data = malloc((count + 1) * sizeof *data);
     struct sum_call call = {.outputs = 1, .count = count, .tag = tag, .timeout = timeout};
@@ -106,17 +106,17 @@ static void sums(int calls, size_t count)
     sleep_ms(number_from("LATE", 0));
     const double began = seconds();
     for (int call = 0; call < calls; call++) {
-        failures += !sum(count, 0, 0);
+        failures += !sum_integers(count, 0, 0);
         sleep_ms(pause);
     }
     if (getenv("LATE") != NULL)
         printf("rank %d: late, then %.1f s\n", rank, seconds() - began);
 }
 
-/* Waits for all ranks. */
-static void meet(const char *event)
+/* A barrier by files. */
+static void join_barrier(const char *event)
 {
-    tell(event);
+    announce(event);
     for (int other = 0; other < ranks; other++)
         await(event, other);
 }
@@ -124,7 +124,7 @@ static void meet(const char *event)
 static void wrong_calls(void)
 {
     float data[8] = {0}, result[8];
-    struct sum_call calls[] = {{.inputs = 1}, /* no output */
+    struct sum_call calls[] = {{.inputs = 1}, /* without an output */
                                {.inputs = 1, .outputs = 1, .operation = NO_FUNCTION},
                                {.inputs = 2, .outputs = 1, .operation = THROWING}};
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
@@ -135,7 +135,7 @@ static void wrong_calls(void)
         printf("rank %d: call %zu: %s\n", rank, i, text != NULL ? text : "none");
         free(text);
     }
-    meet("tried"); /* a rank that ends closes its connections: another's call would fail by that */
+    join_barrier("tried"); /* an exit closes connections, and would fail others' calls */
 }
 
 static void kinds(void)
@@ -193,16 +193,16 @@ static int count_sockets(void)
 static void leftovers(void)
 {
     struct context *first = world;
-    failures += !sum(COUNT, 0, 4000);
+    failures += !sum_integers(COUNT, 0, 4000);
     const int before = count_sockets();
-    meet("counted");
+    join_barrier("counted");
     world = context_make("second", rank, ranks, 4000, ANYWHERE);
-    failures += count_sockets() <= before; /* until the sum no rank can have closed one */
-    failures += !sum(COUNT, 0, 4000);
+    failures += count_sockets() <= before; /* no rank can have closed a socket before the sum */
+    failures += !sum_integers(COUNT, 0, 4000);
     context_free(world);
     world = first;
-    failures += !sum(COUNT, 0, 4000) || count_sockets() != before;
-    meet("done");
+    failures += !sum_integers(COUNT, 0, 4000) || count_sockets() != before;
+    join_barrier("done");
 }
 
 static void second(const char *library)
@@ -211,10 +211,10 @@ static void second(const char *library)
     void (*call)(void) = handle != NULL ? (void (*)(void))dlsym(handle, "call_second_gloo") : NULL;
     if (call == NULL)
         exit(3);
-    failures += !sum(COUNT, 0, 0);
+    failures += !sum_integers(COUNT, 0, 0);
     call();
     call();
-    failures += !sum(COUNT, 0, 0);
+    failures += !sum_integers(COUNT, 0, 0);
 }
 
 static void *kill_later(void *delay)
@@ -227,10 +227,10 @@ static void *kill_later(void *delay)
 static void killed(int delay)
 {
     pthread_t thread;
-    failures += !sum(COUNT, 0, 0);
+    failures += !sum_integers(COUNT, 0, 0);
     if (rank == 1)
         pthread_create(&thread, NULL, kill_later, &delay);
-    while (sum((size_t)COUNT * 20, 0, 10000))
+    while (sum_integers((size_t)COUNT * 20, 0, 10000))
         ;
 }
 
@@ -240,23 +240,23 @@ static void absent(int calls)
     for (int other = 0; rank == ranks - 1 && other < ranks - 1; other++)
         await("done", other);
     if (rank < ranks - 1) {
-        failures += sum(COUNT, 0, 2000);
-        tell("done");
+        failures += sum_integers(COUNT, 0, 2000);
+        announce("done");
     }
 }
 
 static void *sum_in_thread(void *unused)
 {
     (void)unused;
-    if (!sum(COUNT, 0, 2000))
-        tell("done");
+    if (!sum_integers(COUNT, 0, 2000))
+        announce("done");
     return NULL;
 }
 
 static void exit_in_call(void)
 {
     pthread_t thread;
-    failures += !sum(COUNT, 0, 0);
+    failures += !sum_integers(COUNT, 0, 0);
     if (rank == ranks - 1) {
         await("done", 0);
         return;
@@ -275,7 +275,7 @@ static void *sum_often(void *unused)
     return NULL;
 }
 
-/* Calls that do not match: each rank gets an exception, and lives. */
+/* Makes calls that do not match. Each rank gets an exception and goes on. */
 static void mismatch(size_t count, enum element_type type)
 {
     double data[COUNT] = {0};
@@ -291,34 +291,35 @@ static void mismatch(size_t count, enum element_type type)
 
 static void sizes(void)
 {
-    failures += !sum(COUNT, 0, 0);
-    meet("summed");
+    failures += !sum_integers(COUNT, 0, 0);
+    join_barrier("summed");
     mismatch(rank == 1 ? COUNT / 2 : COUNT, FLOAT32);
     world = context_make("second", rank, ranks, 60000, ANYWHERE);
-    failures += !sum(COUNT, 0, 0);
-    meet("summed again");
+    failures += !sum_integers(COUNT, 0, 0);
+    join_barrier("summed again");
     mismatch(rank == 1 ? COUNT / 2 : COUNT, rank == 1 ? FLOAT64 : FLOAT32);
     world = context_make("third", rank, ranks, 60000, ANYWHERE);
-    failures += !sum(COUNT, 0, 0);
+    failures += !sum_integers(COUNT, 0, 0);
 }
 
-/* The last rank's call is passed through, the others' are compressed: they wait for their limit. */
+/* The last rank's call is passed through, those of the others are compressed and fail at their time
+ * limit. */
 static void operations(void)
 {
     float data[COUNT] = {0};
     struct sum_call call = {.outputs = 1, .output = {data}, .count = COUNT, .timeout = 13000};
-    failures += !sum(COUNT, 0, 0);
+    failures += !sum_integers(COUNT, 0, 0);
     call.operation = rank == ranks - 1 ? LARGEST : SUM;
     char *text = allreduce(world, &call);
     failures += text == NULL;
     free(text);
 }
 
-/* Children end by _exit, by exit, and as another program; each must end well. */
+/* Children end by _exit, by exit, and by executing another program. Each must succeed. */
 static void forks(void)
 {
     pthread_t thread;
-    failures += !sum(COUNT, 0, 0);
+    failures += !sum_integers(COUNT, 0, 0);
     pthread_create(&thread, NULL, sum_often, NULL);
     for (int i = 0; i < 12; i++) {
         int status;
@@ -334,10 +335,10 @@ static void forks(void)
     pthread_join(thread, NULL);
 }
 
-/* As Python's multiprocessing does, whose processes end by _exit. */
+/* Forks workers like Python's multiprocessing, whose processes end by _exit. */
 static void workers(int without_end)
 {
-    failures += !sum(COUNT, 0, 0);
+    failures += !sum_integers(COUNT, 0, 0);
     pid_t children[2];
     for (int i = 0; i < 2; i++) {
         children[i] = fork();
@@ -358,7 +359,7 @@ static void workers(int without_end)
     }
 }
 
-/* Threads sum one input, with counts of their own. */
+/* The common input of several threads, whose counts differ. */
 static float shared_input[COUNT];
 
 static void *sum_shared(void *data)

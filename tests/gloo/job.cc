@@ -64,7 +64,7 @@ struct pair {
     }
 };
 
-// What gloo's templates need besides: a pair has no order and no product.
+// gloo's templates need a product and an order, which this test gives no meaning.
 pair operator*(const pair &a, const pair &b)
 {
     return a + b;
@@ -74,7 +74,7 @@ bool operator<(const pair &a, const pair &b)
     return a.first < b.first;
 }
 
-// A function of a type that gloo has not seen, which changes itself: calls must not copy it apart.
+// A function object with shared state. Calls must share the state between copies of it.
 template <typename T> struct UserSum {
     std::shared_ptr<std::atomic<size_t>> added = std::make_shared<std::atomic<size_t>>(0);
     void operator()(void *result, const void *a, const void *b, size_t count)
@@ -107,7 +107,7 @@ template <typename T> Reduction reduction(enum operation operation)
     }
 }
 
-// Memory at fixed addresses. Who remembers a context by a weak pointer keeps none of it.
+// Memory for contexts at fixed addresses. Weak pointers to a context do not keep the memory in use.
 alignas(64) unsigned char places[PLACES][sizeof(gloo::rendezvous::Context)];
 bool taken[PLACES], used[PLACES];
 unsigned same_address;
@@ -128,8 +128,8 @@ std::shared_ptr<gloo::rendezvous::Context> make_at(unsigned place, int rank, int
             }};
 }
 
-// Never destroyed: a rank may exit while its threads are in calls. A forked process has none of its
-// parent's threads, and makes a device of its own.
+// Returns the process's device. It is never destroyed, because a rank may exit while its threads
+// are in calls. A forked process lacks its parent's threads, so it creates another device.
 std::shared_ptr<gloo::transport::Device> &device()
 {
     static std::shared_ptr<gloo::transport::Device> *device;
@@ -232,7 +232,7 @@ int job_ranks(void)
 
 struct context *context_make(const char *name, int rank, int ranks, int timeout, unsigned place)
 {
-    signal(SIGPIPE, SIG_IGN); // gloo leaves it to its caller; Python does the same
+    signal(SIGPIPE, SIG_IGN); // gloo expects its caller to do so; Python does
     auto *context = new struct context;
     char *wrong = text_of_exception([&] {
         const char *folder = getenv("ID_FILE");
@@ -244,7 +244,7 @@ struct context *context_make(const char *name, int rank, int ranks, int timeout,
         context->gloo = make_at(place, rank, ranks);
         context->gloo->setTimeout(milliseconds(timeout));
         context->gloo->connectFullMesh(own, device());
-        gloo::BarrierOptions options(context->gloo); // so that no rank leaves before all have come
+        gloo::BarrierOptions options(context->gloo); // no rank may leave before all have joined
         gloo::barrier(options);
     });
     if (wrong != nullptr) {
@@ -285,7 +285,7 @@ char *allreduce(struct context *context, const struct sum_call *call)
 
 namespace
 {
-// Buffers and tag are set alike for most collectives.
+// Returns options for the context, with the tag.
 template <typename Options> Options options_of(struct context *context, uint32_t tag)
 {
     Options options(context->gloo);

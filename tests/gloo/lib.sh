@@ -1,16 +1,16 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# What the tests of the gloo engine share, beside tests/lib.sh, which it sources.
+# Shared by the tests of the gloo engine. Sources tests/lib.sh.
 #
-#   preloaded N [VARIABLE=VALUE...] PROGRAM...  a job of N ranks with the shim, under
-#                                               $scratch/policy.ini, with a report in
+#   preloaded N [VARIABLE=VALUE...] PROGRAM...  runs a job of N ranks with the shim, under
+#                                               $scratch/policy.ini; its report is
 #                                               $scratch/report.json
-#   only RANKS VARIABLE=VALUE                   the words that give the setting to these ranks only,
-#                                               in $setting: to stand before PROGRAM
-#   fails_on RANK                               the same, for a rank whose end may have any status
-#   on_nodes LIST                               the same, for ranks on nodes as "0,0,1,1" says; fails
-#                                               where this user may not give a process a hostname
-#   rule LINE...                                the policy is one rule with these lines
+#   only RANKS VARIABLE=VALUE                   puts words into $setting that set the variable on
+#                                               these ranks only, to stand before PROGRAM
+#   fails_on RANK                               the same, to ignore the exit status of this rank
+#   on_nodes LIST                               the same, for ranks on nodes such as "0,0,1,1";
+#                                               fails if this user may not set a hostname
+#   rule LINE...                                writes a policy of one rule with these lines
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 if [ ! -e "$build/tests/gloo_allreduce" ]; then
     skip "built without gloo's headers: tools/install-packages.sh test"

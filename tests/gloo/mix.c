@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A gloo program drawn by chance, which is the same on all ranks but for what each rank does in an
- * order of its own. Steps make contexts of some of the ranks, in any order, free contexts (a new
- * one often gets the address of one that is gone), and make calls: several at once, each in a
- * thread of its own, of different types, operations and collectives, on several contexts and with
- * different tags; every rank starts them in an order of its own. All values are small integers,
- * which every float format but fp8_e5m2 carries exactly: each result must be that of integers.
+/* Runs a random gloo program. All ranks draw the same steps, but each starts concurrent calls in
+ * its own order. Steps create contexts of some of the ranks, in any order, free contexts (a new one
+ * often gets a freed address), and make calls: several at once, each on its own thread, of
+ * different types, operations and collectives, on several contexts and with different tags. All
+ * values are small integers, exact in every float format but fp8_e5m2, so each result must equal
+ * the integer result.
  *
- *   gloo_mix SEED STEPS [CALLS [LATE]]   CALLS at once at most (5); half the ranks come LATE ms
- *                                        late to the first calls on new contexts
+ *   gloo_mix SEED STEPS [CALLS [LATE]]   at most CALLS (5) calls at once; half the ranks start the
+ *                                        first calls on new contexts LATE ms late
  *
- * Prints of each rank how many all-reduces it has made as rank 0 of their context. */
+ * Prints for each rank the number of all-reduces in contexts of which it is rank 0. */
 #include <pthread.h>
 #include <unistd.h>
 
@@ -21,26 +21,26 @@
 #define CALLS_MAX 32
 
 struct group {
-    bool live, is_new;          /* new: no call has been made on it */
-    int ranks, member[MEMBERS]; /* their ranks in the job, by rank in the context */
-    int rank;                   /* this process's rank in it; -1: it is no member */
+    bool live, is_new;          /* new: no call was made on it yet */
+    int ranks, member[MEMBERS]; /* the members' ranks in the job, by their ranks in the context */
+    int rank;                   /* this process's rank in the context; -1: no member */
     struct context *context;
 };
 
 struct job_call {
     pthread_t thread;
     const struct group *group;
-    uint64_t key; /* of the values */
+    uint64_t key; /* seed of the values */
     bool is_other;
     enum other other;
     struct sum_call sum;
-    unsigned delay; /* µs before it is made */
+    unsigned delay; /* µs before the call */
 };
 
 static int rank, ranks;
 static unsigned late; /* ms */
 static struct group groups[CONTEXTS];
-static uint64_t common, own; /* states of what all ranks draw alike, and of what each rank draws */
+static uint64_t common, own; /* random states: the same on all ranks; different on each rank */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static unsigned draw(unsigned limit)
@@ -66,7 +66,7 @@ static void wrong(const struct job_call *call, const char *what)
 static int value(const struct job_call *call, int of, size_t i)
 {
     const int number = (int)(mix(call->key ^ ((uint64_t)of << 48) ^ i) % 5) - 2;
-    return number == 0 && call->sum.operation == PRODUCT ? 1 : number; /* no product is -0 */
+    return number == 0 && call->sum.operation == PRODUCT ? 1 : number; /* gloo's result has no -0 */
 }
 
 static int combined(const struct job_call *call, size_t i)
@@ -86,14 +86,15 @@ static int combined(const struct job_call *call, size_t i)
     return all;
 }
 
-/* Where two buffers add up, one of them has the value and the other one has 0; else all have it. */
-static int part(const struct job_call *call, unsigned buffer, unsigned buffers, size_t i)
+/* If the operation adds the buffers, one of them has the value and the others have 0; else all have
+ * it. */
+static int buffer_value(const struct job_call *call, unsigned buffer, unsigned buffers, size_t i)
 {
     const bool adds = call->sum.operation == SUM || call->sum.operation == USER;
     return adds && i % buffers != buffer ? 0 : value(call, call->group->rank, i);
 }
 
-/* Of a product only one buffer may have the value. */
+/* In a product, only one buffer may have the value. */
 static unsigned buffers_of(enum operation operation)
 {
     return operation == PRODUCT ? 1 : 1 + draw(3);
@@ -107,7 +108,8 @@ static void make_sum(struct job_call *call)
     unsigned char want[8];
     for (unsigned b = 0; b < sum->outputs; b++) {
         sum->output[b] = malloc(bytes);
-        /* gloo::float16 is not assigned where its old bits, as a number, are the new value. */
+        /* Fills the output, because assigning to a gloo::float16 does nothing if its old bits, read
+         * as a number, equal the new value. */
         memset(sum->output[b], 0xa5, bytes);
     }
     for (unsigned b = 0; b < sum->inputs; b++)
@@ -115,7 +117,7 @@ static void make_sum(struct job_call *call)
     for (unsigned b = 0; b < inputs; b++)
         for (size_t i = 0; i < sum->count; i++)
             element_put(sum->type, sum->inputs != 0 ? sum->input[b] : sum->output[b], i,
-                        part(call, b, inputs, i));
+                        buffer_value(call, b, inputs, i));
     char *text = allreduce(call->group->context, sum);
     if (text != NULL)
         wrong(call, text);
@@ -133,7 +135,7 @@ static void make_sum(struct job_call *call)
     free(text);
 }
 
-/* What the rank holds after the call at element i. */
+/* Returns element i of the rank's result. */
 static int other_result(const struct job_call *call, size_t i)
 {
     const size_t count = call->sum.count;
@@ -184,7 +186,7 @@ static void *make_call(void *argument)
 static void make_group(struct group *group, unsigned number)
 {
     int order[MEMBERS] = {0};
-    for (int i = 0; i < ranks; i++) { /* a permutation of the ranks */
+    for (int i = 0; i < ranks; i++) { /* draws a permutation of the ranks */
         const int at = (int)draw((unsigned)i + 1);
         order[i] = order[at];
         order[at] = i;
@@ -237,7 +239,7 @@ static void draw_call(struct job_call *call, unsigned position, unsigned calls, 
     call->is_other = draw(4) == 0;
     call->other = (enum other)draw(OTHERS);
     sum->count = draw_count();
-    if (call->is_other) { /* other collectives may have a tag that an all-reduce has, too */
+    if (call->is_other) { /* other collectives may share their tag with an all-reduce */
         sum->tag = calls - 1 - position;
         return;
     }
@@ -252,7 +254,8 @@ static void draw_call(struct job_call *call, unsigned position, unsigned calls, 
     sum->segment = draw(4) == 0 ? 1024u << draw(8) : 0;
 }
 
-/* Returns how many of the all-reduces are on contexts of which this process is rank 0. */
+/* Makes concurrent calls. Returns the number of all-reduces in contexts of which this process is
+ * rank 0. */
 static unsigned make_calls(unsigned most)
 {
     struct job_call calls[CALLS_MAX];

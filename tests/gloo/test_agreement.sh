@@ -1,25 +1,25 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Ranks that differ: without the shim, with another policy, with a wrong one, late. The results are
-# right, all ranks do the same, there is one clear message, and nobody waits for long.
+# Checks ranks that differ: without the shim, with another or a wrong policy, or late. The results must be right, all
+# ranks must decide alike, one clear message must appear, and no rank may wait long.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/gloo_cases
 rule "codec = raw"
 
-# missing RANKS: only these ranks have the shim; leaves the output and the seconds in $scratch
+# missing RANKS: runs a job in which only these ranks have the shim; saves output and seconds in $scratch
 missing() {
     local began=$SECONDS
     only "$1" LD_PRELOAD="$preload"
     job 4 COMPSHIM_REPORT=off "${setting[@]}" "$program" sums >"$scratch/only $1" 2>&1
     echo "status $?, $((SECONDS - began)) s" >>"$scratch/only $1"
 }
-late() { # RANKS RANK MILLISECONDS LIMIT: some pause after each call, as programs compute
+late() { # RANKS RANK MILLISECONDS LIMIT: runs a job with a late rank; ranks pause after each call
     only "$2" LATE="$3"
     job "$1" LD_PRELOAD="$preload" COMPSHIM_REPORT="$scratch/late $*.json" CALL_LIMIT="$4" PAUSE=50 "${setting[@]}" \
         "$program" sums 12 >"$scratch/late $*" 2>&1
     echo "status $?" >>"$scratch/late $*"
 }
-# Ranks of which some are late, and some lack the shim.
+# Runs a job in which some ranks are late and some lack the shim.
 neither() { # RANKS WITH_SHIM LATE
     only "$2" LD_PRELOAD="$preload"
     local -a preload_there=("${setting[@]}")
@@ -28,14 +28,14 @@ neither() { # RANKS WITH_SHIM LATE
         >"$scratch/neither $*" 2>&1
     echo "status $?" >>"$scratch/neither $*"
 }
-# All at once: they mostly wait. The first was lost by a wait of at most 10 s, the second by one of a quarter
-# of the limit.
+# All run at once, because they mostly wait. The first two cases failed with earlier limits of the wait: 10 s, and a
+# quarter of the call's time limit.
 lates=("2 0 13000 60000" "4 3 13000 1800000" "2 1 2200 4000" "4 0 2200 4000" "4 2 2200 4000" "3 0 1500 60000")
 neithers=("2|1|1" "2|0|0" "4|0 1|2" "4|0 1|1" "4|1 2 3|3" "4|1 2 3|0")
 began=$SECONDS
 for _ in {1..9}; do job 4 "$program" sums >/dev/null & done
 wait
-start=$((SECONDS - began)) # of as many jobs without the shim
+start=$((SECONDS - began)) # seconds that as many jobs without the shim need
 for ranks in "0 1" "2 3" "0" "1 3" "0 2"; do missing "$ranks" & done
 # shellcheck disable=SC2086 # words
 for late in "${lates[@]}"; do late $late & done
@@ -70,7 +70,7 @@ done
 only "0 2" LD_PRELOAD="$preload"
 expect "a context that has not agreed leaves nothing" 0 job 3 COMPSHIM_REPORT=off "${setting[@]}" "$program" leftovers
 
-# Rank 0's policy is the job's.
+# Rank 0's policy applies to the whole job.
 printf '[rule other]\ncodec = fp8_e4m3\n' >"$scratch/other.ini"
 printf '[rule all]\ncodc = raw\n' >"$scratch/wrong.ini"
 for other in other wrong; do

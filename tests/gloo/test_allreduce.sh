@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# gloo::allreduce in every shape, of every type, by every codec and algorithm, against a float64
-# reference; what the report says of it; other operations and collectives.
+# Checks gloo::allreduce in every shape, of every type, by every codec and algorithm, against a float64 reference, and
+# its report; then other operations and collectives.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/gloo_allreduce
 
-# matches RANKS CODEC ALGORITHM STEPS [DTYPE]
+# matches RANKS CODEC ALGORITHM STEPS [DTYPE]: checks the results
 matches() {
     rule "codec = $2" "algorithm = $3"
     expect "${5:-float32} as $2 by $3, $1 ranks" 0 preloaded "$1" "$program" "$2" "$4" "${5:-float32}"
@@ -27,8 +27,8 @@ first=$(digests)
 expect "the same once more" 0 preloaded 3 "$program" fp8_e4m3 2
 check "the same bits on every rank and in every run" test "$first,$(wc -w <<<"$first")" = "$(digests),1"
 
-# tries ALGORITHM RANKS: every codec, in one job
-tries() {
+# check_codecs ALGORITHM RANKS: checks every codec, in one job
+check_codecs() {
     "$program" --policy "$1" >"$scratch/policy.ini"
     expect "every codec by $1, $2 ranks" 0 preloaded "$2" "${setting[@]}" "$program" all "$1"
     reports "a row of each rule, by $1" "sorted(row['rule'] for row in rows if row['algorithm'] == '$1') == sorted([$(
@@ -36,19 +36,19 @@ tries() {
     )])"
 }
 setting=()
-tries two_shot 3
-tries one_shot 2
-tries cast 2
-tries grid 5
+check_codecs two_shot 3
+check_codecs one_shot 2
+check_codecs cast 2
+check_codecs grid 5
 if on_nodes 0,1,0,1,0; then
-    tries hierarchical 5
+    check_codecs hierarchical 5
     reports "on two nodes" 'report["nodes"] == 2'
 else
     skip "this user cannot give a process a hostname: hierarchical"
 fi
 
-# What the report has of options, and of errors.
-repeat() { # NAME RANKS CALLS: leaves the mean's distance from the sum
+# Options and errors in the report.
+repeat() { # NAME RANKS CALLS: sets $distance, of the mean from the sum
     expect "$1" 0 preloaded "$2" "$program" repeat "$3"
     distance=$(sed -n 's/^distance //p' <<<"$output")
 }

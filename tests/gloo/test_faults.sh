@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Calls that fail, ranks that are killed, missing or gone, processes that are made in the middle: what
-# the caller gets is what gloo gives it, and nobody waits longer.
+# Checks calls that fail, ranks that are killed, missing or gone, and processes forked during calls: the caller gets
+# the same exception as from gloo, and no rank waits longer.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/gloo_cases
 rule "codec = raw"
@@ -10,7 +10,7 @@ job 3 "$program" wrong >"$scratch/native" 2>&1
 expect "wrong calls" 0 preloaded 3 COMPSHIM_REPORT=off "$program" wrong
 check "fail as natively" diff <(sort "$scratch/native") <(sort <<<"$output")
 
-# raised RANK TEXT: the rank's exception has such a text
+# raised RANK TEXT: checks that the rank's exception matches TEXT
 raised() {
     if grep -Eq "^rank $1: after [0-9.]+ s: gloo::IoException: .*($2)" <<<"$output"; then
         pass "rank $1 gets gloo's exception"
@@ -18,7 +18,7 @@ raised() {
         fail "rank $1 gets gloo's exception" "$output"
     fi
 }
-# Natively one of the others may wait for its time-out, too, which is 10 s; nobody may wait for more.
+# Natively, another rank may wait for its time limit of 10 s too; none may wait longer.
 fails_on 1
 for delay in 0 3 10 20 40; do
     expect "rank 1 is killed after $delay ms" 0 preloaded 3 "${setting[@]}" "$program" killed $delay
@@ -26,7 +26,7 @@ for delay in 0 3 10 20 40; do
     check "nobody waits for more than a time-out" awk '/ after / && $4 > 19 { exit 1 }' <<<"$output"
 done
 
-# longest: the seconds of the rank that has waited longest for its exception
+# longest: prints the seconds of the rank that waited longest for its exception
 longest() { sed -n 's/^rank .*: after \([0-9.]*\) s: gloo::IoException.*/\1/p' | sort -g | tail -n 1; }
 no_longer() {
     local native shimmed
@@ -61,7 +61,7 @@ raised 0 "Timed out|closed|reset|[Bb]roken pipe"
 expect "processes are made while calls run, natively" 0 job 3 "$program" fork
 expect "processes are made while calls run" 0 preloaded 3 "$program" fork
 reports "one report, by the ranks" '[row["calls"] for row in rows] == [61] and passed == {}'
-# The table of what a process's children did: whose calls are in no report is said.
+# The table of a forked process's calls, and the message about processes whose calls are in no report.
 sed -i '1i [compshim]\nreport = summary' "$COMPSHIM_POLICY"
 for lost in 1 2; do
     expect "two forked processes sum, $lost of them without an end" 0 preloaded 1 "$program" workers $lost

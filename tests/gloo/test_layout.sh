@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A library that has gloo's names, and other structures behind them: every call is passed through, and said.
+# Checks a library with gloo's names but another memory layout: every call is passed through, with a message.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/gloo_layout
 rule "codec = raw"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Calls of gloo are measured, also where several are under way at once: all ranks choose the same, the report
-# says what was learned, and COMPSHIM_MACHINE fixes it.
+# Checks that calls of gloo are measured, also if several run at once: all ranks choose alike, the report has the
+# learned choices, and COMPSHIM_MACHINE fixes them.
 . "$(dirname "$0")/lib.sh"
 unset COMPSHIM_MACHINE
 cd "$scratch" || exit 1

@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# gloo programs drawn by chance: contexts that come and go, threads, tags, types and operations, under
-# policies that are drawn, too. SEED=N draws others, PROGRAMS=N so many of them.
+# Runs random gloo programs: contexts that come and go, threads, tags, types and operations, under random policies.
+# SEED=N selects others, PROGRAMS=N their number.
 . "$(dirname "$0")/lib.sh"
-unset COMPSHIM_MACHINE # calls are tried in several ways
+unset COMPSHIM_MACHINE # so that calls try several candidates
 seed=${SEED:-1}
-one_of() { # not in a subshell, whose numbers would not follow from the seed
+one_of() { # sets a variable; in a subshell the random numbers would not advance
     local -n drawn=$1
     local words=("${@:2}")
     drawn=${words[RANDOM % ${#words[@]}]}
 }
 
-# Every codec here carries sums of up to 16.
+# All these codecs carry sums of up to 16 exactly.
 draw_policy() {
     local codec algorithm largest verify check feedback rounding
     one_of codec raw raw fp16 bf16 fp8_e4m3 fp8_e4m3
@@ -29,7 +29,7 @@ draw_policy() {
         printf 'error_feedback = %s\nrounding = %s\n' "$feedback" "$rounding"
     fi
 }
-# Each process reports the calls in contexts whose rank 0 it is.
+# Each process reports the calls of contexts of which it is rank 0.
 all_reported() {
     python3 - "$scratch" "$(awk '/all-reduces led/ { led += $3 } END { print led }' <<<"$output")" <<'P'
 import glob, json, sys
@@ -55,8 +55,8 @@ for ((program = 0; program < ${PROGRAMS:-6}; program++)); do
     check "$name: every call is reported" all_reported
 done
 
-# First calls of which some come late, in threads and in an order of each rank's own: some are passed through
-# before the ranks have agreed, some are compressed, and all ranks do the same with each.
+# Some of the first calls come late, on threads, in a different order on each rank. Calls before the agreement are
+# passed through, later ones are compressed, and all ranks must do the same with each.
 passed_before() {
     python3 - "$scratch" <<'P'
 import glob, json, sys

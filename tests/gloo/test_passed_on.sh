@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What a call that passes through costs: instructions, counted by callgrind, less those of gloo itself.
-# Not for coverage: it counts instructions, and counters are instructions.
+# Measures the cost of a passed-through call: the instructions that callgrind counts, minus those of gloo itself.
+# Not for coverage: it counts instructions, and coverage counters are instructions too.
 . "$(dirname "$0")/lib.sh"
 calls=2000 limit=2500 # less than a microsecond
 if [ "${SANITIZE:-0}" = 1 ]; then

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Threads that call at once, contexts that come and go, under the thread sanitizer: `make test-tsan`, not
-# a part of `make test`. gloo is not built with the sanitizer, which therefore cannot see what its
-# locks order: what gloo itself reads and writes is left out.
+# Runs concurrent calls, and contexts that come and go, under the thread sanitizer: `make test-tsan`, not part of
+# `make test`. gloo is not built with the sanitizer, so the ordering by its locks is invisible; gloo's own reads and
+# writes are left out.
 . "$(dirname "$0")/lib.sh"
 export TSAN_OPTIONS=ignore_noninstrumented_modules=1:exitcode=66
-# The sanitizer of older compilers cannot work where addresses are very random.
+# Older compilers' sanitizers fail if addresses are fully randomized.
 fixed=()
 setarch -R true 2>/dev/null && fixed=(setarch -R)
 for options in "fp8_e4m3 two_shot" "raw one_shot" "fp16 cast" "bf16 auto"; do

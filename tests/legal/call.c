@@ -3,7 +3,7 @@
 
 #if defined OPEN_MPI && OMPI_MAJOR_VERSION < 5
 #include <mpi-ext.h>
-#define MPI_Allreduce_init MPIX_Allreduce_init /* Open MPI 4 has it under this name */
+#define MPI_Allreduce_init MPIX_Allreduce_init /* its name in Open MPI 4 */
 #endif
 #include <math.h>
 #include <sched.h>
@@ -15,20 +15,20 @@
 #include "codecs/hash.h"
 
 #if defined MPICH_NUMVERSION && MPICH_NUMVERSION < 40100000
-#define ROOTS_IN_PLACE 1 /* MPICH 4.0 crashes in an MPI_Reduce in place to another root than 0 */
+#define ROOTS_IN_PLACE 1 /* MPICH 4.0 crashes in MPI_Reduce in place with a root other than 0 */
 #else
 #define ROOTS_IN_PLACE RANKS_MAX
 #endif
 
-#ifdef MPICH_NUMVERSION /* it refuses exchanges of two NULL buffers, even without elements */
+#ifdef MPICH_NUMVERSION /* MPICH rejects exchanges of two NULL buffers, even without elements */
 #define EXCHANGES_NOTHING 0
 #else
 #define EXCHANGES_NOTHING 1
 #endif
 
-#define PERIOD 31      /* after which elements repeat themselves */
-#define LARGEST_PART 3 /* the largest magnitude of one rank's element, before it is scaled */
-#define GUARD 16       /* bytes behind each buffer that nobody may write */
+#define PERIOD 31      /* elements repeat with this period */
+#define LARGEST_PART 3 /* largest magnitude of one rank's element, before scaling */
+#define GUARD 16       /* bytes after each buffer that nobody may write to */
 
 int rank, failures;
 struct script script;
@@ -55,8 +55,8 @@ static size_t element_bytes(const struct step *step)
 }
 
 /* Elements ---------------------------------------------------------------------------------------
- * A rank's elements are a table of PERIOD numbers, again and again. In every fourth table all are
- * alike, which no codec rounds: then ranks differ in what their codec loses of their input. */
+ * A rank's elements repeat a table of PERIOD numbers. In a quarter of the tables all numbers are
+ * equal, so that no codec rounds them. So the codecs' losses differ between ranks. */
 static void table_of(uint64_t key, int owner, double table[PERIOD])
 {
     uint64_t stream = key + (uint64_t)owner;
@@ -88,7 +88,7 @@ static double load(const struct step *step, const char *buffer, int i)
     return (double)((const float *)(const void *)buffer)[i];
 }
 
-/* Floats of a buffer: a pair and a complex number have two. */
+/* Returns the number of floats in a buffer. A pair and a complex number have two. */
 static int numbers_of(const struct step *step, int count)
 {
     return step->element == PAIR || step->element == COMPLEX ? 2 * count : count;
@@ -119,7 +119,7 @@ void legal_fail(const struct call *call, const char *what, int i, int count, dou
                 (unsigned long long)script.seed, rank, call->number, what, i, count, got, want);
 }
 
-/* Compares elements with a table, from its place `first` on. */
+/* Compares elements with a table, whose element `first` comes first. */
 static void check_elements(const struct call *call, const char *what, const char *buffer, int count,
                            int first, const double table[PERIOD], double tolerance)
 {
@@ -152,15 +152,15 @@ static int out_count(const struct call *call)
 }
 
 /* Memory -----------------------------------------------------------------------------------------
- * Half the buffers lie in pages of their own, at the begin or at the end of these. The pages around
- * them cannot be touched, and during a call MPI can only read the input, or not even touch memory
- * that has no meaning for it. */
+ * Half the buffers lie at the beginning or at the end of pages of their own, between inaccessible
+ * pages. During a call, MPI can only read the input pages, and cannot access a buffer that has no
+ * meaning for the call. */
 static size_t page_bytes(void)
 {
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Maps pages for so many bytes. Returns NULL without memory. */
+/* Maps pages for `bytes` bytes. Returns NULL if there is no memory. */
 static char *map_pages(struct room *room, size_t bytes)
 {
     const size_t page = page_bytes();
@@ -245,7 +245,7 @@ struct call legal_make_call(const struct step *step, int number, MPI_Comm comm)
     call.size = legal_members(place, script.ranks, call.group, call.members);
     while (call.members[call.me] != rank)
         call.me++;
-    for (int i = 0; i < call.size; i++) /* unequal blocks, some of them empty */
+    for (int i = 0; i < call.size; i++) /* blocks of different lengths, some empty */
         call.begins[i + 1] =
             call.begins[i] + (i % 3 == 1 ? step->count / 3 : step->count) * (i != 4);
     const size_t in = (size_t)in_count(&call) * element_bytes(step);
@@ -258,7 +258,7 @@ struct call legal_make_call(const struct step *step, int number, MPI_Comm comm)
     return call;
 }
 
-/* The buffer as this rank names it. Where MPI reads or writes nothing, half the ranks give NULL. */
+/* Returns the buffer to pass to MPI. Half the ranks pass NULL for a buffer without elements. */
 static void *named(const struct call *call, char *buffer, int count)
 {
     const bool is_exchange = call->step->kind == ALLGATHER || call->step->kind == ALLTOALL;
@@ -332,7 +332,7 @@ void legal_issue(struct call *call)
     }
 }
 
-/* Checks the bytes behind a buffer, which are not those of a page that nobody may touch. */
+/* Checks the guard bytes after a buffer that is not followed by an inaccessible page. */
 static void check_guard(const struct call *call, const char *buffer, size_t bytes)
 {
     const struct room *room = &call->out_room;
@@ -344,7 +344,7 @@ static void check_guard(const struct call *call, const char *buffer, size_t byte
                        (double)buffer[bytes + (size_t)i], -1);
 }
 
-/* Checks what a completed call has left in its buffers. */
+/* Checks the results of a completed call. */
 void legal_check_call(const struct call *call)
 {
     const struct step *step = call->step;
@@ -403,8 +403,7 @@ void legal_complete(int count, MPI_Request requests[], int way)
     int index, done = 0, ended = 0, indices[2 * STEPS_MAX];
     MPI_Status status;
 #ifdef MPICH_NUMVERSION
-    way =
-        way == 4 ? 3 : way; /* its MPI_Testall gives an error for a persistent call that is done */
+    way = way == 4 ? 3 : way; /* its MPI_Testall fails for completed persistent calls */
 #endif
     switch (way) {
     case 0:

@@ -8,49 +8,49 @@
 
 #include "tests/legal/script.h"
 
-/* Memory of a buffer: pages of its own between two that nobody may touch, or malloc's. */
+/* Memory of a buffer: pages of its own between two inaccessible ones, or malloc's. */
 struct room {
-    char *pages;  /* the first that may be touched; NULL: the memory is malloc's */
-    size_t bytes; /* of these pages */
+    char *pages;  /* first accessible page; NULL: the memory is malloc's */
+    size_t bytes; /* size of the accessible pages */
 };
 
 /* A call and its buffers. */
 struct call {
-    const struct step *step; /* its shape */
-    uint64_t key;            /* of its data */
+    const struct step *step; /* shape of the call */
+    uint64_t key;            /* seed of the data */
     MPI_Comm comm;
-    char *in, *out; /* in place both are the same */
+    char *in, *out; /* equal if the call is in place */
     struct room in_room, out_room;
     MPI_Request requests[2];
-    int number;                              /* of the step that starts it */
-    int group, size, me, members[RANKS_MAX]; /* of its communicator; me: this rank's place there */
-    int begins[RANKS_MAX + 1];               /* of the blocks of a reduce_scatter */
+    int number;                              /* number of the step that starts the call */
+    int group, size, me, members[RANKS_MAX]; /* of its communicator; me: this rank's rank in it */
+    int begins[RANKS_MAX + 1];               /* first elements of the blocks of a reduce_scatter */
     int request_count;
 };
 
-/* Of this process; `digests` are of the results that all ranks of a group share, by step and group.
- */
+/* State of this process. `digests` holds, by step and group, digests of results that all ranks of
+ * the group share. */
 extern int rank, failures;
 extern struct script script;
-extern double bound; /* how far from its sum an element may be, as a part of the largest sum */
+extern double bound; /* largest error allowed, as a share of the largest possible sum */
 extern MPI_Datatype pair;
 extern MPI_Op own_sum;
 extern uint64_t digests[STEPS_MAX * GROUPS_MAX];
 
-/* Makes the buffers of a call on a communicator of the script's. Drop it when it is complete. */
+/* Creates the buffers of a call on a communicator of the script. Free them with legal_drop_call. */
 struct call legal_make_call(const struct step *step, int number, MPI_Comm comm);
-/* Fills the input and clears the result, for another start of a persistent call. */
+/* Fills the input and clears the result, to start a persistent call again. */
 void legal_refill(struct call *call);
 void legal_drop_call(struct call *call);
 
-/* Makes the call, or begins it: then it has requests. */
+/* Makes the call, or starts a nonblocking one, which then has requests. */
 void legal_issue(struct call *call);
-/* Completes requests in one of ten ways. */
+/* Completes requests by the function that `way` selects, 0 to 9. */
 void legal_complete(int count, MPI_Request requests[], int way);
 
-/* Checks what a completed call has left in its buffers, and adds to the digests. */
+/* Checks the results of a completed call, and adds to the digests. */
 void legal_check_call(const struct call *call);
-/* Counts a failure; the first of them are printed. */
+/* Counts a failure, and prints the first ones. */
 void legal_fail(const struct call *call, const char *what, int i, int count, double got,
                 double want);
 

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The generator finds what it is for: defects are put into copies of the shim, one each, and each line
-# of the output says after how many programs it is found. FEEDBACK and LEGAL_JUMPS as in legal.sh.
+# Mutation test of the generator: puts one defect at a time into a copy of the shim. Each line of the output has the
+# number of programs after which the defect was found. FEEDBACK and LEGAL_JUMPS are as in legal.sh.
 #   [BUILD=DIR] tests/legal/defects.sh [SECONDS [NAME]]
 . "$(dirname "$0")/../lib.sh"
 seconds=${1:-120} only=${2-}
 
-# defect NAME FILE SED
+# defect NAME FILE SED: checks that legal.sh fails with the edited file
 defect() {
     local tree=$scratch/tree told
     [[ $1 == *"$only"* ]] || return
@@ -17,13 +17,13 @@ defect() {
     cp -a "$build"/{generated,libcompshim.so,libcompshim-ompi.so} "$tree/build"
     cp -a "$build"/tests/{mpi_legal,standin_nodes.so} "$tree/build/tests"
     cp -a "$build/obj" "$tree/build"
-    find "$tree/build" -type f -exec touch {} + # the same times: only what is changed is built again
+    find "$tree/build" -type f -exec touch {} + # equal times, so that only the edited file is built again
     sed -i -E "$3" "$tree/$2"
     if cmp -s "$top/$2" "$tree/$2" || ! told=$(make -s -C "$tree" BUILD=build CC="${CC:-gcc}" build/libcompshim.so build/libcompshim-ompi.so 2>&1); then
         fail "$1" "cannot be put into $2: ${told-}"
         return
     fi
-    # The first line tells after how many programs the first failure came, the first of "legal:" what it was.
+    # The first line has the number of programs before the first failure, the first "legal:" line describes it.
     if told=$(BUILD=$tree/build LEGAL_SECONDS=20 SHRINK=no bash "$tree/tests/legal/legal.sh" "$seconds" "${SEED:-1}"); then
         fail "$1" "$told"
     else

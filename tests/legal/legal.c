@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Carries out legal programs that are drawn from seeds, many in one job, and checks every element
- * that they receive. All elements are small integers times a power of two, so that their sums are
- * known exactly. An ordinary MPI program.
+/* Executes random legal MPI programs, many in one job, and checks every element received. All
+ * elements are small integers times a power of two, so that their sums are known exactly. An
+ * ordinary MPI program.
  *
  *   mpi_legal SEED PROGRAMS BOUND THREADS [REPEATS [STEPS]]
  *
- * The seeds are SEED and those that follow. BOUND is how far from its sum an element may be, as a
- * part of the largest sum that is possible; 0 for codecs that carry small integers exactly. THREADS
- * is 1 for programs with threads. Each program is carried out REPEATS times. STEPS, as "0,4,5,",
- * leaves all other steps out and has rank 0 print the script. The exit status is 1 if a program
- * failed; after it no other is begun.
+ * The programs have the seeds SEED, SEED + 1, ... BOUND is the largest error allowed, as a share of
+ * the largest possible sum; 0 for codecs that carry small integers exactly. THREADS = 1 selects
+ * programs with threads. Each program is executed REPEATS times. STEPS, such as "0,4,5,", keeps
+ * only these steps, and rank 0 prints the script. The exit status is 1 if a program failed; no
+ * other program is then started.
  *
- * Rank 0 prints by how much memory grew: the smaller of what the third and the fourth quarter of
- * the programs add, on the rank where that is most. A leak grows in both; what a library keeps for
- * messages that come early grows by leaps. */
+ * Rank 0 prints the growth of memory: the smaller of the increases in the third and the fourth
+ * quarter of the programs, on the rank where it is largest. A leak grows in both quarters, but
+ * buffers that an MPI library keeps for early messages grow in jumps. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -25,35 +25,35 @@
 #include "tests/mpi/memory_use.h"
 
 #if defined MPICH_NUMVERSION && MPICH_NUMVERSION < 40100000
-#define HAS_PERSISTENT 0 /* MPICH 4.0 by itself mixes persistent calls up with others */
-#define FINDS_ERRORS 0   /* Debian has built it without checks of arguments */
-#define CREATES_GROUPS 0 /* it crashes in MPI_Comm_create_group on what MPI_Comm_split has made */
+#define HAS_PERSISTENT 0 /* MPICH 4.0 itself confuses persistent calls with others */
+#define FINDS_ERRORS 0   /* Debian's MPICH is built without argument checks */
+#define CREATES_GROUPS 0 /* it crashes in MPI_Comm_create_group after MPI_Comm_split */
 #else
 #define HAS_PERSISTENT 1
 #define CREATES_GROUPS 1
 #define FINDS_ERRORS 1
 #endif
 #ifdef MPICH_NUMVERSION
-/* MPICH 5.0 does not check that of MPI_Allreduce. It refuses that of MPI_Iallreduce after it has
- * taken the call's tag: the ranks' later nonblocking collectives no longer match. */
+/* MPICH 5.0 does not check the count of MPI_Allreduce. It rejects that of MPI_Iallreduce only after
+ * taking the call's tag, so the ranks' later nonblocking collectives no longer match. */
 #define CHECKS_COUNTS 0
 #define JUMPS_WITH_THREADS 0    /* it calls error handlers with its lock held */
-#define STACK_BYTES (256 << 10) /* MPICH by itself takes up to 144 KiB of a thread's stack */
+#define STACK_BYTES (256 << 10) /* MPICH itself uses up to 144 KiB of a thread's stack */
 #else
-#define STACK_BYTES (112 << 10) /* of a thread: what docs/limits.md asks for, and its own */
+#define STACK_BYTES (112 << 10) /* per thread: docs/limits.md's minimum, and the program's own */
 #define CHECKS_COUNTS 1
 #define JUMPS_WITH_THREADS 1
 #endif
 
 #define THREADS_MAX 3
-#define SECONDS 120 /* that a program may take, which needs less than one: LEGAL_SECONDS */
+#define SECONDS 120 /* default time limit of a program, which needs less than one */
 
 static int ranks;
 static MPI_Comm comms[STEPS_MAX + 1];
-static struct call calls[STEPS_MAX]; /* of each step that is under way */
+static struct call calls[STEPS_MAX]; /* the active call of each step */
 static volatile int step_now;
-static bool jumps;       /* error handlers may jump out of calls; LEGAL_JUMPS=0: they do not */
-static unsigned seconds; /* that a program may take */
+static bool jumps;       /* error handlers may leave calls by longjmp, unless LEGAL_JUMPS=0 */
+static unsigned seconds; /* time limit of a program */
 static MPI_Errhandler jumper;
 static jmp_buf before;
 
@@ -78,7 +78,7 @@ static void shuffle(int *numbers, int count, uint64_t *stream)
     }
 }
 
-/* When this rank starts and completes the call of each step; -1: never. */
+/* The steps before which this rank starts and completes each step's call; -1: never. */
 static int start_at[STEPS_MAX], complete_at[STEPS_MAX];
 
 static void start(const int numbers[], int count, uint64_t *stream)
@@ -121,7 +121,7 @@ static void end_calls(const int numbers[], int count, uint64_t *stream)
     }
 }
 
-/* What this rank does before a step, in an order of its own: it starts and completes calls. */
+/* Starts and completes calls before step `now`, in an order of this rank's own. */
 static void start_and_end(int now, uint64_t *stream)
 {
     int starting[STEPS_MAX], ending[STEPS_MAX], starts = 0, ends = 0;
@@ -145,7 +145,7 @@ static void jump(MPI_Comm *comm, int *code, ...)
     longjmp(before, 1);
 }
 
-/* Makes a call that fails, at some depth of the stack. */
+/* Makes a call that fails, at a given stack depth. */
 static int make_error(MPI_Comm comm, int which, int depth)
 {
     volatile char room[300];
@@ -165,7 +165,7 @@ static int make_error(MPI_Comm comm, int which, int depth)
 
 static void provoke(const struct step *step, int number, MPI_Comm comm, uint64_t *stream)
 {
-    static volatile int status; /* a jump leaves it alone */
+    static volatile int status; /* volatile: keeps its value over a longjmp */
     const int which = below(stream, 4), depth = below(stream, 12);
     const struct call call = {.step = step, .number = number};
     MPI_Errhandler handler;
@@ -232,7 +232,7 @@ static void run_threads(const struct step *step, int number, MPI_Comm comm)
     pthread_attr_destroy(&attributes);
 }
 
-/* Makes the communicator of a step. Only members of its parent come here. */
+/* Creates the communicator of a step. Only members of the parent call it. */
 static void make_comm(const struct step *step, int number)
 {
     const struct place *place = &script.places[number + 1];
@@ -250,7 +250,7 @@ static void make_comm(const struct step *step, int number)
         MPI_Comm_split(parent, group < 0 ? MPI_UNDEFINED : group, key, made);
     if (step->kind == DUP || splits)
         return;
-    /* Ranks of one parent that are in none of the groups name that of their fellows. */
+    /* Ranks in none of the groups pass the group of the parent's other ranks that are in none. */
     const int count =
         legal_members(place, script.ranks, script.places[step->place].group[rank], members);
     MPI_Comm_group(MPI_COMM_WORLD, &all);
@@ -307,7 +307,7 @@ static bool takes_part(int number)
            comms[script.steps[number].place] != MPI_COMM_NULL;
 }
 
-/* Draws when this rank starts and completes what it may start and complete when it likes. */
+/* Draws when this rank starts and completes its calls, within each call's window. */
 static void draw_times(uint64_t *stream)
 {
     for (int i = 0; i < script.count; i++) {
@@ -325,14 +325,14 @@ static void draw_times(uint64_t *stream)
     }
 }
 
-/* Whether all ranks had no failure and the same results. */
+/* Returns true if no rank had a failure and all have the same results. */
 static bool all_agree(void)
 {
     enum { WORDS = 2 * STEPS_MAX * GROUPS_MAX, FAILURES = WORDS };
     uint64_t own[WORDS + 1] = {0}, most[WORDS + 1];
     for (int i = 0; i < WORDS / 2; i++)
         if (digests[i] != 0) {
-            own[2 * i] = digests[i] >> 1; /* MPICH 4.0 compares them as if they had signs */
+            own[2 * i] = digests[i] >> 1; /* MPICH 4.0 compares them as signed numbers */
             own[2 * i + 1] = INT64_MAX - own[2 * i];
         }
     own[FAILURES] = (uint64_t)failures;
@@ -393,7 +393,7 @@ static void end_by_error(MPI_Comm *comm, int *code, ...)
     end_with(text);
 }
 
-/* Leaves all steps out but those of a list. */
+/* Leaves out all steps that are not in a list. */
 static void keep(const char *list)
 {
     for (int i = 0; i < STEPS_MAX; i++)
@@ -418,7 +418,7 @@ static void begin(int *argc, char ***argv)
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         signal(signals[i], end_by_signal);
     comms[0] = MPI_COMM_WORLD;
-    MPI_Comm_create_errhandler(end_by_error, &fatal); /* which other communicators inherit */
+    MPI_Comm_create_errhandler(end_by_error, &fatal); /* other communicators inherit it */
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, fatal);
     MPI_Errhandler_free(&fatal);
     MPI_Type_contiguous(2, MPI_FLOAT, &pair);
@@ -434,7 +434,7 @@ int main(int argc, char **argv)
         return 2;
     const uint64_t seed = strtoull(argv[1], NULL, 10);
     const int programs = atoi(argv[2]), repeats = argc > 5 ? atoi(argv[5]) : 1;
-    long half = 0, late = 0; /* KiB */
+    long half = 0, late = 0; /* in KiB */
     bool good = true;
     int done = 0;
     bound = atof(argv[3]);

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs legal programs drawn by chance (legal.c) for SECONDS seconds, or JOBS jobs however long they take. The ranks,
-# nodes and policies of the jobs are drawn by chance too. The first that fails is shrunk to a short list of steps,
-# which is printed in words. Every job follows from SEED and its number; the last line has a digest of all of them.
-# A defect that is known can be kept out: FEEDBACK=off, LEGAL_JUMPS=0. Those of Debian's MPICH 4.0 itself
-# are left out by legal.c, which splits communicators where it would call MPI_Comm_create_group.
+# Runs random legal programs (legal.c) for SECONDS seconds, or JOBS jobs however long they take. Ranks, nodes and
+# policies of the jobs are random too. The first failing program is shrunk to a short list of steps, which is printed
+# in words. SEED and a job's number determine the job; the last line has a digest of all jobs. FEEDBACK=off and
+# LEGAL_JUMPS=0 avoid known defects. legal.c avoids those of Debian's MPICH 4.0, and splits communicators there
+# instead of calling MPI_Comm_create_group.
 #   BUILD=DIR [MPI=mpich] [FIRST_JOB=N] [SHRINK=no] [JOBS=N] tests/legal/legal.sh SECONDS [SEED]
 . "$(dirname "$0")/../lib.sh"
 seconds=${1:?} seed=${2:-$(date +%s)} jobs=${JOBS:-1000000}
@@ -12,17 +12,16 @@ seconds=${1:?} seed=${2:-$(date +%s)} jobs=${JOBS:-1000000}
 program=$build/tests/mpi_legal
 export COMPSHIM_POLICY=$scratch/policy.ini
 
-# one_of VARIABLE WORD...: not in a subshell, whose numbers would not follow from the seed
+# one_of VARIABLE WORD...: sets the variable to a random word; in a subshell the random numbers would not advance
 one_of() {
     local -n drawn=$1
     local words=("${@:2}")
     drawn=${words[RANDOM % ${#words[@]}]}
 }
 
-# How far an element may be from its sum, as a part of the largest sum that is possible: what one
-# rounding loses of the largest element of a block, twice and a little; the random rounding loses up
-# to twice as much, and the residual that is added as much once more. Calls that lose more than
-# the tolerance go on in a codec that follows here.
+# Prints the largest error of a sum, as a share of the largest possible sum: a little over twice the rounding error of
+# a block's largest element; twice as much with stochastic rounding, and again with a residual. Calls that exceed the
+# tolerance move to a codec further right in the list.
 bound_of() { # CODEC GATHER_CODEC ROUNDING FEEDBACK TOLERANCE
     python3 - "$@" <<'P'
 import sys
@@ -67,7 +66,7 @@ draw_policy() { # sets $bound
     bound=$(bound_of "$codec" "$gather" "$rounding" "$feedback" "$tolerance")
 }
 
-# The node of each rank: all on one, evenly, or as it comes.
+# Draws the node of each rank: one node, equally full nodes, or any.
 draw_nodes() { # sets $nodes
     local i even=$((RANDOM % 3)) per=$((1 + RANDOM % 4)) several=$((2 + RANDOM % 3))
     nodes=
@@ -77,25 +76,25 @@ draw_nodes() { # sets $nodes
     done
 }
 
-# Whether calls are tried natively and by all algorithms, as they are where the variable is empty.
+# Decides if calls try native and all algorithms, which they do if the variable is empty.
 draw_machine() { one_of COMPSHIM_MACHINE off "" ""; }
 
 draw_job() { # NUMBER
     RANDOM=$(((seed * 7919 + $1) % 32749))
     one_of ranks 2 2 3 3 4 4 5 6 7 8
-    # What a tolerance needs where nodes are uneven seldom comes together by chance.
+    # Adaptive precision on unevenly filled nodes is rare by chance, so some jobs are made so.
     one_of uneven no no no no yes
     draw_nodes
     one_of threads 0 0 1
     first=$((seed * 1000000 + $1 * 1000))
-    programs=$((240 / ranks)) # few: the policy and the nodes matter as much
+    programs=$((240 / ranks)) # few, because policy and nodes matter as much
     preloads=$build/tests/standin_nodes.so:$preload
-    [ $(($1 % 10)) != 9 ] || preloads=$build/tests/standin_nodes.so # the library by itself
+    [ $(($1 % 10)) != 9 ] || preloads=$build/tests/standin_nodes.so # without the shim
     draw_policy >"$COMPSHIM_POLICY"
     draw_machine
 }
 
-# run SEED PROGRAMS REPEATS [STEPS]: the result is in $output and $status
+# run SEED PROGRAMS REPEATS [STEPS]: sets $output and $status
 run() {
     output=$(mpi "$ranks" STANDIN_NODES="$nodes" LD_PRELOAD="$preloads" LEGAL_JUMPS="${LEGAL_JUMPS:-1}" "$program" "$1" "$2" "$bound" "$threads" "${@:3}" 2>&1)
     status=$?
@@ -106,8 +105,8 @@ fails() {
     [ "$status" != 0 ]
 }
 
-# Whether the last job's memory grows by 1 MiB a quarter more than it does without the shim, and four
-# times as much with four times the programs: MPI libraries keep a little of each program, by leaps.
+# leaks: succeeds if the last job's memory grows by 1 MiB per quarter more than without the shim, and by four times as
+# much in four times the programs, because MPI libraries keep a little memory of each program and grow in jumps.
 leaks() {
     local times grown native with=$preloads
     for times in 1 4; do
@@ -123,7 +122,7 @@ leaks() {
 }
 growth() { sed -n 's/^legal: .* growth \(.*\) KiB$/\1/p' <<<"$output"; }
 
-# Drops steps of a program that fails for as long as it fails, halves first.
+# Drops steps of a failing program while it still fails, halves first.
 shrink() { # SEED
     local steps=({0..31}) size=16 from fewer
     while [ "$size" -ge 1 ]; do
@@ -160,7 +159,7 @@ tell() {
     echo "the same again: JOBS=1 FIRST_JOB=$job make legal SEED=$seed"
 }
 
-# What the job is given, but for where this run has its files.
+# Prints the inputs of the job, without the folders of this run.
 inputs() {
     echo "$job $ranks $nodes $threads $first $programs $bound ${preloads//"$build"}"
     sed "s|$scratch||" "$COMPSHIM_POLICY"

@@ -5,7 +5,7 @@
 
 #define WORLD 0
 
-/* How often each kind of step is drawn. */
+/* Relative frequency of each type of step. */
 static const int weights[KINDS] = {
     [ALLREDUCE] = 12, [REDUCE] = 4,   [REDUCE_SCATTER] = 6, [REDUCE_SCATTER_BLOCK] = 3,
     [ALLGATHER] = 3,  [ALLTOALL] = 3, [IALLREDUCE] = 14,    [PERSISTENT] = 8,
@@ -14,7 +14,7 @@ static const int weights[KINDS] = {
     [SPLIT] = 5,      [CREATE] = 2,   [CREATE_GROUP] = 2,   [FREE] = 4,
 };
 
-/* The same for programs whose requests are under way on several communicators at once. */
+/* Relative frequencies in programs with requests active on several communicators at once. */
 static const int request_weights[KINDS] = {
     [ALLREDUCE] = 8, [IALLREDUCE] = 8, [PERSISTENT] = 16,  [START] = 48, [DUP] = 1,
     [SPLIT] = 6,     [CREATE] = 3,     [CREATE_GROUP] = 3, [FREE] = 2,
@@ -52,9 +52,9 @@ static int groups_of(const struct place *place, int ranks)
     return groups;
 }
 
-/* Members of the communicators that a step makes: of those that are in one of the parent's. Where
- * the parent is several communicators, each rank stays in its own or leaves. Any of them may be
- * rank 0: the shim numbers communicators by what their rank 0 has numbered before. */
+/* Draws the members of the communicators that a step makes, from those in one of the parent's
+ * groups. If the parent has several groups, each rank stays in its group or leaves. Any member may
+ * become rank 0, because the shim numbers communicators by their rank 0's earlier ones. */
 static void make_place(struct place *made, const struct place *parent, int ranks, enum kind kind,
                        uint64_t *stream)
 {
@@ -75,7 +75,7 @@ static void make_place(struct place *made, const struct place *parent, int ranks
     }
 }
 
-/* Mostly small, often 0; now and then as long as several segments of the shim. */
+/* Draws a count: mostly small, often 0, sometimes several segments of the shim. */
 static int draw_count(uint64_t *stream)
 {
     static const int counts[] = {0, 0, 0, 1, 2, 3, 7, 31, 64, 255, 513, 1000, 2049, 4001, 12289};
@@ -83,8 +83,8 @@ static int draw_count(uint64_t *stream)
     return choice == 0 ? 300001 : counts[choice % (int)(sizeof counts / sizeof *counts)];
 }
 
-/* A communicator that is there, seldom the world if there are others: else its rank 0 would give
- * most numbers of communicators, and two ranks would seldom give the same one. */
+/* Draws an existing communicator, rarely the world if there are others. Otherwise the world's rank
+ * 0 would number most communicators, and two ranks would rarely assign the same number. */
 static int draw_live(const struct script *script, int before, uint64_t *stream)
 {
     int live[STEPS_MAX + 1] = {WORLD}, count = 0;
@@ -94,7 +94,7 @@ static int draw_live(const struct script *script, int before, uint64_t *stream)
     return live[count > 0 ? below(stream, count) : 0];
 }
 
-/* A persistent request that is not under way when a step begins; -1: there is none. */
+/* Draws a persistent request that is inactive when a step begins, or returns -1. */
 static int draw_idle(const struct script *script, int before, uint64_t *stream)
 {
     int idle[STEPS_MAX], count = 0;
@@ -106,8 +106,8 @@ static int draw_idle(const struct script *script, int before, uint64_t *stream)
     return count == 0 ? -1 : idle[below(stream, count)];
 }
 
-/* What a step does needs no communicator that the steps before have not made. What cannot be done
- * here becomes an all-reduce. Every program begins with a communicator. */
+/* Draws a step that only needs communicators of earlier steps. A step that is impossible here
+ * becomes an all-reduce. Every program begins by making a communicator. */
 static void draw_step(struct script *script, int number, const int counts[2], bool many_requests,
                       bool threads, bool persistent, uint64_t *stream)
 {
@@ -165,7 +165,7 @@ void legal_draw(struct script *script, uint64_t seed, int ranks, bool threads, b
     script->places[WORLD].live = true;
     for (int i = 0; i < ranks; i++)
         script->places[WORLD].order[i] = i;
-    const int counts[2] = {draw_count(&stream), draw_count(&stream)}; /* that come again */
+    const int counts[2] = {draw_count(&stream), draw_count(&stream)}; /* used often */
     const bool many_requests = below(&stream, 3) == 0;
     for (int i = 0; i < script->count; i++)
         draw_step(script, i, counts, many_requests, threads, persistent, &stream);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A legal MPI program as a list of steps that a seed gives, the same on all ranks. Every rank takes
- * the steps in their order, and only members of a step's communicator take part in it. What a rank
- * may do in an order of its own (starting persistent calls, completing requests) has a window: no
- * rank waits for a call before the step by which all ranks have started it. So no rank can wait for
- * ever, whatever each rank draws for itself. */
+/* A legal MPI program as a list of steps, drawn from a seed and the same on all ranks. Every rank
+ * executes the steps in order; only members of a step's communicator take part in it. Actions in an
+ * order of a rank's own (starting persistent calls, completing requests) have a window: no rank
+ * waits for a call before the step by which all ranks have started it. So no program can deadlock,
+ * whatever each rank draws. */
 #ifndef LEGAL_SCRIPT_H
 #define LEGAL_SCRIPT_H
 
@@ -13,7 +13,7 @@
 
 #define RANKS_MAX 8
 #define STEPS_MAX 32
-#define GROUPS_MAX 3 /* that one MPI_Comm_split makes */
+#define GROUPS_MAX 3 /* largest number of groups that one MPI_Comm_split makes */
 
 enum kind {
     ALLREDUCE,
@@ -23,14 +23,14 @@ enum kind {
     ALLGATHER,
     ALLTOALL,
     IALLREDUCE,
-    PERSISTENT, /* makes a persistent all-reduce; START starts it */
+    PERSISTENT, /* creates a persistent all-reduce; START starts it */
     START,
     BCAST,
     BARRIER,
-    RING,    /* each rank sends to one and receives from one */
-    ERROR,   /* some ranks make a call that fails, and may jump out of it */
-    DELAY,   /* some ranks come late */
-    THREADS, /* threads that call at once, each on a communicator of its own */
+    RING,    /* each rank sends to one rank and receives from another */
+    ERROR,   /* some ranks make a call that fails, and may leave it by longjmp */
+    DELAY,   /* some ranks start late */
+    THREADS, /* concurrent calls of threads, each on its own communicator */
     DUP,
     SPLIT,
     CREATE,
@@ -38,31 +38,31 @@ enum kind {
     FREE,
     KINDS
 };
-/* PAIR: a derived type of two floats; COMPLEX: MPI's own, which is compressed as floats are. */
+/* PAIR: a derived type of two floats. COMPLEX: MPI's own type, compressed as floats. */
 enum element { FLOAT, DOUBLE, INTEGER, PAIR, COMPLEX, ELEMENTS };
-enum operation { SUM, LARGEST, USER, OPERATIONS }; /* USER: a sum of the program's own */
+enum operation { SUM, LARGEST, USER, OPERATIONS }; /* USER: a sum function of the program */
 
 struct step {
     enum kind kind;
-    int place;  /* the communicator: 0 is the world, else the one that step place - 1 makes */
-    int target; /* START: the step that made the request */
+    int place;  /* communicator: 0 is the world, else that made by step place - 1 */
+    int target; /* START: the step that created the request */
     enum element element;
     enum operation operation;
     int count;
     bool in_place;
-    int root;     /* taken modulo the communicator's ranks */
+    int root;     /* modulo the size of the communicator */
     int scale;    /* all elements are multiples of it */
-    int latest;   /* START: every rank has started it when this step begins */
-    int end;      /* every request is completed when this step begins */
-    uint64_t key; /* of the data */
+    int latest;   /* START: every rank starts it before this step */
+    int end;      /* every request is complete before this step */
+    uint64_t key; /* seed of the data */
 };
 
 /* The members of a communicator, or of the communicators that one split makes. */
 struct place {
-    bool live;            /* while the script is drawn: it is there */
-    int group[RANKS_MAX]; /* of each rank of the world; -1: it is in none */
-    int order[RANKS_MAX]; /* the ranks of the world in the order of their ranks here */
-    int busy;             /* no call is under way when this step begins */
+    bool live;            /* while the script is drawn: it exists at this step */
+    int group[RANKS_MAX]; /* by rank in the world; -1: in no group */
+    int order[RANKS_MAX]; /* ranks of the world, in the order of their ranks here */
+    int busy;             /* no call is active when this step begins */
 };
 
 struct script {
@@ -73,7 +73,7 @@ struct script {
     bool left_out[STEPS_MAX];
 };
 
-/* splitmix64 by Steele, Lea and Flood: the next number of a stream. */
+/* Returns the next number of a stream: splitmix64 by Steele, Lea and Flood. */
 static inline uint64_t draw(uint64_t *stream)
 {
     uint64_t value = *stream += UINT64_C(0x9e3779b97f4a7c15);
@@ -82,22 +82,23 @@ static inline uint64_t draw(uint64_t *stream)
     return value ^ (value >> 31);
 }
 
-/* A number from 0 to below - 1. */
+/* Returns a random number from 0 to below - 1. */
 static inline int below(uint64_t *stream, int below)
 {
     return (int)((draw(stream) >> 16) % (uint64_t)below);
 }
 
-/* The ranks of the world that are in a group of a place, in the order of their ranks there. */
+/* Writes the world's ranks in a group of a place, ordered by their ranks there. Returns their
+ * number. */
 int legal_members(const struct place *place, int ranks, int group, int members[RANKS_MAX]);
 
-/* Draws a script, with threads and persistent calls or without. */
+/* Draws a script, with or without threads and persistent calls. */
 void legal_draw(struct script *script, uint64_t seed, int ranks, bool threads, bool persistent);
 
-/* Whether a step belongs to a communicator whose making is left out, or is itself. */
+/* Returns true if a step, or the step that makes its communicator, is left out. */
 bool legal_is_left_out(const struct script *script, int step);
 
-/* The script in words, a step a line. */
+/* Prints the script in words, one line per step. */
 void legal_print(FILE *file, const struct script *script);
 
 #endif

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# shim/mpi/abi/mpi.h against the header of an MPI with the standard ABI: every value, size and place, and
-# the types of the functions.
+# Compares shim/mpi/abi/mpi.h with the header of an MPI that has the standard ABI: every value, size and offset, and
+# the types of all functions.
 #   MPI_HOME=FOLDER tests/mpi/abi.sh     FOLDER has bin/mpicc_abi: tools/get-mpi.sh mpich FOLDER
 export MPI=mpich
 . "$(dirname "$0")/../lib.sh"

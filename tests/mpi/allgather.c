@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MPI_Allgather: every rank's block must come to every rank within the codec's bound, equal on all
- * ranks, in place or not; also where ranks describe the same elements by different types, or lay
- * them apart, which must come exactly. MPI_Allgatherv, too. Arguments: COUNT (elements of a block)
- * and RELATIVE (error allowed). Prints a digest of the results. */
+/* Checks MPI_Allgather and MPI_Allgatherv: every rank's block arrives at every rank within the
+ * codec's bound and with the same bits on all ranks, in place or not. Blocks arrive exactly if
+ * ranks describe the elements by different types or leave gaps between the blocks, because such
+ * calls are passed through. An ordinary MPI program. Prints a digest of the results.
+ *
+ *   mpi_allgather COUNT RELATIVE     elements of a block; largest relative error allowed */
 #include <math.h>
 #include <mpi.h>
 #include <stdbool.h>
@@ -39,8 +41,8 @@ static void check_blocks(const char *what, const float *all, int count, double r
     }
 }
 
-/* On a communicator that a nonblocking call would like to have prepared: a few elements, by
- * different types. */
+/* Gathers a few elements, by different types, on a communicator that a nonblocking call has left
+ * for the next blocking call to prepare. */
 static void gather_after_nonblocking(float *own, float *all, int count)
 {
     MPI_Comm twin;
@@ -64,7 +66,7 @@ static void gather_after_nonblocking(float *own, float *all, int count)
     free(sums);
 }
 
-/* Where this MPI lacks it, the shim has it. */
+/* MPIs without this function get it from the shim. */
 __attribute__((weak)) int MPI_Allgatherv_c(const void *sendbuf, MPI_Count sendcount,
                                            MPI_Datatype sendtype, void *recvbuf,
                                            const MPI_Count recvcounts[], const MPI_Aint rdispls[],
@@ -75,7 +77,8 @@ static int begin_of(int owner, int count)
     return owner * count - owner * (owner - 1) / 2;
 }
 
-/* The block of rank r is r elements shorter; if `apart`, rank 0 leaves a gap before each. */
+/* Gathers blocks of different lengths: that of rank r is r elements shorter than `count`. If
+ * `apart` is true, rank 0 leaves a gap before each block. */
 static void gather_uneven(const char *what, const float *own, int count, bool in_place, bool apart,
                           bool large, double relative)
 {
@@ -99,7 +102,8 @@ static void gather_uneven(const char *what, const float *own, int count, bool in
     else
         MPI_Allgatherv(from, few[rank], MPI_FLOAT, got, few, begins_of_few, MPI_FLOAT,
                        MPI_COMM_WORLD);
-    /* As blocks of `count`, whose last elements are as if they had come. */
+    /* Copies the blocks into blocks of `count` elements, and fills in the elements that were not
+     * sent. */
     for (int i = 0; i < ranks; i++) {
         memcpy(all + (size_t)i * (size_t)count, got + begins_of_few[i],
                (size_t)few[i] * sizeof *all);
@@ -114,7 +118,7 @@ static void gather_uneven(const char *what, const float *own, int count, bool in
     free(all);
 }
 
-/* Complex numbers, whose counts are half those of floats. */
+/* Gathers complex numbers, with half as many elements as floats. */
 static void gather_complex(float *own, float *all, int count)
 {
     int *halves = calloc(2 * (size_t)ranks, sizeof *halves), *begins = halves + ranks;
@@ -148,7 +152,7 @@ int main(int argc, char **argv)
     memcpy(all + (size_t)rank * (size_t)count, own, (size_t)count * sizeof *own);
     MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, count, MPI_FLOAT, MPI_COMM_WORLD);
     check_blocks("in place", all, count, relative);
-    /* The last rank says the same by a type of its own. */
+    /* The last rank describes the same elements by a contiguous type. */
     MPI_Type_contiguous(count, MPI_FLOAT, &block);
     MPI_Type_commit(&block);
     memset(all, 0, (size_t)count * (size_t)ranks * sizeof *all);
@@ -157,7 +161,7 @@ int main(int argc, char **argv)
     else
         MPI_Allgather(own, count, MPI_FLOAT, all, count, MPI_FLOAT, MPI_COMM_WORLD);
     check_blocks("two types", all, count, 0);
-    /* Rank 0 gives its elements by their absolute address. */
+    /* Rank 0 gives the absolute address of its elements. */
     MPI_Datatype absolute;
     MPI_Aint address;
     MPI_Get_address(own, &address);

@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls MPI_Allreduce and MPI_Allreduce_c in many shapes and compares each result with a sum in
- * float64, element by element, within the bound that docs/wire-format.md publishes for the codec
- * named; and with the other ranks' results, bit by bit. Prints one digest of all results, for
- * comparing runs.
+/* Calls MPI_Allreduce and MPI_Allreduce_c in many shapes. Compares each result element by element
+ * with a float64 sum, within the bound that docs/wire-format.md states for the codec, and bit by
+ * bit with the other ranks' results. Prints one digest of all results, for comparing runs.
  *
  *   mpi_allreduce CODEC STEPS [float32|float64]
  *   mpi_allreduce all ALGORITHM       all codecs, under the policy that --policy ALGORITHM prints
  *
- * CODEC is what the policy in force uses ("none": the library's own sum), STEPS the quantizations
- * on a value's way (1 or 2; 0: one per hop, for `cast`). With "raw" the sum must be exactly
- * that of rank order. An ordinary MPI program: it knows the codecs' bounds, and nothing of the
- * preload.
- */
+ * CODEC is the codec of the policy in force ("none": the MPI library's own sum). STEPS is the
+ * number of quantizations of a value on its way (1 or 2; 0: one per hop, for `cast`). With "raw"
+ * the result must be exactly the sum in rank order. An ordinary MPI program: it knows the codecs'
+ * bounds, but nothing of the preload. */
 #include <mpi.h>
 
 #include "tests/mpi/either_count.h"
 #include "tests/sums.h"
 
-/* All ranks must hold the same bits. */
+/* Checks that all ranks have the same bits. */
 static void compare_ranks(void *result, size_t bytes, MPI_Comm comm)
 {
     uint64_t own = cshim_hash_bytes(CSHIM_HASH_EMPTY, result, bytes) & INT64_MAX, lowest, highest;
@@ -27,7 +25,7 @@ static void compare_ranks(void *result, size_t bytes, MPI_Comm comm)
         fprintf(stderr, "ranks hold different results (%zu bytes)\n", bytes);
 }
 
-static void run(enum data data, size_t count, int in_place, MPI_Comm comm)
+static void run_call(enum data data, size_t count, int in_place, MPI_Comm comm)
 {
     static unsigned calls;
     const size_t size = cshim_dtype_bytes(sums_dtype);
@@ -53,7 +51,7 @@ static void run(enum data data, size_t count, int in_place, MPI_Comm comm)
             fail("written behind the buffer", data, count, i, result[bytes + i], 0xa5, 0);
     if (memcmp(kept, input, bytes) != 0)
         fail("the input was changed", data, count, 0, 0, 0, 0);
-    if (rank == 0) { /* the others hold the same */
+    if (rank == 0) { /* all ranks have the same result */
         struct reference reference = sums_reference(data, ranks, count);
         compare(&reference, data, count, result);
         sums_free(&reference);
@@ -65,25 +63,25 @@ static void run(enum data data, size_t count, int in_place, MPI_Comm comm)
 
 static void run_world(enum data data, size_t count, int in_place)
 {
-    run(data, count, in_place, MPI_COMM_WORLD);
+    run_call(data, count, in_place, MPI_COMM_WORLD);
 }
 
 static void run_communicators(int rank, int ranks)
 {
     MPI_Comm other;
     MPI_Comm_dup(MPI_COMM_WORLD, &other);
-    run(NORMAL, 3001, 0, other);
+    run_call(NORMAL, 3001, 0, other);
     MPI_Comm_free(&other);
-    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &other); /* ranks in reverse */
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &other); /* reverses the ranks */
     for (int i = 0; i < 3; i++)
-        run(NORMAL, 70001, i % 2, other);
+        run_call(NORMAL, 70001, i % 2, other);
     MPI_Comm_free(&other);
     MPI_Comm_split(MPI_COMM_WORLD, rank < ranks - 1 ? 0 : MPI_UNDEFINED, rank, &other);
     if (other != MPI_COMM_NULL) {
-        run(HEAVY, 12345, 1, other);
+        run_call(HEAVY, 12345, 1, other);
         MPI_Comm_free(&other);
     }
-    run(NORMAL, 1000, 0, MPI_COMM_SELF);
+    run_call(NORMAL, 1000, 0, MPI_COMM_SELF);
 }
 
 int main(int argc, char **argv)

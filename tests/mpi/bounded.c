@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields of several kinds, of float32 and float64, by every collective that a rule of codec bounded
- * may name: no element may be off by more than BOUND for each rank whose elements are added, and a
- * little for the rounding of the sums' type; all ranks must have the same sums.
+/* Checks the codec bounded on several types of fields, in float32 and float64, by every collective
+ * that it supports. No element may be off by more than BOUND for each rank whose elements are
+ * added, plus the rounding of the sum's type, and all ranks must have the same sums. An ordinary
+ * MPI program.
  *
- *   mpi_bounded COUNT BOUND
- */
+ *   mpi_bounded COUNT BOUND */
 #include <math.h>
 #include <mpi.h>
 #include <stdbool.h>
@@ -22,8 +22,8 @@ static double bound;
 static bool is_wide;
 static char *in, *out;
 
-/* Element i of what rank `from` has for block `to`. BETWEEN is at the middles of multiples of
- * powers of two, where rounding loses the most. */
+/* Returns element i of rank `from`'s block for rank `to`. BETWEEN lies halfway between multiples of
+ * powers of two, where the rounding error is largest. */
 static double value(int kind, int from, int to, int i)
 {
     const uint32_t mixed = ((uint32_t)i * 2654435761u) ^ (uint32_t)(from * 7919 + to * 104729);
@@ -46,7 +46,7 @@ static size_t element_bytes(void)
     return is_wide ? sizeof(double) : sizeof(float);
 }
 
-static void put(char *buffer, size_t i, double element)
+static void put_element(char *buffer, size_t i, double element)
 {
     const float narrow = (float)element;
     if (is_wide)
@@ -67,15 +67,15 @@ static double get(const char *buffer, size_t i)
     return (double)narrow;
 }
 
-static void fill(int kind)
+static void fill_field(int kind)
 {
     memset(out, 0xff, (size_t)count * (size_t)ranks * element_bytes());
     for (int to = 0; to < ranks; to++)
         for (int i = 0; i < count; i++)
-            put(in, (size_t)to * (size_t)count + (size_t)i, value(kind, rank, to, i));
+            put_element(in, (size_t)to * (size_t)count + (size_t)i, value(kind, rank, to, i));
 }
 
-/* `got` is block `to` of what ranks [first, last] gave. */
+/* Checks block `to` of the sum over ranks first to last. */
 static void check_block(const char *what, int kind, const char *got, int first, int last, int to)
 {
     const double rounding = is_wide ? 0x1p-53 : 0x1p-24;
@@ -109,32 +109,32 @@ static void check_same(const char *what)
     check(largest == smallest, what);
 }
 
-static void try(int kind)
+static void check_field(int kind)
 {
     const MPI_Datatype type = is_wide ? MPI_DOUBLE : MPI_FLOAT;
     const MPI_Comm world = MPI_COMM_WORLD;
     const size_t block = (size_t)count * element_bytes();
     const int last = ranks - 1;
-    fill(kind);
+    fill_field(kind);
     MPI_Allreduce(in, out, count, type, MPI_SUM, world);
     check_block("allreduce", kind, out, 0, last, 0);
     check_same("an all-reduce has the same sums on all ranks");
-    fill(kind);
+    fill_field(kind);
     MPI_Reduce(in, out, count, type, MPI_SUM, last, world);
     if (rank == last)
         check_block("reduce", kind, out, 0, last, 0);
-    fill(kind);
+    fill_field(kind);
     MPI_Reduce_scatter_block(in, out, count, type, MPI_SUM, world);
     check_block("reduce_scatter", kind, out, 0, last, rank);
-    fill(kind);
+    fill_field(kind);
     MPI_Allgather(in, count, type, out, count, type, world);
     for (int from = 0; from < ranks; from++)
         check_block("allgather", kind, out + (size_t)from * block, from, from, 0);
-    fill(kind);
+    fill_field(kind);
     MPI_Alltoall(in, count, type, out, count, type, world);
     for (int from = 0; from < ranks; from++)
         check_block("alltoall", kind, out + (size_t)from * block, from, from, rank);
-    fill(kind);
+    fill_field(kind);
     memcpy(out, in, block);
     MPI_Bcast(out, count, type, last, world);
     check_block("broadcast", kind, out, last, last, 0);
@@ -155,7 +155,7 @@ int main(int argc, char **argv)
     for (int wide = 0; wide < 2 && failures == 0; wide++)
         for (int kind = 0; kind < KINDS; kind++) {
             is_wide = wide == 1;
-            try(kind);
+            check_field(kind);
         }
     free(in);
     free(out);

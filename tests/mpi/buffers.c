@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers that a library must not write to, or that MPI does not allow. An ordinary MPI program.
+/* Gives MPI buffers that a library must not write to, and buffers that MPI does not allow. An
+ * ordinary MPI program.
  *
  *   mpi_buffers constant    every rank in turn broadcasts a constant table, and then a copy of it
- *   mpi_buffers one_buffer  some ranks give one buffer as both, others are in place. MPI does not
- *                           allow it, but where it checks no arguments the sums are right */
+ *   mpi_buffers one_buffer  some ranks pass one buffer as input and output, others use
+ * MPI_IN_PLACE. MPI does not allow it, but a library without argument checks computes the right
+ * sums */
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +36,7 @@ static void broadcast_table(int root)
 
 enum { ALLREDUCE, REDUCE, SCATTER, SCATTER_BLOCK, IALLREDUCE, KINDS };
 
-/* Even ranks give one buffer as both, odd ones name it once. */
+/* Even ranks pass one buffer as input and output, odd ranks use MPI_IN_PLACE. */
 static void sum_in_one_buffer(int kind, int count)
 {
     static const char *const names[KINDS] = {"MPI_Allreduce", "MPI_Reduce", "MPI_Reduce_scatter",
@@ -51,7 +53,7 @@ static void sum_in_one_buffer(int kind, int count)
     case ALLREDUCE:
         MPI_Allreduce(send, data, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
         break;
-    case REDUCE: /* one buffer at every rank */
+    case REDUCE: /* all ranks pass one buffer */
         MPI_Reduce(data, data, count, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
         break;
     case SCATTER:
@@ -65,7 +67,8 @@ static void sum_in_one_buffer(int kind, int count)
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         break;
     }
-    /* Libraries by themselves read the root's buffer of a reduce after they have written to it. */
+    /* MPI libraries read the root's buffer of a reduce after writing to it, so MPI_Reduce is not
+     * checked. */
     check(kind == REDUCE || data[count - 1] == (float)ranks, names[kind]);
     free(counts);
     free(data);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Other collectives than MPI_Allreduce. An ordinary MPI program.
+/* Calls collectives other than MPI_Allreduce. An ordinary MPI program.
  *
  *   mpi_collectives COUNT           one MPI_Reduce and one MPI_Reduce_scatter_block of COUNT normal
  *                                   floats, and some collectives that are never compressed
- *   mpi_collectives mismatch WHAT   the last rank makes a shorter call: reduce or scatter
- *   mpi_collectives wrong           calls with wrong arguments; rank 0 prints what came back */
+ *   mpi_collectives mismatch WHAT   the last rank makes a shorter call; WHAT is reduce or scatter
+ *   mpi_collectives wrong           calls with wrong arguments; rank 0 prints the errors returned
+ */
 #include <mpi.h>
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ static float *make_normal(int count)
     return values;
 }
 
-/* Compares with sums in float64: by the sum of squared errors. */
+/* Compares with float64 sums by the relative L2 error. */
 static void compare(const char *what, const float *got, const double *want, int count)
 {
     double errors = 0, squares = 0;
@@ -77,7 +78,8 @@ static void call_others(void)
     free(all), free(zeros), free(types);
 }
 
-/* More than any other rank sees: these wait for what never comes, until the job ends. */
+/* The last rank reduces fewer elements than the others, which wait for the rest until the job is
+ * aborted. */
 static void mismatch(const char *what)
 {
     static float values[100000], result[100000];

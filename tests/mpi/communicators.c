@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators made, summed on and freed over and over: memory stays flat. Each rank prints by how
- * much it grew after the first rounds. An ordinary MPI program.
+/* Checks that memory stays flat when communicators are created, used for a sum and freed again and
+ * again. Each rank prints how much it grew after the first rounds. An ordinary MPI program.
  *
  *   mpi_communicators ROUNDS KIB     fails if a rank grows by more than KIB */
 #include <mpi.h>
@@ -30,7 +30,7 @@ static void run_round(int round)
     sum(comm);
     MPI_Comm_split(comm, round % 3 == 0 ? rank % 2 : 0, -rank, &part);
     sum(part);
-    MPI_Comm_free(&comm); /* not in the order they were made */
+    MPI_Comm_free(&comm); /* not in the order of their creation */
     sum(part);
     MPI_Comm_free(&part);
 }

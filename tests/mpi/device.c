@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All-reduces of buffers in "device memory" (tests/standin/cuda.c, which must be preloaded as
- * libcuda.so.1), on all ranks, on one, and on none. An ordinary MPI program for an MPI that takes
- * such buffers. */
+/* Reduces buffers in "device memory" on all ranks, on one, and on none. tests/standin/cuda.c must
+ * be preloaded as libcuda.so.1. An ordinary MPI program for an MPI that accepts device buffers. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* EITHER_COUNT calls a function of MPI, or its variant with large counts if `large` is true and
- * this MPI has such variants (HAS_LARGE_COUNTS). */
+/* EITHER_COUNT calls an MPI function, or its large-count variant if `large` is true and this MPI
+ * has such variants (HAS_LARGE_COUNTS). */
 #ifndef EITHER_COUNT_H
 #define EITHER_COUNT_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Wrong calls of MPI_Allreduce under MPI_ERRORS_RETURN and under a handler of the program's own, on
- * MPI_COMM_WORLD and on another communicator. Rank 0 prints what came back from each, for comparing
- * with and without the preload. Every wrong call is followed by a right one. (Null pointers are not
- * tried: Open MPI reads them.) */
+/* Makes wrong calls of MPI_Allreduce under MPI_ERRORS_RETURN and under a handler of its own, on
+ * MPI_COMM_WORLD and on another communicator. Rank 0 prints the returned errors, for comparing runs
+ * with and without the preload. A correct call follows each wrong one. (Null pointers are left out,
+ * because Open MPI dereferences them.) An ordinary MPI program. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static int handled; /* calls of the handler */
 static int handled_code;
 static MPI_Comm handled_comm;
 
-/* Its variable arguments are MPI's own. */
+/* The C prototype of MPI_Comm_errhandler_function requires the variable arguments. */
 static void handler(MPI_Comm *comm, int *code, ...)
 {
     handled++;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program in which something goes wrong in or around MPI_Allreduce. An ordinary MPI program: what
- * it does is the same with and without the preload.
+/* A program with faults in or around MPI_Allreduce. An ordinary MPI program: it behaves alike with
+ * and without the preload.
  *
- *   mpi_faults kill      the last rank is killed while it is in a call
- *   mpi_faults abort     a second thread of the last rank calls MPI_Abort while the first is in one
- *   mpi_faults exit      the last rank calls exit(3) where the others call MPI_Allreduce
+ *   mpi_faults kill      the last rank is killed during a call
+ *   mpi_faults abort     a second thread of the last rank calls MPI_Abort during a call of the
+ * first mpi_faults exit      the last rank calls exit(3) while the others call MPI_Allreduce
  *   mpi_faults leave     all ranks return from main without MPI_Finalize
- *   mpi_faults handler   MPI_COMM_WORLD gets MPI_ERRORS_RETURN, and there are errors elsewhere
+ *   mpi_faults handler   MPI_COMM_WORLD gets MPI_ERRORS_RETURN, and errors occur elsewhere
  *   mpi_faults fork      children that call exit, _exit and another program, between calls
  *   mpi_faults count A B [return]
- *                        rank 0 sums A elements, the others B; perhaps under MPI_ERRORS_RETURN
- *   mpi_faults root A B  the same by MPI_Reduce, which lets the others go on to MPI_Finalize
+ *                        rank 0 sums A elements, the others B; `return`: under MPI_ERRORS_RETURN
+ *   mpi_faults root A B  the same with MPI_Reduce, after which the others go on to MPI_Finalize
  *   mpi_faults order A B rank 0 sums A elements, then B; the others B, then A
  *   mpi_faults type A    rank 0 sums A floats, the others A doubles
- *   mpi_faults late A    the last rank comes 12 s late to a sum of A floats
+ *   mpi_faults late A    the last rank joins a sum of A floats 12 s late
  *
- * What comes behind these (a mark to find the ranks by) is not looked at. */
+ * Further arguments are ignored: tests find the ranks' processes by them. */
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>
@@ -26,13 +26,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LARGE (2 << 20) /* floats: a call takes longer than the timer */
+#define LARGE (2 << 20) /* floats, so many that a call takes longer than the timer */
 
 static int rank, ranks, failures;
-static volatile sig_atomic_t calls; /* that have begun */
+static volatile sig_atomic_t calls; /* number of calls begun */
 static volatile sig_atomic_t inside;
 
-/* Sums ones, and checks the sum. */
+/* Sums ones and checks the result. */
 static void sum(int count, MPI_Datatype datatype)
 {
     void *buffer = malloc((size_t)count * sizeof(double));
@@ -134,7 +134,8 @@ static void run_fork(void)
     sum_floats(2, 100000);
 }
 
-/* In MPICH what has no error handler of its own follows MPI_COMM_WORLD. Open MPI ends the job. */
+/* In MPICH, errors without a communicator go to the handler of MPI_COMM_WORLD. Open MPI aborts the
+ * job. */
 static void run_handler(void)
 {
     MPI_Comm copy;
@@ -168,8 +169,8 @@ static void run_late(int count)
     sum_floats(1, count);
 }
 
-/* Returns 0 if there is no such fault. */
-static int run(int argc, char **argv)
+/* Returns 0 if the fault's name is unknown. */
+static int run_fault(int argc, char **argv)
 {
     const char *fault = argc > 1 ? argv[1] : "";
     const int a = argc > 2 ? atoi(argv[2]) : 0, b = argc > 3 ? atoi(argv[3]) : 0;
@@ -208,7 +209,7 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (!run(argc, argv)) {
+    if (!run_fault(argc, argv)) {
         fprintf(stderr,
                 "usage: mpi_faults kill|abort|exit|leave|handler|fork|count|root|order|type ...\n");
         MPI_Abort(MPI_COMM_WORLD, 2);

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MPI_Iallreduce and persistent all-reduces: several under way on several communicators, mixed with
- * blocking calls and with messages, completed in every way and in different orders on the ranks.
- * All sums are of small integers, which every codec but int8, int4 and fp8_e5m2 carries exactly.
+/* Checks MPI_Iallreduce and persistent all-reduces: several at once on several communicators, mixed
+ * with blocking calls and messages, completed by every function and in a different order on each
+ * rank. All sums are of small integers, which are exact in every codec but int8, int4 and fp8_e5m2.
  * An ordinary MPI program.
  *
- *   mpi_iallreduce [COUNT]       all of it
- *   mpi_iallreduce cancel        what cancelling such a call gives
+ *   mpi_iallreduce [COUNT]       all of these checks
+ *   mpi_iallreduce cancel        prints the error of MPI_Cancel on such a call
  *   mpi_iallreduce mismatch      the last rank sums fewer elements
- *   mpi_iallreduce pending       the program ends with a call under way
- *   mpi_iallreduce threads       three threads, each on a communicator of its own
- *   mpi_iallreduce freed         a communicator is freed under a call, and before a persistent one;
- *                                Open MPI 4.1.4 itself crashes
- *   mpi_iallreduce tags          a persistent call beside 4100 others (preload
- * tests/standin/tags.c) mpi_iallreduce alone        one rank makes a call that the library refuses
+ *   mpi_iallreduce pending       the program ends with an incomplete call
+ *   mpi_iallreduce threads       three threads, each on its own communicator
+ *   mpi_iallreduce freed         a communicator is freed during a call, and before the start of a
+ *                                persistent one; Open MPI 4.1.4 itself crashes
+ *   mpi_iallreduce tags          a persistent call during 4100 others (preload
+ *                                tests/standin/tags.c)
+ *   mpi_iallreduce alone         one rank makes a call that the library rejects
  *   mpi_iallreduce refused       the library fails in a call, and the error handler makes others
  *                                (preload tests/standin/refuse.c) */
 #include <mpi.h>
 #if defined OPEN_MPI && OMPI_MAJOR_VERSION < 5
 #include <mpi-ext.h>
-#define MPI_Allreduce_init MPIX_Allreduce_init /* Open MPI 4 has it under this name */
+#define MPI_Allreduce_init MPIX_Allreduce_init /* its name in Open MPI 4 */
 #endif
 #include <pthread.h>
 #include <stdio.h>
@@ -30,7 +31,7 @@
 #include "tests/mpi/job.h"
 
 #define MANY 12
-#define SMALL_STACK (32 << 10) /* natively half of it is enough */
+#define SMALL_STACK (32 << 10) /* twice the stack that the calls need natively */
 
 static void check_call(int good, const char *what, int i)
 {
@@ -50,19 +51,19 @@ static float value(int of_rank, int key, int i)
     return (float)((of_rank + key * 7 + i) % 4);
 }
 
-static void fill(struct call *call)
+static void fill_call(struct call *call)
 {
     for (int i = 0; i < call->count; i++)
         call->in[i] = value(rank, call->key, i);
     memset(call->out, 0xff, (size_t)call->count * sizeof *call->out);
 }
 
-static void make(struct call *call, int count, int key)
+static void make_call(struct call *call, int count, int key)
 {
     *call = (struct call){.count = count, .key = key, .request = MPI_REQUEST_NULL};
     call->in = malloc((size_t)count * sizeof *call->in + 1);
     call->out = malloc((size_t)count * sizeof *call->out + 1);
-    fill(call);
+    fill_call(call);
 }
 
 static void check_sums(const struct call *call, const char *what)
@@ -84,7 +85,7 @@ static void drop(struct call *call)
     free(call->out);
 }
 
-static void start(struct call *call, MPI_Comm comm)
+static void start_call(struct call *call, MPI_Comm comm)
 {
     check_call(EITHER_COUNT(call->key % 2 != 0, MPI_Iallreduce, call->in, call->out, call->count,
                             MPI_FLOAT, MPI_SUM, comm, &call->request) == MPI_SUCCESS,
@@ -148,15 +149,16 @@ static void complete(enum way way, struct call *calls, int count)
         check_call(requests[i] == MPI_REQUEST_NULL, "the request is null when done", i);
 }
 
-/* Each rank completes in a way of its own; now and then a blocking call comes between. */
+/* Each rank completes its calls by a function of its own. Some rounds have a blocking call in
+ * between. */
 static void run_many(const MPI_Comm *comms, int comm_count, int count, int round)
 {
     struct call calls[MANY], between;
     for (int i = 0; i < MANY; i++)
-        make(&calls[i], 1 + (count * (i + 1)) / MANY, i + round);
-    make(&between, count / 2 + 1, round);
+        make_call(&calls[i], 1 + (count * (i + 1)) / MANY, i + round);
+    make_call(&between, count / 2 + 1, round);
     for (int i = 0; i < MANY; i++) {
-        start(&calls[i], comms[i % comm_count]);
+        start_call(&calls[i], comms[i % comm_count]);
         if (i == MANY / 2 && round % 2 != 0) {
             MPI_Allreduce(between.in, between.out, between.count, MPI_FLOAT, MPI_SUM, comms[0]);
             check_sums(&between, "a blocking call between");
@@ -170,14 +172,14 @@ static void run_many(const MPI_Comm *comms, int comm_count, int count, int round
     drop(&between);
 }
 
-/* Rank 0 waits for a message that the last rank sends only when its own call is done: so rank 0 has
- * to carry the call on while it waits for something else. */
+/* Rank 0 waits for a message that the last rank sends only after its own call is complete, so rank
+ * 0 has to progress the call while it waits in MPI_Recv. */
 static void run_behind_receive(int count)
 {
     struct call call;
     int word = 0;
-    make(&call, count, 3);
-    start(&call, MPI_COMM_WORLD);
+    make_call(&call, count, 3);
+    start_call(&call, MPI_COMM_WORLD);
     if (rank == 0)
         MPI_Recv(&word, 1, MPI_INT, ranks - 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Wait(&call.request, MPI_STATUS_IGNORE);
@@ -187,15 +189,15 @@ static void run_behind_receive(int count)
     drop(&call);
 }
 
-/* A call that blocked until all ranks have come would never return here, nor would a test. */
+/* The last rank starts late. A start or a test that waited for all ranks would deadlock here. */
 static void run_late_rank(int count)
 {
     struct call call;
     int word = 0, flag = 0;
-    make(&call, count, 4);
+    make_call(&call, count, 4);
     if (rank == ranks - 1)
         MPI_Recv(&word, 1, MPI_INT, 0, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    start(&call, MPI_COMM_WORLD);
+    start_call(&call, MPI_COMM_WORLD);
     if (rank == 0) {
         MPI_Test(&call.request, &flag, MPI_STATUS_IGNORE);
         check_call(!flag, "a call is not done before all have come", flag);
@@ -211,28 +213,28 @@ static void run_freed_communicator(int count)
     MPI_Comm other;
     struct call call;
     MPI_Comm_dup(MPI_COMM_WORLD, &other);
-    make(&call, count, 5);
+    make_call(&call, count, 5);
     MPI_Allreduce(call.in, call.out, count, MPI_FLOAT, MPI_SUM, other);
-    fill(&call);
-    start(&call, other);
+    fill_call(&call);
+    start_call(&call, other);
     MPI_Comm_free(&other);
     MPI_Wait(&call.request, MPI_STATUS_IGNORE);
     check_sums(&call, "on a communicator that is freed meanwhile");
     drop(&call);
 }
 
-/* A call without elements, whose buffers may be anything on each rank, is the first on a
- * communicator behind a nonblocking one. */
+/* After a nonblocking call, the first blocking call on a communicator has no elements, and
+ * different buffer arguments on each rank. */
 static void run_behind_empty(int count)
 {
     MPI_Comm other;
     struct call call;
     int *counts = calloc((size_t)ranks, sizeof *counts);
     MPI_Comm_dup(MPI_COMM_WORLD, &other);
-    make(&call, count, 6);
+    make_call(&call, count, 6);
     for (int round = 0; round < 2; round++) {
-        fill(&call);
-        start(&call, other);
+        fill_call(&call);
+        start_call(&call, other);
         MPI_Wait(&call.request, MPI_STATUS_IGNORE);
         check_sums(&call, "before and behind a call without elements");
         MPI_Reduce_scatter(rank == 0 ? NULL : call.in, rank == 0 ? NULL : call.out, counts,
@@ -244,8 +246,8 @@ static void run_behind_empty(int count)
     free(counts);
 }
 
-/* Starts persistent requests in an order of this rank's own (MPI 4.0, 6.13), and makes a blocking
- * call somewhere between them. */
+/* Starts persistent requests in an order of this rank's own (MPI 4.0, 6.13), with a blocking call
+ * between two of the starts. */
 static void start_in_any_order(MPI_Request *requests, struct call *between, unsigned *random)
 {
     const int first = rand_r(random) % 3, step = 1 + rand_r(random) % 2;
@@ -265,16 +267,16 @@ static void run_persistent(int count)
     struct call calls[3], between;
     MPI_Request requests[3];
     unsigned random = (unsigned)rank + 1;
-    make(&between, count, 5);
+    make_call(&between, count, 5);
     for (int i = 0; i < 3; i++) {
-        make(&calls[i], count / (i + 1) + 1, i);
+        make_call(&calls[i], count / (i + 1) + 1, i);
         EITHER_COUNT(i % 2 != 0, MPI_Allreduce_init, calls[i].in, calls[i].out, calls[i].count,
                      MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[i]);
     }
     for (int round = 0; round < 12; round++) {
         for (int i = 0; i < 3; i++) {
             calls[i].key = round + i;
-            fill(&calls[i]);
+            fill_call(&calls[i]);
         }
         if (round % 3 != 0)
             start_in_any_order(requests, &between, &random);
@@ -298,14 +300,15 @@ static void run_persistent(int count)
     drop(&between);
 }
 
-/* What a request needs stays until it is freed as well. */
+/* A communicator freed by the program stays usable for a persistent request until the request is
+ * freed. */
 static void run_freed_persistent(int count)
 {
     MPI_Comm other;
     struct call calls[2];
     MPI_Comm_dup(MPI_COMM_WORLD, &other);
     for (int i = 0; i < 2; i++) {
-        make(&calls[i], count / (i + 1), i);
+        make_call(&calls[i], count / (i + 1), i);
         MPI_Allreduce_init(calls[i].in, calls[i].out, calls[i].count, MPI_FLOAT, MPI_SUM, other,
                            MPI_INFO_NULL, &calls[i].request);
         MPI_Start(&calls[i].request);
@@ -316,7 +319,7 @@ static void run_freed_persistent(int count)
             MPI_Wait(&calls[i].request, MPI_STATUS_IGNORE);
             check_sums(&calls[i], "a persistent call whose communicator is freed");
             calls[i].key++;
-            fill(&calls[i]);
+            fill_call(&calls[i]);
             MPI_Start(&calls[i].request);
         }
         MPI_Wait(&calls[i].request, MPI_STATUS_IGNORE);
@@ -328,9 +331,9 @@ static void run_freed_persistent(int count)
 extern int standin_refused_tests __attribute__((weak));
 extern int standin_refused_reduces __attribute__((weak));
 static int handled;
-static MPI_Comm all_but_last; /* null on the last rank */
+static MPI_Comm all_but_last; /* MPI_COMM_NULL on the last rank */
 
-/* An error handler may make calls, and wait for them. */
+/* An error handler that makes a nonblocking call and waits for it. */
 static void make_another(MPI_Comm *comm, int *code, ...)
 {
     struct call call;
@@ -338,9 +341,9 @@ static void make_another(MPI_Comm *comm, int *code, ...)
     handled++;
     if (all_but_last == MPI_COMM_NULL)
         return;
-    make(&call, 30000, 4);
+    make_call(&call, 30000, 4);
     MPI_Iallreduce(call.in, call.out, call.count, MPI_FLOAT, MPI_SUM, all_but_last, &call.request);
-    MPI_Cancel(&call.request); /* refused, or too late */
+    MPI_Cancel(&call.request); /* fails, or comes too late */
     MPI_Wait(&call.request, MPI_STATUS_IGNORE);
     for (int i = 0; i < call.count; i++)
         call.out[i] += value(ranks - 1, call.key, i);
@@ -348,15 +351,15 @@ static void make_another(MPI_Comm *comm, int *code, ...)
     drop(&call);
 }
 
-/* The call cannot be done before the last rank has come, so it fails on the others while they
- * wait. On the last one it does, too, if it is not done when it could. */
+/* The call cannot complete before the last rank joins it, so it fails on the other ranks while they
+ * wait. On the last rank it fails only if it is not complete at once. */
 static void run_failing(struct call *call, MPI_Comm comm)
 {
     int word = 0;
     const int is_last = rank == ranks - 1;
     for (int i = 0; i < ranks - 1 && is_last; i++)
         MPI_Recv(&word, 1, MPI_INT, i, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    start(call, comm);
+    start_call(call, comm);
     standin_refused_tests = 1;
     if (!is_last)
         MPI_Send(&word, 1, MPI_INT, ranks - 1, 7, MPI_COMM_WORLD);
@@ -371,7 +374,7 @@ static void run_refused(int count)
     MPI_Comm other;
     MPI_Errhandler handler;
     struct call call;
-    make(&call, count, 2);
+    make_call(&call, count, 2);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_split(MPI_COMM_WORLD, rank == ranks - 1 ? MPI_UNDEFINED : 0, rank, &all_but_last);
     if (all_but_last != MPI_COMM_NULL) {
@@ -384,7 +387,7 @@ static void run_refused(int count)
     MPI_Allreduce_init(call.in, call.out, count, MPI_FLOAT, MPI_SUM, other, MPI_INFO_NULL,
                        &call.request);
     MPI_Request_free(&call.request);
-    standin_refused_reduces = 1; /* of the sample */
+    standin_refused_reduces = 1; /* fails the reduce of the sampled error */
     check_call(MPI_Iallreduce(call.in, call.out, count, MPI_FLOAT, MPI_SUM, other, &call.request) !=
                    MPI_SUCCESS,
                "MPI_Iallreduce says what the library refuses", 0);
@@ -397,23 +400,23 @@ static void run_refused(int count)
     drop(&call);
 }
 
-/* A call that one rank makes and the library refuses: nobody else comes to prepare the communicator
- * that the nonblocking call before it would have liked. */
+/* One rank makes a call that the library rejects. The call must not wait for other ranks to prepare
+ * the communicator after the nonblocking call before it. */
 static void run_refused_alone(int count)
 {
     MPI_Comm other;
     struct call call;
-    make(&call, count, 2);
+    make_call(&call, count, 2);
     MPI_Comm_dup(MPI_COMM_WORLD, &other);
     MPI_Comm_set_errhandler(other, MPI_ERRORS_RETURN);
-    start(&call, other);
+    start_call(&call, other);
     MPI_Wait(&call.request, MPI_STATUS_IGNORE);
     if (rank == 0)
         check_call(MPI_Reduce(call.in, call.out, count, MPI_FLOAT, MPI_SUM, 1000, other) !=
                        MPI_SUCCESS,
                    "a root that is no rank is refused", 0);
     MPI_Bcast(call.in, 1, MPI_FLOAT, ranks - 1, other);
-    fill(&call);
+    fill_call(&call);
     MPI_Allreduce(call.in, call.out, count, MPI_FLOAT, MPI_SUM, other);
     check_sums(&call, "after a refused call of one rank");
     MPI_Comm_free(&other);
@@ -426,8 +429,8 @@ static void run_cancel(void)
     char text[MPI_MAX_ERROR_STRING];
     int length, class;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    make(&call, 100000, 1);
-    start(&call, MPI_COMM_WORLD);
+    make_call(&call, 100000, 1);
+    start_call(&call, MPI_COMM_WORLD);
     const int status = MPI_Cancel(&call.request);
     MPI_Error_class(status, &class);
     MPI_Error_string(status, text, &length);
@@ -438,30 +441,29 @@ static void run_cancel(void)
     drop(&call);
 }
 
-/* The last rank sums fewer: no memory of its own is to be written by the others' elements. */
+/* The last rank sums fewer elements. Nothing may be written past its shorter buffer. */
 static void run_mismatch(void)
 {
     struct call call;
-    make(&call, rank == ranks - 1 ? 50000 : 100000, 1);
-    start(&call, MPI_COMM_WORLD);
+    make_call(&call, rank == ranks - 1 ? 50000 : 100000, 1);
+    start_call(&call, MPI_COMM_WORLD);
     MPI_Wait(&call.request, MPI_STATUS_IGNORE);
     drop(&call);
 }
 
-/* A persistent request that rank 0 starts first, the others after more calls than there are tags.
- */
+/* Rank 0 starts a persistent request first, the others after more calls than there are tags. */
 static void run_tags(void)
 {
     enum { CALLS = 4100 };
     struct call kept, call;
-    make(&kept, 3000, 1);
-    make(&call, 300, 2);
+    make_call(&kept, 3000, 1);
+    make_call(&call, 300, 2);
     MPI_Allreduce_init(kept.in, kept.out, kept.count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD,
                        MPI_INFO_NULL, &kept.request);
     if (rank == 0)
         MPI_Start(&kept.request);
     for (int i = 0; i < CALLS; i++) {
-        start(&call, MPI_COMM_WORLD);
+        start_call(&call, MPI_COMM_WORLD);
         MPI_Wait(&call.request, MPI_STATUS_IGNORE);
     }
     check_sums(&call, "the last of many calls");
@@ -479,15 +481,15 @@ struct worker {
     MPI_Comm comm;
 };
 
-/* Each thread has a communicator of its own. */
-static void *work(void *data)
+/* A thread, with its own communicator. */
+static void *run_thread(void *data)
 {
     const struct worker *worker = data;
     struct call calls[2];
     for (int round = 0; round < 20; round++) {
         for (int i = 0; i < 2; i++) {
-            make(&calls[i], 20000, round + i);
-            start(&calls[i], worker->comm);
+            make_call(&calls[i], 20000, round + i);
+            start_call(&calls[i], worker->comm);
         }
         for (int i = 0; i < 2; i++) {
             MPI_Wait(&calls[i].request, MPI_STATUS_IGNORE);
@@ -510,7 +512,7 @@ static void run_threads(void)
     for (int i = 0; i < 3; i++) {
         MPI_Comm_dup(MPI_COMM_WORLD, &workers[i].comm);
         MPI_Allreduce(&one, &sum, 1, MPI_FLOAT, MPI_SUM, workers[i].comm);
-        pthread_create(&workers[i].thread, &attributes, work, &workers[i]);
+        pthread_create(&workers[i].thread, &attributes, run_thread, &workers[i]);
     }
     for (int i = 0; i < 3; i++) {
         pthread_join(workers[i].thread, NULL);
@@ -541,8 +543,8 @@ int main(int argc, char **argv)
         run_mismatch();
     } else if (argc > 1 && strcmp(argv[1], "pending") == 0) {
         static struct call left;
-        make(&left, 1000000, 2);
-        start(&left, MPI_COMM_WORLD);
+        make_call(&left, 1000000, 2);
+        start_call(&left, MPI_COMM_WORLD);
     } else if (argc > 1 && strcmp(argv[1], "tags") == 0) {
         run_tags();
     } else if (threads) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the MPI test programs share: this process's place in the job, the checks that failed on it,
- * a simple sum, the beginning and the end of the program. Each program includes it once. */
+/* Shared by the MPI test programs: rank and size, the count of failed checks, a simple sum, and the
+ * beginning and end of a program. Each program includes this header once. */
 #ifndef JOB_H
 #define JOB_H
 
 #include <mpi.h>
 #include <stdio.h>
 
-static int rank, ranks, failures; /* of MPI_COMM_WORLD; failures of this rank */
+static int rank, ranks, failures; /* rank and size in MPI_COMM_WORLD; failed checks of this rank */
 
 static inline void job_begin(int *argc, char ***argv)
 {
@@ -16,14 +16,14 @@ static inline void job_begin(int *argc, char ***argv)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 }
 
-/* Counts a failure if a condition does not hold, and prints the first ten of each rank. */
+/* Counts a failure if `good` is false. Prints the first ten of each rank. */
 static inline void check(int good, const char *what)
 {
     if (!good && failures++ < 10)
         fprintf(stderr, "rank %d: wrong: %s\n", rank, what);
 }
 
-/* Sums `count` ones in place, in float32, on a communicator. Returns how many sums are wrong. */
+/* Sums `count` ones in place, in float32. Returns the number of wrong results. */
 static inline int sum_ones(float *data, int count, MPI_Comm comm)
 {
     int size, wrong = 0;
@@ -36,7 +36,7 @@ static inline int sum_ones(float *data, int count, MPI_Comm comm)
     return wrong;
 }
 
-/* Rank 0 prints the failures of all ranks after `text`. Returns the program's exit status. */
+/* Prints on rank 0 the failures of all ranks after `text`. Returns the program's exit status. */
 static inline int job_end(const char *text)
 {
     int total = 0;

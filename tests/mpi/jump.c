@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An error handler that jumps out of the call that failed: on the last rank, at another depth of
- * the stack each time. All-reduces follow, from other depths. An ordinary MPI program. */
+/* On the last rank, an error handler leaves a failed call by longjmp, each time from another stack
+ * depth. All-reduces from other depths follow. An ordinary MPI program. */
 #include <setjmp.h>
 #include <string.h>
 
@@ -17,10 +17,10 @@ static void jump(MPI_Comm *comm, int *code, ...)
     longjmp(before, 1);
 }
 
-/* Calls itself until the stack is that much deeper, then fails, or sums. */
+/* Recurses `depth` times, then makes a call that fails, or a sum. */
 static int descend(int depth, int fails)
 {
-    volatile char room[500]; /* at odd depths nothing is written over what was there before */
+    volatile char room[500]; /* not overwritten at odd depths, so that old stack contents stay */
     int value = 0;
     room[0] = 0;
     if (depth % 2 == 0)

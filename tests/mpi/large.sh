@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# An all-reduce of more than 2^31 bytes on 3 ranks, by every algorithm, and sums of more than 2^31
-# elements on 2. Needs 10 GiB of memory: `make test-large`, not a part of `make test`. Also prints the
-# memory that the shim adds. MPI=mpich BUILD=build/mpich bash tests/mpi/large.sh does it on MPICH.
+# Checks an all-reduce of more than 2^31 bytes on 3 ranks, by every algorithm, and sums of more than 2^31 elements on
+# 2 ranks, and prints the memory that the shim adds. Needs 10 GiB of memory: `make test-large`, not part of `make
+# test`. On MPICH: MPI=mpich BUILD=build/mpich bash tests/mpi/large.sh
 . "$(dirname "$0")/../lib.sh"
 for algorithm in two_shot one_shot cast; do
     codec=fp8_e4m3
@@ -20,7 +20,7 @@ sys.exit(status)' "$build/tests/mpi_large_bytes"
     contains "it was compressed" "$algorithm"
 done
 
-# Of other types the library's own function with large counts takes that many, where there is one.
+# The large-count function of the MPI library, if it has one, sums the elements of other types.
 native=()
 [ "$MPI" = openmpi ] || native=(native)
 policy "$scratch/policy.ini" fp8_e4m3 two_shot

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions whose large counts are in arrays, MPI_Alltoallv_c and its kin, in a program that takes
- * them where it finds them, as mpi4py's binary packages do: its references to them are weak.
+/* Checks functions with arrays of large counts, MPI_Alltoallv_c and related ones. References to
+ * them are weak, as in mpi4py's binary packages: the program uses what it finds.
  *
  *   mpi_large_count_arrays          calls of each, on communicators of all kinds; for 3 ranks
- *   mpi_large_count_arrays beyond   counts and displacements that no int holds: prints the classes
- *                                   of the errors that come back */
+ *   mpi_large_count_arrays beyond   counts and displacements beyond int: prints the classes of the
+ *                                   errors returned */
 #include <mpi.h>
 #include <limits.h>
 #include <stdio.h>
@@ -33,15 +33,15 @@ WEAK int MPI_Neighbor_allgatherv_c(ONE_SENT, RECEIVED, MPI_Comm comm);
 WEAK int MPI_Neighbor_alltoallv_c(SENT, RECEIVED, MPI_Comm comm);
 WEAK int MPI_Neighbor_alltoallw_c(SENT_TYPES, RECEIVED_TYPES, MPI_Comm comm);
 
-#define MOST 100 /* ints in all blocks of a call */
+#define MOST 100 /* largest number of ints in all blocks of a call */
 
-/* Blocks of ints, of some ranks or for them, each with a gap behind it. */
+/* Blocks of ints to or from some ranks, each followed by a gap. */
 struct blocks {
     int blocks;
-    int others[8]; /* whose they are, as ranks of the world */
+    int others[8]; /* ranks of MPI_COMM_WORLD that the blocks come from or go to */
     MPI_Count counts[8];
     MPI_Aint places[8];
-    MPI_Aint bytes[8]; /* places in bytes */
+    MPI_Aint bytes[8]; /* displacements in bytes */
     MPI_Datatype types[8];
     int values[MOST];
 };
@@ -71,7 +71,7 @@ static int message(int from, int to)
     return 10 * from + to;
 }
 
-/* What this rank sends to others: a block of rank + 1 ints to each. */
+/* Returns the blocks that this rank sends: rank + 1 ints to each other rank. */
 static struct blocks make_sent(int count, const int others[])
 {
     struct blocks blocks = blocks_of(count, others);
@@ -85,7 +85,7 @@ static struct blocks make_sent(int count, const int others[])
     return blocks;
 }
 
-/* Room for what it gets from others: other + 1 ints of each. */
+/* Returns room for the blocks that this rank receives: other + 1 ints from each other rank. */
 static struct blocks make_received(int count, const int others[])
 {
     struct blocks blocks = blocks_of(count, others);
@@ -96,7 +96,8 @@ static struct blocks make_received(int count, const int others[])
     return blocks;
 }
 
-/* Whether the blocks are those that the others sent to `to`, and nothing is between them. */
+/* Checks that the blocks have the data that the others sent to `to`, and that the gaps are
+ * untouched. */
 static void check_received(const struct blocks *got, int to, const char *what)
 {
     int want[MOST];
@@ -107,7 +108,7 @@ static void check_received(const struct blocks *got, int to, const char *what)
     check(memcmp(want, got->values, sizeof want) == 0, what);
 }
 
-/* Counts and places that nobody may look at. */
+/* Sets counts and displacements that nobody may read to values that fail. */
 static void spoil(struct blocks *blocks)
 {
     for (int i = 0; i < 8; i++) {
@@ -154,7 +155,7 @@ static void call_exchanges(const int everybody[])
     MPI_Alltoallw_c(sent.values, sent.counts, sent.bytes, sent.types, got.values, got.counts,
                     got.bytes, got.types, MPI_COMM_WORLD);
     check_received(&got, rank, "MPI_Alltoallw_c");
-    /* In place two ranks exchange as much as they get; what is sent has no arrays then. */
+    /* In place, two ranks exchange blocks of equal length, and the send arrays are ignored. */
     int lengths[8] = {0};
     for (int i = 0; i < ranks; i++)
         lengths[i] = 1;
@@ -167,7 +168,7 @@ static void call_exchanges(const int everybody[])
         check(got.values[got.places[i]] == message(i, rank), "MPI_Alltoallv_c in place");
 }
 
-/* Frees the communicator. */
+/* Calls the neighborhood collectives on a communicator, and frees it. */
 static void call_neighbors(int sources, const int from[], int destinations, const int to[],
                            MPI_Comm comm, const char *what)
 {
@@ -187,7 +188,8 @@ static void call_neighbors(int sources, const int from[], int destinations, cons
     MPI_Comm_free(&comm);
 }
 
-/* A ring, a star whose middle is the last rank, and messages that go one way only. */
+/* Topologies: a ring, a star with the last rank as its centre, and messages from rank 0 to
+ * all. */
 static void call_on_topologies(const int everybody[])
 {
     const int period = 1, first = 0, last = ranks - 1, next = (rank + 1) % ranks;
@@ -212,7 +214,7 @@ static void call_on_topologies(const int everybody[])
     call_neighbors(1, &first, out, everybody, comm, "on a directed graph");
 }
 
-/* Rank 0 alone on one side. */
+/* An intercommunicator with rank 0 alone on one side. */
 static void call_between_groups(const int everybody[])
 {
     const int is_alone = rank == 0, root = 1;
@@ -251,7 +253,7 @@ static void print_class(const char *what, int status)
     printf("%s: %s\n", what, class == MPI_ERR_COUNT ? "MPI_ERR_COUNT" : "another outcome");
 }
 
-/* On a communicator of this rank alone: no other waits. */
+/* Passes counts beyond int on MPI_COMM_SELF, so that no other rank waits. */
 static void call_beyond(void)
 {
     static int input[2] = {1, 2}, output[2];

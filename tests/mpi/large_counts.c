@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions of large counts, MPI_Allreduce_c and its kin, in a program that takes them where it
- * finds them, as mpi4py's binary packages do: its references to them are weak. All sums are of
- * small integers.
+/* Checks functions with large counts, MPI_Allreduce_c and related ones. References to them are
+ * weak, as in mpi4py's binary packages: the program uses what it finds. All sums are of small
+ * integers.
  *
  *   mpi_large_counts COUNT    one call of each, of COUNT floats for reductions
- *   mpi_large_counts beyond   counts that no int holds, in calls that nothing compresses: prints
- *                             the classes of the errors that come back */
+ *   mpi_large_counts beyond   counts beyond int, in calls that nothing compresses: prints the
+ * classes of the errors returned */
 #include <mpi.h>
 #include <limits.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ static float value(int of_rank, size_t i)
     return (float)((of_rank + (int)(i % 1000)) % 4);
 }
 
-/* Whether sums[0..count) are those of elements from `first` on. */
+/* Returns true if sums[0..count) are the sums of the elements from `first` on. */
 static int are_sums(const float *sums, size_t first, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -109,7 +109,7 @@ static void call_others(void)
     check(rank != 0 || sum[999] == (float)(7 * ranks), "MPI_Ireduce_c");
     MPI_Allgather_c(own, 2, MPI_INT, all, 2, MPI_INT, MPI_COMM_WORLD);
     check(all[2 * (ranks - 1)] == ranks - 1, "MPI_Allgather_c");
-    /* What only the root or nobody looks at may be anything. */
+    /* Arguments that only the root reads, or nobody, may have any value. */
     all[2 * ranks - 2] = -1;
     MPI_Gather_c(own, 2, MPI_INT, all, rank == 0 ? 2 : LLONG_MAX, MPI_INT, 0, MPI_COMM_WORLD);
     check(rank != 0 || all[2 * ranks - 2] == ranks - 1, "MPI_Gather_c");

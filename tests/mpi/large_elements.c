@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of more than 2^31 elements: MPI_Allreduce_c, MPI_Reduce_scatter_block_c, and an
- * MPI_Allreduce_c that nothing compresses. Of each buffer all but the tail is the same 64 MiB of
- * memory again and again, so that 8 GiB of address space cost little; what lies behind 2^31
- * elements has memory of its own and other values. An ordinary MPI program; its references to the
- * functions are weak. */
+/* Sums more than 2^31 elements by MPI_Allreduce_c, MPI_Reduce_scatter_block_c, and an
+ * MPI_Allreduce_c that is passed through. All of a buffer but its tail maps the same 64 MiB of
+ * memory repeatedly, so that 8 GiB of address space need little memory. The tail, beyond 2^31
+ * elements, has its own memory and other values. An ordinary MPI program with weak references to
+ * the functions. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +12,9 @@
 
 #include "tests/mpi/job.h"
 
-#define PERIOD ((size_t)1 << 24)     /* elements of the memory that repeats */
-#define HEAD ((size_t)1 << 31)       /* elements in it */
-#define TAIL (((size_t)1 << 20) + 6) /* and behind */
+#define PERIOD ((size_t)1 << 24)     /* elements of the memory that is mapped repeatedly */
+#define HEAD ((size_t)1 << 31)       /* elements mapped to it */
+#define TAIL (((size_t)1 << 20) + 6) /* elements after the head, with memory of their own */
 #define COUNT (HEAD + TAIL)
 #define WEAK __attribute__((weak))
 
@@ -30,7 +30,7 @@ static void end_job(const char *what)
     abort();
 }
 
-/* Elements of `size` bytes. */
+/* Maps a buffer for elements of `size` bytes. */
 static void *make_buffer(size_t size)
 {
     const int file = memfd_create("period", 0);
@@ -53,7 +53,7 @@ static void drop_buffer(void *buffer, size_t size)
     munmap(buffer, COUNT * size);
 }
 
-/* Small integers, which fp8_e4m3 carries exactly; others behind the head. */
+/* Returns small integers, exact in fp8_e4m3; in the tail others than in the head. */
 static int value(size_t i)
 {
     return i < HEAD ? (int)(i % PERIOD % 3) - 1 : (int)(i % 4) + 1;
@@ -71,7 +71,7 @@ static void check_sums(const char *what, const float *sums, size_t first, size_t
 
 static void sum_floats(void)
 {
-    const size_t own = COUNT / (size_t)ranks; /* nothing is left over for two ranks */
+    const size_t own = COUNT / (size_t)ranks; /* COUNT is even: two ranks leave no remainder */
     float *input = make_buffer(sizeof *input), *output = make_buffer(sizeof *output);
     for (size_t i = 0; i < PERIOD; i++)
         input[i] = (float)value(i);

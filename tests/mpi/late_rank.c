@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rank comes late to the agreement that the preload makes in MPI_Init, for test only: this
- * program's own gethostname stands before the C library's, and takes its time when the preload asks
- * (it says to the others which host it is on). Sleeping before MPI_Init would make all ranks late.
+/* Lets one rank join the preload's agreement in MPI_Init late. This program's own gethostname is
+ * bound before the C library's, and sleeps when the preload calls it to send the hostname to the
+ * other ranks. (Sleeping before MPI_Init would delay all ranks.)
  *
  *   mpi_late_rank RANK SECONDS   sums a little afterwards */
 #include <mpi.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes a communicator in every way, and calls MPI_Iallreduce on it before anything else; then a
- * blocking sum, and two nonblocking ones at once. An ordinary MPI program. Prints how many
- * communicators of two and more ranks rank 0 is in.
+/* Creates communicators by every function. On each, calls MPI_Iallreduce first, then makes a
+ * blocking sum and two nonblocking sums at once. An ordinary MPI program. Prints the number of
+ * communicators with two or more ranks that rank 0 is in.
  *
- *   mpi_made [ROUNDS]   the same so often
- *   mpi_made free       makes and frees ROUNDS communicators that nothing is called on, and prints
- *                       the microseconds of each */
+ *   mpi_made [ROUNDS]   repeats this ROUNDS times
+ *   mpi_made free       creates and frees ROUNDS communicators without calls, and prints the
+ *                       microseconds of each */
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static void sum_on(MPI_Comm *comm, const char *what)
     MPI_Comm_free(comm);
 }
 
-/* Begins two calls at once on a communicator that has had none, and a blocking one behind them. */
+/* On a new communicator, starts two nonblocking calls at once, then makes a blocking one. */
 static void sum_at_once(void)
 {
     static float in[COUNT], out[3][COUNT];

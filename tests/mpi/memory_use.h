@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this process holds, for tests that memory stays flat. */
+/* Memory use of this process, for tests that memory stays flat. */
 #ifndef MEMORY_USE_H
 #define MEMORY_USE_H
 
@@ -8,10 +8,10 @@
 
 struct memory {
     long mapped;   /* KiB of address space */
-    long resident; /* KiB */
+    long resident; /* KiB of physical memory */
 };
 
-/* Zeros where /proc cannot be read. */
+/* Returns zeros if /proc cannot be read. */
 static inline struct memory memory_now(void)
 {
     struct memory now = {0, 0};

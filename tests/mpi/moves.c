@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MPI_Alltoall(v) and MPI_Bcast: every element must come within the codec's bound, of a broadcast
- * equal on all ranks; in place, as complex numbers, from every root; also where ranks describe the
- * same elements by different types, which must come exactly. Arguments: alltoall, alltoallv or
- * broadcast, COUNT (elements of a block or of the buffer) and RELATIVE (error allowed; 0: the
- * root's buffer cannot be written to). */
+/* Checks MPI_Alltoall, MPI_Alltoallv and MPI_Bcast: every element arrives within the codec's bound,
+ * and a broadcast gives all ranks the same bits; in place, as complex numbers, from every root.
+ * Elements arrive exactly if ranks describe them by different types. An ordinary MPI program.
+ *
+ *   mpi_moves alltoall|alltoallv|broadcast COUNT RELATIVE
+ *
+ * COUNT is the number of elements of a block or of the buffer, RELATIVE the largest error allowed
+ * (0: the root's buffer is read-only). */
 #include <complex.h>
 #include <math.h>
 #include <mpi.h>
@@ -18,9 +21,9 @@
 static int count;
 static double relative;
 static float *in, *out;
-static size_t bytes; /* of each of both */
+static size_t bytes; /* bytes of each of the two buffers */
 
-/* What rank `from` gives to rank `to`. */
+/* Returns element i of the block from rank `from` to rank `to`. */
 static float value(int from, int to, int i)
 {
     return sinf((float)(from * 7919 + to * 104729 + i)) * (float)(1 + i % 5);
@@ -83,14 +86,14 @@ static void exchange_all(MPI_Datatype whole)
     check_blocks("two types", 0);
 }
 
-/* Where this MPI lacks it, the shim has it. */
+/* MPIs without this function get it from the shim. */
 __attribute__((weak)) int MPI_Alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[],
                                           const MPI_Aint sdispls[], MPI_Datatype sendtype,
                                           void *recvbuf, const MPI_Count recvcounts[],
                                           const MPI_Aint rdispls[], MPI_Datatype recvtype,
                                           MPI_Comm comm);
 
-/* The elements that `from` gives to `to`; in place as many come back. The first pair has none. */
+/* Returns the length of the block from `from` to `to`, symmetric in place. One block is empty. */
 static int length_of(int from, int to, bool in_place)
 {
     return from + to == 1 && in_place ? 0 : count - from - (in_place ? to : 2 * to);
@@ -98,8 +101,8 @@ static int length_of(int from, int to, bool in_place)
 
 enum way { PLAIN, IN_PLACE, APART, ONE_TYPE, LARGE, WAYS };
 
-/* Blocks whose lengths differ. If APART rank 0 leaves a gap before each that comes; if ONE_TYPE it
- * has a type of its own for the elements that it sends. */
+/* Exchanges blocks of different lengths. With APART rank 0 leaves a gap before each received block;
+ * with ONE_TYPE it uses a derived type for the elements that it sends. */
 static void exchange_uneven(enum way way)
 {
     static const char *const names[WAYS] = {"uneven blocks", "uneven blocks in place",
@@ -154,7 +157,7 @@ static void exchange_uneven(enum way way)
     free(to);
 }
 
-/* The elements of `root`, on all ranks, of which each has the buffer's first ones. */
+/* Checks that all ranks have the root's elements, with equal bits. */
 static void check_copy(const char *what, int root, double allowed)
 {
     uint64_t own = cshim_hash_bytes(CSHIM_HASH_EMPTY, out, (size_t)count * sizeof *out), largest,

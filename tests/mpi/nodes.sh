@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Nodes that are only names, for tests of what depends on who shares one: source it after
-# tests/lib.sh. The launcher starts a daemon for each on this machine, with a hostname and a TMPDIR of
-# its own, and takes their ranks for ranks of different nodes.
+# Simulated nodes on this machine, for tests that depend on which ranks share a node. Source it after tests/lib.sh.
+# The launcher starts a daemon for each node, with its own hostname and TMPDIR, so that MPI takes their ranks for
+# ranks of different nodes.
 #
-#   can_make_nodes                                   whether this user may
+#   can_make_nodes                                   succeeds if this user may create them
 #   on_nodes HOSTS [VARIABLE=VALUE...] PROGRAM...    HOSTS is mpirun's list: here:2,there:3
 cat >"$scratch/node" <<'A'
 #!/bin/sh

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums that ask much of what watches the numbers. An ordinary MPI program.
+/* Sums that stress the checks of floating-point values: adaptive precision, error feedback and
+ * floating-point traps. An ordinary MPI program.
  *
- *   mpi_numbers magnitude M [overflow|underflow]   float64 of that magnitude; with these traps
+ *   mpi_numbers magnitude M [overflow|underflow]   float64 of magnitude M, with these traps enabled
  *   mpi_numbers outliers R     only rank R has elements that are hard to encode
  *   mpi_numbers duplicates     one sum on two duplicates of a communicator
- *   mpi_numbers reused LIMIT   ones in memory that had larger numbers, and zeros after them
- *   mpi_numbers unused CALLS   sums of an array, CALLS of a short one, and of a third
- */
+ *   mpi_numbers reused LIMIT   ones in memory that held larger numbers, and zeros after them
+ *   mpi_numbers unused CALLS   sums of one array, then CALLS of a short one, then of a third */
 #include <fenv.h>
 #include <math.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static void sum_magnitude(double magnitude, const char *trap)
     if (strcmp(trap, "underflow") == 0)
         feenableexcept(FE_UNDERFLOW);
     const int traps = fegetexcept();
-    for (int call = 0; call < 4; call++) /* the codec changes between the first ones */
+    for (int call = 0; call < 4; call++) /* the codec changes during the first calls */
         MPI_Allreduce(own, sums, COUNT, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     check(fegetexcept() == traps, "the program's traps are in force again");
     fedisableexcept(FE_ALL_EXCEPT);
@@ -43,7 +43,8 @@ static void sum_outliers(int which)
         MPI_Allreduce(own, sums, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
-/* Prints how many elements differ between the two, and between two calls on the first. */
+/* Prints how many elements differ between the two duplicates, and between two calls on the first
+ * one. */
 static void sum_duplicates(void)
 {
     static float own[COUNT], sums[3][COUNT];
@@ -65,8 +66,8 @@ static void sum_duplicates(void)
         MPI_Comm_free(&comms[i]);
 }
 
-/* Sums another array at the same address, which is what free and malloc often give. No sum of ones
- * may be off by more than the limit, and no sum of zeros at all. */
+/* Sums another array at the same address, as free and malloc often return. No sum of ones may be
+ * off by more than `limit`, and every sum of zeros must be exact. */
 static void sum_reused(double limit)
 {
     static float own[COUNT], sums[COUNT];

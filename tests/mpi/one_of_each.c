@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One call of each kind that is compressed or passed through, with small exact sums: the program's
- * output is the same whatever carries them. An ordinary MPI program. */
+/* Makes one call of each type that is compressed or passed through, with small exact sums, so that
+ * the output is the same for all codecs and algorithms. An ordinary MPI program. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,8 @@ static void call_others(void)
     MPI_Type_free(&pair);
 }
 
-/* The two halves of the world, each other's remote group: everybody gets the other half's sum. */
+/* The two halves of MPI_COMM_WORLD form an intercommunicator: each rank gets the other half's sum.
+ */
 static void call_intercommunicator(void)
 {
     const int half = ranks / 2, upper = rank >= half;

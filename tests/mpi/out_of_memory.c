@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rank runs out of memory, for test only: this program's own malloc, calloc, realloc and mmap
- * stand before the C library's, and refuse what the preload asks for, from the Nth request on.
- * Everybody else's requests are granted.
+/* Lets one rank run out of memory. This program's own malloc, calloc, realloc and mmap are bound
+ * before the C library's, and refuse the preload's requests from the Nth on. Other callers'
+ * requests succeed. An ordinary MPI program.
  *
- *   mpi_out_of_memory RANK N init      counting from before MPI_Init
- *   mpi_out_of_memory RANK N call      counting from the first MPI_Allreduce of a new communicator
- *   mpi_out_of_memory RANK N end       counting from MPI_Finalize
+ *   mpi_out_of_memory RANK N init      counts from before MPI_Init
+ *   mpi_out_of_memory RANK N call      counts from the first MPI_Allreduce on a new communicator
+ *   mpi_out_of_memory RANK N end       counts from MPI_Finalize
  *
- * Each rank prints how many requests it refused; the sums must be right where the job goes on. */
+ * Each rank prints how many requests it refused. Sums must be right if the job goes on. */
 #include <errno.h>
 #include <mpi.h>
 #include <stdio.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Does an exchange go on while the program computes? Sums COUNT floats by MPI_Iallreduce, and
- * computes meanwhile for as long as the sum takes alone, in slices with an MPI_Test behind each, as
- * programs do that overlap. Rank 0 prints a timeline of the last round, and how much of the shorter
- * of both was hidden behind the other: 1 is perfect, 0 is one after the other. An ordinary MPI
- * program.
+/* Measures how much of an exchange overlaps with computation. Sums COUNT floats by MPI_Iallreduce,
+ * and computes meanwhile for as long as the sum takes alone, in slices with an MPI_Test after each.
+ * Rank 0 prints a timeline of the last round, and the share of the shorter of the two times that
+ * was hidden: 1 is perfect overlap, 0 is none. An ordinary MPI program.
  *
  *   mpi_overlap COUNT [ROUNDS] */
 #include <mpi.h>
@@ -25,7 +24,7 @@ static void compute(double seconds)
     sink = x;
 }
 
-/* The slowest rank's seconds. */
+/* Returns the maximum over all ranks. */
 static double slowest(double seconds)
 {
     MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
@@ -46,7 +45,7 @@ struct times {
     double posted, computed, ended, all;
 };
 
-/* Computes for some seconds in slices; notes when the sum was done, if it was before the end. */
+/* Computes in slices for `seconds`. Records when the sum completed, if it did before the end. */
 static struct times sum_beside(float *in, float *out, int count, double seconds)
 {
     MPI_Request request;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes many small all-reduces of one kind, for counting what a call that passes through costs. An
- * ordinary MPI program; with the stand-in allocator preloaded it prints the allocations per 1000
- * calls, of the last 1000.
+/* Makes many small all-reduces of one type, to count the cost of a passed-through call. An ordinary
+ * MPI program. With the stand-in allocator (tests/standin/malloc.c) preloaded, it prints the
+ * allocations in the last 1000 calls.
  *
- *   mpi_passed_on CALLS int|float|max world|other|self
- */
+ *   mpi_passed_on CALLS int|float|max world|other|self */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MPI_Reduce, MPI_Reduce_scatter and MPI_Reduce_scatter_block in many shapes: to every root, in
- * place, with results of all lengths, on other communicators, with counts of both kinds. Each
- * result is compared as in tests/mpi/allreduce.c. Prints a digest of all results, for comparing
+/* Checks MPI_Reduce, MPI_Reduce_scatter and MPI_Reduce_scatter_block in many shapes: to every root,
+ * in place, with results of all lengths, on other communicators, with int and large counts.
+ * Compares each result as tests/mpi/allreduce.c does. Prints a digest of all results, for comparing
  * runs. An ordinary MPI program.
  *
  *   mpi_reductions CODEC STEPS reduce|scatter|block [float64]
  *
- * STEPS are the quantizations on a value's way. */
+ * STEPS is the number of quantizations of a value on its way. */
 #include <mpi.h>
 
 #include "tests/mpi/either_count.h"
@@ -17,7 +17,7 @@ static size_t size;
 static enum data data;
 static MPI_Datatype datatype;
 
-/* Compares result[0..count) with the sums of elements [first, first + count). */
+/* Compares result[0..count) with the sums of elements first to first + count. */
 static void check_sums(const void *result, size_t first, size_t count, int ranks)
 {
     sums_first = first;
@@ -27,7 +27,7 @@ static void check_sums(const void *result, size_t first, size_t count, int ranks
     sums_free(&reference);
 }
 
-/* A buffer with 64 bytes behind it that nobody may touch. */
+/* Allocates a buffer that is followed by 64 guard bytes. */
 static unsigned char *guarded(size_t count)
 {
     unsigned char *buffer = malloc(count * size + 64);
@@ -97,7 +97,7 @@ static void scatter(const void *input, void *result, const int *counts, int rank
         MPI_Reduce_scatter(input, result, counts, datatype, MPI_SUM, comm);
 }
 
-/* Results of lengths that the seed gives: some empty, some long. */
+/* Scatters results of random lengths, drawn from the seed: some empty, some long. */
 static void run_scatter(size_t most, unsigned seed, int in_place, MPI_Comm comm)
 {
     int rank, ranks, *counts;
@@ -142,7 +142,7 @@ static void run_block(size_t count, int in_place, MPI_Comm comm)
     free(input);
 }
 
-static void run(const char *what, size_t count, unsigned seed, MPI_Comm comm)
+static void run_shape(const char *what, size_t count, unsigned seed, MPI_Comm comm)
 {
     int ranks;
     MPI_Comm_size(comm, &ranks);
@@ -178,10 +178,10 @@ int main(int argc, char **argv)
     size = cshim_dtype_bytes(sums_dtype);
     datatype = argc > 4 ? MPI_DOUBLE : MPI_FLOAT;
     for (unsigned i = 0; i < sizeof counts / sizeof *counts; i++)
-        run(argv[3], counts[i], i, MPI_COMM_WORLD);
+        run_shape(argv[3], counts[i], i, MPI_COMM_WORLD);
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &other);
     for (unsigned i = 0; i < 4; i++)
-        run(argv[3], 4099, i, other);
+        run_shape(argv[3], 4099, i, other);
     MPI_Comm_free(&other);
     MPI_Allreduce(&failures, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Allreduce(&digest, &all, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);

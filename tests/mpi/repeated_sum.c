@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums the same buffer again and again and prints how far the mean of the results is from the sum,
+/* Sums the same buffer CALLS times. Prints the distance of the results' mean from the exact sum,
  * and one digest of all results. An ordinary MPI program.
  *
- *   mpi_repeated_sum CALLS [COUNT]
- */
+ *   mpi_repeated_sum CALLS [COUNT] */
 #include <math.h>
 #include <mpi.h>
 #include <stdint.h>
@@ -21,7 +20,7 @@ static float element(int owner, size_t i)
     return (float)((int64_t)value >> 40) * 0x1p-23f;
 }
 
-/* The relative L2 distance of totals / calls from the sum over the ranks. */
+/* Returns the relative L2 distance of totals / calls from the sum over the ranks. */
 static double distance(const double *totals, int calls, size_t count)
 {
     double errors = 0, squares = 0;

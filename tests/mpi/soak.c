@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Very many calls of changing size on changing communicators, each checked; at the end each rank
- * says by how much its memory grew after the first tenth. An ordinary MPI program.
+/* Makes very many calls of changing size on changing communicators, and checks each. At the end
+ * each rank prints how much its memory grew after the first tenth. An ordinary MPI program.
  *
  *   mpi_soak CALLS KIB      fails if a rank grows by more than KIB */
 #include <math.h>
@@ -16,7 +16,7 @@
 static MPI_Comm comms[COMMUNICATORS];
 static float data[LARGEST];
 
-/* The same numbers on all ranks. */
+/* Random state, equal on all ranks. */
 static unsigned short stream[3] = {1, 2, 3};
 
 static void make_communicator(int index)
@@ -27,14 +27,14 @@ static void make_communicator(int index)
         MPI_Comm_split(MPI_COMM_WORLD, index % 3 == 0 ? rank % 2 : 0, -rank, &comms[index]);
 }
 
-/* Mostly small, now and then of several segments. */
+/* Draws a count: mostly small, sometimes several segments. */
 static int draw_count(void)
 {
     return (int)exp(log(LARGEST) * pow(erand48(stream), 2.5));
 }
 
-/* Elements are -1, 0 or 1, and differ between ranks. Their sums are small integers, and no codec
- * errs by as much as a half. */
+/* Returns -1, 0 or 1, different between ranks. The sums are small integers, and every codec's error
+ * is below one half, so rounding a result gives the exact sum. */
 static int pattern(int member, int i, long call)
 {
     return (int)((member + i + call) % 3) - 1;
@@ -60,7 +60,7 @@ static void run_call(long call)
         fprintf(stderr, "rank %d, call %ld: %d of %d are wrong\n", rank, call, wrong, count);
 }
 
-/* A communicator is made anew every 100 calls. */
+/* Replaces a communicator every 100 calls. */
 static void run_calls(long from, long to)
 {
     for (long call = from; call < to; call++) {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs that do something to standard error. An ordinary MPI program.
+/* Programs that close or redirect standard error. An ordinary MPI program.
  *
- *   mpi_stderr reused DATA    after MPI_Init it is closed, and a file DATA.PID gets its number
- *   mpi_stderr taken FILE     it stays, and rank 0 writes a file of that name
- *   mpi_stderr full           it is /dev/full
- *   mpi_stderr broken         it is a pipe that nobody reads
- */
+ *   mpi_stderr reused DATA    closes it after MPI_Init, so that file DATA.PID gets descriptor 2
+ *   mpi_stderr taken FILE     leaves it open; rank 0 writes a file of that name
+ *   mpi_stderr full           redirects it to /dev/full
+ *   mpi_stderr broken         redirects it to a pipe without a reader */
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,21 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# verify, check_ranks, max_rel_error, error_feedback and stochastic rounding, on a real MPI.
+# Checks verify, check_ranks, max_rel_error, error_feedback and stochastic rounding on a real MPI.
 . "$(dirname "$0")/../lib.sh"
 export COMPSHIM_POLICY=$scratch/policy.ini COMPSHIM_REPORT=$scratch/report.json
 
-# rule CODEC ALGORITHM LINE...: a policy of one rule with these lines in it
+# rule CODEC ALGORITHM LINE...: writes a policy of one rule with these lines
 rule() {
     policy "$COMPSHIM_POLICY" "$1" "$2"
     printf '%s\n' "${@:3}" >>"$COMPSHIM_POLICY"
 }
-# repeat NAME RANKS CALLS: leaves the mean's distance from the sum and the digest
+# repeat NAME RANKS CALLS: sets $distance (of the mean from the sum) and $digest
 repeat() {
     expect "$1" 0 shimmed "$2" "$build/tests/mpi_repeated_sum" "$3"
     distance=$(sed -n 's/^distance \([^ ]*\) .*/\1/p' <<<"$output")
     digest=$(sed -n 's/.* digest //p' <<<"$output")
 }
-# report PYTHON: checks the report, which the expression calls r, its first row row
+# report NAME PYTHON: checks an expression on the report, r, and its first row, row
 report() {
     check "$1" python3 -c 'import json, sys
 r = json.load(open(sys.argv[1]))
@@ -34,14 +34,14 @@ report "the report has what was measured" \
 report "rounding to nearest has no bias to speak of" 'abs(row["verified"]["bias"]) < 1e-3'
 report "and says that the ranks agree" 'row["ranks_checked"] == {"calls": 4, "different": 0}'
 
-# Parts in one codec, sums in another: the error of the former alone, the bytes of both.
+# Contributions and sums have different codecs: the error is that of int4 alone, the bytes are those of both.
 for layout in "4 two_shot 0,0,0,0" "4 hierarchical 0,0,1,1" "4 grid 0,0,0,0" "2 one_shot 0,0"; do
     read -r ranks algorithm nodes <<<"$layout"
     rule int4 "$algorithm" 'gather_codec = fp16' 'check_ranks = 1' 'verify = 1'
     expect "int4, sums in fp16, by $algorithm" 0 \
         mpi "$ranks" STANDIN_NODES="$nodes" LD_PRELOAD="$build/tests/standin_nodes.so:$preload" \
         "$build/tests/mpi_repeated_sum" 9
-    [ "$algorithm" != grid ] && range="0.06 0.09" || range="0.09 0.13" # in int4 once, in a grid twice
+    [ "$algorithm" != grid ] && range="0.06 0.09" || range="0.09 0.13" # one quantization in int4, two in a grid
     report "has the error of its roundings" "${range% *} < row['verified']['rel_l2'] < ${range#* }"
     report "on all ranks" 'row["ranks_checked"] == {"calls": 9, "different": 0}'
 done
@@ -55,7 +55,7 @@ rule int8 two_shot 'gather_codec = lossless'
 repeat "int8, sums without loss" 4 3
 report "are compressed" 'row["calls"] == 3'
 
-# From int4 the codecs by their error, down to the first that keeps to it.
+# The codecs from int4 on by decreasing error, up to the first that keeps the limit.
 way=$(sed -nE 's/^[A-Z]+ *\([0-9]+, *[A-Z0-9_]+, *(\w+).* ([0-9.e-]+)\)$/\2 \1/p' "$top/codecs/formats.def" | sort -gr |
     sed -nE '/ int4$/,/ int8$/s/.* (.*)/"\1", /p' | tr -d '\n')
 for layout in "4 two_shot 0,0,0,0" "2 one_shot 0,0" "4 hierarchical 0,0,1,1" "5 grid 0,0,0,0,0"; do
@@ -71,7 +71,7 @@ for layout in "4 two_shot 0,0,0,0" "2 one_shot 0,0" "4 hierarchical 0,0,1,1" "5 
         "{x['codec']: x['calls'] for x in r['rows']} == {codec: 1 if codec != 'int8' else 10 - len(way) for codec in way}"
     report "and all ranks go together" 'all(x["ranks_checked"]["different"] == 0 for x in r["rows"])'
 done
-for layout in 4:0,0,1,1,1 5:0,0,0,1,1,1; do # the rank has no peer on the other node
+for layout in 4:0,0,1,1,1 5:0,0,0,1,1,1; do # one rank has no peer on the other node
     rule int8 hierarchical 'max_rel_error = 0.01'
     expect "outliers on rank ${layout%%:*} of nodes ${layout#*:}" 0 \
         mpi $((${layout%%:*} + 1)) STANDIN_NODES="${layout#*:}" \
@@ -116,7 +116,7 @@ expect "a residual that goes from one_shot to two_shot with its codec" 0 \
 contains "was in both" "int4     one_shot"
 contains "as it should" "int8     two_shot"
 
-# A step of each rank's encoding and of the sum's, and what these lose.
+# The limits are one quantization step of each contribution and of the sum, plus the codec's own error.
 for layout in "int4 one_shot 0.9" "int4 two_shot 2.1" "int4 hierarchical 2.1" "int4 grid 3" "int8 two_shot 0.1" "fp8_e4m3 two_shot 1.6" \
     "fp8_e5m2 one_shot 1.6" "bf16 two_shot 0.1" "fp32 two_shot 1e-5"; do
     read -r codec algorithm limit <<<"$layout"

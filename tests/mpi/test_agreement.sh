@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Half the ranks without the shim, either half, either half late: the right result, and one warning,
-# which names the ranks, within 15 seconds beyond what such jobs need to start.
+# Half of the ranks lack the shim, either half, and either half starts late. The results must be right, and one
+# warning must name the ranks, within 15 seconds more than such jobs need to start.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_one_of_each
 preloaded="LD_PRELOAD=$preload"
 policy "$scratch/policy.ini" fp8_e4m3 two_shot
 export COMPSHIM_POLICY=$scratch/policy.ini
 
-# parts NAME RANKS COMMAND...: so many ranks of each shell command; what they print, each line with
-# the second it came in
+# parts NAME RANKS COMMAND...: runs each shell command on RANKS ranks. Saves their output, each line preceded by the
+# second in which it came.
 parts() {
     local began=$SECONDS name=$1 words=()
     shift
@@ -23,7 +23,7 @@ parts() {
 }
 run="exec '$program'" with="exec env '$preloaded' '$program'" late="sleep 3;"
 
-# start_of_ten: what ten jobs need that start at once, without the shim, if that is more than before
+# start_of_ten: raises $start to the seconds that ten jobs without the shim need if they start at once
 start=0
 start_of_ten() {
     local began=$SECONDS
@@ -33,8 +33,8 @@ start_of_ten() {
 }
 start_of_ten
 
-# All at once: they mostly wait. Each has a TMPDIR of its own, because mpiruns that begin at the same
-# moment fail to make Open MPI's folder in a common one.
+# All run at once, because they mostly wait. Each has its own TMPDIR: mpiruns that start at the same moment fail to
+# create Open MPI's session folder in a common one.
 parts "the first half without the shim, prompt" 2 "$run" 2 "$with" &
 parts "the first half without the shim, late" 2 "$late $run" 2 "$with" &
 parts "the first half without the shim, early" 2 "$run" 2 "$late $with" &
@@ -42,12 +42,12 @@ parts "the second half without the shim, prompt" 2 "$with" 2 "$run" &
 parts "the second half without the shim, late" 2 "$with" 2 "$late $run" &
 parts "the second half without the shim, early" 2 "$late $with" 2 "$run" &
 
-# Rank 9 of ten ranks is below rank 1, not rank 0.
+# In the tree of ten ranks, rank 9 is a child of rank 1, not of rank 0.
 parts "rank 1 of ten without the shim" 1 "$with" 1 "$run" 8 "$with" &
 parts "rank 9 of ten without the shim" 9 "$with" 1 "$run" &
 
-# A rank that comes late to the agreement itself, when the others wait or have stopped waiting: all
-# decide alike, or the job would hang.
+# A rank joins the agreement itself late, while the others wait or after they stopped waiting. All ranks must decide
+# alike, or the job would hang.
 late_rank() { TMPDIR=$(mktemp -d "$scratch/XXXX") shimmed "$1" COMPSHIM_REPORT=summary "$build/tests/mpi_late_rank" "$2" "$3" >"$scratch/late.$2.$3" 2>&1; }
 late_rank 3 0 2 &
 late_rank 3 2 2 &
@@ -68,7 +68,7 @@ done
 
 limit=15
 [ "${SANITIZE:-0}" = 1 ] && limit=30 # sanitized programs start slowly
-# judge NAME SECONDS PATTERN: the start may be SECONDS late
+# judge NAME SECONDS PATTERN: checks the output of parts; the warning may come SECONDS later than $limit
 judge() {
     local warnings when
     output=$(cat "$scratch/$1")

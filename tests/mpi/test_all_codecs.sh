@@ -1,15 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Every codec by every algorithm, with data of every kind, and with Inf, -Inf and NaN on each rank: what
-# is not finite stays so, everything else is within the published bound, and the error is the same
-# whatever the number of ranks. The policy gives each codec lengths of its own, so that one job tries
-# them all.
+# Checks every codec by every algorithm, with data of all types, and with Inf, -Inf and NaN on each rank: non-finite
+# results stay non-finite, all other results are within the published bound, and the error does not depend on the
+# number of ranks. The policy gives each codec its own range of lengths, so that one job covers them all.
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/nodes.sh"
 program=$build/tests/mpi_allreduce
 
-# tries NAME ALGORITHM COMMAND... : under its policy; leaves its errors in $scratch/NAME
-tries() {
+# check_codecs NAME ALGORITHM COMMAND...: runs a command under the algorithm's policy; saves its errors in $scratch/NAME
+check_codecs() {
     local name=$1 algorithm=$2
     shift 2
     rm -f "$scratch/report.json"
@@ -19,7 +18,7 @@ tries() {
     printf '%s\n' "$output" >"$scratch/$algorithm.$name"
     check "$algorithm, $name: all codecs were used" all_compressed
 }
-# all_compressed: the report has a row for each rule of the policy
+# all_compressed: succeeds if the report has a row for each rule of the policy
 all_compressed() {
     python3 - "$scratch" <<'P'
 import json, re, sys
@@ -30,8 +29,8 @@ print("not compressed:", missing)
 sys.exit(bool(missing) or not rules)
 P
 }
-# equal_errors: 2, 4 and 7 ranks within 15 %, where quantization is what makes the error and the
-# data of a sum are like those of one rank; with int3 the tails are too heavy for that
+# equal_errors: succeeds if the errors of 2, 4 and 7 ranks are within 15 % of each other. Considers only errors from
+# quantization, of data whose sum is distributed like one rank's; not int3, whose errors have too heavy tails.
 equal_errors() {
     python3 - "$scratch" <<'P'
 import re, sys
@@ -48,19 +47,19 @@ P
 }
 
 for ranks in 2 4 7; do
-    tries $ranks two_shot shimmed $ranks
+    check_codecs $ranks two_shot shimmed $ranks
 done
 check "two_shot: the error is the same for 2, 4 and 7 ranks" equal_errors
 for algorithm in one_shot cast hierarchical; do
     for ranks in 2 5; do
-        tries $ranks $algorithm shimmed $ranks
+        check_codecs $ranks $algorithm shimmed $ranks
     done
 done
-tries 5 grid shimmed 5
-tries 7 grid shimmed 7
+check_codecs 5 grid shimmed 5
+check_codecs 7 grid shimmed 7
 if can_make_nodes; then
     for hosts in here:1,there:1 here:2,there:2 here:2,there:3; do
-        tries $hosts hierarchical on_nodes "$hosts"
+        check_codecs $hosts hierarchical on_nodes "$hosts"
     done
 else
     skip "this user cannot give a process a hostname: hierarchical on two nodes"

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# MPI_Allgather and MPI_Allgatherv, which are compressed only where a rule names them.
+# Checks MPI_Allgather and MPI_Allgatherv, which are compressed only if a rule names them.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_allgather
 
-# gathers RANKS CODEC COUNT ERROR [KEY=VALUE]: by a rule for all-gathers
+# gathers RANKS CODEC COUNT ERROR [KEY=VALUE]: gathers under a rule for allgather
 gathers() {
     printf '[rule weights]\ncollective = allgather\ncodec = %s\n%s\n' "$2" "${5-}" >"$scratch/policy.ini"
     expect "$2, $3 elements on $1 ranks${5:+, $5}" 0 shimmed "$1" COMPSHIM_REPORT="$scratch/report.json" \
@@ -15,7 +15,7 @@ for ranks in 2 3 4; do
     for count in 1 1000 70001; do
         if mpi $ranks "$program" $count 0 >"$scratch/natively" 2>&1; then
             gathers $ranks raw $count 0
-        else # Intel MPI 2021.19: an absolute address
+        else # Intel MPI 2021.19 rejects absolute addresses
             skip "$count elements on $ranks ranks, which this MPI gets wrong: $(grep -m 1 wrong "$scratch/natively")"
         fi
     done
@@ -35,7 +35,7 @@ check "fp8 sends a quarter" test "$(json '3.9 < r["rows"][0]["bytes_native"] / r
 check "the sampled error is that of one quantization" test "$(json '0.01 < r["rows"][0]["rel_error"] < 0.04')" = True
 check "it is not counted among the others" test "$(json '"MPI_Allgather" in r["not_compressed"]')" = False
 
-# Types that differ, on ranks that wait for each other for other reasons.
+# Ranks use different types, while other calls make the ranks wait for each other.
 printf '[rule sums]\ncodec = fp16\n[rule weights]\ncollective = allgather\nmin_size = 64KiB\ncodec = raw\n' \
     >"$scratch/policy.ini"
 expect "small ones after a nonblocking call" 0 shimmed 4 COMPSHIM_POLICY="$scratch/policy.ini" "$program" 70001 0

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Every algorithm and number of ranks against a float64 reference, on a real MPI; test_all_codecs.sh has
-# every codec.
+# Checks every algorithm and number of ranks against a float64 reference, on a real MPI. test_all_codecs.sh covers all
+# codecs.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_allreduce
 
 digest() { sed -n 's/^digest \([0-9a-f]*\),.*/\1/p' <<<"$output"; }
 
-# matches RANKS CODEC ALGORITHM STEPS [DTYPE]
+# matches RANKS CODEC ALGORITHM STEPS [DTYPE]: checks the results
 matches() {
     policy "$scratch/policy.ini" "$2" "$3" "${5:-float32}"
     expect "$2 by $3, ${5:-float32}, $1 ranks" 0 \
@@ -34,7 +34,7 @@ for codec in raw fp32 fp16; do
     matches 3 "$codec" one_shot 1 float64
 done
 matches 4 fp32 cast 0 float64
-if [ -z "${MPI_HOME-}" ]; then # rows of a grid are uneven, too; three ranks have none
+if [ -z "${MPI_HOME-}" ]; then # includes grids with uneven rows; three ranks form no grid
     for ranks in 3 4 7; do
         matches $ranks raw grid 4
     done
@@ -44,7 +44,7 @@ if [ -z "${MPI_HOME-}" ]; then # rows of a grid are uneven, too; three ranks hav
     matches 9 int8 grid 4
 fi
 
-# levels NODES RANKS CODEC [DTYPE [ALGORITHM]]: hierarchical, with ranks on nodes as listed
+# levels NODES RANKS CODEC [DTYPE [ALGORITHM]]: checks hierarchical with the ranks on these nodes
 levels() {
     local algorithm=${5:-hierarchical}
     policy "$scratch/policy.ini" "$3" "$algorithm" "${4:-float32}"
@@ -62,8 +62,8 @@ levels 0,1,1,2,2,2,1 7 int8
 levels 0,0,1,1,2 5 fp16 float64
 levels 0,0,1,1,2,2,3,3 8 raw float64 grid 3 # a grid of nodes
 
-# bits RANKS NODES UNSHARED: the digest of sums by hierarchical, where the rank UNSHARED has no memory to share. Shares of
-# ten ranks are longer than the memory has room for, and there are more segments than are in flight.
+# bits RANKS NODES UNSHARED: prints the digest of sums by hierarchical if rank UNSHARED cannot share memory. With ten
+# ranks, the shares exceed the shared memory, and there are more segments than slots.
 bits() {
     policy "$scratch/policy.ini" fp8_e4m3 hierarchical
     mpi "$1" STANDIN_NODES="$2" STANDIN_UNSHARED="$3" COMPSHIM_POLICY="$scratch/policy.ini" \

@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The codec bounded: what a rule's abs_error promises, of every collective and algorithm.
+# Checks that the codec bounded keeps a rule's abs_error, for every collective and algorithm.
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/nodes.sh"
 program=$build/tests/mpi_bounded
 all=allreduce,reduce,reduce_scatter,allgather,alltoall,broadcast
 
-# bounded BOUND [KEY=VALUE]: the policy
+# bounded BOUND [KEY=VALUE]: writes the policy
 bounded() {
     printf '[rule fields]\ncollective = %s\ncodec = bounded\nabs_error = %s\n%s\n' $all "$1" "${2-}" \
         >"$scratch/policy.ini"
 }
-# keeps RANKS COUNT BOUND [KEY=VALUE]: no element is off by more
+# keeps RANKS COUNT BOUND [KEY=VALUE]: checks that no element is off by more
 keeps() {
     bounded "$3" "${4-}"
     expect "$2 elements on $1 ranks within $3${4:+, $4}" 0 shimmed "$1" COMPSHIM_REPORT="$scratch/report.json" \
@@ -36,7 +36,7 @@ if can_make_nodes; then
 else
     skip "this user cannot give a process a hostname: hierarchical on two nodes"
 fi
-# A bound that the codec does not keep is found by the same program.
+# Counter-check: the program reports a bound that is exceeded.
 bounded 1e-3
 expect "a bound that is exceeded is found" 1 shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$program" 3000 1e-4
 contains "with the collective that exceeds it" "allreduce, kind 0"

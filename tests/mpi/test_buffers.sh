@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Nothing is written where the library would not write, and nothing hangs where it checks no arguments.
+# Checks that the shim writes to no buffer that MPI would not write to, and that calls with one buffer as input and
+# output do not hang if the library does not check arguments.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_buffers
 export COMPSHIM_POLICY=$scratch/policy.ini COMPSHIM_REPORT=$scratch/report.json
 
-# constant CODEC COMPRESSED PASSED: a root's constant table is sent in codecs that round nothing
+# constant CODEC COMPRESSED PASSED: broadcasts a constant table; only codecs that round nothing compress it
 constant() {
     printf '[rule data]\ncollective = broadcast\ncodec = %s\nmin_size = 1KiB\nworth = always\n' "$1" >"$COMPSHIM_POLICY"
     [ "$1" != bounded ] || echo "abs_error = 0.01" >>"$COMPSHIM_POLICY"
@@ -13,7 +14,7 @@ constant() {
     reports "are passed through if all ranks would need other elements: $1" \
         "sum(r['calls'] for r in rows) == $2 and passed.get('read_only', 0) == $3"
 }
-# UCX, which MPICH may use, cannot send constant memory.
+# UCX, which MPICH may use, cannot send read-only memory.
 if mpi 3 "$program" constant >/dev/null 2>&1; then
     constant raw 6 0
     constant lossless 6 0

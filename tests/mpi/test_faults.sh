@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What goes wrong in a job ends as it does without the shim: ranks that die, wrong arguments, threads,
-# communicators without number, too little memory, and calls that do not match between ranks.
+# Checks that faults end a job as they do without the shim: ranks that die, wrong arguments, threads, very many
+# communicators, too little memory, and calls that do not match between ranks.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_faults
 mark=$scratch/mark
@@ -9,7 +9,7 @@ export COMPSHIM_POLICY=$scratch/policy.ini
 
 ranks_left() { grep -lsF -f <(echo "$mark") /proc/[0-9]*/cmdline; }
 none_is_left() { [ -z "$(ranks_left)" ]; }
-# no_rank_left: the job's processes end after mpirun
+# no_rank_left: succeeds when the job's processes have ended after mpirun
 no_rank_left() {
     eventually none_is_left && return
     echo "after $LIMIT seconds there is still:"
@@ -17,13 +17,13 @@ no_rank_left() {
     return 1
 }
 
-# ends_alike FAULT ALGORITHM: with the same status as natively, and nobody stays behind
+# ends_alike FAULT ALGORITHM: checks for the native exit status, and that no process remains
 ends_alike() {
     local native
     policy "$scratch/policy.ini" fp8_e4m3 "$2"
     output=$(mpi 3 "$program" "$1" "$mark" 2>&1)
     native=$?
-    if [ "$MPI" = mpich ] && [ "$native" != 0 ]; then # which rank's status Hydra gives is chance
+    if [ "$MPI" = mpich ] && [ "$native" != 0 ]; then # Hydra returns the status of an arbitrary rank
         if shimmed 3 "$program" "$1" "$mark" >/dev/null 2>&1; then
             fail "$1, $2: ends with an error, as natively"
         else
@@ -35,8 +35,8 @@ ends_alike() {
     check "$1, $2: no rank is left" no_rank_left
 }
 
-# ended PROGRAM...: leaves its output and $status. Hydra now and then loses all that a job printed before
-# it aborted, MPICH's own line too: then it runs once more.
+# ended PROGRAM...: sets $output and $status. Hydra sometimes loses everything that a job printed before it aborted,
+# MPICH's own line too, so such a job runs once more.
 ended() {
     output=$(shimmed 3 "$@" 2>&1)
     status=$?
@@ -49,7 +49,7 @@ ended() {
 ends_alike kill two_shot
 ends_alike kill one_shot
 ends_alike kill hierarchical
-# Whether Hydra kills the others when one ends without MPI_Finalize is a matter of chance.
+# Hydra kills the other ranks of one that ends without MPI_Finalize only sometimes.
 only_open_mpi "the status of a job that does not call MPI_Finalize" && ends_alike leave two_shot
 for fault in abort exit handler fork; do
     ends_alike $fault two_shot
@@ -79,14 +79,14 @@ check "leaves the calls after it compressed" grep -q '"compressed_calls": 64,' "
 
 policy "$scratch/policy.ini" fp16
 rounds=200
-[ "$MPI" = openmpi ] || rounds=50 # MPICH's ranks never yield: slow where there are more than cores
-# The address sanitizer keeps what was freed for a while.
+[ "$MPI" = openmpi ] || rounds=50 # MPICH's ranks busy-wait: slow with fewer cores than ranks
+# The address sanitizer delays the reuse of freed memory.
 ASAN_OPTIONS=${ASAN_OPTIONS-}:quarantine_size_mb=1 \
     expect "memory stays flat as communicators come and go" 0 \
     shimmed 4 "$build/tests/mpi_communicators" $rounds 4096
 
-# survives NAME RANK N WHEN: whatever rank RANK is refused, the job goes on with right sums, or ends
-# and says so. Leaves in $refused how many requests were refused, 0 if that cannot be known.
+# survives NAME RANK N WHEN: checks that the job goes on with right sums or ends with a message when rank RANK is
+# refused memory. Sets $refused to the number of refused requests, 0 if unknown.
 survives() {
     local status
     ended "$build/tests/mpi_out_of_memory" "$2" "$3" "$4"
@@ -98,12 +98,12 @@ survives() {
     *) fail "$1 (request $3)" "status $status: $output" ;;
     esac
 }
-# The address sanitizer has to come before the program's own malloc.
+# The address sanitizer's runtime has to be bound before the program's own malloc.
 if [ "${SANITIZE:-0}" = 1 ]; then
     skip "with sanitizers: refusing memory"
 else
     policy "$scratch/policy.ini" fp8_e4m3
-    # Rank 0 without memory at the agreement leaves the others waiting for its time limit.
+    # If rank 0 has no memory for the agreement, the others wait until its time limit.
     (
         failed=0
         survives "rank 0 without memory" 0 7 init
@@ -120,8 +120,8 @@ else
     if wait $!; then pass "rank 0 without memory"; else fail "rank 0 without memory" "$(cat "$scratch/rank0")"; fi
 fi
 
-# few_files NAME LIMIT PYTHON: a job over TCP whose ranks may open so many files, and what its report says.
-# Natively each rank needs about 24, since it speaks to a few others only, and with the library about 33.
+# few_files NAME LIMIT PYTHON: runs a job over TCP whose ranks may open LIMIT files, and checks its report. Natively
+# each rank needs about 24, because it has few connections; with the library about 33.
 few_files() {
     expect "$1: the job ends well" 0 shimmed 24 OMPI_MCA_btl=tcp,self COMPSHIM_REPORT="$scratch/report.json" \
         bash -c 'ulimit -n "$1" && exec "$2" 2 50000' few_files "$2" "$build/tests/mpi_repeated_sum"
@@ -133,7 +133,7 @@ if only_open_mpi "connections over TCP"; then
     few_files "no file for each rank" 64 'rows[0]["algorithm"] == "grid" and rows[0]["calls"] == 2'
 fi
 
-# mismatch ALGORITHM VIEW VIEW FAULT...: the job ends, and shows both sides' view of the call
+# mismatch ALGORITHM VIEW VIEW FAULT...: checks that the job ends and reports both sides' view of the call
 mismatch() {
     local algorithm=$1 one=$2 other=$3 status name
     shift 3

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Nobody else's files: where tables and reports go, and which policies are obeyed.
+# Checks which files the shim touches: where tables and reports go, and which policy files it trusts.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_stderr
 policy "$scratch/policy.ini" fp16
@@ -18,7 +18,7 @@ for what in full broken; do
     contains "$what: the program goes on" "work done, 0 failures"
 done
 
-# Reports, in a folder that everybody writes to.
+# Reports in a folder that every user may write to.
 mkdir -m 1777 "$scratch/folder"
 report=$scratch/folder/report.json
 run() { shimmed 2 COMPSHIM_REPORT="$report" "$program"; }
@@ -45,12 +45,12 @@ expect "a new report" 0 run
 check "is written" grep -q '"compressed_calls"' "$report"
 expect "once more" 0 run
 check "is overwritten" python3 -m json.tool "$report" /dev/null
-# A reader that is slower than the next job still has the whole of what it opened.
+# A reader that is slower than the next job can still read all of the report that it opened.
 for kind in report trace; do
     file=$scratch/folder/$kind.json
     variable=COMPSHIM_${kind^^}
     shimmed 2 "$variable=$file" "$program" >/dev/null 2>&1
-    sed -i 's/: /:  /' "$file" # as no job writes it
+    sed -i 's/: /:  /' "$file" # makes it differ from every report of a job
     cp "$file" "$scratch/before.json"
     exec 3<"$file"
     expect "a $kind that somebody reads" 0 shimmed 2 "$variable=$file" "$program"
@@ -60,7 +60,7 @@ for kind in report trace; do
 done
 check "nothing is left beside" test "$(ls -A "$scratch/folder" | xargs)" = "report.json trace.json"
 
-# A policy that lies in the working folder.
+# A policy in the working folder.
 unset COMPSHIM_POLICY
 cd "$scratch" || exit 1
 sed -i "s|^report = .*|report = $scratch/planted.json|" policy.ini
@@ -72,6 +72,6 @@ check "there is none" test ! -e planted.json
 chmod 666 policy.ini
 expect "a policy that others can write" 0 shimmed 2 "$program"
 contains "is not obeyed" "policy.ini: this policy is not obeyed, because others than you and root can write it"
-output=$(sed -z 's/\ncompshim:   \(policy\|default\)/ \1/g' <<<"$output") # the first line of the table may go on in the next
+output=$(sed -z 's/\ncompshim:   \(policy\|default\)/ \1/g' <<<"$output") # joins the first line of the table if it is wrapped
 contains "but the next one" "policy built-in default"
 finish

@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Nonblocking and persistent all-reduces: right in every order, of every codec; what is not
-# compressed is counted; they go on in whatever the program calls. How much of them is hidden behind
-# computing is measured on emulated hosts and printed.
+# Checks nonblocking and persistent all-reduces: right in every order and with every codec, counted if they are passed
+# through, and progressed by every MPI call of the program. The overlap with computation is measured on emulated hosts
+# and printed.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_iallreduce
 
 if ! carries_on "$program"; then
     skip "this MPI does not let the shim carry nonblocking calls on"
     policy "$scratch/policy.ini" fp8_e4m3
-    if ! mpi 3 "$program" 50000 >"$scratch/natively" 2>&1; then # Intel MPI 2021.19: persistent calls
+    if ! mpi 3 "$program" 50000 >"$scratch/natively" 2>&1; then # Intel MPI 2021.19 fails in persistent calls
         skip "this MPI gets them wrong: $(grep -m 1 wrong "$scratch/natively")"
         finish
     fi
@@ -94,14 +94,14 @@ else
     skip "no Fortran compiler here"
 fi
 
-# Sampled errors, and the bytes: as of a blocking call.
+# Sampled errors and bytes are those of a blocking call.
 expect "random numbers" 0 shimmed 4 COMPSHIM_REPORT="$scratch/report.json" \
     COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_overlap" 1000000 2
 contains "the sums are right" " 0 wrong"
 check "fp8 sends a quarter" test "$(json 'r["rows"][0]["bytes_native"] / r["rows"][0]["bytes_wire"] > 3.9')" = True
 
 only_open_mpi "overlapping, on emulated hosts" || finish
-prefix=ov$(tr 0-9 a-j <<<$$) # other copies of this test have hosts of their own
+prefix=ov$(tr 0-9 a-j <<<$$) # so that other copies of this test have hosts of their own
 hosts() { "$top/tests/net/hosts.sh" --name "$prefix" "$@"; }
 if [ "$(id -u)" != 0 ] || ! unshare --net --mount true 2>/dev/null; then
     skip "no emulated hosts can be made here: overlapping is not measured"

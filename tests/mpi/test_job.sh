@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A job as a whole: policy errors, switching off, who agrees, what is reported.
+# Checks a job as a whole: policy errors, COMPSHIM=off, agreement between ranks, and the report.
 . "$(dirname "$0")/../lib.sh"
-# All ranks are on this host. Open MPI 5 tries its networks too, and complains if they do not serve.
+# All ranks are on this host. Open MPI 5 also tries its networks, and prints warnings if they are unusable.
 export OMPI_MCA_btl=self,vader
 program=$build/tests/mpi_one_of_each
 
@@ -25,7 +25,7 @@ esac
 output=$(shimmed 2 COMPSHIM_POLICY=missing.ini "$program" 2>&1) && fail "a missing policy ends the job"
 contains "a missing policy is named" "missing.ini"
 
-# Rank 0's file is the job's policy.
+# Rank 0's file is the policy of the whole job.
 policy "$scratch/policy.ini" fp16
 mkdir -p "$scratch/other"
 printf '[rule wrong\n' >"$scratch/other/policy.ini"
@@ -34,7 +34,7 @@ expect "rank 0's policy is the job's" 0 differing \
     2 LD_PRELOAD="$preload" COMPSHIM_POLICY="$scratch/other/policy.ini" "$program"
 check "all three ranks compressed" test "$(json 'r["ranks"], r["rows"][0]["codec"]')" = "3 fp16"
 
-# The report.
+# Contents of the report.
 cat >"$scratch/policy.ini" <<'P'
 [rule small]
 max_size = 64KiB
@@ -66,7 +66,7 @@ expect "a job with random numbers" 0 shimmed 4 COMPSHIM_REPORT="$scratch/report.
     "$build/allreduce_bench" --sizes 4MiB --seconds 0
 check "its sampled error is that of fp8" test "$(json '0.01 < r["rows"][0]["rel_error"] < 0.06')" = True
 
-# {jobid}, whether or not the launcher numbers its jobs.
+# {jobid} in a file name, with and without a job number from the launcher.
 unset SLURM_JOB_ID PBS_JOBID LSB_JOBID
 mkdir jobs
 for job in first second; do
@@ -82,7 +82,7 @@ expect "a number on rank 0's host only" 0 differing \
     2 LD_PRELOAD="$preload" "$program"
 check "is that of all" ls 1234.host.0 1234.host.1 1234.host.2
 
-# Off, and not there at all, are the same.
+# COMPSHIM=off behaves like a job without the preload.
 native=$(mpi 3 "$program" 2>&1)
 output=$(shimmed 3 COMPSHIM=off "$program" 2>&1)
 check "off: the same output" test "$native" = "$output"
@@ -90,13 +90,13 @@ contains "the program does its work" "work done"
 expect "the report can be turned off" 0 shimmed 3 COMPSHIM_REPORT=off "$program"
 check "then nothing is printed" test "$output" = "$native"
 
-# A missing engine is said once per rank and harmless.
+# A missing engine is reported once per rank, and the job runs natively.
 cp "$build/libcompshim.so" "$scratch/"
 output=$(mpi 2 LD_PRELOAD="${preload%"$build"*}$scratch/libcompshim.so" "$program" 2>&1)
 contains "a missing engine is said" "cannot open the engine"
 contains "and the program runs" "work done"
 
-# Some ranks without the shim: everybody runs native, nobody hangs.
+# If some ranks lack the shim, all calls are passed through, and nothing hangs.
 for split in "1 2" "2 1"; do
     read -r with without <<<"$split"
     output=$(differing "$with" LD_PRELOAD="$preload" "$program" : "$without" "$program" 2>&1)

@@ -1,13 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# MPI_Allreduce_c, MPI_Alltoallv_c and their kin, whose counts are of 64 bits: compressed and counted as
-# those of int are. In an MPI that has none a program may find them in the preload, and must not be worse
-# off.
+# Checks MPI_Allreduce_c, MPI_Alltoallv_c and related functions with 64-bit counts: they are compressed and counted
+# like those with int counts. A program that finds them only in the preload, because its MPI has none, must work too.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_large_counts
 arrays=$build/tests/mpi_large_count_arrays
 has_them=yes
-nonblocking=0 # calls that are compressed
+nonblocking=0 # number of compressed calls
 carries_on "$program" && nonblocking=2
 if [ "$MPI" = openmpi ]; then
     has_them=no

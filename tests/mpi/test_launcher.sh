@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# mpirun with the preload in its own environment: the ranks on other nodes get it too. The launch agent
-# starts each daemon with an empty environment, as ssh does.
+# Runs mpirun itself with the preload in its environment: the ranks on other nodes must get the preload too. The
+# launch agent starts each daemon with an empty environment, as ssh does.
 . "$(dirname "$0")/../lib.sh"
 cat >"$scratch/agent" <<'A'
 #!/bin/sh
@@ -16,8 +16,8 @@ cat >"$scratch/show" <<'S'
 echo "preload=$LD_PRELOAD policy=$COMPSHIM_POLICY mark=$COMPSHIM_FORWARDED mine=$MINE"
 S
 chmod +x "$scratch/show"
-# Open MPI 5's mpirun now and then does not end after its ranks on another node have, natively too (10 of 33
-# runs on a busy machine with PRRTE of Debian 13): then it is tried again.
+# Open MPI 5's mpirun sometimes does not end after its ranks on another node have ended, natively too (10 of 33 runs
+# on a busy machine with Debian 13's PRRTE). The test then tries again.
 tries=1
 [ ! -x "${MPI_HOME-}/bin/prterun" ] || tries=5
 remote() { # VARIABLE=VALUE... -- MPIRUN-ARGUMENTS
@@ -35,7 +35,7 @@ remote() { # VARIABLE=VALUE... -- MPIRUN-ARGUMENTS
 }
 to_hosts elsewhere:2 "$scratch/agent"
 over_tcp=(--mca btl tcp,self --mca btl_tcp_if_include lo)
-[ "$MPI" != mpich ] || over_tcp=() # these are Open MPI's words
+[ "$MPI" != mpich ] || over_tcp=() # these are options of Open MPI
 
 if only_open_mpi "a launcher that forwards nothing"; then
     expect "without the shim nothing is forwarded" 0 remote COMPSHIM_POLICY=p -- "$scratch/show"
@@ -79,7 +79,7 @@ expect "a job on such a node compresses" 0 remote LD_PRELOAD="$preload" \
 contains "the work is done" "work done, 0 failures"
 contains "and compressed" "fp16"
 
-# A launcher puts its marks before what it reads at once: a socket that keeps the pieces apart.
+# A launcher prefixes each piece that it reads with its mark, so a socket keeps the pieces apart.
 cat >"$scratch/pieces.py" <<'P'
 import os, socket, subprocess, sys
 

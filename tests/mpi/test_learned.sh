@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# COMPSHIM_MACHINE: what a job has learned is in its report, and fixes the choices of another one; "off" tries
-# nothing.
+# Checks COMPSHIM_MACHINE: a job's report has its learned choices, and they fix the choices of another job; "off"
+# tries nothing.
 . "$(dirname "$0")/../lib.sh"
 unset COMPSHIM_MACHINE
 cd "$scratch" || exit 1
@@ -54,7 +54,7 @@ contains "a wrong file is told of" "wrong:1: a way is 'native' or 'ALGORITHM COD
 output=$(on_nodes 0,1,2,3 COMPSHIM_MACHINE=/nowhere "${sums[@]}" 2>&1) && fail "no file ends the job"
 contains "and one that is not there" "/nowhere: cannot read the choices that COMPSHIM_MACHINE names: No such file"
 
-# Nonblocking calls are made as blocking ones have learned.
+# Nonblocking calls use the choices learned for blocking ones.
 sed "s/= .*/= native/; s/ 65536 / 4096 /" learned >file
 expect "nonblocking calls without a file" 0 mpi 2 LD_PRELOAD="$preload" COMPSHIM_MACHINE=off "$tests/mpi_iallreduce"
 apart=(STANDIN_UNSHARED=2 LD_PRELOAD="$tests/standin_unshared.so:$preload")

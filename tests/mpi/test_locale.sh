@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A program whose locale has a decimal comma: policies are read and files written with points, and
-# the program goes on in its own.
+# Checks a program whose locale has a decimal comma: policies are read and files written with decimal points, and the
+# program keeps its own format.
 . "$(dirname "$0")/../lib.sh"
 cat >"$scratch/comma" <<'L'
 LC_NUMERIC
@@ -11,7 +11,7 @@ grouping -1
 END LC_NUMERIC
 L
 make_locale() {
-    localedef -c -i "$scratch/comma" "$scratch/xx_XX" # status 1, as it warns of the other categories
+    localedef -c -i "$scratch/comma" "$scratch/xx_XX" # localedef exits with 1 because it warns about missing categories
     test -e "$scratch/xx_XX/LC_NUMERIC"
 }
 check "a locale is made" make_locale

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Nonblocking calls are compressed from the first one on, on communicators made in every way.
+# Checks that nonblocking calls are compressed from the first one on, on communicators created by every function.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_made
 printf '[rule all]\ncodec = raw\nworth = always\n' >"$scratch/policy.ini"

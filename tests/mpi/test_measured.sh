@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# `worth = measured`: native and compressed calls are tried in the job, all ranks choose the same, and the
-# report says what the calls took either way. Nothing here depends on which is faster.
+# Checks `worth = measured`: the job tries native and compressed calls, all ranks choose alike, and the report has the
+# times of both. No check depends on which is faster.
 . "$(dirname "$0")/../lib.sh"
 unset COMPSHIM_MACHINE
 cd "$scratch" || exit 1
@@ -9,7 +9,7 @@ tests=$build/tests
 export COMPSHIM_POLICY=$scratch/policy.ini COMPSHIM_REPORT=$scratch/report.json
 measured() { printf '[rule all]\ncodec = %s\nworth = measured\n' "$1" >policy.ini; }
 
-# Two candidates at least, two_shot or one_shot and native: six calls of each before the class is settled.
+# At least two candidates (two_shot or one_shot, and native) make six calls each before the class is settled.
 measured fp8_e4m3
 expect "400 calls of one class" 0 mpi 3 LD_PRELOAD="$preload" "$tests/mpi_repeated_sum" 400 20000
 reports "are all compared with native ones" \
@@ -26,15 +26,15 @@ expect "compshim report" 0 "$build/compshim" report report.json
 contains "shows what was saved" "saved of native time "
 contains "and by row" "What compressing saved"
 
-# Classes of few calls each, as sizes and communicators change. (Among more ranks grid is a candidate, which
-# rounds once more than the bound that the program checks.)
+# Few calls per class, because sizes and communicators change. (Only with more ranks is grid a candidate, which rounds
+# once more than the program's bound allows.)
 measured fp16
 expect "sums of many sizes and communicators" 0 mpi 3 LD_PRELOAD="$preload" "$tests/mpi_allreduce" fp16 2
 reports "are compressed" 'sum(r["calls"] for r in rows) > 10'
 expect "nonblocking calls are not measured" 0 mpi 2 LD_PRELOAD="$preload" "$tests/mpi_iallreduce"
 expect "calls of several threads" 0 mpi 2 LD_PRELOAD="$preload" "$tests/mpi_threads"
 
-# The first call of a class takes what is taken where nothing is measured.
+# The first call of a class uses the choice that applies without measurements.
 expect "a single call" 0 mpi 3 LD_PRELOAD="$preload" "$tests/mpi_repeated_sum" 1 20000
 reports "is compressed, and nothing is said of native ones" \
     'rows[0]["calls"] == 1 and "no_gain" not in passed and "native_calls" not in rows[0]'

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# MPI_Alltoall, MPI_Alltoallv and MPI_Bcast, which are compressed only where a rule names them.
+# Checks MPI_Alltoall, MPI_Alltoallv and MPI_Bcast, which are compressed only if a rule names them.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_moves
 
-# moves COLLECTIVE RANKS CODEC COUNT ERROR [KEY=VALUE]: by a rule for that collective
+# moves COLLECTIVE RANKS CODEC COUNT ERROR [KEY=VALUE]: runs the collective under a rule for it
 moves() {
     printf '[rule data]\ncollective = %s\ncodec = %s\n%s\n' "${1%v}" "$3" "${6-}" >"$scratch/policy.ini"
     expect "$1: $3, $4 elements on $2 ranks${6:+, $6}" 0 shimmed "$2" COMPSHIM_REPORT="$scratch/report.json" \
@@ -14,7 +14,7 @@ moves() {
 for collective in alltoall alltoallv broadcast; do
     for ranks in 2 3 4; do
         for count in 1 1000 70001 300000; do
-            [ $count$collective != 1alltoallv ] || continue # blocks cannot be shorter
+            [ $count$collective != 1alltoallv ] || continue # blocks of alltoallv need at least two elements
             moves $collective $ranks raw $count 0
         done
         moves $collective $ranks lossless 70002 0
@@ -58,7 +58,7 @@ policy "$scratch/policy.ini" fp16
 sed -i 's/^report = off//' "$scratch/policy.ini"
 for collective in alltoall alltoallv broadcast; do
     expect "$collective without a rule that names it" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" \
-        COMPSHIM_POLICY="$scratch/policy.ini" "$program" $collective 70002 0.000001 # MPICH itself writes to the root
+        COMPSHIM_POLICY="$scratch/policy.ini" "$program" $collective 70002 0.000001 # MPICH itself writes to the root's buffer
     check "is passed through and counted" test "$(json '[n["calls"] for n in r["not_compressed"].values()], r["rows"]')" = \
         "$([ "${collective%v}" = alltoall ] && echo '[5] []' || echo '[9] []')"
 done

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# COMPSHIM_POLICY=@NAME in real jobs: the name is no file's, the report has it, and what @exact
-# compresses is the sum in rank order to the last bit, in float32 and float64.
+# Checks COMPSHIM_POLICY=@NAME in real jobs: the name is not taken for a file, the report names it, and compressed
+# calls under @exact give the sum in rank order to the last bit, in float32 and float64.
 . "$(dirname "$0")/../lib.sh"
 unset COMPSHIM_MACHINE
 cd "$scratch" || exit 3
@@ -13,14 +13,14 @@ for name in default exact fp8 small; do
     expect "a job under @$name" 0 shimmed 2 COMPSHIM_POLICY=@$name "$tests/mpi_repeated_sum" 3
     reports "is told of by that name" "report['policy']['source'] == '@$name' and rows[0]['codec'] == 'raw'"
 done
-# The launcher makes names of files absolute.
+# The launcher makes file names absolute, but not this name.
 expect "mpirun with the preload" 0 env LD_PRELOAD="$preload" COMPSHIM_POLICY=@exact \
     timeout "$LIMIT" "${launch[@]}" -n 2 "$tests/mpi_repeated_sum" 3
 reports "leaves the name" "report['policy']['source'] == '@exact'"
 expect "an unknown name ends the job" 1 shimmed 2 COMPSHIM_POLICY=@exakt "$tests/mpi_repeated_sum" 1
 contains "with the names there are" "did you mean '@exact'? known: @default, @exact, @fp8, @small"
 
-# Of two ranks the library's sum is that of rank order, too: it makes the calls below 4 KiB.
+# With two ranks the MPI library's sum equals the sum in rank order. The library makes the calls below 4 KiB.
 for dtype in float32 float64; do
     expect "every shape of $dtype inside a node" 0 shimmed 2 COMPSHIM_POLICY=@exact "$tests/mpi_allreduce" raw 1 $dtype
     reports "goes as raw" "rows and {(row['codec'], row['dtype']) for row in rows} == {('raw', '$dtype')}"
@@ -37,7 +37,7 @@ reports "is the library's" "rows == [] and passed['no_gain'] > 0"
 expect "and what is tried" 0 between COMPSHIM_POLICY=@exact "$tests/mpi_allreduce" raw 1 float64
 reports "is exact, too" "rows and {row['codec'] for row in rows} <= {'raw', 'lossless'}"
 
-# Where a third of the bytes matched no rule, the table ends with one for them.
+# If a third of the bytes matched no rule, the table ends with a rule for them.
 unset COMPSHIM_MACHINE
 expect "sums of float64 under the built-in policy" 0 shimmed 2 COMPSHIM_POLICY=@default "$tests/mpi_allreduce" none 1 float64
 contains "end with a rule for them" "compshim: printf '[rule float64]\ndtype=float64\nmin_size=64K\ncodec=lossless\n'"

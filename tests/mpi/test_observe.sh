@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# COMPSHIM=observe: every call is written down, nothing changes, and what the report foretells of a
-# policy is what that policy then sends.
+# Checks COMPSHIM=observe: every call is recorded, the results are native, and the bytes that `explain` predicts for a
+# policy are those that a job under this policy sends.
 . "$(dirname "$0")/../lib.sh"
-# All ranks are on this host. Open MPI 5 tries its networks too, and complains if they do not serve.
+# All ranks are on this host. Open MPI 5 also tries its networks, and prints warnings if they are unusable.
 export OMPI_MCA_btl=self,vader
 program=$build/tests/mpi_one_of_each tool=$build/compshim
 cd "$scratch" || exit 3
@@ -20,8 +20,8 @@ codec = fp8_e4m3
 dtype = float32
 P
 
-# The job's end times one codec after the other, until two seconds are over. On a busy machine that may
-# be too early for the last ones: here the clock is a slow one.
+# At its end the job times one codec after another for up to two seconds. A busy machine might not reach the last
+# ones, so the test slows the clock down.
 native=$(mpi 4 "$program" 2>&1)
 expect "an observed job" 0 mpi 4 LD_PRELOAD="$build/tests/standin_clock.so:$preload" STANDIN_CLOCK_RATE=0.001 \
     COMPSHIM=observe COMPSHIM_REPORT=observed.json "$program"

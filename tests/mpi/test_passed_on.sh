@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What a call that passes through costs: instructions, counted by callgrind between the program's
-# call and the library's function, and allocations.
-# Not for coverage: it counts instructions, and counters are instructions.
+# Measures the cost of a passed-through call: allocations, and the instructions that callgrind counts between the
+# program's call and the library's function.
+# Not for coverage: it counts instructions, and coverage counters are instructions too.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_passed_on
-limit=300 calls=10000 # so many that what the first one looks up does not count
-[ -z "${MPI_HOME-}" ] || limit=400 # what MPICH's library for the standard ABI itself does is in it
+limit=300 calls=10000 # so many that the lookups of the first call do not count
+[ -z "${MPI_HOME-}" ] || limit=400 # includes instructions of MPICH's library for the standard ABI
 export COMPSHIM_REPORT=off
 printf '[rule tiny]\nmax_size = 1KiB\ncodec = none\n[rule rest]\ncodec = fp16\n' >"$scratch/policy.ini"
 printf '[rule one]\nnodes = 1\nmax_size = 1KiB\ncodec = none\n[rule rest]\ncodec = fp16\n' \
@@ -19,12 +19,12 @@ if [ "${SANITIZE:-0}" = 1 ]; then
     finish
 fi
 
-# Intel MPI chooses its algorithms by the processor, and valgrind's is another than the machine's: ranks
-# that differ in it wait for each other for ever.
+# Intel MPI chooses its algorithms by the processor, and valgrind emulates another one. Ranks with different
+# algorithms would deadlock, so all run under valgrind.
 others=()
 [ ! -e "${MPI_HOME-}/bin/impi_info" ] || others=(valgrind --quiet --tool=none)
 
-# instructions RANKS KIND COMMUNICATOR: what the shim adds to a call on rank 0
+# instructions RANKS KIND COMMUNICATOR: prints the instructions that the shim adds to a call on rank 0
 instructions() {
     local out=$scratch/callgrind.%p
     rm -f "$scratch"/callgrind.*
@@ -32,8 +32,9 @@ instructions() {
         --callgrind-out-file="$out" "$program" $calls "$2" "$3" : $(($1 - 1)) \
         COMPSHIM_POLICY="$policy" LD_PRELOAD="$preload" "${others[@]}" "$program" $calls "$2" "$3" \
         >"$scratch/output" 2>&1
-    # A wrapper's instructions less those of the real calls it makes itself, not of others. The names
-    # of files that begin with the current directory are shortened, and then not recognised.
+    # Takes a wrapper's instructions minus those of the library's function that it calls. callgrind_annotate runs
+    # elsewhere because it shortens file names that begin with the current directory, and the patterns would not
+    # match.
     cd "$scratch" && callgrind_annotate --tree=calling --inclusive=yes --threshold=100 --show-percs=no \
         "$scratch"/callgrind.* | tr -d , | awk -v calls="$calls" '
             $2 == "*" { ours = /[:_](PMPI_Allreduce|MPI_Allreduce|allreduce) .*libcompshim/ }
@@ -57,7 +58,7 @@ cheap "another operation" 2 max world
 cheap "too small, on another communicator" 2 float other
 policy=$scratch/nodes.ini
 cheap "too small by a rule for nodes" 2 float world
-# 64 bytes, which other calls have learned to make natively, and which a class learns itself.
+# Calls of 64 bytes: native by a learned choice of other calls, then native before anything is learned.
 printf '[rule all]\ncodec = fp16\n' >"$scratch/all.ini"
 policy=$scratch/all.ini
 printf 'mpi 2/1 float32 fp16 64 all = native\n' >"$scratch/learned"
@@ -67,7 +68,7 @@ export COMPSHIM_MACHINE=off
 echo "worth = foretold" >>"$scratch/all.ini"
 cheap "native before anything was learned" 2 float world
 
-# With the library's own calls on one rank nothing else allocates.
+# On one rank the library's own calls allocate nothing, so every allocation would be the shim's.
 for kind in "int world" "float world" "float self" "float other" "max other"; do
     expect "$kind, counting allocations" 0 mpi 1 COMPSHIM_POLICY="$scratch/policy.ini" \
         LD_PRELOAD="$build/tests/standin_malloc.so:$preload" "$program" 3000 $kind

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The collectives beside MPI_Allreduce that are compressed, MPI_Reduce, MPI_Reduce_scatter and
-# MPI_Reduce_scatter_block, against a reference; and those that are only counted.
+# Checks MPI_Reduce, MPI_Reduce_scatter and MPI_Reduce_scatter_block against a reference, and the collectives that are
+# only counted.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_reductions
 
-# matches RANKS CODEC ALGORITHM STEPS COLLECTIVE [DTYPE]
+# matches RANKS CODEC ALGORITHM STEPS COLLECTIVE [DTYPE]: checks the results
 matches() {
     policy "$scratch/policy.ini" "$2" "$3" "${6:-float32}"
     expect "$5, $2 by $3, $1 ranks" 0 shimmed "$1" COMPSHIM_REPORT="$scratch/report.json" \
@@ -32,11 +32,11 @@ done
 matches 3 fp32 two_shot 2 reduce float64
 matches 3 fp32 auto 1 block float64
 
-on_nodes() { # NODES [VARIABLE=VALUE...] PROGRAM...: ranks on nodes as listed
+on_nodes() { # NODES [VARIABLE=VALUE...] PROGRAM...: runs with the ranks on these nodes
     mpi $((${#1} / 2 + 1)) STANDIN_NODES="$1" LD_PRELOAD="$build/tests/standin_nodes.so:$preload" \
         COMPSHIM_REPORT="$scratch/report.json" COMPSHIM_POLICY="$scratch/policy.ini" "${@:2}"
 }
-# levels NODES CODEC STEPS COLLECTIVE [DTYPE [ALGORITHM]]
+# levels NODES CODEC STEPS COLLECTIVE [DTYPE [ALGORITHM]]: checks hierarchical on these nodes
 levels() {
     policy "$scratch/policy.ini" "$2" hierarchical "${5:-float32}"
     expect "$4, $2, nodes $1" 0 on_nodes "$1" "$program" "$2" "$3" "$4" ${5:+"$5"}
@@ -49,9 +49,9 @@ levels 0,0,0,1,1 fp16 2 reduce float64
 levels 0,0,1,1 raw 3 block
 levels 0,1,1,0,2,2 fp8_e4m3 1 scatter
 levels 1,0,0,1 lossless 3 scatter float64
-levels 0,0,0,1,1 int8 1 scatter "" two_shot # nodes that are not equally full
+levels 0,0,0,1,1 int8 1 scatter "" two_shot # nodes with different numbers of ranks
 
-# Inside a node ranks add in memory that they share, and by messages where one of them has none.
+# The ranks of a node add in shared memory, or by messages if one of them cannot share memory.
 policy "$scratch/policy.ini" fp16 hierarchical
 for collective in reduce scatter; do
     steps=2
@@ -71,7 +71,7 @@ check "two runs give the same bits" test -n "$first" -a "$first" = "$(digest)"
 check "the root receives a sum of each chunk but its own" test \
     "$(json '0 < r["rows"][0]["bytes_wire"] and {x["collective"] for x in r["rows"]}')" = "{'reduce'}"
 
-# Bytes of large calls: 3 of 4 ranks' parts, and the sums on their way to the root.
+# Bytes of large calls: the contributions to the other 3 ranks, and the sums on their way to the root.
 expect "large calls" 0 shimmed 4 COMPSHIM_REPORT="$scratch/report.json" \
     COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_collectives" 4000000
 contains "their sums are right" "0 failures"
@@ -90,14 +90,14 @@ check "a node's parts go to the other once, and its sums to the root's" test \
     "$(json '[(x["collective"], x["algorithm"], round(x["bytes_in"] / x["bytes_network"], 2)) for x in r["rows"]]')" = \
     "[('reduce_scatter', 'hierarchical', 3.97), ('reduce', 'hierarchical', 2.64)]"
 
-# Rules for one collective leave the others alone.
+# A rule for one collective does not apply to others.
 printf '[rule one]\ncollective = reduce\ncodec = fp16\n' >"$scratch/policy.ini"
 expect "a rule for reduce" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" \
     COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_collectives" 100000
 check "takes no other" test "$(json '[(x["collective"], x["calls"]) for x in r["rows"]]')" = "[('reduce', 1)]"
 check "and the others are passed through" test "$(json 'r["passed_through"]["no_rule"]')" = 2
 
-# Every moved tensor and every comparison with the library's own sum.
+# Every change of codec, and every comparison with the MPI library's own sum.
 printf '[rule all]\nmax_rel_error = 1e-3\nverify = 1\ncodec = int8\n' >"$scratch/policy.ini"
 expect "max_rel_error and verify" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" \
     COMPSHIM_POLICY="$scratch/policy.ini" "$program" int8 2 scatter
@@ -105,8 +105,8 @@ check "max_rel_error moves tensors to better codecs" test "$(json 'len(r["moved"
 check "verify compares every rank's result" test \
     "$(json '{1e-5 < x["verified"]["rel_l2"] < 0.01 for x in r["rows"] if x["codec"] == "int8" and "verified" in x}')" = "{True}"
 
-# A mismatch between ranks ends the job and says which call it was. What ranks say goes to files, since
-# Hydra may lose what a rank has said just before another one ends the job.
+# A mismatch between ranks ends the job with a message that names the call. Each rank writes to a file, because Hydra
+# may lose a rank's output just before another one ends the job.
 policy "$scratch/policy.ini" fp8_e4m3 two_shot
 for what in reduce scatter; do
     shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" sh -c "exec \"\$@\" 2>'$scratch/$what.'\$\$" sh \

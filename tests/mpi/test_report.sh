@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The reports of real jobs, as the table that ends a run and as JSON: each line of the table; each
-# field's name, type, order and form. Seconds, errors and versions are masked. Counts and bytes are
-# not: they are the same in every run.
+# Compares the reports of real jobs, as the table at the end of a run and as JSON, with golden files: each line of the
+# table, and each field's name, type, order and format. Seconds, errors and versions are masked. Counts and bytes are
+# not, because they are the same in every run.
 . "$(dirname "$0")/../lib.sh"
 golden=$top/tests/mpi/golden tests=$build/tests
 cd "$scratch" || exit 3
 export COMPSHIM_POLICY=policy.ini COMPSHIM_REPORT=report.json
 
-# Of the measurements of an observed job the first is kept: how many there are depends on their time.
+# Keeps the first of an observed job's measurements: their number depends on the time they take.
 mask() {
     awk '/"exchange": \[/ { print; getline; sub(/,$/, ""); print; skip = 1; next }
         /^ *\]/ { skip = 0 }
@@ -19,12 +19,12 @@ mask() {
             -e 's/("compshim": )".*"/\1"#"/; s/("library": )".*"/\1"#"/' \
             -e 's/^compshim [^:]*: [^,]*,/compshim #: #,/'
 }
-# reported NAME FILE RANKS [VARIABLE=VALUE...] PROGRAM...: compares what a job reports
+# reported NAME FILE RANKS [VARIABLE=VALUE...] PROGRAM...: compares a job's report with the golden file
 reported() {
     local name=$1 file=$2
     shift 2
     expect "$name" 0 shimmed "$@"
-    # An MPI with a long name has the first line go on in the next.
+    # joins the first line if a long name of the MPI wraps it
     output=$({ grep '^compshim' <<<"$output" | sed -z 's/\ncompshim:   \(nodes\|policy\)/ \1/' && cat report.json; } | mask)
     golden "is reported" "$golden/$file"
 }

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Ranks of a node read each other's memory wherever the system lets processes of one user share any: in
-# user and PID namespaces of their own, and whatever size files may have. The built-in policy compresses inside a node only
-# if they do. Ranks that are killed leave no memory behind.
+# Checks that ranks of a node read each other's memory wherever the system lets processes of one user share any: in
+# separate user and PID namespaces, and under any file size limit. The built-in policy compresses within a node only
+# if they do. Killed ranks leave no shared memory behind.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_repeated_sum
 unset COMPSHIM_POLICY
@@ -19,7 +19,7 @@ esac
 exec "${@:2}"
 P
 
-# shared WAY: the built-in policy compresses all of 5 calls
+# shared WAY: checks that the built-in policy compresses all of 5 calls
 shared() {
     expect "ranks apart by $1: a job" 0 mpi 2 bash "$scratch/apart.sh" "$1" env LD_PRELOAD="$preload" \
         COMPSHIM_REPORT="$scratch/report.json" "$program" 5 262144
@@ -43,14 +43,14 @@ else
     skip "ranks in namespaces of their own: unshare is refused"
 fi
 
-# Prints the processes of the job below.
+# Prints the process numbers of the job's ranks.
 ranks() {
     local process
     for process in $(grep -lsF "$scratch/mark" /proc/[0-9]*/cmdline | cut -d / -f 3); do
         ! grep -qs '^mpi_repeated_su' "/proc/$process/comm" || echo "$process"
     done
 }
-# segments PROCESS...: prints how many segments of 36 MiB they have made: libraries make others
+# segments PROCESS...: prints how many segments of 36 MiB these processes created (libraries create others)
 segments() { awk -v made_by=" $* " '$4 == 37748736 && index(made_by, " " $5 " ") { count++ } END { print count + 0 }' /proc/sysvipc/shm; }
 have_segments() { [ "$(segments $(ranks))" = 2 ]; }
 mpi 2 LD_PRELOAD="$preload" COMPSHIM_REPORT=off "$program" 1000000 262144 "$scratch/mark" >/dev/null 2>&1 &

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# PMPI tools: one that is linked to the program, or preloaded before or behind the shim, or in the program
-# itself sees each call of the program once and none of the shim's, with and without compression. The
-# tools are in tests/mpi/tools: one counts, one follows requests, one sends messages of its own.
+# Checks PMPI tools: linked to the program, preloaded before or after the shim, or within the program itself. Each
+# sees every call of the program once and none of the shim's, with and without compression. The tools in
+# tests/mpi/tools: one counts, one follows requests, one sends messages of its own.
 . "$(dirname "$0")/../lib.sh"
 if [ "${SANITIZE:-0}" = 1 ]; then
     skip "the runtimes of the sanitizers would be in the tools, too"
@@ -15,7 +15,7 @@ tools=$top/tests/mpi/tools ranks=3
 cd "$scratch" || exit 3
 compile() { "$mpicc" -O2 -fPIC -o "$@" 2>&1 | grep -v "Wno-"; [ "${PIPESTATUS[0]}" = 0 ]; }
 
-# count.S: wrappers of all functions of the MPI library that have a profiled name, but those of count.c.
+# Writes count.S: wrappers of all functions of the MPI library that have a PMPI name, except those of count.c.
 write_wrappers() {
     local library
     library=$(ldd program | sed -n 's/^[^=]*libmpi[^=]* => \([^ ]*\) .*/\1/p' | head -n 1)
@@ -64,7 +64,7 @@ worth = always
 P
 sed 's/fp8_e4m3/raw/' lossy.ini >raw.ini
 
-# summary [N]: the calls by collective, N all-reduces left out, and what was not compressed
+# summary [N]: prints the calls by collective, less N all-reduces, and the calls that were not compressed
 summary() {
     python3 - "${1-0}" <<'P'
 import json, sys
@@ -75,29 +75,29 @@ for row in r["rows"]:
 print(calls, r["passed_through"], r["not_compressed"])
 P
 }
-# run NAME POLICY PRELOADED PROGRAM: runs it with the shim
-run() {
+# run_program NAME POLICY PRELOADED PROGRAM: runs the program under the shim and checks its results
+run_program() {
     rm -f report.json counts.*
     expect "$1" 0 mpi $ranks TOOL_COUNTS=counts COMPSHIM_POLICY="$scratch/$2.ini" \
         COMPSHIM_REPORT="$scratch/report.json" LD_PRELOAD="$3" "$4"
     contains "$1: the results are right" "program: 0 wrong"
 }
-# What the tool says, with the counts of all ranks.
-words() { grep "^tool" <<<"$output"; tail -n +1 counts.* 2>/dev/null | sort; }
+# Prints the tool's lines, and the counts of all ranks.
+tool_lines() { grep "^tool" <<<"$output"; tail -n +1 counts.* 2>/dev/null | sort; }
 
-run "without a tool" lossy "$preload" ./program
+run_program "without a tool" lossy "$preload" ./program
 without=$(summary)
 carries_on ./program || skip "this MPI does not let the shim carry nonblocking calls on"
 compressed=$(json 'sum(x["calls"] for x in r["rows"] if x["collective"] == "allreduce")')
 check "calls are compressed" grep -q "'allreduce': .*'reduce_scatter': 2" <<<"$without"
-run "without a tool, raw" raw "$preload" ./program
+run_program "without a tool, raw" raw "$preload" ./program
 check "as many" test "$(summary)" = "$without"
 
 for tool in count requests messages; do
     rm -f counts.*
     expect "$tool, natively" 0 mpi $ranks TOOL_COUNTS=counts LD_PRELOAD=./lib$tool.so ./program
     contains "$tool, natively: the results are right" "program: 0 wrong"
-    natively=$(words)
+    natively=$(tool_lines)
     for where in behind linked before static; do
         policy=lossy program=./program preloaded=$preload beside=0
         case $where in
@@ -105,11 +105,11 @@ for tool in count requests messages; do
         before) preloaded=./lib$tool.so:$preload ;;
         *) program=./${where}_$tool ;;
         esac
-        # For all that the shim knows, the first all-reduce within MPI_Allreduce of such a tool is the
-        # program's: two rounds make two of each.
+        # The shim takes the first all-reduce within such a tool's MPI_Allreduce for the program's, so two rounds
+        # compress two more of each.
         [ $tool != messages ] || case $where in before | static) policy=raw beside=4 ;; esac
-        run "$tool, $where" $policy "$preloaded" $program
-        check "$tool, $where: it sees what it sees natively" diff <(echo "$natively") <(words)
+        run_program "$tool, $where" $policy "$preloaded" $program
+        check "$tool, $where: it sees what it sees natively" diff <(echo "$natively") <(tool_lines)
         check "$tool, $where: as many calls are compressed" test "$(summary $beside)" = "$without"
     done
 done
@@ -118,33 +118,32 @@ for tool in past change; do
     check "compile the tool $tool" compile lib$tool.so -shared "$tools/$tool.c" -ldl
 done
 
-# Two tools: the first in front of the shim, the second behind it, where it sees nothing of what the first
-# hands on by PMPI_X.
+# Two tools: the first before the shim, the second after it, which does not see the PMPI_ calls of the first.
 rm -f counts.*
 expect "two tools, natively" 0 mpi $ranks TOOL_COUNTS=counts LD_PRELOAD=./libmessages.so:./libcount.so ./program
-natively=$(words)
-run "two tools" raw "./libmessages.so:$preload:./libcount.so" ./program
-check "two tools: both see what they see natively" diff <(echo "$natively") <(words)
+natively=$(tool_lines)
+run_program "two tools" raw "./libmessages.so:$preload:./libcount.so" ./program
+check "two tools: both see what they see natively" diff <(echo "$natively") <(tool_lines)
 
-# A tool on one rank only: all the same.
-some() { # PRELOADED: on rank 0; the shim alone on the others
+# A tool on one rank only changes nothing.
+run_on_rank_0() { # PRELOADED: on rank 0; the others preload only the shim
     rm -f report.json counts.*
     differing 1 COMPSHIM_POLICY="$scratch/lossy.ini" COMPSHIM_REPORT="$scratch/report.json" LD_PRELOAD="$1" ./program : \
         2 COMPSHIM_POLICY="$scratch/lossy.ini" LD_PRELOAD="$preload" ./program
 }
-expect "a tool on one rank" 0 some "$preload:./libcount.so"
+expect "a tool on one rank" 0 run_on_rank_0 "$preload:./libcount.so"
 contains "a tool on one rank: the results are right" "program: 0 wrong"
 check "a tool on one rank: as many calls are compressed" test "$(summary)" = "$without"
-expect "a tool on one rank that calls past the shim" 0 some "$preload:./libpast.so"
+expect "a tool on one rank that calls past the shim" 0 run_on_rank_0 "$preload:./libpast.so"
 contains "nobody waits for it" "program: 0 wrong"
 contains "it sees all calls" "tool: 7 calls"
 contains "and the job says so" "libpast.so, which lies between the program and the MPI library, calls that library past compshim"
 check "nothing is compressed" test ! -e report.json
-expect "that tool before the shim" 0 some "./libpast.so:$preload"
+expect "that tool before the shim" 0 run_on_rank_0 "./libpast.so:$preload"
 contains "sees all calls, too" "tool: 7 calls"
 check "and as many are compressed" test "$(summary)" = "$without"
 
-run "a tool that changes calls" lossy "$preload:./libchange.so" ./program
+run_program "a tool that changes calls" lossy "$preload:./libchange.so" ./program
 reports "one buffer replaced on one rank is the same call" "sum(x['calls'] for x in rows if x['collective'] == 'allreduce') == $compressed"
 reports "halves of a call are exact" "not any(x['collective'] == 'reduce' for x in rows) and passed['tool'] == 2"
 finish

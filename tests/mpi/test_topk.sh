@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The codec topk: what waits in residuals comes in later calls, by every algorithm.
+# Checks that the codec topk sends the contents of residuals in later calls, by every algorithm.
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/nodes.sh"
 program=$build/tests/mpi_topk
 
-# topk KEEP [KEY=VALUE]: the policy
+# topk KEEP [KEY=VALUE]: writes the policy
 topk() {
     printf '[rule fields]\nmin_size = 8KiB\ncodec = topk\nkeep = %s\nerror_feedback = on\n%s\n' "$1" "${2-}" \
         >"$scratch/policy.ini"
 }
-# arrives RANKS KEEP [KEY=VALUE]: all of what is given comes
+# arrives RANKS KEEP [KEY=VALUE]: checks that everything arrives in the end
 arrives() {
     topk "$2" "${3-}"
     expect "$2 of 256 elements on $1 ranks${3:+, $3}" 0 shimmed "$1" COMPSHIM_REPORT="$scratch/report.json" \
@@ -33,7 +33,7 @@ if can_make_nodes; then
 else
     skip "this user cannot give a process a hostname: hierarchical on two nodes"
 fi
-# Without memory for residuals nothing is lost but what int4 rounds, in longer messages.
+# Without memory for residuals, messages are longer and lose only the rounding of int4.
 topk 4 "algorithm = two_shot"
 sed -i '1i [compshim]\nfeedback_memory = 1KiB' "$scratch/policy.ini"
 expect "no memory for residuals" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" COMPSHIM_POLICY="$scratch/policy.ini" \

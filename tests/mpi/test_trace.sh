@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# COMPSHIM_TRACE: every call of every rank is in the timeline, on one clock; nothing without it.
+# Checks COMPSHIM_TRACE: the timeline has every call of every rank on one clock. Without it there is no file.
 . "$(dirname "$0")/../lib.sh"
 program=("$build/allreduce_bench" --sizes "4KiB,1MiB" --seconds 0)
 cd "$scratch" || exit 3
 printf '[compshim]\nreport = off\n[rule large]\ndtype = float32\nmin_size = 64KiB\ncodec = int8\n' >policy.ini
 
-# Six calls of 1 MiB on four ranks; what a collective needs of all ranks, no rank can have before.
+# Six calls of 1 MiB on four ranks. No rank can finish a collective before all ranks have begun it.
 cat >look.py <<'PY'
 import json, sys
 events = json.load(open(sys.argv[1]))["traceEvents"]
@@ -40,7 +40,7 @@ PY
 run() { # NAME [VARIABLE=VALUE...]
     expect "$1" 0 shimmed 4 COMPSHIM_POLICY=policy.ini "${@:2}" "${program[@]}"
 }
-looked_at() { # TRACE [VARIABLE=VALUE...]: runs a job and looks at its trace
+looked_at() { # TRACE [VARIABLE=VALUE...]: runs a job and checks its trace
     shimmed 4 COMPSHIM_POLICY=policy.ini COMPSHIM_TRACE="$1" "${@:2}" "${program[@]}" && python3 look.py "$1"
 }
 check "a traced job has every call with its phases on every rank" once_in_ten looked_at trace.json
@@ -57,7 +57,7 @@ for rank in range(4):
 PY
 run "a trace that cannot be written" COMPSHIM_TRACE=nowhere/trace.json
 contains "is said" "cannot write the trace nowhere/trace.json: No such file"
-long=$(printf '%1016s' '' | tr ' ' n){jobid} # what stands for {jobid} is longer
+long=$(printf '%1016s' '' | tr ' ' n){jobid} # longer once {jobid} is replaced
 run "a trace whose name is too long" PBS_JOBID=12345678 COMPSHIM_TRACE="$long"
 contains "is said, and left out" "the trace's file name is too long: nnn"
 rm -f ./*.json

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Golden wire bytes: what every codec sends by every algorithm of every collective, with every option
-# of the encoding, and the results. A change of golden/wire.txt is a change of the wire format or of
-# the results (docs/wire-format.md): ranks of two versions no longer understand each other. All of it
-# is sent, since no rank reads another's scratch; where ranks do, the results are the same.
+# Compares with golden digests what every codec sends by every algorithm of every collective, with every option of the
+# encoding, and the results. A change of golden/wire.txt changes the wire format or the results (docs/wire-format.md):
+# ranks of different versions then no longer understand each other. No rank reads another's scratch here, so that all
+# data is sent; ranks that do get the same results.
 . "$(dirname "$0")/../lib.sh"
 codecs="raw fp32 fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int4"
 
-# sends TITLE CODEC ALGORITHM [KEY=VALUE [moves]]; in $standins is what is preloaded besides
+# sends TITLE CODEC ALGORITHM [KEY=VALUE [moves]]: prints the digests; $standins is preloaded too
 standins=:$build/tests/standin_unshared.so
 sends() {
     printf '[compshim]\nreport = off\n[rule all]\nop = sum\ncodec = %s\nalgorithm = %s\n%s\n' \
@@ -41,11 +41,11 @@ if only_open_mpi "what goes over the wire"; then
     output=$(all 2>&1)
     golden "bytes on the wire and results are golden" "$top/tests/mpi/golden/wire.txt"
     sent=$output
-    # The ranks 0 and 2 share a node, and 1 and 3. The first digest of each pair is that of what is sent.
+    # Ranks 0 and 2 share a node, and ranks 1 and 3. Removes the first digest of each pair, that of the bytes sent.
     results() { sed -E 's/([a-z]) [0-9a-f]{16} /\1 /g'; }
-    # like CODEC ALGORITHM: prints what the golden run has printed of them
+    # like CODEC ALGORITHM: prints the golden run's lines for them
     like() { sed -n "/^$1 $2\$/,/^[a-z]/p" <<<"$sent" | sed '$d'; }
-    # Of 3000 elements the messages of one_shot are long enough, too.
+    # With 3000 elements the messages of one_shot are long enough to be read in place, too.
     for algorithm in one_shot two_shot; do
         large=4
         [ $algorithm = one_shot ] || large=2

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MPI_THREAD_MULTIPLE: several threads of each rank call MPI_Allreduce at once, each on a
- * communicator of its own, which it frees and makes again now and then. The sums are exact in every
- * codec but int8. An ordinary MPI program. */
+/* Calls MPI_Allreduce from several threads of each rank at once (MPI_THREAD_MULTIPLE), each on its
+ * own communicator, which it sometimes replaces. The sums are exact in every codec but int8. An
+ * ordinary MPI program. */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct worker {
     int failures;
 };
 
-static void sum(struct worker *worker, MPI_Comm comm, int call)
+static void sum_exactly(struct worker *worker, MPI_Comm comm, int call)
 {
     const int count = 1 + (call * 7919 + worker->number * 104729) % 60000;
     float *data = malloc((size_t)count * sizeof *data);
@@ -37,15 +37,15 @@ static void sum(struct worker *worker, MPI_Comm comm, int call)
     free(data);
 }
 
-static void *work(void *argument)
+static void *run_thread(void *argument)
 {
     struct worker *worker = argument;
     for (int round = 0; round < ROUNDS; round++) {
         MPI_Comm comm;
         MPI_Comm_dup(worker->comm, &comm);
         for (int call = 0; call < CALLS; call++) {
-            sum(worker, comm, round * CALLS + call);
-            sum(worker, worker->comm, call);
+            sum_exactly(worker, comm, round * CALLS + call);
+            sum_exactly(worker, worker->comm, call);
         }
         MPI_Comm_free(&comm);
     }
@@ -68,7 +68,7 @@ int main(int argc, char **argv)
         MPI_Comm_dup(MPI_COMM_WORLD, &workers[i].comm);
     }
     for (int i = 0; i < THREADS; i++)
-        pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+        pthread_create(&workers[i].thread, NULL, run_thread, &workers[i]);
     for (int i = 0; i < THREADS; i++) {
         pthread_join(workers[i].thread, NULL);
         failures += workers[i].failures;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same elements are added again and again under a rule of codec topk: what all results come to
- * is what was given, less what may wait in residuals; an element that is not finite is so on all
- * ranks, once; all ranks have the same results.
+/* Sums the same elements again and again under a rule with the codec topk. The total of all results
+ * must be the total of all inputs, less what may wait in residuals. A non-finite element arrives
+ * once, on all ranks. All ranks have the same results. An ordinary MPI program.
  *
- *   mpi_topk KEEP CALLS
- */
+ *   mpi_topk KEEP CALLS */
 #include <math.h>
 #include <mpi.h>
 #include <stdint.h>
@@ -66,8 +65,8 @@ int main(int argc, char **argv)
         for (int i = 0; i < length; i++)
             blocks[i] += (double)block[i];
     }
-    /* Elements take turns: one of magnitude 1 waits for 256 / keep calls, and a sum as long again.
-     */
+    /* Elements of magnitude 1 are sent in turn, so each waits for 256 / keep calls, and each sum
+     * again as long. */
     const double waiting = 3.0 * ranks * 256 / keep;
     check_total("all-reduces", all, 0, COUNT, calls, waiting);
     check_total("reduce_scatters", blocks, rank * length, length, calls, waiting);

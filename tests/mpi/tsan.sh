@@ -1,20 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Threads that call at once, under the thread sanitizer, by every algorithm: `make test-tsan`, not a
-# part of `make test`.
+# Runs concurrent calls of several threads under the thread sanitizer, by every algorithm: `make test-tsan`, not part
+# of `make test`.
 #
-# Open MPI is not built with the sanitizer, which therefore cannot see what its atomics order:
-# ignore_noninstrumented_modules leaves out what Open MPI itself reads and writes, and tsan.supp what
-# its locks order. No data of the shim's passes between threads by MPI alone.
+# Open MPI is not built with the sanitizer, so the ordering by its atomics is invisible.
+# ignore_noninstrumented_modules leaves out Open MPI's own reads and writes, tsan.supp the ordering by its locks. The
+# shim never relies on MPI alone to pass data between threads.
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/nodes.sh"
 export TSAN_OPTIONS=ignore_noninstrumented_modules=1:exitcode=66:suppressions=$top/tests/mpi/tsan.supp
 export COMPSHIM_POLICY=$scratch/policy.ini
-# The sanitizer of older compilers cannot work where addresses are very random.
+# Older compilers' sanitizers fail if addresses are fully randomized.
 fixed=()
 setarch -R true 2>/dev/null && fixed=(setarch -R)
 
-# calls_at_once CODEC ALGORITHM COMMAND...
+# calls_at_once CODEC ALGORITHM COMMAND...: runs the threads; COMMAND launches the ranks
 calls_at_once() {
     local codec=$1 algorithm=$2
     shift 2

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The MPI tests under valgrind: no wrong access, nothing uninitialised, and no block lost that the
-# shim had a part in (Open MPI loses some of its own). `make test-valgrind`, not a part of `make
-# test`. valgrind has no AVX-512: the codecs run as AVX2.
+# Runs the MPI tests under valgrind: no invalid access, no use of uninitialised data, and no leaked block with the
+# shim in its call stack (Open MPI leaks some itself). `make test-valgrind`, not part of `make test`. valgrind has no
+# AVX-512, so the codecs use AVX2.
 . "$(dirname "$0")/../lib.sh"
 command -v valgrind >/dev/null || {
     echo "valgrind.sh: needs valgrind: apt-get install valgrind" >&2
@@ -13,13 +13,13 @@ LIMIT=3600
 checker=(valgrind --quiet --error-exitcode=9 --num-callers=40 --fullpath-after= --leak-check=full
     --show-leak-kinds=definite --errors-for-leak-kinds=none --log-file="$scratch/log.%p"
     --suppressions="$top/tests/mpi/valgrind.supp")
-# What Debian's packages of Open MPI and PMIx say of themselves.
+# Suppressions that Debian's packages of Open MPI and PMIx come with.
 for file in /usr/share/openmpi/openmpi-valgrind.supp /usr/lib/*/pmix2/share/pmix/pmix-valgrind.supp; do
     [ -e "$file" ] && checker+=(--suppressions="$file")
 done
 
-# no_findings: nothing but lost blocks in the logs, and none of these taken by way of the engine (the
-# front is on the way of every block that MPI_Init takes)
+# no_findings: succeeds if the logs have only leaks, none of them with the engine in its call stack (the front is in
+# the stack of every block that MPI_Init allocates)
 no_findings() {
     python3 - "$scratch"/log.* <<'P'
 import re, sys
@@ -34,7 +34,7 @@ print(*found, sep="\n")
 sys.exit(bool(found) or len(sys.argv) < 2)
 P
 }
-# clean NAME RANKS PROGRAM [ARGUMENT...]
+# clean NAME RANKS PROGRAM [ARGUMENT...]: runs the program without findings
 clean() {
     local name=$1 ranks=$2
     shift 2

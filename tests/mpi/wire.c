@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes calls of every collective and of several sizes. Prints a digest of what each put on the
- * wire (tests/standin/wire.c), and of its results, over all ranks: a line for each size. The ranks
- * have PEERS peers in an all-reduce; in the others a receiver is told by its rank.
+/* Makes calls of every collective in several sizes. Prints for each size a digest over all ranks of
+ * the bytes sent (tests/standin/wire.c) and of the results. The ranks have PEERS peers in an
+ * all-reduce; in other collectives the data depends on the receiver's rank.
  *
  *   mpi_wire PEERS [moves]
  *
- * With `moves` it calls those that move elements instead of adding them.
- */
+ * `moves` selects the data-movement collectives instead of the reductions. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,14 +15,14 @@
 #include "codecs/hash.h"
 #include "tests/mpi/job.h"
 
-uint64_t standin_wire_digest(void) __attribute__((weak)); /* preloaded */
+uint64_t standin_wire_digest(void) __attribute__((weak)); /* NULL unless preloaded */
 extern int standin_wire_peers __attribute__((weak));
 
 #define MOST 20000
 static float input[MOST * 8], output[MOST * 8];
 
-/* Normal-like values, zeros, tiny and huge ones, and one that is not finite. */
-static void fill(int count, unsigned seed)
+/* Fills in normally distributed values, zeros, tiny and huge values, and one non-finite value. */
+static void fill_input(int count, unsigned seed)
 {
     unsigned state = seed * 2654435761u + (unsigned)rank;
     for (int i = 0; i < count; i++) {
@@ -41,7 +40,7 @@ static void fill(int count, unsigned seed)
 
 static void report(const char *name, size_t bytes)
 {
-    /* Weighted, so that what is equal on several ranks does not cancel out. */
+    /* Weighted by rank, so that equal digests of several ranks do not cancel. */
     const uint64_t weight = 2 * (uint64_t)rank + 1;
     const uint64_t own[2] = {weight * standin_wire_digest(),
                              weight * cshim_hash_bytes(CSHIM_HASH_EMPTY, output, bytes)};
@@ -55,21 +54,21 @@ static void move_all(int count)
 {
     const int block = count / ranks + 1;
     int lengths[8], begins[8];
-    for (int i = 0; i < ranks; i++) { /* as long for both of a pair */
+    for (int i = 0; i < ranks; i++) { /* symmetric, so that both ranks of a pair agree */
         lengths[i] = count / ranks / (1 + (i + rank) % 3);
         begins[i] = i > 0 ? begins[i - 1] + lengths[i - 1] : 0;
     }
     if (rank == 0)
         printf("%d:", count);
     standin_wire_peers = ranks;
-    fill(block * ranks, 4);
+    fill_input(block * ranks, 4);
     MPI_Alltoall(input, block, MPI_FLOAT, output, block, MPI_FLOAT, MPI_COMM_WORLD);
     report(" alltoall", (size_t)(block * ranks) * sizeof(float));
-    fill(count, 5);
+    fill_input(count, 5);
     MPI_Alltoallv(input, lengths, begins, MPI_FLOAT, output, lengths, begins, MPI_FLOAT,
                   MPI_COMM_WORLD);
     report(", alltoallv", (size_t)(begins[ranks - 1] + lengths[ranks - 1]) * sizeof(float));
-    fill(count, 6);
+    fill_input(count, 6);
     memcpy(output, input, (size_t)count * sizeof(float));
     MPI_Bcast(output, count, MPI_FLOAT, 1, MPI_COMM_WORLD);
     report(", broadcast", (size_t)count * sizeof(float));
@@ -85,15 +84,15 @@ static void call_all(int count, int peers)
         lengths[i] = count / ranks + (i == 1 ? count % ranks : 0);
     if (rank == 0)
         printf("%d:", count);
-    fill(count, 1);
+    fill_input(count, 1);
     standin_wire_peers = peers;
     MPI_Allreduce(input, output, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     report(" allreduce", bytes);
     standin_wire_peers = ranks;
-    fill(count, 2);
+    fill_input(count, 2);
     MPI_Reduce(input, output, count, MPI_FLOAT, MPI_SUM, 1, MPI_COMM_WORLD);
     report(", reduce", bytes);
-    fill(count, 3);
+    fill_input(count, 3);
     MPI_Reduce_scatter(input, output, lengths, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     report(", reduce_scatter", (size_t)lengths[rank] * sizeof(float));
     if (rank == 0)
@@ -106,7 +105,7 @@ int main(int argc, char **argv)
     job_begin(&argc, &argv);
     standin_wire_digest();
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        for (int repeat = 0; repeat < 2; repeat++) /* error feedback has something to add */
+        for (int repeat = 0; repeat < 2; repeat++) /* the second call adds error feedback */
             if (argc > 2)
                 move_all(counts[i]);
             else

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# tests/unit/test_choice.c and test_draw.c find what they are for: defects are put into copies of
-# shim/core/choice.c and draw.c, one each.
+# Mutation test of tests/unit/test_choice.c and test_draw.c: puts one defect at a time into a copy of
+# shim/core/choice.c or draw.c, and checks that the tests fail.
 #   [BUILD=DIR] tests/unit/choice_defects.sh
 . "$(dirname "$0")/../lib.sh"
 
-# defect NAME FILE SED: FILE is that of the choice, or of the test, whose simulated engine is wrong then
+# defect NAME FILE SED: FILE is a source of the choice, or a test, whose simulated engine then behaves wrongly
 tests=test_choice.c
 defect() {
     rm -rf "$scratch/tests/unit"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes with a call: the nodes of its ranks, the headers of its messages, the codecs it moves
- * to. */
+/* Properties of a call: the nodes of its ranks, the headers of its messages, and the codecs that
+ * adaptive precision moves it to. */
 #include <math.h>
 
 #include "shim/core/header.h"
@@ -39,7 +39,7 @@ TEST(layouts)
     }
 }
 
-/* Each byte of a header is compared, but for those of the error, which is handed on. */
+/* Checks that every byte of a header is compared, except the error field, which is returned. */
 TEST(headers)
 {
     const struct cshim_plan plan = {.codec = CSHIM_CODEC_INT4,
@@ -73,7 +73,7 @@ TEST(headers)
     }
 }
 
-/* Each type has its way from the least precise codec to raw, and ends there. */
+/* Checks each type's path from the least precise codec to raw, where it ends. */
 TEST(moves)
 {
     static const struct {
@@ -108,8 +108,8 @@ TEST(moves)
     }
 }
 
-/* Kinds that meet in a slot: neither gets a less precise codec than its rule's, nor one that does
- * not carry its type. */
+/* Two kinds of call share a slot. Neither gets a codec less precise than its rule's, or one that
+ * does not carry its type. */
 TEST(slots_are_shared)
 {
     struct cshim_tolerance watch;
@@ -135,7 +135,8 @@ TEST(errors_are_measured)
     }
     struct cshim_plan plan = {.codec = CSHIM_CODEC_INT8, .dtype = CSHIM_FLOAT32, .count = COUNT};
     const double typical = cshim_codec_info(CSHIM_CODEC_INT8)->typical;
-    /* Evenly distributed values have the largest magnitudes nearer than normal ones. */
+    /* Uniformly distributed values are closer to the largest magnitude than normally distributed
+     * ones, so their relative error is smaller. */
     assert_in_range(1000 * (double)cshim_tolerance_measure(&plan, values, plan.count) / typical,
                     500, 1000);
     plan.codec = CSHIM_CODEC_RAW;
@@ -145,7 +146,7 @@ TEST(errors_are_measured)
     values[1] = INFINITY;
     assert_in_range(1000 * (double)cshim_tolerance_measure(&plan, values, plan.count) / typical,
                     500, 1000);
-    plan.count = 1; /* nothing that is finite */
+    plan.count = 1; /* only a NaN */
     assert_true(cshim_tolerance_measure(&plan, values, plan.count) == 0);
     values[2] = 3;
     for (plan.count = 1; plan.count < 2000; plan.count++)

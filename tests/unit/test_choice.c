@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A simulated job chooses as it should: ranks that come late, calls that are disturbed, and a
+/* Simulates a job and checks which candidate it chooses, with late ranks, disturbed calls, and a
  * network that changes. */
 #include <math.h>
 
@@ -9,7 +9,7 @@
 #define RANKS 4
 
 #define GAIN 0.1f
-/* A compressed candidate has to gain a tenth. */
+/* A compressed candidate has to be a tenth faster. */
 static const float weights[CSHIM_CANDIDATES_MAX] = {
     1, 1 / (1 - GAIN), 1 / (1 - GAIN), 1 / (1 - GAIN), 1 / (1 - GAIN), 1 / (1 - GAIN)};
 
@@ -17,35 +17,35 @@ static const float weights[CSHIM_CANDIDATES_MAX] = {
 struct network {
     unsigned candidates;
     double seconds[CSHIM_CANDIDATES_MAX];
-    double noise;     /* a call takes up to this share of its time longer */
-    double spikes;    /* share of the calls that a disturbance makes five times as long */
-    double imbalance; /* ranks come up to so many native calls late */
+    double noise;     /* largest extra time of a call, as a share of its time */
+    double spikes;    /* share of calls that a disturbance makes five times as long */
+    double imbalance; /* ranks come late by up to this many native calls */
     unsigned
-        queued; /* so many native calls in a row take a fifth of their time: queues hold them */
+        queued; /* number of native calls in a row that queues absorb, in a fifth of the time */
 };
 
 struct job {
     struct cshim_choice ranks[RANKS];
     uint64_t random;
     unsigned calls[CSHIM_CANDIDATES_MAX];
-    unsigned in_row; /* native calls up to now without another */
-    double seconds;  /* of the calls themselves */
+    unsigned in_row; /* native calls since the last call of another candidate */
+    double seconds;  /* sum of the calls' own durations */
 };
 
-static double draw(struct job *job)
+static double draw_unit(struct job *job)
 {
     job->random = job->random * 6364136223846793005u + 1442695040888963407u;
     return (double)(job->random >> 11) * 0x1p-53;
 }
 
-static void start(struct job *job, const struct network *network, unsigned prior, uint64_t seed)
+static void start_job(struct job *job, const struct network *network, unsigned prior, uint64_t seed)
 {
     *job = (struct job){.random = seed};
     for (unsigned i = 0; i < RANKS; i++)
         cshim_choice_init(&job->ranks[i], network->candidates, prior, weights);
 }
 
-/* A class settles once each candidate that is left has all its samples. */
+/* Checks that a class settles only after all remaining candidates have all their samples. */
 static void check_samples(const struct cshim_choice *choice)
 {
     for (unsigned i = 0; i < choice->in_turn && choice->phase == CSHIM_CHOICE_LAST; i++) {
@@ -56,8 +56,8 @@ static void check_samples(const struct cshim_choice *choice)
     }
 }
 
-/* Does what the engine does where a decision is due. */
-static void agree(struct job *job)
+/* Carries out a due decision as the engine does. */
+static void agree_on_choice(struct job *job)
 {
     float longest[CSHIM_CHOICE_SAMPLES_MAX] = {0};
     const unsigned samples = job->ranks[0].samples;
@@ -82,12 +82,13 @@ static unsigned make_call(struct job *job, const struct network *network)
     for (unsigned rank = 0; rank < RANKS; rank++) {
         const bool is_due = cshim_choice_is_due(&job->ranks[rank]);
         assert_int_equal(is_due, cshim_choice_is_due(&job->ranks[0]));
-        late[rank] = network->imbalance * network->seconds[0] * draw(job);
+        late[rank] = network->imbalance * network->seconds[0] * draw_unit(job);
         latest = fmax(latest, late[rank]);
     }
     if (cshim_choice_is_due(&job->ranks[0]))
-        agree(job);
-    if (draw(job) < 0.5 && cshim_choice_passes(&job->ranks[0])) { /* which no rank times */
+        agree_on_choice(job);
+    if (draw_unit(job) < 0.5 &&
+        cshim_choice_passes(&job->ranks[0])) { /* passed through without timing */
         for (unsigned rank = 1; rank < RANKS; rank++)
             assert_true(cshim_choice_passes(&job->ranks[rank]));
         job->calls[0]++;
@@ -99,14 +100,15 @@ static unsigned make_call(struct job *job, const struct network *network)
         candidate = rank == 0 ? own : candidate;
         assert_int_equal(own, candidate);
     }
-    double seconds = network->seconds[candidate] * (1 + network->noise * draw(job));
-    seconds *= draw(job) < network->spikes ? 5 : 1;
+    double seconds = network->seconds[candidate] * (1 + network->noise * draw_unit(job));
+    seconds *= draw_unit(job) < network->spikes ? 5 : 1;
     job->in_row = candidate == 0 ? job->in_row + 1 : 0;
     seconds *= candidate == 0 && job->in_row <= network->queued ? 0.2 : 1;
     for (unsigned rank = 0; rank < RANKS; rank++) {
-        /* Ranks that meet before the call wait for nobody in it. One has the slowest link. */
+        /* Ranks that meet in a barrier before the call do not wait in it. Rank 1 has the slowest
+         * link. */
         const bool is_met = cshim_choice_is_sampled(&job->ranks[rank]);
-        const double own = rank == 1 ? seconds : seconds * (0.05 + 0.95 * draw(job));
+        const double own = rank == 1 ? seconds : seconds * (0.05 + 0.95 * draw_unit(job));
         cshim_choice_end(&job->ranks[rank], own + (is_met ? 0 : latest - late[rank]));
     }
     job->calls[candidate]++;
@@ -120,7 +122,7 @@ static void make_calls(struct job *job, const struct network *network, unsigned 
         make_call(job, network);
 }
 
-/* Returns the candidate that should be taken: compressing has to gain a tenth. */
+/* Returns the candidate to be chosen. Compressing has to gain a tenth. */
 static unsigned right_choice(const struct network *network)
 {
     unsigned best = 0;
@@ -130,17 +132,17 @@ static unsigned right_choice(const struct network *network)
     return best;
 }
 
-/* Draws a network whose candidates take from a fifth to five times the native time. */
+/* Draws a network whose candidates take between a fifth and five times the native time. */
 static struct network draw_network(struct job *dice)
 {
-    struct network network = {.candidates = 2 + (unsigned)(draw(dice) * 5)};
+    struct network network = {.candidates = 2 + (unsigned)(draw_unit(dice) * 5)};
     for (unsigned i = 0; i < network.candidates; i++)
-        network.seconds[i] = 1e-3 * (i == 0 ? 1 : pow(5, 2 * draw(dice) - 1));
+        network.seconds[i] = 1e-3 * (i == 0 ? 1 : pow(5, 2 * draw_unit(dice) - 1));
     return network;
 }
 
-/* Makes 2000 calls on each of many networks; returns how many ended with a choice that takes more
- * than a tenth longer than the right one, beyond the tenth that compressing has to gain. */
+/* Makes 2000 calls on each of many networks. Returns how many ended with a candidate that is more
+ * than a tenth slower than the right one, in addition to the tenth that compressing has to gain. */
 static unsigned count_misses(double noise, double spikes, double imbalance)
 {
     struct job dice = {.random = 1};
@@ -151,7 +153,7 @@ static unsigned count_misses(double noise, double spikes, double imbalance)
         network.noise = noise;
         network.spikes = spikes;
         network.imbalance = imbalance;
-        start(&job, &network, i % network.candidates, i);
+        start_job(&job, &network, i % network.candidates, i);
         make_calls(&job, &network, 2000);
         const double best = network.seconds[right_choice(&network)];
         misses += network.seconds[job.ranks[0].best] > best / (1 - (double)GAIN) * 1.1;
@@ -170,10 +172,10 @@ TEST(compressing_has_to_gain_a_tenth)
     const struct network too_little = {.candidates = 2, .seconds = {1e-3, 0.95e-3}};
     const struct network enough = {.candidates = 2, .seconds = {1e-3, 0.85e-3}};
     struct job job;
-    start(&job, &too_little, 1, 1);
+    start_job(&job, &too_little, 1, 1);
     make_calls(&job, &too_little, 1000);
     assert_int_equal(job.ranks[0].best, CSHIM_CANDIDATE_NATIVE);
-    start(&job, &enough, 1, 1);
+    start_job(&job, &enough, 1, 1);
     make_calls(&job, &enough, 1000);
     assert_int_equal(job.ranks[0].best, 1);
 }
@@ -188,14 +190,14 @@ TEST(ranks_that_compute_unequally_choose_as_equal_ones)
     assert_int_equal(count_misses(0.1, 0, 3), 0);
 }
 
-/* Queues that have been empty hold what the first calls send, but not what the next ones send. */
+/* Empty queues absorb the first calls, but not the following ones. */
 TEST(what_queues_hold_does_not_count)
 {
     for (unsigned queued = 1; queued <= 40; queued++) {
         const struct network network = {
             .candidates = 3, .seconds = {1e-3, 0.5e-3, 0.6e-3}, .queued = queued};
         struct job job;
-        start(&job, &network, 1, 1);
+        start_job(&job, &network, 1, 1);
         make_calls(&job, &network, 5000);
         assert_int_equal(job.ranks[0].best, 1);
         assert_true(job.seconds < 1.05 * 5000 * network.seconds[1]);
@@ -207,17 +209,17 @@ TEST(the_first_call_takes_the_prior)
     const struct network network = {.candidates = 4, .seconds = {4, 3, 2, 1}};
     for (unsigned prior = 0; prior < 4; prior++) {
         struct job job;
-        start(&job, &network, prior, 1);
+        start_job(&job, &network, prior, 1);
         assert_int_equal(make_call(&job, &network), prior);
     }
 }
 
-/* In the long run, against calls that all take the best candidate. */
+/* Compares the total time with that of making every call by the best candidate. */
 TEST(trials_cost_a_hundredth_of_2000_calls)
 {
     const struct network network = {.candidates = 4, .seconds = {1e-3, 0.5e-3, 0.7e-3, 1.4e-3}};
     struct job job;
-    start(&job, &network, 1, 1);
+    start_job(&job, &network, 1, 1);
     make_calls(&job, &network, 2000);
     assert_true(job.seconds < 1.01 * 2000 * network.seconds[1]);
 }
@@ -226,7 +228,7 @@ TEST(a_class_that_native_calls_suit_best_costs_a_hundredth_more)
 {
     const struct network network = {.candidates = 3, .seconds = {1e-3, 1.1e-3, 3e-3}};
     struct job job;
-    start(&job, &network, 1, 1);
+    start_job(&job, &network, 1, 1);
     make_calls(&job, &network, 2000);
     assert_int_equal(job.ranks[0].best, CSHIM_CANDIDATE_NATIVE);
     assert_true(job.seconds < 1.01 * 2000 * network.seconds[0]);
@@ -238,7 +240,7 @@ TEST(choices_follow_a_network_that_changes_within_200_calls)
     const struct network fast = {.candidates = 3, .seconds = {1e-3, 1.2e-3, 1.6e-3}, .noise = 0.1};
     for (unsigned calls = 500; calls < 700; calls++) {
         struct job job;
-        start(&job, &slow, 1, calls);
+        start_job(&job, &slow, 1, calls);
         make_calls(&job, &slow, calls);
         assert_int_equal(job.ranks[0].best, 1);
         make_calls(&job, &fast, 200);
@@ -249,12 +251,12 @@ TEST(choices_follow_a_network_that_changes_within_200_calls)
     }
 }
 
-/* The next best candidate slows down as well, and the third becomes the best. */
+/* The second best candidate slows down too, so the third becomes the best. */
 TEST(a_best_candidate_that_becomes_slower_is_left)
 {
     struct network network = {.candidates = 3, .seconds = {1e-3, 0.3e-3, 0.5e-3}};
     struct job job;
-    start(&job, &network, 1, 1);
+    start_job(&job, &network, 1, 1);
     make_calls(&job, &network, 200);
     assert_int_equal(job.ranks[0].best, 1);
     network.seconds[0] = 0.2e-3;
@@ -264,12 +266,12 @@ TEST(a_best_candidate_that_becomes_slower_is_left)
     assert_int_equal(job.ranks[0].best, CSHIM_CANDIDATE_NATIVE);
 }
 
-/* The best one does not change, and the next best one becomes faster than it. */
+/* The best candidate stays as fast, and the second best becomes faster. */
 TEST(a_candidate_that_becomes_faster_is_found)
 {
     struct network network = {.candidates = 2, .seconds = {1e-3, 2e-3}};
     struct job job;
-    start(&job, &network, 1, 1);
+    start_job(&job, &network, 1, 1);
     make_calls(&job, &network, 1000);
     assert_int_equal(job.ranks[0].best, CSHIM_CANDIDATE_NATIVE);
     network.seconds[1] = 0.3e-3;
@@ -277,7 +279,7 @@ TEST(a_candidate_that_becomes_faster_is_found)
     assert_int_equal(job.ranks[0].best, 1);
 }
 
-/* A program's error handler may jump out of a call on one rank, or on all. */
+/* A program's error handler may leave a call by longjmp, on one rank or on all. */
 TEST(calls_that_never_end_leave_no_duration)
 {
     struct cshim_choice choice;
@@ -293,7 +295,7 @@ TEST(calls_that_never_end_leave_no_duration)
     assert_true(cshim_choice_seconds(&choice, CSHIM_CANDIDATE_NATIVE) == 0);
 }
 
-/* Two known durations of five are enough. */
+/* Two of five durations are enough. */
 TEST(calls_that_end_decide_beside_those_that_never_do)
 {
     struct cshim_choice choice;
@@ -309,13 +311,14 @@ TEST(calls_that_end_decide_beside_those_that_never_do)
     assert_int_equal(choice.best, 1);
 }
 
-/* Learning that confirms a choice comes ever more rarely, however unsteady the network is. */
+/* If learning confirms the choice, it is repeated less and less often, even on an unsteady network.
+ */
 TEST(an_unsteady_network_does_not_keep_a_class_learning)
 {
     struct network network = {.candidates = 3, .seconds = {10e-3, 3e-3, 4e-3}};
     struct job job;
     double best = 0;
-    start(&job, &network, 1, 1);
+    start_job(&job, &network, 1, 1);
     for (unsigned i = 0; i < 20000; i++) {
         const double factor = i / 300 % 2 ? 2 : 0.5;
         for (unsigned k = 0; k < 3; k++)

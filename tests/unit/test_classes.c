@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A class of calls has the same candidates whichever of its calls comes first: with gloo that is
- * another one on each rank. */
+/* Checks that the candidates of a class do not depend on which of its calls comes first. With gloo
+ * each rank may see another one first. */
 #include "shim/host/classes.h"
 #include "tests/unit/unit.h"
 

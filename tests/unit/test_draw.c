@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Simulated jobs whose calls begin in another order on each rank, some at once: all ranks make each
- * call in the same way, nobody waits for ever, and the class chooses as it should. */
+/* Simulates jobs whose calls begin in a different order on each rank, some concurrently. All ranks
+ * make each call by the same candidate, no rank waits forever, and the class chooses the right
+ * candidate. */
 #include <math.h>
 
 #include "shim/core/draw.h"
@@ -11,7 +12,7 @@
 
 static const float weights[CSHIM_CANDIDATES_MAX] = {1, 1.1f, 1.1f, 1.1f, 1.1f, 1.1f};
 
-/* A call that a thread of a rank makes. */
+/* A call on a thread of a rank. */
 struct call {
     enum { NONE, BEGUN, TIMINGS } state;
     uint64_t number;
@@ -20,7 +21,7 @@ struct call {
     double seconds;
 };
 
-/* What all ranks know of a call, as soon as the first of them begins it. */
+/* State of a call that all ranks share, set by the first rank that begins it. */
 struct common {
     uint64_t number;
     unsigned begun, timings_count;
@@ -36,11 +37,11 @@ struct job {
     uint64_t random;
     unsigned candidates;
     double seconds[CSHIM_CANDIDATES_MAX];
-    uint64_t stride; /* numbers of the class are multiples of it */
+    uint64_t stride; /* call numbers of the class are its multiples */
     struct cshim_choice choice;
     struct cshim_draw draw[RANKS];
     struct call calls[RANKS][THREADS];
-    uint64_t next[RANKS]; /* index of the next call that a thread of the rank takes */
+    uint64_t next[RANKS]; /* index of the next call that a thread of the rank begins */
     struct common common[CALLS_MAX];
     unsigned made[CSHIM_CANDIDATES_MAX];
     uint64_t waits;
@@ -70,8 +71,8 @@ static void begin_call(struct job *job, unsigned rank, struct call *call)
         common->candidate = call->candidate;
     assert_int_equal(call->candidate, common->candidate);
     common->begun++;
-    /* One rank takes the whole time. The others wait for one that comes late, but not in a timed
-     * call, which they begin at once. */
+    /* Rank 1 takes the full time. Others wait for a late rank, except in a timed call, which all
+     * begin at once. */
     call->seconds = job->seconds[call->candidate] * (1 + 0.3 * draw_unit(job));
     call->seconds *= rank == 1 ? 1 : 0.05 + 0.9 * draw_unit(job);
     if (!drawn.is_timed && index % RANKS != rank)
@@ -96,7 +97,7 @@ static bool end_call(struct job *job, unsigned rank, struct call *call)
     return true;
 }
 
-/* Ends a decision: rank 0 decides once all have timings, and the others follow. */
+/* Ends a decision: rank 0 decides when it has all ranks' timings, and the others follow. */
 static bool take_stage(struct job *job, unsigned rank, struct call *call)
 {
     struct common *common = &job->common[call->number / job->stride];
@@ -112,8 +113,8 @@ static bool take_stage(struct job *job, unsigned rank, struct call *call)
     return true;
 }
 
-/* Has a thread of a rank do its next step. Returns false if it waits. */
-static bool step(struct job *job, unsigned rank, struct call *call, uint64_t calls)
+/* Advances a thread of a rank by one operation. Returns false if it has to wait. */
+static bool step_thread(struct job *job, unsigned rank, struct call *call, uint64_t calls)
 {
     if (call->state == BEGUN)
         return end_call(job, rank, call);
@@ -134,21 +135,21 @@ static bool has_ended(const struct job *job, uint64_t calls)
     return true;
 }
 
-/* Runs threads of ranks by chance until `calls` calls have been made in all. A thread that is
- * stopped for a while lets the others run far ahead. */
-static void run(struct job *job, uint64_t calls)
+/* Runs threads in random order until `calls` calls have been made. A paused thread lets the others
+ * run far ahead. */
+static void run_job(struct job *job, uint64_t calls)
 {
     unsigned idle = 0;
     while (!has_ended(job, calls)) {
         const unsigned rank = (unsigned)(draw_unit(job) * RANKS);
         const unsigned thread = (unsigned)(draw_unit(job) * draw_unit(job) * THREADS * 1.5);
-        const bool has_moved = step(job, rank, &job->calls[rank][thread % THREADS], calls);
+        const bool has_moved = step_thread(job, rank, &job->calls[rank][thread % THREADS], calls);
         idle = has_moved ? 0 : idle + 1;
-        assert_true(idle < 100000); /* a job that hangs */
+        assert_true(idle < 100000); /* otherwise the job hangs */
     }
 }
 
-static void start(struct job *job, uint64_t seed, unsigned candidates, unsigned prior)
+static void start_job(struct job *job, uint64_t seed, unsigned candidates, unsigned prior)
 {
     memset(job, 0, sizeof *job);
     job->random = seed;
@@ -170,8 +171,8 @@ static unsigned right_choice(const struct job *job)
     return best;
 }
 
-/* Returns true if calls of the latest stage take a candidate that is as good as the best, within
- * what noise may hide. */
+/* Returns true if the latest stage of the class chose a candidate as good as the best, up to what
+ * noise can hide. */
 static bool is_right(const struct job *job)
 {
     const struct cshim_draw *draw = &job->draw[0];
@@ -186,50 +187,50 @@ TEST(all_ranks_choose_alike_and_well)
     static struct job job;
     unsigned right = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
-        start(&job, seed, 2 + (unsigned)(seed % 5), (unsigned)(seed % 2));
-        run(&job, 600);
+        start_job(&job, seed, 2 + (unsigned)(seed % 5), (unsigned)(seed % 2));
+        run_job(&job, 600);
         right += is_right(&job);
         for (unsigned rank = 1; rank < RANKS; rank++)
             assert_memory_equal(job.draw[rank].stage, job.draw[0].stage, sizeof job.draw[0].stage);
     }
-    assert_in_range(right, 195, 200); /* late ranks leave few samples without waiting */
+    assert_in_range(right, 195, 200); /* late ranks leave few samples free of waiting */
 }
 
-/* A class that was settled tries no more than some calls, and follows a network that changes. */
+/* A settled class makes few trials, and follows a network that changes. */
 TEST(a_change_is_followed)
 {
     static struct job job;
     unsigned right = 0;
     for (uint64_t seed = 1; seed <= 40; seed++) {
-        start(&job, seed, 4, 1);
-        run(&job, 1000);
+        start_job(&job, seed, 4, 1);
+        run_job(&job, 1000);
         const unsigned best = right_choice(&job);
         const unsigned before = job.made[best];
-        run(&job, 1500);
+        run_job(&job, 1500);
         assert_true(job.made[best] - before > 450 ||
                     job.seconds[best] * 1.35 >
                         fmin(fmin(job.seconds[(best + 1) % 4], job.seconds[(best + 2) % 4]),
                              job.seconds[(best + 3) % 4]));
         job.seconds[best] *= 30;
-        run(&job, 2500);
+        run_job(&job, 2500);
         right += is_right(&job);
     }
     assert_in_range(right, 38, 40);
 }
 
-/* The first calls take the prior: a program with few learns nothing. */
+/* The first calls use the prior, so a program with few calls learns nothing. */
 TEST(the_first_calls_take_the_prior)
 {
     static struct job job;
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        start(&job, seed, 5, 2);
+        start_job(&job, seed, 5, 2);
         const unsigned calls = CSHIM_DRAW_AHEAD / (unsigned)job.stride;
-        run(&job, calls);
+        run_job(&job, calls);
         assert_int_equal(job.made[2], calls);
     }
 }
 
-/* Calls begin whose numbers no decision under way can concern. */
+/* A call has to wait only if a pending decision may concern its number. */
 TEST(calls_wait_only_far_ahead)
 {
     struct cshim_draw draw;
@@ -243,15 +244,15 @@ TEST(calls_wait_only_far_ahead)
     assert_true(cshim_draw_may_begin(&draw, 1000));
 }
 
-/* A program that uses its numbers again and again learns, and keeps what it has learned. */
+/* A program that reuses its call numbers goes on learning, and keeps what it has learned. */
 TEST(stages_do_not_run_out)
 {
     static struct job job;
-    start(&job, 5, 4, 1);
+    start_job(&job, 5, 4, 1);
     job.stride = 1;
-    for (unsigned i = 0; i < 200; i++) { /* a network that changes all the time */
+    for (unsigned i = 0; i < 200; i++) { /* the network changes all the time */
         job.seconds[i % 4] = 1e-3 * (1 + 30 * draw_unit(&job));
-        run(&job, 20 * (i + 1));
+        run_job(&job, 20 * (i + 1));
     }
     for (unsigned rank = 0; rank < RANKS; rank++)
         assert_in_range(job.draw[rank].stages, 2, CSHIM_DRAW_STAGES);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who stands where, in layouts drawn by chance. */
+/* Checks nodes and local ranks in random layouts. */
 #include "shim/core/layout.h"
 #include "tests/unit/unit.h"
 
 #define RANKS 24
 
-/* Each rank has a place of its own on its node, and where nodes are equally full it is found by it.
- */
+/* Checks that each rank has a distinct local index on its node, by which rank_at finds it if all
+ * nodes have equally many ranks. */
 static void check_places(const int *id_of, int ranks, int rank)
 {
     struct cshim_layout layout;
@@ -38,7 +38,7 @@ TEST(partners_and_places)
         }
         check_places(id_of, ranks, i % ranks);
         for (int rank = 0; rank < ranks; rank++)
-            id_of[rank] = rank % 3; /* nodes that are equally full, for some of the jobs */
+            id_of[rank] = rank % 3; /* equally full nodes for some numbers of ranks */
         check_places(id_of, ranks, i % ranks);
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reader of IDX files on good and on damaged ones, and the generator of digits. */
+/* Tests the reader of IDX files on good and damaged files, and the generator of digits. */
 #include <unistd.h>
 #include <zlib.h>
 
@@ -9,7 +9,7 @@
 enum { COUNT = 3, IMAGE_HEADER = 16, LABEL_HEADER = 8 };
 enum { IMAGE_BYTES = IMAGE_HEADER + COUNT * IMAGE_PIXELS, LABEL_BYTES = LABEL_HEADER + COUNT };
 
-/* A folder with a good pair of files, in memory as well so that a test can damage them. */
+/* A folder with a good pair of files, which are also in memory so that tests can damage them. */
 struct fixture {
     char folder[64], image_path[96], label_path[96];
     uint8_t images[IMAGE_BYTES + 1], labels[LABEL_BYTES + 1];
@@ -85,7 +85,7 @@ static void assert_good(struct fixture *fixture)
     assert_memory_equal(fixture->set.labels, fixture->labels + LABEL_HEADER, COUNT);
 }
 
-/* Reading must fail with a message that begins with the file's path and goes on like this. */
+/* Checks that reading fails with a message that begins with the file's path, followed by `text`. */
 static void assert_refused(struct fixture *fixture, const char *path, const char *text)
 {
     char wanted[256];
@@ -125,11 +125,11 @@ TEST(refuses_folder, .setup_func = set_up, .teardown_func = tear_down)
     assert_refused(fixture, fixture->folder, "cannot be");
 }
 
-/* One byte changed, and the file cut off or grown. Truncated is every length short of the whole. */
+/* Changes one byte, or cuts off or extends the file. */
 TEST(refuses_damaged_files, .setup_func = set_up, .teardown_func = tear_down)
 {
     static const struct {
-        bool labels; /* which file */
+        bool labels; /* damages the label file instead of the images */
         uint8_t byte;
         size_t at;
         size_t length;
@@ -191,7 +191,7 @@ TEST(refuses_wrong_checksum, .setup_func = set_up, .teardown_func = tear_down)
     uint8_t packed[2 * IMAGE_BYTES];
     write_gzipped(fixture->image_path, fixture->images, IMAGE_BYTES);
     size_t count = read_whole(fixture->image_path, packed, sizeof packed);
-    packed[count - 8] ^= 1; /* the checksum is the last but one word */
+    packed[count - 8] ^= 1; /* the checksum is the last word but one */
     write_plain(fixture->image_path, packed, count);
     assert_refused(fixture, fixture->image_path, "damaged after byte ");
 }
@@ -203,7 +203,7 @@ TEST(refuses_labels_for_images, .setup_func = set_up, .teardown_func = tear_down
     assert_refused(fixture, fixture->image_path, "bad magic 0x00000801, not 0x00000803");
 }
 
-/* The largest count there is, and the largest one accepted, whose bytes are not there. */
+/* Sets the count to the largest number, and to the largest one accepted, whose data is missing. */
 TEST(refuses_huge_count, .setup_func = set_up, .teardown_func = tear_down)
 {
     struct fixture *fixture = *state;
@@ -219,7 +219,7 @@ TEST(refuses_huge_count, .setup_func = set_up, .teardown_func = tear_down)
     assert_refused(fixture, fixture->image_path, text);
 }
 
-/* The sequence does not depend on where or how often it is drawn. */
+/* The sequence of digits does not depend on the order or the number of draws. */
 TEST(draws_the_same_digits)
 {
     struct image_set whole, part;
@@ -234,7 +234,7 @@ TEST(draws_the_same_digits)
     free(part.labels);
 }
 
-/* All ten digits occur, no two images are equal, and each has ink and background. */
+/* Checks that all ten digits occur, all images differ, and each has ink and background. */
 TEST(draws_different_digits)
 {
     struct image_set set;

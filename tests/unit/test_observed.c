@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What COMPSHIM=observe writes down: kinds apart, classes beyond the bound, sums that stay exact.
- */
+/* Tests the records of COMPSHIM=observe: kinds stay separate, further kinds share classes, and sums
+ * stay exact. */
 
 #include "shim/report/observed.h"
 #include "tests/unit/unit.h"
@@ -22,7 +22,7 @@ static struct cshim_kind one_call(uint64_t bytes)
     };
 }
 
-static struct cshim_observed *make(void)
+static struct cshim_observed *make_observed(void)
 {
     struct cshim_observed *observed = malloc(sizeof *observed);
     assert_non_null(observed);
@@ -30,10 +30,10 @@ static struct cshim_observed *make(void)
     return observed;
 }
 
-/* Two kinds that differ in one fact are two. */
+/* Kinds that differ in one property are counted separately. */
 TEST(kinds_apart)
 {
-    struct cshim_observed *observed = make();
+    struct cshim_observed *observed = make_observed();
     struct cshim_kind kinds[7];
     for (size_t i = 0; i < 7; i++)
         kinds[i] = one_call(4096);
@@ -66,22 +66,23 @@ static void sum_up(const struct cshim_observed *observed, struct cshim_kind *tot
     }
 }
 
-/* Every size from 4 to 40000 bytes: the first have places of their own, the rest share classes. */
+/* Records every size from 4 to 40000 bytes. The first sizes have their own entries, the rest share
+ * classes. */
 TEST(classes_beyond_the_bound)
 {
-    struct cshim_observed *observed = make();
+    struct cshim_observed *observed = make_observed();
     struct cshim_kind total;
     uint64_t calls = 0, bytes = 0;
     for (uint64_t size = 4; size <= 40000; size += 4, calls++, bytes += size) {
         const struct cshim_kind kind = one_call(size);
         cshim_observed_add(observed, &kind);
     }
-    bytes -= 4 * calls; /* each size was added one step late */
+    bytes -= 4 * calls; /* the loop adds each size after incrementing it */
     sum_up(observed, &total);
     assert_int_equal(total.calls, calls);
     assert_int_equal(total.bytes_total, bytes);
     assert_int_equal(observed->unlisted.calls, 0);
-    assert_int_equal(observed->count, CSHIM_KINDS_EXACT + 5); /* 2 to 32 KiB */
+    assert_int_equal(observed->count, CSHIM_KINDS_EXACT + 5); /* classes of 2 to 32 KiB */
     for (size_t i = CSHIM_KINDS_EXACT; i < observed->count; i++) {
         const struct cshim_kind *class = &observed->kinds[i];
         assert_true(class->is_class);
@@ -91,10 +92,10 @@ TEST(classes_beyond_the_bound)
     free(observed);
 }
 
-/* Communicators of all sizes use up even the classes: what is left over is summed. */
+/* Communicators of 5000 sizes exceed even the classes. The rest is added up in `unlisted`. */
 TEST(nothing_is_lost)
 {
-    struct cshim_observed *observed = make();
+    struct cshim_observed *observed = make_observed();
     struct cshim_kind total;
     for (uint32_t ranks = 1; ranks <= 5000; ranks++) {
         struct cshim_kind kind = one_call(4096);
@@ -110,10 +111,10 @@ TEST(nothing_is_lost)
     free(observed);
 }
 
-/* Another rank's kinds, classes and leftovers add to the same. */
+/* Another rank's kinds, classes and unlisted calls are added to the same entries. */
 TEST(merged)
 {
-    struct cshim_observed *one = make(), *all = make();
+    struct cshim_observed *one = make_observed(), *all = make_observed();
     struct cshim_kind kind = one_call(5000), class = one_call(4096), unlisted = {.calls = 7};
     class.is_class = 1;
     unlisted.bytes_total = 70;
@@ -134,7 +135,7 @@ TEST(merged)
 
 TEST(sorted)
 {
-    struct cshim_observed *observed = make();
+    struct cshim_observed *observed = make_observed();
     static const uint64_t sizes[] = {64, 1 << 20, 4096, 1 << 22, 16};
     for (size_t i = 0; i < 5; i++)
         for (uint64_t calls = 0; calls < (sizes[i] == 64 ? 1000000 : 1); calls++) {
@@ -145,7 +146,7 @@ TEST(sorted)
     static const uint64_t want[] = {64, 1 << 22, 1 << 20, 4096, 16};
     for (size_t i = 0; i < 5; i++)
         assert_int_equal(observed->kinds[i].bytes, want[i]);
-    /* A job may go on after a report. */
+    /* A job may continue after a report. */
     const struct cshim_kind later = one_call(want[2]);
     cshim_observed_add(observed, &later);
     assert_int_equal(observed->count, 5);

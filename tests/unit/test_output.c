@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that are replaced as a whole: by processes side by side, and whatever is at their path. */
+/* Tests the atomic replacement of files: by concurrent processes, and with any type of file at the
+ * path. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -41,7 +42,7 @@ static unsigned count_files(void)
     return count;
 }
 
-/* No test leaves a file of ours beside. */
+/* Checks that the test left no temporary file, and removes the folder. */
 static int remove_folder(void **state)
 {
     (void)state;
@@ -52,7 +53,7 @@ static int remove_folder(void **state)
 
 #define IN_FOLDER .setup_func = make_folder, .teardown_func = remove_folder
 
-static void put(const char *name, const char *text)
+static void put_file(const char *name, const char *text)
 {
     FILE *file = fopen(name, "w");
     assert_non_null(file);
@@ -60,8 +61,8 @@ static void put(const char *name, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-/* Returns whether a file holds the text. */
-static bool holds(const char *name, const char *text)
+/* Returns true if a file's contents are `text`. */
+static bool file_is(const char *name, const char *text)
 {
     char found[256];
     FILE *file = fopen(name, "r");
@@ -71,7 +72,7 @@ static bool holds(const char *name, const char *text)
     return strcmp(found, text) == 0;
 }
 
-/* Replaces the file at `path`. Returns the problem, or NULL. */
+/* Replaces the file at `path`. Returns the problem, or NULL on success. */
 static const char *replace(const char *mark, const char *text)
 {
     struct cshim_output output;
@@ -82,7 +83,8 @@ static const char *replace(const char *mark, const char *text)
     return cshim_output_close(&output);
 }
 
-/* A file of a writer: each line has its number, and the last one says so. */
+/* Writes files whose first line has the writer and the number of lines; every line has the writer.
+ */
 static void write_many(unsigned writer)
 {
     for (unsigned i = 0; i < FILES_EACH; i++) {
@@ -99,7 +101,7 @@ static void write_many(unsigned writer)
     _exit(0);
 }
 
-/* Returns whether the file is there as one writer wrote it. */
+/* Returns true if the file is exactly what one writer wrote. */
 static bool is_whole(void)
 {
     unsigned writer, lines, found, count = 0;
@@ -115,7 +117,7 @@ static bool is_whole(void)
     return is_good;
 }
 
-/* Runs the writers. Returns how often the file was not whole while they wrote. */
+/* Runs the writers. Returns how often the file was incomplete meanwhile. */
 static unsigned run_writers(void)
 {
     unsigned torn = 0, ended = 0;
@@ -135,16 +137,16 @@ static unsigned run_writers(void)
 
 TEST(side_by_side, IN_FOLDER)
 {
-    put(path, "mark 0 1\n0\n");
+    put_file(path, "mark 0 1\n0\n");
     assert_int_equal(run_writers(), 0);
     assert_int_equal(count_files(), 1);
 }
 
-/* The other name of the file has to lead to the new text: it is written in place, where a reader
- * may come between, but not another writer. */
+/* A file with another hard link is rewritten in place, so that the link gets the new text. A reader
+ * may then see an incomplete file, but writers exclude each other. */
 TEST(side_by_side_in_place, IN_FOLDER)
 {
-    put(path, "mark 0 1\n0\n");
+    put_file(path, "mark 0 1\n0\n");
     assert_int_equal(link(path, other), 0);
     run_writers();
     assert_true(is_whole());
@@ -156,7 +158,7 @@ TEST(side_by_side_in_place, IN_FOLDER)
 TEST(keeps_what_is_no_text, IN_FOLDER)
 {
     struct stat facts;
-    put(path, "mark old\n");
+    put_file(path, "mark old\n");
     assert_int_equal(chmod(path, 0640), 0);
     assert_null(replace(MARK, "mark new\n"));
     assert_int_equal(stat(path, &facts), 0);
@@ -167,11 +169,11 @@ TEST(keeps_what_is_no_text, IN_FOLDER)
     assert_null(replace(MARK, "mark newer\n"));
     assert_int_equal(lstat(path, &facts), 0);
     assert_true(S_ISLNK(facts.st_mode));
-    assert_true(holds(other, "mark newer\n"));
+    assert_true(file_is(other, "mark newer\n"));
 
     unlink(other);
-    assert_null(replace(MARK, "mark first\n")); /* the link led to nothing */
-    assert_true(holds(other, "mark first\n"));
+    assert_null(replace(MARK, "mark first\n")); /* the link pointed to no file */
+    assert_true(file_is(other, "mark first\n"));
 }
 
 TEST(new_files_have_the_umask, IN_FOLDER)
@@ -186,21 +188,21 @@ TEST(new_files_have_the_umask, IN_FOLDER)
 
 TEST(what_others_wrote_stays, IN_FOLDER)
 {
-    put(path, "data\n");
+    put_file(path, "data\n");
     assert_non_null(strstr(replace(MARK, "mark\n"), "has put something else there"));
-    assert_true(holds(path, "data\n"));
+    assert_true(file_is(path, "data\n"));
 
-    /* The program writes to the path after it was opened. */
+    /* The program replaces the file after it was opened. */
     struct cshim_output output;
     unlink(path);
     assert_null(cshim_output_open(&output, path, MARK));
     fputs("mark\n", output.stream);
-    put(path, "data\n");
+    put_file(path, "data\n");
     assert_non_null(strstr(cshim_output_close(&output), "has put something else there"));
-    assert_true(holds(path, "data\n"));
+    assert_true(file_is(path, "data\n"));
 }
 
-/* Its text may still be in a buffer. */
+/* The program's text may still be in a stdio buffer. */
 TEST(what_the_program_writes_stays, IN_FOLDER)
 {
     FILE *file = fopen(path, "w");
@@ -208,10 +210,10 @@ TEST(what_the_program_writes_stays, IN_FOLDER)
     fputs("data\n", file);
     assert_string_equal(replace(MARK, "mark\n"), "the program has it open");
     fclose(file);
-    assert_true(holds(path, "data\n"));
+    assert_true(file_is(path, "data\n"));
 }
 
-/* A path such as /dev/stdout writes where the descriptor is. */
+/* A path such as /dev/stdout continues at the descriptor's position. */
 TEST(descriptors_go_on, IN_FOLDER)
 {
     FILE *file = fopen(other, "w");
@@ -224,14 +226,14 @@ TEST(descriptors_go_on, IN_FOLDER)
     assert_null(replace(MARK, "mark\n"));
     fputs("more\n", file);
     fclose(file);
-    assert_true(holds(other, "data\nmark\nmore\n"));
+    assert_true(file_is(other, "data\nmark\nmore\n"));
 }
 
 TEST(pipes_are_written_to, IN_FOLDER)
 {
     char text[16] = "";
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_non_null(replace(MARK, "mark\n")); /* nobody reads */
+    assert_non_null(replace(MARK, "mark\n")); /* a pipe without a reader */
     const int reader = open(path, O_RDONLY | O_NONBLOCK);
     assert_true(reader >= 0);
     assert_null(replace(MARK, "mark\n"));
@@ -240,13 +242,13 @@ TEST(pipes_are_written_to, IN_FOLDER)
     close(reader);
 }
 
-/* The old file stays if the new one cannot be written as a whole. */
+/* The old file stays if the new one cannot be written completely. */
 TEST(a_full_disk, IN_FOLDER)
 {
     struct rlimit before;
     getrlimit(RLIMIT_FSIZE, &before);
     struct cshim_output output;
-    put(path, "mark old\n");
+    put_file(path, "mark old\n");
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){1000, before.rlim_max});
     assert_null(cshim_output_open(&output, path, MARK));
@@ -255,6 +257,6 @@ TEST(a_full_disk, IN_FOLDER)
     const char *problem = cshim_output_close(&output);
     setrlimit(RLIMIT_FSIZE, &before);
     assert_non_null(problem);
-    assert_true(holds(path, "mark old\n"));
+    assert_true(file_is(path, "mark old\n"));
     assert_int_equal(count_files(), 1);
 }

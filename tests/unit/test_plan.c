@@ -8,7 +8,7 @@
     do {                                                                                           \
         if (!(condition)) {                                                                        \
             fail_msg("%s", #condition);                                                            \
-            abort(); /* not reached, which analysers of the code do not know */                    \
+            abort(); /* not reached; analysers do not know that */                                 \
         }                                                                                          \
     } while (0)
 #include "tests/plan_properties.h"
@@ -24,7 +24,7 @@ static struct cshim_policy *parse(const char *text)
     return policy;
 }
 
-/* A policy with one rule for everything. */
+/* Parses a policy with one rule that matches everything. */
 static struct cshim_policy *one_rule(enum cshim_codec_id codec, enum cshim_algorithm algorithm)
 {
     char text[128];
@@ -119,7 +119,7 @@ TEST(algorithms)
         {"cast", 4, 1 << 20, CSHIM_ALGORITHM_CAST, 4},
         {"one_shot", 8, 1 << 20, CSHIM_ALGORITHM_ONE_SHOT, 1},
         {"two_shot", 2, 1, CSHIM_ALGORITHM_TWO_SHOT, 2},
-        {"hierarchical", 2, 1, CSHIM_ALGORITHM_ONE_SHOT, 1}, /* no nodes to tell apart */
+        {"hierarchical", 2, 1, CSHIM_ALGORITHM_ONE_SHOT, 1}, /* the layout has no nodes */
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         char text[128];
@@ -153,7 +153,7 @@ TEST(chunks_tile_the_segment)
     }
 }
 
-/* Several ranks on each of several nodes share the network's work, if there is enough of it. */
+/* Several ranks on each of several nodes share the inter-node traffic if there is enough of it. */
 TEST(auto_sees_nodes)
 {
     static const struct {
@@ -179,7 +179,7 @@ TEST(auto_sees_nodes)
         assert_string_equal(cshim_algorithm_name(plan.algorithm),
                             cshim_algorithm_name(cases[i].algorithm));
     }
-    /* Two nodes of two ranks: the flat exchange sends twice as much between them. */
+    /* On two nodes of two ranks, the flat exchange sends twice as many bytes between nodes. */
     struct cshim_policy *flat = one_rule(CSHIM_CODEC_FP16, CSHIM_ALGORITHM_TWO_SHOT);
     struct cshim_call call = {.bytes = 64 * MIB, .ranks = 4, .nodes = 2, .ranks_per_node = 2};
     uint64_t levels = cshim_plan_call(policy, &call, 16 * MIB).bytes_network;
@@ -189,7 +189,8 @@ TEST(auto_sees_nodes)
     cshim_policy_free(policy);
 }
 
-/* What a ring of nodes sends between them is less by the codec's factor, and more. */
+/* Compared with a ring of nodes, fewer bytes are sent between nodes by at least the codec's factor.
+ */
 TEST(less_is_sent_between_nodes)
 {
     static const enum cshim_codec_id codecs[] = {CSHIM_CODEC_FP16, CSHIM_CODEC_FP8_E4M3};
@@ -225,7 +226,7 @@ static void assert_same(const struct cshim_plan *a, const struct cshim_plan *b)
     assert_memory_equal(&a->expected_error, &b->expected_error, sizeof a->expected_error);
 }
 
-/* Calls like `one` of many sizes, under each codec that carries their type. */
+/* Checks calls like `one` in many sizes, under each codec that supports their type. */
 static void check_sizes(enum cshim_algorithm algorithm, struct cshim_call one)
 {
     for (unsigned codec = CSHIM_CODEC_RAW; codec < CSHIM_CODEC_COUNT; codec++) {
@@ -240,7 +241,8 @@ static void check_sizes(enum cshim_algorithm algorithm, struct cshim_call one)
             call.root = (uint32_t)(count % call.ranks);
             const uint64_t even = (count - 1) / call.ranks + 1;
             if (call.collective == CSHIM_REDUCE_SCATTER && count % 3 == 0)
-                call.block = even + (count - even) / 3 * 2; /* one result is longer than others */
+                call.block =
+                    even + (count - even) / 3 * 2; /* makes one result longer than the others */
             const struct cshim_plan plan = cshim_plan_call(policy, &call, count);
             const struct cshim_plan again = cshim_plan_call(policy, &call, count);
             check_plan(&plan, &call, count, (uint32_t)count, 5000);
@@ -264,7 +266,9 @@ TEST(plans_hold_their_properties)
         {.ranks = 4, .nodes = 2, .ranks_per_node = 1},
         {.ranks = 7, .nodes = 3, .ranks_per_node = 2},
         {.ranks = 64, .nodes = 8, .ranks_per_node = 8},
-        {.ranks = 331, .nodes = 82, .ranks_per_node = 4}, /* few shares, a grid with an odd one */
+        {.ranks = 331,
+         .nodes = 82,
+         .ranks_per_node = 4}, /* few shares, and a grid with an uneven row */
         {.ranks = 1024, .nodes = 16, .ranks_per_node = 64},
     };
     for (unsigned algorithm = 0; algorithm < CSHIM_ALGORITHM_COUNT; algorithm++)
@@ -287,7 +291,7 @@ TEST(plans_hold_their_properties)
         }
 }
 
-/* Full segments of large calls are cut into pieces that keep a link busy. */
+/* Full segments of large calls have messages large enough to keep a link busy. */
 TEST(large_calls_have_large_pieces)
 {
     for (uint32_t ranks = 2; ranks <= 16; ranks++) {
@@ -295,13 +299,13 @@ TEST(large_calls_have_large_pieces)
         struct cshim_plan plan = plan_mpi(policy, CSHIM_FLOAT32, ranks, (uint64_t)1 << 30);
         uint64_t piece = cshim_encoded_bytes(plan.codec, plan.dtype, plan.segment / ranks);
         assert_in_range(piece, 32 << 10, 60 << 10);
-        /* Headers, scales and padding cost less than one part in a hundred. */
+        /* Headers, scales and padding add less than 1 %. */
         assert_true(plan.bytes_native / 4 * 101 / 100 > plan.bytes_wire);
         cshim_policy_free(policy);
     }
 }
 
-/* More elements never take fewer bytes, but for one header and one grain's padding of each rank. */
+/* More elements never take fewer bytes, except for one header and one grain of padding per rank. */
 TEST(bytes_grow_with_the_count)
 {
     static const enum cshim_algorithm algorithms[] = {CSHIM_ALGORITHM_ONE_SHOT,
@@ -328,7 +332,7 @@ TEST(figures_stop_at_the_largest)
     cshim_policy_free(policy);
 }
 
-/* From so many ranks on that a grain of each is too much, calls are passed through. */
+/* With so many ranks that one grain for each exceeds the scratch, calls are passed through. */
 TEST(too_many_ranks_for_the_scratch)
 {
     struct cshim_policy *policy = one_rule(CSHIM_CODEC_FP16, CSHIM_ALGORITHM_TWO_SHOT);
@@ -347,14 +351,14 @@ TEST(too_many_ranks_for_the_scratch)
     cshim_policy_free(policy);
 }
 
-/* The tensors of the example's convolutional network, under the example's policy. */
+/* Plans the tensors of the example's convolutional network under the example's policy. */
 TEST(example_policy_fits_the_example)
 {
     static const struct {
         uint64_t count;
         enum cshim_reason reason;
         enum cshim_codec_id codec;
-        uint64_t hundredths; /* bytes_native / bytes_wire at least */
+        uint64_t hundredths; /* lower bound of 100 * bytes_native / bytes_wire */
     } cases[] = {
         {288, CSHIM_REASON_TOO_SMALL, CSHIM_CODEC_NONE, 0},
         {18432, CSHIM_REASON_COMPRESS, CSHIM_CODEC_FP16, 198},
@@ -423,14 +427,14 @@ TEST(ways)
     assert_int_equal(way("auto", CSHIM_REDUCE_SCATTER, false, 8, 1000000),
                      CSHIM_ALGORITHM_HIERARCHICAL);
     assert_int_equal(way("two_shot", CSHIM_REDUCE_SCATTER, false, 8, 1000000), two_shot);
-    /* Five ranks on two nodes. */
+    /* Five ranks on two nodes: unequal numbers of ranks. */
     assert_int_equal(way("hierarchical", CSHIM_REDUCE_SCATTER, false, 5, 1000000), two_shot);
     assert_int_equal(way("hierarchical", CSHIM_REDUCE, false, 5, 1000000),
                      CSHIM_ALGORITHM_HIERARCHICAL);
     assert_int_equal(way("allgather", CSHIM_REDUCE_SCATTER, false, 2, 1000), two_shot);
 }
 
-/* NCCL's own broadcast takes the root's message to all, and to each node once. */
+/* NCCL's own broadcast sends the root's message to all ranks, once to each node. */
 TEST(broadcasts_of_nccl)
 {
     struct cshim_policy *policy =
@@ -448,7 +452,7 @@ TEST(broadcasts_of_nccl)
     cshim_policy_free(policy);
 }
 
-/* What only MPI has: max_rel_error. */
+/* max_rel_error is supported with MPI only. */
 TEST(options_of_libraries)
 {
     struct cshim_policy *policy = parse("[rule a]\ncodec = fp16\nmax_rel_error = 0.1\n");
@@ -477,8 +481,8 @@ TEST(rules_name_collectives)
     cshim_policy_free(policy);
 }
 
-/* What the node receives that adds up the most, over the mean, when every share of a segment goes
- * to its owners. */
+/* Returns the largest number of elements that a node receives for reduction, divided by the mean
+ * over all nodes, if every share of a segment goes to its owners. */
 static double heaviest_over_mean(uint64_t elements, uint32_t nodes, uint32_t shares)
 {
     uint64_t *added = calloc(nodes, sizeof *added), heaviest = 0, begin, length;
@@ -502,20 +506,20 @@ static double heaviest_over_mean(uint64_t elements, uint32_t nodes, uint32_t sha
 
 TEST(owners_rotate)
 {
-    assert_true(heaviest_over_mean(1 << 18, 256, 128) <= 1.25); /* 1 MiB: it was 32 */
+    assert_true(heaviest_over_mean(1 << 18, 256, 128) <= 1.25); /* 1 MiB; 32 without rotation */
     assert_true(heaviest_over_mean(1 << 20, 4096, 128) <= 1.25);
     assert_true(heaviest_over_mean((1 << 20) + 5, 64, 8) <= 1.25);
     for (uint32_t nodes = 2; nodes <= 300; nodes += 7)
         for (uint32_t shares = 2; shares <= 64; shares *= 2)
             assert_true(heaviest_over_mean((uint64_t)nodes * shares * 3000, nodes, shares) <= 1.25);
-    /* Without shares the first chunk is the first peer's. */
+    /* With a single share, the first chunk belongs to the first peer. */
     uint64_t begin, length;
     cshim_plan_owned(700, 8, 0, 0, &begin, &length);
     assert_true(begin == 0 && length == 256);
 }
 
-/* Two-shot speaks to all, a grid to a row and a column of six, hierarchical to one rank of each
- * node and those of its own. */
+/* Connections of a rank: two_shot to all ranks, grid to its row and its column of six, hierarchical
+ * to one rank of each node and to the ranks of its own node. */
 TEST(connections_are_limited)
 {
     struct cshim_call call = {
@@ -544,8 +548,8 @@ TEST(connections_are_limited)
     }
 }
 
-/* A call that takes too much memory is passed through, not made by an algorithm that sends far
- * more. */
+/* A call that needs too much memory is passed through. `auto` must not fall back to one_shot, which
+ * sends far more. */
 TEST(too_much_memory_is_no_case_for_one_shot)
 {
     struct cshim_policy *policy = one_rule(CSHIM_CODEC_RAW, CSHIM_ALGORITHM_AUTO);
@@ -553,7 +557,7 @@ TEST(too_much_memory_is_no_case_for_one_shot)
     cshim_policy_free(policy);
 }
 
-/* Writes the candidates of a call of float32 as "two_shot fp16, ...". */
+/* Writes the candidates of a float32 call as "two_shot fp16, ...". */
 static void name_candidates(char *names, size_t size, const char *rule, uint32_t ranks,
                             uint32_t nodes, uint64_t bytes)
 {
@@ -585,7 +589,7 @@ TEST(candidates_worth_measuring)
          "one_shot fp16, two_shot fp16, grid fp16, one_shot raw"},
         {"[rule a]\ncodec = fp16\n", 4, 4, MIB,
          "two_shot fp16, one_shot fp16, grid fp16, two_shot raw"},
-        /* Each of 8 ranks would send its elements seven times. */
+        /* one_shot is not a candidate: each of 8 ranks would send its elements seven times. */
         {"[rule a]\ncodec = fp16\n", 8, 8, MIB, "two_shot fp16, grid fp16, two_shot raw"},
         {"[rule a]\ncodec = fp16\n", 8, 4, MIB,
          "hierarchical fp16, two_shot fp16, grid fp16, hierarchical raw"},

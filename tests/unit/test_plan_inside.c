@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans of all-reduces inside a node, whose ranks read each other's messages, or cannot. */
+/* Tests plans of all-reduces within a node, with and without shared memory. */
 #include "shim/core/plan.h"
 #include "tests/unit/unit.h"
 
 #define MIB ((uint64_t)1 << 20)
 
-/* The plan of a call on so many ranks by a rule's keys. Its rule is gone. */
+/* Returns the plan of a call on `ranks` ranks under a rule with these keys. The rule is freed: do
+ * not use plan.rule. */
 static struct cshim_plan plan_by(const char *keys, struct cshim_call call, uint32_t ranks)
 {
     char text[128], message[CSHIM_MESSAGE_MAX];
@@ -20,7 +21,7 @@ static struct cshim_plan plan_by(const char *keys, struct cshim_call call, uint3
     return plan;
 }
 
-/* Two ranks of a node that send floats as they are copy and add half of them in two steps. */
+/* Two ranks of a node that exchange raw floats copy and add half of them each, in two steps. */
 TEST(raw_of_two_ranks)
 {
     static const struct {
@@ -52,7 +53,7 @@ TEST(raw_of_two_ranks)
             cshim_algorithm_name(cases[i].algorithm));
 }
 
-/* Messages that are read are longer, since only their headers are sent. */
+/* Messages within shared memory are longer, because only their headers are sent. */
 TEST(pieces_of_a_node)
 {
     const char keys[] = "codec = fp16\nalgorithm = two_shot";
@@ -65,7 +66,7 @@ TEST(pieces_of_a_node)
     assert_in_range(plan_by(keys, call, 4).piece_bytes, 50 << 10, 60 << 10);
 }
 
-/* Ranks of a node that cannot read each other's memory gain nothing in raw up to 32 MiB. */
+/* Without shared memory, raw gains nothing within a node up to 32 MiB. */
 TEST(apart_inside_a_node)
 {
     static const struct {

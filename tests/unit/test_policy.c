@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* policy.ini: what is accepted, what matches, and each error with its line. */
+/* Tests policy.ini: accepted texts, matching, and each error with its line. */
 
 #include "policy/policy.h"
 #include "tests/unit/unit.h"
@@ -10,7 +10,7 @@ static struct cshim_policy *parse(const char *text, char message[CSHIM_MESSAGE_M
     return cshim_policy_parse(text, strlen(text), "policy.ini", message);
 }
 
-/* Parses what has to be right. */
+/* Parses a text that must be correct. */
 static struct cshim_policy *parse_good(const char *text)
 {
     char message[CSHIM_MESSAGE_MAX];
@@ -80,7 +80,7 @@ TEST(every_key_is_read)
     assert_int_equal(policy->seed, 12345);
     assert_int_equal(policy->feedback_memory, 3 << 20);
     assert_true(policy->compress_from[CSHIM_ALLREDUCE][CSHIM_FLOAT32] ==
-                UINT64_MAX); /* nccl only */
+                UINT64_MAX); /* NCCL only */
     cshim_policy_free(policy);
 }
 
@@ -253,8 +253,8 @@ TEST(value_errors)
     }
 }
 
-/* The later errors do not follow from the earlier ones: no rule is said to lack what is misspelt.
- */
+/* Later errors are no consequences of earlier ones: a rule with a misspelt key is not also said to
+ * lack that key. */
 TEST(all_errors_at_once)
 {
     assert_refused(
@@ -342,7 +342,7 @@ TEST(rule_errors)
                    "(the first that matches decides)");
 }
 
-/* The collectives apart: a rule takes only those that it names, or those that add. */
+/* A rule applies only to the collectives that it names; without a name, to those that add. */
 TEST(collectives_apart)
 {
     static const char *const good[] = {
@@ -359,7 +359,7 @@ TEST(collectives_apart)
         "[rule a]\ncollective = allreduce, reduce\ncodec = raw\n"
         "[rule b]\ncollective = reduce\ncodec = raw\n",
         "[rule a]\ncodec = raw\n[rule b]\ncollective = allreduce, reduce_scatter\ncodec = raw\n",
-        /* What is left is no call: NCCL's reduce, an average of MPI. */
+        /* The remaining calls do not exist: NCCL's reduce, an average of MPI. */
         "[rule a]\nlibrary = mpi\ncodec = raw\n[rule b]\ncollective = reduce\ncodec = raw\n",
         "[rule a]\nlibrary = mpi\nop = sum\ncodec = raw\n[rule b]\nlibrary = mpi\ncodec = raw\n",
     };
@@ -401,17 +401,17 @@ TEST(bytes_that_are_no_text)
     char message[CSHIM_MESSAGE_MAX], line[512] = "[compshim]\nreport = a.";
     assert_null(cshim_policy_parse("[compshim]\nlog = wa\0rn\n", 23, "p", message));
     assert_string_equal(message, "p:2: a NUL byte: this is not a text file");
-    assert_null(cshim_policy_parse(line, sizeof line, "p", message)); /* in a long line */
+    assert_null(cshim_policy_parse(line, sizeof line, "p", message)); /* within a long line */
     assert_string_equal(message, "p:2: a NUL byte: this is not a text file");
     memset(line + 22, 'x', sizeof line - 22);
     assert_null(cshim_policy_parse(line, 11 + 199, "p", message));
     assert_string_equal(message, "p:2: the line is longer than 198 characters");
-    /* As long as a line may be: 9 of "report = ", and the rest. */
+    /* The longest line allowed: "report = " has 9 characters. */
     struct cshim_policy *policy = cshim_policy_parse(line, 11 + 198, "p", message);
     assert_non_null(policy);
     assert_int_equal(strlen(policy->report), 198 - 9);
     cshim_policy_free(policy);
-    /* What is behind a comment's sign counts for nothing. */
+    /* Text after a comment sign does not count. */
     line[11 + 11] = ' ';
     line[11 + 12] = ';';
     policy = cshim_policy_parse(line, sizeof line, "p", message);

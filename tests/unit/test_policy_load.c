@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a policy is looked for, what cannot be read, and its SHA-256. */
+/* Tests where a policy is looked for, unreadable files, and the SHA-256 of a policy. */
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "policy/policy.h"
 #include "tests/unit/unit.h"
 
-/* An empty folder to stand in, and an environment that names nothing. */
+/* Changes to an empty folder, and unsets the variables that name policies. */
 static int enter_scratch(void **state)
 {
     char pattern[] = "/tmp/compshim-policy-XXXXXX";
@@ -71,7 +71,7 @@ TEST(places_in_order, .setup_func = enter_scratch, .teardown_func = leave_scratc
 {
     const char *scratch = *state;
     char user[CSHIM_PATH_MAX];
-    /* A system-wide policy of this machine would come before the built-in one. */
+    /* A system-wide policy of this machine would precede the built-in one. */
     if (access("/etc/compshim/policy.ini", F_OK) != 0)
         assert_loads(NULL, "built-in default", cshim_policy_default_text());
 
@@ -93,7 +93,7 @@ TEST(places_in_order, .setup_func = enter_scratch, .teardown_func = leave_scratc
     write_file("named.ini", "; named\n");
     setenv("COMPSHIM_POLICY", "named.ini", 1);
     assert_loads(NULL, "named.ini", "; named\n");
-    assert_loads("./policy.ini", "policy.ini", "; here\n"); /* it is named */
+    assert_loads("./policy.ini", "policy.ini", "; here\n"); /* named explicitly */
     setenv("COMPSHIM_POLICY", "", 1);
     assert_loads(NULL, CSHIM_POLICY_HERE, "; here\n");
 }
@@ -115,7 +115,8 @@ TEST(what_cannot_be_read, .setup_func = enter_scratch, .teardown_func = leave_sc
     assert_fails("folder.ini", "folder.ini: cannot read this policy: Is a directory");
 }
 
-/* What is no policy of the user's at one of the usual places is a warning, and the next counts. */
+/* Checks that an unusable policy file at a default path causes a warning, and the next path is
+ * tried. */
 static void assert_passes_over(const char *warning)
 {
     char found[CSHIM_PATH_MAX], message[CSHIM_MESSAGE_MAX];
@@ -147,7 +148,7 @@ TEST(what_others_can_write, .setup_func = enter_scratch, .teardown_func = leave_
     assert_loads(NULL, CSHIM_POLICY_HERE, "; here\n");
     if (geteuid() != 0)
         return;
-    assert_int_equal(chown("policy.ini", 12345, (gid_t)-1), 0); /* another user's */
+    assert_int_equal(chown("policy.ini", 12345, (gid_t)-1), 0); /* belongs to another user */
     assert_passes_over("others than you and root can write it");
 }
 
@@ -189,7 +190,7 @@ TEST(default_is_a_good_policy)
         uint64_t bytes;
         uint32_t nodes;
         enum cshim_dtype dtype;
-        int codec; /* -1: no rule */
+        int codec; /* -1 if no rule matches */
         enum cshim_library library;
     } cases[] = {
         {(4 << 10) - 1, 2, CSHIM_FLOAT32, CSHIM_CODEC_NONE, CSHIM_MPI},
@@ -220,7 +221,7 @@ TEST(default_is_a_good_policy)
     cshim_policy_free(policy);
 }
 
-/* The vectors of FIPS 180, and the lengths at which the padding changes. */
+/* The test vectors of FIPS 180, and lengths around which the padding changes. */
 TEST(sha256_vectors)
 {
     static const struct {
@@ -253,7 +254,7 @@ TEST(sha256_vectors)
     assert_string_equal(digest, "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
 }
 
-/* Names of built-in policies go before files of that name, which are reached as other files are. */
+/* The name of a built-in policy takes precedence over a file of that name, which needs a path. */
 TEST(built_in, .setup_func = enter_scratch, .teardown_func = leave_scratch)
 {
     struct cshim_named_policy policy;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unreachable rules: the parser's answer against trying every call there is, on random policies. */
+/* Tests the parser's detection of unreachable rules on random policies, against an exhaustive
+ * search over all calls. */
 
 #include "policy/policy.h"
 #include "tests/unit/unit.h"
 
-/* Random limits stay below these, so that trying sizes and ranks up to them tries every case. */
+/* Random limits are below these bounds, so that sizes and ranks up to them cover every case. */
 #define SIZES 5u
 #define RANKS 5u
 #define NODES 4u
@@ -17,8 +18,8 @@ static uint32_t next_random(uint64_t *seed)
     return (uint32_t)(*seed >> 33);
 }
 
-/* The kinds of call that there are: only NCCL has averages, of sums; only MPI has reduces; gloo has
- * all-reduces only. */
+/* The types of calls that exist. Averages exist only in NCCL, and only with sums; reduces only in
+ * MPI; gloo has only all-reduces. */
 static const struct {
     enum cshim_library library;
     enum cshim_collective collective;
@@ -33,7 +34,8 @@ static const struct {
     {CSHIM_NCCL, CSHIM_ALLTOALL, CSHIM_SUM},       {CSHIM_NCCL, CSHIM_BROADCAST, CSHIM_SUM},
 };
 
-/* Whether no call of rule `index` is left by the rules before it, by trial. */
+/* Returns true if earlier rules match every call that rule `index` matches, by exhaustive search.
+ */
 static bool no_call_left(const struct cshim_policy *policy, size_t index)
 {
     struct cshim_call call = {0};
@@ -51,7 +53,8 @@ static bool no_call_left(const struct cshim_policy *policy, size_t index)
     return true;
 }
 
-/* Writes a rule with keys by chance; few values, so that covers by several rules happen. */
+/* Writes a rule with random keys. Few values occur, so that several rules together often cover
+ * another. */
 static int write_rule(char *text, size_t room, unsigned number, uint64_t *seed)
 {
     static const char *const libraries[] = {"", "library = mpi\n", "library = nccl\n",
@@ -82,7 +85,7 @@ static int write_rule(char *text, size_t room, unsigned number, uint64_t *seed)
                     dtypes[next_random(seed) % 4], ops[next_random(seed) % 4], sizes, ranks, nodes);
 }
 
-/* Checks one random policy, rule by rule. Returns whether one of them was refused. */
+/* Checks a random policy rule by rule. Returns true if a rule was rejected. */
 static bool check_policy(uint64_t *seed)
 {
     char text[TEXT_LIMIT], message[CSHIM_MESSAGE_MAX], name[16];
@@ -90,8 +93,8 @@ static bool check_policy(uint64_t *seed)
     struct cshim_rule rules[RULES + 1];
     size_t used = 0;
     for (unsigned number = 0; number < RULES; number++) {
-        /* Parsed alone a rule is good, if it does not ask for more nodes than ranks or for what no
-         * library has: it joins those accepted so far for the trial. */
+        /* A rule that parses alone is valid (it does not need more nodes than ranks, or a call that
+         * no library has), and is added to the accepted ones for the search. */
         int length = write_rule(text + used, sizeof text - used, number, seed);
         struct cshim_policy *alone =
             cshim_policy_parse(text + used, (size_t)length, "alone", message);
@@ -127,7 +130,7 @@ TEST(parser_agrees_with_trial)
     unsigned refused = 0, total = 20000;
     for (unsigned i = 0; i < total; i++)
         refused += check_policy(&seed);
-    /* Both answers must have been tried often. */
+    /* Both results must occur often. */
     assert_in_range(refused, total / 10, total * 9 / 10);
 }
 
@@ -142,7 +145,7 @@ TEST(several_rules_cover_one)
     assert_non_null(strstr(message, "p:12: rule 'd' can never match"));
 }
 
-/* As many rules as there may be, each alive, take no long time and one more is refused. */
+/* The maximum number of rules, all reachable, is checked quickly, and one more is rejected. */
 TEST(many_rules)
 {
     static char text[64 * 1024];

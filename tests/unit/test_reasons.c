@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why the policy passes a call through: random policies and random calls beside a plain model,
- * which asks for every size whether the call would be compressed. Sizes are small enough to try
- * them all. */
+/* Tests the reason for which a policy passes a call through: compares random policies and calls
+ * with a simple model that tries every size. Sizes are small enough to try all of them. */
 #include "shim/core/plan.h"
 #include "shim/core/smallest.h"
 #include "tests/unit/unit.h"
 
 #define POLICIES 3000u
 #define CALLS_EACH 40u
-#define SIZES 40u          /* that rules name */
-#define BEYOND (SIZES + 2) /* a size above all of them */
+#define SIZES 40u          /* sizes that rules may name */
+#define BEYOND (SIZES + 2) /* larger than every size in a rule */
 
 static uint32_t chance = 1;
 
-/* Returns a number from 0 to below `most`. */
-static unsigned pick(unsigned most)
+/* Returns a random number below `most`. */
+static unsigned pick_below(unsigned most)
 {
     chance = chance * 1664525u + 1013904223u;
     return (chance >> 8) % most;
 }
 
-/* A policy's text as it is written. */
+/* The text of the policy under construction. */
 static char text[4096];
 
 __attribute__((format(printf, 1, 2))) static void add(const char *format, ...)
@@ -32,11 +31,11 @@ __attribute__((format(printf, 1, 2))) static void add(const char *format, ...)
     va_end(arguments);
 }
 
-/* Appends a line "KEY = VALUE" with a random one of some values, or nothing. */
-static void maybe(const char *key, const char *const *values, unsigned count)
+/* Appends a line "KEY = VALUE" with one of the values, or nothing, at random. */
+static void add_maybe(const char *key, const char *const *values, unsigned count)
 {
-    if (pick(3) == 0)
-        add("%s = %s\n", key, values[pick(count)]);
+    if (pick_below(3) == 0)
+        add("%s = %s\n", key, values[pick_below(count)]);
 }
 
 static void write_rule(unsigned number)
@@ -46,37 +45,37 @@ static void write_rule(unsigned number)
     static const char *const collectives[] = {"allreduce", "reduce", "allreduce, reduce_scatter"};
     static const char *const ranges[] = {"1", "2", "2-", "1-3", "4-"};
     static const char *const codecs[] = {"none", "none", "raw", "fp16", "lossless", "int8"};
-    const unsigned least = pick(SIZES), most = least + pick(SIZES + 1 - least);
-    add("[rule r%u]\ncodec = %s\n", number, codecs[pick(6)]);
-    maybe("library", libraries, 4);
-    maybe("dtype", dtypes, 4);
-    maybe("collective", collectives, 3);
-    maybe("ranks", ranges + 1, 4);
-    maybe("nodes", ranges, 5);
-    if (pick(2) == 0)
+    const unsigned least = pick_below(SIZES), most = least + pick_below(SIZES + 1 - least);
+    add("[rule r%u]\ncodec = %s\n", number, codecs[pick_below(6)]);
+    add_maybe("library", libraries, 4);
+    add_maybe("dtype", dtypes, 4);
+    add_maybe("collective", collectives, 3);
+    add_maybe("ranks", ranges + 1, 4);
+    add_maybe("nodes", ranges, 5);
+    if (pick_below(2) == 0)
         add("min_size = %u\n", least);
-    if (pick(2) == 0)
+    if (pick_below(2) == 0)
         add("max_size = %u\n", most);
-    if (pick(8) == 0)
+    if (pick_below(8) == 0)
         add("max_rel_error = 0.1\n");
 }
 
 static struct cshim_call pick_call(void)
 {
     struct cshim_call call = {
-        .library = pick(CSHIM_LIBRARY_COUNT),
-        .collective = pick(3),
-        .dtype = pick(CSHIM_DTYPE_COUNT),
+        .library = pick_below(CSHIM_LIBRARY_COUNT),
+        .collective = pick_below(3),
+        .dtype = pick_below(CSHIM_DTYPE_COUNT),
         .op = CSHIM_SUM,
-        .bytes = 1 + pick(BEYOND),
-        .ranks = 2 + pick(5),
+        .bytes = 1 + pick_below(BEYOND),
+        .ranks = 2 + pick_below(5),
     };
-    call.nodes = 1 + pick(call.ranks);
+    call.nodes = 1 + pick_below(call.ranks);
     call.ranks_per_node = call.ranks / call.nodes;
     return call;
 }
 
-/* Returns what the first matching rule says, by the model. */
+/* Returns the result of the first matching rule, by the model. */
 static enum cshim_reason first_rule(const struct cshim_policy *policy,
                                     const struct cshim_call *call, uint64_t bytes)
 {
@@ -100,7 +99,7 @@ static enum cshim_reason first_rule(const struct cshim_policy *policy,
     return CSHIM_REASON_NO_RULE;
 }
 
-/* Returns the smallest larger size at which the call is compressed; 0 if there is none. */
+/* Returns the smallest larger size at which the call is compressed, or 0. */
 static uint64_t size_that_helps(const struct cshim_policy *policy, const struct cshim_call *call)
 {
     for (uint64_t bytes = call->bytes + 1; bytes <= BEYOND; bytes++)
@@ -132,7 +131,7 @@ static void check_call(const struct cshim_policy *policy)
         const uint64_t above = cshim_plan_compressed_above(policy, &call);
         assert_int_equal(above != UINT64_MAX ? above : 0, size_that_helps(policy, &call));
     }
-    /* What an engine may decide without asking the policy. */
+    /* An engine decides this without the policy. */
     if (call.bytes < cshim_smallest(policy, &call) ||
         call.bytes < cshim_smallest_anywhere(policy, &call))
         assert_int_equal(reason, CSHIM_REASON_TOO_SMALL);
@@ -144,7 +143,7 @@ TEST(size_is_named_where_size_would_help)
     for (unsigned i = 0; i < POLICIES; i++) {
         char message[CSHIM_MESSAGE_MAX];
         text[0] = '\0';
-        for (unsigned rule = 0, rules = 1 + pick(4); rule < rules; rule++)
+        for (unsigned rule = 0, rules = 1 + pick_below(4); rule < rules; rule++)
             write_rule(rule);
         struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "random", message);
         for (unsigned call = 0; policy != NULL && call < CALLS_EACH; call++)
@@ -155,7 +154,7 @@ TEST(size_is_named_where_size_would_help)
     assert_true(tried > POLICIES / 8);
 }
 
-/* Small calls need no question to the built-in policies, on whatever communicator. */
+/* Under the built-in policies, small calls are decided without matching, on every communicator. */
 TEST(small_calls_are_decided_at_once)
 {
     const struct cshim_call sum = {.library = CSHIM_MPI, .ranks = 2, .nodes = 1};

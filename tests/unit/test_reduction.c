@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Type and operation of a function are found by what it makes of a few elements. */
+/* Tests how type and operation of a reduction function are found: from its results on a few
+ * elements. */
 #include "codecs/codec.h"
 #include "shim/core/reduction.h"
 #include "tests/unit/unit.h"
 
-/* One of the functions that a library may have. */
+/* A reduction function of a library. */
 struct function {
     enum cshim_dtype dtype;
     enum { SUM, PRODUCT, LARGER, FAILS } does;
@@ -13,7 +14,7 @@ struct function {
 static double number_of(enum cshim_dtype dtype, const void *elements, size_t i)
 {
     double wide;
-    float narrow[4]; /* an encoding is padded to 16 bytes */
+    float narrow[4]; /* encodings are padded to 16 bytes */
     const uint8_t *element = (const uint8_t *)elements + i * cshim_dtype_bytes(dtype);
     if (dtype == CSHIM_FLOAT64) {
         memcpy(&wide, element, sizeof wide);

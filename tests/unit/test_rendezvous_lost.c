@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes that end, are stopped, or never come while the ranks of an NCCL communicator agree. */
+/* Tests processes that end, stop, or never come while the ranks of an NCCL communicator agree. */
 #include "tests/unit/test_rendezvous_ranks.h"
 
-/* Nobody compresses, and this rank knows why and who says so. */
+/* Checks that compression is off, and that this rank knows the reason and which rank prints it. */
 static void assert_told(const struct cshim_decision *decision, const char *why, uint32_t speaker)
 {
     assert_true(decision->known);
@@ -18,22 +18,20 @@ static void *decide(void *data)
     return NULL;
 }
 
-/* Ranks that are waited for, for as long as that is done and no longer: three communicators at
- * once.
- */
+/* Missing ranks are waited for until the time limit. Three communicators do so at once. */
 TEST(who_is_not_ready_is_named)
 {
     uint8_t ids[3][CSHIM_ID_BYTES], other[CSHIM_ID_BYTES];
     struct rank ranks[3];
     for (int i = 0; i < 3; i++)
         serve(ids[i]);
-    /* Rank 1 is out of ncclCommInitRank and never ready. */
+    /* Rank 1 leaves ncclCommInitRank but never becomes ready. */
     ranks[0].member = join(ids[0], 0, 2);
     struct cshim_member *late = join(ids[0], 1, 2);
-    /* Rank 0 is: the one who tells the user is not the one who is lost. */
+    /* Rank 0 is missing, so rank 1 prints the message. */
     struct cshim_member *lost = join(ids[1], 0, 2);
     ranks[1].member = join(ids[1], 1, 2);
-    /* Whoever has not the id's secret is hung up on, and does not count as a rank. */
+    /* A connection without the id's secret is closed, and does not count as a rank. */
     memcpy(other, ids[2], sizeof other);
     tag_of(other)->nonce++;
     ranks[2].member = join(ids[2], 0, 2);
@@ -46,13 +44,14 @@ TEST(who_is_not_ready_is_named)
     assert_told(&ranks[0].decision, "did not come out of ncclCommInitRank", 0);
     assert_told(&ranks[1].decision, "rank 0 on ", 1);
     assert_told(&ranks[2].decision, "rank 1 without compshim", 0);
-    const struct cshim_decision decision = decide_and_leave(late); /* goes on, and hears the same */
+    const struct cshim_decision decision =
+        decide_and_leave(late); /* comes later and gets the same decision */
     assert_true(decision.known);
     assert_false(decision.on);
     cshim_rendezvous_leave(lost);
 }
 
-/* Before the ranks are ready nobody can have been told "on": all go on natively. */
+/* Before the ranks are ready, nobody can have heard "on", so all continue natively. */
 TEST(the_maker_ends_before_the_decision)
 {
     uint8_t id[CSHIM_ID_BYTES];
@@ -63,13 +62,14 @@ TEST(the_maker_ends_before_the_decision)
     end_process(server);
     assert_null(join(id, 0, 2));
     for (uint32_t rank = 0; rank < 2; rank++) {
-        const struct cshim_decision decision = decide_and_leave(members[rank]); /* it alone knows */
+        const struct cshim_decision decision =
+            decide_and_leave(members[rank]); /* each rank reports it */
         assert_told(&decision, "no answer from the process that made the unique id", rank);
     }
 }
 
-/* One rank has said that it is ready, and hears nothing more: it does not know what others heard.
- */
+/* One rank has reported that it is ready and gets no answer. It does not know what the others
+ * heard. */
 TEST(the_maker_ends_at_the_decision)
 {
     uint8_t id[CSHIM_ID_BYTES];
@@ -101,7 +101,7 @@ TEST(the_makers_end_after_the_decision_is_no_matter)
     cshim_rendezvous_leave(first);
 }
 
-/* It goes on after a while: so do the ranks, which have waited. */
+/* The process continues after a while, and the ranks have waited for it. */
 TEST(the_maker_is_stopped_for_a_while)
 {
     uint8_t id[CSHIM_ID_BYTES];
@@ -116,7 +116,7 @@ TEST(the_maker_is_stopped_for_a_while)
     end_process(server);
 }
 
-/* The first call: two members that are on. */
+/* The first call: brings two members to the decision "on". */
 static void turn_on(uint8_t id[CSHIM_ID_BYTES], struct cshim_member *members[2])
 {
     serve(id);
@@ -165,7 +165,7 @@ TEST(who_fails_is_named)
     cshim_rendezvous_leave(members[1]);
 }
 
-/* Its connection ends with its process. */
+/* The rank's connection closes when its process ends. */
 TEST(who_ends_in_the_first_call_is_named)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX];
@@ -185,8 +185,8 @@ TEST(who_ends_in_the_first_call_is_named)
     cshim_rendezvous_leave(members[0]);
 }
 
-/* A rank that was called lost and comes back is told so, too: the ranks that were told do not wait
- * for it. */
+/* A rank that was declared lost and comes back is told that it is lost, because the others no
+ * longer wait for it. */
 TEST(who_was_called_lost_stays_lost)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX];
@@ -205,7 +205,7 @@ TEST(who_was_called_lost_stays_lost)
     cshim_rendezvous_leave(members[1]);
 }
 
-/* A rank that has connected again is not lost when its former connection ends at last. */
+/* A rank that has reconnected is not lost when its old connection closes at last. */
 TEST(a_former_connection_is_no_matter)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the ranks of an NCCL communicator agree, and strangers at the door. */
+/* Tests how the ranks of an NCCL communicator agree, and connections by strangers. */
 #include "tests/unit/test_rendezvous_ranks.h"
 
 TEST(all_ranks_get_the_policy)
 {
     struct rank ranks[9];
-    run(ranks, 9, 9, NULL);
+    run_ranks(ranks, 9, 9, NULL);
     for (int i = 0; i < 9; i++) {
         assert_true(ranks[i].decision.offer.observe);
         assert_int_equal(ranks[i].decision.nodes, 3);
@@ -15,7 +15,7 @@ TEST(all_ranks_get_the_policy)
     all_are_on(ranks, 9);
 }
 
-/* More than sockets take at once. */
+/* A policy longer than a socket's buffer. */
 TEST(a_long_policy_arrives)
 {
     enum { LENGTH = 1000000 };
@@ -39,7 +39,7 @@ TEST(a_long_policy_arrives)
 TEST(ranks_without_the_shim_are_named)
 {
     struct rank ranks[3];
-    run(ranks, 3, 5, NULL);
+    run_ranks(ranks, 3, 5, NULL);
     all_are_told(ranks, 3, "rank 3, 4 without compshim");
 }
 
@@ -58,7 +58,7 @@ static void make_smaller(struct rank *rank)
     rank->hello.ranks = rank->hello.ranks + 1;
 }
 
-/* Who it is, where, and what is wrong with it. */
+/* The message names the rank, its host, and what is wrong with it. */
 TEST(an_odd_rank_is_named)
 {
     static const struct {
@@ -73,11 +73,11 @@ TEST(an_odd_rank_is_named)
     gethostname(machine, sizeof machine - 1);
     snprintf(who, sizeof who, "rank 2 on %s ", machine);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        run(ranks, 3, 3, cases[i].change);
+        run_ranks(ranks, 3, 3, cases[i].change);
         all_are_told(ranks, 3, cases[i].text);
         all_are_told(ranks, 3, who);
     }
-    run(ranks, 3, 3, make_smaller); /* which rank is the odd one depends on who comes first */
+    run_ranks(ranks, 3, 3, make_smaller); /* depends on the order of arrival */
     all_are_told(ranks, 3, " ranks, others are of ");
 }
 
@@ -118,7 +118,7 @@ TEST(a_rank_that_comes_late_is_told)
     assert_false(decide_and_leave(join(id, 1, 2)).on);
 }
 
-/* Two communicators, in another order on each rank: nobody waits for himself. */
+/* Two communicators, created in different order on each rank: no deadlock. */
 TEST(any_order_will_do)
 {
     uint8_t ids[2][CSHIM_ID_BYTES];
@@ -144,7 +144,7 @@ static int connect_to(uint8_t id[CSHIM_ID_BYTES])
     return stranger;
 }
 
-/* Scanners connect and say nothing, or rubbish, or half a request, or hang up. */
+/* Port scanners connect and send nothing, garbage, or half a request, or disconnect. */
 TEST(strangers_do_no_harm)
 {
     enum { STRANGERS = 400 };
@@ -169,7 +169,7 @@ TEST(strangers_do_no_harm)
         close(strangers[i]);
 }
 
-/* The process that serves has no room for another file: ranks come in when there is some again. */
+/* The serving process has no free file descriptor. Ranks are accepted once it has one. */
 TEST(without_files_ranks_come_in_later)
 {
     struct rlimit all, few;
@@ -208,7 +208,7 @@ static unsigned count_in(const char *folder)
     return (unsigned)atoi(text);
 }
 
-/* Ids, used and not, cost neither threads nor files. */
+/* Ids, used or not, keep neither threads nor files. */
 TEST(ids_are_cheap)
 {
     uint8_t id[CSHIM_ID_BYTES];
@@ -218,14 +218,14 @@ TEST(ids_are_cheap)
     for (int i = 0; i < 2000; i++)
         serve(id);
     for (int i = 0; i < 200; i++) {
-        run(ranks, 2, 2, NULL);
+        run_ranks(ranks, 2, 2, NULL);
         all_are_on(ranks, 2);
     }
     assert_int_equal(count_in("task"), threads);
     assert_in_range(count_in("fd"), 0, files + 4);
 }
 
-/* The oldest are forgotten; who comes to such a one stays native. */
+/* The oldest ids are forgotten. Ranks with such an id stay native. */
 TEST(not_all_ids_are_remembered)
 {
     uint8_t old[CSHIM_ID_BYTES], id[CSHIM_ID_BYTES];
@@ -233,9 +233,9 @@ TEST(not_all_ids_are_remembered)
     serve(old);
     for (int i = 0; i < 12; i++) {
         serve(id);
-        cshim_rendezvous_leave(join(id, 0, 1 << 14)); /* nobody else will come */
+        cshim_rendezvous_leave(join(id, 0, 1 << 14)); /* the other ranks never come */
     }
-    run(ranks, 2, 2, NULL);
+    run_ranks(ranks, 2, 2, NULL);
     all_are_on(ranks, 2);
     assert_null(join(old, 0, 2));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of the rendezvous share: ids, and ranks as threads. */
+/* Shared by the tests of the rendezvous: ids, and ranks as threads. */
 #ifndef TEST_RENDEZVOUS_RANKS_H
 #define TEST_RENDEZVOUS_RANKS_H
 
@@ -20,7 +20,7 @@
 static const struct cshim_offer offer = {
     .text = POLICY, .length = sizeof POLICY - 1, .source = "policy.ini", .observe = true};
 
-/* An id as NCCL makes it: eight bytes, and the address it waits at. */
+/* Makes an id like NCCL's: eight bytes, then the address of its listening socket. */
 static inline void make_id(uint8_t id[CSHIM_ID_BYTES])
 {
     const struct sockaddr_in address = {
@@ -66,7 +66,7 @@ static inline struct cshim_decision decide_and_leave(struct cshim_member *member
     return decision;
 }
 
-/* One rank: says hello, and asks once all have. */
+/* A rank: joins, waits for all others, then gets the decision. */
 struct rank {
     pthread_t thread;
     const uint8_t *id;
@@ -82,7 +82,7 @@ static inline void *run_rank(void *data)
     struct rank *rank = data;
     char why[CSHIM_RENDEZVOUS_WHY_MAX];
     rank->member = cshim_rendezvous_join(rank->id, &rank->hello, why);
-    pthread_barrier_wait(rank->joined); /* what the real ncclCommInitRank does */
+    pthread_barrier_wait(rank->joined); /* as the real ncclCommInitRank */
     if (rank->member == NULL)
         return NULL;
     cshim_rendezvous_ready(rank->member, rank->unable);
@@ -109,9 +109,9 @@ static inline void run_on(const uint8_t id[CSHIM_ID_BYTES], struct rank *all, ui
     pthread_barrier_destroy(&joined);
 }
 
-/* Runs ranks 0 to present - 1 of `ranks`; change, where given, alters the last one. */
-static inline void run(struct rank *all, uint32_t present, uint32_t ranks,
-                       void (*change)(struct rank *))
+/* Runs ranks 0 to present - 1 of `ranks`. `change`, if not NULL, alters the last of them. */
+static inline void run_ranks(struct rank *all, uint32_t present, uint32_t ranks,
+                             void (*change)(struct rank *))
 {
     uint8_t id[CSHIM_ID_BYTES];
     serve(id);
@@ -138,7 +138,8 @@ static inline void all_are_told(const struct rank *ranks, int count, const char 
     }
 }
 
-/* A process that makes an id, and is at hand to be ended; its id in `id`. */
+/* Starts a process that makes and serves an id, and that a test can kill. Returns the id in `id`.
+ */
 static inline pid_t serve_apart(uint8_t id[CSHIM_ID_BYTES])
 {
     int ready[2];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sampled error: what is gathered for it fits its memory, and what is told is right. */
+/* Tests the sampled error: the gathered elements fit their memory, and the reported error is right.
+ */
 #include <math.h>
 
 #include "shim/core/sample.h"

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The time of a timeline is shared out among its calls: fairly, and all of it. */
+/* Tests that the time of a timeline is divided among its calls, fairly and completely. */
 #include <math.h>
 
 #include "shim/nccl/timeline.h"
 #include "tests/unit/unit.h"
 
-static struct cshim_timeline *make(size_t calls)
+static struct cshim_timeline *make_timeline(size_t calls)
 {
     struct cshim_timeline *timeline = cshim_timeline_make(32, 64, calls);
     assert_non_null(timeline);
     timeline->call_count = calls;
-    cshim_timeline_mark(timeline, NULL); /* at 0 */
+    cshim_timeline_mark(timeline, NULL); /* at time 0 */
     return timeline;
 }
 
@@ -20,7 +20,7 @@ static void add_call(struct cshim_timeline *timeline, uint32_t call,
     timeline->calls[call].plan.schedule = cshim_schedule_of(collective, algorithm);
 }
 
-/* A batch of so many bytes of each call. */
+/* Begins a batch with these bytes of the first and the second call. */
 static void begin_batch(struct cshim_timeline *timeline, uint64_t first, uint64_t second)
 {
     timeline->calls[0].batch_bytes = first;
@@ -28,7 +28,7 @@ static void begin_batch(struct cshim_timeline *timeline, uint64_t first, uint64_
         timeline->calls[1].batch_bytes = second;
 }
 
-/* Until `time` the calls of the batch did a step. */
+/* Adds an interval, ending at `time`, in which the calls of the batch did a step. */
 static void add_interval(struct cshim_timeline *timeline, enum cshim_step step, double time)
 {
     assert_true(cshim_timeline_share(timeline, step));
@@ -53,7 +53,7 @@ static void assert_figures(const struct cshim_timed_call *call, double encode, d
 
 TEST(one_call)
 {
-    struct cshim_timeline *timeline = make(1);
+    struct cshim_timeline *timeline = make_timeline(1);
     add_call(timeline, 0, CSHIM_ALLREDUCE, CSHIM_ALGORITHM_TWO_SHOT);
     begin_batch(timeline, 100, 0);
     add_interval(timeline, CSHIM_STEP_ENCODE, 1);
@@ -70,10 +70,10 @@ TEST(one_call)
     free(timeline);
 }
 
-/* What both do is shared by their bytes; what one does alone is its own. */
+/* Shared steps are divided by the calls' bytes. Steps of one call alone count for it. */
 TEST(two_calls)
 {
-    struct cshim_timeline *timeline = make(2);
+    struct cshim_timeline *timeline = make_timeline(2);
     add_call(timeline, 0, CSHIM_ALLREDUCE, CSHIM_ALGORITHM_TWO_SHOT);
     add_call(timeline, 1, CSHIM_ALLREDUCE, CSHIM_ALGORITHM_ONE_SHOT);
     begin_batch(timeline, 300, 100);
@@ -93,7 +93,7 @@ TEST(two_calls)
 
 TEST(a_clock_that_goes_back)
 {
-    struct cshim_timeline *timeline = make(1);
+    struct cshim_timeline *timeline = make_timeline(1);
     add_call(timeline, 0, CSHIM_REDUCE_SCATTER, CSHIM_ALGORITHM_TWO_SHOT);
     begin_batch(timeline, 100, 0);
     add_interval(timeline, CSHIM_STEP_ENCODE, 2);
@@ -103,13 +103,13 @@ TEST(a_clock_that_goes_back)
     free(timeline);
 }
 
-/* The phases of a call's steps. */
+/* The phase of each step of a call. */
 TEST(phases)
 {
     static const struct {
         enum cshim_collective collective;
         enum cshim_algorithm algorithm;
-        const char *phases; /* of each step: encode, exchange, decode or none */
+        const char *phases; /* per step: encode, exchange, decode or none */
     } calls[] = {
         {CSHIM_ALLREDUCE, CSHIM_ALGORITHM_CAST, "-exe--x-d-"},
         {CSHIM_ALLREDUCE, CSHIM_ALGORITHM_ONE_SHOT, "-ex-d-----"},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The timeline: bounded, on one clock, and JSON whatever is in it. */
+/* Tests the timeline: bounded, on one clock, and valid JSON with any contents. */
 #include <jansson.h>
 #include <math.h>
 
@@ -18,7 +18,7 @@ TEST(bounded)
     free(trace);
 }
 
-/* A clock that runs 100 s behind and drifts by 1 s in 1000. */
+/* A clock that is 100 s late and drifts by 1 s in 1000. */
 TEST(aligned)
 {
     const struct cshim_trace_clock drifting = {.at = {50, 1050}, .offset = {100, 101}};

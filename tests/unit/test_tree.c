@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tree along which the ranks of a job agree, for every number of ranks up to some thousands. */
+/* Tests the tree over which the ranks of a job agree, for all numbers of ranks up to some
+ * thousands. */
 #include "shim/core/tree.h"
 #include "tests/unit/unit.h"
 
@@ -8,7 +9,7 @@
 TEST(each_rank_but_0_is_the_child_of_its_parent_only)
 {
     for (int ranks = 1; ranks <= RANKS_MAX; ranks++) {
-        int next = 1, first; /* children are numbered as their parents are */
+        int next = 1, first; /* children are numbered in the order of their parents */
         for (int rank = 0; rank < ranks; rank++) {
             const int children = cshim_tree_children(rank, ranks, &first);
             assert_in_range(children, 0, CSHIM_TREE_WIDTH);

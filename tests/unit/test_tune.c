@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What compshim tune decides: the same measurements give the same policy, what measured slower than
- * native is never chosen, the error asked for is kept, and the policy does what was chosen. */
+/* Tests the decisions of compshim tune: equal measurements give equal policies, no choice measured
+ * slower than native, the requested error is kept, and the policy compresses as chosen. */
 #include <math.h>
 
 #include "tools/tune/tune.h"
 #include "tests/unit/unit.h"
 
-/* The tool leaves what it needs once to the end of the process (tools/lib/tool.h). */
+/* The tool frees its global data only at exit (tools/lib/tool.h), so the leak sanitizer must not
+ * report it. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
@@ -15,7 +16,7 @@ const char *__lsan_default_suppressions(void)
 
 enum { RAW, FP16, FP16_GATHER, INT8, FP8, WAYS };
 
-static struct tune_measured make(uint32_t nodes)
+static struct tune_measured make_measured(uint32_t nodes)
 {
     struct tune_measured measured = {.ranks = 4, .nodes = nodes, .way_count = WAYS};
     const struct tune_way ways[WAYS] = {
@@ -29,15 +30,15 @@ static struct tune_measured make(uint32_t nodes)
     return measured;
 }
 
-static void add(struct tune_measured *measured, uint64_t bytes, double native,
-                const double seconds[WAYS])
+static void add_size(struct tune_measured *measured, uint64_t bytes, double native,
+                     const double seconds[WAYS])
 {
     struct tune_size *size = &measured->sizes[measured->size_count++];
     *size = (struct tune_size){.bytes = bytes, .native = native};
     memcpy(size->ways, seconds, WAYS * sizeof *seconds);
 }
 
-/* The policy that the measurements come to, parsed. */
+/* Returns the parsed policy that the measurements lead to. */
 static struct cshim_policy *decide(const struct tune_measured *measured, double max_rel_error)
 {
     char message[CSHIM_MESSAGE_MAX];
@@ -76,10 +77,10 @@ static enum cshim_codec_id codec_at(const struct cshim_policy *policy, uint64_t 
 
 TEST(from_where_it_pays)
 {
-    struct tune_measured measured = make(4);
-    add(&measured, 65536, 1.0, (double[]){1.2, 1.1, 1.0, 0.99, 0.98}); /* within the noise */
-    add(&measured, 1 << 20, 8.0, (double[]){8.1, 5, 6, 4.0, 3.9});
-    add(&measured, 4 << 20, 32.0, (double[]){30, 20, 24, 12.0, 11.9});
+    struct tune_measured measured = make_measured(4);
+    add_size(&measured, 65536, 1.0, (double[]){1.2, 1.1, 1.0, 0.99, 0.98}); /* within the noise */
+    add_size(&measured, 1 << 20, 8.0, (double[]){8.1, 5, 6, 4.0, 3.9});
+    add_size(&measured, 4 << 20, 32.0, (double[]){30, 20, 24, 12.0, 11.9});
     struct cshim_policy *policy = decide(&measured, 0.01);
     assert_int_equal(codec_at(policy, 4096), CSHIM_CODEC_NONE);
     assert_int_equal(codec_at(policy, 65536), CSHIM_CODEC_NONE);
@@ -87,17 +88,18 @@ TEST(from_where_it_pays)
     assert_int_equal(codec_at(policy, 1 << 20), CSHIM_CODEC_INT8);
     assert_int_equal(codec_at(policy, 2 << 20), CSHIM_CODEC_INT8);
     assert_int_equal(codec_at(policy, UINT64_C(1) << 30), CSHIM_CODEC_INT8);
-    /* Measured between nodes: says nothing about one node, nor about one rank. */
+    /* A measurement between nodes says nothing about a single node or a single rank. */
     assert_int_equal(plan(policy, 4 << 20, 4, 1).reason, CSHIM_REASON_NO_RULE);
     assert_int_equal(plan(policy, 4 << 20, 8, 8).codec, CSHIM_CODEC_INT8);
     cshim_policy_free(policy);
 }
 
-/* What is as fast and more precise is better; what is not allowed is not taken however fast. */
+/* Of equally fast candidates the more precise one is chosen. One above the allowed error is never
+ * chosen. */
 TEST(keeps_the_error)
 {
-    struct tune_measured measured = make(4);
-    add(&measured, 1 << 20, 8.0, (double[]){7, 5, 6, 4.0, 3.9});
+    struct tune_measured measured = make_measured(4);
+    add_size(&measured, 1 << 20, 8.0, (double[]){7, 5, 6, 4.0, 3.9});
     static const struct {
         double max_rel_error;
         enum cshim_codec_id codec;
@@ -110,36 +112,36 @@ TEST(keeps_the_error)
         assert_int_equal(codec_at(policy, 1 << 20), cases[i].codec);
         cshim_policy_free(policy);
     }
-    measured.sizes[0].ways[FP8] = 3.0; /* now by more than the noise */
+    measured.sizes[0].ways[FP8] = 3.0; /* by more than the noise */
     struct cshim_policy *policy = decide(&measured, 0.05);
     assert_int_equal(codec_at(policy, 1 << 20), CSHIM_CODEC_FP8_E4M3);
     cshim_policy_free(policy);
 }
 
-/* Two ways that are as good take turns in being first: the policy does not. */
+/* Two equally good candidates alternate in being fastest. The policy stays the same. */
 TEST(does_not_flutter)
 {
-    struct tune_measured measured = make(4);
+    struct tune_measured measured = make_measured(4);
     for (unsigned i = 0; i < 6; i++)
-        add(&measured, UINT64_C(1) << (20 + i), 100,
-            (double[]){90, 80, 80, i % 2 ? 50 : 40, i % 2 ? 48 : 41});
+        add_size(&measured, UINT64_C(1) << (20 + i), 100,
+                 (double[]){90, 80, 80, i % 2 ? 50 : 40, i % 2 ? 48 : 41});
     struct cshim_policy *policy = decide(&measured, 1);
     assert_int_equal(policy->rule_count, 1);
     cshim_policy_free(policy);
 }
 
-/* Where a larger size is passed through, the rule ends at the last size that was measured to be
- * good. */
+/* If a larger size is passed through, the rule ends at the last size that was measured to be
+ * faster. */
 TEST(ends_where_it_stops_paying)
 {
-    struct tune_measured measured = make(4);
-    add(&measured, 1 << 18, 8.0, (double[]){9, 9, 9, 4, 9}); /* alone: chance */
-    add(&measured, 3 << 17, 8.0, (double[]){9, 9, 9, 9, 9});
-    add(&measured, 1 << 19, 8.0, (double[]){9, 9, 9, 4, 9});
-    add(&measured, 1 << 20, 8.0, (double[]){9, 9, 9, 4, 9});
-    add(&measured, 2 << 20, 8.0, (double[]){9, 9, 9, NAN, 9});
-    add(&measured, 4 << 20, 8.0, (double[]){9, 4, 9, 9, 9});
-    add(&measured, 8 << 20, 8.0, (double[]){9, 9, 4, 9, 9});
+    struct tune_measured measured = make_measured(4);
+    add_size(&measured, 1 << 18, 8.0, (double[]){9, 9, 9, 4, 9}); /* a single fast size is chance */
+    add_size(&measured, 3 << 17, 8.0, (double[]){9, 9, 9, 9, 9});
+    add_size(&measured, 1 << 19, 8.0, (double[]){9, 9, 9, 4, 9});
+    add_size(&measured, 1 << 20, 8.0, (double[]){9, 9, 9, 4, 9});
+    add_size(&measured, 2 << 20, 8.0, (double[]){9, 9, 9, NAN, 9});
+    add_size(&measured, 4 << 20, 8.0, (double[]){9, 4, 9, 9, 9});
+    add_size(&measured, 8 << 20, 8.0, (double[]){9, 9, 4, 9, 9});
     struct cshim_policy *policy = decide(&measured, 0.01);
     assert_int_equal(codec_at(policy, 1 << 18), CSHIM_CODEC_NONE);
     assert_int_equal(codec_at(policy, 1 << 19), CSHIM_CODEC_INT8);
@@ -149,17 +151,17 @@ TEST(ends_where_it_stops_paying)
     assert_int_equal(plan(policy, 4 << 20, 4, 4).algorithm, CSHIM_ALGORITHM_TWO_SHOT);
     assert_int_equal(plan(policy, (8 << 20) - 4, 4, 4).algorithm, CSHIM_ALGORITHM_TWO_SHOT);
     assert_int_equal(plan(policy, 8 << 20, 4, 4).algorithm, CSHIM_ALGORITHM_ONE_SHOT);
-    /* Not what `auto` would take, so only for as many ranks as were measured. */
+    /* The choice differs from `auto`, so the rule holds only for the measured number of ranks. */
     assert_int_equal(plan(policy, 8 << 20, 8, 8).reason, CSHIM_REASON_NO_RULE);
     cshim_policy_free(policy);
 }
 
-/* Over all kinds of random measurements. */
+/* Random measurements. */
 TEST(never_slower_than_native)
 {
     uint64_t random = 1;
     for (unsigned turn = 0; turn < 2000; turn++) {
-        struct tune_measured measured = make(turn % 2 ? 4 : 1);
+        struct tune_measured measured = make_measured(turn % 2 ? 4 : 1);
         size_t choices[TUNE_SIZES_MAX];
         const double limit = turn % 3 * 0.02;
         for (unsigned i = 0; i < 8; i++) {
@@ -168,7 +170,7 @@ TEST(never_slower_than_native)
                 random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
                 seconds[way] = (random >> 60) == 0 ? NAN : 0.5 + (double)(random >> 40) * 0x1p-24;
             }
-            add(&measured, UINT64_C(4096) << i, 1.0, seconds);
+            add_size(&measured, UINT64_C(4096) << i, 1.0, seconds);
         }
         tune_choose(&measured, limit, choices);
         struct cshim_policy *policy = decide(&measured, limit);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The main of every unit test. */
+/* The main function of every unit test. */
 #include "tests/unit/unit.h"
 
 enum { TESTS_MAX = 64 };
@@ -16,5 +16,5 @@ void unit_add(struct CMUnitTest test)
 
 int main(void)
 {
-    return cmocka_run_group_tests(tests, NULL, NULL); /* those that have a name */
+    return cmocka_run_group_tests(tests, NULL, NULL); /* skips unused entries */
 }

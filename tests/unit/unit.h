@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the unit tests share: cmocka with the headers that it needs, and the definition of a test.
- */
+/* Shared by the unit tests: cmocka with the headers that it needs, and the macro that defines a
+ * test. */
 #ifndef UNIT_H
 #define UNIT_H
 
@@ -16,9 +16,9 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-/* TEST(test) { ... } defines a test, which the program's main (unit.c) runs. Further arguments are
- * fields of struct CMUnitTest, as in TEST(test, .setup_func = set_up). The body finds as `state`
- * what its set-up left. */
+/* Defines a test: TEST(test) { ... }. The program's main (unit.c) runs it. Further arguments are
+ * fields of struct CMUnitTest, as in TEST(test, .setup_func = set_up). The body gets its set-up's
+ * data in `state`. */
 #define TEST(test, ...)                                                                            \
     static void test(void **state);                                                                \
     __attribute__((constructor)) static void add_##test(void)                                      \
@@ -27,7 +27,7 @@
     }                                                                                              \
     static void test(__attribute__((unused)) void **state)
 
-/* Before main: a test that is to be run. */
+/* Registers a test. Called before main. */
 void unit_add(struct CMUnitTest test);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in for libgloo: its all-reduce counts its calls and remembers the last one's options. Its
- * other functions have gloo's names, and end the program: only an engine that is deceived calls
- * them. */
+/* A stand-in for libgloo. Its all-reduce counts calls and stores the last call's options. Its other
+ * functions have gloo's names and abort the program, because only an engine that mistook the layout
+ * calls them. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls the stand-in's gloo::allreduce with options, a context and a buffer made of words, as they
- * lie in gloo, or with a word put into one of them, which moves all behind it by 8 bytes. Each
- * object ends where readable memory ends. Each call must reach the library once, and none of the
- * functions in the objects may be called.
+/* Calls the stand-in's gloo::allreduce with options, a context and a buffer built from words, in
+ * gloo's memory layout or with one word inserted, which shifts the following ones by 8 bytes. Each
+ * object ends where readable memory ends. Each call must reach the library once, and no function in
+ * the objects may be called.
  *
- *   gloo_layout          as in gloo, in a context of one rank
- *   gloo_layout NUMBER   with one word more, in a context of two: 0 to 45 are all there are
- */
+ *   gloo_layout          gloo's layout, in a context of one rank
+ *   gloo_layout NUMBER   with an inserted word, in a context of two ranks; NUMBER is 0 to 45 */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +18,7 @@ extern const void *standin_options;
 extern void (*const standin_buffer_functions[])(void);
 void gloo_allreduce(const void *options) __asm__("_ZN4gloo9allreduceERKNS_16AllreduceOptionsE");
 
-/* A word of 0 or of 0xff bytes is put before word `place` of an object. */
+/* The inserted word, all bits 0 or all bits 1, and the object and index it is inserted at. */
 enum object { OPTIONS, CONTEXT, BUFFER, OBJECTS };
 static struct {
     enum object object;
@@ -27,7 +26,7 @@ static struct {
     uint64_t word;
 } more = {.object = OBJECTS};
 
-/* Words that end where a page ends which cannot be read, behind one that cannot be read either. */
+/* Returns a copy of the words that ends at the end of a page, between two unreadable pages. */
 static uintptr_t guarded(const uint64_t *words, size_t count)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -49,8 +48,8 @@ static uintptr_t laid_out(enum object object, const uint64_t *words, size_t coun
     return guarded(all, count + 1);
 }
 
-/* What a std::function calls when it is copied or destroyed, and when it is called: then the
- * arguments come by reference. */
+/* The functions of a std::function: the first copies or destroys it, the second is the call, with
+ * arguments by reference. */
 static void manage(void)
 {
     fprintf(stderr, "the reduction is copied\n");
@@ -73,17 +72,17 @@ static uintptr_t make_options(uint64_t ranks)
 {
     static const uint64_t data[100]; /* 200 floats */
     const uint64_t functions =
-        (uintptr_t)standin_buffer_functions; /* also of the context: none is called */
-    const uint64_t context[CONTEXT_WORDS] = {functions, ranks << 32 /* and the rank: 0 */, 2};
+        (uintptr_t)standin_buffer_functions; /* also used as the context's: none is called */
+    const uint64_t context[CONTEXT_WORDS] = {functions, ranks << 32 /* and the rank, 0 */, 2};
     const uint64_t buffer[BUFFER_WORDS] = {functions, guarded(data, 100), sizeof data};
     const uint64_t output = laid_out(BUFFER, buffer, BUFFER_WORDS);
     const uintptr_t outputs = guarded(&output, 1);
     const uint64_t options[OPTIONS_WORDS] = {
         laid_out(CONTEXT, context, CONTEXT_WORDS),
-        0, /* nobody counts who shares the context */
-        30000 /* the time-out, in ms */,
-        0 /* the algorithm */,
-        0 /* the vector of inputs: its beginning, its end, the end of its memory */,
+        0, /* no reference count of the context */
+        30000 /* timeout in ms */,
+        0 /* algorithm */,
+        0 /* vector of inputs: begin, end, end of its storage */,
         0,
         0,
         outputs,
@@ -91,20 +90,20 @@ static uintptr_t make_options(uint64_t ranks)
         outputs + sizeof output,
         200,
         sizeof(float),
-        0 /* the reduction: two words of its own, what manages it, what calls it */,
+        0 /* reduction: two words of storage, manager, invoker */,
         0,
         (uintptr_t)manage,
         (uintptr_t)reduce,
-        7 /* the tag */,
-        1 << 20 /* the most bytes of a segment */,
+        7 /* tag */,
+        1 << 20 /* largest segment in bytes */,
     };
     return laid_out(OPTIONS, options, OPTIONS_WORDS);
 }
 
 int main(int argc, char **argv)
 {
-    static const size_t places[OBJECTS] = {
-        OPTIONS_WORDS, 2 /* rank and size are all that is read */, BUFFER_WORDS};
+    static const size_t places[OBJECTS] = {OPTIONS_WORDS, 2 /* only rank and size are read */,
+                                           BUFFER_WORDS};
     size_t number = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
     more.word = number % 2 != 0 ? UINT64_MAX : 0;
     more.object = argc > 1 ? OPTIONS : OBJECTS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library that is linked to the stand-in, as PyTorch's for CUDA is to a gloo of its own. */
+/* A library linked to the stand-in, like PyTorch's CUDA library, which has its own gloo. */
 #define EXPORTED __attribute__((visibility("default")))
 
 extern void
@@ -11,5 +11,5 @@ EXPORTED void call_second_gloo(void);
 void call_second_gloo(void)
 {
     gloo_allreduce(0);
-    calls_of_second++; /* after the call, which thereby returns to this library */
+    calls_of_second++; /* not a tail call, so that gloo returns to this library */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PMPI tool that hands other calls on than it gets: MPI_Allreduce of floats with an input of its
- * own on rank 1 only, and MPI_Reduce as two halves on all ranks. */
+/* A PMPI tool that changes calls: MPI_Allreduce of floats gets another input on rank 1 only, and
+ * MPI_Reduce becomes two calls of half the length on all ranks. */
 #include <mpi.h>
 #include <string.h>
 

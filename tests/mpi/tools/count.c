@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PMPI tool that counts the calls of every function of MPI, and the elements of all-reduces. The
- * functions are in count.S, which test_tools.sh writes: each adds to its counter and jumps to
- * PMPI_X, as a compiler makes of a wrapper that ends with its call. Each rank writes its counts to
- * TOOL_COUNTS.RANK. It sends no message. */
+/* A PMPI tool that counts the calls of every MPI function, and the elements of all-reduces.
+ * test_tools.sh writes the functions to count.S: each adds to its counter and jumps to PMPI_X, like
+ * a compiler's tail call. Each rank writes its counts to TOOL_COUNTS.RANK. The tool sends no
+ * messages. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Of count.S: the functions' names, up to NULL, and how often each was called. */
+/* Defined in count.S: the functions' names, ended by NULL, and the calls of each. */
 extern const char *const tool_names[];
 extern unsigned long tool_calls[];
 

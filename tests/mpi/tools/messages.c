@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PMPI tool that sends messages of its own: in MPI_Init, in MPI_Finalize, beside a call of the
- * program, and in wrappers of functions that the shim does not know. Its sums are of whole numbers,
- * which float32 holds exactly and no lossy codec does. Rank 0 prints how many of them were wrong on
- * all ranks: `beside` are those that MPI_Allreduce makes with the count, type, operation and
- * communicator of the program's call before it hands that on. */
+/* A PMPI tool that sends messages of its own: in MPI_Init, in MPI_Finalize, with a call of the
+ * program, and in wrappers of functions that the shim does not wrap. Its sums are of integers that
+ * float32 holds exactly and lossy codecs do not. Rank 0 prints how many were wrong on all ranks.
+ * `beside` counts the sums that MPI_Allreduce makes, with the arguments of the program's call,
+ * before it calls PMPI. */
 #include <mpi.h>
 #include <stdio.h>
 
@@ -11,7 +11,7 @@ enum { ELEMENTS = 20000, BESIDE = 0, APART = 1 };
 static float own[ELEMENTS], sums[ELEMENTS];
 static int calls, made[2], wrong[2];
 
-static void fill(MPI_Comm comm, int count)
+static void fill_values(MPI_Comm comm, int count)
 {
     int rank;
     PMPI_Comm_rank(comm, &rank);
@@ -19,7 +19,7 @@ static void fill(MPI_Comm comm, int count)
         own[i] = (float)(1000 * (rank + 1) + i);
 }
 
-/* Counts a sum of this tool's, which is right in the first `count` elements or wrong. */
+/* Counts a sum of this tool as right or wrong by its first `count` elements. */
 static void check_sum(MPI_Comm comm, int count, int where)
 {
     int ranks, bad = 0;
@@ -32,12 +32,12 @@ static void check_sum(MPI_Comm comm, int count, int where)
 
 static void sum_all(MPI_Comm comm, int count, int where)
 {
-    fill(comm, count);
+    fill_values(comm, count);
     PMPI_Allreduce(own, sums, count, MPI_FLOAT, MPI_SUM, comm);
     check_sum(comm, count, where);
 }
 
-/* Other ways to send: point to point, nonblocking, a broadcast, a reduce. */
+/* Sends in other ways: point to point, nonblocking, a broadcast, a reduce. */
 static void send_others(void)
 {
     const MPI_Comm comm = MPI_COMM_WORLD;
@@ -49,7 +49,7 @@ static void send_others(void)
                   (rank + ranks - 1) % ranks, 9, comm, MPI_STATUS_IGNORE);
     made[APART]++;
     wrong[APART] += got != (rank + ranks - 1) % ranks;
-    fill(comm, ELEMENTS);
+    fill_values(comm, ELEMENTS);
     PMPI_Iallreduce(own, sums, ELEMENTS, MPI_FLOAT, MPI_SUM, comm, &request);
     PMPI_Wait(&request, MPI_STATUS_IGNORE);
     check_sum(comm, ELEMENTS, APART);

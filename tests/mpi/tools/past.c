@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tool that calls what comes after it in the loader's order, as EZTrace does: it refers to no
- * PMPI_X. Rank 0 prints the calls that it has seen. */
+/* A tool that calls the next function in the loader's order (RTLD_NEXT), as EZTrace does, and no
+ * PMPI_X. Rank 0 prints the calls seen. */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stdio.h>

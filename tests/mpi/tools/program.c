@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes blocking, nonblocking and persistent calls for a PMPI tool to see, and checks the results.
- * An ordinary MPI program.
+/* Makes blocking, nonblocking and persistent calls under a PMPI tool, and checks the results. An
+ * ordinary MPI program.
  *
- *   program [CALLS]
- */
+ *   program [CALLS] */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -19,14 +18,14 @@ enum { ELEMENTS = 20000 };
 static int rank, ranks, wrong;
 static float in[ELEMENTS], out[ELEMENTS], other[ELEMENTS];
 
-/* Each rank gives its rank and a fraction, which no lossy codec keeps. */
-static void fill(float *values, int count)
+/* Fills in the rank plus a fraction that no lossy codec represents. */
+static void fill_values(float *values, int count)
 {
     for (int i = 0; i < count; i++)
         values[i] = (float)(rank + 1) + (float)(i % 97) / 971;
 }
 
-/* Counts the results that are not within a tenth of what the ranks' values add up to. */
+/* Counts the results that are off by more than a tenth. */
 static void check_sums(const char *what, const float *sums, int first, int count)
 {
     int bad = 0;
@@ -46,7 +45,7 @@ static void call_blocking(void)
     int ints[2] = {rank, 1}, int_sums[2] = {0, 0};
     MPI_Allreduce(in, out, ELEMENTS, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     check_sums("MPI_Allreduce", out, 0, ELEMENTS);
-    fill(out, ELEMENTS);
+    fill_values(out, ELEMENTS);
     MPI_Allreduce(MPI_IN_PLACE, out, ELEMENTS, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     check_sums("MPI_Allreduce in place", out, 0, ELEMENTS);
     MPI_Reduce(in, rank == root ? out : NULL, ELEMENTS, MPI_FLOAT, MPI_SUM, root, MPI_COMM_WORLD);
@@ -58,12 +57,12 @@ static void call_blocking(void)
     wrong += int_sums[1] != ranks;
 }
 
-/* Calls that are compressed only where a rule names them, and others that are counted only. */
+/* Makes calls that are compressed only if a rule names them, and calls that are only counted. */
 static void call_others(void)
 {
     const int block = ELEMENTS / ranks;
     int own = 1, before = 0;
-    fill(out, ELEMENTS);
+    fill_values(out, ELEMENTS);
     MPI_Bcast(out, ELEMENTS, MPI_FLOAT, 0, MPI_COMM_WORLD);
     wrong += !(fabsf(out[0] - 1.0f) < 0.1f);
     MPI_Allgather(in, block, MPI_FLOAT, out, block, MPI_FLOAT, MPI_COMM_WORLD);
@@ -102,7 +101,7 @@ static void call_persistent(void)
     MPI_Start(&requests[0]);
     MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
     check_sums("MPI_Start", out, 0, ELEMENTS);
-    fill(out, ELEMENTS);
+    fill_values(out, ELEMENTS);
     MPI_Startall(2, requests);
     MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
     check_sums("MPI_Startall", out, 0, ELEMENTS);
@@ -118,7 +117,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    fill(in, ELEMENTS);
+    fill_values(in, ELEMENTS);
     for (int i = 0; i < calls; i++) {
         call_blocking();
         call_others();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PMPI tool that follows requests, as tracers do: it keeps each that a function has made, and
- * counts those that are waited for, tested, started or freed without having been made, and those
- * that are never ended. It has variables of its own for requests. Rank 0 prints the sums over all
- * ranks. */
+/* A PMPI tool that follows requests, as tracers do. It records each request that a function
+ * creates, and counts those that are waited for, tested, started or freed without being known, and
+ * those that never end. It passes request variables of its own to PMPI. Rank 0 prints the sums over
+ * all ranks. */
 #include <mpi.h>
 #include <stdio.h>
 #ifdef OPEN_MPI
@@ -21,7 +21,7 @@ static struct {
 } known[1000];
 static int kept;
 
-static int find(MPI_Request request)
+static int find_request(MPI_Request request)
 {
     for (int i = 0; i < kept; i++)
         if (known[i].request == request)
@@ -32,15 +32,15 @@ static int find(MPI_Request request)
 static void keep(MPI_Request request, int persistent)
 {
     counts[MADE]++;
-    counts[UNKNOWN] += find(request) >= 0; /* two that are under way are one */
+    counts[UNKNOWN] += find_request(request) >= 0; /* two active requests have the same handle */
     known[kept].request = request;
     known[kept++].persistent = persistent;
 }
 
-/* Notes what became of a request that was `before`. */
-static void note(MPI_Request before, int what)
+/* Records what happened to the request whose handle was `before`. */
+static void note_request(MPI_Request before, int what)
 {
-    const int i = find(before);
+    const int i = find_request(before);
     if (before == MPI_REQUEST_NULL)
         return;
     counts[what]++;
@@ -86,16 +86,16 @@ int MPI_Isend(const void *buffer, int count, MPI_Datatype datatype, int to, int 
 
 int MPI_Start(MPI_Request *request)
 {
-    note(*request, STARTED);
+    note_request(*request, STARTED);
     return PMPI_Start(request);
 }
 
-/* Starts one after the other. */
+/* Starts the requests one by one. */
 int MPI_Startall(int count, MPI_Request requests[])
 {
     int status = MPI_SUCCESS;
     for (int i = 0; i < count && status == MPI_SUCCESS; i++) {
-        note(requests[i], STARTED);
+        note_request(requests[i], STARTED);
         status = PMPI_Start(&requests[i]);
     }
     return status;
@@ -103,7 +103,7 @@ int MPI_Startall(int count, MPI_Request requests[])
 
 int MPI_Request_free(MPI_Request *request)
 {
-    note(*request, FREED);
+    note_request(*request, FREED);
     return PMPI_Request_free(request);
 }
 
@@ -111,7 +111,7 @@ int MPI_Wait(MPI_Request *request, MPI_Status *result)
 {
     const MPI_Request before = *request;
     const int status = PMPI_Wait(request, result);
-    note(before, ENDED);
+    note_request(before, ENDED);
     return status;
 }
 
@@ -122,7 +122,7 @@ int MPI_Waitall(int count, MPI_Request requests[], MPI_Status results[])
         before[i] = requests[i];
     const int status = PMPI_Waitall(count, requests, results);
     for (int i = 0; i < count; i++)
-        note(before[i], ENDED);
+        note_request(before[i], ENDED);
     return status;
 }
 
@@ -131,9 +131,9 @@ int MPI_Test(MPI_Request *request, int *done, MPI_Status *result)
     const MPI_Request before = *request;
     const int status = PMPI_Test(request, done, result);
     if (*done)
-        note(before, ENDED);
+        note_request(before, ENDED);
     else
-        counts[UNKNOWN] += before != MPI_REQUEST_NULL && find(before) < 0;
+        counts[UNKNOWN] += before != MPI_REQUEST_NULL && find_request(before) < 0;
     return status;
 }
 
