@@ -237,7 +237,7 @@ $(BUILD)/obj/%.o: %.c | $(generated) $(checked)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(compiler) $(flags) -c -o $@ $<
 
-# The same for other MPIs, each in its own folder. The compiler takes MPICH's MPI_STATUSES_IGNORE, address 1, for an
+# Objects for other MPIs, each in its own folder. The compiler takes MPICH's MPI_STATUSES_IGNORE, address 1, for an
 # array that is too short.
 mpich_warnings := -Wno-stringop-overflow -Wno-stringop-overread
 other_mpis := mpich openmpi5 mpich5 mpi5

@@ -4,7 +4,7 @@ and the libraries that it needs, policies, manual pages, and a program that star
 
     make-wheel.py VERSION BUILD
 
-The same build of the same commit gives the same bytes (SOURCE_DATE_EPOCH, or the commit's time). The tag names the
+Building a commit again gives the same bytes (SOURCE_DATE_EPOCH, or the commit's time). The tag names the
 newest version of glibc's symbols that is used. dist-info/sboms lists code of other projects in the files."""
 import base64
 import hashlib

@@ -62,7 +62,7 @@ $(BUILD)/tests/standin_%.so: $(BUILD)/obj/tests/standin/%.o
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(MPICC) $(flags) -shared -o $@ $^
 
-# The same tests for the other MPIs, each in a folder that also has the preload's files.
+# The MPI tests for other MPIs, each in a folder that also has the preload's files.
 mpi_programs = $(addprefix $(BUILD)/$(1)/,$(mpi_tests:$(BUILD)/%=%) $(standins:$(BUILD)/%=%) \
 	libcompshim.so libcompshim-$(2).so compshim allreduce_bench)
 engine_mpich := mpich

@@ -40,7 +40,7 @@ mtype = { NOTHING, YES, NO };
 /* The ranks. */
 mtype = { COMING, IN_INIT, DECIDING, MEETING, NATIVE, MET, ENDED, FAILED, UNKNOWN, LOST };
 mtype state[RANKS] = COMING; /* the last six are final; UNKNOWN: cannot know the decision */
-mtype told[RANKS] = NOTHING; /* the decision it received, or its own conclusion */
+mtype told[RANKS] = NOTHING; /* the received decision, or its own conclusion */
 bool is_unable[RANKS];
 bool may_end[RANKS + 1];     /* including the maker */
 bool is_connected[RANKS];    /* since READY, or since it has come to its first call */
