@@ -7,20 +7,20 @@ BUILD ?= build
 ifneq ($(words $(BUILD)),1)
 $(error BUILD='$(BUILD)' is not the name of one folder, without blanks (make BUILD=build))
 endif
-# One line for each file that is made: its recipe begins with $(call say,WORD,FILE). V=1 shows whole
-# commands, make -s nothing.
+# Prints one line for each built file: its recipe begins with $(call say,WORD,FILE). V=1 prints whole commands, make
+# -s nothing.
 silent := $(findstring s,$(firstword -$(MAKEFLAGS)))
 say = $(if $(V),,@$(if $(silent),,printf '%-4s %s\n' '$(1)' '$(2)' && ))
-# As many jobs as there are cores, unless make was told how many. What installs packages or runs
-# something goes step by step, and builds by a make of its own.
+# Uses as many jobs as there are cores, unless make was given a number. Goals that install packages or run something
+# are made one after another, and build by a make of their own.
 ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc)
 ifneq ($(filter-out all install packages %-programs $(BUILD)/%,$(MAKECMDGOALS)),)
 .NOTPARALLEL:
 endif
 endif
-# Which compilers and headers there are decides what is built, and is only known once the packages are installed.
-# Goals named beside `packages` are made after it, by a make of its own.
+# The installed compilers and headers decide what is built, and are only known after the packages are installed. So
+# other goals named with `packages` are made after it, by a make of their own.
 beside_packages := $(if $(filter packages,$(MAKECMDGOALS)),$(filter-out packages,$(MAKECMDGOALS)))
 ifneq ($(beside_packages),)
 .NOTPARALLEL:
@@ -45,15 +45,14 @@ CC = gcc
 CXX = g++
 MPICC ?= mpicc.openmpi
 MPICH_CC ?= mpicc.mpich
-# Where other MPIs are fetched to, for make test-mpis.
+# Download folder of other MPIs, for make test-mpis.
 MPIS ?= $(BUILD)/mpis
 OPTIMIZE ?= -O2
-# Linked into what is preloaded, which is to bring no library of its own into the programs.
+# Linked statically, because the preload must not bring libraries into programs.
 static_libraries := -l:libinih.a -l:libmd.a
 WARNINGS ?= -Wall -Wextra -Werror
-# SANITIZE=1 builds everything with ASan and UBSan, SANITIZE=thread with TSan (use another BUILD with
-# either; it does not know fences, by which processes share memory). COVERAGE=1 counts which lines
-# run.
+# SANITIZE=1 builds everything with ASan and UBSan, SANITIZE=thread with TSan; use another BUILD with either. (TSan
+# does not model fences, which processes use to share memory.) COVERAGE=1 counts which lines run.
 ifeq ($(COVERAGE),1)
 sanitizers := --coverage -fprofile-update=atomic
 else ifeq ($(SANITIZE),1)
@@ -61,8 +60,8 @@ sanitizers := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-f
 else ifeq ($(SANITIZE),thread)
 sanitizers := -fsanitize=thread -Wno-tsan -fno-omit-frame-pointer
 endif
-# SIMD=avx2 and SIMD=scalar build for the processor that has no more (use another BUILD with either): the codecs
-# use no wider instructions, and neither do libc and OpenBLAS in `make test`.
+# SIMD=avx2 and SIMD=scalar build for a processor without wider instructions; use another BUILD with either. In `make
+# test`, libc and OpenBLAS do not use wider ones either.
 ifneq ($(SIMD),)
 ifeq ($(filter avx2 scalar,$(SIMD)),)
 $(error SIMD='$(SIMD)' is neither avx2 nor scalar)
@@ -93,7 +92,7 @@ nccl_sources := $(wildcard shim/nccl/*.c kernels/*.c) shim/report/job.c $(engine
 gloo_sources := $(wildcard shim/gloo/*.c) shim/report/job.c $(host_sources) $(engine_sources)
 tool_sources := $(wildcard tools/*.c tools/*/*.c)
 mnist_sources := $(wildcard examples/mnist/*.c)
-# The trainer on GPUs has a device of its own.
+# The trainer for GPUs has its own device code.
 mnist_nccl_sources := $(filter-out examples/mnist/cpu.c,$(mnist_sources))
 bench_programs := $(addprefix $(BUILD)/,codec_bench lossless_bench allreduce_bench)
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
@@ -146,37 +145,37 @@ help:
 	@sed -n 's/^## //p' Makefile
 
 ## make                 builds into build/ (BUILD=DIR for another folder)
-## make packages        installs the Debian/Ubuntu packages that are missing
-## make demo            installs what is missing, builds, and fills the all-reduce lab's tables; a page with plots
-## make demo-gpu        the same with NCCL, on as many GPUs as there are
-## make demo-net        the same on four ranks only, which fails where no hosts with links can be emulated
-## make test            installs what is missing, builds, and runs every test; TESTS="mpi policy" for some
-## make test-roots      the two commands in bare Debian 12, 13 and Ubuntu 24.04; ROOTS=debian12 (needs root)
+## make packages        installs missing Debian/Ubuntu packages
+## make demo            installs missing packages, builds, and measures the all-reduce lab's tables; a page with plots
+## make demo-gpu        the same with NCCL, on all GPUs
+## make demo-net        the same on four ranks only; fails if hosts with links cannot be emulated
+## make test            installs missing packages, builds, and runs every test; TESTS="mpi policy" for some
+## make test-roots      make demo and make test in bare Debian 12, 13 and Ubuntu 24.04; ROOTS=debian12 (needs root)
 ## make test-mpich      the MPI tests again, on MPICH; installs it
-## make test-mpis       the same on Open MPI 5, MPICH 5, Intel MPI and the MPI-5 ABI; fetches them from PyPI
+## make test-mpis       the same on Open MPI 5, MPICH 5, Intel MPI and the MPI-5 ABI; downloads them from PyPI
 ## make test-arm        the codecs, cross-built for 64-bit Arm, in an emulator
 ## make test-large      sums above 2^31 bytes and 2^31 elements; needs 10 GiB of memory
 ## make fuzz            each fuzz target for SECONDS=60, or RUNS=10000000; TARGET="policy plan" for some
-## make legal           legal MPI programs drawn by chance, for SECONDS=60; SEED=N for the same again
-## make explore         looks for defects by chance for MINUTES=60: fuzz targets, legal programs, planted defects
-## make soak            CALLS=1000000 calls of every kind, with flat memory
+## make legal           random legal MPI programs for SECONDS=60; SEED=N repeats a run
+## make explore         random tests for MINUTES=60: fuzz targets, legal programs, planted defects
+## make soak            CALLS=1000000 calls of every type; checks that memory stays flat
 ## make test-clients    real programs with and without the shim; writes docs/programs.md; TORCH_VERSIONS="2.5.1"
 ## make test-slurm      jobs of a Slurm cluster on this machine, by srun and sbatch (needs root)
 ## make test-valgrind   the MPI tests and the tests' own programs under valgrind
 ## make test-tsan       the MPI tests with threads under the thread sanitizer
-## make coverage        which lines and branches of core, codecs, policy and engines the tests run
-## make test-machine    the compiled kernels of every architecture on the host, all cases, and whether these see mistakes
-## make test-gpu        what needs an NVIDIA GPU; writes tests/bench/results/gpu.json
+## make coverage        coverage of lines and branches of core, codecs, policy and engines
+## make test-machine    the compiled kernels of every architecture on the host, all cases, and planted defects
+## make test-gpu        tests that need an NVIDIA GPU; writes tests/bench/results/gpu.json
 ## make lint            clang-format, clang-tidy, cppcheck, shell syntax, circles among the modules
 ## make bench           codec and all-reduce benchmarks of this machine
 ## make simulate        all-reduces of simulated fat trees, by SimGrid; SIMULATE="256x1 256x8" for more ranks
 ## make study           MNIST accuracy of each codec over several seeds; STUDY="--seeds 5 --resume"
 ## make install         PREFIX=/usr/local DESTDIR=; make uninstall takes the same
-## make dist            tarballs of the last commit and of its benchmarks' results in build/, the same bytes every time
-## make deb             a Debian package of the last commit in build/, looked at by lintian
-## make wheel           a wheel for pip in build/, with what was built; the same bytes every time
-## make test-wheel      installs it and trains with PyTorch; fetches that and auditwheel from PyPI
-## make test-package    installs, tries and removes that package in a fresh Debian (needs root)
+## make dist            reproducible tarballs of the last commit and of its benchmarks' results in build/
+## make deb             a Debian package of the last commit in build/, checked by lintian
+## make wheel           a reproducible wheel for pip in build/, of the built files
+## make test-wheel      installs the wheel and trains with PyTorch; downloads PyTorch and auditwheel from PyPI
+## make test-package    installs, tests and removes the Debian package in a fresh Debian (needs root)
 ## make clean
 .PHONY: packages
 packages: packages-build
@@ -184,8 +183,8 @@ packages-%:
 	@tools/install-packages.sh $*
 
 # Objects that other programs share -------------------------------------------------------------
-# Says whether the packages to build with are there, in one message. Everything that is made waits for it: it has
-# $(checked) behind the bar.
+# Checks that the packages needed to build are installed, and prints one message if not. Everything that is built
+# depends on it, by an order-only prerequisite $(checked).
 checked := $(BUILD)/generated/headers
 needed_headers := limits.h mpi.h ini.h jansson.h gelf.h cblas.h zlib.h
 $(checked):
@@ -196,13 +195,13 @@ $(checked):
 		echo "compshim: packages to build with are missing$${said:+ ($$said)}: make packages installs them" >&2; exit 1; }
 	@rm $@.i && mv $@.c $@
 
-# Left as it is where another line of the Makefile has changed: all objects depend on it.
+# Rewritten only if the version changed, because all objects depend on it.
 $(BUILD)/generated/version.h: Makefile | $(checked)
 	@mkdir -p $(@D)
 	@printf '%sdefine CSHIM_VERSION "%s"\n' "$(hash)" "$(VERSION)" >$@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
-# A text as C string literals, for #include.
+# Converts a text to C string literals, for #include.
 literal := sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/'
 $(BUILD)/generated/page_html.h: tools/html/page.html
 $(BUILD)/generated/environment_sh.h: tools/compare/environment.sh
@@ -217,7 +216,7 @@ $(BUILD)/generated/policies_ini.h: $(policies) | $(checked)
 	$(call say,GEN,$@)for policy in $(policies); do \
 		echo "{\"@$$(basename "$$policy" .ini)\","; $(literal) "$$policy"; echo "},"; done >$@
 
-# What the front exports, what an engine has of it, and what a report calls it.
+# Generates the front's exports, the engine's part of them, and their names in reports.
 define write_front
 $(BUILD)/generated/$(1)_%.h: shim/front/$(1).def shim/front/functions.awk | $(checked)
 	@mkdir -p $$(@D)
@@ -229,17 +228,17 @@ $(BUILD)/obj/shim/mpi/%.o $(BUILD)/obj/examples/%.o $(BUILD)/obj/tests/mpi/%.o \
 $(BUILD)/obj/tests/legal/%.o $(BUILD)/obj/tests/standin/%.o $(BUILD)/obj/tests/bench/allreduce_bench.o \
 $(BUILD)/obj/tests/bench/fft_bench.o $(BUILD)/obj/tests/bench/start_bench.o: compiler = $(MPICC)
 $(BUILD)/obj/examples/mnist/%.o: OPTIMIZE = -O3
-# The codecs compute where nothing traps (codecs/arithmetic.h): their loops may do what a branch would spare.
+# The codecs do not trap (codecs/arithmetic.h), so their loops may execute operations that a branch would skip.
 $(BUILD)/obj/codecs/%.o: OPTIMIZE = -O3 -fno-trapping-math
-# The checker for undefined behaviour would refuse the front's void * handles; the handles are opaque.
+# UBSan would reject the front's opaque void * handles.
 compiler = $(CC)
 
 $(BUILD)/obj/%.o: %.c | $(generated) $(checked)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(compiler) $(flags) -c -o $@ $<
 
-# The same for other MPIs, in folders of their own. The compiler takes MPICH's MPI_STATUSES_IGNORE, the
-# address 1, for an array too short.
+# Objects for other MPIs, each in its own folder. The compiler takes MPICH's MPI_STATUSES_IGNORE, address 1, for an
+# array that is too short.
 mpich_warnings := -Wno-stringop-overflow -Wno-stringop-overread
 other_mpis := mpich openmpi5 mpich5 mpi5
 compiler_mpich = $(MPICH_CC) $(mpich_warnings)
@@ -259,8 +258,8 @@ $(BUILD)/libcompshim.so: $(call objects,$(front_sources)) shim/front/exports.map
 	$(call say,LD,$@)$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/front/exports.map \
 		-o $@ $(filter %.o,$^)
 
-# The sanitizers' runtime calls dlsym before its code can check anything. Whatever else is asked for, it is
-# optimised: its last call has to be a jump.
+# The sanitizers' runtime calls dlsym before instrumented code can run, so this is built without them. It is always
+# optimised, because its last call has to be a tail call.
 $(BUILD)/libcompshim_dl.so $(BUILD)/obj/shim/front/dl_filter.o: sanitizers := -O2 -foptimize-sibling-calls
 $(BUILD)/libcompshim_dl.so: $(BUILD)/obj/shim/front/dl_filter.o shim/front/dl_exports.map
 	$(call say,LD,$@)$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/front/dl_exports.map \
@@ -270,8 +269,8 @@ $(BUILD)/libcompshim-ompi.so: $(call objects,$(mpi_sources) $(host_sources) $(en
 	$(call say,LD,$@)$(MPICC) $(flags) $(library_ldflags) -Wl,--version-script=shim/mpi/exports.map \
 		-o $@ $(filter %.o,$^) $(static_libraries) -lm
 
-# These are not linked to an MPI: those with the same ABI have it under several file names. The front
-# sees to it that the MPI in the process is found.
+# Not linked to an MPI, because MPIs with the same ABI have different file names. The front makes the MPI in the
+# process available.
 $(BUILD)/libcompshim-mpich.so: $(call objects_for,mpich,$(mpi_sources))
 $(BUILD)/libcompshim-abi.so: $(call objects_for,abi,$(mpi_sources))
 $(BUILD)/libcompshim-mpich.so $(BUILD)/libcompshim-abi.so: $(call objects,$(host_sources) $(engine_sources)) \
@@ -280,8 +279,8 @@ $(BUILD)/libcompshim-mpich.so $(BUILD)/libcompshim-abi.so: $(call objects,$(host
 		-Wl,--version-script=shim/mpi/exports.map -o $@ $(filter %.o,$^) $(static_libraries) -lm
 
 
-# C++ for the layout of gloo's classes alone. The C++ library is the process's own. What gloo throws
-# goes through functions of C.
+# C++ only for the layout of gloo's classes. The C++ library is that of the process. gloo's exceptions pass through C
+# functions.
 $(BUILD)/obj/shim/gloo/%.o $(BUILD)/obj/shim/front/gloo.o: CFLAGS += -fexceptions
 $(BUILD)/obj/shim/gloo/abi.o: sanitizers += $(if $(filter 1,$(SANITIZE)),-fno-sanitize=vptr)
 $(BUILD)/obj/shim/gloo/abi.o: shim/gloo/abi.cc | $(generated) $(checked)
@@ -296,13 +295,13 @@ $(BUILD)/libcompshim-gloo.so: $(call objects,$(gloo_sources)) $(BUILD)/obj/shim/
 $(BUILD)/compshim $(BUILD)/wheel/compshim: $(call objects,$(tool_sources) $(pure_sources))
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(flags) $(rpath) -o $@ $^ $(static_libraries) -ljansson -lelf -lm
-# The wheel brings the libraries that the tool needs; they and theirs lie beside it.
+# The wheel contains the libraries that the tool needs, directly or indirectly, in its lib folder.
 $(BUILD)/wheel/compshim: rpath := -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib'
 
 $(BUILD)/mnist_train: $(call objects,$(mnist_sources))
 	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ -lopenblas -lz -lm
 
-# CUDA's libraries lie where no loader looks: the program is told.
+# CUDA's libraries are outside the loader's search path, so the program gets an rpath.
 cuda_libraries = $(realpath $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib)))
 $(BUILD)/obj/examples/mnist_nccl/gpu.o: examples/mnist_nccl/gpu.cu | $(checked)
 	@mkdir -p $(@D)
@@ -312,7 +311,7 @@ $(BUILD)/mnist_train_nccl: $(call objects,$(mnist_nccl_sources)) $(BUILD)/obj/ex
 	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ -L$(cuda_libraries) -Wl,-rpath,$(cuda_libraries) \
 		-lcudart -lcublas -lnccl -lstdc++ -lz -lm
 
-# By hand: it needs Debian's libzfp-dev.
+# Built on request: needs Debian's libzfp-dev.
 $(BUILD)/bounded_bench: bench_libraries := -lzfp
 $(BUILD)/codec_bench $(BUILD)/lossless_bench $(BUILD)/bounded_bench: $(BUILD)/%: $(BUILD)/obj/tests/bench/%.o \
 		$(call objects,$(pure_sources))
@@ -322,18 +321,17 @@ $(BUILD)/codec_bench $(BUILD)/lossless_bench $(BUILD)/bounded_bench: $(BUILD)/%:
 $(BUILD)/instructions: $(BUILD)/obj/tests/bench/instructions.o $(call objects,$(wildcard codecs/*.c))
 	$(call say,LD,$@)$(CC) $(flags) -static -o $@ $^ -lm
 
-# By hand (tests/bench/fft.sh): it needs Debian's libfftw3-dev.
+# Built on request (tests/bench/fft.sh): needs Debian's libfftw3-dev.
 $(BUILD)/fft_bench: bench_libraries := -lfftw3f -lfftw3
 $(BUILD)/fft_bench $(BUILD)/start_bench $(BUILD)/allreduce_bench: $(BUILD)/%: $(BUILD)/obj/tests/bench/%.o
 	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ $(bench_libraries) -lm
 
-# For NVIDIA GPUs: needs nvcc, its headers and nccl.h to build, and nothing of them to be loaded.
+# For NVIDIA GPUs: needs nvcc, CUDA's headers and nccl.h to build, but no CUDA library to be loaded.
 $(BUILD)/obj/shim/nccl/%.o $(BUILD)/obj/kernels/%.o: CPPFLAGS += -I$(CUDA_HOME)/include
 
-# Of an architecture's family the first is enough: 86 and 89 run the code of 80, 103 that of 100, 121
-# that of 120; 89 could convert fp8 by an instruction, but its memory is too slow for that to matter.
-# What is newer than all of them compiles the intermediate code. Products and sums are not to be
-# contracted: the results are those of the CPU, bit for bit.
+# The first architecture of a family serves all of it: 86 and 89 run code for 80, 103 runs code for 100, 121 for 120.
+# (89 has an instruction to convert fp8, but its memory is too slow for that to matter.) Newer architectures compile
+# the intermediate code. Products and sums must not be contracted, because results equal the CPU's bit for bit.
 CUDA_ARCHITECTURES ?= 75 80 90 100 120
 CUDA_INTERMEDIATE ?= 90
 nvcc_flags = -std=c++17 --fmad=false --compress-mode=size --threads 2 -I. \
@@ -342,7 +340,7 @@ nvcc_flags = -std=c++17 --fmad=false --compress-mode=size --threads 2 -I. \
 
 kernel_headers := kernels/kernels.h $(wildcard kernels/*.cuh) $(addprefix codecs/,codec.h floats.h formats.def scalar.h)
 
-# With CUDA 12's assembler beside CUDA 13's compiler, for drivers from R525 on; else for the compiler's own drivers.
+# With CUDA 12's assembler and CUDA 13's compiler, for drivers from R525 on; otherwise for the compiler's own drivers.
 PTXAS_12 ?= $(wildcard $(CUDA_HOME)/bin/ptxas-12)
 fatbin_for_older = kernels/fatbin.sh $(NVCC) $(PTXAS_12) $@ "$(CUDA_ARCHITECTURES)" "$(CUDA_INTERMEDIATE)"
 
@@ -360,7 +358,7 @@ $(BUILD)/libcompshim-nccl.so: $(call objects,$(nccl_sources)) $(BUILD)/obj/kerne
 	$(call say,LD,$@)$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/nccl/exports.map \
 		-o $@ $(filter %.o,$^) $(static_libraries) -lm
 
-# The manual pages: prose, and what the tables of the options and keys say.
+# The manual pages: prose, and entries from the tables of options and keys.
 $(BUILD)/man/%: docs/man/%.in docs/man/page.awk | $(checked)
 	@mkdir -p $(@D)
 	$(call say,MAN,$@)awk -f docs/man/page.awk $(filter %.c %.def,$^) $< >$@
@@ -396,13 +394,13 @@ study: packages-bench
 	@BUILD=$(BUILD) tests/study/study.sh $(STUDY)
 
 # Installation ----------------------------------------------------------------------------------
-# Engines and examples are installed if they were built. A program to measure with is no command of
-# its own: it lies in LIBEXECDIR.
+# Engines and examples are installed if they were built. A program for measurements is not a user command, so it goes
+# into LIBEXECDIR.
 installed_libraries := libcompshim.so libcompshim-ompi.so libcompshim-mpich.so libcompshim-abi.so \
 	libcompshim-nccl.so libcompshim-gloo.so libcompshim_dl.so
 installed_programs := allreduce_bench mnist_train mnist_train_nccl
 installed_data := $(policies) examples/policy.ini
-# They keep their folders, since they name each other.
+# They keep their folders, because they refer to each other.
 installed_documents := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE tests/README.md \
 	examples/policy.ini examples/slurm/train.sbatch $(wildcard docs/*.md docs/*.svg docs/man/*.in)
 manual_path = man$(patsubst .%,%,$(suffix $(1)))/$(notdir $(1))

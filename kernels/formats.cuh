@@ -61,7 +61,7 @@ template <int ID> struct layout {
     static const int BLOCK = cshim_format(ID).block;
     static const int BLOCK_EXPONENT = BLOCK == 32 ? 5 : BLOCK == 64 ? 6 : BLOCK == 128 ? 7 : 8;
     static const int SCALE_BYTES = cshim_format(ID).scale_bytes;
-    static const int WORDS = (BITS + 3) / 4; /* of a lane's codes */
+    static const int WORDS = (BITS + 3) / 4; /* words of a lane's codes */
     static const bool IS_ENCODED = true;     /* reductions into a message use these codes */
 
     /* Returns word `word` of eight codes that change no sum: -0, or 0 in a family without -0. */

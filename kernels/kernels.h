@@ -98,7 +98,7 @@ struct cshim_kernel_reduce {
      * multiplied too. */
     double factor;
     uint32_t header[CSHIM_KERNEL_HEADER_WORDS];           /* expected in all ranks' messages */
-    uint32_t reencoded_header[CSHIM_KERNEL_HEADER_WORDS]; /* of the message in `reencoded` */
+    uint32_t reencoded_header[CSHIM_KERNEL_HEADER_WORDS]; /* header of `reencoded` */
     uint32_t *fault;
     struct cshim_kernel_options options; /* for encoding the sums */
 };
@@ -113,11 +113,11 @@ struct cshim_kernel_cast {
     uint32_t codec;
     uint32_t dtype; /* type of the caller's elements */
     struct cshim_format format;
-    const void *input; /* of type dtype; for WIDEN converted elements, 16-byte aligned */
+    const void *input; /* elements of dtype; for WIDEN converted ones, 16-byte aligned */
     void *output;      /* not used by LARGEST */
     uint64_t count;
     uint32_t headroom;
-    double factor; /* of the input, as in struct cshim_kernel_encode; for WIDEN of the output */
+    double factor; /* factor of the input (see struct cshim_kernel_encode), or WIDEN's output */
     const void *factor_at; /* not used by WIDEN */
     uint32_t *largest;     /* used by the codec fp16 only */
 };

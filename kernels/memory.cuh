@@ -140,7 +140,7 @@ CSHIM_DEVICE struct buffer buffer_of(const void *address, unsigned bytes, uint64
 
 /* The lane's part of a grain in a buffer. */
 struct place {
-    uint8_t *address; /* of the lane's first element; may be past the end */
+    uint8_t *address; /* the lane's first element; may be past the end */
     int valid;        /* number of the lane's elements, 0 to 8 */
     bool is_plain;    /* the grain has 256 elements and allows 16-byte accesses */
 };

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the Debian package of the last commit into $BUILD, and has lintian look at it.
+# Builds the Debian package of the last commit into $BUILD, and checks it with lintian.
 #   make-deb.sh VERSION
 set -eu
 cd "$(dirname "$0")/.."
@@ -17,7 +17,7 @@ rm -rf "$build/deb"
 mkdir -p "$tree"
 git archive HEAD | tar -x -C "$tree"
 cp -r "$tree/packaging/debian" "$tree/debian"
-# The package is built by a make of its own, with none of this one's settings.
+# The package is built by a separate make, without this make's settings.
 (
     unset BUILD MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES LD_PRELOAD
     cd "$tree"

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packs what make has built into a wheel for pip, $BUILD/compshim-VERSION-py3-none-manylinux_*.whl: the libraries,
-the tool and the libraries it needs, policies, manual pages, and a program that starts the tool.
+"""Packs built files into a wheel for pip, $BUILD/compshim-VERSION-py3-none-manylinux_*.whl: the libraries, the tool
+and the libraries that it needs, policies, manual pages, and a program that starts the tool.
 
     make-wheel.py VERSION BUILD
 
-The same build of the same commit gives the same bytes (SOURCE_DATE_EPOCH, or the commit's time). The tag names the
-newest symbols of glibc that are used. What the files contain of others is listed in dist-info/sboms.
-"""
+Building a commit again gives the same bytes (SOURCE_DATE_EPOCH, or the commit's time). The tag names the
+newest version of glibc's symbols that is used. dist-info/sboms lists code of other projects in the files."""
 import base64
 import hashlib
 import json
@@ -23,7 +22,7 @@ version, build = sys.argv[1], pathlib.Path(sys.argv[2])
 name = f"compshim-{version}"
 information = f"{name}.dist-info"
 machine = platform.machine()
-# pip puts what lies under data/ into the environment's own folders.
+# pip installs the files under data/ into the environment's folders.
 manual = f"{name}.data/data/share/man"
 
 
@@ -32,14 +31,14 @@ def output(*command):
 
 
 def stripped(path):
-    """The file without symbols, which would make it several times as large, and without the hash of these."""
+    """Returns the file without symbols, which would make it several times as large, and without the build ID."""
     target = build / "wheel" / "stripped"
     output("strip", "--strip-unneeded", "--remove-section=.note.gnu.build-id", "-o", str(target), str(path))
     return target.read_bytes()
 
 
 def package_of(path):
-    """The Debian package that a file is of, its version and its source."""
+    """Returns the Debian package of a file, its version and its source."""
     for candidate in (path, re.sub("^/usr(?=/lib)", "", path), "/usr" + path):
         found = subprocess.run(["dpkg-query", "-S", candidate], capture_output=True, text=True).stdout
         if found:
@@ -50,7 +49,7 @@ def package_of(path):
 
 tool = build / "wheel" / "compshim"
 loaded = dict(re.findall(r"(\S+) => (/\S+)", output("ldd", str(tool))))
-# Every system has these, as manylinux says; all others go into the wheel.
+# Every system has these libraries, by manylinux; all others go into the wheel.
 everywhere = r"lib(c|m|dl|pthread|rt|z)\.so\.\d+"
 brought = {os.path.basename(path): path for path in loaded.values() if not re.fullmatch(everywhere, os.path.basename(path))}
 files = {f"compshim/lib/{path.name}": stripped(path) for path in sorted(build.glob("libcompshim*.so"))}

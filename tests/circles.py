@@ -1,31 +1,29 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Looks for circles among the modules of the product, in two ways.
+"""Finds circular dependencies among the modules of the product.
 
 tests/circles.py OBJECTS ALLOWED SOURCE...
 
-OBJECTS is a file with a line for each library and program: its name and its object files. An object
-depends on another if it uses a function or a variable that the other defines; nm tells. Objects that
-depend on each other in a circle are printed, with the symbols that make the circle.
+OBJECTS is a file with a line for each library and program: its name and its object files. An object depends on
+another if it uses a function or variable that the other defines (by nm). Objects that depend on each other in a
+circle are printed, with the symbols involved.
 
-No external name may be defined by two sources, which would be hard to search for.
+No external name may be defined by two sources, because it would be hard to search for.
 
 The #include lines of each SOURCE are compared with INCLUDES below.
 
-ALLOWED is a file of what is not yet free of circles. A line names an object, such as
-shim/mpi/describe.o, or a source and what it includes. What it allows is printed too, and a line that is
-not needed any more is an error.
+ALLOWED lists exceptions. A line names an object, such as shim/mpi/describe.o, or a source and what it includes.
+Allowed circles are printed too, and an unused line is an error.
 
-The exit status is 1 if there was an error.
-"""
+The exit status is 1 if there was an error."""
 import collections
 import os
 import re
 import subprocess
 import sys
 
-# Which folders' headers a folder may include, besides its own. This is the direction from the program
-# down to the codecs. Headers that the build generates may be included anywhere.
+# Folders whose headers a folder may include, besides its own: the direction is from the program down to the codecs.
+# Generated headers may be included anywhere.
 BASE = "shim/core policy codecs"
 INCLUDES = {
     "shim/front": "shim/mpi shim/nccl shim/gloo shim/core",
@@ -55,7 +53,7 @@ INCLUDES = {
 
 
 def circles(edges):
-    """The strongly connected components of more than one node (Tarjan's algorithm)."""
+    """Returns the strongly connected components with more than one node (Tarjan's algorithm)."""
     number, lowest, stack, found = {}, {}, [], []
 
     def visit(node):
@@ -79,12 +77,12 @@ def circles(edges):
 
 
 def name_of(path):
-    """An object's name: its path below the build's folder obj."""
+    """Returns an object's name: its path below obj in the build folder."""
     return re.sub(r"^.*?/obj/", "", path)
 
 
 def dependencies(objects):
-    """edges[user][definer] = the symbols that the user takes from the definer."""
+    """Returns edges[user][definer], the symbols of the definer that the user needs."""
     command = ["nm", "-A", "-P", "-g", *objects]
     text = subprocess.run(command, capture_output=True, text=True, check=True)
     definer, users = {}, collections.defaultdict(set)
@@ -104,7 +102,7 @@ def dependencies(objects):
 
 
 def object_circles(products):
-    """For each circle of objects: the products that have it, and its dependencies."""
+    """Returns each circle of objects, with the products that contain it and its dependencies."""
     found = {}
     for product, *objects in products:
         edges = dependencies(objects)
@@ -114,8 +112,9 @@ def object_circles(products):
 
 
 def defined_twice(products):
-    """For each external name of ours that two sources define: the name and the sources. An engine is built from one
-    source for several libraries; what the build generates is left out."""
+    """Returns each external name that two sources define, with the sources. Several libraries may contain the same
+    engine
+    source, compiled for each; generated sources are left out."""
     objects = sorted({path for product in products for path in product[1:]})
     if not objects:
         return {}
@@ -131,7 +130,7 @@ def defined_twice(products):
 
 
 def upward_includes(sources):
-    """The pairs of a source and what it includes that INCLUDES does not allow."""
+    """Returns the pairs of a source and an included header that INCLUDES does not allow."""
     pairs = []
     for source in sources:
         folder = source.rpartition("/")[0]
@@ -177,7 +176,7 @@ def main(objects_file, allowed_file, *sources):
         wrong += pair not in allowed
         print(f"{source}: {'allowed' if pair in allowed else 'error'}: includes {included}")
     for line in sorted(allowed - needed):
-        # Without CUDA some sources are not compiled, and nothing is known of their objects.
+        # Without CUDA some sources are not compiled, so nothing is known of their objects.
         if line in compiled or " " in line or not os.path.exists(re.sub("o$", "c", line)):
             wrong += 1
             print(f"{allowed_file}: error: {line} is in no circle: take the line out")

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs tests in a build that counts (make coverage) and prints for each folder of the product which part of
-# its lines and branches ran, with what is wanted of the lines, and each file's lines that did not. All tests together
-# have to reach what is wanted.
+# Runs tests in a build with counters (make coverage). Prints the coverage of lines and branches for each folder of
+# the product, with the required coverage of lines, and each file's lines that did not run. All tests together have to
+# reach the required coverage.
 #   tests/coverage.sh [WORD...]     only the tests whose name contains one of the words (tests/run.sh)
-# $BUILD/coverage has a page for each file. A process that is killed counts nothing.
-# Tests of machine code, which is another one here, say so in a line "# Not for coverage: ..." and are left out. Of the
-# engines for MPI only that of the MPI under test counts (obj/shim): the others (obj/mpich/shim, obj/abi/shim) are of the
-# same files and never run here, and gcovr cannot merge a function that each of them has in other lines.
+# $BUILD/coverage has a page for each file. A killed process counts nothing. Tests with a line "# Not for coverage:
+# ..." check machine code, which differs in this build, and are skipped. Only the MPI engine under test counts
+# (obj/shim): the others (obj/mpich/shim, obj/abi/shim) have the same sources and do not run, and gcovr cannot merge
+# functions whose lines differ between them.
 set -u
 cd "$(dirname "$0")/.." || exit 3
 folders=(shim/core codecs policy shim/report shim/front shim/host shim/mpi shim/gloo shim/nccl)

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Looks by chance for what no test was written for, for MINUTES minutes: legal MPI programs, gloo programs and each fuzz
-# target get turns, with inputs that follow from SEED (the time, if not given), and defects are put into copies of the
-# shim, which the legal programs have to find. Goes on after a find. Ends with how to repeat each one; 1 if there is any.
+# Searches for defects by random tests for MINUTES minutes. Legal MPI programs, gloo programs and each fuzz target
+# take turns, with inputs derived from SEED (default: the time). Defects are also planted into copies of the shim,
+# which the legal programs must detect. Continues after a finding. At the end prints how to repeat each; status 1 if
+# there is any.
 #   BUILD=DIR tests/explore.sh MINUTES [SEED]
 set -u
 cd "$(dirname "$0")/.." || exit 3
@@ -17,7 +18,7 @@ mapfile -t targets < <(find tests/fuzz -name 'fuzz_*.c' -printf '%f\n' | sed 's/
 mapfile -t defects < <(sed -nE 's/^defect "([^"]*)".*/\1/p' tests/legal/defects.sh)
 echo "explore: $minutes minutes, seed $seed"
 
-# turn NAME COMMAND...: says what came of it
+# turn NAME COMMAND...: runs the command, and prints the result
 turn() {
     local name=$1
     shift

@@ -1,35 +1,34 @@
 # shellcheck shell=bash
-# What the shell tests share: source it, call check and expect, end with finish.
+# SPDX-License-Identifier: Apache-2.0
+# Shared by the shell tests: source it, call check and expect, end with finish.
 #
-#   check NAME CMD...          passes if CMD exits 0; its output is shown if not
-#   expect NAME STATUS CMD...  passes if CMD exits with STATUS; leaves its output in $output
+#   check NAME CMD...          passes if CMD exits with 0; else prints its output
+#   expect NAME STATUS CMD...  passes if CMD exits with STATUS; saves its output in $output
 #   contains NAME TEXT         passes if $output contains TEXT
 #   golden NAME FILE           passes if $output equals FILE (UPDATE=1 rewrites the file)
-#   skip REASON                counts a part of the test that cannot be tried here
-#   finish                     prints the counts; exits 1 if anything failed
+#   skip REASON                counts a part of the test that cannot run here
+#   finish                     prints the counts; exits with 1 if a check failed
 #   codecs                     prints the names of all codecs but fp32, which is raw for float32
 #
-#   limited CMD...             runs CMD; after $LIMIT seconds it is ended, with status 124
+#   limited CMD...             runs CMD; kills it after $LIMIT seconds, with status 124
 #   eventually CMD...          repeats CMD until it succeeds, for up to $LIMIT seconds
-#   once_in_ten CMD...         repeats CMD until it succeeds, ten times at most: for measurements, which
-#                              other work on the machine may spoil
-#   state_of PID               prints a process's state: R, S, T, Z; nothing if there is no such process
-#   has_ended PID              whether there is no such process, or only what its parent must collect
-#   children_of PID            prints the processes whose parent it is
+#   once_in_ten CMD...         repeats CMD until it succeeds, at most ten times: for measurements, which
+#                              other load on the machine may disturb
+#   state_of PID               prints a process's state: R, S, T, Z; nothing if it does not exist
+#   has_ended PID              succeeds if the process does not exist, or is a zombie
+#   children_of PID            prints the child processes
 #
-#   mpi, shimmed, job, policy, json, reports see below, as differing
-#   to_hosts HOSTS AGENT       see below
-#   only_open_mpi WHAT         whether the MPI is Open MPI; if not, WHAT is skipped
-#   carries_on PROGRAM         whether nonblocking calls are compressed with the program's MPI
-#   told_by_mpich              whether $output has MPICH's words for a mismatch instead of the shim's
+#   mpi, shimmed, job, differing, policy, json, reports, to_hosts: see below
+#   only_open_mpi WHAT         succeeds if the MPI is Open MPI; otherwise skips WHAT
+#   compresses_nonblocking PROGRAM  succeeds if nonblocking calls are compressed with the program's MPI
+#   mpich_reports_mismatch     succeeds if $output has MPICH's message for a mismatch, not the shim's
 #
-# $top is the project's root, $build the build folder, $scratch a folder of the test's own, $launch the
-# command that starts ranks. MPI=mpich: the programs in $build are MPICH's or a relative's (make
-# test-mpich), or those of another MPI whose launcher is Hydra. MPI_HOME: not Debian's, but the MPI in
-# this folder runs them (make test-mpis).
+# $top is the project's root, $build the build folder, $scratch a folder of this test, $launch the command that starts
+# ranks. MPI=mpich: the programs in $build are for MPICH or a compatible MPI (make test-mpich), or another MPI with
+# Hydra as its launcher. MPI_HOME: the MPI in this folder runs them, not Debian's (make test-mpis).
 #
-# LIMIT is the longest that a command may take before it counts as hanging. It measures nothing: it is
-# far above what any command needs on a slow machine with other work.
+# LIMIT is the time after which a command counts as hanging. It measures nothing, and is far above what any command
+# needs on a slow, busy machine.
 set -u
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${BUILD:-$top/build}
@@ -39,7 +38,7 @@ trap 'rm -rf "$scratch"' EXIT
 # shellcheck source=examples/ranks.sh
 . "$top/examples/ranks.sh"
 export OPENBLAS_NUM_THREADS=1 LIMIT=${LIMIT:-600}
-# MPICH and Intel MPI otherwise never yield; nor should the latter look for a network.
+# Otherwise MPICH and Intel MPI never yield. Intel MPI must not look for a network.
 export MPIR_CVAR_CH4_PROGRESS_THROTTLE=1 I_MPI_THREAD_YIELD=3 I_MPI_FABRICS=shm
 case ${MPI:=openmpi} in
 openmpi) launch=(mpirun --oversubscribe) ;;
@@ -50,9 +49,9 @@ if [ -n "${MPI_HOME-}" ]; then
     launch[0]=$MPI_HOME/bin/mpiexec
     export LD_LIBRARY_PATH=$MPI_HOME/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
-# A make that a test runs has nothing of the make that runs the tests.
+# A make that a test runs gets no settings of the make that runs the tests.
 unset LD_PRELOAD "${!COMPSHIM@}" MAKEFLAGS MFLAGS MAKELEVEL
-# The nodes of tests are emulated: what is measured there depends on what else runs, and so would plans.
+# The tests' nodes are emulated, so measurements would depend on other load, and with them the plans.
 export COMPSHIM_MACHINE=off
 passed=0 failed=0 skipped=0 output=
 
@@ -69,7 +68,7 @@ skip() {
     skipped=$((skipped + 1))
     echo "skipped - $1"
 }
-# codecs: all but fp32, which is raw for float32; those of the GPU only if asked for them.
+# codecs: with an argument, only the codecs that the GPU supports
 codecs() { sed -nE 's/^(RAW|UPPER|FLOAT|INTEGER|PACKED) *\([0-9]+, *[A-Z0-9_]+, *(\w+).*/\2/p' "$top/codecs/formats.def" | grep -vxE "bounded|fp32${1+|lossless}"; }
 
 check() {
@@ -91,7 +90,7 @@ golden() {
     [ "${UPDATE:-0}" = 1 ] && printf '%s\n' "$output" >"$2"
     if text=$(diff -u "$2" <(printf '%s\n' "$output")); then pass "$1"; else fail "$1" "$text"; fi
 }
-# A command that is not installed fails the test, wherever bash meets it (tools/install-packages.sh).
+# A missing command fails the test, wherever bash finds it missing (tools/install-packages.sh installs all).
 command_not_found_handle() {
     echo "$1: command not found" | tee -a "$scratch/not_found" >&2
     return 127
@@ -120,18 +119,18 @@ once_in_ten() {
     return 1
 }
 state_of() { sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null; }
-# A process 1 that collects nothing leaves every orphan a zombie: that one has ended, too.
+# If process 1 reaps no orphans, they stay zombies: those have ended, too.
 has_ended() { case $(state_of "$1") in '' | [XZ]) ;; *) return 1 ;; esac }
 children_of() { grep -lsx "PPid:[[:space:]]*$1" /proc/[0-9]*/status | cut -d / -f 3; }
 
-# What is preloaded: with sanitizers their runtime has to come first.
+# The preload. A sanitizer's runtime has to come first.
 preload=$build/libcompshim.so
 if [ "${SANITIZE:-0}" = 1 ]; then
     preload=$(gcc -print-file-name=libasan.so):$preload
     export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 UBSAN_OPTIONS=print_stacktrace=1
 fi
 
-# mpi N [VARIABLE=VALUE...] PROGRAM... : N ranks without the shim; shimmed N ...: with it
+# mpi N [VARIABLE=VALUE...] PROGRAM... : runs N ranks without the shim; shimmed N ...: with it
 mpi() {
     local ranks=$1
     shift
@@ -143,16 +142,16 @@ shimmed() {
     mpi "$ranks" LD_PRELOAD="$preload" "$@"
 }
 
-# job N [VARIABLE=VALUE...] PROGRAM... : N processes that find their ranks in the environment, without MPI
+# job N [VARIABLE=VALUE...] PROGRAM... : runs N processes with their ranks in the environment, without MPI
 job() {
     local ranks=$1
     shift
     limited bash "$top/tests/nccl/launch.sh" "$ranks" env "$@"
 }
 
-# differing N CMD... : N CMD...    one job whose ranks run different commands (VARIABLE=VALUE... first)
-# Debian 13's mpirun crashes if it is to start several programs: there one script is started, in which
-# each rank chooses its command.
+# differing N CMD... : N CMD... runs one job whose ranks have different commands (VARIABLE=VALUE... first). Debian
+# 13's mpirun crashes when it starts several programs. There, all ranks start one script, which chooses the command by
+# rank.
 differing() {
     local command=() options=() ranks=0 choice word
     choice=$(mktemp "$scratch/choice.XXXXXX")
@@ -183,7 +182,7 @@ starts_several_programs() {
     [ "$(cat "$known")" = 0 ]
 }
 
-# to_hosts HOSTS AGENT: the launcher's options to start a daemon on each of HOSTS by AGENT, in $options
+# to_hosts HOSTS AGENT: sets $options to the launcher's options that start a daemon on each of HOSTS by AGENT
 to_hosts() {
     if [ "$MPI" = mpich ]; then
         options=(-hosts "$1" -launcher ssh -launcher-exec "$2")
@@ -201,22 +200,21 @@ only_open_mpi() {
     }
 }
 
-# MPICH lets the shim carry nonblocking calls on from some version on.
-carries_on() {
+# compresses_nonblocking: newer versions of MPICH let the shim progress nonblocking calls.
+compresses_nonblocking() {
     [ "$MPI" = openmpi ] && return
     local library
     library=$(ldd "$1" | sed -n 's/^[^=]*libmpi[^=]* => \([^ ]*\) .*/\1/p' | head -n 1)
     nm -D "$library" | grep -q ' MPIX_Async_start$'
 }
 
-# MPICH ends a job by itself where a message is longer than its place, whatever the handler, and keeps
-# no beginning of it.
-told_by_mpich() {
+# mpich_reports_mismatch: MPICH aborts a job whose message is longer than its buffer, whatever the error handler, and drops the
+# message's beginning.
+mpich_reports_mismatch() {
     [[ $MPI = mpich && ($output = *internal_Wait* || $output = *"there: no"*) ]]
 }
 
-# reports NAME PYTHON: passes if the expression is true of $scratch/report.json, which is `report`; `rows`
-# and `passed` are parts of it
+# reports NAME PYTHON: passes if the expression on `report` ($scratch/report.json), its `rows` and `passed` is true
 reports() {
     check "$1" python3 - "$scratch/report.json" "$2" <<'P'
 import json, sys
@@ -227,10 +225,10 @@ if not eval(sys.argv[2]):
 P
 }
 
-# json PYTHON: prints a value of the report in $scratch/report.json, which is `r`
+# json PYTHON: prints an expression on `r`, the report in $scratch/report.json
 json() { python3 -c "import json; r = json.load(open('$scratch/report.json')); print($1)"; }
 
-# policy FILE CODEC [ALGORITHM] [DTYPE]: a policy that compresses every sum
+# policy FILE CODEC [ALGORITHM] [DTYPE]: writes a policy that compresses every sum
 policy() {
     printf '[compshim]\nreport = off\n[rule all]\nop = sum\ndtype = %s\ncodec = %s\nalgorithm = %s\n' \
         "${4:-float32}" "$2" "${3:-auto}" >"$1"

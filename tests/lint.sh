@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# clang-format, clang-tidy, cppcheck, shell syntax and circles among the modules, over the whole tree.
-# Nothing is printed of a file without faults.
+# Runs clang-format, clang-tidy, cppcheck, bash -n and tests/circles.py over the whole tree. Prints nothing for files
+# without faults.
 set -u
 cd "$(dirname "$0")/.." || exit 3
 build=${BUILD:-build}
@@ -18,7 +18,7 @@ echo "clang-tidy"
 mapfile -t mpi_flags < <(mpicc.openmpi --showme:compile | tr ' ' '\n')
 cuda=${CUDA_HOME:-$(dirname "$(dirname "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")")}
 simulated=tests/simulate/simulate.c
-# PETSc's headers come with the test of that client.
+# clang-tidy skips the client test that needs PETSc's headers.
 mapfile -t tidied < <(printf '%s\n' "${sources[@]}" | grep -vxF -e $simulated -e tests/clients/solve.c)
 if [ ! -e "$cuda/include/nccl.h" ]; then
     echo "without CUDA's headers clang-tidy leaves out shim/nccl, kernels and tests/nccl"
@@ -27,14 +27,14 @@ fi
 printf '%s\n' "${tidied[@]}" | xargs -P 2 -n 1 sh -c '
     clang-tidy --quiet "$@" -- -std=c11 -D_GNU_SOURCE -I. -I'"$build"'/generated -isystem '"$cuda"'/include '"${mpi_flags[*]}"' 2>/dev/null
 ' tidy || status=1
-# SimGrid's mpi.h is another than the engines'.
+# SimGrid's mpi.h differs from that of the engines.
 if [ -e /usr/include/smpi/mpi.h ]; then
     clang-tidy --quiet $simulated -- -std=c11 -D_GNU_SOURCE -I. -I"$build/generated" -isystem /usr/include/smpi \
         -include smpi_helpers.h 2>/dev/null || status=1
 else
     echo "without SimGrid's headers clang-tidy leaves out $simulated"
 fi
-# What tests/nccl has in C++ is a GPU's code for the host, and takes flags of its own.
+# The C++ sources in tests/nccl are GPU code compiled for the host, with flags of their own.
 mapfile -t tidied < <(git ls-files 'shim/*.cc' 'tests/gloo/*.cc')
 if [ ! -e /usr/include/gloo/allreduce.h ]; then
     echo "without gloo's headers clang-tidy leaves out tests/gloo/*.cc"
@@ -59,8 +59,7 @@ for script in "${scripts[@]}"; do
 done
 
 echo "circles: those of tests/circles.allowed are printed, all others are errors"
-# Each library and program with those of its objects that are compiled of C or C++ for one MPI, as the
-# Makefile's rules name them.
+# Each library and program with its objects that are compiled from C or C++ for one MPI, as in the Makefile's rules.
 ${MAKE:-make} -pnq BUILD="$build" all 2>/dev/null | while read -r product objects; do
     case ${product#"$build"/} in "$product" | */*) continue ;; esac
     compiled=

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What must hold for every plan that compresses: limits are kept, the cuts cover the elements
- * exactly, and the bytes are those of the messages counted one by one. For a program that defines
- * PLAN_CHECK(condition) before: a unit test, and a fuzz target. */
+/* Properties of every plan that compresses: it keeps the limits, its cuts cover the elements
+ * exactly, and its bytes are those of all messages counted one by one. The including program (a
+ * unit test, and a fuzz target) defines PLAN_CHECK(condition) before. */
 #ifndef PLAN_PROPERTIES_H
 #define PLAN_PROPERTIES_H
 
@@ -9,12 +9,12 @@
 
 #include "shim/core/plan.h"
 
-/* The largest message of MPI and gloo, and of MPI's all-reduces inside a node. */
+/* Largest message of MPI and gloo, and of MPI's all-reduces within a node. */
 #define PIECE_MAX ((uint64_t)60 << 10)
 #define NODE_PIECE_MAX ((uint64_t)96 << 10)
 
-/* Chunks `index` and the next of count elements follow each other, are whole grains but for the
- * last, and end with the elements. */
+/* Checks that chunks `index` and index + 1 of count elements are adjacent, consist of whole grains
+ * except the last, and end with the elements. */
 static inline void check_chunk(uint64_t count, uint32_t ranks, uint32_t index)
 {
     uint64_t begin, length, next_begin = count, next_length;
@@ -47,7 +47,7 @@ static inline bool is_grid(const struct cshim_plan *plan)
     return plan->algorithm == CSHIM_ALGORITHM_GRID;
 }
 
-/* Whether ranks share the work of their node, which is one peer. */
+/* Returns true if ranks share the work of their node, which is one peer. */
 static inline bool by_nodes(const struct cshim_plan *plan, const struct cshim_call *call)
 {
     const bool can = call->nodes > 3 && call->ranks > call->nodes && call->ranks_per_node > 0;
@@ -55,7 +55,7 @@ static inline bool by_nodes(const struct cshim_plan *plan, const struct cshim_ca
            (is_grid(plan) && can && !call->nonblocking);
 }
 
-/* In a grid a chunk has a piece for each row. */
+/* Returns the chunks of a share. In a grid a chunk has a piece for each row. */
 static inline uint64_t chunks_in_share(const struct cshim_plan *plan)
 {
     if (is_grid(plan))
@@ -63,7 +63,7 @@ static inline uint64_t chunks_in_share(const struct cshim_plan *plan)
     return plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT && !has_blocks(plan) ? 1 : plan->peers;
 }
 
-/* What a plan may do for each collective, as compshim-policy(5) has it. */
+/* Checks what a plan may do for each collective, by compshim-policy(5). */
 static inline void check_algorithm(const struct cshim_plan *plan, const struct cshim_call *call)
 {
     PLAN_CHECK(plan->algorithm > CSHIM_ALGORITHM_AUTO && plan->algorithm < CSHIM_ALGORITHM_COUNT);
@@ -88,8 +88,8 @@ static inline void check_algorithm(const struct cshim_plan *plan, const struct c
         PLAN_CHECK(plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT && plan->quantizations == 1);
 }
 
-/* What the roundings of all ranks' parts, of a grid's sums of rows and of their sum may add up to,
- * and that no coarser step would do. */
+/* Checks that the roundings of all contributions, of a grid's row sums and of the result add up to
+ * at most abs_error, and that twice the step would exceed it. */
 static inline void check_step(const struct cshim_plan *plan)
 {
     const double allowed = plan->rule->abs_error;
@@ -101,7 +101,7 @@ static inline void check_step(const struct cshim_plan *plan)
     PLAN_CHECK(lost <= allowed && (allowed <= 0 || 2 * lost > allowed));
 }
 
-/* A segment has a chunk of each block. */
+/* Checks the cuts of calls with blocks: a segment has a chunk of each block. */
 static inline void check_block_cuts(const struct cshim_plan *plan)
 {
     const uint64_t chunk = plan->segment / ((uint64_t)plan->peers * plan->shares);
@@ -131,7 +131,7 @@ static inline void check_cuts(const struct cshim_plan *plan, uint32_t any_index)
     }
 }
 
-/* The messages of sums as if they were parts. */
+/* Returns a plan in which contributions are encoded as reduced chunks are. */
 static inline struct cshim_plan plan_of_sums(const struct cshim_plan *plan)
 {
     struct cshim_plan sums = *plan;
@@ -146,7 +146,7 @@ static inline uint64_t message(const struct cshim_plan *plan, uint64_t elements)
                : CSHIM_HEADER_BYTES + cshim_encoded_bytes(plan->codec, plan->dtype, elements);
 }
 
-/* On a GPU messages are as long as the scratch allows. */
+/* Checks memory limits. On a GPU, messages are as long as the scratch allows. */
 static inline void check_memory(const struct cshim_plan *plan, const struct cshim_call *call)
 {
     const bool on_gpu = call->library == CSHIM_NCCL;
@@ -185,8 +185,9 @@ static inline void check_memory(const struct cshim_plan *plan, const struct cshi
     PLAN_CHECK(plan->stage_bytes == (plan->schedule->staged ? staged : 0));
 }
 
-/* Every peer stands in one row, at its place, and all but the last of a longer row in a column.
- * Rows differ by one peer at most. With owners outside each column has one, who is in no other. */
+/* Checks the places of all peers: each is in one row, and each except the last of a longer row in a
+ * column. Row lengths differ by at most one. With owners outside the grid, each column has one
+ * owner, who is in no other column. */
 static inline void check_places(const struct cshim_grid *grid)
 {
     uint32_t row, column, place, owners = 0, members = 0;
@@ -204,8 +205,8 @@ static inline void check_places(const struct cshim_grid *grid)
     PLAN_CHECK(members == (owners > 0 ? owners : grid->columns) * grid->rows);
 }
 
-/* What the peers of a grid exchange for a share: in rows chunks, which go once to their columns as
- * parts and once from them as sums; in columns pieces, which have one owner each. */
+/* Returns the bytes that the peers of a grid exchange for a share, in one direction. Rows exchange
+ * chunks, columns exchange pieces, each with one owner. */
 static inline uint64_t grid_bytes(const struct cshim_plan *plan, uint32_t share, uint64_t elements)
 {
     const struct cshim_grid *grid = &plan->grid;
@@ -230,7 +231,8 @@ static inline uint64_t grid_bytes(const struct cshim_plan *plan, uint32_t share,
     return bytes;
 }
 
-/* The messages of one segment, each once; in a grid all of one direction. */
+/* Returns the bytes of the messages of one segment, each counted once; in a grid those of one
+ * direction. */
 static inline uint64_t segment_bytes(const struct cshim_plan *plan, uint64_t elements)
 {
     uint64_t bytes = 0, begin, share, chunk;
@@ -252,14 +254,15 @@ static inline uint64_t segment_bytes(const struct cshim_plan *plan, uint64_t ele
     return bytes;
 }
 
-/* The messages of a call, each once; 0 if there are more than `most`, which is below 2^20. */
+/* Returns the bytes of a call's messages, each counted once, or 0 if there are more than `most`
+ * (below 2^20). */
 static inline uint64_t count_messages(const struct cshim_plan *plan, uint64_t most)
 {
     uint64_t bytes = 0;
     if (plan->segments > most || plan->peers > most || plan->shares > most ||
         plan->segments * plan->shares * plan->peers > most)
         return 0;
-    if (has_blocks(plan)) { /* one for each rank: there may be more than peers times shares */
+    if (has_blocks(plan)) { /* one block per rank: may be more than peers times shares */
         if (plan->ranks > most || plan->segments * plan->ranks > most)
             return 0;
         const uint64_t chunk = plan->segment / ((uint64_t)plan->peers * plan->shares);
@@ -277,8 +280,9 @@ static inline uint64_t count_messages(const struct cshim_plan *plan, uint64_t mo
     return bytes;
 }
 
-/* The encoded sums that the root of a reduce gets from their owners, or the parts that the root of
- * a broadcast gives to those. By nodes all of them but its node's, for as many as any other's. */
+/* Returns the bytes of the reduced chunks that a reduce's root receives from the owners, or of the
+ * contributions that a broadcast's root sends to them. With staged schedules, every node but the
+ * root's has an equal share. */
 static inline uint64_t messages_with_root(const struct cshim_plan *plan, uint64_t all)
 {
     uint64_t bytes = 0, begin, chunk;
@@ -295,7 +299,7 @@ static inline uint64_t messages_with_root(const struct cshim_plan *plan, uint64_
     return bytes;
 }
 
-/* A product, or the largest number. */
+/* Returns the product, or the largest number if it overflows. */
 static inline uint64_t product(uint64_t a, uint64_t b)
 {
     uint64_t result;
@@ -335,14 +339,14 @@ static inline void check_bytes(const struct cshim_plan *plan, const struct cshim
         const uint64_t inside =
             product(passes * (uint64_t)(plan->ranks - plan->peers), call->bytes);
         bytes = inside > UINT64_MAX - bytes ? UINT64_MAX : bytes + inside;
-        if (plan->collective == CSHIM_REDUCE) /* the node of the root gathers */
+        if (plan->collective == CSHIM_REDUCE) /* the root's node gathers */
             bytes += call->bytes - call->bytes / plan->shares;
     }
     PLAN_CHECK(plan->bytes_wire == bytes);
 }
 
-/* A plan that compresses a call of `count` elements. Of the chunks the first ones, the last and
- * `any_index` are looked at; the messages are counted if they are no more than `most`. */
+/* Checks a plan that compresses a call of `count` elements. Checks the first chunks, the last one
+ * and `any_index`, and counts messages if there are at most `most`. */
 static inline void check_plan(const struct cshim_plan *plan, const struct cshim_call *call,
                               uint64_t count, uint32_t any_index, uint64_t most)
 {

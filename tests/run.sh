@@ -1,19 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs every test program and script: a line for each, and the checks that failed. Ends with what was
-# skipped and why, the ten slowest tests with the seconds of a processor that they took, the commands that
-# run what failed alone, and one line of totals: "N passed, N failed, N skipped". All three are checks; a
-# test that ends before its last check is one failed check more.
-#   tests/run.sh [WORD...]     only the tests whose name contains one of the words
-# Those that took longest the last time ($BUILD/tests/durations) begin first: so they end together.
-# $BUILD/tests/checks has the name and the outcome of each check, in the same order in every run: two runs of one
-# commit are compared by diff.
-# JOBS=N: so many tests side by side. If not given, it is twice as many as there are cores and one more, 8 at most, since
-# many tests wait. A script that has a line "# Runs alone: ..." comes after the others, by itself.
-# COVERAGE=1: a script that has a line "# Not for coverage: ..." is left out, which is told among the skipped.
-# NEED_CUDA=1: that the tests of NCCL could not be built is a failure.
-# SIMD=avx2|scalar: the programs in $BUILD are built so (make SIMD=avx2); libc and OpenBLAS are kept from wider
-# instructions, too.
+# Runs every test program and script. Prints a line for each, and the failed checks. At the end prints the skipped
+# checks with the reasons, the ten slowest tests with their processor seconds, commands to rerun the failed ones, and
+# a line of totals: "N passed, N failed, N skipped", which counts checks. A test that ends before its last check
+# counts as one more failed check.
+#   tests/run.sh [WORD...]     runs only tests whose name contains one of the words
+# The tests that took longest last time ($BUILD/tests/durations) start first, so that all end at about the same time.
+# $BUILD/tests/checks has the name and the outcome of each check in a fixed order, so that diff compares two runs.
+# JOBS=N: number of tests at once; the default is twice the number of cores plus one, at most 8, because many tests
+# wait. A script with a line "# Runs alone: ..." runs after the others, by itself. COVERAGE=1: skips scripts with a
+# line "# Not for coverage: ...". NEED_CUDA=1: fails if the tests of NCCL could not be built. SIMD=avx2|scalar: for
+# programs built by make SIMD=avx2; also keeps libc and OpenBLAS from wider instructions.
 set -u
 cd "$(dirname "$0")/.." || exit 3
 export BUILD=${BUILD:-build}
@@ -23,8 +20,8 @@ chmod 755 "$logs" # some tests act as another user
 trap 'rm -rf "$logs"' EXIT
 trap 'echo "ended while there ran:$(for number in "${running[@]}"; do echo " ${tests[number]%% *}"; done)"; exit 130' INT TERM
 
-# count LOG: sets $counts to the checks that passed, failed and were skipped, and $ended to whether the
-# test came to its end. cmocka names a failed or skipped test twice.
+# count LOG: sets $counts to the numbers of passed, failed and skipped checks, and $ended to "yes" if the test came to
+# its end. cmocka names a failed or skipped test twice.
 count() {
     local line
     line=$(sed -nE 's/^[^ ]+: ([0-9]+) passed, ([0-9]+) failed, ([0-9]+) skipped$/\1 \2 \3/p' "$1" | tail -n 1)
@@ -38,7 +35,7 @@ count() {
         "$(grep -E '^(not ok - |\[  FAILED  \] [^ ]+$)' "$1" | sort -u | wc -l)"
         "$(grep -E '^(skipped - |\[  SKIPPED \] [^ ]+$)' "$1" | sort -u | wc -l)")
 }
-# show_failures LOG: each failed check with what is said of it
+# show_failures LOG: prints each failed check with its output
 show_failures() {
     awk '/^not ok - / { lines = 40 }
         /^(ok|skipped) - / || /: [0-9]+ passed, [0-9]+ failed, / { lines = 0 }
@@ -46,17 +43,18 @@ show_failures() {
         lines-- > 0' "$1"
 }
 
-run() { # LOG CMD...: leaves its output in LOG; its status, its seconds and a processor's in LOG.ended
+run_test() { # LOG CMD...: saves output in LOG, and status, seconds and processor seconds in LOG.ended
     local log=$1 began=$SECONDS
     shift
-    # nohup and background jobs ignore some signals; mpiruns that end remove folders of others that begin
+    # nohup and background jobs ignore some signals. A TMPDIR per test, because an mpirun that ends removes folders of
+    # one that starts.
     mkdir "$log.tmp"
     TMPDIR=$log.tmp env --default-signal "$@" >"$log" 2>&1
     echo "$? $((SECONDS - began))" >"$log.ended"
-    times >"$log.times" # not in a pipeline, which would have children of its own
+    times >"$log.times" # not in a pipeline, whose subshell would have other children
     awk -F '[ms ]+' 'END { printf "%.0f\n", 60 * ($1 + $3) + $2 + $4 }' "$log.times" >>"$log.ended"
 }
-tell() { # LOG NAME CMD...: what came of it
+report_test() { # LOG NAME CMD...: prints the result
     local log=$1 name=$2 status duration processor counts ended cut_short
     shift 2
     read -r -d '' status duration processor <"$log.ended"
@@ -84,21 +82,21 @@ tell() { # LOG NAME CMD...: what came of it
     passed=$((passed + counts[0])) failed=$((failed + counts[1])) skipped=$((skipped + counts[2]))
 }
 
-declare -A running=() # the test's number by its process
-collect() {           # waits for one to end
+declare -A running=() # numbers of the running tests, by process
+collect() {           # waits for one test to end
     local process
     wait -n -p process "${!running[@]}"
     # shellcheck disable=SC2086 # a test's name and command have no spaces
-    tell "$logs/${running[$process]}" ${tests[${running[$process]}]}
+    report_test "$logs/${running[$process]}" ${tests[${running[$process]}]}
     unset "running[$process]"
 }
-# run_all SIDE_BY_SIDE NUMBER...: the tests of these numbers
+# run_all SIDE_BY_SIDE NUMBER...: runs the tests with these numbers
 run_all() {
     local most=$1 number
     shift
     for number in "$@"; do
         # shellcheck disable=SC2086 # the command without the name
-        run "$logs/$number" ${tests[number]#* } &
+        run_test "$logs/$number" ${tests[number]#* } &
         running[$!]=$number
         [ ${#running[@]} -lt "$most" ] || collect
     done
@@ -123,14 +121,14 @@ for script in tests/cli/test_*.sh tests/docs/test_*.sh tests/fuzz/test_*.sh test
     [ ! -e "$script" ] || tests+=("${script#tests/} bash $script")
 done
 beside=() by_itself=()
-# chosen NAME WORD...: whether the name contains one of the words; all are chosen if there is no word
+# chosen NAME WORD...: succeeds if the name contains one of the words, or if there are none
 chosen() {
     local name=$1 word
     shift
     for word in "${@:-}"; do [[ $name != *"$word"* ]] || return 0; done
     return 1
 }
-# A new test counts as a long one.
+# A new test counts as long.
 durations=$BUILD/tests/durations
 mkdir -p "$BUILD/tests" && touch "$durations" "$logs/durations"
 mapfile -t longest_first < <(printf '%s\n' "${tests[@]}" | awk '
@@ -160,7 +158,7 @@ if [ -s "$logs/skipped" ]; then
 fi
 printf 'in %d min %d s; the slowest:\n' $((SECONDS / 60)) $((SECONDS % 60))
 sort -rn "$logs/durations" | head -n 10 | sed 's/^/   /'
-# What was left out keeps its time of before.
+# Tests that were not run keep their previous duration.
 awk '!($3 in told) { told[$3]; print }' "$logs/durations" "$durations" >"$logs/all" && cp "$logs/all" "$durations"
 cat "$logs"/checks.* >"$BUILD/tests/checks"
 if [ ${#failures[@]} -gt 0 ]; then

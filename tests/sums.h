@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of sums share, for a program that includes it once: data of which every rank knows
- * every rank's, the sum in float64 and how far from it a result may be by the bounds that
- * docs/wire-format.md publishes, and the comparison, element by element.
+/* Shared by the tests of sums; a program includes it once. Has input data that every rank can
+ * compute for every rank, the float64 sum, the error bound of a result by docs/wire-format.md, and
+ * the comparison element by element.
  *
- * The program sets sums_codec (NULL: the library's own sum), sums_steps (quantizations on a value's
- * way: 1 or 2; 0: one per hop, for `cast`; 3: 2, and inside nodes the library's own sums in
- * the buffer's type; 4: the three of a grid) and sums_dtype. With "raw" the sum must be exactly
- * that of rank order, or of a grid's. */
+ * The program sets sums_codec (NULL: the library's own sum), sums_dtype and sums_steps, the
+ * quantizations of a value on its way: 1 or 2; 0: one per hop, for `cast`; 3: two, and within nodes
+ * the library's own sums in the buffer's type; 4: the three of a grid. With "raw" the result must
+ * be exactly the sum in rank order, or in a grid's order. */
 #ifndef SUMS_H
 #define SUMS_H
 
@@ -23,8 +23,8 @@ enum data { NORMAL, HEAVY, INTEGERS, ZEROS, TINY, HUGE_VALUES, CANCEL, NONFINITE
 static const char *const data_names[] = {"normal", "heavy", "integers", "zeros",
                                          "tiny",   "huge",  "cancel",   "nonfinite"};
 
-/* Find a codec ("none" included) and an element type by their names; return false if there is no
- * such name. */
+/* Find a codec ("none" included) and an element type by name. Return false if the name is unknown.
+ */
 static inline bool codec_by_name(const char *name, enum cshim_codec_id *id)
 {
     for (*id = CSHIM_CODEC_NONE; *id < CSHIM_CODEC_COUNT; ++*id)
@@ -44,15 +44,15 @@ static inline bool dtype_by_name(const char *name, enum cshim_dtype *dtype)
 }
 
 static const struct cshim_codec_info *sums_codec;
-static enum cshim_codec_id sums_without; /* a codec that the library does not have, or none */
+static enum cshim_codec_id sums_without; /* a codec that the library lacks, or none */
 static int sums_steps;
 static enum cshim_dtype sums_dtype = CSHIM_FLOAT32;
-static double sums_factor = 1; /* the sum is multiplied by it: 1 / ranks for an average */
-static size_t sums_first;      /* the first element of all data that is compared */
+static double sums_factor = 1; /* factor of the sum: 1 / ranks for an average */
+static size_t sums_first;      /* index of the first element to compare */
 static int sums_scaled;        /* each rank's elements are multiplied by sums_scalar(rank) */
-static int sums_special = -1; /* the rank that has what is not finite in NONFINITE; -1: all ranks */
-static int sums_special_kind; /* what it has: 0 Inf, 1 -Inf, 2 NaN; all ranks have all three */
-static double sums_error;     /* the relative L2 error of the result compared last */
+static int sums_special = -1;  /* rank with the non-finite values of NONFINITE; -1: all ranks */
+static int sums_special_kind;  /* its value: 0 Inf, 1 -Inf, 2 NaN; all ranks have all three */
+static double sums_error;      /* relative L2 error of the last compared result */
 static int failures;
 static uint64_t digest = CSHIM_HASH_EMPTY;
 
@@ -61,7 +61,7 @@ static inline void digest_bytes(const void *data, size_t bytes)
     digest = cshim_hash_bytes(digest, data, bytes);
 }
 
-/* splitmix64, by Steele, Lea and Flood: any element of any rank's data on any rank. */
+/* splitmix64 by Steele, Lea and Flood: computes any element of any rank's data. */
 static inline uint64_t mix(uint64_t value)
 {
     value += 0x9e3779b97f4a7c15u;
@@ -80,8 +80,8 @@ static inline double draw_normal(uint64_t key)
     return sqrt(-2 * log(uniform(2 * key))) * cos(6.283185307179586 * uniform(2 * key + 1));
 }
 
-/* One of the values that were drawn at the start: a logarithm and a cosine for each element took
- * most of a test's time. Where few elements make the error, as in HEAVY, each is drawn. */
+/* Returns one of the values drawn at the start, because a logarithm and a cosine per element took
+ * most of a test's time. If few elements dominate the error, as in HEAVY, each value is drawn. */
 #define DRAWN 16384
 static double drawn[DRAWN];
 
@@ -101,7 +101,7 @@ static inline double nonfinite(uint64_t kind)
     return kind == 0 ? INFINITY : kind == 1 ? -INFINITY : NAN;
 }
 
-/* The buffer's type, on both ways. */
+/* Conversions from and to the buffer's type. */
 static inline float bfloat(uint16_t bits)
 {
     const uint32_t wide = (uint32_t)bits << 16;
@@ -110,7 +110,7 @@ static inline float bfloat(uint16_t bits)
     return value;
 }
 
-/* float16: by arithmetic, so that it owes nothing to the code under test. */
+/* Converts float16 by arithmetic, to be independent of the code under test. */
 static inline double half(uint16_t bits)
 {
     const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
@@ -121,7 +121,7 @@ static inline double half(uint16_t bits)
     return (bits >> 15) != 0 ? -value : value;
 }
 
-/* To nearest even; what is too large becomes infinity. */
+/* Rounds to nearest even. Too large values become infinite. */
 static inline uint16_t to_half(double value)
 {
     const unsigned sign = signbit(value) ? 0x8000 : 0;
@@ -149,7 +149,7 @@ static inline double load(const void *buffer, size_t i)
     }
 }
 
-/* bfloat16 by rounding to nearest even; NaN stays one. */
+/* Rounds to bfloat16, to nearest even. NaN stays NaN. */
 static inline uint16_t to_bfloat(float value)
 {
     uint32_t bits;
@@ -176,7 +176,7 @@ static inline void store(void *buffer, size_t i, double value)
     }
 }
 
-/* The value as the buffer has it. */
+/* Returns the value rounded to the buffer's type. */
 static inline double rounded(double value)
 {
     double place;
@@ -184,7 +184,7 @@ static inline double rounded(double value)
     return load(&place, 0);
 }
 
-/* What rounding a result to the buffer's type once more may do. */
+/* Returns the error bound of rounding a result to the buffer's type. */
 static inline double narrowing(double value)
 {
     if (sums_dtype == CSHIM_FLOAT16)
@@ -192,7 +192,7 @@ static inline double narrowing(double value)
     return sums_dtype == CSHIM_BFLOAT16 ? fabs(value) * 0x1p-8 + 0x1p-134 : 0;
 }
 
-/* Element i of `rank`'s data, a value of the buffer's type. */
+/* Returns element i of `rank`'s data, a value of the buffer's type. */
 static inline double element(enum data data, int rank, int ranks, size_t i)
 {
     const uint64_t key = ((uint64_t)data << 56) ^ ((uint64_t)rank << 40) ^ i;
@@ -202,11 +202,11 @@ static inline double element(enum data data, int rank, int ranks, size_t i)
     case NONFINITE:
         value = normal(key);
         break;
-    case HEAVY: /* scales over three decades, and an outlier here and there */
+    case HEAVY: /* scales over three decades, with some outliers */
         value =
             draw_normal(key) * pow(10, -3 * uniform(i / 256)) * (mix(key + 7) % 1000 == 0 ? 30 : 1);
         break;
-    case INTEGERS: /* sums of at most 16 pass through every sums_codec exactly */
+    case INTEGERS: /* sums of up to 16 are exact in every codec */
         value = (double)(mix(key) % 5) - 2;
         break;
     case TINY:
@@ -231,20 +231,21 @@ static inline double element(enum data data, int rank, int ranks, size_t i)
     return rounded(value);
 }
 
-/* Near the smallest subnormals an error cannot be relative; bf16's are larger than float32's. */
+/* Near the smallest subnormals an error is absolute; bf16's is larger than float32's. */
 static inline double smallest_error(void)
 {
     return sums_codec->id == CSHIM_CODEC_BF16 ? 0x1p-134 : 0x1p-145;
 }
 
-/* What one quantization may do to a value in a block whose largest magnitude is given. */
+/* Returns the error bound of one quantization of a value, in a block with this largest magnitude.
+ */
 static inline double quantization(double value, double largest)
 {
     return sums_codec->bound_relative * fabs(value) + sums_codec->bound_absolute * largest +
            smallest_error();
 }
 
-/* What each rank's elements are multiplied by before they are added, in the sum's precision. */
+/* Returns the factor of each rank's elements before the addition, in the sum's precision. */
 static inline double sums_scalar(int rank)
 {
     return sums_scaled ? 0.75 + 0.5 * rank : 1;
@@ -253,13 +254,13 @@ static inline double sums_scalar(int rank)
 static inline double addend(enum data data, int rank, int ranks, size_t i)
 {
     const double value = element(data, rank, ranks, sums_first + i) * sums_scalar(rank);
-    /* raw is the buffer's own type on the wire. */
+    /* raw sends the buffer's own type. */
     if (sums_dtype == CSHIM_FLOAT64 || (sums_codec != NULL && cshim_codec_is_exact(sums_codec->id)))
         return rounded(value);
     return (float)value;
 }
 
-/* Where the block that begins at `first` ends. */
+/* Returns the end of the block that begins at `first`. */
 static inline size_t block_end(size_t first, size_t count)
 {
     const size_t block = sums_codec != NULL ? sums_codec->block : 1;
@@ -295,7 +296,7 @@ static inline void add_rank(struct reference *reference, enum data data, int ran
                 reference->bound[i] += ranks * narrowing(value);
             if (sums_codec && sums_steps > 0)
                 reference->bound[i] += quantization(value, largest);
-            else if (sums_codec) /* each hop rounds a partial sum of the same segment */
+            else if (sums_codec) /* each hop rounds a partial sum of its segment */
                 reference->bound[i] +=
                     (ranks + 2) * (sums_codec->bound_relative * fabs(value) + smallest_error());
         }
@@ -327,7 +328,8 @@ static inline void fail(const char *what, enum data data, size_t count, size_t i
                 data_names[data], count, i, got, want, bound);
 }
 
-/* Sums up to 16 need three mantissa bits and a scale that is a power of two. */
+/* Returns true if sums up to 16 are exact: they need three mantissa bits and a power of two as
+ * scale. */
 static inline int integers_are_exact(void)
 {
     return !sums_scaled && sums_factor == 1 &&
@@ -335,14 +337,14 @@ static inline int integers_are_exact(void)
                                    sums_codec->id != CSHIM_CODEC_FP8_E5M2));
 }
 
-/* Whether a sum of the buffer's type may be where the reference is finite. */
+/* Returns true if a sum of the buffer's type may be infinite although the reference is finite. */
 static inline int may_overflow(double most)
 {
     return sums_dtype == CSHIM_FLOAT16 && most >= 65520;
 }
 
-/* Whether a result is right where the sum is `want`, which is not finite. fp8_e4m3 has no infinity,
- * and the integer formats have one code for all that is not finite. */
+/* Returns true if a result is right where the sum is `want`, which is not finite. fp8_e4m3 has no
+ * infinity, and integer formats have a single code for non-finite values. */
 static inline int is_special(double got, double want)
 {
     const int keeps_infinity = sums_codec == NULL || (sums_codec->id != CSHIM_CODEC_FP8_E4M3 &&
@@ -389,7 +391,7 @@ static inline void sums_free(struct reference *reference)
     free(reference->sum), free(reference->ordered), free(reference->bound);
 }
 
-/* Adds the ranks from `first` to before `end`, a row of a grid, whose sum is quantized. */
+/* Adds the ranks from `first` to before `end`, a row of a grid, and quantizes the row's sum. */
 static inline void add_row(struct reference *reference, enum data data, int first, int end,
                            int ranks, size_t count)
 {
@@ -407,8 +409,8 @@ static inline void add_row(struct reference *reference, enum data data, int firs
     sums_free(&row);
 }
 
-/* What one rank has to hold after a call: the sums of `count` elements from sums_first on. A grid
- * of up to 15 ranks has no more than three rows. */
+/* Returns the expected result of a rank: the sums of `count` elements from sums_first on. A grid of
+ * up to 15 ranks has at most three rows. */
 static inline struct reference sums_reference(enum data data, int ranks, size_t count)
 {
     const int rows = ranks >= 9 ? 3 : ranks >= 4 ? 2 : 1;
@@ -421,9 +423,9 @@ static inline struct reference sums_reference(enum data data, int ranks, size_t 
     return reference;
 }
 
-/* All codecs in one job: the length of a call stands for its codec, and the policy has a rule for
- * each codec and length: within one segment; several chunks of it; several segments of
- * every algorithm with two ranks, and with more of most codecs. */
+/* All codecs in one job: the length of a call selects its codec, by a rule of the policy for each
+ * codec and length. SHORT is within one segment, MEDIUM has several chunks of it, LONG has several
+ * segments with every algorithm on two ranks, and with most codecs on more ranks. */
 enum length { SHORT, MEDIUM, LONG, LENGTHS };
 
 static inline size_t length_of(enum cshim_codec_id codec, enum length length)
@@ -436,7 +438,7 @@ static inline bool takes(const char *algorithm, enum cshim_codec_id codec)
 {
     return cshim_codec_info(codec) != NULL && codec != sums_without &&
            codec != CSHIM_CODEC_BOUNDED &&
-           codec != CSHIM_CODEC_TOPK && /* which have tests of their own */
+           codec != CSHIM_CODEC_TOPK && /* these have tests of their own */
            (strcmp(algorithm, "cast") != 0 || codec <= CSHIM_CODEC_BF16);
 }
 
@@ -453,8 +455,8 @@ static inline int print_policy(const char *algorithm)
     return 0;
 }
 
-/* Sums float32 by every codec that the algorithm takes: data of every kind, of which rank 0 prints
- * the error; what is not finite on each rank, and on all. */
+/* Sums float32 by every codec that the algorithm supports: data of each type, for which rank 0
+ * prints the error, and non-finite values on each rank and on all. */
 static inline void try_all_codecs(const char *algorithm, int rank, int ranks,
                                   void (*run)(enum data data, size_t count, int in_place))
 {

@@ -53,7 +53,7 @@ $(BUILD)/tests/mpi_%: $(BUILD)/obj/tests/mpi/%.o \
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ -lm
 
-# Legal programs drawn by chance.
+# Random legal programs.
 $(BUILD)/tests/mpi_legal: $(call objects,tests/legal/legal.c tests/legal/call.c tests/legal/script.c)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ -lm
@@ -62,7 +62,7 @@ $(BUILD)/tests/standin_%.so: $(BUILD)/obj/tests/standin/%.o
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(MPICC) $(flags) -shared -o $@ $^
 
-# The same tests for the other MPIs, each in a folder that has the preload's files too.
+# The MPI tests for other MPIs, each in a folder that also has the preload's files.
 mpi_programs = $(addprefix $(BUILD)/$(1)/,$(mpi_tests:$(BUILD)/%=%) $(standins:$(BUILD)/%=%) \
 	libcompshim.so libcompshim-$(2).so compshim allreduce_bench)
 engine_mpich := mpich
@@ -97,7 +97,7 @@ test-$(1)-programs: $(call mpi_programs,$(1),$(engine_$(1)))
 endef
 $(foreach mpi,$(other_mpis),$(eval $(call link_for,$(mpi))))
 
-# Stand-ins for the CUDA driver and NCCL, for tests without a GPU: need their headers only.
+# Stand-ins for the CUDA driver and NCCL, for tests without a GPU. They need only the headers.
 standin_nccl := $(addprefix $(BUILD)/tests/standin_nccl/,libcuda.so.1 libnccl.so.2)
 standin_nvml := $(BUILD)/tests/standin_nccl/libnvidia-ml.so.1
 $(BUILD)/obj/tests/nccl/%.o: CPPFLAGS += -isystem $(CUDA_HOME)/include
@@ -119,8 +119,7 @@ $(standin_nvml): $(call objects,tests/nccl/standin/nvml.c)
 .PHONY: standin-nccl
 standin-nccl: $(standin_nccl) $(standin_nvml)
 
-# And for CUDA's runtime and cuBLAS, for mnist_train_nccl: the names' versions are those of the real
-# libraries.
+# Stand-ins for CUDA's runtime and cuBLAS, for mnist_train_nccl, with the symbol versions of the real libraries.
 standin_runtime := $(addprefix $(BUILD)/tests/standin_runtime/,libcudart.so.13 libcublas.so.13)
 $(BUILD)/obj/tests/nccl/runtime/launch.o: tests/nccl/runtime/launch.cc | $(checked)
 	@mkdir -p $(@D)
@@ -136,7 +135,7 @@ $(BUILD)/tests/standin_runtime/libcublas.so.13: $(BUILD)/obj/tests/nccl/runtime/
 
 nccl_tests := $(patsubst tests/nccl/%.c,$(BUILD)/tests/nccl_%,$(wildcard tests/nccl/*.c))
 
-# The kernels against the codecs of the CPU: their source on the host, and on a GPU.
+# Tests of the kernels against the CPU's codecs: the kernels' source on the host, and on a GPU.
 warp_flags = -std=c++17 -O1 -g -ffp-contract=off $(WARNINGS) -Wno-unknown-pragmas $(sanitizers) \
 	$(CPPFLAGS)
 $(BUILD)/obj/tests/nccl/kernels/%.o: tests/nccl/kernels/%.cc | $(checked)
@@ -158,16 +157,16 @@ $(BUILD)/tests/kernels_gpu $(BUILD)/tests/kernels_bandwidth: $(BUILD)/tests/kern
 $(BUILD)/tests/kernels_gpu: $(call objects,$(kernel_cases))
 $(BUILD)/tests/kernels_bandwidth: $(BUILD)/obj/tests/nccl/kernels/bandwidth.o
 
-# Linked to the stand-ins, by the names of the real libraries: a GPU's are found there.
+# Linked to stand-ins that have the names of the real libraries, which are found instead on a GPU machine.
 $(BUILD)/tests/nccl_%: $(BUILD)/obj/tests/nccl/%.o $(standin_nccl) \
 		$(call objects,$(filter codecs/% policy/names.c,$(pure_sources)))
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(flags) -o $@ $(filter %.o,$^) -Wl,--as-needed $(standin_nccl) -lm
 
-# Programs of gloo: C, and what they use of gloo in C++.
+# Programs that use gloo: C, and job.cc for what they need of gloo in C++.
 gloo_header := $(wildcard /usr/include/gloo/allreduce.h)
 gloo_tests := $(patsubst tests/gloo/%.c,$(BUILD)/tests/gloo_%,$(wildcard tests/gloo/*.c))
-# The engine tries reductions on floats. Products of their bits, taken for integers, overflow.
+# The engine tries reductions on floats. Integer products of their bits overflow.
 ifeq ($(SANITIZE),1)
 $(BUILD)/obj/tests/gloo/job.o: sanitizers += -fno-sanitize=signed-integer-overflow
 endif
@@ -180,11 +179,11 @@ $(BUILD)/tests/gloo_%: $(BUILD)/obj/tests/gloo/%.o $(BUILD)/obj/tests/gloo/job.o
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CXX) $(sanitizers) -o $@ $^ -lgloo -lm
 
-# By hand (tests/bench/gloo.sh).
+# Built on request (tests/bench/gloo.sh).
 $(BUILD)/gloo_loopback_bench: $(BUILD)/obj/tests/bench/gloo_loopback_bench.o $(BUILD)/obj/tests/gloo/job.o
 	$(call say,LD,$@)$(CXX) $(sanitizers) -o $@ $^ -lgloo -lm
 
-# A stand-in for libgloo whose structures are laid out otherwise.
+# A stand-in for libgloo with another memory layout.
 $(BUILD)/tests/standin_gloo.so: $(BUILD)/obj/tests/gloo/standin/gloo.o
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(flags) $(library_ldflags) -Wl,-soname,$(@F) -o $@ $^
@@ -223,8 +222,8 @@ test-mpich: packages-mpich packages-test
 	@$(MAKE) --no-print-directory test-mpich-programs
 	@BUILD=$(BUILD)/mpich MPI=mpich SANITIZE=$(SANITIZE) tests/run.sh mpi/
 
-# Each of these fetches an MPI and runs the tests on it. Programs for MPICH run on Intel MPI too, and
-# those for the standard ABI on both.
+# Each downloads an MPI and runs the tests on it. Programs for MPICH also run on Intel MPI, and those for the standard
+# ABI on both.
 mpi_runs := openmpi5 mpich5 intel mpi5-mpich mpi5-intel
 .PHONY: test-mpis test-mpi-header $(mpi_runs:%=test-mpi-%)
 test-mpis: test-mpi-header $(mpi_runs:%=test-mpi-%)
@@ -242,7 +241,7 @@ test-mpi-mpi5-mpich: run = mpi5 mpich mpich
 test-mpi-mpi5-intel: run = mpi5 mpich intel
 test-mpi-mpich5 test-mpi-mpi5-mpich: get-mpi-mpich
 test-mpi-intel test-mpi-mpi5-intel: get-mpi-mpich get-mpi-intel
-# Its words: the programs' folder, the family, and the MPI that runs them.
+# The words of $(run): the programs' folder, the family, and the MPI that runs them.
 $(mpi_runs:%=test-mpi-%): packages-mpich packages-test
 	@$(MAKE) --no-print-directory test-$(word 1,$(run))-programs
 	@echo "== the MPI tests of $(word 1,$(run)) on $(MPIS)/$(word 3,$(run))"
@@ -258,8 +257,8 @@ test-large: packages-test
 	@$(MAKE) --no-print-directory test-programs
 	@BUILD=$(BUILD) bash tests/mpi/large.sh
 
-# The MPI engine with the simulator's mpi.h. The linker puts functions of simulate.c in the place of
-# those that take processor time or that SMPI has otherwise.
+# The MPI engine with the simulator's mpi.h. The linker replaces functions that take processor time, or that SMPI has
+# in another form, by those of simulate.c.
 compiler_smpi = smpicc
 $(eval $(call compile_for,smpi))
 simulated := $(addprefix cshim_,encode encode_with decode reduce reduce_with add header_check) \
@@ -274,7 +273,7 @@ $(BUILD)/tests/plan_figures: $(call objects,tests/simulate/plan_figures.c $(pure
 	@mkdir -p $(@D)
 	$(CC) $(flags) -o $@ $^ $(static_libraries) -lm
 
-# SIMULATE="256x1 256x8" for other shapes, ranks and how many of them on a node.
+# SIMULATE="256x1 256x8" selects other shapes: ranks, and ranks per node.
 SIMULATE ?= 16x1 64x8 64x1
 .PHONY: simulate
 simulate: packages-simulate
@@ -351,8 +350,8 @@ RUNS =
 TARGET = $(fuzz_targets)
 fuzz_flags = -std=c11 -O2 -g -ffp-contract=off $(WARNINGS) -fsanitize=address,undefined \
 	-fno-sanitize-recover=all -fno-omit-frame-pointer $(CPPFLAGS)
-# Nothing in the planner is meant to wrap round. The codecs compare no words that would have to be
-# guessed; watching their loops' comparisons takes most of the time.
+# Unsigned arithmetic in the planner must not overflow. The codecs compare no words that a fuzzer would have to guess,
+# and tracing the comparisons of their loops would take most of the time.
 $(addprefix $(BUILD)/obj/fuzz/shim/core/,plan.o plan_bytes.o): fuzz_flags += -fsanitize=unsigned-integer-overflow
 $(BUILD)/obj/fuzz/codecs/%.o $(BUILD)/obj/fuzz/tests/fuzz/%.o: fuzz_coverage := -fno-sanitize-coverage=trace-cmp
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The tests' own programs and stand-ins under valgrind: nothing reads what nobody wrote. tests/mpi/valgrind.sh has the
-# jobs of MPI. The unit tests that try millions of values would take hours; sanitizers see them.
+# Runs the tests' own programs and stand-ins under valgrind: no use of uninitialised data. tests/mpi/valgrind.sh
+# covers MPI jobs. Unit tests that try millions of values would take hours, and run under sanitizers only.
 . "$(dirname "$0")/lib.sh"
 checker=(valgrind -q --error-exitcode=99 --num-callers=20 --suppressions="$top/tests/mpi/valgrind.supp")
 
@@ -14,7 +14,7 @@ for seeds in "$top"/tests/fuzz/seeds/*/; do
     check "seeds of $target" limited "${checker[@]}" "$build/tests/fuzz_$target" "$seeds"*
 done
 
-# The stand-in for CUDA wants device memory at addresses that valgrind does not give.
+# The stand-in for CUDA needs device memory at addresses that valgrind does not provide.
 standin=$build/tests/standin_nccl
 if [ -e "$standin/libnccl.so.2" ]; then
     check "the stand-in's unique id" limited env LD_LIBRARY_PATH="$standin" "${checker[@]}" "$build/tests/nccl_unique_id"

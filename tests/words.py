@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""words.py PAGE...: refuses words that engineers of this field do not use for what we mean.
+"""Rejects words that engineers of this field do not use in our sense: words.py PAGE...
 
-Prints "PAGE:LINE: WORD: write INSTEAD" for each and fails. Code and `quoted` words are left out: options and messages keep theirs.
-"""
+Prints "PAGE:LINE: WORD: write INSTEAD" for each, and fails. Code and `quoted` words are skipped, because options and
+messages keep their words."""
 import re
 import sys
 
@@ -23,7 +23,7 @@ INSTEAD = {
 
 
 def prose(path):
-    """(number, line) of a page without its blocks of code, what stands in backticks, and the words of options."""
+    """Yields (number, line) of a page, without blocks of code, words in backticks, and words of options."""
     output = False
     with open(path, encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):

@@ -1,18 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds Horovod from its source package at PyPI, for Debian's PyTorch and Open MPI, with MPI operations
-# only. Takes some minutes and 1 GiB of memory; a finished build is kept.
-#   tests/clients/build_horovod.sh FOLDER     leaves the Python package in FOLDER
+# Builds Horovod from PyPI's source package, for Debian's PyTorch and Open MPI, with MPI operations only. Takes some
+# minutes and 1 GiB of memory. A finished build is reused.
+#   tests/clients/build_horovod.sh FOLDER     puts the Python package into FOLDER
 set -eu
 version=0.28.1
 folder=${1:?usage: build_horovod.sh FOLDER}
 [ ! -e "$folder/.complete-$version" ] || exit 0
 export HOROVOD_WITH_PYTORCH=1 HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1
 export HOROVOD_WITH_MPI=1 HOROVOD_WITHOUT_GLOO=1 HOROVOD_CPU_OPERATIONS=MPI
-export PATH=/usr/bin:/bin # no nvcc: Horovod would build for a GPU
+export PATH=/usr/bin:/bin # hides nvcc: Horovod would build for a GPU
 rm -rf "$folder"
 mkdir -p "$folder"
-# Horovod asks for packages to build with that Debian already has in other versions.
+# No build isolation: Horovod requires versions of build packages other than Debian's.
 if ! nice python3 -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-deps \
     --no-binary horovod --no-build-isolation --target "$folder" "horovod==$version" \
     >"$folder.log" 2>&1; then

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds mpi4py from its source package at PyPI for MPICH: Debian's is for Open MPI. Takes a minute or
-# two; a finished build is kept.
-#   tests/clients/build_mpi4py.sh FOLDER     leaves the Python package in FOLDER
+# Builds mpi4py from PyPI's source package for MPICH, because Debian's is for Open MPI. Takes a minute or two. A
+# finished build is reused.
+#   tests/clients/build_mpi4py.sh FOLDER     puts the Python package into FOLDER
 set -eu
-version=3.1.4 # Debian 12's
+version=3.1.4 # as in Debian 12
 folder=${1:?usage: build_mpi4py.sh FOLDER}
 [ ! -e "$folder/.complete-$version" ] || exit 0
 rm -rf "$folder"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints, separated by tabs, what a JSON report of compshim says: calls, compressed calls, how many times
-fewer bytes the compressed calls sent, and two cells of the table: the calls, and the same factor rounded."""
+"""Prints figures of a compshim JSON report, separated by tabs: calls, compressed calls, the compression ratio of the
+compressed calls, and two table cells: the calls, and the rounded ratio.
+"""
 import json
 import sys
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gloo_shapes.py SHAPE [FOLDER]: one rank of a job in which PyTorch uses gloo in a certain shape. SHAPE is a
-function of this file. The ranks meet by files in FOLDER, which is empty, or as torchrun says. Each rank prints
-what it got; the whole numbers that are added have the same sum in every order and format."""
+"""Runs one rank of a job that uses PyTorch's gloo in a certain way: gloo_shapes.py SHAPE [FOLDER]. SHAPE is a
+function of this file. The ranks find each other by files in the empty FOLDER, or by torchrun's environment. Each rank
+prints its results. All summands are small integers, whose sum is exact in every order and format.
+"""
 import datetime
 import hashlib
 import os
@@ -24,7 +25,7 @@ def join(name="first"):
 
 
 def tell(text):
-    """In one piece, because the ranks may share the output."""
+    """Prints a line with one write, because the ranks may share the output."""
     print(f"rank {RANK}: {text}\n", end="", flush=True)
 
 
@@ -40,9 +41,10 @@ KEPT = []
 
 
 def sum_of(count=MEBI, **options):
-    """The digest of a sum over all ranks. The tensor is kept: a worker thread of PyTorch lets go of it some time after
-    the call. The last to do so needs Python's lock, with which PyTorch 2.5 waits for the thread when it destroys the
-    group."""
+    """Returns the digest of a sum over all ranks. Keeps the tensor alive: a worker thread of PyTorch releases its
+    reference some time after the call. Releasing the last reference needs Python's lock, which PyTorch 2.5 holds while
+    it waits for the thread when it destroys the group.
+    """
     total = whole_numbers(count)
     KEPT.append(total)
     dist.all_reduce(total, **options)
@@ -50,7 +52,7 @@ def sum_of(count=MEBI, **options):
 
 
 def at_once():
-    """Many calls under way, of several sizes, types and operations."""
+    """Many concurrent calls of several sizes, types and operations."""
     join()
     totals, works = [], []
     for count in (1, 255, 100003, MEBI):
@@ -64,7 +66,7 @@ def at_once():
 
 
 def groups():
-    """Groups with and without rank 0, at once; then the group of all ranks, made again and again."""
+    """Concurrent groups with and without rank 0, then repeated creation of the group of all ranks."""
     join()
     mine, works = [], []
     for members in ([0, 1], list(range(1, RANKS)), list(range(RANKS))):
@@ -100,7 +102,7 @@ def fit(model, optimizer, batches):
 
 
 def loader():
-    """Batches from worker processes, which are forked while the group is in use."""
+    """Batches from worker processes, forked while the group is in use."""
     join()
     module, data = model_and_data()
     model = nn.parallel.DistributedDataParallel(module)
@@ -116,7 +118,7 @@ def loader():
 
 
 def zero():
-    """The optimizer's state in shares, one for each rank (ZeRO-1)."""
+    """An optimizer whose state is sharded over the ranks (ZeRO-1)."""
     from torch.distributed.optim import ZeroRedundancyOptimizer
 
     join()
@@ -128,7 +130,7 @@ def zero():
 
 
 def fsdp():
-    """Parameters and gradients in shares (FSDP2, which PyTorch has since 2.6)."""
+    """Sharded parameters and gradients (FSDP2, in PyTorch since 2.6)."""
     try:
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
@@ -142,12 +144,12 @@ def fsdp():
 
 
 def short_group():
-    """A group in which a call waits for 10 seconds at most."""
+    """Returns a group with a time limit of 10 seconds per call."""
     return dist.new_group(timeout=datetime.timedelta(seconds=10))
 
 
 def tell_failure(call, *reasons):
-    """The type of what a call raises, and that it tells one of the reasons."""
+    """Prints the type of a call's exception, and its text unless it has one of the reasons."""
     began = time.monotonic()
     try:
         call()
@@ -159,7 +161,7 @@ def tell_failure(call, *reasons):
 
 
 def time_out():
-    """The last rank does not call."""
+    """The last rank does not join a call."""
     join()
     group = short_group()
     tell(sum_of(group=group))
@@ -173,7 +175,7 @@ def time_out():
 
 
 def killed():
-    """The last rank dies in the middle of a call. Another one may wait for its time-out, also without the shim."""
+    """The last rank dies during a call. Natively, too, another rank may wait for its time limit."""
     join()
     group = short_group()
     tell(sum_of(group=group))
@@ -185,7 +187,7 @@ def killed():
 
 
 def restart():
-    """A worker dies once; torchrun starts all of them again."""
+    """A worker dies once, and torchrun restarts all of them."""
     join()
     tell(sum_of())
     if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and RANK == RANKS - 1:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program without MPI that opens a library which has it, as interpreters do, and runs its
+/* A program without MPI that opens a library that uses MPI, as interpreters do, and calls its
  * function run_sums: host LIBRARY local|deep */
 #include <dlfcn.h>
 #include <stdio.h>

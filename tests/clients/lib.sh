@@ -1,29 +1,29 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# What the tests of real programs share, besides tests/lib.sh, which this sources.
+# Shared by the tests of real programs. Sources tests/lib.sh.
 #
-#   needs PACKAGE...           installs what is missing; ends the script as "not here" where it cannot
-#   not_here WHY               ends the script so
-#   ran NAME FILE CMD...       passes if CMD exits 0; leaves in FILE what it wrote, the shim's lines left out
+#   needs PACKAGE...           installs missing packages; if that is impossible, ends the script as not_here
+#   not_here WHY               ends the script: the program is not available
+#   ran NAME FILE CMD...       passes if CMD exits with 0; saves its output in FILE, without the shim's lines
 #   same NAME FILE FILE        passes if the files are equal; sets $answers
 #   is NAME VALUE WANTED       passes if the two are equal
-#   number_holds NAME EXPRESSION  passes if awk finds the expression true
-#   checked NAME STATUS TEXT FILE  passes if compshim check says TEXT of FILE
-#   digits                     sets $folder to that of the MNIST files
-#   pytorch                    sets $python, ${torchrun[@]} and $mpi_library to those of TORCH, or Debian's
+#   number_holds NAME EXPRESSION  passes if awk evaluates the expression to true
+#   checked NAME STATUS TEXT FILE  passes if compshim check prints TEXT for FILE
+#   digits                     sets $folder to the folder of the MNIST files
+#   pytorch                    sets $python, ${torchrun[@]} and $mpi_library for the PyTorch in TORCH, or Debian's
 #   as_accurate NAME WITHOUT WITH  passes if the trainers that wrote WITHOUT.SEED and WITH.SEED, for each of
-#                              $seeds, have learnt, and their mean accuracies differ by 0.3 points at most
+#                              $seeds, have learnt, and their mean accuracies differ by at most 0.3 points
 #   facts REPORT               reads a JSON report: sets $calls, $compressed, $ratio and the cells
 #                              $compressed_cell and $saved_cell
-#   row PROGRAM ACCESS         writes a row for docs/programs.md from $mpi_library, the facts and $answers
+#   row PROGRAM ACCESS         writes a row for docs/programs.md from $mpi_library, the report and $answers
 #
-# MPI=mpich: the program is built and started by MPICH's commands; MPI_HOME: by those of the MPI in this
-# folder. TORCH: the PyTorch that tools/get-torch.sh has put into this folder. CLIENT_ROWS names the file for
-# the rows; without it they are only printed.
+# MPI=mpich selects MPICH's commands to build and start the program, MPI_HOME those of the MPI in this folder. TORCH
+# is a folder with a PyTorch from tools/get-torch.sh. CLIENT_ROWS is the file for the rows; without it they are only
+# printed.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 export OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
 clients=$top/tests/clients
-python=/usr/bin/python3 # Debian's, which sees Debian's modules
+python=/usr/bin/python3 # Debian's, which finds Debian's modules
 mpi_library=$("${launch[0]}" --version |
     sed -nE '1s/.*\(Open MPI\) /Open MPI /p; s/^ *Version: */MPICH /p; s/^Intel.* Version ([0-9.]*).*/Intel MPI \1/p')
 calls=0 compressed=0 ratio=1 caught=no compressed_cell="not caught" saved_cell=- answers=-
@@ -87,8 +87,7 @@ pytorch() {
     fi
     version=$("$python" -c 'import torch; print(torch.__version__.split("+")[0])') || not_here "no PyTorch in $python"
     mpi_library="PyTorch $version"
-    # Debian's torchrun does not understand its own word for no redirection (Python 3.11): a worker is
-    # redirected that is not there.
+    # Debian's torchrun rejects its own value for no redirection (Python 3.11), so a nonexistent worker is redirected.
     torchrun=(timeout --kill-after=5 "$LIMIT" "$(dirname "$python")/torchrun" --rdzv_backend c10d
         --rdzv_endpoint localhost:0 --redirects 9:1 --tee 9:1)
 }

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""merge_rows.py ROWS [PAGE]: prints the rows of the table in PAGE, with those in ROWS instead of the ones of
-the same program, access and library. Rows that differ in their library only, and then rows that differ in
-their access only, become one row, with "; " between the libraries or accesses. A new row follows the last one
-of its program."""
+"""Prints the rows of the table in PAGE, updated with those in ROWS: merge_rows.py ROWS [PAGE]. A new row replaces the
+one with the same program, access and library, or else follows the last one of its program. Rows that differ only in
+the library, and then rows that differ only in the access, become one row, with "; " between the libraries or
+accesses.
+"""
 import sys
 
 
 def read(path):
-    """The cells of each row, one row for each access and library."""
+    """Returns the cells of each row, split into one row for each access and library."""
     with open(path) as file:
         for line in file:
             if not line.startswith("| ") or line.startswith("| program |"):
@@ -19,7 +20,7 @@ def read(path):
 
 
 def program(row):
-    """The program's name without ranks and options."""
+    """Returns the program's name, without ranks and options."""
     return row[0].split(",")[0]
 
 

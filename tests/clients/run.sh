@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the real programs and writes the table of what became of them to BUILD/programs.md; where all of
-# them were to be had and passed, docs/programs.md is replaced by it.
-#   tests/clients/run.sh [PATTERN]     only the scripts whose name contains PATTERN: the other rows stay
-# TORCH_VERSIONS="2.1.2 ...": PyTorch's tests on these, too, which tools/get-torch.sh fetches
+# Runs the real programs, and writes the table of their results to BUILD/programs.md. If all were available and
+# passed, the table replaces docs/programs.md.
+#   tests/clients/run.sh [PATTERN]     runs only scripts whose name contains PATTERN, and keeps the other rows
+# TORCH_VERSIONS="2.1.2 ...": also runs PyTorch's tests on these versions, which tools/get-torch.sh downloads
 set -u
 cd "$(dirname "$0")/../.." || exit 3
 export BUILD=${BUILD:-build}
@@ -13,7 +13,7 @@ trap 'rm -rf "$folder"' EXIT
 export CLIENT_ROWS=$folder/rows
 touch "$CLIENT_ROWS" "$CLIENT_ROWS.missing"
 
-# client MPI SCRIPT: on Debian's, or on the one in MPI_HOME
+# client MPI SCRIPT: runs a script with Debian's MPI, or with the one in MPI_HOME
 client() {
     local name
     name=$(basename "$2" .sh)
@@ -29,7 +29,7 @@ client() {
     *) failures="$failures $name" ;;
     esac
 }
-# fetched NAME MPI SCRIPT...: on one that tools/get-mpi.sh fetches
+# fetched NAME MPI SCRIPT...: runs scripts with an MPI that tools/get-mpi.sh downloads
 fetched() {
     local name=$1 mpi=$2 script
     shift 2

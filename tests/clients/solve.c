@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A Poisson equation by PETSc's conjugate gradients, with a preconditioner of two levels: the
- * diagonal, and one value for each square of 8 x 8 points, whose residuals all ranks add up. Prints
- * the iterations, the residual and the solution's norm. An ordinary PETSc program: it knows nothing
- * of the preload. */
+/* Solves a Poisson equation by PETSc's conjugate gradients, with a preconditioner of two levels:
+ * the diagonal, and one value for each square of 8 x 8 points, whose residuals are summed over all
+ * ranks. Prints the iterations, the residual and the norm of the solution. An ordinary PETSc
+ * program: it knows nothing of the preload. */
 #include <petscksp.h>
 
 #define POINTS 512 /* in each direction */
@@ -15,7 +15,7 @@ static PetscInt square_of(PetscInt row)
     return row / POINTS / 8 * SQUARES + row % POINTS / 8;
 }
 
-/* Adds to the scaled residual the mean of its square, over all ranks. */
+/* Adds each square's summed residual, over all ranks, to the residual; both are scaled. */
 static PetscErrorCode precondition(PC pc, Vec residual, Vec result)
 {
     const PetscScalar *from;

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls a stub inside a library whose symbols are hidden, and prints the file that it jumped to: stubs.py LIBRARY
-FUNCTION TABLE, all names of LIBRARY's table of symbols. No argument of the call is valid, and NCCL refuses it."""
+"""Calls a stub in a library with hidden symbols, and prints the file of the function that it jumps to: stubs.py
+LIBRARY FUNCTION TABLE, the latter two from LIBRARY's symbol table. NCCL rejects the call, because its arguments are
+invalid.
+"""
 import ctypes
 import os
 import re

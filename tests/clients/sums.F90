@@ -1,7 +1,7 @@
 ! SPDX-License-Identifier: Apache-2.0
-! Sums vectors of whole numbers over the ranks, out of place and in place, and prints on rank 0 how many
-! elements are wrong and what they come to. INTERFACE_F08 takes the module mpi_f08, INTERFACE_MODULE the
-! module mpi, and without either mpif.h is included.
+! Sums vectors of integers over the ranks, out of place and in place. Rank 0 prints the number of wrong elements and
+! their total. INTERFACE_F08 uses the module mpi_f08, INTERFACE_MODULE the module mpi; without either mpif.h is
+! included.
 program sums
 #if defined(INTERFACE_F08)
     use mpi_f08

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums vectors of whole numbers over the ranks, out of place and in place, and prints on rank 0 how
- * many elements are wrong and what they come to. With OPENED the program is not linked to MPI but
- * opens its library and looks every function up. */
+/* Sums vectors of integers over the ranks, out of place and in place. Rank 0 prints the number of
+ * wrong elements and their total. With OPENED the program is not linked to MPI, but opens its
+ * library and looks every function up. */
 #include <mpi.h>
 #include <stdio.h>
 
@@ -21,7 +21,7 @@ struct library {
 #ifdef OPENED
 #include <dlfcn.h>
 
-/* Open MPI's handles are addresses of objects, MPICH's are numbers. */
+/* Open MPI's handles are addresses of objects, MPICH's are integers. */
 #ifdef OPEN_MPI
 #define LIBRARY "libmpi.so.40"
 #define HANDLE(object, number) dlsym(opened, object)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums vectors of several types over the ranks of a communicator of its own, in place and out of
-// place, and prints on rank 0 how many elements are wrong and what they come to.
+// Sums vectors of several types over the ranks of its own communicator, in place and out of place.
+// Rank 0 prints the number of wrong elements and their total.
 #include <mpi.h>
 
 #include <complex>

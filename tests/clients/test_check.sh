@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# compshim check of the libraries that PyPI has of PyTorch and of JAX, against golden texts; and that --dlsym catches
-# what JAX's plugin fetches. 1.1 GB are fetched into BUILD/wheels, once.
+# Compares compshim check's output for PyPI's libraries of PyTorch and JAX with golden texts, and checks that --dlsym
+# catches the functions that JAX's plugin looks up. Downloads 1.1 GB into BUILD/wheels, once.
 . "$(dirname "$0")/lib.sh"
 needs python3-venv unzip binutils
 wheels=$build/wheels
 python3 -m venv "$scratch/venv" && mkdir -p "$wheels" || not_here "no python3 with venv"
 
-# fetched PACKAGE VERSION FILE...: these files of a package, in $wheels/PACKAGE-VERSION
+# fetched PACKAGE VERSION FILE...: downloads these files of a package into $wheels/PACKAGE-VERSION
 fetched() {
     local package=$1 folder=$wheels/$1-$2
     if [ ! -e "$folder/complete" ]; then
@@ -17,7 +17,7 @@ fetched() {
     fi
     cd "$folder" || exit 3
 }
-# What other libraries this machine has does not matter.
+# Ignores which other libraries this machine has.
 checked() { # FILE
     output=$(env -u LD_LIBRARY_PATH "$build/compshim" check "$1" 2>&1 |
         sed -E ':again; N; s#\n {4}([^ ])# \1#; t again; P; D' | sed -E '/: not found$/d; /: (defines|opens) /d')

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Quantum ESPRESSO: the self-consistent field of two silicon atoms, one of them a little off its place.
+# Quantum ESPRESSO: the self-consistent field of two silicon atoms, one of them slightly displaced.
 . "$(dirname "$0")/lib.sh"
 needs quantum-espresso quantum-espresso-data
 packed=$(dpkg -L quantum-espresso-data | grep -m 1 'Si.pz-vbc.UPF.gz$')
 [ -f "$packed" ] || not_here "quantum-espresso-data is here without its pseudopotentials"
 gunzip -c "$packed" >Si.UPF
 
-# field NAME RUNNER [VARIABLE=VALUE...]: the output without times and dates in NAME.result
+# field NAME RUNNER [VARIABLE=VALUE...]: saves the output without times and dates in NAME.result
 field() {
     local name=$1 runner=$2
     shift 2

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# PyTorch's DistributedDataParallel over gloo, unmodified, with its gradients in fp8: a quarter of the
-# bytes, the same accuracy, and the same parameters on all ranks.
+# PyTorch's DistributedDataParallel over gloo, unmodified, with gradients in fp8: a quarter of the bytes, the same
+# accuracy, and the same parameters on all ranks.
 . "$(dirname "$0")/lib.sh"
 pytorch
 digits
@@ -10,13 +10,13 @@ digits_trainer=("$top/examples/python/mnist_ddp.py" --data "$folder" --epochs 2 
 characters_trainer=("$top/examples/python/chars_ddp.py" --steps 100)
 seeds="1 2"
 
-# workers RANKS PROGRAM...: without the shim; with_fp8 RANKS PROGRAM...: with it
+# workers RANKS PROGRAM...: runs without the shim; with_fp8 RANKS PROGRAM...: runs with it
 workers() { "${torchrun[@]}" --nproc_per_node "$@"; }
 with_fp8() {
     rm -f report.json
     LD_PRELOAD=$preload COMPSHIM_POLICY=fp8.ini COMPSHIM_REPORT=$scratch/report.json workers "$@"
 }
-# judge NAME RANKS OUTPUT: a run with fp8, of which report.json tells
+# judge NAME RANKS OUTPUT: checks the run with fp8 that wrote report.json
 judge() {
     facts report.json
     number_holds "$1: at least 3.9 times fewer bytes" "$ratio >= 3.9"

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The shapes in which PyTorch uses gloo (gloo_shapes.py): with the shim the same answers and the same errors
-# as without it, and a report of what was compressed and counted.
+# The ways in which PyTorch uses gloo (gloo_shapes.py): with the shim the results and errors are those of a native
+# run, and a report has the compressed and counted calls.
 . "$(dirname "$0")/lib.sh"
 pytorch
 printf '[rule all]\ncodec = raw\n' >raw.ini
 ranks=3
 
-# job SHAPE [VARIABLE=VALUE...]: each rank's output, sorted. In "killed" a rank ends by a signal, and the others
-# as PyTorch does behind a failure.
+# job SHAPE [VARIABLE=VALUE...]: prints each rank's output, sorted. In "killed", a signal ends one rank, and PyTorch
+# ends the others as after any failure.
 job() {
     local shape=$1 meeting rank pids=() status=0
     shift
@@ -24,8 +24,8 @@ job() {
     sort "$meeting".?
     return $status
 }
-# alike SHAPE: both runs tell the same. The parameters of a training depend on the order of its sums: there all
-# ranks of a run must have the same.
+# alike SHAPE: checks that both runs print the same. In a training the parameters depend on the order of its sums, so
+# there only the ranks of a run are compared.
 alike() {
     local run
     rm -f report.json

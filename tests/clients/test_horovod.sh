@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Horovod's PyTorch trainer with its fused gradients in fp8: a quarter of the bytes, the same accuracy.
-# Horovod is built once, into build/clients.
+# Horovod's PyTorch trainer with its fused gradients in fp8: a quarter of the bytes, the same accuracy. Horovod is
+# built once, into build/clients.
 . "$(dirname "$0")/lib.sh"
 needs python3-torch python3-numpy python3-cloudpickle python3-psutil python3-yaml python3-packaging \
     python3-cffi python3-setuptools python3-wheel python3-pip python3-dev libtorch-dev pybind11-dev cmake g++
@@ -10,7 +10,7 @@ packages=$build/clients/horovod
 bash "$clients/build_horovod.sh" "$packages" || not_here "Horovod does not build here"
 export PYTHONPATH=$packages HOROVOD_LOG_LEVEL=error
 trainer=("$python" "$top/examples/python/mnist_horovod.py" --data "$folder" --epochs 2)
-# Horovod fuses what is ready: mostly all gradients, 85 KiB, now and then a part of them.
+# Horovod fuses the gradients that are ready: usually all of them, 85 KiB, sometimes fewer.
 printf '[rule gradients]\ndtype = float32\nop = sum\nmin_size = 16KiB\ncodec = fp8_e4m3\nalgorithm = two_shot\n' \
     >fp8.ini
 
@@ -19,7 +19,7 @@ printf '[rule gradients]\ndtype = float32\nop = sum\nmin_size = 16KiB\ncodec = f
 seeds="1 2"
 checked "Horovod's extension" 0 "caught (interposed)" "$packages"/horovod/torch/mpi_lib_v2*.so
 
-# judge NAME ACCESS RANKS: the runs of which "with" and report.json tell, by those without the shim
+# judge NAME ACCESS RANKS: compares the runs in "with" and report.json with native ones
 judge() {
     facts report.json
     number_holds "$1: at least 3.9 times fewer bytes" "$ratio >= 3.9"
@@ -38,7 +38,7 @@ for ranks in 2 4; do
     judge "$ranks ranks" "extension module, thread" "$ranks"
 done
 
-# Horovod's own launcher, which has mpirun start the ranks.
+# Horovod's own launcher, which starts the ranks by mpirun.
 for seed in $seeds; do
     ran "2 ranks by horovodrun behind compshim run, seed $seed" "with.$seed" \
         env COMPSHIM_REPORT="$scratch/report.json" timeout --kill-after=5 "$LIMIT" \

@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# HPCC: its benchmarks check their results themselves; what they say must be the same under @exact.
+# HPCC checks its results itself; the outcomes must be the same under @exact.
 . "$(dirname "$0")/lib.sh"
 [ "$MPI${MPI_HOME-}" = openmpi ] || not_here "Debian's HPCC is one of Open MPI"
 needs hpcc
 sed -E '6s/^[0-9]+ /300 /; 12s/^[0-9]+ /2 /' /usr/share/doc/hpcc/examples/_hpccinf.txt >hpccinf.txt
 
-# measured NAME RUNNER [VARIABLE=VALUE...]: the outcome of each check in NAME.checks
+# measured NAME RUNNER [VARIABLE=VALUE...]: saves the outcome of each check in NAME.checks
 measured() {
     rm -f hpccoutf.txt
     ran "$1: hpcc" "$1.output" "$2" 4 "${@:3}" hpcc
-    # What each check says, without times; of the transposes, each a line by its sizes.
+    # Outcomes without times; for each transpose a line with its sizes.
     sed -nE -e 's/^ *(WALL|CPU) +([0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+) .*(PASSED|FAILED).*/\1 \2 \3/p' \
         -e '/^(WALL|CPU) /!{/PASSED|FAILED|^Success=|^CommWorldProcs=|Found [0-9]+ errors/p}' hpccoutf.txt >"$1.checks"
 }

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# LAMMPS: a Lennard-Jones melt, which must come out the same to the last digit.
+# LAMMPS: a Lennard-Jones melt, which must give the same result to the last digit.
 . "$(dirname "$0")/lib.sh"
 needs lammps
-# 64000 cells, so that one sum of the density is half a MiB of float64.
+# 64000 cells, so that a sum of the density has half a MiB of float64.
 printf '[rule sums]\ndtype = float64\nop = sum\nmin_size = 64KiB\ncodec = fp32\n' >fp32.ini
 
-# simulate FOLDER RUNNER [VARIABLE=VALUE...]: thermodynamics, positions and densities in FOLDER/result
+# simulate FOLDER RUNNER [VARIABLE=VALUE...]: saves thermodynamics, positions and densities in FOLDER/result
 simulate() {
     local folder=$1 runner=$2
     shift 2

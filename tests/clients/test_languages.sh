@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The same sums in C++ and Fortran, of numbers that fp16 holds exactly: half the bytes, equal answers.
+# Sums in C++ and Fortran, of numbers that are exact in fp16: half the bytes, equal results.
 . "$(dirname "$0")/lib.sh"
 needs g++ gfortran
 printf '[rule singles]\ndtype = float32, float64\nop = sum\ncodec = fp16\n' >fp16.ini
 
-# client PROGRAM LANGUAGE ACCESS COMPRESSED LINES: judges ./PROGRAM on 3 ranks
+# client PROGRAM LANGUAGE ACCESS COMPRESSED LINES: checks ./PROGRAM on 3 ranks
 client() {
     local program=$1 language=$2 access=$3 wanted=$4 lines=$5
     checked "$program" 0 "caught (interposed)" "./$program"
@@ -21,18 +21,18 @@ client() {
     row "sums in $language, 3 ranks" "$access"
 }
 
-# Open MPI 4 has C++ bindings of its own that do not compile without warnings.
+# Open MPI 4's own C++ bindings do not compile without warnings.
 check "compile C++" "mpicxx.$MPI" -DOMPI_SKIP_MPICXX -O2 -Wall -Wextra -Werror -o cxx "$clients/sums.cpp"
 client cxx C++ linked 4 8
-# fortran INTERFACE OPTION...
+# fortran INTERFACE OPTION...: builds and checks the Fortran program
 fortran() {
     check "compile Fortran, $1" "mpif90.$MPI" -O2 -D"INTERFACE_$1" "${@:2}" -o "fortran_$1" "$clients/sums.F90"
 }
 fortran F08 -Wall
-module=(-Wall) # Open MPI's declares buffers of every type, MPICH's none
+module=(-Wall) # Open MPI's module declares buffers of every type, MPICH's none
 only_open_mpi "the module mpi with all warnings" || module=(-fallow-argument-mismatch -w)
 fortran MODULE "${module[@]}"
-fortran INCLUDE -fallow-argument-mismatch -w # mpif.h declares no arguments
+fortran INCLUDE -fallow-argument-mismatch -w # mpif.h has no argument declarations
 client fortran_F08 Fortran mpi_f08 4 5
 client fortran_MODULE Fortran "module mpi" 4 5
 client fortran_INCLUDE Fortran mpif.h 4 5

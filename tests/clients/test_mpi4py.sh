@@ -1,10 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The mpi4py trainer with its gradients in fp8: a quarter of the bytes, the same accuracy. Debian's
-# mpi4py is for Open MPI; for MPICH it is built once, into build/clients. Other MPIs run the wheel from
-# PyPI: one for all of them.
+# The mpi4py trainer with gradients in fp8: a quarter of the bytes, the same accuracy. Debian's mpi4py is for Open
+# MPI; for MPICH it is built once, into build/clients. Other MPIs use PyPI's wheel, which supports all of them.
 . "$(dirname "$0")/lib.sh"
-version=4.1.2 # of the wheel
+version=4.1.2 # version of the wheel
 if [ -n "${MPI_HOME-}" ]; then
     needs python3-numpy python3-pip
     packages=$build/clients/mpi4py-$version
@@ -20,7 +19,7 @@ else
 fi
 digits
 trainer=("$python" "$top/examples/python/mnist_mpi4py.py" --data "$folder" --epochs 3)
-# The biases are too small to be worth it.
+# The biases are too small to be worth compressing.
 printf '[rule gradients]\ndtype = float32\nop = sum\nmin_size = 64KiB\ncodec = fp8_e4m3\n' >fp8.ini
 
 accuracy() { sed -n 's/.*test accuracy \(.*\) %/\1/p' "$1"; }
@@ -41,7 +40,7 @@ for ranks in 2 4; do
     answers="accuracy $lossy, $native %"
     row "mpi4py, $ranks ranks" "extension module"
 done
-# To files, since Hydra may lose what a rank has said just before it ends the job.
+# Each rank writes to a file, because Hydra may lose a rank's output just before it ends the job.
 expect "a folder without the files" 1 mpi 2 sh -c "exec \"\$@\" 2>'$scratch/said.'\$\$" sh "${trainer[@]}" --data /nowhere
 output=$(cat "$scratch"/said.*)
 contains "says what is missing" "/nowhere/train-images-idx3-ubyte: there is no such file"

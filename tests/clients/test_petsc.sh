@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# PETSc: a Poisson equation by conjugate gradients with a coarse level, which must converge to the same
-# digits under @exact.
+# PETSc: a Poisson equation by conjugate gradients with a coarse level, which must converge to the same digits under
+# @exact.
 . "$(dirname "$0")/lib.sh"
 [ "$MPI${MPI_HOME-}" = openmpi ] || not_here "Debian's PETSc is one of Open MPI"
 needs libpetsc-real-dev pkg-config
 read -ra flags < <(pkg-config --cflags --libs petsc)
 check "the solver is built" mpicc.openmpi -O2 -o solve "$clients/solve.c" "${flags[@]}"
 
-# solved NAME RUNNER [VARIABLE=VALUE...]: what the solver prints in NAME
+# solved NAME RUNNER [VARIABLE=VALUE...]: saves the solver's output in NAME
 solved() {
     ran "$1: solve" "$1" "$2" 4 "${@:3}" ./solve
 }

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# One C program in each shape in which programs come to their MPI.
+# One C program, built and linked in each way in which programs use MPI.
 . "$(dirname "$0")/lib.sh"
 needs gcc
 printf '[rule all]\nop = sum\ncodec = fp16\n' >fp16.ini
 
-# client PROGRAM ACCESS CAUGHT COMMAND...: judges COMMAND on 3 ranks
+# client PROGRAM ACCESS CAUGHT COMMAND...: checks COMMAND on 3 ranks
 client() {
     local program=$1 access=$2 wanted=$3
     shift 3

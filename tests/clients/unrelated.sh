@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Programs that have nothing to do with MPI print the same and end the same with the preload. How much
-# later they start is reported and not judged.
+# Checks that programs without MPI have the same output and exit status with the preload. How much later they start is
+# reported only.
 . "$(dirname "$0")/lib.sh"
 missing= same_programs=
 git init -q repository && printf 'int main(void) { return 3; }\n' >main.c && cp main.c repository/
 printf 'all:\n\t@echo made $(MAKELEVEL)\n' >Makefile
 printf 'b\na\n' >lines && printf 'int main() { return 0; }\n' >main.cpp
 
-# alike PROGRAM COMMAND: once without the preload and once with it
+# alike PROGRAM COMMAND: runs it once without and once with the preload
 alike() {
     local want want_status got got_status
     command -v "$1" >/dev/null || {
@@ -64,7 +64,7 @@ PROGRAMS
 echo "not installed:${missing:- none}"
 number_holds "twenty programs are the same" "$passed >= 20"
 
-# starts N COMMAND...: the median time of N starts without and with the preload, in milliseconds
+# starts N COMMAND...: prints the median time of N starts without and with the preload, in milliseconds
 starts() {
     local count=$1
     shift

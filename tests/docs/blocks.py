@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""blocks.py PAGE... DIRECTORY: takes the indented blocks out of Markdown pages.
+"""Extracts the indented blocks of Markdown pages: blocks.py PAGE... DIRECTORY.
 
-A block of settings becomes DIRECTORY/PAGE:LINE.ini; each line of another, with its comment cut off and
-lines that end in a backslash joined, is printed as "PAGE:LINE<tab>COMMAND".
+A block of settings becomes DIRECTORY/PAGE:LINE.ini. Each line of another block is printed as "PAGE:LINE<tab>COMMAND",
+without comments and with continued lines joined.
 """
 import os
 import re
@@ -14,7 +14,7 @@ COMMENT = re.compile(r"\s{2,}#.*$|^#.*$")
 
 
 def blocks(page):
-    """(first line, lines) of every run of lines that are indented by four or more, but for what is in <pre>."""
+    """Yields (first line, lines) of each run of lines indented by at least four spaces, except within <pre>."""
     block, first, output = [], 0, False
     with open(page, encoding="utf-8") as file:
         for number, line in enumerate(file.read().splitlines() + ["."], start=1):

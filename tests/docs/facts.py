@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the tool, the manual pages and the sources say of the same things, as sorted lines to compare.
+"""Prints what the tool, the manual pages or the sources say about the same things, as sorted lines to compare.
 
   facts.py help TOOL              every option of every command, from --help
-  facts.py manual PAGE            the same, from the lists of compshim(1)
-  facts.py mentioned PAGE         the options named elsewhere in it, with the command whose part it is
+  facts.py manual PAGE            every option of every command, from the lists of compshim(1)
+  facts.py mentioned PAGE         options mentioned elsewhere in the page, with their command
   facts.py keys TOOL              every key of policy.ini, and every word it takes, from help policy
   facts.py defaults TOOL          "KEY DEFAULT" of every key of policy.ini, from help policy
-  facts.py table PAGE             the same, from the table of keys of this page in Markdown
-  facts.py items PAGE SECTION...  what the lists of these sections of a page describe
-  facts.py words PAGE SECTION...  the same, and each with the words that are marked in its text
-  facts.py fields SOURCE...       the names that are written into the JSON report
-  facts.py variables SOURCE...    the environment variables of ours that are read, there or by a name defined there
+  facts.py table PAGE             "KEY DEFAULT" of every key, from the table in this Markdown page
+  facts.py items PAGE SECTION...  the items that the lists of these sections of a page describe
+  facts.py words PAGE SECTION...  these items, each with the marked words of its text
+  facts.py fields SOURCE...       the names of fields in the JSON report
+  facts.py variables SOURCE...    our environment variables that are read, by literal or by a name defined there
 """
 import re
 import subprocess
@@ -38,7 +38,7 @@ def help_options(tool):
     for command in commands(tool):
         block = output(tool, command, "--help").split("options:\n", 1)[1].split("\n\n", 1)[0]
         for line in block.splitlines():
-            if line.startswith(8 * " "):  # the help of the option above goes on
+            if line.startswith(8 * " "):  # continues the help of the previous option
                 continue
             letter, name, argument = OPTION.match(line).groups()
             if name != "help":
@@ -46,7 +46,7 @@ def help_options(tool):
 
 
 def sections(page):
-    """The lines of a page by the section or subsection that they stand in."""
+    """Returns the lines of a page by section or subsection."""
     title, found = "", {}
     with open(page, encoding="utf-8") as file:
         for line in file.read().splitlines():
@@ -58,7 +58,7 @@ def sections(page):
 
 
 def manual_options(page):
-    """.It Fl s , Fl -size Ar size: an option; .It Fl -a Ar x , Fl -b Ar y: two."""
+    """Yields the options of lists: .It Fl s , Fl -size Ar size is one; .It Fl -a Ar x , Fl -b Ar y are two."""
     for command, lines in sections(page).items():
         for line in lines:
             letter = None
@@ -72,7 +72,7 @@ def manual_options(page):
 
 
 def mentioned(page):
-    """.Fl -size in the text, \\-\\-size in a line of help, and what an example gives to compshim."""
+    """Yields options in the text: .Fl -size, \\-\\-size in a line of help, and arguments of compshim in examples."""
     for title, lines in sections(page).items():
         command = f"{title} " if title.islower() else ""
         for line in lines if title != "SYNOPSIS" else ():
@@ -85,7 +85,7 @@ def mentioned(page):
 
 
 def keys(tool):
-    """  codec NAME    what it is (required): none, raw. The words may stand on a line of their own."""
+    """Yields keys and words of entries like `  codec NAME    what it is (required): none, raw`, over several lines."""
     text = re.sub(r"\n {8,}", " ", output(tool, "help", "policy"))
     for key, value in re.findall(r"(?m)^  (\w+) [A-Z]+ +(.*)", text):
         yield key
@@ -106,13 +106,13 @@ def table(page):
 
 
 def described(page, titles):
-    """The entries of the outermost lists of these sections, each with its text."""
+    """Yields the entries of the outermost lists of these sections, each with its text."""
     for title, lines in sections(page).items():
         depth, names = 0, []
         for line in lines if title in titles else ():
             depth += line.startswith(".Bl ") - line.startswith(".El")
             if depth == 1 and line.startswith(".It "):
-                # .It Li ranks , nodes is two, .It Cm codec No = Ar name is one.
+                # .It Li ranks , nodes has two names, .It Cm codec No = Ar name has one.
                 names = re.findall(r"\w+", re.sub(r" No = .*|\b(It|Cm|Li|Ev)\b", "", line))
                 yield from ((name, "") for name in names)
             elif depth > 0:
@@ -149,7 +149,7 @@ def main():
         "words": lambda: words(arguments[0], arguments[1:]),
         "items": lambda: items(arguments[0], arguments[1:]),
         "variables": lambda: matches(r'(?:getenv\(|#define \w+ )"(COMPSHIM\w*)"', arguments),
-        # By a format's escaped quotes, or as a row of the table of figures.
+        # Fields appear in a format's escaped quotes, or as a row of the table of figures.
         "fields": lambda: matches(r'(?:\\"(?=\w+\\": ?)|\{"(?=\w+", (?:true|false)))(\w+)', arguments),
     }[what]()
     found = sorted(set(facts))

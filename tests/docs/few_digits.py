@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""few_digits.py DIRECTORY: a data set in MNIST's format with 128 images of noise, to train in no time."""
+"""Writes a data set in MNIST's format with 128 noise images, for very short trainings: few_digits.py DIRECTORY."""
 import os
 import random
 import struct

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""links.py PAGE...: each link to a file or heading that is not there, as PAGE: LINK."""
+"""Prints each link to a missing file or heading, as PAGE: LINK: links.py PAGE..."""
 import os
 import re
 import sys
 
 
 def anchors(page):
-    """A heading's anchor has its letters, digits and hyphens in lower case, and hyphens for blanks."""
+    """Returns the anchors of a page: a heading's letters, digits and hyphens in lower case, with hyphens for spaces."""
     with open(page, encoding="utf-8") as file:
         headings = re.findall(r"^#+ (.*)$", file.read(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The messages of the library, one a line, with … for what is filled in.
+"""Prints the messages of the library, one per line, with … for inserted values.
 
   messages.py sources SOURCE...   every warning and error that these C sources can print
   messages.py page PAGE           those that the page explains: bullets of one word in backticks
@@ -9,11 +9,11 @@ import re
 import sys
 
 LITERAL = r'"(?:[^"\\]|\\.)*"'
-# Literals in a row, with macros and arguments of macros between them.
+# Adjacent literals, with macros and macro arguments between them.
 PIECE = rf"{LITERAL}|#\w+|\b[A-Z][A-Z0-9_]+\b"
 TEXT = re.compile(rf"[^\";]*?({LITERAL}(?:[\s\\]*(?:{PIECE}))*)")
-# What prints or hands on a message: errors and warnings of the log, what ends a job, the policy's, and
-# why NCCL's calls are not compressed.
+# Functions that print or pass on a message: log errors and warnings, the end of a job, the policy's errors, and
+# reasons why NCCL's calls are not compressed.
 CALL = re.compile(r"\b(cshim_log|cshim_parser_fail|cshim_mpi_end_job|explain|snprintf|add_warning)\(\s*(?=(\w*))")
 CONVERSION = re.compile(r"%[-+ #0]*[\d.*]*(?:hh|ll|[hlzjt])?[a-zA-Z]|%\.\*s")
 

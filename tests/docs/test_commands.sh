@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Every command that README.md and docs/*.md show in a block of its own is run as it stands there, and
-# every policy is checked. Files and links that the pages name are there. tests/docs/not_run.txt says which are not, and why.
+# Runs every command that README.md and docs/*.md show in a block, as written, and checks every policy. Files and
+# links in the pages must exist. tests/docs/not_run.txt lists the exceptions, with reasons.
 . "$(dirname "$0")/../lib.sh"
 export ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
 table=$top/tests/docs/not_run.txt
@@ -19,7 +19,7 @@ check "every file that a document names is there" diff /dev/null <(missing_files
 check "every link leads to a file and heading that is there" \
     diff /dev/null <(python3 tests/docs/links.py README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md docs/*.md tests/README.md 2>&1)
 
-reason() { # COMMAND: why it is not run, as in the table; fails if it is to be run
+reason() { # COMMAND: prints why it is not run, from the table; fails if it is to be run
     local begin why
     while IFS='|' read -r begin why; do
         [[ -n $why && $1 == "${begin% }"* ]] && echo "${why# }" && return
@@ -27,7 +27,7 @@ reason() { # COMMAND: why it is not run, as in the table; fails if it is to be r
     return 1
 }
 
-# A place like a checkout after make, with few images, so that a training is a short one.
+# A folder like a checkout after make, with few images so that trainings are short.
 cd "$scratch/place" || exit 1
 for file in "$top"/{docs,examples,policy,tests,Makefile}; do ln -s "$file" .; done
 for file in "$build"/{compshim,libcompshim*.so,allreduce_bench,mnist_train}; do ln -s "$file" build; done
@@ -56,7 +56,7 @@ check "some commands were run" test "$run" -ge 5
 policies=0
 for file in "$scratch/policies"/*.ini; do
     policies=$((policies + 1))
-    # A block without a section is a part of a rule.
+    # A block without a section is part of a rule.
     grep -q '^\[' "$file" || sed -i '1i [rule shown]\ncodec = fp8_e4m3' "$file"
     check "the policy in $(basename "$file" .ini)" compshim explain --policy "$file" --size 25MiB
 done

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The manual pages as built. docs/man/page.awk takes options and keys from the tables of the sources: it
-# must have read them as the compiler does, and refuse a template that lacks one. What the prose says of
-# options, words, variables and fields is compared with what there is.
+# Checks the manual pages as built. docs/man/page.awk takes options and keys from the tables in the sources: it must
+# read them as the compiler does, and reject a template that lacks one. Options, words, variables and fields in the
+# prose are compared with the program's.
 . "$(dirname "$0")/../lib.sh"
 export ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
 manual=$build/man
@@ -12,7 +12,7 @@ facts() { python3 tests/docs/facts.py "$@"; }
 same() { # NAME FILE FILE
     if text=$(diff -u "$2" "$3") && [ -s "$2" ]; then pass "$1"; else fail "$1" "$text"; fi
 }
-within() { # NAME FILE FILE: every line of the first is in the second
+within() { # NAME FILE FILE: checks that every line of the first file is in the second
     if [ -s "$2" ] && text=$(comm -23 "$2" "$3") && [ -z "$text" ]; then
         pass "$1"
     else
@@ -23,13 +23,13 @@ within() { # NAME FILE FILE: every line of the first is in the second
 facts help "$build/compshim" >"$scratch/help"
 facts manual "$manual/compshim.1" >"$scratch/manual"
 same "compshim(1) has the options of the help texts" "$scratch/help" "$scratch/manual"
-# By themselves and behind their command; --export is srun's.
+# Alone and after their command. --export is an option of srun.
 sed -E 's/^(\w+) .*(--[a-z-]+).*/\1 \2\n\2/; $a --help\n--version\nrun --export' "$scratch/help" | sort -u >"$scratch/options"
 facts mentioned "$manual/compshim.1" >"$scratch/mentioned"
 within "it mentions no other" "$scratch/mentioned" "$scratch/options"
 facts variables shim/*/*.[ch] tools/*.c tools/*/*.c policy/*.c >"$scratch/read"
 facts items "$manual/compshim.1" ENVIRONMENT >"$scratch/variables"
-# COMPSHIM_FORWARDED is a word from mpirun to itself.
+# mpirun passes COMPSHIM_FORWARDED to itself; it is not for users.
 grep -vx COMPSHIM_FORWARDED "$scratch/read" >"$scratch/known"
 within "compshim(1) has every variable that is read" "$scratch/known" "$scratch/variables"
 grep -x 'COMPSHIM.*' "$scratch/variables" >"$scratch/ours"
@@ -57,7 +57,7 @@ for page in "$manual"/*.[1-9]; do
     check "mandoc has nothing to say of $(basename "$page")" mandoc -T lint -W warning "$page"
 done
 
-# What makes the pages, on a template that lacks an option, asks for one too many, or for a key that is none.
+# page.awk on templates that lack an option, have one too many, or ask for an unknown key.
 page() { awk -f docs/man/page.awk "$@" 2>&1; }
 grep -v '^\.Option off$' docs/man/compshim.1.in >"$scratch/lacks.in"
 expect "an option without a line is refused" 1 page tools/*.c tools/*/*.c "$scratch/lacks.in"

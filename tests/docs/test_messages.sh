@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# docs/troubleshooting.md has every warning and error that the library can print, and no other; and
-# every reason for which a call is passed through.
+# Checks that docs/troubleshooting.md has every warning and error of the library, no others, and every reason for
+# passing a call through.
 . "$(dirname "$0")/../lib.sh"
 cd "$top" || exit 1
 page=docs/troubleshooting.md
@@ -17,7 +17,7 @@ else
     fail "the page explains each, and no other" "$text"
 fi
 
-# A message that only a search by name would miss: whatever goes to the log is looked at.
+# Finds messages that the search by function name would miss: every call that logs has a literal text.
 check "no message is put together where the search cannot see it" test -z \
     "$(grep -hoE 'cshim_log\([a-z]\w*,' "${sources[@]}")"
 

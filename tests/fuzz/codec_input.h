@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the codecs' fuzz targets share: which codec, on what, and buffers to compare. */
+/* Shared by the codecs' fuzz targets: a random use of a codec, and buffers to compare. */
 #ifndef FUZZ_CODEC_INPUT_H
 #define FUZZ_CODEC_INPUT_H
 
@@ -9,16 +9,16 @@
 #include "codecs/codec.h"
 #include "tests/fuzz/fuzz.h"
 
-/* Most inputs are short, to be quick; one in 32 goes beyond the tile that the codecs work in. */
+/* Most inputs are short, to be fast. One in 32 exceeds the tile in which codecs work. */
 #define FUZZ_COUNT_BITS 9
 #define FUZZ_TILE 2048u
 
-/* One use of a codec. */
+/* A use of a codec. */
 struct codec_input {
     enum cshim_codec_id codec;
-    enum cshim_dtype dtype; /* one that the codec carries */
-    size_t count;           /* elements, from 1 on */
-    size_t offset;          /* of encoded bytes from 16-byte alignment */
+    enum cshim_dtype dtype; /* one that the codec supports */
+    size_t count;           /* elements, at least 1 */
+    size_t offset;          /* of the encoded bytes from 16-byte alignment */
     size_t element_bytes;
     size_t encoded_bytes;
 };
@@ -39,7 +39,7 @@ static inline struct codec_input fuzz_take_codec(struct fuzz_input *input)
     return taken;
 }
 
-/* Moves to a SIMD level. Returns false if this processor does not have it. */
+/* Selects a SIMD level. Returns false if this processor does not have it. */
 static inline bool fuzz_use_level(int level)
 {
     return cshim_simd_limit((enum cshim_simd)level) == (enum cshim_simd)level;

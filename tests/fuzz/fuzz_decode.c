@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encoded bytes from another rank, which may be any: decoding and reducing them keeps inside the
- * buffers, gives the same at every SIMD level, and the sum is that of the decoded parts. */
+/* Decodes and reduces arbitrary bytes, as if another rank had sent them. No access may be out of
+ * bounds, every SIMD level must give the same result, and the sum must be that of the decoded
+ * inputs. */
 #include "tests/fuzz/codec_input.h"
 
 enum { RANKS_MAX = 3 };
 
-/* The encoded parts of the ranks, and what one level makes of them. */
+/* The ranks' encoded inputs, and the results at one SIMD level. */
 struct reduction {
     struct codec_input input;
     unsigned ranks;
     uint8_t *parts[RANKS_MAX];
-    void *decoded; /* part 0 */
+    void *decoded; /* input 0 */
     void *sum;
     uint8_t *reencoded;
 };
@@ -47,7 +48,7 @@ static bool is_canonical(float value)
     return !isnan(value) || bits == 0x7fc00000u;
 }
 
-/* Decodes every part to float32 and adds in rank order. */
+/* Checks the sum against decoding each input to float32 and adding in rank order. */
 static void check_float_sum(const struct reduction *reduction)
 {
     const struct codec_input *input = &reduction->input;
@@ -65,7 +66,7 @@ static void check_float_sum(const struct reduction *reduction)
     fuzz_free(value, 0);
 }
 
-/* The same in float64. */
+/* Checks the sum in float64. */
 static void check_double_sum(const struct reduction *reduction)
 {
     const struct codec_input *input = &reduction->input;
@@ -80,7 +81,8 @@ static void check_double_sum(const struct reduction *reduction)
     fuzz_free(value, 0);
 }
 
-/* What is sent on is the sum, encoded; narrower types are rounded for the caller only. */
+/* Checks that the re-encoded message is the encoded sum, not rounded to the caller's narrower type
+ * before. */
 static void check_reencoded(const struct reduction *reduction)
 {
     const struct codec_input *input = &reduction->input;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim check's reader: any bytes as an ELF file. What it hands out lies inside the bytes, and
- * the bytes stay as they are. */
+/* Reads arbitrary bytes as an ELF file with the reader of compshim check. Everything it returns
+ * must lie within the bytes, and the bytes must not change. */
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
 #include "tools/elf/elf.h"
 
-/* The bytes that are read. */
+/* The bytes of the file. */
 static const char *begin;
 static size_t length;
 
-/* A string that ends in the bytes; NULL is fine. */
+/* Checks that a string ends within the bytes. NULL is allowed. */
 static void check_string(const char *text)
 {
     if (text == NULL)
@@ -25,7 +25,7 @@ static void check_symbols(const struct object *object, enum object_table_kind ki
     size_t position = 0;
     size_t before = 0;
     while (object_next_symbol(object, kind, &position, &symbol)) {
-        /* Each takes at least the 16 bytes that an entry has in files of 32 bits. */
+        /* In 32-bit files an entry takes at least 16 bytes. */
         FUZZ_CHECK(position > before && position <= length / 16);
         before = position;
         check_string(symbol.name);

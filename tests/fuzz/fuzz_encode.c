@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elements of any bits, encoded with any options and decoded again: the bytes are the same at every
- * SIMD level and however the data are cut, errors are within the published bound, what is not
- * finite stays so and leaves the rest alone, no residual adds more than a step, and residuals are
- * what was lost. */
+/* Encodes arbitrary elements with arbitrary options, and decodes them. The bytes must be the same
+ * at every SIMD level and however the data is cut. Errors must be within the published bound.
+ * Non-finite elements must stay non-finite and not affect others. A residual must add at most one
+ * step, and must be what was lost. */
 #include "codecs/scalar.h"
 #include "tests/fuzz/codec_input.h"
 
@@ -17,7 +17,7 @@ struct encoding {
     float step;
     unsigned keep;
     uint8_t *encoded;
-    float *residual_after; /* or NULL */
+    float *residual_after; /* after the encoding, or NULL */
 };
 
 static void encode(struct encoding *encoding, int fill)
@@ -67,7 +67,7 @@ static void check_levels(struct encoding *scalar)
     }
 }
 
-/* Element i as the float that is encoded. */
+/* Returns element i as the float that is encoded. */
 static float element(const struct encoding *encoding, size_t i)
 {
     uint16_t half;
@@ -92,7 +92,7 @@ static float element(const struct encoding *encoding, size_t i)
     return value;
 }
 
-/* The largest finite magnitude of the length elements from `begin` on. */
+/* Returns the largest finite magnitude of `length` elements from `begin` on. */
 static float largest_element(const struct encoding *encoding, size_t begin, size_t length)
 {
     float largest = 0;
@@ -103,8 +103,8 @@ static float largest_element(const struct encoding *encoding, size_t begin, size
     return largest;
 }
 
-/* Element i and as much of its residual as is added to it in a block with that largest magnitude:
- * by topk all of it. */
+/* Returns element i plus its residual, clamped for a block of this largest magnitude (by topk
+ * unclamped). */
 static float wanted(const struct encoding *encoding, size_t i, float largest)
 {
     const float value = element(encoding, i);
@@ -115,12 +115,12 @@ static float wanted(const struct encoding *encoding, size_t i, float largest)
     const float limit =
         largest * cshim_feedback_share(cshim_format(encoding->input.codec), encoding->stochastic);
     const float rest = encoding->residual[i];
-    if (cshim_float_bits(fabsf(rest)) > cshim_float_bits(limit) + (4u << 23)) /* 16 times */
+    if (cshim_float_bits(fabsf(rest)) > cshim_float_bits(limit) + (4u << 23)) /* 16 * limit */
         return value + 0;
     return cshim_saturate(value + copysignf(fminf(fabsf(rest), limit), rest));
 }
 
-/* The published bound for x in a block whose largest finite magnitude is `largest`. */
+/* Returns the published bound for x in a block with this largest finite magnitude. */
 static double bound(const struct encoding *encoding, float x, float largest)
 {
     const struct cshim_codec_info *info = cshim_codec_info(encoding->input.codec);
@@ -142,7 +142,8 @@ static void check_element(const struct encoding *encoding, size_t i, float x, fl
         FUZZ_CHECK(fabs((double)decoded - (double)x) <= bound(encoding, x, largest));
 }
 
-/* Every codec but raw encodes float32 values, whatever they come from. */
+/* Checks errors against the float32 values that every codec but raw encodes, whatever the input
+ * type. */
 static void check_errors(const struct encoding *encoding)
 {
     const struct codec_input *input = &encoding->input;
@@ -174,7 +175,7 @@ static void check_exact(const struct encoding *encoding)
     fuzz_free(decoded, 0);
 }
 
-/* Finite elements are off by half a step at most, all others as they were. */
+/* Checks that finite elements are off by at most half a step, and that others are unchanged. */
 static void check_steps(const struct encoding *encoding)
 {
     const struct codec_input *input = &encoding->input;
@@ -201,8 +202,8 @@ static void check_steps(const struct encoding *encoding)
     fuzz_free(decoded, 0);
 }
 
-/* As many elements as there may be are sent, within what int4 rounds, and no other that is larger
- * waits; what is not sent is in the residual. */
+/* Checks topk: at most `keep` elements are sent, with int4's rounding error, and none larger waits.
+ * The rest is in the residual. */
 static void check_kept(const struct encoding *encoding)
 {
     const struct codec_input *input = &encoding->input;
@@ -231,7 +232,7 @@ static void check_kept(const struct encoding *encoding)
                 least_sent = fminf(least_sent, fabsf(x));
                 sent++;
             } else if (fabs((double)x) > 0.073 * (double)largest) {
-                most_waiting = fmaxf(most_waiting, fabsf(x)); /* int4 rounds no such element to 0 */
+                most_waiting = fmaxf(most_waiting, fabsf(x)); /* int4 does not round it to 0 */
             }
         }
         FUZZ_CHECK(most_waiting <= least_sent);
@@ -240,7 +241,7 @@ static void check_kept(const struct encoding *encoding)
     fuzz_free(decoded, 0);
 }
 
-/* What is encoded from a grain on by itself decodes to what the whole has there. */
+/* Checks that the elements from a grain on, encoded alone, decode to the same values. */
 static void check_cut(const struct encoding *whole, size_t cut)
 {
     struct encoding rest = *whole;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Message headers: any 32 bytes against any expectation, at any alignment. */
+/* Checks arbitrary message headers against arbitrary expectations, at any alignment. */
 #include <math.h>
 #include <string.h>
 
@@ -28,7 +28,8 @@ static struct cshim_header take_expected(struct fuzz_input *input)
     return header;
 }
 
-/* The message of a sender with the same view but for the bits in `difference`. */
+/* Writes the message of a sender with the same view of the call, except for the bits in
+ * `difference`. */
 static void write_message(const struct cshim_header *want, const uint8_t *difference,
                           uint8_t *message)
 {
@@ -61,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!is_same) {
         fuzz_check_line(text, sizeof text, "here: call ");
         FUZZ_CHECK(strstr(text, "; there: ") != NULL);
-        /* Its last words: nothing was cut off. */
+        /* The last words are there, so the text was not cut off. */
         FUZZ_CHECK(strstr(strstr(text, "; there: "), "step ") != NULL ||
                    strstr(text, "no message of this version") != NULL);
     }

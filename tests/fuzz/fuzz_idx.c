@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The IDX reader, given any two files: plain, compressed here, or compressed and then damaged. What
- * it takes is judged by a second reading of the format; what it refuses it explains.
+/* Reads two arbitrary IDX files: plain, compressed, or compressed and damaged. A second,
+ * independent reading of the format checks what the reader accepts. Rejected files must come with
+ * an explanation.
  *
- * An input is a byte of choices for each file, the length of the label file, that file, and the
- * image file. */
+ * An input is an options byte for each file, the length of the label file, that file, and the image
+ * file. */
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -15,7 +16,7 @@ enum { ERROR_BYTES = 512, COMPRESSED_MAX = 1 << 16, GZIP_WINDOW = 15 + 16 };
 
 enum form { FORM_PLAIN, FORM_COMPRESSED, FORM_DAMAGED, FORM_COUNT };
 
-/* A file: what it holds before compression, and how it is put into the file. */
+/* The uncompressed contents of a file, and how they are stored in it. */
 struct content {
     const uint8_t *bytes;
     size_t size;
@@ -30,7 +31,8 @@ static uint32_t big_endian(const uint8_t *bytes)
     return value;
 }
 
-/* Whether the bytes are items as the magic number announces, each of item_bytes, and how many. */
+/* Returns true if the bytes are items of item_bytes bytes, as the magic number says. Sets *count.
+ */
 static bool is_idx(const struct content *content, uint32_t magic, size_t header, size_t item_bytes,
                    size_t *count)
 {
@@ -40,8 +42,7 @@ static bool is_idx(const struct content *content, uint32_t magic, size_t header,
     return *count > 0 && content->size - header == *count * item_bytes;
 }
 
-/* Whether the two files are a set of images, by a reading of the format that is not the reader's.
- */
+/* Returns true if the two files are a set of images, by this independent reading of the format. */
 static bool is_set(const struct content *images, const struct content *labels, size_t *count)
 {
     size_t label_count;
@@ -55,13 +56,13 @@ static bool is_set(const struct content *images, const struct content *labels, s
            big_endian(images->bytes + 12) == IMAGE_SIDE;
 }
 
-/* zlib takes a file for compressed that begins like one. */
+/* Returns true if zlib takes the file for compressed, by its first bytes. */
 static bool looks_compressed(const struct content *content)
 {
     return content->size >= 2 && content->bytes[0] == 0x1f && content->bytes[1] == 0x8b;
 }
 
-/* Puts the content into the file; a damaged one with one byte changed or the end cut off. */
+/* Writes the contents to the file. Damage changes one byte or cuts the end off. */
 static void write_file(const struct fuzz_file *file, const struct content *content, uint32_t damage)
 {
     static uint8_t compressed[COMPRESSED_MAX];
@@ -71,7 +72,7 @@ static void write_file(const struct fuzz_file *file, const struct content *conte
         fuzz_file_write(file, content->bytes, content->size);
         return;
     }
-    /* One stream for all inputs: making one takes longer than using it. */
+    /* All inputs share one stream, because creating one takes longer than using it. */
     if (!is_ready)
         FUZZ_CHECK(deflateInit2(&stream, 1, Z_DEFLATED, GZIP_WINDOW, 1, Z_FIXED) == Z_OK);
     is_ready = true;
@@ -89,7 +90,7 @@ static void write_file(const struct fuzz_file *file, const struct content *conte
     fuzz_file_write(file, compressed, size);
 }
 
-/* What must hold whatever the files were. */
+/* Checks what must hold for any files. */
 static void check_outcome(bool is_good, const struct image_set *set, const char *error)
 {
     if (is_good) {

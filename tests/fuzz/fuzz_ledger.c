@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report of a run, whatever the names and figures in it, is one that compshim report reads, and
- * reads as it was written. */
+/* Writes a report with arbitrary names and figures. compshim report must read it, and get the same
+ * values. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 enum { NAME_MAX_BYTES = 40 };
 
-/* A name of any bytes but NUL, as a path may be. */
+/* Takes a name of any bytes but NUL, as a path may have. */
 static void take_name(struct fuzz_input *input, char name[NAME_MAX_BYTES + 1])
 {
     size_t length = (size_t)fuzz_take(input, 1) % (NAME_MAX_BYTES + 1);
@@ -22,7 +22,8 @@ static void take_name(struct fuzz_input *input, char name[NAME_MAX_BYTES + 1])
         name[i] = (char)fuzz_take(input, 1);
 }
 
-/* JSON's readers take integers up to 2^63 - 1; a job's sums of bytes stay far below. */
+/* Takes a figure. JSON readers support integers up to 2^63 - 1, far more than a job's sums of
+ * bytes. */
 static uint64_t take_figure(struct fuzz_input *input)
 {
     return fuzz_take_any_length(input, 56);
@@ -44,14 +45,14 @@ static struct cshim_row take_row(struct fuzz_input *input)
         .seconds = take_seconds(input),
         .samples = fuzz_take(input, 1),
     };
-    /* Any bits: what is sampled of a result that is not finite is not either. */
+    /* Any bits: samples of a non-finite result are non-finite. */
     uint64_t squares[2] = {fuzz_take(input, 8), fuzz_take(input, 8)};
     memcpy(&row.error_squares, &squares[0], sizeof squares[0]);
     memcpy(&row.sum_squares, &squares[1], sizeof squares[1]);
     return row;
 }
 
-/* Adds a row of calls that the rule compressed. */
+/* Adds a row of compressed calls. */
 static void add_row(struct fuzz_input *input, struct cshim_ledger *ledger)
 {
     const struct cshim_plan plan = {
@@ -96,7 +97,7 @@ static void check_read(const struct cshim_job *job, const struct fuzz_file *file
         rows += ledger->rows[i].calls > 0;
     FUZZ_CHECK(json_array_size(json_object_get(read, "rows")) == rows);
     const json_t *policy = json_object_get(read, "policy");
-    /* What is text stays as it is. */
+    /* Text must be unchanged. */
     json_t *source = json_string(job->policy->source);
     if (source != NULL)
         FUZZ_CHECK(strcmp(ledger_text(policy, "source"), job->policy->source) == 0);
@@ -122,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .policy = &policy,
         .policy_sha256 = "00",
         .library = library,
-        .ranks = (int)(fuzz_take(&input, 4) & INT_MAX), /* no job has fewer than none */
+        .ranks = (int)(fuzz_take(&input, 4) & INT_MAX), /* cannot be negative */
         .nodes = (uint32_t)fuzz_take(&input, 4),
         .stopped = take_seconds(&input),
     };

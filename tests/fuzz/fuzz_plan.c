@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The planner, given any facts that a call can have. */
+/* Plans calls with arbitrary properties. */
 #include <math.h>
 
 #include "tests/fuzz/fuzz.h"
@@ -7,9 +7,9 @@
 #define PLAN_CHECK FUZZ_CHECK
 #include "tests/plan_properties.h"
 
-/* Beyond, messages are not counted one by one. */
+/* Up to this number, the test counts every message. */
 #define MESSAGES_COUNTED 512u
-/* With fewer ranks a segment of one grain for each fits into the scratch, whatever the codec. */
+/* With fewer ranks, a segment of one grain per rank fits into the scratch, for every codec. */
 #define RANKS_THAT_FIT 1000u
 
 static struct cshim_rule take_rule(struct fuzz_input *input)
@@ -37,14 +37,14 @@ static struct cshim_rule take_rule(struct fuzz_input *input)
         rule.error_feedback = true;
         rule.keep = 1 + (uint32_t)fuzz_take(input, 1) % 64;
     }
-    /* The parser takes no other codecs with it. */
+    /* The parser rejects the other codecs with cast. */
     const struct cshim_codec_info *info = cshim_codec_info(rule.codec);
     if (rule.algorithm == CSHIM_ALGORITHM_CAST && info != NULL && rule.codec > CSHIM_CODEC_BF16)
         rule.algorithm = CSHIM_ALGORITHM_AUTO;
     return rule;
 }
 
-/* No more elements than 2^63 bytes hold. */
+/* Takes a call of at most 2^63 bytes. */
 static struct cshim_call take_call(struct fuzz_input *input, uint64_t *count)
 {
     static const enum cshim_op ops[] = {CSHIM_SUM, CSHIM_SUM, CSHIM_AVG, CSHIM_OP_OTHER};
@@ -65,8 +65,8 @@ static struct cshim_call take_call(struct fuzz_input *input, uint64_t *count)
     return call;
 }
 
-/* What only some collectives have: the root of a reduce or broadcast; blocks that may be longer
- * than an even cut, but are none longer than the elements. */
+/* Takes properties of single collectives: the root of a reduce or broadcast, and blocks, which may
+ * be longer than an even cut but not longer than the elements. */
 static void take_collective(struct fuzz_input *input, uint64_t count, struct cshim_call *call)
 {
     call->collective = (enum cshim_collective)(fuzz_take(input, 1) % CSHIM_COLLECTIVE_COUNT);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The policy parser, given any text. What it refuses it explains in one line; what it takes is
- * within the ranges that matching and planning rely on, every rule of it can match, and written out
- * again it is the same policy. */
+/* Parses arbitrary text as a policy. A rejection must be explained in one line. An accepted policy
+ * must be within the ranges that matching and planning rely on, each of its rules must be
+ * reachable, and after writing and parsing again it must be the same. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "policy/policy.h"
 #include "tests/fuzz/fuzz.h"
 
-/* The checks that take long are left out for policies with more rules. */
+/* Policies with more rules skip the slow checks. */
 #define RULES_WITNESSED 4u
 #define RULES_REWRITTEN 16u
 #define SIZE_TEXT_MAX 48u
@@ -67,8 +67,7 @@ static bool holds(const struct cshim_rule *rule, const struct cshim_call *call)
     return call->nodes == 0 || (call->nodes >= rule->min_nodes && call->nodes <= rule->max_nodes);
 }
 
-/* Returns the rule of a call, the first that holds, after checking what the policy says of its
- * rules as a whole. */
+/* Returns the first rule that matches a call, after checking the policy's own answer. */
 static const struct cshim_rule *match(const struct cshim_policy *policy, struct cshim_call call)
 {
     const struct cshim_rule *rule = cshim_policy_match(policy, &call);
@@ -82,8 +81,8 @@ static const struct cshim_rule *match(const struct cshim_policy *policy, struct 
     return rule;
 }
 
-/* The k-th of the places where something may change for a rule on the scale of ranks or nodes: its
- * own beginning, and behind the ends of the rules before it. Ranks count nodes' ends too. */
+/* Returns the k-th number of ranks or nodes at which a rule may become reachable: the rule's own
+ * minimum, or one more than an earlier rule's maximum. For ranks, maxima of nodes count too. */
 static uint64_t corner(const struct cshim_policy *policy, size_t k, uint64_t own, bool of_nodes)
 {
     if (k == 0)
@@ -92,7 +91,7 @@ static uint64_t corner(const struct cshim_policy *policy, size_t k, uint64_t own
     return (uint64_t)(of_nodes || k % 2 == 0 ? earlier->max_nodes : earlier->max_ranks) + 1;
 }
 
-/* Whether `rule` decides some call with these lists and size. */
+/* Returns true if `rule` applies to a call with these lists and this size. */
 static bool decides(const struct cshim_policy *policy, size_t rule, struct cshim_call call)
 {
     const struct cshim_rule *wanted = &policy->rules[rule];
@@ -111,7 +110,7 @@ static bool decides(const struct cshim_policy *policy, size_t rule, struct cshim
     return false;
 }
 
-/* Whether some library has such calls: MPI no averages, and nobody averages what is moved. */
+/* Returns true if a library has such calls. MPI has no averages, and data movement has none. */
 static bool can_occur(const struct cshim_call *call)
 {
     if (call->library == CSHIM_MPI)
@@ -121,7 +120,8 @@ static bool can_occur(const struct cshim_call *call)
     return call->collective != CSHIM_REDUCE && (!moves || call->op == CSHIM_SUM);
 }
 
-/* Whether `rule` decides some call of this size, of any library, collective, type and operation. */
+/* Returns true if `rule` applies to a call of this size, of any library, collective, type and
+ * operation. */
 static bool decides_size(const struct cshim_policy *policy, size_t rule, uint64_t bytes)
 {
     const unsigned kinds = CSHIM_LIBRARY_COUNT * CSHIM_COLLECTIVE_COUNT;
@@ -141,7 +141,8 @@ static bool decides_size(const struct cshim_policy *policy, size_t rule, uint64_
     return false;
 }
 
-/* The parser refuses rules that can never match: so there is a call for each that it took. */
+/* Returns true if `rule` applies to some call. The parser rejects unreachable rules, so it must be
+ * true. */
 static bool has_witness(const struct cshim_policy *policy, size_t rule)
 {
     if (decides_size(policy, rule, policy->rules[rule].min_size))
@@ -153,7 +154,7 @@ static bool has_witness(const struct cshim_policy *policy, size_t rule)
     return false;
 }
 
-/* A policy's text while it is written. */
+/* The text of a policy being written. */
 struct text {
     char bytes[16384];
     size_t length;
@@ -171,8 +172,8 @@ __attribute__((format(printf, 2, 3))) static void write_text(struct text *text, 
     text->length += (size_t)length;
 }
 
-/* Appends KEY=A,B for the bits of a mask; nothing if all are set. To name all is the same for a
- * program, but not for the parser, which wants a codec for each type that is named. */
+/* Appends KEY=A,B for the bits of a mask, or nothing if all are set. Naming all is equivalent for a
+ * program, but the parser then requires the codec to support each type. */
 static void write_list(struct text *text, const char *key, uint32_t mask, unsigned count,
                        const char *(*name)(unsigned))
 {
@@ -303,7 +304,7 @@ static void check_policy(const struct cshim_policy *policy)
         check_rewritten(policy);
 }
 
-/* What a unit multiplies by: K, KiB and the like count in 1024, KB and the like in 1000. */
+/* Returns the factor of a unit: 1024 for K or KiB, 1000 for KB, and so on. */
 static long double factor_of(const char *unit)
 {
     const char *letter = strpbrk(unit, "KMGkmg");
@@ -319,7 +320,7 @@ static long double factor_of(const char *unit)
     return factor;
 }
 
-/* Short texts are tried as sizes too, against long double. */
+/* Also parses short texts as sizes, and compares with long double. */
 static void check_size(const uint8_t *data, size_t size)
 {
     char text[SIZE_TEXT_MAX + 1] = "";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim report, given any file: a report is shown, in every form, and anything else refused in
- * one line. */
+/* Gives compshim report an arbitrary file. A report must be shown in every form, anything else
+ * rejected in one line. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "tools/lib/json.h"
 #include "tools/lib/tool.h"
 
-/* The tables are for nobody; what libFuzzer prints goes to stderr. */
-static struct fuzz_file start(void)
+/* Discards the tables; libFuzzer itself prints to stderr. */
+static struct fuzz_file start_target(void)
 {
     FUZZ_CHECK(freopen("/dev/null", "w", stdout) != NULL);
     return fuzz_file_make();
@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct fuzz_file file;
     if (file.path[0] == '\0')
-        file = start();
+        file = start_target();
     fuzz_file_write(&file, data, size);
 
     bool is_unreadable = true;
@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(tool_report.run(words) == TOOL_GOOD);
     for (const struct tool_option *form = tool_report.options; form->name != NULL; form++) {
         if (form->kind == TOOL_TEXT)
-            *(const char **)form->field = "/dev/null"; /* where the page goes */
+            *(const char **)form->field = "/dev/null"; /* discards the page */
         else
             *(bool *)form->field = true;
         FUZZ_CHECK(tool_report.run(words) == TOOL_GOOD);

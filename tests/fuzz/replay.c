@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a fuzz target without libFuzzer: on each file given, the seeds or a finding, and on inputs
- * that are derived from each. Which these are follows from the file alone, not from the code that
- * is tested nor from the compiler: a change fails here for what it broke itself.
+/* Runs a fuzz target without libFuzzer, on each file given (a seed or a finding), and on inputs
+ * derived from it. The derived inputs depend only on the file, not on the tested code or the
+ * compiler, so a failure is due to the change under test.
  *
  *   fuzz_TARGET [-m COUNT] [-k NUMBER] FILE...
  *
- * -m: also COUNT inputs derived from each file. -k: the derived input NUMBER alone. Prints how many
- * inputs there were and a digest of all of them. What fails is preceded by the line that names it.
- */
+ * -m: also runs COUNT inputs derived from each file. -k: runs only derived input NUMBER. Prints the
+ * number of inputs and a digest of all. A line before each input names it, so that the last line
+ * names a failure. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +15,9 @@
 
 #include "tests/fuzz/fuzz.h"
 
-/* Far above any seed. */
+/* Far larger than every seed. */
 #define SIZE_LIMIT ((size_t)1 << 20)
-/* Derived inputs do not grow beyond it; that of tests/fuzz/run.sh, too. */
+/* Limit of derived inputs, as in tests/fuzz/run.sh. */
 #define DERIVED_LIMIT ((size_t)4096)
 
 static uint64_t digest = 0xcbf29ce484222325u;
@@ -44,7 +44,7 @@ static size_t below(uint64_t *state, size_t bound)
     return (size_t)(next_random(state) % bound);
 }
 
-/* Changes one place of an input of at least one byte, in a buffer of DERIVED_LIMIT. */
+/* Changes one place of an input of at least one byte, in a buffer of DERIVED_LIMIT bytes. */
 static void change(uint8_t *bytes, size_t *size, uint64_t *state)
 {
     static const uint8_t rare[] = {0, 1, 0x20, 0x7f, 0x80, 0xff};
@@ -57,16 +57,16 @@ static void change(uint8_t *bytes, size_t *size, uint64_t *state)
     case 1:
         bytes[at] = (uint8_t)next_random(state);
         break;
-    case 2: /* a run of one value, as in a length or an offset that is extreme */
+    case 2: /* a run of one value, such as an extreme length or offset */
         memset(bytes + at, rare[below(state, sizeof rare)], length);
         break;
-    case 3: /* left out */
+    case 3: /* remove bytes */
         if (*size > length) {
             memmove(bytes + at, bytes + at + length, rest - length);
             *size -= length;
         }
         break;
-    case 4: /* twice */
+    case 4: /* repeat bytes */
         if (*size + length <= DERIVED_LIMIT) {
             memmove(bytes + at + length, bytes + at, rest);
             *size += length;
@@ -77,8 +77,8 @@ static void change(uint8_t *bytes, size_t *size, uint64_t *state)
     }
 }
 
-/* Calls the target with a copy of its exact size, for the address sanitizer. */
-static void try(const uint8_t *bytes, size_t size)
+/* Calls the target with a copy of exactly this size, for the address sanitizer. */
+static void try_input(const uint8_t *bytes, size_t size)
 {
     uint8_t *exact = malloc(size > 0 ? size : 1);
     FUZZ_CHECK(exact != NULL);
@@ -98,7 +98,7 @@ static void try_derived(const char *path, const uint8_t *bytes, size_t size, lon
     for (size_t changes = 1 + below(&state, 4); changes > 0 && length > 0; changes--)
         change(derived, &length, &state);
     fprintf(stderr, "-k %ld %s\n", number, path);
-    try(derived, length);
+    try_input(derived, length);
 }
 
 static bool replay(const char *path, long count, long only)
@@ -119,7 +119,7 @@ static bool replay(const char *path, long count, long only)
         try_derived(path, bytes, size, only);
     } else {
         fprintf(stderr, "%s\n", path);
-        try(bytes, size);
+        try_input(bytes, size);
         for (long number = 0; number < count; number++)
             try_derived(path, bytes, size, number);
     }

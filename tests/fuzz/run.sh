@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the fuzz targets one after the other and prints a line for each; 1 if any found something.
+# Runs the fuzz targets one after another, and prints a line for each. Exits with 1 if one has a finding.
 #   BUILD=DIR tests/fuzz/run.sh seconds|runs NUMBER [TARGET...]
-# Inputs that reach new code are kept in BUILD/fuzz/corpus, and found from there by the next run.
+# Inputs that reach new code are kept in BUILD/fuzz/corpus for the next run.
 set -u
 cd "$(dirname "$0")/../.." || exit 3
 build=${BUILD:-build}/fuzz

@@ -1,31 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agreement of the ranks of a gloo context, as shim/gloo/agree.c has it, with the names of that
- * file. docs/agreement.md says what is claimed.
+/* Model of the agreement between the ranks of a gloo context (shim/gloo/agree.c), with the names of
+ * that file. docs/agreement.md states the claims.
  *
- * Every rank makes the same calls: one after the other, or all at once and in any order, as each
- * rank chooses. A call may begin at any moment, so a rank may be as late as it likes. A message may
- * take as long as it likes, but those between two ranks keep their order. A rank that may stop to
- * wait does so at any moment. A call of gloo's own ends on a rank once all ranks have begun it.
+ * All ranks make the same calls, each rank either one after another or all at once in any order. A
+ * call may begin at any moment, so a rank may be arbitrarily late. A message may be arbitrarily
+ * late, but messages between two ranks keep their order. A rank that may stop waiting may do so at
+ * any moment. A native call ends on a rank once all ranks have begun it.
  *
- * A process may end at any moment. Its connections close then, as those of a rank that breaks the
- * context. A rank that waits for a closed one finds that out at some moment, and breaks the context,
- * too. Presences are left out, since only a warning depends on them, and so is PASSING of rank 0,
- * which only shortens waits that may end at any moment here. Calls differ in their tags.
+ * A process may end at any moment. Its connections then close, like those of a rank that breaks the
+ * context. A rank that waits for a closed connection notices at some moment, and breaks the context
+ * too. Presences are left out, because only a warning depends on them, and so is rank 0's PASSING,
+ * which only shortens waits that may end at any moment here. Calls have different tags.
  *
- *   RANKS, CALLS  how many (3, 2)
+ *   RANKS, CALLS  their numbers (3, 2)
  *   SERIAL        calls of a rank follow each other
  *   ENDS          how many processes may end (RANKS)
- *   LIMIT         the call's own limit may pass while a rank waits
+ *   LIMIT         a call's own time limit may pass while a rank waits
  *   ONE_VERSION   all ranks have the shim
  *   PROMPT        messages take no time: claims that at most that many calls are passed through
- *   NO_COMMIT     rank 0 compresses once all have said hello: wrong
- *   NO_MARKS      calls under way are not named: wrong
- *   NO_WORD       rank 0 does not say which calls it passes through: wrong
+ *   NO_COMMIT     rank 0 compresses once it has all hellos: wrong
+ *   NO_MARKS      active calls are not listed: wrong
+ *   NO_WORD       rank 0 does not announce the calls that it passes through: wrong
  *   STUBBORN      rank 0 waits for ranks that do not wait: wrong
  *   MARKED        ranks conclude in calls that are passed through: wrong
- *   NO_BREAK      a rank that finds a closed one leaves its own connections open: wrong
- *   NEVER_ON      claims that no call is compressed: wrong
- */
+ *   NO_BREAK      a rank that finds a closed connection leaves its own open: wrong
+ *   NEVER_ON      claims that no call is compressed: wrong */
 #ifndef RANKS
 #define RANKS 3
 #endif
@@ -44,25 +43,25 @@
 mtype = { HELLO, OTHER_VERSION, PASSING, READY, PROPOSAL, NATIVE, COMPRESS, NEVER };
 mtype = { OPEN, FINDING, ON, OFF };
 
-/* What is said to rank 0, and what rank 0 says, with the marks. */
+/* Messages to rank 0, and from rank 0, with the marks. */
 chan up[RANKS] = [3] of { mtype, byte };
 chan down[RANKS] = [CALLS + 2] of { mtype, byte };
 
 bool has_shim[RANKS], right_version[RANKS], serial[RANKS];
 mtype state[RANKS] = OPEN;
 bool is_open[RANKS];                 /* the first call has begun */
-byte native[CALLS], compressed[CALLS]; /* the ranks on which a call has begun so */
-byte under_way[RANKS];                 /* native calls that have begun and not ended, */
-byte marks[RANKS];                     /* calls that are passed through, as far as is known, */
-byte done[RANKS];                      /* and all calls that have ended */
+byte native[CALLS], compressed[CALLS]; /* ranks on which the call has begun so */
+byte under_way[RANKS];                 /* native calls that have begun and not ended */
+byte marks[RANKS];                     /* calls known to be passed through */
+byte done[RANKS];                      /* calls that have ended */
 bool passes[RANKS], is_ready[RANKS], is_decided[RANKS], is_proposed;
-byte concluded;               /* ranks */
+byte concluded;               /* ranks that have concluded */
 byte gone;                    /* ranks whose connections are closed */
-byte greeted, passing, ready; /* ranks, as rank 0 knows them */
+byte greeted, passing, ready; /* ranks, as known to rank 0 */
 byte ends;
 
-bool alone;          /* a rank compresses a call that another one passes through */
-bool waits_for_ever; /* a rank does */
+bool alone;          /* a rank compresses a call that another passes through */
+bool waits_for_ever; /* some rank waits forever */
 bool is_on;          /* a call is compressed */
 bool lost;           /* too many calls are passed through */
 
@@ -89,7 +88,7 @@ inline say_to_all(what, which)
     to = 0
 }
 
-/* listen: takes in one message */
+/* listen: receives one message */
 inline hear_as_root()
 {
     up[from]?what(which);
@@ -189,7 +188,7 @@ proctype call(byte rank, id)
 #endif
     od;
 
-    /* conclude: all ranks do, before one goes on */
+    /* conclude: no rank goes on before all have concluded */
     concluded = concluded | BIT(rank);
     if
     :: atomic { concluded == ALL_RANKS -> state[rank] = ON }
@@ -233,7 +232,7 @@ complete: /* the call itself, in which every rank waits for every other */
        }
     :: atomic { (gone & ~(native[id] | compressed[id])) != 0 -> BREAK }
     fi;
-    /* cshim_gloo_agree_end: takes in what has come */
+    /* cshim_gloo_agree_end: receives pending messages */
     do
     :: atomic {
            has_shim[rank] && rank > 0 && state[rank] == OPEN && nempty(down[rank]) ->
@@ -289,7 +288,7 @@ init
         }
         rank = 0; id = 0
     }
-    timeout; /* nothing can happen any more */
+    timeout; /* no further step is possible */
     d_step {
         for (rank : 0 .. RANKS - 1) {
             waits_for_ever = waits_for_ever || ((gone & BIT(rank)) == 0 && done[rank] != ALL_CALLS);

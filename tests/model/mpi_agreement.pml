@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agreement of an MPI job's ranks, as shim/mpi/agree.c has it, with the names of that file.
- * docs/agreement.md tells what is claimed.
+/* Model of the agreement between the ranks of an MPI job (shim/mpi/agree.c), with the names of that
+ * file. docs/agreement.md states the claims.
  *
- * A deadline may pass at any moment, so a rank that comes late and a message that is long on its
- * way need nothing of their own here. A process may end before each of its steps that others can
- * see. It does not end where it waits without a deadline, as that would hide that it waits for
- * ever. The launcher ends a job in which a process has ended. Nothing is claimed of how that goes;
- * but until then, too, nobody may come to the opposite of another rank.
+ * A deadline may pass at any moment, which covers late ranks and slow messages. A process may end
+ * before each of its steps that others can see. It does not end while it waits without a deadline,
+ * because that would hide that it waits forever. The launcher ends a job in which a process has
+ * ended. Nothing is claimed about how the job ends, but until then, too, no rank may conclude the
+ * opposite of another.
  *
- *   RANKS        how many ranks (3)
- *   WIDTH        how many children a rank of the tree may have (1)
- *   ONE_VERSION  all ranks have the same
- *   NO_COMMIT    ranks compress once all have said hello, without acknowledgements: wrong
- *   NO_LAUNCHER  nobody ends the job in which a process has ended: wrong
- *   NEVER_ON     claims that no job is compressed: wrong
- */
+ *   RANKS        number of ranks (3)
+ *   WIDTH        largest number of children of a rank in the tree (1)
+ *   ONE_VERSION  all ranks have the same version
+ *   NO_COMMIT    ranks compress once all hellos are there, without acknowledgements: wrong
+ *   NO_LAUNCHER  a job in which a process has ended is not ended: wrong
+ *   NEVER_ON     claims that no job is compressed: wrong */
 #ifndef RANKS
 #define RANKS 3
 #endif
@@ -25,23 +24,23 @@
 #define FIRST_CHILD (rank * WIDTH + 1)
 #define LAST_CHILD (rank * WIDTH + WIDTH < RANKS -> rank * WIDTH + WIDTH : RANKS - 1)
 
-mtype = { STARTING, OFF, ON, ENDED }; /* a rank; one without the shim is OFF from the start */
-mtype = { NOTHING, NO, YES };         /* what has been sent */
+mtype = { STARTING, OFF, ON, ENDED }; /* state of a rank; without the shim it starts as OFF */
+mtype = { NOTHING, NO, YES };         /* content of a message */
 
 mtype state[RANKS] = STARTING;
-bool version[RANKS]; /* the codec table is a part of it */
-bool names_kept;     /* by the launcher */
+bool version[RANKS]; /* includes the codec table */
+bool names_kept;     /* the launcher keeps published names */
 bool announced[RANKS];
 bool lacks_shim[RANKS];
-/* Each is of a rank and its parent; the first and the third go up. */
+/* Messages between a rank and its parent. Hello and acknowledgement go up, the others down. */
 mtype hello[RANKS] = NOTHING, reply[RANKS] = NOTHING;
 mtype acknowledgement[RANKS] = NOTHING, decision[RANKS] = NOTHING;
 
-bool alone;          /* a rank has come to the opposite of another one */
-bool waits_for_ever; /* a rank does */
-bool is_on;          /* a rank is */
+bool alone;          /* two ranks have concluded opposites */
+bool waits_for_ever; /* some rank waits forever */
+bool is_on;          /* some rank compresses */
 
-/* The rank will compress, or will not, or its process has ended. */
+/* Sets the rank's state: it compresses, or does not, or its process has ended. */
 inline become(what)
 {
     d_step {
@@ -70,10 +69,10 @@ proctype member(byte rank)
         :: rank > 0 && announced[PARENT] -> assert(!lacks_shim[PARENT])
         :: rank > 0 -> has_parent = false /* the deadline */
         fi
-    :: !names_kept /* and nobody looks for a parent */
+    :: !names_kept /* no rank looks for its parent */
     fi;
 
-    /* collect_hellos: those that come before the deadline are answered */
+    /* collect_hellos: hellos that arrive before the deadline are answered */
     do
     :: atomic {
            child <= LAST_CHILD && hello[child] != NOTHING -> has_arrived[child] = true;
@@ -130,7 +129,7 @@ proctype member(byte rank)
     :: rank == 0
     :: rank > 0 -> END
     :: rank > 0 -> acknowledgement[rank] = (all -> YES : NO);
-end_without_decision: /* init looks whether it may */
+end_without_decision: /* init checks whether it may end here */
         atomic { decision[rank] != NOTHING -> all = decision[rank] == YES }
     fi;
     do
@@ -167,7 +166,7 @@ init
         }
         rank = 0
     }
-    timeout; /* nothing can happen any more */
+    timeout; /* no further step is possible */
     d_step {
 #ifndef NO_LAUNCHER
         for (rank : 0 .. RANKS - 1) {

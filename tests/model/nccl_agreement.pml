@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agreement of the ranks of a new NCCL communicator and the meeting in their first compressed
- * call: a rank as in shim/nccl/rendezvous.c, group.c and prepare.c, the process that made the
- * unique id as in rendezvous_session.c, with the names of these files. docs/agreement.md tells what
- * is claimed.
+/* Model of the agreement between the ranks of a new NCCL communicator, and of the barrier in their
+ * first compressed call. A rank is as in shim/nccl/rendezvous.c, group.c and prepare.c, the process
+ * that made the unique id (the maker) as in rendezvous_session.c, with the names of these files.
+ * docs/agreement.md states the claims.
  *
- * Ranks come as late as they like. HELLO_SECONDS, CSHIM_READY_SECONDS and BACK_SECONDS may pass at
- * any moment. While the maker's process lives, its thread answers within the time that ranks wait,
- * unless SLOW. A rank in which the real ncclCommInitRank fails looks to the others as one that
- * ends there. A message that changes nothing is left out: asking again who is missing, or a hello
- * that is said again.
+ * Ranks come arbitrarily late. HELLO_SECONDS, CSHIM_READY_SECONDS and BACK_SECONDS may pass at any
+ * moment. While the maker's process lives, its thread answers within the time that ranks wait,
+ * unless SLOW. A rank whose real ncclCommInitRank fails looks to the others like one that ends
+ * there. Messages without effect are left out: repeated hellos, and repeated questions about
+ * missing ranks.
  *
- *   RANKS       how many ranks (3)
+ *   RANKS       number of ranks (3)
  *   ENDS        how many of their processes may end (1)
  *   BREAKS      how many connections may break (1)
- *   OUTSIDE     the process that makes the id is no rank; else it is rank 0
- *   MAKER_ENDS  with OUTSIDE: it may end, too
- *   EXCUSED     nothing is claimed if it ends while ranks are at the decision
- *   SLOW        it may be stopped, while ranks wait for it, for longer than they do
- *   BREAKS_IN_NCCL  a connection may also break while NCCL gathers the facts
+ *   OUTSIDE     the maker is not a rank; otherwise it is rank 0
+ *   MAKER_ENDS  with OUTSIDE: the maker may end too
+ *   EXCUSED     nothing is claimed if the maker ends while ranks are at the decision
+ *   SLOW        the maker may be stopped for longer than ranks wait for it
+ *   BREAKS_IN_NCCL  a connection may also break during NCCL's all-gather
  *   NO_COMMIT   ranks compress once all have said hello: wrong
- *   NEVER_ON    claims that no communicator is compressed: wrong
- */
+ *   NEVER_ON    claims that no communicator is compressed: wrong */
 #ifndef RANKS
 #define RANKS 3
 #endif
@@ -40,30 +39,30 @@ mtype = { NOTHING, YES, NO };
 
 /* The ranks. */
 mtype = { COMING, IN_INIT, DECIDING, MEETING, NATIVE, MET, ENDED, FAILED, UNKNOWN, LOST };
-mtype state[RANKS] = COMING; /* the last six are final; UNKNOWN: it cannot know the decision */
-mtype told[RANKS] = NOTHING; /* of the decision, or its own conclusion */
+mtype state[RANKS] = COMING; /* the last six are final; UNKNOWN: cannot know the decision */
+mtype told[RANKS] = NOTHING; /* the received decision, or its own conclusion */
 bool is_unable[RANKS];
-bool may_end[RANKS + 1];     /* and the maker */
-bool is_connected[RANKS];    /* since ready, or since it has come */
+bool may_end[RANKS + 1];     /* including the maker */
+bool is_connected[RANKS];    /* since READY, or since it has come to its first call */
 bool may_be_heard[RANKS];
-byte called, entered;        /* ncclCommInitRank; the all-gather of facts */
-byte breaks;                 /* that may yet come */
+byte called, entered;        /* calls of ncclCommInitRank; of gather_facts */
+byte breaks;                 /* connections that may still break */
 bool has_broken;
 
 /* The session. */
 bool maker_ended, ended_at_decision;
-bool sent[RANKS];            /* READY, not yet heard */
+bool sent[RANKS];            /* READY, not received yet */
 bool here[RANKS], ready[RANKS], came[RANKS], waits[RANKS], failure[RANKS], lost[RANKS];
 bool held[RANKS];            /* READY, to be answered with the decision */
-bool broken[RANKS];          /* the connection of a rank that waits */
-bool hung_up[RANKS];         /* the connection has ended, which the server has not noticed */
+bool broken[RANKS];          /* the connection of a waiting rank has broken */
+bool hung_up[RANKS];         /* the connection has ended, unnoticed by the server */
 mtype decided = NOTHING;
 
 /* The claims. */
-bool alone;          /* a rank concludes the opposite of another one */
-bool waits_for_ever; /* a rank does, where it would not natively */
-bool differ;         /* some ranks are done, others not */
-bool needless;       /* an error, though no process has ended and nothing has failed */
+bool alone;          /* a rank concludes the opposite of another */
+bool waits_for_ever; /* some rank waits forever, where it would not natively */
+bool differ;         /* some ranks are done, others are not */
+bool needless;       /* an error although no process has ended and nothing has failed */
 bool is_on;
 
 #define ANY(what) (what(0) || what(1) || what(2) || what(RANKS - 1))
@@ -84,7 +83,7 @@ bool is_on;
 #define IS_ERROR(r) (state[r] == FAILED || state[r] == UNKNOWN || state[r] == LOST)
 #define HAS_FAILED(r) (state[r] == FAILED)
 
-/* A rank comes to know, or concludes, whether the communicator is compressed. */
+/* A rank learns or concludes whether the communicator is compressed. */
 inline conclude(what)
 {
     told[rank] = what;
@@ -101,7 +100,7 @@ inline end_maker()
     ended_at_decision = ANY(MAY_BE_HEARD) && ANY(IS_DECIDING)
 }
 
-/* The process of a rank ends: its connection, too. */
+/* The process of a rank ends, and its connection with it. */
 inline end_process()
 {
     d_step {
@@ -139,7 +138,7 @@ inline take_answer()
     is_connected[rank] = false
 }
 
-/* The server hears WAIT, or DONE with or without a failure. */
+/* The server receives WAIT, or DONE with or without a failure. */
 inline hear_wait()
 {
     is_connected[rank] = true;
@@ -162,7 +161,7 @@ inline hear_done(why)
     is_connected[rank] = false
 }
 
-/* The rank is told that another one is lost. That is no failure of its own. */
+/* The rank learns that another one is lost. That is no failure of its own. */
 inline hear_lost()
 {
     state[rank] = LOST;
@@ -185,7 +184,7 @@ proctype rank_with_shim(byte rank)
     byte i;
     bool is_member;
 
-    /* join: the answer may be lost or late, or the hello itself */
+    /* join: the hello or the answer may be lost or late */
     if
     :: may_end[rank] -> end_process(); goto done
     :: atomic { !maker_ended -> here[rank] = true; is_member = true }
@@ -213,7 +212,7 @@ end_in_init:
     :: d_step { !ANY(MISSING) -> conclude(YES) }
     fi;
 #else
-    /* ready, or unable to compress; and decide */
+    /* ready, or unable to compress; then decide */
     if
     :: is_unable[rank] = true
     :: skip
@@ -299,7 +298,7 @@ done:
     skip
 }
 
-/* The maker's thread: what it does for one rank, ... */
+/* The maker's thread: its answers to one rank. */
 proctype answer(byte rank)
 {
 end:
@@ -318,7 +317,8 @@ end:
     od
 }
 
-/* ... and the decision, which comes with the answer to READY. The last way is the deadline. */
+/* The maker's thread: the decision, sent as the answer to READY. The last option is the deadline.
+ */
 proctype decide()
 {
 end:
@@ -374,7 +374,7 @@ init
 #endif
         run decide()
     }
-    timeout; /* nothing can happen any more */
+    timeout; /* no further step is possible */
     d_step {
         ended = ANY(HAS_ENDED);
         failed = ANY(HAS_FAILED);

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The agreements as models: SPIN tries every order in which ranks can come, wait too long, lack the
-# shim and end. The models of wrong agreements show that it would find out.
+# Checks models of the agreements: SPIN tries every order in which ranks can come, stop waiting, lack the shim and
+# end. Models of wrong agreements show that it would find errors.
 #   VERBOSE=1: prints SPIN's counts, which docs/agreement.md quotes
 . "$(dirname "$0")/../lib.sh"
 
-# search MODEL DEFINE...: SPIN's words about a model of this folder; status 1 if it found an error. To compile
-# takes longer than to search a small model: only what is large is optimized.
+# search MODEL DEFINE...: prints SPIN's output for a model of this folder; status 1 if it found an error. Compiling
+# takes longer than searching a small model, so only large ones are optimized.
 search() {
     local model=$1 folder
     shift
@@ -19,7 +19,7 @@ search() {
     grep -q 'errors: 0$' verdict && ! grep -q 'max search depth too small' verdict
 }
 
-# holds NAME ARGUMENT...: there is no error
+# holds NAME ARGUMENT...: checks that there is no error
 holds() {
     local name=$1
     shift
@@ -27,7 +27,7 @@ holds() {
     [ -z "${VERBOSE-}" ] || grep -E 'states, stored|transitions|elapsed' <<<"$output"
 }
 
-# fails NAME CLAIM ARGUMENT...: a claim does not hold, and it is this one
+# fails NAME CLAIM ARGUMENT...: checks that this claim is violated, and no other
 fails() {
     local name=$1 claim=$2
     shift 2
@@ -35,7 +35,7 @@ fails() {
     check "$name: $claim" grep -qE "^pan:1: assertion violated .*\b$claim\b" <<<"$output"
 }
 
-# holds_throughout NAME ARGUMENT...: there is no error, and every step of the model is taken
+# holds_throughout NAME ARGUMENT...: checks that there is no error, and every step of the model is reached
 holds_throughout() {
     holds "$@"
     check "$1: every step is taken" test -z "$(sed -nE '/^unreached/ { N; /\(0 of/! p }' <<<"$output")"
@@ -67,7 +67,7 @@ holds "NCCL, 3 ranks, the maker is none of them" nccl_agreement -DRANKS=3 -DOUTS
 optimize=1 holds "NCCL, 4 ranks, no connection breaks" nccl_agreement -DRANKS=4 -DBREAKS=0
 fails "NCCL without the decision" alone nccl_agreement -DNO_COMMIT
 fails "NCCL, never on" is_on nccl_agreement -DNEVER_ON
-# The residue, and that there is no other one.
+# The remaining violation, and that there is no other one.
 outside=(-DOUTSIDE -DMAKER_ENDS -DENDS=0 -DBREAKS=0)
 fails "NCCL, a maker that is no rank ends" differ nccl_agreement "${outside[@]}"
 holds "NCCL, it ends, but not at the decision" nccl_agreement "${outside[@]}" -DEXCUSED

@@ -145,7 +145,7 @@ mismatch() {
     124 | 137) fail "$name: the job ends" "it hangs: $output" ;;
     *) pass "$name: the job ends" ;;
     esac
-    if told_by_mpich; then
+    if mpich_reports_mismatch; then
         pass "$name: MPICH says why"
         return
     fi

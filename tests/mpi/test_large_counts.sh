@@ -7,7 +7,7 @@ program=$build/tests/mpi_large_counts
 arrays=$build/tests/mpi_large_count_arrays
 has_them=yes
 nonblocking=0 # number of compressed calls
-carries_on "$program" && nonblocking=2
+compresses_nonblocking "$program" && nonblocking=2
 if [ "$MPI" = openmpi ]; then
     has_them=no
     expect "a program that can do without" 0 mpi 2 "$program" 1000

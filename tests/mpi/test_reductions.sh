@@ -116,7 +116,7 @@ for what in reduce scatter; do
     0 | 124 | 137) fail "$what: a mismatch ends the job" "$output" ;;
     *) pass "$what: a mismatch ends the job" ;;
     esac
-    if told_by_mpich; then
+    if mpich_reports_mismatch; then
         pass "$what: MPICH says why"
         continue
     fi

@@ -1,30 +1,30 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Emulated hosts on one machine: network namespaces joined by a bridge, every link limited in both
-# directions, each host with its own hostname, /etc/hosts and TMPDIR. Open MPI starts one daemon in
-# each, so the ranks' traffic really crosses the limited links.
+# Emulated hosts on one machine: network namespaces joined by a bridge. Every link is limited in both directions. Each
+# host has its own hostname, /etc/hosts and TMPDIR. Open MPI starts a daemon in each, so the ranks' traffic really
+# crosses the limited links.
 #
 #   hosts.sh up [--hosts N] [--rate RATE] [--paced]
-#                                            makes N hosts (4) with links of RATE (1gbit; none: no limit)
+#                                            creates N hosts (4) with links of RATE (1gbit; none: unlimited)
 #   hosts.sh rate RATE                       changes the limit of the links
 #   hosts.sh run [--hosts N] [--ranks-per-host R] [--seconds S] [MPIRUN-OPTION...] PROGRAM [ARGUMENT...]
-#                                            R ranks (1) on each of the first N hosts (all), ended after
-#                                            S seconds (600); the ranks get LD_PRELOAD and COMPSHIM_* as
-#                                            set here
+#                                            runs R ranks (1) on each of the first N hosts (all), for at
+#                                            most S seconds (600); the ranks get LD_PRELOAD and
+#                                            COMPSHIM_* from the caller
 #   hosts.sh exec K COMMAND [ARGUMENT...]    runs a command in host K, counted from 1
-#   hosts.sh stats                           bytes sent and received, and packets dropped, by host
-#   hosts.sh down                            ends what still runs in the hosts, removes what up made
-#   hosts.sh with RATE COMMAND [ARGUMENT...] runs a command that finds 4 hosts up, with links of RATE.
-#                                            They are its own, in namespaces that end with it; where
-#                                            users may make namespaces, it needs no root. It works in a
-#                                            chroot, too, where the other commands do not
+#   hosts.sh stats                           prints bytes sent and received, and packets dropped, by host
+#   hosts.sh down                            ends all processes in the hosts, and removes the hosts
+#   hosts.sh with RATE COMMAND [ARGUMENT...] runs a command in namespaces of its own, with 4 hosts with
+#                                            links of RATE, which end with it. Needs no root if users may
+#                                            create namespaces. Works in a chroot, unlike the other
+#                                            commands
 #
-# After a rest a host sends 256 KiB at once, or what a link carries in a millisecond where that is more. On a
-# paced link it is 8 KiB, and then 1.1 times the rate until the rest is made up for; what a host receives is
-# limited as ever. Pacing takes processor time: two have it for 4 hosts of up to 2.5 Gbit/s.
+# After a pause, a host sends up to 256 KiB at once, or what its link carries in a millisecond if that is more. On a
+# paced link it sends 8 KiB at once, and then at 1.1 times the rate until it has caught up; receiving is limited as
+# always. Pacing takes processor time: two cores suffice for 4 hosts of up to 2.5 Gbit/s.
 #
-# --name NAME before the command tells several sets of hosts apart (cshim). RATE is what tc takes:
-# 200mbit, 1gbit, 10gbit. Needs root (but for with), iproute2, util-linux and, for run, Open MPI.
+# --name NAME before the command distinguishes several sets of hosts (cshim). RATE is in tc's format: 200mbit, 1gbit,
+# 10gbit. Needs root (except for with), iproute2, util-linux and, for run, Open MPI.
 set -u
 readonly subnet=10.231.78 hosts_max=64
 
@@ -38,7 +38,7 @@ usage() {
     exit 2
 }
 
-# Only the ranks are to have the preload, not the commands of this script.
+# Only the ranks get the preload, not this script's own commands.
 preload=${LD_PRELOAD-}
 unset LD_PRELOAD
 
@@ -61,7 +61,7 @@ need_tools() {
 need_up() { [ -s "$state/count" ] || die "no hosts are up; start them with: hosts.sh up"; }
 host_count() { cat "$state/count"; }
 
-# RATE in bit/s; fails where tc would not take it
+# bits_per_second RATE: prints it in bit/s; fails if tc would not accept it
 bits_per_second() {
     awk -v rate="${1,,}" 'BEGIN {
         if (rate !~ /^[0-9]+(\.[0-9]+)?(k|m|g)bit$/) exit 1
@@ -75,9 +75,9 @@ check_rate() {
     [ "$1" = none ] || bits_per_second "$1" >/dev/null || die "rate '$1' not understood; use 200mbit, 1gbit or none"
 }
 
-# limit RATE DEVICE [TC-OPTION...]: what the device sends, in place of an older limit. The bucket makes up
-# for timers that come late: a millisecond of the rate, and at least 256 KiB, since a smaller one drops the
-# packets of 64 KiB that TCP hands to the device in one piece.
+# limit RATE DEVICE [TC-OPTION...]: sets the rate at which the device sends. The bucket covers late timers: it is a
+# millisecond of the rate, but at least 256 KiB, because a smaller one drops the 64 KiB packets that TCP passes to the
+# device in one piece.
 limit() {
     local rate=$1 device=$2 bits burst
     shift 2
@@ -88,7 +88,7 @@ limit() {
     tc "$@" qdisc add dev "$device" root tbf rate "$rate" burst $burst latency 50ms
 }
 
-# pace RATE HOST: the limit of what a host sends. TCP hands over pieces of 8 KiB, and no more than one of them
+# pace RATE HOST: sets the rate at which a host sends. TCP passes on pieces of 8 KiB, so that at most one of them
 # exceeds 1.1 times the rate.
 pace() {
     local bits
@@ -116,7 +116,7 @@ refuse_device() {
     ! ip link show "$1" >/dev/null 2>&1 || die "a device $1 exists already, made by others"
 }
 
-# What is made is written down before, so that down finds it after a failure, too.
+# Records everything before creating it, so that down finds it after a failure, too.
 make_host() {
     local host=$1 namespace=$name$1 device=${name}v$1
     refuse_device "$device"
@@ -131,8 +131,9 @@ make_host() {
         mkdir -p "$state/tmp/$host"
 }
 
-# write_names COUNT: writes the hosts' /etc/hosts; sets $mounted to what a host mounts, and $onto to where. A minimal
-# system has no such file to mount one on: there it is a copy of /etc, as far as the user may read that.
+# write_names COUNT: writes the hosts' /etc/hosts; sets $mounted to the file that a host mounts, and $onto to the
+# mount point. A minimal system has no /etc/hosts to mount a file on. There a host mounts a copy of /etc, without
+# files that the user may not read.
 write_names() {
     local host names
     mounted=$state/etc-hosts onto=/etc/hosts names=$state/etc-hosts
@@ -145,11 +146,11 @@ write_names() {
     for host in $(seq "$1"); do echo "$subnet.$host $name$host"; done >>"$names"
 }
 
-# Two scripts beside the state: enter starts a command in a host, agent is Open MPI's way to do so.
+# Writes two scripts into the state folder: enter starts a command in a host; agent does so for Open MPI.
 write_scripts() {
     cat >"$state/enter" <<SCRIPT
 #!/bin/sh
-# enter HOST COMMAND...: in the namespace of that name, as if it were another machine
+# enter HOST COMMAND...: runs it in the host's namespace, as if on another machine
 host=\$1
 shift
 export TMPDIR=$state/tmp/\${host#$name}
@@ -158,7 +159,7 @@ exec ip netns exec "\$host" unshare --uts --mount sh -c \\
 SCRIPT
     cat >"$state/agent" <<SCRIPT
 #!/bin/sh
-# agent [OPTION...] HOST COMMAND...: called by mpirun in the place of ssh
+# agent [OPTION...] HOST COMMAND...: called by mpirun instead of ssh
 while [ "\${1#-}" != "\$1" ]; do shift; done
 host=\$1
 shift
@@ -220,13 +221,13 @@ end_processes() {
     done
 }
 
-# Removes what the state names and nothing else.
+# Removes only what the state lists.
 remove() {
     local namespace
     while read -r namespace; do
         [ -e "/run/netns/$namespace" ] || continue
         end_processes "$namespace"
-        # The end on the bridge first: its peer may outlive a namespace for a moment.
+        # The end on the bridge goes first, because its peer may outlive the namespace for a moment.
         ip link delete "${name}v${namespace#"$name"}" 2>/dev/null
         ip netns delete "$namespace"
     done < <(cat "$state/namespaces" 2>/dev/null)
@@ -234,8 +235,8 @@ remove() {
     rm -rf -- "$state"
 }
 
-# Who is not root outside is root inside, but has no more rights than before: Open MPI need not refuse. Mounts stay as
-# they are at first: in a chroot, unshare cannot make / private.
+# A user who is not root becomes root in the namespace, without more rights, so that Open MPI does not refuse to run.
+# unshare keeps the mounts at first, because in a chroot it cannot make / private.
 with() {
     local user=()
     check_rate "$1"
@@ -247,8 +248,9 @@ with() {
         bash "$(realpath "$0")" --name "$name" apart "$@"
 }
 
-# Continues `with` in its namespaces, where / has to be a mount point whose mounts nobody sees outside. The root of a
-# chroot is none: it is bound to a folder in a mount that can be made private, /proc, and that becomes the root.
+# Continues `with` in its namespaces. / has to be a mount point whose mounts are invisible outside. The root of a
+# chroot is no mount point, so it is bound to a folder in /proc, which can be made private, and that folder becomes
+# the root.
 apart() {
     local root=/proc/fs/root
     mount --make-rprivate / 2>/dev/null || {
@@ -259,7 +261,7 @@ apart() {
     hidden "$@"
 }
 
-# Ends `with`. The state and temporary files are in a /run of the namespaces' own.
+# Completes `with`. The state and temporary files are in a private /run.
 hidden() {
     export TMPDIR=/run/tmp
     mount -t tmpfs tmpfs /run && mkdir "$TMPDIR" && ip link set lo up && (up --rate "$1") || exit
@@ -274,7 +276,7 @@ down() {
     say "the hosts are removed"
 }
 
-# Prints -x options for what the shim reads, as set where this script was called.
+# Prints -x options for the variables that the shim reads, with the caller's values.
 forwarded() {
     local variable
     [ -z "$preload" ] || printf '%s\n' -x "LD_PRELOAD=$preload"
@@ -314,7 +316,7 @@ run() {
     [ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
     list=$(for host in $(seq "$count"); do printf ',%s%s:%s' "$name" "$host" "$ranks"; done)
     mapfile -t environment < <(forwarded)
-    # Ranks outnumber the cores here: one that waits has to leave its core to the others.
+    # There are more ranks than cores, so waiting ranks have to yield.
     exec timeout --foreground --kill-after=10 "$seconds" "$state/enter" "${name}1" mpirun "${root[@]}" \
         --host "${list#,}" -n $((ranks * count)) --map-by slot --bind-to none \
         "${remote[@]}" --mca pml ob1 --mca btl "$transports" --mca btl_tcp_if_include eth0 \

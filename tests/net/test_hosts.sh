@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# hosts.sh: hosts that are apart, the way to their ranks, and nothing left behind.
+# Checks hosts.sh: hosts are separate, ranks start on them, and nothing remains.
 . "$(dirname "$0")/../lib.sh"
-# A name of the test's own: hosts that are up for other purposes stay as they are.
+# Its own name, so that hosts for other purposes are not touched.
 prefix=cshimtest
 hosts() { "$top/tests/net/hosts.sh" --name "$prefix" "$@"; }
 left_behind() {
@@ -25,7 +25,7 @@ if ! unshare --net --mount true 2>/dev/null; then
 fi
 trap 'hosts down >/dev/null; rm -rf "$scratch"' EXIT
 
-# A chroot into a plain folder, without /etc/hosts; what it mounts is in a namespace whose mounts others would see.
+# A chroot into a plain folder without /etc/hosts, in a namespace that shares its mounts.
 cat >"$scratch/in_chroot" <<'END'
 root=$1 top=$2
 shift 2
@@ -105,7 +105,7 @@ contains "counts the hosts" "2 nodes, True"
 expect "what the links carried" 0 hosts stats
 contains "is counted" "${prefix}2 sent "
 
-# carried ALGORITHM [COLLECTIVE]: bytes that the hosts sent for a few calls on two ranks of each
+# carried ALGORITHM [COLLECTIVE]: prints the bytes that the hosts sent for a few calls on two ranks each
 carried() {
     local before after
     policy "$scratch/carried.ini" fp8_e4m3 "$1"
@@ -116,7 +116,7 @@ carried() {
     after=$(hosts stats | awk '{ sum += $3 } END { print sum }')
     echo $((after - before))
 }
-# Of a reduce's sums, half of the bytes go to the root either way.
+# In a reduce, half of the bytes are sums for the root, with either algorithm.
 for least in allreduce:195 reduce_scatter:195 reduce:163; do
     collective=${least%:*} flat=$(carried two_shot $collective) levels=$(carried hierarchical $collective)
     if [ "$levels" -gt 20000000 ] && [ $((levels * ${least#*:})) -lt $((flat * 100)) ]; then

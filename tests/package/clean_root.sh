@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The Debian package in a fresh Debian: installed by apt, it works as its documents say, and is
-# removed without a trace. Needs root and the network; the fresh system is kept in $BUILD/bookworm for
-# the next time (make clean removes it).
+# Checks the Debian package in a fresh Debian: apt installs it, it works as documented, and it is removed completely.
+# Needs root and the network. The fresh system is kept in $BUILD/bookworm for the next time (make clean removes it).
 . "$(dirname "$0")/../lib.sh"
 base=$build/bookworm
 root=$scratch/root
@@ -26,7 +25,7 @@ inside() { limited chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin \
     OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none "$@"; }
 job() { inside mpirun --oversubscribe -n 2 "$@"; }
 
-# Whatever mounts, removed again at the end.
+# Mounts, undone at the end.
 mounted() {
     mount --bind /proc "$root/proc" && mount --bind /dev "$root/dev" && mount -t tmpfs tmpfs "$root/dev/shm" 2>/dev/null
 }
@@ -40,7 +39,7 @@ clean_up() {
     fi
 }
 files() { (cd "$root" && find . -xdev \( -path ./proc -o -path ./dev -o -path ./tmp \) -prune -o -print) | sort; }
-# What apt and dpkg keep for themselves, caches, and what a library's installation makes ldconfig do.
+# Files that apt, dpkg, caches and ldconfig change anyway.
 state='^\./(var/(cache|lib/(apt|dpkg|systemd)|log)|etc/ld\.so\.cache|root)(/|$)'
 
 check "a fresh Debian ($suite)" fresh_system
@@ -50,7 +49,7 @@ trap clean_up EXIT
 check "its /proc and /dev" mounted
 cp "$package" "$root/tmp/package/compshim.deb"
 
-# Without what is recommended: the tool alone.
+# Without recommended packages: the tool alone.
 check "apt-get update" inside apt-get update -qq
 files | grep -vE "$state" >"$scratch/before"
 expect "apt installs the package alone" 0 inside apt-get install -y --no-install-recommends /tmp/package/compshim.deb
@@ -71,7 +70,7 @@ expect "apt removes it" 0 inside apt-get purge -y --autoremove compshim
 files | grep -vE "$state" >"$scratch/after"
 if text=$(diff "$scratch/before" "$scratch/after"); then pass "nothing is left"; else fail "nothing is left" "$text"; fi
 
-# With what is recommended: jobs.
+# With recommended packages: jobs.
 expect "apt installs the package and an MPI" 0 inside apt-get install -y /tmp/package/compshim.deb
 bench=/usr/libexec/compshim/allreduce_bench
 expect "the tool checks an MPI program" 0 inside compshim check $bench

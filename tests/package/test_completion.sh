@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The bash completion, in a bash of its own: what is offered for a line that ends at the cursor.
+# Checks the bash completion in a separate bash: the words offered for a command line that ends at the cursor.
 . "$(dirname "$0")/../lib.sh"
 export ASAN_OPTIONS=verify_asan_link_order=0
 export PATH=$build:$PATH
@@ -8,12 +8,12 @@ completion=$top/packaging/completion/compshim
 mkdir "$scratch/place" && cd "$scratch/place" || exit 1
 touch job.ini report.json && mkdir folder
 
-# What bash would offer, one a line. WORD... are the words of the line, the last one the begun one.
+# offer WORD...: prints what bash would offer, one per line; the last WORD is incomplete
 offer() {
     bash --norc -c '. "$1" && shift && COMP_WORDS=("$@") && COMP_CWORD=$(($# - 1)) && _compshim "$1" &&
         printf "%s\n" "${COMPREPLY[@]}"' bash "$completion" "$@" 2>&1 | sort -u
 }
-offers() { # NAME "OFFER OFFER" WORD...
+offers() { # NAME "OFFER OFFER" WORD...: checks the offers
     local name=$1 want=$2
     shift 2
     output=$(offer "$@" | paste -sd ' ')

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# make install and uninstall: what is put where, that it works from there, that nothing is left.
+# Checks make install and uninstall: where files go, that the installed product works, and that nothing remains.
 . "$(dirname "$0")/../lib.sh"
 export ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
 cd "$top" || exit 1

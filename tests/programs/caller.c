@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that calls a stand-in's function and prints who answered: "preload" for the value 1,
- * "library" for any other. With OPENED that library is opened at run time with FLAGS, and its
- * function found by dlsym. */
+/* Calls a stand-in's function and prints which library's was called: "preload" for the value 1,
+ * "library" for any other. With OPENED, opens that library at run time with FLAGS and looks the
+ * function up by dlsym. */
 #include <dlfcn.h>
 #include <stdio.h>
 

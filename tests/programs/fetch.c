@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An MPI program that is not linked to MPI: it opens the library and fetches all functions with
- * dlsym, and prints whether the sums of two all-reduces of whole numbers are right.
+/* An MPI program that is not linked to MPI: it opens the library, looks all functions up by dlsym,
+ * and prints whether the sums of two all-reduces of integers are right.
  *
  *   fetch LIBRARY handle|default|next [thread]
  *
- * handle: from the library's own handle, opened RTLD_LOCAL; default, next: from RTLD_DEFAULT and
- * RTLD_NEXT, opened RTLD_GLOBAL. thread: all of it in a second thread. For Open MPI, whose handles
- * are addresses. */
+ * handle: from the library's handle, opened RTLD_LOCAL. default, next: from RTLD_DEFAULT and
+ * RTLD_NEXT, opened RTLD_GLOBAL. thread: in a second thread. For Open MPI, whose handles are
+ * addresses. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

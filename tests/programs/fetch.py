@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MPI by ctypes, with Open MPI's handles: prints whether an all-reduce of whole numbers is right."""
+"""Calls MPI by ctypes, with Open MPI's handles. Prints whether an all-reduce of integers is right."""
 import ctypes
 import sys
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library that stands in for an MPI, for NCCL, for the shim or for a program's own library in the
- * tests of compshim check: just enough for the loader to have something to bind.
+/* Stand-in for an MPI, NCCL, the shim or a program's own library in the tests of compshim check,
+ * with just enough symbols for the loader to bind.
  *
  *   FUNCTION  the function; with ANSWER it is defined here, returns this value, and may be HIDDEN
  *   HANDLE    a variable to define, by which an MPI is recognised
- *   CALLER    a function to define that calls FUNCTION
- */
+ *   CALLER    a function to define that calls FUNCTION */
 #ifndef FUNCTION
 #define FUNCTION MPI_Allreduce
 #define ANSWER 0

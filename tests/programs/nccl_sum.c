@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One all-reduce by NCCL, in a shape that the compiler's options say:
+/* One all-reduce by NCCL, in a form that compiler options select:
  *
  *   -DLIBRARY            a library that exports nccl_sum, which returns whether the sum was right
  *   -DUSES="lib.so"      a program that opens that library RTLD_LOCAL, as Python opens extensions
- *   -DFETCHES            NCCL is opened with dlopen and its functions fetched with dlsym
- *   (none)               a program that is linked to NCCL
- */
+ *   -DFETCHES            a program that opens NCCL by dlopen and looks its functions up by dlsym
+ *   (none)               a program linked to NCCL */
 #include <dlfcn.h>
 #include <nccl.h>
 #include <stdio.h>

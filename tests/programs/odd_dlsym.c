@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Uses of dlsym that are easy to get wrong for whoever stands before it; prints what each gives. */
+/* Unusual uses of dlsym, which a wrapper of dlsym easily breaks. Prints the result of each. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static void lookup(const char *what, void *handle, const char *name)
            error != NULL ? error : "no error");
 }
 
-/* A wrapper, as many programs have them: RTLD_NEXT is what is behind this program. */
+/* A wrapper, as many programs have them: RTLD_NEXT must find the function after this program's. */
 char *getenv(const char *name)
 {
     char *(*real)(const char *) = (char *(*)(const char *))dlsym(RTLD_NEXT, "getenv");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library as Implib.so makes them, and JAX's plugin has one inside: its own hidden ncclAllReduce
- * jumps through a table to NCCL's, which it opens at run time. The name of NCCL's file is nowhere
- * in it. */
+/* A library like those of Implib.so, such as the one in JAX's plugin: its hidden ncclAllReduce
+ * jumps through a table to that of NCCL, which it opens at run time. It does not contain the name
+ * of NCCL's file. */
 #include <dlfcn.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small profiling tool to preload, as others do it: it stands before MPI_Allreduce, counts, calls
- * PMPI_Allreduce, and tells at the end. */
+/* A small PMPI tool to preload: it wraps MPI_Allreduce, counts calls, calls PMPI_Allreduce, and
+ * prints the count at the end. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -1,17 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The two commands and the README's first job in bare systems, as someone meets them who has just
-# installed git, make and gcc. Each run is in a fresh root (debootstrap, minbase) with a fresh clone of
-# the last commit, on the network until all packages are installed, and ends with a row of a table.
-# The roots are plain folders, no mount points, and have no /etc/hosts, like any fresh chroot. There a user
-# cannot make namespaces, but root can: root's demo has to run on emulated hosts.
-# Needs root and Debian's or Ubuntu's debootstrap; `make test-roots` installs it.
+# Runs make demo, make test and the README's first job in bare systems, as a user does who has just installed git,
+# make and gcc. Each run is in a fresh root (debootstrap, minbase) with a fresh clone of the last commit, with network
+# until all packages are installed, and gives a row of a table. The roots are plain folders, no mount points, without
+# /etc/hosts, like any fresh chroot. There, only root can create namespaces, so root's demo has to run on emulated
+# hosts. Needs root and Debian's or Ubuntu's debootstrap, which `make test-roots` installs.
 #
-#   ROOTS="debian12 debian13-user"   only these runs: those of a system, or one of them (all)
-#   SHARED=DIR        where the runs with MNIST have it from: DIR/mnist (../shared)
-#   MIRROR=URL        Debian's mirror (the one that this machine's apt uses)
-#   UBUNTU_MIRROR=URL Ubuntu's (this machine's, else what lies beside Debian's, else debootstrap's own)
-#   DEMO_IMAGES=N     is passed through to make demo
+#   ROOTS="debian12 debian13-user"   only the runs of a system, or a single one (all)
+#   SHARED=DIR        folder of MNIST, DIR/mnist, for the runs with it (../shared)
+#   MIRROR=URL        Debian's mirror (default: the one in this machine's apt sources)
+#   UBUNTU_MIRROR=URL Ubuntu's (default: this machine's, else the one next to Debian's, else debootstrap's)
+#   DEMO_IMAGES=N     passed to make demo
 #
 # The roots are kept in $BUILD/roots, the logs in $BUILD/roots/logs, the table in $BUILD/roots/table.txt.
 set -u
@@ -19,7 +18,7 @@ cd "$(dirname "$0")/../.." || exit 3
 folder=$(realpath -m "${BUILD:-build}")/roots
 logs=$folder/logs table=$folder/table.txt
 shared=${SHARED:-../shared}
-# System, user, process 1, MNIST: every pair of two columns' values is in some row.
+# System, user, process 1, MNIST: each pair of values of two columns occurs in a row.
 plan="debian12 root sleeps mnist
 debian12 user reaps none
 debian13 root reaps none
@@ -38,12 +37,12 @@ command -v debootstrap >/dev/null || die "needs debootstrap: apt-get install deb
 mkdir -p "$logs"
 
 # Roots ------------------------------------------------------------------------------------------
-# apt_mirror NAME: the first address in this machine's apt sources whose last folder is NAME
+# apt_mirror NAME: prints the first address in this machine's apt sources whose last folder is NAME
 apt_mirror() {
     grep -rhsE '^(deb |URIs:)' /etc/apt/sources.list /etc/apt/sources.list.d |
         grep -oE "[a-z]+://[^] ]*/$1/?( |$)" | head -n 1 | sed 's|/* *$||'
 }
-# Whether a mirror has a suite. It is asked as apt asks it, so that proxies and the like hold.
+# serves: succeeds if a mirror has a suite. Downloads as apt does, so that its proxies apply.
 serves() { # MIRROR SUITE
     [ -n "$1" ] && /usr/lib/apt/apt-helper download-file "$1/dists/$2/Release" "$folder/release" >/dev/null 2>&1
 }
@@ -62,8 +61,8 @@ mirror_for() { # SUITE: prints a mirror
 }
 components() { case $1 in noble) echo main,universe ;; *) echo main ;; esac }
 
-# keyring_for SUITE MIRROR: prints the file of the keys that the suite is signed with. Debian 12 has no package of
-# Ubuntu's: that of noble itself is fetched and compared with the sum that noble's index, signed, has of it.
+# keyring_for SUITE MIRROR: prints the file with the keys that sign the suite. Debian 12 has no package of Ubuntu's
+# keys, so noble's own package is downloaded and checked against the checksum in noble's signed index.
 ubuntu_keyring=pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb
 ubuntu_keyring_sum=36de43b15853ccae0028e9a767613770c704833f82586f28eb262f0311adb8a8
 keyring_for() {
@@ -78,7 +77,7 @@ keyring_for() {
     fi
 }
 
-# make_root SYSTEM: leaves a bare system in $folder/SYSTEM; $why tells why not
+# make_root SYSTEM: creates a bare system in $folder/SYSTEM; on failure sets $why
 make_root() {
     local root=$folder/$1 suite=${suites[$1]} mirror keyring script=
     [ ! -e "$root/.complete" ] || return 0
@@ -86,7 +85,7 @@ make_root() {
         why="no mirror serves $suite"
         return 1
     }
-    # Scripts for new suites are links; one for an older suite of the same family does as well.
+    # debootstrap's scripts for new suites are links to that of an older suite of the family, which serves as well.
     if [ ! -e "/usr/share/debootstrap/scripts/$suite" ]; then
         case $suite in noble) script=gutsy ;; *) script=sid ;; esac
         script=/usr/share/debootstrap/scripts/$script
@@ -110,9 +109,9 @@ make_root() {
 }
 
 # Runs -------------------------------------------------------------------------------------------
-# What runs in a namespace of processes and of mounts: process 1, which collects orphans or does not.
-# The mounts end with the namespace. Alone there is one network interface: without any the mpirun of Debian 13
-# crashes where it is to reach another host.
+# Runs in namespaces of processes and mounts as process 1, which reaps orphans or does not. The mounts end with the
+# namespace. Without network there is still one interface, because Debian 13's mpirun crashes without any if it has to
+# reach another host.
 cat >"$folder/process1.sh" <<'END'
 root=$1 process1=$2 user=$3 network=$4 script=$5
 set -e
@@ -141,7 +140,7 @@ sleeps) exec sleep infinity ;;
 esac
 END
 
-# inside NETWORK SCRIPT: runs it in the checkout, with this machine's network or alone; sets $status
+# inside NETWORK SCRIPT: runs it in the checkout, with this machine's network or without; sets $status
 inside() {
     local alone=()
     [ "$1" = with ] || alone=(--net)
@@ -156,8 +155,8 @@ inside() {
     status=$(cat "$root/status" 2>/dev/null || echo "none: $(tail -n 1 "$log")")
 }
 
-# try COMMAND NETWORK STATUS TEXT SCRIPT: a row of the table: whether the status is that, and the output
-# has the text (a regular expression)
+# try COMMAND NETWORK STATUS TEXT SCRIPT: adds a row to the table; passes if the status is STATUS and the output
+# matches TEXT (a regular expression)
 try() {
     local log=$logs/$name-${1// /-}.log began=$SECONDS status verdict
     say "$name: $1"
@@ -197,7 +196,7 @@ run() { # SYSTEM USER PROCESS1 MNIST
     fi
     chroot "$root" chown -R "$user:$user" "${home#"$root"}"
     try "make" with 2 "make packages installs them" make
-    # Either may be the first that is typed in a bare system.
+    # Either may be the user's first command in a bare system.
     if [ "$user" = root ]; then
         try "make demo" with 0 "$digits" "make demo"
         try "README" with 0 "^compshim: sent .* less" "$readme"
@@ -205,7 +204,7 @@ run() { # SYSTEM USER PROCESS1 MNIST
         try "README" with 0 "^compshim: sent .* less" "$readme"
         try "make demo" with 0 "$digits" "make demo"
     fi
-    # The tests make network devices: alone they meet no others.
+    # The tests create network devices; without network they do not conflict with others.
     try "make packages-test" with 0 "" "make packages-test"
     try "make test" without 0 "^[0-9]+ passed, 0 failed, [0-9]+ skipped$" "make test"
     rm -rf "$root"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints what plans say of jobs that are too large to simulate: for all-reduces in fp8, by grid or
- * by the algorithm that is named, the bytes that the busiest node and the busiest rank receive by
- * the network, over the mean, and the messages that the busiest rank sends. This is the table of
+/* Prints figures of plans for jobs too large to simulate: for fp8 all-reduces by grid, or by the
+ * algorithm given, the bytes that the busiest node and the busiest rank receive over the network,
+ * divided by the mean, and the messages that the busiest rank sends. This is the table of
  * docs/simulation.md. */
 #include <assert.h>
 #include <stdio.h>
@@ -11,14 +11,14 @@
 #define PLAN_CHECK(condition) assert(condition)
 #include "tests/plan_properties.h"
 
-/* Of one rank, which is the peer `peer` of the share `share`. */
+/* Traffic of one rank, which is a peer for one share. */
 struct load {
-    uint64_t received; /* bytes */
-    uint64_t messages; /* sent */
+    uint64_t received; /* in bytes */
+    uint64_t messages; /* number sent */
 };
 
-/* Adds what the peers of a share of one segment receive and send. What a node's ranks send to each
- * other in a flat all-reduce is taken for network, too: it is a part of 1 / nodes. */
+/* Adds the traffic of the peers of a share of one segment. In a flat all-reduce, messages within a
+ * node count as network traffic too, a share of 1 / nodes. */
 static void add_share(const struct cshim_plan *plan, uint32_t share, uint64_t elements,
                       struct load *loads)
 {
@@ -43,7 +43,7 @@ static void add_share(const struct cshim_plan *plan, uint32_t share, uint64_t el
     }
 }
 
-/* The same of a grid. */
+/* Adds the traffic for a share in a grid. */
 static void add_grid_share(const struct cshim_plan *plan, uint32_t share, uint64_t elements,
                            struct load *loads)
 {

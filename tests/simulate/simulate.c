@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times all-reduces of a simulated machine: a program for SimGrid's SMPI with the MPI engine in it.
+/* Times all-reduces on a simulated machine: a program for SimGrid's SMPI that contains the MPI
+ * engine.
  *
  *   smpirun ... simulate native|engine BYTES...
  *
  * For each size rank 0 prints one line: bytes, the simulated seconds of the slowest rank in a call,
- * the most and the mean bytes that a node's link has sent in it, and the engine's codec and
- * algorithm, or "native". Under a rule that says `worth = measured` the call comes after those by
- * which the ranks have learned what is fastest.
+ * the maximum and the mean bytes that a node's link sent in it, and the engine's codec and
+ * algorithm, or "native". If the rule says `worth = measured`, the timed call comes after the ranks
+ * have learned the fastest candidate.
  *
- * SMPI runs all ranks in one process, and gives each its own globals. The engine is whole, from the
- * agreement to the report. This file stands in the place of the front.
+ * SMPI runs all ranks in one process, each with its own globals. The engine is complete, from the
+ * agreement to the report. This file replaces the front.
  *
- * Time passes for messages, by SMPI's network, and for the work of processors that is charged here:
- * SIMULATE_SPEEDS has the bytes of float32 per second that a core encodes, decodes, adds of one
- * encoded part to a sum, and adds natively. With SIMULATE_DATA=no nothing is computed, and headers
- * are not compared. All buffers may then share their memory (smpi/auto-shared-malloc-thresh), and
- * SMPI copies nothing.
- */
+ * Simulated time passes for messages, by SMPI's network, and for the processor work charged here:
+ * SIMULATE_SPEEDS has the float32 bytes per second at which a core encodes, decodes, adds one
+ * encoded contribution to a sum, and adds natively. With SIMULATE_DATA=no nothing is computed and
+ * headers are not compared. Then all buffers may share their memory
+ * (smpi/auto-shared-malloc-thresh), and SMPI copies nothing. */
 #include <mpi.h>
 #include <simgrid/host.h>
 #include <simgrid/link.h>
@@ -39,8 +39,8 @@ extern const struct cshim_mpi_engine cshim_mpi_engine;
 static bool computes;
 static double encode_speed, decode_speed, part_speed, add_speed;
 
-/* The work of processors. The linker has the engine call __wrap_X for X (-Wl,--wrap=X). ----------
- */
+/* Processor work. The linker makes the engine call __wrap_X instead of X (-Wl,--wrap=X).
+ * ------------ */
 
 static void charge(size_t elements, double per_second)
 {
@@ -112,24 +112,24 @@ bool __wrap_cshim_header_check(const struct cshim_header *want, const uint8_t *m
     return !computes || __real_cshim_header_check(want, message, error, text);
 }
 
-/* What SMPI does differently. --------------------------------------------------------------------
+/* Differences of SMPI -----------------------------------------------------------------------------
  */
 
-/* The scratch is taken by malloc, which SMPI sees. */
+/* Allocates the scratch by malloc, because SMPI does not see mmap. */
 void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int file, off_t offset)
 {
     (void)address, (void)protection, (void)flags, (void)file, (void)offset;
     return malloc(bytes);
 }
 
-/* All ranks are one process here: they have no memory to share, and send messages inside a node. */
+/* All ranks are in one process and share no memory, so they send messages within a node, too. */
 int __wrap_shmget(key_t key, size_t size, int flags)
 {
     (void)key, (void)size, (void)flags;
     return -1;
 }
 
-/* SMPI 3.32 forgets the flag of a request that is MPI_REQUEST_NULL, if the status is ignored. */
+/* SMPI 3.32 does not set the flag for MPI_REQUEST_NULL if the status is ignored. */
 int __real_PMPI_Test(MPI_Request *request, int *done, MPI_Status *status);
 int __wrap_PMPI_Test(MPI_Request *request, int *done, MPI_Status *status)
 {
@@ -137,15 +137,15 @@ int __wrap_PMPI_Test(MPI_Request *request, int *done, MPI_Status *status)
     return __real_PMPI_Test(request, done, status);
 }
 
-/* SMPI 3.32 ends the simulation in a reduce of one rank. Without a communicator of one rank the
- * engine does not ask the library what it takes. */
+/* SMPI 3.32 ends the simulation in a reduce of one rank. Without a communicator of one rank, the
+ * engine does not ask the library which buffers it accepts. */
 int __real_PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *made);
 int __wrap_PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *made)
 {
     return comm == MPI_COMM_SELF ? MPI_ERR_COMM : __real_PMPI_Comm_create(comm, group, made);
 }
 
-/* The names of ranks, in place of announce.c: SMPI has none. */
+/* Replaces announce.c, because SMPI has no published names. */
 bool cshim_announce(void)
 {
     return false;
@@ -163,7 +163,7 @@ bool cshim_await_announcement(int rank, double deadline)
     return false;
 }
 
-/* The library, whose additions take time. -------------------------------------------------------
+/* MPI library calls whose additions take time ----------------------------------------------------
  */
 
 static MPI_Op timed_sum;
@@ -195,10 +195,10 @@ static const struct cshim_mpi_real real = {
     .MPI_Request_free = MPI_Request_free,
 };
 
-/* The measurement -------------------------------------------------------------------------------
+/* Measurement ------------------------------------------------------------------------------------
  */
 
-/* An element of a rank's input; sums of these are whole numbers. */
+/* Returns an element of a rank's input. Sums are integers. */
 static float element(int rank, size_t i)
 {
     return (float)((i + (size_t)rank) % 7);
@@ -282,19 +282,19 @@ static struct cshim_comm *world(void)
     return state;
 }
 
-/* Makes what the first compressed call on a communicator makes, which is no part of its time. */
+/* Prepares the communicator as its first compressed call would, so that this is not timed. */
 static void prepare(void)
 {
     struct cshim_comm *state = world();
     cshim_comm_prepare(MPI_COMM_WORLD, state);
     cshim_comm_prepare_levels(state);
-    /* Of a program's thousands of calls the first are sampled: those that are measured are not. */
+    /* A program's first calls are sampled. The timed ones must not be. */
     for (size_t i = 0; i < cshim_job.policy->rule_count; i++)
         state->host.calls_by_rule[i] = CSHIM_SAMPLES_AT_FIRST + 1;
 }
 
-/* Returns the class of the last size; NULL under a rule that measures nothing. All ranks find the
- * same. */
+/* Returns the class of the last size, or NULL if the rule does not measure. All ranks get the same.
+ */
 static const struct cshim_class *last_class(void)
 {
     const struct cshim_class *classes = world()->host.classes, *last = NULL;
@@ -304,7 +304,7 @@ static const struct cshim_class *last_class(void)
     return last;
 }
 
-/* Makes calls until the ranks have learned what is fastest. */
+/* Makes calls until the ranks have learned the fastest candidate. */
 static void learn(const float *input, float *output, size_t count)
 {
     if (world()->host.classes == NULL)
@@ -357,7 +357,7 @@ static void measure(bool compressed, size_t bytes, int rank, int ranks)
     free(output);
 }
 
-/* SMPI looks it up by its name. */
+/* SMPI looks main up by name. */
 __attribute__((visibility("default"))) int main(int argc, char **argv)
 {
     int rank, ranks;

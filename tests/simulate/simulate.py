@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""All-reduces of simulated fat trees, natively and by the MPI engine.
+"""Simulates all-reduces on fat trees, native and by the MPI engine.
 
 simulate.py run SHAPE...     simulates RANKSxPER_NODE each, such as 64x8, into simulate.json
-simulate.py check            16 ranks with data and without: all sums are right, the times the same; and ranks that
-                             learn take what is fastest
-simulate.py table JSON       the tables of docs/simulation.md
+simulate.py check            checks 16 ranks with and without data: right sums, equal times, and ranks that learn choose
+                             the fastest candidate
+simulate.py table JSON       prints the tables of docs/simulation.md
 
-BUILD has the program (make simulate); FABRICS="10 25 100" in Gbit/s, SIZES in bytes, MODES for some: a native
-algorithm, CODEC/ALGORITHM, or a CODEC, whose ranks learn the algorithm as a job does, by up to 36 calls of each size.
+BUILD has the program (make simulate). FABRICS="10 25 100" in Gbit/s, SIZES in bytes, and MODES select a part. A mode
+is a native algorithm, CODEC/ALGORITHM, or a CODEC, whose ranks learn the algorithm as in a job, in up to 36 calls of
+each size.
 """
 import concurrent.futures
 import datetime
@@ -27,16 +28,16 @@ BUILD = os.environ.get("BUILD", "build")
 RESULTS = os.environ.get("RESULTS", os.path.join(BENCH, "results", "simulate.json"))
 SIZES = [int(size) for size in os.environ.get("SIZES", "65536 1048576 16777216 67108864").split()]
 
-# Of a link between a node and its switch, or two switches, and of processors for each message sent or
+# Latency of a link between a node and its switch, or between switches, and processor seconds for each message sent or
 # received. A message between nodes crosses two or four links.
 FABRICS = {
     10: {"latency": "5us", "message": 1e-6},
     25: {"latency": "2.5us", "message": 1e-6},
     100: {"latency": "0.5us", "message": 0.25e-6},
 }
-FRAMING = 0.956  # of a link's rate: 1448 of 1514 bytes
+FRAMING = 0.956  # usable share of a link's rate: 1448 of 1514 bytes
 SELECTORS = ["ompi", "mpich", "mvapich2", "impi"]
-# Not rab: its sums are wrong in SimGrid 3.32.
+# Without rab, whose sums are wrong in SimGrid 3.32.
 ALGORITHMS = ["lr", "rab_rdb", "rab2", "rdb"]
 INSIDE_AND_BETWEEN = ["smp_rsag_rab", "mvapich2_two_level"]
 CODECS = ["raw", "fp16", "fp8_e4m3"]
@@ -53,22 +54,22 @@ PLATFORM = """<?xml version='1.0'?>
 
 
 def tree_of(nodes):
-    """Nodes per leaf switch and leaf switches; each leaf has a link up for each of its nodes."""
+    """Returns the nodes per leaf switch, and the leaf switches. Each leaf has an uplink for each of its nodes."""
     down = max(k for k in range(1, int(nodes**0.5) + 1) if nodes % k == 0)
     return down, nodes // down
 
 
 def speeds_of(codec):
-    """Bytes of float32 per second of one core, as measured: encode, decode, add a part, add."""
+    """Returns measured speeds of one core, in float32 bytes per second: encode, decode, add a contribution, add."""
     with open(os.path.join(BENCH, "results", "codecs.json"), encoding="utf-8") as file:
         measured = json.load(file)
     own = measured["fp32" if codec == "raw" else codec]
-    parts = 4  # of which a reduction was measured
+    parts = 4  # contributions of the measured reduction
     return [1e9 * own["encode"], 1e9 * own["decode"], 1e9 * parts * own["reduce"], 1e9 * parts * measured["fp32"]["reduce"]]
 
 
 def command_of(folder, fabric, ranks, per_node, mode, sizes, with_data=False):
-    """smpirun's arguments and environment."""
+    """Returns smpirun's arguments and environment."""
     nodes = ranks // per_node
     down, leaves = tree_of(nodes)
     facts = FABRICS[fabric]
@@ -98,7 +99,7 @@ def command_of(folder, fabric, ranks, per_node, mode, sizes, with_data=False):
     if not is_engine and mode not in SELECTORS:
         options["smpi/allreduce"] = mode
     if not with_data:
-        options["smpi/auto-shared-malloc-thresh"] = str(1 << 20)  # nothing reads them
+        options["smpi/auto-shared-malloc-thresh"] = str(1 << 20)  # the contents are never read
         options["smpi/shared-malloc-blocksize"] = str(32 << 20)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COMPSHIM")}
     environment.update(
@@ -114,7 +115,7 @@ def command_of(folder, fabric, ranks, per_node, mode, sizes, with_data=False):
 
 
 def simulate(fabric, ranks, per_node, mode, sizes, with_data=False):
-    """A cell for each size."""
+    """Returns a cell for each size."""
     with tempfile.TemporaryDirectory() as folder:
         command, environment = command_of(folder, fabric, ranks, per_node, mode, sizes, with_data)
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -140,7 +141,7 @@ def key_of(cell):
 
 
 def save(cells, revision):
-    """Adds cells to those that the same revision has simulated before."""
+    """Adds cells to earlier ones of the same revision."""
     head = {
         "revision": revision,
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -181,8 +182,9 @@ def run(shapes):
 
 
 def check():
-    """What is simulated without data takes the time that it takes with data, whose sums are right. What ranks have
-    learned to take is as fast as all that they may try, but for the tenth that one more rounding has to gain."""
+    """Checks that simulations without data take the same time as with data, and that the sums with data are right. A
+    learned choice must be as fast as all candidates, except for the tenth that an additional rounding has to gain.
+    """
     sizes = [65536, 1 << 20]
     for per_node in (1, 4):
         seconds = {}
@@ -215,7 +217,7 @@ def print_table(name):
 
 
 def print_row(size, row):
-    """Of each codec the fastest algorithm, which is the one that ranks learn."""
+    """Returns the fastest algorithm of each codec, which is the one that ranks learn."""
     codecs = {mode: mode.partition("/")[0] for mode in row if mode.partition("/")[0] in CODECS}
     natives = {mode: cell["seconds"] for mode, cell in row.items() if mode not in codecs}
     best = min(natives, key=natives.get)

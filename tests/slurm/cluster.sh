@@ -1,16 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A Slurm cluster on this machine alone: its own munged, slurmctld and one slurmd for each node, from
-# Debian's slurm-wlm and munge, with everything they write in one folder. Needs root.
+# A Slurm cluster on this machine: a munged, a slurmctld and a slurmd per node, from Debian's slurm-wlm and munge,
+# with all their files in one folder. Needs root.
 #
 #   cluster.sh up DIR NODES    starts it; then SLURM_CONF=DIR/slurm.conf srun ...
 #   cluster.sh down DIR        cancels its jobs and ends its daemons
 #
-# The nodes n1, n2, ... share this machine's address and files, but each has a name and a /dev/shm of its
-# own: Open MPI numbers its shared memory by node. slurmd trusts the number of processors that is
-# written down.
+# The nodes n1, n2, ... share this machine's address and files, but each has its own name and /dev/shm, because Open
+# MPI names its shared memory by node. slurmd uses the configured number of processors.
 set -u
-readonly slots=4 # ranks that fit on a node
+readonly slots=4 # ranks per node
 
 die() {
     echo "cluster.sh: $*" >&2
@@ -20,7 +19,7 @@ die() {
 command=$1 folder=$(realpath -m "$2") nodes=${3-2}
 export SLURM_CONF=$folder/slurm.conf
 
-free_port() { # the first of COUNT free ports in a row
+free_port() { # prints the first of COUNT consecutive free ports
     python3 - "$1" <<'END'
 import random, socket, sys
 count = int(sys.argv[1])
@@ -71,7 +70,7 @@ ReturnToService=2
 NodeName=n[1-$nodes] NodeHostname=$host NodeAddr=127.0.0.1 Port=$((port + 1))-$((port + nodes)) CPUs=$slots State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 END
-    # Nothing uses cgroups here, but slurmd wants to know which kind there is.
+    # Nothing uses cgroups here, but slurmd requires their version.
     if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
         printf 'CgroupPlugin=cgroup/v2\nIgnoreSystemd=yes\n' >"$folder/cgroup.conf"
     else
@@ -89,7 +88,7 @@ up() {
     configure
     dd if=/dev/urandom of="$folder/munge.key" bs=128 count=1 status=none
     chmod 400 "$folder/munge.key"
-    # --force: a folder under /tmp is not private enough for it, and neither is root.
+    # --force, because munged rejects root, and a folder under /tmp as not private enough.
     munged --force --key-file="$folder/munge.key" --socket="$folder/munge.socket" \
         --pid-file="$folder/munged.pid" --log-file="$folder/munged.log" --seed-file="$folder/munge.seed" \
         2>>"$folder/munged.log" || die "munged does not start: $(tail -n 3 "$folder/munged.log")"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Real jobs under a real Slurm on this machine: with the shim on all ranks, on half of them, started in
-# every way that docs/slurm.md shows. Needs root.
+# Runs jobs under a real Slurm on this machine: with the shim on all ranks or on half of them, started in every way
+# that docs/slurm.md shows. Needs root.
 . "$(dirname "$0")/../lib.sh"
 cluster=$scratch/cluster
 page=docs/slurm.md
@@ -13,7 +13,7 @@ cd "$top" || exit 1
 }
 trap 'bash "$top/tests/slurm/cluster.sh" down "$cluster"; rm -rf "$scratch"' EXIT
 check "a cluster of two nodes" limited bash tests/slurm/cluster.sh up "$cluster" 2
-[ "$failed" = 0 ] || finish # nothing else could pass
+[ "$failed" = 0 ] || finish # the other checks would fail too
 export SLURM_CONF=$cluster/slurm.conf
 expect "Slurm has the plugin for PMIx" 0 srun --mpi=list
 contains "pmix" "pmix"
@@ -24,13 +24,13 @@ export COMPSHIM_POLICY=$scratch/policy.ini
 sums="$build/tests/mpi_allreduce"
 
 job() { limited srun --nodes 2 --ntasks 4 "$@"; }
-quiet() { # no word of Open MPI's or Slurm's: the job is as it would be without the shim
+quiet() { # checks that Open MPI and Slurm print nothing, as without the shim
     case $output in
     *"not supported"* | *srun:\ error* | *"An error"*) fail "$1" "$output" ;;
     *) pass "$1" ;;
     esac
 }
-report() { # NAME EXPRESSION: of the report as a Python dict r
+report() { # NAME EXPRESSION: checks an expression on the report, a Python dict r
     check "$1" python3 -c 'import json, sys; r = json.load(open(sys.argv[1])); sys.exit(not ('"$2"'))' report.json
 }
 
@@ -44,7 +44,7 @@ LD_PRELOAD=$preload COMPSHIM_REPORT=$scratch/report.json expect "sums between an
     "$build/allreduce_bench" --sizes 1MiB --seconds 0.1
 report "were hierarchical" 'any(row["algorithm"] == "hierarchical" for row in r["rows"])'
 
-# Half the ranks: the job runs natively, with the right sums, and is told so in time.
+# With the shim on half the ranks, the job runs natively, has the right sums, and prints the reason in time.
 policy policy.ini fp8_e4m3 two_shot
 half() { # REMAINDER: the ranks with it modulo 2 have the shim
     # shellcheck disable=SC2016
@@ -60,7 +60,7 @@ contains "rank 3 tells" "rank 0 does not answer rank 3"
 quiet "nobody else complains of that"
 check "both were decided within 20 s each" test $((SECONDS - began)) -lt 40
 
-# An environment that srun is told to leave behind.
+# srun is asked not to pass the environment on.
 for export in "--export=NONE" "--export=PATH,HOME"; do
     rm -f report.json
     COMPSHIM_REPORT=$scratch/report.json expect "compshim run srun $export" 0 \
@@ -69,7 +69,7 @@ for export in "--export=NONE" "--export=PATH,HOME"; do
     report "$export: the calls were compressed" 'r["totals"]["compressed_calls"] > 0'
 done
 
-# The commands of the page, as they stand there, where a reader would be: in a checkout after make.
+# The commands of the page, as written, in a folder like a checkout after make.
 mkdir place && cd place || exit 1
 ln -s "$top/examples" "$top/tests" .
 mkdir build
@@ -82,7 +82,7 @@ python3 "$top/tests/docs/few_digits.py" "$MNIST_DIR"
 check "the page has commands" test "$(wc -l <"$scratch/commands")" -ge 5
 while IFS=$'\t' read -r -u 3 place command; do
     case $command in *"compshim check"* | *sbatch* | *mpirun* | *srun*)
-        case $command in *SLURM_CONF=*) command=${command#* } ;; esac # this cluster, not another
+        case $command in *SLURM_CONF=*) command=${command#* } ;; esac # uses this cluster instead
         check "$place: $command" timeout --kill-after=5 200 bash -c "$command" </dev/null
         ;;
     esac

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded before the shim: breaks the connections by which the ranks of an NCCL communicator
- * agree, at a step. It knows their requests by how they begin and lets all else be.
+/* Preloaded before the shim, breaks the connections by which the ranks of an NCCL communicator
+ * agree. It recognises the requests by their first bytes, and passes everything else through.
  *
  *   BREAK=connect   the first connection of the process is refused
  *   BREAK=hello     "hello" is sent, and its connection broken, once
- *   BREAK=ready     the same with "ready"
- *   BREAK=unheard   the connection of "ready" is broken before it is sent, once
- *   BREAK=stop      the process is stopped before it says that it is ready, for two seconds */
+ *   BREAK=ready     "ready" is sent, and its connection broken, once
+ *   BREAK=unheard   the connection is broken before "ready" is sent, once
+ *   BREAK=stop      the process is stopped for two seconds before it sends "ready" */
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
@@ -28,7 +28,7 @@ static bool breaks_at(const char *step)
     return wanted != NULL && strcmp(wanted, step) == 0;
 }
 
-/* Once in a process, which says so. */
+/* Returns true once per process, and prints that. */
 static bool once(void)
 {
     static int done;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stand-in for the hosts' clocks: preloaded, the monotonic clock of rank N is N * 1000 s ahead.
- * With STANDIN_CLOCK_RATE=R it runs R times as fast as the real one, for the preload only: what the
- * preload does for some seconds then does not depend on how busy the machine is.
- */
+/* Stand-in for the clocks of different hosts: preloaded, it sets the monotonic clock of rank N
+ * ahead by N * 1000 s. With STANDIN_CLOCK_RATE=R the preload alone sees a clock that runs R times
+ * as fast, so that operations of limited duration do not depend on how busy the machine is. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in for libcuda and for an MPI that takes buffers on devices, for tests: "device memory"
- * is host memory that nobody may read or write, but for standin_cuda_copy and this
- * library's MPI_Allreduce. */
+/* Stand-in for libcuda, and for an MPI that accepts device buffers. "Device memory" is host memory
+ * that only standin_cuda_copy and this library's MPI_Allreduce can read or write. */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stddef.h>
@@ -15,9 +14,9 @@
 #define TYPE_DEVICE 2
 #define INVALID_VALUE 1
 
-EXPORT unsigned long standin_cuda_passed; /* calls of MPI_Allreduce that came with such a buffer */
+EXPORT unsigned long standin_cuda_passed; /* calls of MPI_Allreduce with device buffers */
 
-/* Of Open MPI and MPICH: whether it takes such buffers. */
+/* Function of Open MPI and MPICH: returns true if the MPI accepts device buffers. */
 EXPORT int MPIX_Query_cuda_support(void)
 {
     return getenv("STANDIN_WITHOUT_CUDA") == NULL;
@@ -39,7 +38,7 @@ static int is_device(const void *pointer)
     return memory != NULL && byte >= memory && byte < memory + BYTES;
 }
 
-/* The only piece of it: 4 MiB. */
+/* Returns the only piece of device memory, 4 MiB. */
 EXPORT void *standin_cuda_memory(void)
 {
     if (memory == NULL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in for the allocator, for tests: it counts, and hands on to the C library. */
+/* Stand-in for the allocator: counts calls, and passes them to the C library. */
 #include <stddef.h>
 
 void *__libc_malloc(size_t bytes);

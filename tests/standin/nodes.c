@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in for several nodes, for tests on one machine without network namespaces: preloaded, it
- * makes the library say that ranks share a node as STANDIN_NODES lists, one number per rank of the
- * communicator ("0,0,1"). Messages go their real way all the same: it says nothing about speed. */
+/* Stand-in for several nodes on one machine, without network namespaces: preloaded, it makes MPI
+ * report that ranks share a node as STANDIN_NODES says, one number per rank of the communicator
+ * ("0,0,1"). Messages travel as usual, so measured speeds mean nothing. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded behind the shim: an MPI that refuses a call of the engine's. The program says how many
- * of the next. */
+/* Preloaded after the shim, makes MPI fail in the engine's next calls, whose number the program
+ * sets. */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 EXPORT int standin_refused_tests, standin_refused_reduces;
 
-/* The program tests by the other name. */
+/* The program itself calls MPI_Test, so only the engine calls this function. */
 EXPORT int PMPI_Testsome(int count, MPI_Request requests[], int *ended, int indices[],
                          MPI_Status statuses[])
 {

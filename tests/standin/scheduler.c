@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in for a scheduler that takes the processor away between any two steps: preloaded, it has
- * each thread but the first pause behind each mutex that it locks or unlocks, for a time drawn by
- * chance up to STANDIN_PAUSE_US. */
+/* Stand-in for a scheduler that preempts threads anywhere: preloaded, it pauses each thread but the
+ * first after each lock and unlock of a mutex, for a random time of up to STANDIN_PAUSE_US. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded behind the shim: an MPI with fewer tags than the standard allows, which
- * are soon given again. */
+/* Preloaded after the shim, makes MPI report fewer tags than the standard allows, so that they are
+ * soon reused. */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in for a system without memory that processes can share: preloaded, it refuses it to the
- * rank STANDIN_UNSHARED, or to all ranks without that variable. */
+/* Stand-in for a system without shared memory: preloaded, it refuses shared memory to the rank
+ * STANDIN_UNSHARED, or to all ranks without that variable. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in for PMPI_Isend, for the test of golden wire bytes: it adds every message that the
- * engine sends to a digest, by its receiver, kind and bytes, and hands it on. standin_wire_digest
- * returns the digest of this process and begins a new one. The receiver is told by its number among
- * standin_wire_peers, which is its rank modulo that; the kind of a message is its tag modulo 2. */
+/* Stand-in for PMPI_Isend, for the test of golden wire bytes: adds every message that the engine
+ * sends to a digest, by receiver, type and bytes, and sends it. standin_wire_digest returns the
+ * digest of this process and begins a new one. The receiver is its rank modulo standin_wire_peers,
+ * the type the tag modulo 2. */
 #include <mpi.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `lossless` makes of real data: gradients and weights of the transformer of examples/python, a heat equation, and
-a melt of LAMMPS. Prints a table in Markdown.
+"""Measures the codec `lossless` on real data: gradients and weights of the transformer in examples/python, a heat
+equation, and a melt of LAMMPS. Prints a Markdown table.
 
     lossless.py FOLDER
 
-Data that are in FOLDER are taken, others are made there. Needs PyTorch and numpy; LAMMPS is left out where `lmp` is
-not installed. BUILD has lossless_bench (build).
+Data in FOLDER is reused, missing data is created there. Needs PyTorch and numpy. LAMMPS is skipped if `lmp` is not
+installed. BUILD has lossless_bench (build).
 """
 import argparse
 import os
@@ -27,7 +27,7 @@ LEARNED = "weights.float32 gradients.float32 weights.bfloat16 gradients.bfloat16
 
 
 def make_learned(folder):
-    """The gradients of three steps after the tenth, and the weights then."""
+    """Returns the gradients of three steps after the tenth, and the weights at the end."""
     torch.manual_seed(1)
     text, characters = chars_ddp.read_text("/usr/share/common-licenses")
     model = chars_ddp.Transformer(characters)
@@ -49,7 +49,7 @@ def make_learned(folder):
 
 
 def make_heat(folder):
-    """A plate with hot spots, 300 steps of time later."""
+    """Returns the temperatures of a plate with hot spots after 300 time steps."""
     size = 1024
     random = numpy.random.default_rng(1)
     plate = numpy.zeros((size, size))
@@ -63,7 +63,7 @@ def make_heat(folder):
 
 
 def make_melt(folder):
-    """Positions and velocities of the client's melt, with 32000 atoms, to all their digits."""
+    """Returns positions and velocities of the client test's melt, with 32000 atoms, in full precision."""
     with open(TOP + "/tests/clients/melt.in", encoding="utf-8") as file:
         script = file.read()
     script = re.sub(r"(?m)^(compute|fix density).*\n", "", script.replace("0 8 0 8 0 8", "0 20 0 20 0 20"))

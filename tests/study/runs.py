@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The file of the study's runs: one JSON object in each line.
+"""Reads and writes the file of the study's runs: one JSON object per line.
 
-runs.py missing RUNS NAME=VALUE...   of the runs on standard input ("SEED MODEL MODE"), those to be done
+runs.py missing RUNS NAME=VALUE...   prints the runs of standard input ("SEED MODEL MODE") that are not done yet
 runs.py record RUNS SEED MODEL MODE REVISION OUTPUT REPORT NAME=VALUE...
-                                     appends one, from the trainer's output and the shim's report
+                                     appends a run, from the trainer's output and the shim's report
 """
 import json
 import math
@@ -16,7 +16,7 @@ FINAL = re.compile(r"^final: test accuracy ([0-9.]+) %  loss (\S+)  train time (
 
 
 def read(path):
-    """The runs of a file, in its order; none if there is no such file."""
+    """Returns the runs of a file in order; none if the file does not exist."""
     if not os.path.exists(path):
         return []
     runs = []
@@ -56,8 +56,9 @@ def missing(path, settings):
 
 
 def check_report(report, mode, path):
-    """The shim must have compressed every call, by the codec that is studied, but for two reductions
-    of each evaluation: the images and the scores."""
+    """Checks that the shim compressed every call by the codec under study, except two reductions of each evaluation:
+    the numbers of images and the scores.
+    """
     totals = report["totals"]
     codecs = {row["codec"] for row in report["rows"]}
     passed = {reason: calls for reason, calls in report["passed_through"].items() if calls > 0}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Accuracy with each mode: gnuplot -e "file='STUDY.dat'; picture='FILE.svg'" study.gp
-# Each block of the file is one network, named in its first line: position of the mode, its name, mean
-# difference to the run without the shim, standard error. Dashed: the aims, 0.1 and 0.3 points.
+# Plots the accuracy of each mode: gnuplot -e "file='STUDY.dat'; picture='FILE.svg'" study.gp Each block of the file
+# is one network, named in its first line: position and name of the mode, mean difference to the run without the shim,
+# standard error. Dashed lines: the limits, 0.1 and 0.3 points.
 set terminal svg size 840, 420 background "white" font "sans-serif,12" noenhanced
 set output picture
 stats file using 1 name "POSITION" nooutput

@@ -1,21 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The convergence study: trains the MNIST networks with the shim off and with each codec, over several
-# seeds, and writes what compression does to the accuracy.
+# The convergence study: trains the MNIST networks with the shim off and with each codec, over several seeds, and
+# reports how compression changes the accuracy.
 #
 #   study.sh [--seeds N] [--models conv,mlp] [--modes LIST] [--epochs N] [--images N] [--ranks N]
 #            [--data DIR|generated] [--resume] [--results DIR] [--docs DIR]
 #
-# Modes: off, the codecs (raw is the control: it loses nothing, but adds in another order), and
-# CODEC+feedback with error feedback. Every float32 sum of the trainer is a gradient, and every one is
-# compressed, whatever its size. Seeds: 3 of conv and 4 of mlp, which is cheaper; N is for both. All
-# modes of a seed run before the next seed begins. Real MNIST is looked for as examples/find_mnist.sh
-# does.
+# Modes: off, the codecs (raw is the control: exact, but in another order of addition), and CODEC+feedback with error
+# feedback. Every float32 sum of the trainer is a gradient and is compressed, whatever its size. Seeds: 3 for conv and
+# 4 for mlp, which is cheaper; N is for both. All modes of a seed run before the next seed begins.
+# examples/find_mnist.sh finds the real MNIST data.
 #
-# Results: DIR/study.jsonl, one line for each run as soon as it is done; DIR/study.json, the statistics
-# of all lines (DIR is tests/bench/results); and in --docs (docs) study.md, where the results are
-# replaced and the text stays, and with gnuplot study.svg. --resume keeps the lines that are there, and
-# runs what is missing: after an interruption, or for more seeds. Without it the study begins anew.
+# Results: DIR/study.jsonl gets a line for each run when it is done, DIR/study.json the statistics of all lines (DIR
+# is tests/bench/results). In --docs (docs), the results in study.md are replaced, and with gnuplot study.svg is
+# written. --resume keeps existing lines and runs only the missing ones, after an interruption or for more seeds.
+# Otherwise the study starts over.
 set -eu
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 cd "$top"
@@ -49,7 +48,7 @@ while [ $# -gt 0 ]; do
     esac
     shift 2
 done
-[ "$ranks" -ge 2 ] || usage # one rank has nothing to send
+[ "$ranks" -ge 2 ] || usage # a single rank sends nothing
 if [ -n "$directory" ]; then
     data=(--data "$directory")
 else
@@ -62,7 +61,7 @@ mkdir -p "$results" "$docs"
 runs=$results/study.jsonl
 $resume || : >"$runs"
 
-# The runs of the study in their order, "SEED MODEL MODE" each
+# plan: prints the runs of the study in order, "SEED MODEL MODE" each
 plan() {
     local seed model mode last
     for seed in $(seq "${seeds:-4}"); do
@@ -76,7 +75,7 @@ plan() {
     done
 }
 
-train() { # SEED MODEL MODE: leaves what the trainer said and the shim's report in $scratch
+train() { # SEED MODEL MODE: saves the trainer's output and the shim's report in $scratch
     local variables=()
     rm -f "$scratch/report.json"
     if [ "$3" != off ]; then

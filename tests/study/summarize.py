@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The statistics of the study.
+"""Computes the statistics of the study.
 
-summarize.py RUNS JSON DOCUMENT DATA   from the runs of runs.py: the statistics as JSON, as the results in
-                                       the document (what is between the marks; the rest stays), and as
-                                       blocks for study.gp
+summarize.py RUNS JSON DOCUMENT DATA   reads the runs of runs.py; writes the statistics as JSON, as the results in the
+                                       document (between the marks; the rest stays), and as blocks for study.gp
 """
 import datetime
 import json
@@ -16,7 +15,7 @@ import sys
 import runs as runs_file
 
 MARKS = ("<!-- results: `make study` writes what follows -->", "<!-- end of the results -->")
-# Points by which the mean accuracy may differ from that without the shim, and the seeds that this takes.
+# Largest allowed difference of the mean accuracy, in points, and the number of seeds needed to judge.
 AIMS = {"fp16": 0.1, "bf16": 0.1, "int8": 0.1, "fp8_e4m3": 0.1, "int4+feedback": 0.3}
 AIM_SEEDS = 3
 MODELS = {"conv": "convolutional", "mlp": "dense"}
@@ -27,7 +26,7 @@ def mean(values):
 
 
 def deviation(values):
-    """Of a sample: n - 1 in the denominator."""
+    """Returns the sample standard deviation (n - 1 in the denominator)."""
     return statistics.stdev(values) if len(values) > 1 else None
 
 
@@ -40,18 +39,18 @@ def verdict(mode, differences):
         return None
     if len(differences) < AIM_SEEDS:
         return "too few seeds"
-    # Accuracies have two decimals: what is beyond the sixth comes from the sums.
+    # Accuracies have two decimals, so digits beyond the sixth are rounding errors.
     return "met" if round(abs(mean(differences)), 6) <= AIMS[mode] else "missed"
 
 
 def paired(mine, base, key):
-    """The differences to the run of the same seed without the shim."""
+    """Returns the differences to the run of the same seed without the shim."""
     pairs = ((run[key], base[seed][key]) for seed, run in mine.items() if seed in base)
     return [value - other for value, other in pairs if value is not None and other is not None]
 
 
 def one_result(model, mode, mine, base):
-    """The statistics of one mode; `mine` and `base` (without the shim) are runs by seed."""
+    """Returns the statistics of one mode. `mine` and `base` (without the shim) are runs by seed."""
     accuracies = [run["accuracy"] for run in mine.values()]
     result = {
         "model": model,
@@ -101,7 +100,7 @@ def number(value, decimals, sign=""):
 
 
 def spread(value, error, decimals, sign=""):
-    """A mean with its uncertainty, or alone where one seed is too few for it."""
+    """Returns a mean with its uncertainty, or alone if one seed is too few."""
     if value is None:
         return "-"
     text = number(value, decimals, sign)
@@ -135,7 +134,7 @@ def table(results):
 
 
 def judgement(results):
-    """What became of the aims, and how sure that is."""
+    """Returns a sentence on which limits were met, and how certain that is."""
     judged = [result for result in results if result.get("verdict") in ("met", "missed")]
     if not judged:
         return f"No mode with an aim has {AIM_SEEDS} seeds or more: nothing can be said of the aims.\n"
@@ -164,7 +163,7 @@ def results_text(head, results):
 
 
 def write_document(path, text, marks=MARKS):
-    """Replaces what is between the marks; a document without them, or none, gets them at its end."""
+    """Replaces the text between the marks. Appends marks and text to a document without them, or creates it."""
     old = ""
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
@@ -177,7 +176,7 @@ def write_document(path, text, marks=MARKS):
 
 
 def curves(results):
-    """A block for each model: position of the mode, its name, mean difference, standard error."""
+    """Writes a block for each model: position and name of the mode, mean difference, standard error."""
     compared = [result for result in results if result.get("difference") is not None]
     modes = list(dict.fromkeys(result["mode"] for result in compared))
     blocks = []
@@ -198,7 +197,7 @@ def main(runs_path, json_path, document_path, data_path):
         sys.exit(f"{runs_path}: no runs")
     head, results = summarize(runs)
     with open(json_path, "w", encoding="utf-8") as file:
-        # One line for the head, then one for each result.
+        # The fields on the first line, then one line per result.
         file.write(json.dumps(head)[:-1] + ', "results": [\n' + ",\n".join(map(json.dumps, results)) + "\n]}\n")
     text = results_text(head, results)
     write_document(document_path, text)

@@ -1,20 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The convergence study: its statistics from runs made up so that the result is known, and a small
-# study on drawn digits that is interrupted and resumed.
+# Checks the convergence study: its statistics on made-up runs with known results, and a small study on generated
+# digits that is interrupted and resumed.
 . "$(dirname "$0")/../lib.sh"
 study=$top/tests/study
 results=$scratch/results
 mkdir "$results"
 
-# run SEED MODE ACCURACY: one line as the study writes it
+# run SEED MODE ACCURACY: prints a line as the study writes it
 run() {
     printf '{"seed": %s, "model": "mlp", "mode": "%s", "accuracy": %s, "loss": 0.5, "revision": "r1", ' "$@"
     printf '"bytes_native": 4000, "bytes_wire": 1000, "settings": {"data": "d", "images": 9, '
     printf '"epochs": 1, "batch": 1, "learning_rate": 1, "ranks": 2}}\n'
 }
-# The seeds differ by far more than the modes: only pairs show the differences -0.1, 0.1 and 0.3
-# (mean 0.1, standard deviation 0.2), 0.2 three times (0.2, 0), and -0.3, -0.5, -0.4 (-0.4, 0.1).
+# The seeds differ far more than the modes, so only pairs show the differences -0.1, 0.1 and 0.3 (mean 0.1, standard
+# deviation 0.2), three times 0.2 (0.2, 0), and -0.3, -0.5, -0.4 (-0.4, 0.1).
 {
     for seed in 1 2 3; do run "$seed" off "9$seed.50"; done
     run 1 int8 91.40 && run 2 int8 92.60 && run 3 int8 93.80
@@ -59,7 +59,7 @@ check "without the shim nothing is counted" eval '! head -n 1 "$results/study.js
 check "feedback makes a difference" eval '
     [ "$(grep -o "\"accuracy.*loss[^,]*" "$results/study.jsonl" | sed 1d | sort -u | wc -l)" = 2 ]'
 cp "$results/study.jsonl" "$scratch/first"
-sed -i 3d "$results/study.jsonl" # as if it had been interrupted in its third run
+sed -i 3d "$results/study.jsonl" # as if interrupted in its third run
 expect "resumed" 0 small --seeds 1 --resume
 contains "runs what is missing" "run 1 of 1: seed 1, mlp, int4+feedback: "
 check "with the same result" cmp <(sed 's/"seconds[^,]*//' "$scratch/first") \

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The harder part of the study: trains the transformer of examples/python/chars_ddp.py over gloo, unmodified, with the
-shim off and with each codec, and writes what compression does to its loss on text that it has not seen.
+"""The harder part of the study: trains the transformer of examples/python/chars_ddp.py over gloo, unmodified, with
+the shim off and with each codec, and reports how compression changes its loss on unseen text.
 
     text.py [--seeds N] [--modes LIST] [--steps N] [--ranks N] [--resume] [--results DIR] [--docs DIR]
 
-Modes are those of study.sh. Every all-reduce is a gradient, and every one is compressed. All modes of a seed run before
-the next seed begins. Each run is a line of DIR/study-text.jsonl; --resume keeps the lines that are there and runs what is
-missing. The table goes into study.md of --docs, between its marks. TORCH is a folder with PyTorch in bin; without it that
-is BUILD/torch/2.15.0, where `tools/get-torch.sh 2.15.0 build/torch/2.15.0` puts it.
+Modes are those of study.sh. Every all-reduce is a gradient and is compressed. All modes of a seed run before the next
+seed begins. Each run is a line of DIR/study-text.jsonl. --resume keeps existing lines and runs the missing ones. The
+table replaces the one between the marks in study.md of --docs. TORCH is a folder with PyTorch in bin; the default is
+BUILD/torch/2.15.0, which `tools/get-torch.sh 2.15.0 build/torch/2.15.0` creates.
 """
 import argparse
 import json
@@ -30,7 +30,7 @@ MARKS = ("<!-- results: tests/study/text.py writes what follows -->", "<!-- end 
 
 
 def train(seed, mode, arguments, folder):
-    """One run: its loss and, from the shim's report, its bytes."""
+    """Returns one run: its loss, and its bytes from the shim's report."""
     environment = dict(os.environ, OMP_NUM_THREADS="1")
     report = os.path.join(folder, "report.json")
     if mode != "off":
@@ -57,7 +57,7 @@ def train(seed, mode, arguments, folder):
 
 
 def row(mode, mine, base):
-    """`mine` and `base` (without the shim) are runs by seed."""
+    """Returns a table row. `mine` and `base` (without the shim) are runs by seed."""
     losses = [run["loss"] for run in mine.values()]
     cells = [f"`{mode}`", str(len(mine)), summarize.spread(statistics.fmean(losses), summarize.deviation(losses), 4)]
     if mode == "off":

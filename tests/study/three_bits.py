@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What other formats of about 3 bits would do to the loss, before anybody builds them: trains the transformer of
-examples/python/chars_ddp.py in one process, which sums the gradients of four ranks as a two_shot does: each rank's are
-rounded, and their sum once more. Blocks run through all gradients, so `int3` differs a little from the shim's.
+"""Estimates the loss with other formats of about 3 bits, before they are implemented: trains the transformer of
+examples/python/chars_ddp.py in one process, which sums the gradients of four ranks as two_shot does, by rounding each
+rank's gradients and then their sum. Blocks span all gradients, so `int3` differs slightly from the shim's.
 
     three_bits.py [--seeds N] [--steps N] [--results FILE]
 
-Formats of bits per element, scales of 16 bits included:
-    int3       3.5   -3 to 3 times a third of the block's largest magnitude: as it is built
-    clip       3.5   the same; of five scales, down to 0.6 of that, the one with the least squared error
-    signed     3.5   all eight codes: the element of the largest magnitude is -4, so the step is a fourth of it
-    signed-clip      3.5   the same, with the choice of clip
-    spike      3.59  blocks of 64; the element of the largest magnitude is kept apart in 16 bits
+Formats and bits per element, including scales of 16 bits:
+    int3       3.5   -3 to 3 times a third of the block's largest magnitude: the implemented format
+    clip       3.5   int3 with the best of five scales, down to 0.6 of that one, by squared error
+    signed     3.5   all eight codes: the element of the largest magnitude is -4, so the step is a quarter of it
+    signed-clip      3.5   signed with clip's choice of scales
+    spike      3.59  blocks of 64; the element of the largest magnitude is stored separately in 16 bits
     clip-64    3.25  clip in blocks of 64
     signed-clip-64   3.25
 Each run is a line of FILE (build/three-bits.jsonl). Needs PyTorch.
@@ -33,7 +33,7 @@ SCALES = (1, 0.9, 0.8, 0.7, 0.6)
 
 
 def largest(blocks):
-    """Where each block's largest magnitude is, and that element, which is never 0."""
+    """Returns the index of each block's largest magnitude, and that element, never 0."""
     at = blocks.abs().argmax(1, keepdim=True)
     values = blocks.gather(1, at)
     return at, torch.where(values == 0, torch.full_like(values, 1e-30), values)
@@ -44,7 +44,7 @@ def nearest(blocks, scale, lowest):
 
 
 def with_scales(blocks, scale, lowest, factors):
-    """The blocks rounded by that of the scales which loses least."""
+    """Returns the blocks rounded with the best of the scales."""
     best = nearest(blocks, scale, lowest)
     least = (best - blocks).square().sum(1, keepdim=True)
     for factor in factors[1:]:
@@ -71,7 +71,7 @@ def exact(blocks):
     return blocks
 
 
-FORMATS = {  # elements of a block, and what they become
+FORMATS = {  # block length, and the function that rounds
     "off": (32, exact),
     "int3": (32, symmetric),
     "clip": (32, functools.partial(symmetric, factors=SCALES)),

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages that are encoded in the bounce buffer and copied equal those that are encoded in place.
- */
+/* Checks that a message encoded in a bounce buffer and copied equals one encoded in place. */
 #include "shim/host/bounce.h"
 #include "tests/unit/unit.h"
 
@@ -9,8 +8,8 @@
 
 static uint8_t memory[LONG + 256];
 
-/* Encodes a message, and returns true if it used the bounce buffer. */
-static bool takes(enum cshim_writing what, size_t offset, size_t bytes, uint8_t value)
+/* Encodes a message. Returns true if it used the bounce buffer. */
+static bool takes_bounce_buffer(enum cshim_writing what, size_t offset, size_t bytes, uint8_t value)
 {
     memset(memory, 0xaa, sizeof memory);
     const struct cshim_bounce bounce = cshim_bounce_begin(what, memory + offset, bytes);
@@ -25,20 +24,21 @@ TEST(both_ways_are_tried)
 {
     unsigned taken = 0;
     for (unsigned i = 0; i < MESSAGES; i++)
-        taken += takes(CSHIM_WRITING_PART, 64 + i % 64, 20000 + i, (uint8_t)i);
+        taken += takes_bounce_buffer(CSHIM_WRITING_PART, 64 + i % 64, 20000 + i, (uint8_t)i);
     assert_in_range(taken, 1, MESSAGES - 1);
 }
 
 TEST(what_nobody_reads_is_encoded_in_its_place)
 {
     for (unsigned i = 0; i < MESSAGES; i++) {
-        assert_false(takes(CSHIM_WRITING_UNREAD, 64, 20000, (uint8_t)i));
-        assert_false(takes(CSHIM_WRITING_PART, 64, LONG, (uint8_t)i));
+        assert_false(takes_bounce_buffer(CSHIM_WRITING_UNREAD, 64, 20000, (uint8_t)i));
+        assert_false(takes_bounce_buffer(CSHIM_WRITING_PART, 64, LONG, (uint8_t)i));
     }
 }
 
 TEST(short_messages_come_to_their_place)
 {
     for (size_t bytes = 0; bytes < MESSAGES; bytes++)
-        takes(bytes % 2 ? CSHIM_WRITING_PART : CSHIM_WRITING_SUM, bytes % 64, bytes, 7);
+        takes_bounce_buffer(bytes % 2 ? CSHIM_WRITING_PART : CSHIM_WRITING_SUM, bytes % 64, bytes,
+                            7);
 }

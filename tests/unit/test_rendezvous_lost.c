@@ -185,8 +185,8 @@ TEST(who_ends_in_the_first_call_is_named)
     cshim_rendezvous_leave(members[0]);
 }
 
-/* A rank that was declared lost and comes back is told that it is lost, because the others no
- * longer wait for it. */
+/* A rank that was declared lost and comes back gets the answer that it is lost, because the others
+ * no longer wait for it. */
 TEST(who_was_called_lost_stays_lost)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX];

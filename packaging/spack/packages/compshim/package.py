@@ -18,10 +18,10 @@ class Compshim(MakefilePackage):
     depends_on("c", type="build")
     depends_on("cxx", type="build")
     depends_on("gmake", type="build")
-    # An engine belongs to one MPI: programs that are to be caught use the same, or the standard ABI of
-    # MPI 5, whose engine is built without an MPI.
+    # An engine supports one MPI: programs have to use the same MPI, or the standard ABI of MPI 5, whose engine is
+    # built without an MPI.
     depends_on("openmpi@3:5")
-    # Linked into the engine, which is to bring no library of its own into the programs it is loaded into.
+    # Linked into the engine, because it must not bring libraries into the programs that it is loaded into.
     depends_on("libinih default_library=static", type=("build", "link"))
     depends_on("libmd", type=("build", "link"))
     depends_on("jansson")
@@ -30,7 +30,7 @@ class Compshim(MakefilePackage):
     depends_on("zlib-api")
 
     def edit(self, spec, prefix):
-        # Built and installed with the same words, so that nothing is built again on the way.
+        # Built and installed with the same settings, so that nothing is built again.
         self.settings = [
             f"PREFIX={prefix}",
             f"CC={spack_cc}",
