@@ -8,8 +8,11 @@ root=$1
 shift
 mkdir -p "$root"
 root=$(cd "$root" && pwd)
-wanted=$(printf '%s\n' "$@" | sort | tr '\n' ' ')
-[ "$(cat "$root/packages" 2>/dev/null)" != "$wanted" ] || exit 0
+missing=
+for package in "$@"; do
+    grep -qsx "$package" "$root/packages" || missing=1
+done
+[ -n "$missing" ] || exit 0
 
 # apt with a state of its own, in which nothing is installed. Where this machine gets its packages from, it gets these.
 apt=$root/apt
@@ -37,4 +40,4 @@ rm -rf "$apt/cache"
 find "$root/usr/lib" "$root/etc" -type l -lname '/*' 2>/dev/null | while read -r link; do
     ln -snf "$root$(readlink "$link")" "$link"
 done
-printf '%s' "$wanted" >"$root/packages"
+printf '%s\n' "$@" >>"$root/packages"
