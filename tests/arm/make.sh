@@ -1,20 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Cross-builds goals of the Makefile for 64-bit Arm with Debian's compiler, in the folder BUILD-arm. Fetches Debian's
-# packages for Arm once, into BUILD-arm/root: see root.sh.
+# Cross-builds goals of the Makefile for 64-bit Arm with Debian's compiler, into the folder BUILD-arm, whose root has
+# Debian's packages for Arm (root.sh).
 # usage: tests/arm/make.sh GOAL...
 set -eu
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build}-arm
 root=$PWD/$build/root
-tests/arm/root.sh "$root" libc6-dev libstdc++-12-dev libcmocka-dev libinih-dev libmd-dev libjansson-dev libelf-dev \
-    zlib1g-dev libopenblas-dev openmpi-bin libopenmpi-dev libgloo-dev
-# Debian chooses among several BLAS and MPI where packages are installed; these are only unpacked.
+tests/arm/root.sh "$root"
+# Where packages are installed, Debian chooses one of several BLAS and MPI; these are only unpacked.
 libraries=$root/usr/lib/aarch64-linux-gnu
-compiler() {
-    echo "aarch64-linux-gnu-$1 --sysroot=$root -L$libraries/openblas-pthread -I$root/usr/include/aarch64-linux-gnu/openblas-pthread"
-}
-# Make's variables of this build are not for that one.
-env -u MAKEFLAGS -u MAKELEVEL make -s -j"$(nproc)" BUILD="$build" CC="$(compiler gcc)" CXX="$(compiler g++)" MPICH_CC=none NVCC= nccl_header= \
-    gloo_header="$root/usr/include/gloo/allreduce.h" \
-    MPICC="$(compiler gcc) -I$libraries/openmpi/include -L$libraries/openmpi/lib -Wl,-rpath-link,$libraries -Wl,--no-as-needed -lmpi -Wl,--as-needed" "$@"
+blas="-I$root/usr/include/aarch64-linux-gnu/openblas-pthread -L$libraries/openblas-pthread"
+mpi="-I$libraries/openmpi/include -L$libraries/openmpi/lib -Wl,--no-as-needed -lmpi -Wl,--as-needed"
+cc="aarch64-linux-gnu-gcc --sysroot=$root -Wl,-rpath-link,$libraries $blas"
+cxx="aarch64-linux-gnu-g++ --sysroot=$root"
+# The variables of a make that runs this are those of this machine's build.
+unset MAKEFLAGS MFLAGS MAKELEVEL
+make -s -j"$(nproc)" BUILD="$build" CC="$cc" CXX="$cxx" MPICC="$cc $mpi" MPICH_CC=none NVCC= nccl_header= \
+    gloo_header="$root/usr/include/gloo/allreduce.h" "$@"
