@@ -153,7 +153,7 @@ help:
 ## make test-roots      make demo and make test in bare Debian 12, 13 and Ubuntu 24.04; ROOTS=debian12 (needs root)
 ## make test-mpich      the MPI tests again, on MPICH; installs it
 ## make test-mpis       the same on Open MPI 5, MPICH 5, Intel MPI and the MPI-5 ABI; downloads them from PyPI
-## make test-arm        the codecs, cross-built for 64-bit Arm, in an emulator
+## make test-arm        unit tests and jobs of MPI and gloo, cross-built for 64-bit Arm, in an emulator
 ## make test-large      sums above 2^31 bytes and 2^31 elements; needs 10 GiB of memory
 ## make fuzz            each fuzz target for SECONDS=60, or RUNS=10000000; TARGET="policy plan" for some
 ## make legal           random legal MPI programs for SECONDS=60; SEED=N repeats a run
@@ -168,6 +168,7 @@ help:
 ## make test-gpu        tests that need an NVIDIA GPU; writes tests/bench/results/gpu.json
 ## make lint            clang-format, clang-tidy, cppcheck, shell syntax, circles among the modules
 ## make bench           codec and all-reduce benchmarks of this machine
+## make count-instructions  instructions per element of each codec at each SIMD level; ARM=1 for 64-bit Arm, in an emulator
 ## make simulate        all-reduces of simulated fat trees, by SimGrid; SIMULATE="256x1 256x8" for more ranks
 ## make study           MNIST accuracy of each codec over several seeds; STUDY="--seeds 5 --resume"
 ## make install         PREFIX=/usr/local DESTDIR=; make uninstall takes the same
@@ -317,7 +318,7 @@ $(BUILD)/codec_bench $(BUILD)/lossless_bench $(BUILD)/bounded_bench: $(BUILD)/%:
 		$(call objects,$(pure_sources))
 	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ $(static_libraries) $(bench_libraries) -lm
 
-# For tests/bench/instructions.sh, which runs it in an emulator.
+# For tests/bench/instructions.sh.
 $(BUILD)/instructions: $(BUILD)/obj/tests/bench/instructions.o $(call objects,$(wildcard codecs/*.c))
 	$(call say,LD,$@)$(CC) $(flags) -static -o $@ $^ -lm
 
@@ -387,6 +388,16 @@ demo-net: packages-demo
 bench: packages-bench
 	@$(MAKE) --no-print-directory all
 	@BUILD=$(BUILD) tests/bench/bench.sh
+
+.PHONY: count-instructions
+count-instructions: packages-$(if $(ARM),arm,build)
+ifeq ($(ARM),)
+	@$(MAKE) --no-print-directory -s $(BUILD)/instructions
+	@tests/bench/instructions.sh $(BUILD)/instructions
+else
+	@BUILD=$(BUILD) tests/arm/make.sh $(BUILD)-arm/instructions
+	@tests/bench/instructions.sh $(BUILD)-arm/instructions
+endif
 
 .PHONY: study
 study: packages-bench

@@ -249,7 +249,7 @@ $(mpi_runs:%=test-mpi-%): packages-mpich packages-test
 		SANITIZE=$(SANITIZE) tests/run.sh mpi/
 
 .PHONY: test-arm
-test-arm: packages-arm
+test-arm:
 	@BUILD=$(BUILD) tests/arm/run.sh
 
 .PHONY: test-large

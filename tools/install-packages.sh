@@ -20,7 +20,7 @@ simulate) packages="$build libsimgrid-dev python3" ;;
 roots) packages="git debootstrap iproute2" ;;
 slurm) packages="$build slurm-wlm munge procps python3" ;;
 coverage) packages="$build gcovr" ;;
-arm) packages="gcc-aarch64-linux-gnu qemu-user make" ;;
+arm) packages="$build gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user libgloo-dev" ;;
 wheel) packages="$build mpich libmpich-dev binutils git python3-venv" ;;
 packages)
     shift

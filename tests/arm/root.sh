@@ -1,15 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Unpacks Debian's packages for 64-bit Arm, and all that they need, into a folder: what is cross-compiled against, and
-# what an emulated program finds as its system. Changes nothing of this machine's packages.
-# usage: tests/arm/root.sh FOLDER PACKAGE...
+# Unpacks Debian's packages for 64-bit Arm that compshim is built from, and all that they need, into a folder: what is
+# cross-compiled against, and what an emulated program finds as its system. Does nothing if they are there. Changes
+# nothing of this machine's packages.
+# usage: tests/arm/root.sh FOLDER
 set -eu
 root=$1
-shift
+packages="libc6-dev libstdc++-12-dev libcmocka-dev libinih-dev libmd-dev libjansson-dev libelf-dev zlib1g-dev
+libopenblas-dev openmpi-bin libopenmpi-dev libgloo-dev"
+[ "$(cat "$root/packages" 2>/dev/null)" != "$packages" ] || exit 0
 mkdir -p "$root"
 root=$(cd "$root" && pwd)
-wanted=$(printf '%s\n' "$@" | sort | tr '\n' ' ')
-[ "$(cat "$root/packages" 2>/dev/null)" != "$wanted" ] || exit 0
 
 # apt with a state of its own, in which nothing is installed. Where this machine gets its packages from, it gets these.
 apt=$root/apt
@@ -22,7 +23,8 @@ as_arm() {
         -o DPkg::Pre-Install-Pkgs::= -o APT::Update::Post-Invoke::= "$@"
 }
 as_arm update
-as_arm -y --download-only install "$@"
+# shellcheck disable=SC2086 # a word for each
+as_arm -y --download-only install $packages
 
 # The packages of Debian 12 lie in /lib and /usr/lib: one is a link to the other.
 mkdir -p "$root"/usr/bin "$root"/usr/sbin "$root"/usr/lib
@@ -37,4 +39,4 @@ rm -rf "$apt/cache"
 find "$root/usr/lib" "$root/etc" -type l -lname '/*' 2>/dev/null | while read -r link; do
     ln -snf "$root$(readlink "$link")" "$link"
 done
-printf '%s' "$wanted" >"$root/packages"
+echo "$packages" >"$root/packages"

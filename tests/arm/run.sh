@@ -1,25 +1,70 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Cross-builds the codecs for 64-bit Arm and runs their unit tests in an emulator: the bytes of the wire, the loops
-# against their definition, and what the codecs promise. Nothing of MPI or gloo is built or run.
-# Needs gcc-aarch64-linux-gnu and qemu-user (tools/install-packages.sh arm), and fetches Debian's packages for Arm once.
-# usage: tests/arm/run.sh
+# Cross-builds everything but the engine for NCCL for 64-bit Arm and runs it in an emulator: the unit tests of codecs,
+# plan, policy, core and report, and a job of two ranks with MPI and one with gloo, in every codec, whose sums have to
+# be those of this machine bit by bit. This machine's mpirun starts the emulated ranks.
+# Needs what `make test` needs, Debian's cross compiler and qemu-user, and fetches Debian's packages for Arm once.
+# usage: tests/arm/run.sh [quick]
+# quick: the codecs' golden bytes and the two jobs; says that it is skipped where the packages cannot be had.
 set -eu
 cd "$(dirname "$0")/../.."
-build=${BUILD:-build}-arm
-root=$PWD/$build/root
-tests="golden reference table numerics values"
-tests/arm/root.sh "$root" libc6-dev libcmocka-dev libinih-dev libmd-dev libjansson-dev
-programs=$(printf " $build/tests/test_codec_%s" $tests)
-make -s BUILD="$build" CC="aarch64-linux-gnu-gcc --sysroot=$root" MPICH_CC=none NVCC= $programs
+build=${BUILD:-build}
+arm=$build-arm
+root=$PWD/$arm/root
+if ! { tools/install-packages.sh arm && tests/arm/root.sh "$root"; }; then
+    [ "${1-}" = quick ] || exit 1
+    echo "skipped - 64-bit Arm: the cross compiler, the emulator or Debian's packages for Arm cannot be had"
+    exit 0
+fi
+# shellcheck source=examples/ranks.sh
+. examples/ranks.sh
+export QEMU_LD_PREFIX=$root QEMU_CPU=max
+logs=$arm/logs
+rm -rf "$logs" && mkdir -p "$logs"
+
+# Left out: what tests programs without the library (mnist), and NCCL's agreement.
+units=(tests/unit/test_*.c)
+[ "${1-}" != quick ] || units=(tests/unit/test_codec_golden.c tests/unit/test_codec_table.c)
+mapfile -t units < <(basename -s .c "${units[@]}" | grep -v -e mnist -e rendezvous)
+jobs=(tests/mpi_allreduce tests/gloo_allreduce)
+make -s --no-print-directory all "${jobs[@]/#/$build/}"
+tests/arm/make.sh all "$arm/tests/mpi_numbers" "${jobs[@]/#/$arm/}" "${units[@]/#/$arm/tests/}"
+
 failed=0
-for program in $programs; do
-    if QEMU_LD_PREFIX=$root timeout 900 qemu-aarch64 -cpu max "$program" >"$build/log" 2>&1; then
-        echo "ok   $program"
+outcome() { # NAME CMD...: runs CMD, prints whether it succeeded, and its output if not
+    local log=$logs/$1
+    if "${@:2}" >"$log" 2>&1; then
+        echo "ok - $1"
     else
-        cat "$build/log"
-        echo "FAIL $program"
-        failed=1
+        echo "not ok - $1"
+        sed 's/^/# /' "$log"
+        return 1
     fi
-done
+}
+run_unit() { outcome "$1" timeout 900 qemu-aarch64 "$arm/tests/$1"; }
+
+# run_job mpi|gloo BUILD LAUNCHER...: prints the digest of all sums, and the codecs of the report
+run_job() {
+    local program=$2/tests/$1_allreduce scratch
+    scratch=$(mktemp -d)
+    "$build/tests/$1_allreduce" --policy two_shot >"$scratch/policy.ini"
+    COMPSHIM_MACHINE=off COMPSHIM_POLICY=$scratch/policy.ini COMPSHIM_REPORT=$scratch/report.json \
+        timeout 600 "${@:3}" "$program" all two_shot >"$scratch/output" 2>&1 || { cat "$scratch/output" && return 1; }
+    grep -o 'digest [0-9a-f]*' "$scratch/output" | sort -u
+    grep -o '"codec": "[a-z0-9_]*"' "$scratch/report.json" | sort -u
+    rm -rf "$scratch"
+}
+run_jobs() { # mpi|gloo LAUNCHER...: the job of this machine and the emulated one
+    local own emulated
+    own=$(run_job "$1" "$build" "${@:2}" env LD_PRELOAD="$PWD/$build/libcompshim.so") || { echo "$own" && return 1; }
+    emulated=$(run_job "$1" "$arm" "${@:2}" qemu-aarch64 -E LD_PRELOAD="$PWD/$arm/libcompshim.so") ||
+        { echo "$emulated" && return 1; }
+    diff <(echo "$own") <(echo "$emulated") && grep -q digest <<<"$own" && grep -q lossless <<<"$own"
+}
+
+export -f outcome run_unit
+export logs arm
+printf '%s\n' "${units[@]}" | xargs -P "$(nproc)" -I{} bash -c 'run_unit {}' || failed=1
+outcome "two ranks of MPI: sums in every codec, as on this machine" run_jobs mpi mpirun -n 2 || failed=1
+outcome "two ranks of gloo: sums in every codec, as on this machine" run_jobs gloo bash tests/nccl/launch.sh 2 || failed=1
 exit $failed

@@ -1,27 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the operations of the codecs one by one, for tests/bench/instructions.sh, which counts their
- * instructions.
+/* Counts the instructions of the codecs, for tests/bench/instructions.sh.
  *
- * An emulator runs this program and records every instruction. Each operation is enclosed in calls
- * of mark_begin and mark_end. Prints a line for each codec: its name, the SIMD level, and the
- * number of float32 elements by which its last four operations exceed its first four. The four are
- * encode, decode, reduce (two encoded inputs to their sum) and reencode (two encoded inputs to
- * their encoded sum). The optional argument is the SIMD level. */
+ *   instructions codecs          prints the codecs' names, a line each, in the order of the counts
+ *   instructions count LEVEL     counts at this SIMD level by stepping through a process of its own
+ *   instructions trace LEVEL     does the same work for an emulator that writes down each
+ * instruction it runs: what is counted lies between mark_begin and mark_end
+ *
+ * `count` prints a number for each piece of work. A codec has eight pieces: encode, decode, reduce
+ * (two encoded parts to their sum) and reencode (two encoded parts to their encoded sum), of
+ * SHORTER elements of float32, then of LONGER. The elements that the longer array has more take the
+ * difference.
+ */
+#include <math.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "codecs/codec.h"
 
-/* The difference between the two lengths gives the instructions per element without the fixed cost.
- */
 enum { SHORTER = CSHIM_GRAIN, LONGER = 3 * CSHIM_GRAIN };
 enum work { ENCODE, DECODE, REDUCE, REENCODE, WORK_COUNT };
 
 static _Alignas(64) float input[LONGER], output[LONGER];
 static _Alignas(64) uint8_t parts[2][LONGER * 5], reencoded[LONGER * 5];
 
-/* Fills in approximately normal numbers, each the sum of four uniform ones. */
-static void fill_input(void)
+/* Set while a piece of work runs in a process that is stepped through, which shares it with the
+ * process that counts; NULL in a trace. */
+static volatile sig_atomic_t *is_marked;
+
+/* Fills the input with a slow wave for bounded, else with roughly normal numbers: sums of four
+ * uniform ones. */
+static void fill_input(enum cshim_codec_id id)
 {
     uint32_t random = 1;
     for (size_t i = 0; i < LONGER; i++) {
@@ -30,66 +44,119 @@ static void fill_input(void)
             random = random * 1664525u + 1013904223u;
             sum += (int32_t)(random >> 16) - 32768;
         }
-        input[i] = (float)sum * 1e-6f;
+        input[i] = id == CSHIM_CODEC_BOUNDED ? sinf((float)i * 0.01f) : (float)sum * 1e-6f;
     }
 }
 
 static void do_work(enum cshim_codec_id id, enum work work, size_t count)
 {
     const void *const both[2] = {parts[0], parts[1]};
+    const struct cshim_encoding bounded = {.step = 0x1p-14f};
+    const struct cshim_encoding *const encoding = id == CSHIM_CODEC_BOUNDED ? &bounded : NULL;
     if (work == ENCODE)
-        cshim_encode(id, CSHIM_FLOAT32, input, count, parts[0]);
+        cshim_encode_with(id, CSHIM_FLOAT32, input, count, encoding, parts[0]);
     else if (work == DECODE)
         cshim_decode(id, CSHIM_FLOAT32, parts[0], count, output);
     else if (work == REDUCE)
         cshim_reduce(id, CSHIM_FLOAT32, both, 2, count, output, NULL);
     else
-        cshim_reduce(id, CSHIM_FLOAT32, both, 2, count, NULL, reencoded);
+        cshim_reduce_with(id, CSHIM_FLOAT32, both, 2, count, NULL, reencoded, encoding);
 }
 
-/* Symbols that instructions.sh looks for in the trace. */
+/* The names that a trace is searched for. */
 void mark_begin(void);
 void mark_end(void);
+
+/* Begins a piece of work: stops for the process that counts. */
 __attribute__((noinline)) void mark_begin(void)
 {
-    __asm__ volatile("" ::: "memory");
+    if (is_marked == NULL)
+        return;
+    *is_marked = 1;
+    raise(SIGTRAP);
 }
 
 __attribute__((noinline)) void mark_end(void)
 {
-    __asm__ volatile("" ::: "memory");
+    if (is_marked != NULL)
+        *is_marked = 0;
 }
 
-/* Runs a codec's operations on the shorter array, then on the longer one. */
-static void do_codec(enum cshim_codec_id id)
+/* Does the pieces of all codecs. */
+static void do_codecs(void)
 {
-    for (size_t count = SHORTER; count <= LONGER; count += LONGER - SHORTER) {
-        for (int part = 0; part < 2; part++)
-            cshim_encode(id, CSHIM_FLOAT32, input, count, parts[part]);
-        for (int work = ENCODE; work < WORK_COUNT; work++) {
-            mark_begin();
-            do_work(id, (enum work)work, count);
-            mark_end();
+    for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
+        const enum cshim_codec_id codec = (enum cshim_codec_id)id;
+        fill_input(codec);
+        for (size_t count = SHORTER; count <= LONGER; count += LONGER - SHORTER) {
+            do_work(codec, ENCODE, count);
+            memcpy(parts[1], parts[0], sizeof parts[1]);
+            for (int work = ENCODE; work < WORK_COUNT; work++) {
+                mark_begin();
+                do_work(codec, (enum work)work, count);
+                mark_end();
+            }
         }
     }
 }
 
+/* Has a process of its own do the pieces and steps through each, from mark_begin's signal until the
+ * mark is gone. Returns an exit status. */
+static int count_pieces(void)
+{
+    is_marked =
+        mmap(NULL, sizeof *is_marked, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const pid_t process = is_marked != MAP_FAILED ? fork() : -1;
+    if (process == 0) {
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0)
+            do_codecs();
+        _exit(0);
+    }
+    int status = 0, pieces = 0;
+    while (process > 0 && waitpid(process, &status, 0) == process && WIFSTOPPED(status)) {
+        unsigned long steps = 0;
+        while (*is_marked && ptrace(PTRACE_SINGLESTEP, process, NULL, NULL) == 0 &&
+               waitpid(process, &status, 0) == process && WIFSTOPPED(status))
+            steps++;
+        printf("%lu\n", steps);
+        pieces++;
+        if (ptrace(PTRACE_CONT, process, NULL, NULL) != 0)
+            break;
+    }
+    const bool is_whole = pieces == 2 * WORK_COUNT * (CSHIM_CODEC_COUNT - CSHIM_CODEC_RAW);
+    if (!is_whole)
+        fprintf(stderr, "instructions: this system lets no process be stepped through\n");
+    return is_whole ? 0 : 3;
+}
+
+/* Returns true if the processor, or the emulator, has the level, which is then in use. */
+static bool use_level(const char *name)
+{
+    for (int level = CSHIM_SIMD_SCALAR; level <= CSHIM_SIMD_AVX512; level++)
+        if (strcmp(name, cshim_simd_name((enum cshim_simd)level)) == 0)
+            return cshim_simd_limit((enum cshim_simd)level) == (enum cshim_simd)level;
+    return false;
+}
+
 int main(int argc, char **argv)
 {
-    const enum cshim_simd best = cshim_simd_level();
-    for (int level = 0; level <= (int)best; level++)
-        if (argc == 1 || strcmp(argv[1], cshim_simd_name((enum cshim_simd)level)) == 0)
-            cshim_simd_limit((enum cshim_simd)level);
-    if (argc > 1 && strcmp(argv[1], cshim_simd_name(cshim_simd_level())) != 0) {
-        fprintf(stderr, "instructions: this processor has no level %s, only up to %s\n", argv[1],
-                cshim_simd_name(best));
+    const char *const command = argc > 1 ? argv[1] : "";
+    if (strcmp(command, "codecs") == 0) {
+        for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++)
+            printf("%s\n", cshim_codec_name((enum cshim_codec_id)id));
+        return 0;
+    }
+    const bool counts = strcmp(command, "count") == 0;
+    if (argc != 3 || (!counts && strcmp(command, "trace") != 0)) {
+        fprintf(stderr, "usage: instructions codecs | count LEVEL | trace LEVEL\n");
         return 2;
     }
-    fill_input();
-    for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
-        printf("%s %s %d\n", cshim_codec_name((enum cshim_codec_id)id),
-               cshim_simd_name(cshim_simd_level()), LONGER - SHORTER);
-        do_codec((enum cshim_codec_id)id);
+    if (!use_level(argv[2])) {
+        fprintf(stderr, "instructions: this processor has no level '%s'\n", argv[2]);
+        return 2;
     }
+    if (counts)
+        return count_pieces();
+    do_codecs();
     return 0;
 }

@@ -78,8 +78,10 @@ static void sum_reused(double limit)
     for (int i = 0; i < COUNT; i++)
         own[i] = 1;
     MPI_Allreduce(own, sums, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-    for (int i = 0; i < COUNT; i++)
-        worst = fmax(worst, fabs((double)sums[i] - ranks));
+    for (int i = 0; i < COUNT; i++) { /* gcc 12 for 64-bit Arm crashes on fmax here */
+        const double error = fabs((double)sums[i] - ranks);
+        worst = error > worst ? error : worst;
+    }
     memset(own, 0, sizeof own);
     MPI_Allreduce(own, sums, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     for (int i = 0; i < COUNT; i++)
