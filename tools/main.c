@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim(1): finds the subcommand and runs it, or helps. */
+/* compshim(1): finds the subcommand and runs it, or prints help. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
@@ -23,12 +23,11 @@ static void print_help(void)
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         printf("  %-8s  %s\n", commands[i]->name, commands[i]->summary);
     tool_print(stdout, 0,
-               "\n'compshim COMMAND --help' or 'compshim help COMMAND' tells more about one;\n"
+               "\n'compshim COMMAND --help' or 'compshim help COMMAND' describes a command;\n"
                "'compshim help policy' lists the keys of policy.ini, 'compshim help policies' the "
                "policies that are built in;\n"
                "'compshim --version' prints the version.\n\n"
-               "exit status: 0 good, 1 the thing asked about is not so, 2 wrong use, 3 the "
-               "system failed\n");
+               "exit status: 0 success, 1 the answer is no, 2 wrong use, 3 a system error\n");
 }
 
 static void add_keys(struct tool_table *table, const char *section, bool of_rules)
@@ -51,20 +50,20 @@ static void help_policy(void)
     add_keys(&table, "\n[rule NAME]", true);
     tool_print(stdout, 0,
                "A policy is a file of sections with lines 'key = value'. The rules are tried in "
-               "order, and the first that matches a call decides; what no rule matches is "
-               "passed through.\n\n");
+               "order, and the first that matches a call decides; calls that no rule "
+               "matches are passed through.\n\n");
     tool_table_print(&table, stdout);
     tool_print(stdout, 0,
-               "\nA LIST is separated by commas. compshim-policy(5) tells more of each, and "
-               "where the file is looked for; 'compshim explain' says what a policy does.\n\n"
+               "\nA LIST is separated by commas. compshim-policy(5) describes each key, and "
+               "where the file is looked for; 'compshim explain' shows what a policy does.\n\n"
                "  [rule large]\n"
                "  dtype    = float32\n"
                "  min_size = 64KiB\n"
                "  codec    = fp8_e4m3\n");
 }
 
-/* Returns what a policy's text says of it: the lines of its comment after the first, which is its
- * licence, up to an empty one. */
+/* Returns the description in a policy's text: the lines of its comment after the first, which is
+ * its licence, up to an empty one. */
 static char *describe_policy(const char *text)
 {
     char *description = tool_copy("");
@@ -84,9 +83,10 @@ static void help_policies(void)
     for (size_t i = 0; (policy = cshim_policy_named(i)).name != NULL; i++)
         tool_table_add(&table,
                        (char *[]){tool_format("  %s", policy.name), describe_policy(policy.text)});
-    tool_print(stdout, 0,
-               "These policies are built in. Their names stand wherever a policy's file is named; "
-               "a file of such a name is ./@name.\n\n");
+    tool_print(
+        stdout, 0,
+        "These policies are built in. Their names can be used wherever a policy file is named; "
+        "a file with such a name is ./@name.\n\n");
     tool_table_print(&table, stdout);
     tool_print(stdout, 0,
                "\n  compshim run --policy @exact -- mpirun -n 4 ./solve\n"
@@ -95,7 +95,8 @@ static void help_policies(void)
                "  compshim explain --policy @fp8           prints the policy\n");
 }
 
-/* `others`: what is no command, but may stand in its place. */
+/* Finds a command by its name. `others`: words that are no command, but are allowed in its place.
+ */
 static const struct tool_command *find_command(const char *name, const char *const others[2])
 {
     const char *names[COMMAND_COUNT + 2] = {others[0], others[1]};
@@ -104,7 +105,7 @@ static const struct tool_command *find_command(const char *name, const char *con
         if (strcmp(name, commands[i]->name) == 0)
             return commands[i];
     }
-    errx(TOOL_USAGE, "unknown command '%s'%s; 'compshim --help' tells more", name,
+    errx(TOOL_USAGE, "unknown command '%s'%s; see 'compshim --help'", name,
          tool_hint("", name, names, COMMAND_COUNT + 2));
 }
 
@@ -113,8 +114,8 @@ static bool is_help(const char *word)
     return strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
-/* Keeps a leak checker that is preloaded for the program to be started from looking at this one,
- * which leaves its memory to the system. */
+/* Keeps a leak checker that is preloaded for the started program from reporting this one, which
+ * leaves its memory to the system. */
 static void leave_leaks(void)
 {
     void (*disable)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "__lsan_disable");
@@ -132,7 +133,7 @@ int main(int argc, char **argv)
     const char *word = argv[1];
     const bool help = is_help(word), version = strcmp(word, "--version") == 0;
     if ((help || version) && argc > 2 + help)
-        errx(TOOL_USAGE, "'%s' is one word too many", argv[2 + help]);
+        errx(TOOL_USAGE, "unexpected argument '%s'", argv[2 + help]);
     if (version)
         printf("compshim %s\n", CSHIM_VERSION);
     else if (help && (argc == 2 || is_help(argv[2])))

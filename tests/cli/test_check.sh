@@ -346,7 +346,7 @@ contains "what to look at is found by" "python3 -c 'import torch; print(torch.__
 for words in "-n 2 ./linked" "--oversubscribe ./linked" "./linked"; do
     # shellcheck disable=SC2086
     expect "the words of a launcher: $words" 2 "$tool" check mpirun $words
-    contains "are not for check" "check takes a program, without what starts it"
+    contains "are not for check" "check takes a program, without its launcher"
 done
 
 # compshim run checks the program first.

@@ -63,7 +63,7 @@ done 3<<'ROWS'
 1|damaged.json:1: not JSON: |compshim report damaged.json
 1|; COMPSHIM_REPORT=FILE writes a report|compshim report damaged.json
 0|cannot write the report missing/b.json: No such file or directory: name another by COMPSHIM_REPORT; COMPSHIM_POLCY is not known|job lost COMPSHIM_POLCY=x
-2|--html page.html is where the page goes: name reports, too|compshim report --html page.html
+2|--html page.html names the page: name reports, too|compshim report --html page.html
 2|--html and --json are the same file, ./a: name another|compshim compare --modes off --html a --json ./a true
 2|--markdown and --json are the same file, run.json: name another|compshim compare --modes off --markdown ./run.json --json run.json true
 2|--output and --save are the same file, t: name another|compshim tune -o t --save t true

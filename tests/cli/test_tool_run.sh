@@ -61,7 +61,7 @@ for job in "" SLURM_JOB_ID=1; do # compshim run as the command's parent, and by 
     cannot "a script of such a script" ./chain "./orphan: its interpreter '/no/such/thing' is no program"
     cannot "a script with the line ends of DOS" ./carriage "./carriage: its first line ends with a carriage return"
     if [ "$(uname -m)" = x86_64 ] && [ ! -e /lib/ld-musl-x86_64.so.1 ]; then
-        cannot "a program without its loader" ./other_loader "'./other_loader': /lib/ld-musl-x86_64.so.1, which is to load it, is not there"
+        cannot "a program without its loader" ./other_loader "'./other_loader': its loader /lib/ld-musl-x86_64.so.1 does not exist"
     fi
 done
 printf '[rule all]\ncodec = fp17\n' >bad.ini
@@ -107,7 +107,7 @@ SLURM_EXPORT_ENV=NONE exported "srun in a job without export" "true|COMPSHIM_POL
     --policy job.ini srun true
 SLURM_EXPORT_ENV=ALL exported "srun in a job with export" "true|ALL" srun true
 expect "a list that was added to" 0 tells srun --export=PATH true
-contains "is told of" "compshim: srun: --export becomes PATH,LD_PRELOAD, for the library to reach the tasks"
+contains "is told of" "compshim: srun: --export is changed to PATH,LD_PRELOAD, so that the library reaches the tasks"
 expect "a batch job without export" 0 tells sbatch --export=NONE job.sh
 contains "is warned of" "sbatch: --export keeps LD_PRELOAD from the script"
 expect "Hydra without environment" 0 tells mpirun -genvnone -n 2 true
@@ -115,14 +115,14 @@ contains "is warned of too" "mpirun: -genvnone keeps LD_PRELOAD from the ranks"
 expect "Horovod over gloo" 0 tells horovodrun --gloo -np 2 python3 train.py
 contains "as well" "Horovod has a gloo of its own, which it hides: its all-reduces are not caught"
 expect "sudo" 0 tells sudo true
-contains "is warned of" "sudo: it keeps LD_PRELOAD from the program; put compshim run behind its options"
+contains "is warned of" "sudo: it keeps LD_PRELOAD from the program; put compshim run after its options"
 expect "a container" 0 tells docker run image ./train
 contains "is warned of" "docker: a container has an environment and files of its own: start the program inside it by compshim run"
 # DeepSpeed gets its environment as a line that a shell parses.
 HOME=$scratch/elsewhere && export HOME
 echo one slots=1 >hosts
 expect "DeepSpeed on several hosts" 0 tells --policy job.ini deepspeed --hostfile hosts train.py
-contains "is told of" "deepspeed: it leaves LD_PRELOAD and COMPSHIM_* behind on other hosts; add them to its file: "
+contains "is told of" "deepspeed: it does not pass LD_PRELOAD and COMPSHIM_* to other hosts; add them to its file: "
 check "nothing is written" test ! -e elsewhere/.deepspeed_env
 bash -c "$(sed -n 's/.*its file: //p' <<<"$output")"
 check "the line writes the file" diff <(sort elsewhere/.deepspeed_env) - <<L
@@ -143,7 +143,7 @@ check "is not told of" test "${output#*ray: }" = "$output"
 for options in -i - "-u LD_PRELOAD" -uLD_PRELOAD "--unset=LD_PRELOAD A=1" "--ignore-environment A=1"; do
     # shellcheck disable=SC2086
     expect "env $options" 0 tells env $options true
-    contains "is warned of" "env: it keeps LD_PRELOAD from the program; put compshim run behind env's options"
+    contains "is warned of" "env: it keeps LD_PRELOAD from the program; put compshim run after env's options"
 done
 for words in "env A=1 true -i" "env -u A mpirun -x LD_PRELOAD true" "env -i LD_PRELOAD=x true"; do
     # shellcheck disable=SC2086
@@ -151,14 +151,14 @@ for words in "env A=1 true -i" "env -u A mpirun -x LD_PRELOAD true" "env -i LD_P
     check "keeps it from no program" test "${output#*env: it keeps}" = "$output"
 done
 expect "an option behind the launcher" 0 tells mpirun --policy=job.ini -n 2 true --off
-contains "is told of" "compshim: --policy=job.ini goes to mpirun: options of compshim run come before the command"
-check "not so the program's own" test "$(grep -c ' goes to mpirun' <<<"$output")" = 1
-for line in "srun true:srun: LD_PRELOAD and COMPSHIM_* go to all tasks" "mpirun true:mpirun: Hydra gives" \
-    "horovodrun true:horovodrun: it gives its environment to all ranks" \
+contains "is told of" "compshim: --policy=job.ini is passed to mpirun: put options of compshim run before the command"
+check "not so the program's own" test "$(grep -c ' is passed to mpirun' <<<"$output")" = 1
+for line in "srun true:srun: LD_PRELOAD and COMPSHIM_* are passed to all tasks" "mpirun true:mpirun: Hydra passes" \
+    "horovodrun true:horovodrun: it passes its environment to all ranks" \
     "torchrun train.py:torchrun: the workers of this node inherit the environment" \
     "accelerate launch:accelerate: the workers of this node inherit the environment" \
     "deepspeed train.py:deepspeed: the workers of this host inherit the environment" \
-    "ray start:ray: what ray start starts on this node inherits the environment" "sbatch job.sh:go to the script"; do
+    "ray start:ray: the workers of ray start on this node inherit the environment" "sbatch job.sh:are passed to the script"; do
     # shellcheck disable=SC2086
     expect "-v with ${line%%:*}" 0 tells -v ${line%%:*}
     contains "tells how the library reaches the ranks" "${line#*:}"

@@ -24,7 +24,7 @@ silent() { # NAME STATUS COMMAND...: checks for no message
 
 # Programs that call MPI, NCCL or gloo, and programs that do not.
 says "a program without MPI" "$tool" run -- true
-contains "names the check" "'compshim check true' tells more"
+contains "names the check" "see 'compshim check true'"
 contains "and the hook" "run --dlsym reaches"
 says "a program behind launchers" "$tool" run -- mpirun --oversubscribe -n 2 env A=1 true
 contains "is named" "'compshim check true'"

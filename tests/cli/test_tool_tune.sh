@@ -20,7 +20,7 @@ expect "a policy from measurements" 0 "$tool" tune --from measured.json
 golden "its text" "$golden/tune.txt"
 check "it is in policy.ini, too" test "$output" = "$(cat policy.ini)"
 expect "one is there already" 1 "$tool" tune --from measured.json
-contains "says what to do" "policy.ini exists already: take --force, or another --output"
+contains "says what to do" "policy.ini exists already: use --force, or another --output"
 expect "again, over it" 0 "$tool" tune --from measured.json --force
 golden "comes to the same" "$golden/tune.txt"
 expect "with a larger error" 0 "$tool" tune --from measured.json -o loose.ini --max-rel-error 0.05

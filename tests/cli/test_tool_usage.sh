@@ -32,7 +32,7 @@ golden "is the help of run" "$golden/help_run.txt"
 for words in "--version x" "help run x" "--help run x"; do
     # shellcheck disable=SC2086
     expect "a word too many: $words" 2 "$tool" $words
-    contains "is named" "'x' is one word too many"
+    contains "is named" "unexpected argument 'x'"
 done
 
 expect "no command" 2 "$tool"

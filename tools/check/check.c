@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim check: tells whether a program's all-reduces can be caught, without running it; prints
- * the verdict and the findings as text and as JSON. */
+/* compshim check: determines whether the shim can catch a program's all-reduces, without running
+ * it; prints the verdict and the findings as text and as JSON. */
 #include <string.h>
 
 #include "tools/check/check.h"
@@ -10,7 +10,7 @@
 static bool as_json;
 
 static const struct tool_option options[] = {
-    {"json", 0, TOOL_FLAG, &as_json, NULL, "print the same as JSON"},
+    {"json", 0, TOOL_FLAG, &as_json, NULL, "print the result as JSON"},
     {0},
 };
 
@@ -27,7 +27,7 @@ static const struct {
     [CHECK_HOLDS] = {"holds", "has its own copy, without names, for it has the text"},
 };
 
-/* A copy without control characters, of which names in damaged files may have some. */
+/* Returns a copy without control characters, which names in damaged files may contain. */
 static const char *printable(const char *text)
 {
     return tool_printable(tool_copy(text));
@@ -39,7 +39,7 @@ static const char *object_path(const struct check_findings *findings, size_t ind
     return printable(object->path != NULL ? object->path : object->name);
 }
 
-/* The symbols of one kind in one object, "a, b, c"; NULL if it has none. */
+/* Returns the symbols of one kind in one object, "a, b, c"; NULL if there are none. */
 static const char *list_symbols(const struct check_findings *findings, size_t object,
                                 enum check_use_kind kind)
 {
@@ -49,7 +49,7 @@ static const char *list_symbols(const struct check_findings *findings, size_t ob
         if (use->object == object && use->kind == kind)
             list = list != NULL ? tool_format("%s, %s", list, use->shown) : use->shown;
     }
-    /* An MPI library has many Fortran spellings, which tell nothing. */
+    /* An MPI library has many Fortran spellings, which are of no interest. */
     if (kind == CHECK_PROVIDES && list != NULL && strlen(list) >= 100)
         list = "the all-reduces, for others to call";
     return list;
@@ -66,7 +66,7 @@ static void print_objects(const struct check_findings *findings)
         }
 }
 
-/* Prints what is said of the program beside its uses. */
+/* Prints what was found about the program besides its uses. */
 static void print_notes(const struct check_findings *findings)
 {
     for (size_t i = 0; i < findings->use_count; i++)
@@ -83,11 +83,9 @@ static void print_notes(const struct check_findings *findings)
     if (findings->copies)
         tool_print(
             stdout, 4,
-            "  handles of the MPI library live in the program (copy relocations): no harm\n");
+            "  handles of the MPI library live in the program (copy relocations): harmless\n");
     if (findings->namespaces)
-        tool_print(
-            stdout, 4,
-            "  something imports dlmopen: what runs in a namespace of its own is not caught\n");
+        tool_print(stdout, 4, "  imports dlmopen: calls in a separate namespace are not caught\n");
     if (findings->asan != NULL && !findings->has_asan_options)
         tool_print(stdout, 4,
                    "  built with the address sanitizer (%s): starts with the preload as without\n",
@@ -100,8 +98,8 @@ static void print_notes(const struct check_findings *findings)
             findings->asan, findings->front_path);
 }
 
-/* Prints the verdicts on the libraries that the program calls if these are several. If not, its own
- * verdict is enough. */
+/* Prints the verdict on each library that the program calls, if there are several. For one library
+ * the program's verdict is enough. */
 static void print_libraries(const struct check_result *result)
 {
     size_t called = 0;
@@ -199,13 +197,13 @@ static void print_json(const struct check_result *result, const char *name)
     tool_json_print(root);
 }
 
-static int run(char **words)
+static int run_check(char **words)
 {
     struct check_result result = {0};
     if (words[0] == NULL)
         tool_misuse("no program to check");
     if (words[1] != NULL)
-        tool_misuse("'%s' is one word too many: check takes a program, without what starts it",
+        tool_misuse("unexpected argument '%s': check takes a program, without its launcher",
                     words[1]);
     char *problem = check_find(&result.findings, words[0]);
     if (problem != NULL)
@@ -227,7 +225,7 @@ bool check_warn(char **words, bool quiet, bool verbose)
     check_judge(&result, name);
     if (!quiet && check_reasons[result.program.reason].is_warned_of &&
         check_calling(result.findings.program.path) == CHECK_PROGRAM)
-        warnx("%s: its all-reduces are not caught: %s ('compshim check %s' tells more)", name,
+        warnx("%s: its all-reduces are not caught: %s (see 'compshim check %s')", name,
               result.program.explanation, name);
     else if (!quiet && verbose)
         warnx("%s: %s: %s", name, check_verdict_name(result.program.reason),
@@ -237,13 +235,13 @@ bool check_warn(char **words, bool quiet, bool verbose)
 
 const struct tool_command tool_check = {
     .name = "check",
-    .summary = "say whether a program's all-reduces can be caught, and why",
+    .summary = "find out whether a program's all-reduces can be caught, and why",
     .usage = "[--json] PROGRAM",
-    .details = "Nothing is run. PROGRAM is a name in PATH, a path, a script or a shared library; "
-               "all libraries that it needs are looked at too. The answer is 'caught', 'not "
+    .details = "Runs nothing. PROGRAM is a name in PATH, a path, a script or a shared library; "
+               "all libraries that it needs are examined, too. The answer is 'caught', 'not "
                "caught' or 'maybe', with a reason and what to do.\n\nexit status: 0 caught, 1 not "
-               "caught or maybe, 2 wrong use, 3 the system failed\n\n  compshim check ./train\n",
-    .advice = "; check takes a program, without what starts it",
+               "caught or maybe, 2 wrong use, 3 a system error\n\n  compshim check ./train\n",
+    .advice = "; check takes a program, without its launcher",
     .options = options,
-    .run = run,
+    .run = run_check,
 };

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside compshim check: what a program's files tell of its all-reduces, and the verdict on it.
+/* Parts of compshim check: what a program's files say about its all-reduces, and the verdict.
  *
- * program.c finds the file of a name, uses.c the uses of the functions in the file and its
- * libraries, verdict.c judges, and check.c prints the verdict as text and as JSON.
- * Everything that these functions return lives until the tool ends.
- */
+ * program.c finds the file of a name, uses.c finds the uses of the functions in that file and its
+ * libraries, verdict.c judges them, and check.c prints the verdict as text and as JSON. Everything
+ * that these functions return lives until the tool ends. One thread only. */
 #ifndef TOOL_CHECK_H
 #define TOOL_CHECK_H
 
@@ -13,62 +12,63 @@
 
 #include "tools/elf/elf.h"
 
-#define CHECK_SCRIPTS_MAX 5 /* Linux follows so many scripts whose interpreter is a script */
+#define CHECK_SCRIPTS_MAX 5 /* Linux's limit for scripts whose interpreter is a script */
 
 /* The file that the system runs for a name. */
 struct check_program {
     char *path;
-    size_t scripts; /* scripts that lead to it; the user has named the first one */
+    size_t scripts; /* number of scripts that lead to it; the user has named the first one */
     char *script_paths[CHECK_SCRIPTS_MAX];
 };
 
 /* Finds a program as execvp(3) does, else a file of that name in this folder, and follows the #!
- * lines of scripts (and env in them). Returns NULL, or what is wrong if there is no such file or
+ * lines of scripts (and env in them). Returns NULL, or an error text if there is no such file or
  * interpreter. */
 char *check_program_find(struct check_program *program, const char *name);
 
-/* What a file's name tells of its program. */
+/* Type of a program, by its file's name. */
 enum check_calling {
     CHECK_PROGRAM,
-    CHECK_INTERPRETER, /* of a language, or Python's source: libraries are loaded at run time */
-    CHECK_STARTER      /* a shell or launcher: it starts other programs */
+    CHECK_INTERPRETER, /* of a language, or Python source: loads libraries at run time */
+    CHECK_STARTER      /* a shell or launcher: starts other programs */
 };
 
 enum check_calling check_calling(const char *path);
 
-/* The program of a command line: its first word or, if that is a launcher, the first word behind it
- * that is no option and names a program. If there is none, the NULL behind the last word. */
+/* Returns the program in a command line: its first word or, if that is a launcher, the first later
+ * word that is no option and names a program. Returns the NULL after the last word if there is
+ * none. */
 char **check_behind_launchers(char **words);
 
 enum check_library { CHECK_MPI, CHECK_NCCL, CHECK_GLOO, CHECK_LIBRARY_COUNT };
 
-/* What is said of a library. */
+/* Texts about a library. */
 struct check_library_facts {
     const char *key;      /* in JSON */
     const char *name;     /* for readers */
-    const char *files;    /* beginnings of the names of its files */
-    const char *own_copy; /* what to do about a copy of it; %s: the object that has the copy */
+    const char *files;    /* prefixes of its file names */
+    const char *own_copy; /* advice about a copy of it; %s: the object that has the copy */
 };
 
 extern const struct check_library_facts check_libraries[CHECK_LIBRARY_COUNT];
 
 enum check_use_kind {
-    CHECK_CALLS,    /* it calls the function through the loader: a preload comes first */
-    CHECK_PROVIDES, /* it is a file of the library, and defines the function */
-    CHECK_EMBEDS,   /* it has a copy of the function, and calls it through the loader */
-    CHECK_BINDS,    /* it has a copy of the function, to which its calls are bound */
-    CHECK_HIDES,    /* it has a copy of the function, which the loader does not know */
-    CHECK_FETCHES,  /* its function of that name jumps to what it fetches at run time */
-    CHECK_HOLDS,    /* it is stripped and has a text in it that only the library's code has */
-    CHECK_NAMES     /* it opens libraries at run time, and has this library's name in it */
+    CHECK_CALLS,    /* calls the function through the dynamic linker, so a preload comes first */
+    CHECK_PROVIDES, /* is a file of the library, and defines the function */
+    CHECK_EMBEDS,   /* has a copy of the function, and calls it through the dynamic linker */
+    CHECK_BINDS,    /* has a copy of the function, to which its calls are bound */
+    CHECK_HIDES,    /* has a copy of the function, which the dynamic linker does not know */
+    CHECK_FETCHES,  /* its function of that name jumps to one that it fetches at run time */
+    CHECK_HOLDS,    /* is stripped and contains a text that only the library's code has */
+    CHECK_NAMES     /* opens libraries at run time, and contains this library's name */
 };
 
-/* How one object uses one of the functions, or a library's name. */
+/* One object's use of one of the functions, or of a library's name. */
 struct check_use {
     size_t object;        /* index in the closure */
     const char *symbol;   /* as the object spells it, or the text; lives as long as the closure */
-    const char *function; /* the function behind it: "MPI_Allreduce"; NULL for a name or text */
-    const char *shown;    /* the symbol for readers: a C++ function by its name */
+    const char *function; /* function that it denotes: "MPI_Allreduce"; NULL for a name or text */
+    const char *shown;    /* symbol for readers: a C++ function's demangled name */
     enum check_library library;
     enum check_use_kind kind;
     bool fortran;
@@ -83,19 +83,19 @@ struct check_findings {
     struct check_use *uses;
     size_t use_count;
     bool copies;           /* the program has copy relocations for handles of the MPI library */
-    bool namespaces;       /* something imports dlmopen */
-    const char *asan;      /* the shared runtime of the address sanitizer that it needs, or NULL */
-    bool has_asan_options; /* and it sets options for that by a function of its own */
+    bool namespaces;       /* an object imports dlmopen */
+    const char *asan;      /* shared runtime of the address sanitizer that it needs, or NULL */
+    bool has_asan_options; /* it also defines __asan_default_options */
 };
 
-/* Looks at a program and all it needs. Returns NULL, or what is wrong if a file that it takes
- * cannot be read. Exits with TOOL_SYSTEM if there is no libcompshim.so. */
+/* Examines a program and everything it needs. Returns NULL, or an error text if a file cannot be
+ * read. Exits with TOOL_SYSTEM if there is no libcompshim.so. */
 char *check_find(struct check_findings *findings, const char *name);
 
-/* A kind of MPI library, or NCCL, or gloo, by its binary interface. */
+/* Type of an MPI library, NCCL or gloo, by its binary interface. */
 struct check_abi {
     const char *name;
-    const char *engine; /* file name, or NULL if no engine could serve it */
+    const char *engine; /* file name; NULL: no engine can serve it */
 };
 
 enum check_verdict { CHECK_CAUGHT, CHECK_MAYBE, CHECK_NOT_CAUGHT };
@@ -119,11 +119,11 @@ enum check_reason {
     CHECK_REASON_COUNT
 };
 
-/* What a reason is called, and to which verdict it leads. */
+/* Name of a reason, and its verdict. */
 struct check_reason_facts {
     const char *name;
     enum check_verdict verdict;
-    bool is_warned_of; /* by compshim run */
+    bool is_warned_of; /* compshim run warns of it */
 };
 
 extern const struct check_reason_facts check_reasons[CHECK_REASON_COUNT];
@@ -132,38 +132,38 @@ struct check_judgement {
     enum check_reason reason;
     const char *explanation; /* a sentence without its full stop */
     const char *remedy;
-    const struct check_abi *abi; /* NULL if no such library was found */
-    size_t provider;             /* index in the closure of the library, SIZE_MAX if none */
-    const char *engine;          /* path of the engine that serves it, NULL if none */
+    const struct check_abi *abi; /* NULL: no such library was found */
+    size_t provider;             /* index of the library in the closure; SIZE_MAX: none */
+    const char *engine;          /* path of the engine that serves it; NULL: none */
 };
 
-/* The verdicts on the program, and on its use of each library. */
+/* Verdict on the program, and on its use of each library. */
 struct check_result {
     struct check_findings findings;
     struct check_judgement program;
     struct check_judgement libraries[CHECK_LIBRARY_COUNT];
 };
 
-/* Fills in the judgements from the findings. `name` is what the user calls the program. */
+/* Fills in the verdicts from the findings. `name` is the program as the user names it. */
 void check_judge(struct check_result *result, const char *name);
 
-/* "caught", "maybe" or "not caught". */
+/* Returns "caught", "maybe" or "not caught". */
 const char *check_verdict_name(enum check_reason reason);
 
 /* For compshim run: warns if the preload cannot catch the calls of the program in a command line.
- * Says nothing of a program without calls, or one that cannot be found or read. quiet: says nothing
- * at all; verbose: prints the verdict on any program that can be read. Returns true if the
- * program's address sanitizer refuses to start behind a preloaded object unless ASAN_OPTIONS allows
- * that. */
+ * Prints nothing about a program that has no calls, or that cannot be found or read. quiet: prints
+ * nothing; verbose: prints the verdict on any program that can be read. Returns true if the
+ * program's address sanitizer refuses to start after a preloaded object, unless ASAN_OPTIONS allows
+ * it. */
 bool check_warn(char **words, bool quiet, bool verbose);
 
 /* Returns true if the launchers in a command line, or their options, may start processes on other
- * hosts, or in other network namespaces or containers. The words end with NULL. */
+ * hosts, in other network namespaces or in containers. `words` ends with NULL. */
 bool check_leads_away(char **words);
 
-/* Whether all processes that a command line starts run on this host and share its
- * network names, as far as its launchers, their options and the environment tell. False in doubt.
- * The words end with NULL. */
+/* Returns true if all processes that a command line starts run on this host and share its network
+ * namespace, by its launchers, their options and the environment. Returns false in doubt. `words`
+ * ends with NULL. */
 bool locality_is_certain(char **words);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the file that the system runs for a name, what its name tells, and where a command line
- * leads. */
+/* Finds the file that the system runs for a name, its type by its name, and the program in a
+ * command line. */
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +10,14 @@
 #include "tools/lib/tool.h"
 
 #define BLANKS " \t\n"
-#define SCRIPT_LINE_MAX 256 /* what Linux reads of a #! line */
+#define SCRIPT_LINE_MAX 256 /* Linux's limit for a #! line */
 
 static bool is_program(const char *path)
 {
     return tool_is_regular(path) && access(path, X_OK) == 0;
 }
 
-/* Finds a program by its name in PATH, or by its path. NULL if there is none. */
+/* Finds a program by its name in PATH, or by its path. Returns NULL if there is none. */
 static char *find_executable(const char *name)
 {
     const char *folders = getenv("PATH");
@@ -34,8 +34,8 @@ static char *find_executable(const char *name)
     return NULL;
 }
 
-/* The program in env's arguments, behind its options and assignments; NULL if there is none. Writes
- * to words. */
+/* Returns the program in env's arguments, after its options and assignments; NULL if there is none.
+ * Writes to `words`. */
 static char *program_of_env(char *words)
 {
     char *rest = NULL;
@@ -51,7 +51,7 @@ static char *program_of_env(char *words)
     return NULL;
 }
 
-/* What the #! line of a script names, or NULL if the file has none or cannot be read. */
+/* Returns the interpreter in the #! line of a script; NULL if there is no such line or file. */
 static char *read_interpreter(const char *path)
 {
     char *text = tool_allocate(SCRIPT_LINE_MAX, 1);
@@ -75,7 +75,7 @@ char *check_program_find(struct check_program *program, const char *name)
     char *interpreter = NULL;
     *program = (struct check_program){.path = find_executable(name)};
     if (program->path == NULL && access(name, F_OK) == 0)
-        program->path = tool_copy(name); /* it may be no program, but a library */
+        program->path = tool_copy(name); /* not executable; may be a library */
     if (program->path == NULL)
         return tool_format("%s: no such program or file", name);
     while (program->scripts < CHECK_SCRIPTS_MAX &&
@@ -97,7 +97,7 @@ char *check_program_find(struct check_program *program, const char *name)
 static const char interpreters[] = "python ipython pypy julia R Rscript perl ruby lua luajit "
                                    "octave guile tclsh node nodejs java php MATLAB";
 
-/* Programs whose arguments are options, and then a program. */
+/* Programs whose arguments are options followed by a program. */
 #define LAUNCHERS                                                                                  \
     "mpirun mpiexec orterun prterun prun srun aprun jsrun env nice ionice nohup time timeout "     \
     "setsid stdbuf taskset numactl sudo chrt strace"
@@ -105,7 +105,8 @@ static const char interpreters[] = "python ipython pypy julia R Rscript perl rub
 static const char starters[] = LAUNCHERS " sh bash dash ash zsh ksh fish busybox make ssh xargs "
                                          "find parallel sbatch screen tmux";
 
-/* Whether a file has a name of the list, perhaps with a version: python3.11, mpirun.openmpi. */
+/* Returns true if a file has a name of the list, possibly with a version: python3.11,
+ * mpirun.openmpi. */
 static bool is_one_of(const char *path, const char *names)
 {
     const char *name = basename(path);
@@ -123,8 +124,8 @@ enum check_calling check_calling(const char *path)
     return is_starter ? CHECK_STARTER : CHECK_PROGRAM;
 }
 
-/* Which options have an argument, only the launcher knows. An argument is hardly ever the name of a
- * program, so the first word that is one is taken. */
+/* Only the launcher knows which of its options have an argument. An argument is hardly ever the
+ * name of a program, so the first word that is one is used. */
 char **check_behind_launchers(char **words)
 {
     while (*words != NULL && is_one_of(*words, LAUNCHERS))
@@ -142,13 +143,13 @@ static const char leading_away[] =
 
 /* Kinds of values of launchers' options and variables that say on which hosts to run. */
 enum hosts_value {
-    HOSTS_LIST,      /* names with commas between them */
+    HOSTS_LIST,      /* comma-separated names */
     HOSTS_FILE,      /* a file with a name at the beginning of each line */
-    HOSTS_ELSEWHERE, /* something else */
-    HOSTS_NONE       /* it says nothing of hosts */
+    HOSTS_ELSEWHERE, /* any other form */
+    HOSTS_NONE       /* says nothing about hosts */
 };
 
-/* A text of names for each kind of value. */
+/* Names of options or variables for each kind of value. */
 typedef const char *hosts_names[HOSTS_NONE];
 
 /* Options of Open MPI, Hydra, Horovod, Accelerate or DeepSpeed, with one dash or two. */
@@ -159,7 +160,7 @@ static const hosts_names options_with_hosts = {
     [HOSTS_ELSEWHERE] = "rf rankfile app configfile host-discovery-script dvm-uri hnp ompi-server",
 };
 
-/* Variables of batch systems, and those that name hosts for a launcher without such options. */
+/* Variables of batch systems, and of launchers that have no such options. */
 static const hosts_names variables_with_hosts = {
     [HOSTS_LIST] = "SLURM_JOB_NODELIST SLURM_NODELIST",
     [HOSTS_FILE] = "PBS_NODEFILE OAR_NODEFILE HYDRA_HOST_FILE OMPI_MCA_orte_default_hostfile "
@@ -175,7 +176,7 @@ static enum hosts_value kind_of_value(const hosts_names names, const char *name)
     return kind;
 }
 
-/* Returns true if a name, up to a colon, domain or end of a word, is this host's. */
+/* Returns true if a name, up to a colon, a domain or the end of the word, is this host's. */
 static bool is_this_host(const char *name)
 {
     char own[256] = "";
@@ -208,7 +209,7 @@ static bool file_has_this_host_only(const char *path)
     return is_only;
 }
 
-/* Returns true if a value may name another host than this. NULL is no value. */
+/* Returns true if a value may name another host. NULL is no value. */
 static bool is_elsewhere(enum hosts_value kind, const char *value)
 {
     if (kind == HOSTS_NONE)
@@ -229,9 +230,9 @@ bool check_leads_away(char **words)
 {
     char **last = check_behind_launchers(words);
     char **end = words;
-    /* Parts of a command behind a colon have options of their own. These launchers count as the
-     * program here, but their options follow them. Those of torchrun do not matter: whatever hosts
-     * it is given, it starts workers on this one. */
+    /* Parts of a command after a colon have options of their own. These launchers count as the
+     * program here, but their options follow them. torchrun is not among them: it starts workers on
+     * this host only, whatever hosts it is given. */
     bool has_parts = tool_is_program(*words, "horovodrun accelerate deepspeed");
     if (tool_is_program(*words, "deepspeed") && access("/job/hostfile", F_OK) == 0)
         return true; /* its default */
@@ -246,7 +247,7 @@ bool check_leads_away(char **words)
 
 bool locality_is_certain(char **words)
 {
-    /* The node list of a job of Slurm or PBS that this process is in. */
+    /* node list of the Slurm or PBS job that contains this process */
     const char *slurm = getenv("SLURM_JOB_NODELIST"), *pbs = getenv("PBS_NODEFILE");
     if (check_leads_away(words) || (getenv("SLURM_JOB_ID") != NULL && slurm == NULL) ||
         (getenv("PBS_JOBID") != NULL && pbs == NULL))

@@ -10,7 +10,7 @@
 #include "tools/lib/launch.h"
 #include "tools/lib/tool.h"
 
-/* What the engines compress. Each function has a second name with a P (MPI) or p (NCCL) in front.
+/* Functions that the engines compress. Each has a second name, with the prefix P (MPI) or p (NCCL).
  */
 static const char *const functions[] = {CSHIM_NCCL_COMPRESSED_NAMES, CSHIM_MPI_COMPRESSED_NAMES};
 
@@ -18,7 +18,8 @@ static const char *const functions[] = {CSHIM_NCCL_COMPRESSED_NAMES, CSHIM_MPI_C
 #define GLOO_ALLREDUCE "gloo::allreduce"
 #define GLOO_ALLREDUCE_SYMBOL "_ZN4gloo9allreduceERKNS_16AllreduceOptionsE"
 
-/* What Fortran compilers and the mpi_f08 modules add to a name, in upper or lower case. */
+/* Returns true for a suffix that Fortran compilers or the mpi_f08 modules add, in upper or lower
+ * case. */
 static bool is_fortran_suffix(const char *text)
 {
     static const char *const suffixes[] = {"", "_", "__", "_f", "_f08", "_f08_", "_f08ts_"};
@@ -28,7 +29,7 @@ static bool is_fortran_suffix(const char *text)
     return false;
 }
 
-/* Fills in what a symbol's name tells. False if it is none of the functions. */
+/* Fills in what a symbol's name says. Returns false if it is none of the functions. */
 static bool match(const char *symbol, struct check_use *use)
 {
     const char *name = symbol + (tolower((unsigned char)*symbol) == 'p');
@@ -51,8 +52,8 @@ static bool match(const char *symbol, struct check_use *use)
     return false;
 }
 
-/* Whether an object is part of an installation of MPI, NCCL or gloo. Such an object calls the
- * functions even if the program does not. */
+/* Returns true if an object is part of an installation of MPI, NCCL or gloo: it calls the functions
+ * even if the program does not. */
 static bool is_internal(const struct closure_object *object)
 {
     static const char names[] =
@@ -63,8 +64,8 @@ static bool is_internal(const struct closure_object *object)
     return tool_starts_with(basename(name), names);
 }
 
-/* How an object uses a function that a symbol of it names. The loader looks for the function in the
- * executable first, then in preloads, then in libraries. */
+/* Returns how an object uses a function that one of its symbols names. The dynamic linker looks for
+ * the function in the executable first, then in preloads, then in libraries. */
 static enum check_use_kind kind_of_use(const struct closure_object *object,
                                        const struct check_use *use,
                                        const struct object_symbol *symbol)
@@ -79,8 +80,8 @@ static enum check_use_kind kind_of_use(const struct closure_object *object,
     return CHECK_BINDS;
 }
 
-/* Whether a symbol is the table through which stubs of a library's functions jump: Implib.so's name
- * for it is _LIBRARY_tramp_table. The stubs open the library at run time. JAX's plugin has them. */
+/* Returns true if a symbol is a table of stubs that jump to a library's functions, which Implib.so
+ * names _LIBRARY_tramp_table. The stubs open the library at run time. JAX's plugin has them. */
 static bool is_table_of_stubs(const char *symbol, enum check_library library)
 {
     const char *name = symbol + (symbol[0] == '_') + (strncmp(symbol, "_lib", 4) == 0 ? 3 : 0);
@@ -97,10 +98,10 @@ static bool has_use(const struct check_findings *findings, size_t object, const 
     return false;
 }
 
-/* Notes the uses in one of an object's tables of symbols. Returns whether the object opens
- * libraries at run time. */
-static bool look_at_symbols(struct check_findings *findings, size_t index, bool internal,
-                            enum object_table_kind kind)
+/* Adds the uses in one of an object's symbol tables. Returns true if the object opens libraries at
+ * run time. */
+static bool find_symbols(struct check_findings *findings, size_t index, bool internal,
+                         enum object_table_kind kind)
 {
     const struct closure_object *object = &findings->closure.objects[index];
     struct object_symbol symbol;
@@ -130,8 +131,8 @@ static bool look_at_symbols(struct check_findings *findings, size_t index, bool 
     return opens;
 }
 
-/* Looks for names of libraries that a program could give to dlopen. */
-static void look_for_names(struct check_findings *findings, size_t index)
+/* Looks for names of libraries that a program could pass to dlopen(). */
+static void find_names(struct check_findings *findings, size_t index)
 {
     static const char *const names[] = {"libmpi.so", "libmpich.so", "libmpi_abi.so", "libnccl.so"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -145,10 +146,10 @@ static void look_for_names(struct check_findings *findings, size_t index)
     }
 }
 
-/* Looks for texts that only the code of gloo or NCCL has: the name of a source file in gloo's error
- * messages, one of NCCL's variables. A stripped object has no other trace of a copy that it hides.
- * NCCL's library and gloo's own are not looked at. */
-static void look_for_texts(struct check_findings *findings, size_t index)
+/* Looks for texts that only the code of gloo or NCCL contains: the name of a source file in gloo's
+ * error messages, one of NCCL's variables. They are the only trace of a hidden copy in a stripped
+ * object. Skips NCCL's library and gloo's own. */
+static void find_texts(struct check_findings *findings, size_t index)
 {
     static const char *const texts[CHECK_LIBRARY_COUNT] = {
         [CHECK_NCCL] = "NCCL_NET_SHARED_BUFFERS", [CHECK_GLOO] = "gloo/transport/tcp/pair.cc"};
@@ -167,9 +168,9 @@ static void look_for_texts(struct check_findings *findings, size_t index)
     }
 }
 
-/* Notes a shared runtime of the address sanitizer, and the function of the program by which it sets
- * options for it. */
-static void look_for_asan(struct check_findings *findings, size_t index)
+/* Records a shared runtime of the address sanitizer, and the program's function that sets its
+ * options. */
+static void find_asan(struct check_findings *findings, size_t index)
 {
     const struct closure_object *object = &findings->closure.objects[index];
     struct object_symbol symbol;
@@ -185,15 +186,15 @@ static void look_for_asan(struct check_findings *findings, size_t index)
 static void look_at_object(struct check_findings *findings, size_t index)
 {
     bool internal = is_internal(&findings->closure.objects[index]);
-    look_for_asan(findings, index);
-    bool opens = look_at_symbols(findings, index, internal, OBJECT_DYNAMIC);
+    find_asan(findings, index);
+    bool opens = find_symbols(findings, index, internal, OBJECT_DYNAMIC);
     if (internal)
         return;
-    look_at_symbols(findings, index, internal, OBJECT_STATIC);
+    find_symbols(findings, index, internal, OBJECT_STATIC);
     if (object_is_stripped(&findings->closure.objects[index].object))
-        look_for_texts(findings, index);
+        find_texts(findings, index);
     if (opens)
-        look_for_names(findings, index);
+        find_names(findings, index);
 }
 
 char *check_find(struct check_findings *findings, const char *name)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes a verdict of the findings, with its reason and what to do. */
+/* Makes a verdict from the findings, with its reason and advice. */
 #include <pwd.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -24,7 +24,7 @@ const struct check_reason_facts check_reasons[CHECK_REASON_COUNT] = {
     [CHECK_INTERPRETS] = {"interprets", CHECK_MAYBE, false},
     [CHECK_STARTS] = {"starts", CHECK_MAYBE, false},
     [CHECK_MISSING] = {"missing", CHECK_MAYBE, false},
-    /* Such a program may start another that has calls. */
+    /* such a program may start another one that has calls */
     [CHECK_NO_CALL] = {"no_call", CHECK_NOT_CAUGHT, false},
 };
 
@@ -79,16 +79,16 @@ static bool defines(const struct object *object, const char *name)
     return false;
 }
 
-/* Whether the installed libcompshim.so has a wrapper. The MPI library's Fortran functions call
- * PMPI_X, which is where the wrapper catches them. */
+/* Returns true if the installed libcompshim.so has a wrapper. Fortran functions of an MPI library
+ * call PMPI_X, whose wrapper catches them. */
 static bool is_wrapped(const struct check_findings *findings, const struct check_use *use)
 {
     return defines(&findings->front,
                    use->fortran ? tool_format("P%s", use->function) : use->symbol);
 }
 
-/* The kind of a library: by the symbols it defines, as the front does it, or by its name if it is
- * not installed on this machine. */
+/* Returns the type of a library: by the symbols it defines, as the front does, or by its name if it
+ * is not installed on this machine. */
 static const struct check_abi *abi_of(const struct closure_object *object,
                                       enum check_library library)
 {
@@ -107,8 +107,8 @@ static const struct check_abi *abi_of(const struct closure_object *object,
     return version != NULL && strcmp(version, ".so.12") == 0 ? &mpich : &unknown_mpi;
 }
 
-/* Finds the object that defines the C functions: the first one in the loader's order, or one that
- * is missing on this machine. */
+/* Finds the object that defines the C functions: the first one in lookup order, or one that is
+ * missing on this machine. */
 static void find_provider(const struct check_findings *findings, enum check_library library,
                           struct check_judgement *judgement)
 {
@@ -128,8 +128,8 @@ static void find_provider(const struct check_findings *findings, enum check_libr
         judgement->abi = abi_of(&closure->objects[judgement->provider], library);
 }
 
-/* Whether a program's call would reach a wrapper. A Fortran call does if a Fortran layer makes a C
- * call of it. */
+/* Returns true if a program's call would reach a wrapper. A Fortran call does if a Fortran layer
+ * turns it into a C call. */
 static bool is_interposable(const struct check_findings *findings, const struct check_use *use)
 {
     if (!use->fortran)
@@ -143,11 +143,11 @@ static bool is_interposable(const struct check_findings *findings, const struct 
     return false;
 }
 
-/* What a use says of the program's calls, from the best to the worst. */
+/* What a use says about the program's calls, from best to worst. */
 enum standing {
     CAUGHT, /* a call that reaches a wrapper */
     CALLED, /* a call that reaches none */
-    COPIED, /* a copy of the function, which the program's calls are bound to */
+    COPIED, /* a copy of the function, to which the program's calls are bound */
     OPENED, /* the library may be opened at run time */
     SILENT  /* nothing */
 };
@@ -163,7 +163,7 @@ static enum standing standing_of(const struct check_findings *findings, const st
     return is_interposable(findings, use) && is_wrapped(findings, use) ? CAUGHT : CALLED;
 }
 
-/* The engine's file beside libcompshim.so, NULL if it is not there. */
+/* Returns the engine's file in the folder of libcompshim.so, or NULL. */
 static const char *find_engine(const struct check_findings *findings, const struct check_abi *abi)
 {
     if (abi->engine == NULL)
@@ -185,7 +185,7 @@ static const char *how_to_get_engine(const struct check_findings *findings,
     return tool_format("put %s of the same build beside %s", abi->engine, findings->front_path);
 }
 
-/* Judges a call that reaches the front: an engine has to be there for it. */
+/* Judges a call that reaches the front: it also needs an engine. */
 static void judge_caught(const struct check_findings *findings, const struct check_use *use,
                          const char *name, struct check_judgement *judgement)
 {
@@ -229,7 +229,7 @@ static void judge_not_wrapped(const struct check_findings *findings, const struc
                         use->shown));
 }
 
-/* Judges the use of one library. The first of its best uses stands for all. */
+/* Judges the use of one library, by the first of its best uses. */
 static void judge_library(const struct check_findings *findings, enum check_library library,
                           const char *name, struct check_judgement *judgement)
 {
@@ -307,9 +307,9 @@ static void judge_no_call(const struct check_findings *findings, struct check_ju
                         file));
 }
 
-/* Whether an object is a program without a loader. A position-independent one differs from a
- * library by its flag; older linkers do not set it, but then a library has a name, no entry, or
- * libraries that it needs. */
+/* Returns true if an object is a program without a dynamic linker. A position-independent one
+ * differs from a library by a flag, which older linkers do not set; but then a library has a name,
+ * no entry, or libraries that it needs. */
 static bool is_static(const struct object *object)
 {
     size_t position = 0;
@@ -334,12 +334,12 @@ static const char *describe_machine(const struct object *object)
                        object->header.e_ident[EI_DATA] == ELFDATA2MSB ? "big" : "little");
 }
 
-/* Why the loader ignores LD_PRELOAD when this user runs the file: "is set-user-ID root", or that it
- * is set-group-ID or has capabilities. NULL if it does not. */
+/* Returns why the dynamic linker ignores LD_PRELOAD if this user runs the file ("is set-user-ID
+ * root", set-group-ID, capabilities); NULL if it does not. */
 static char *secure_mode(const char *path)
 {
     struct stat status;
-    const mode_t group_execute = S_ISGID | S_IXGRP; /* without x it is not set-group-ID */
+    const mode_t group_execute = S_ISGID | S_IXGRP; /* set-group-ID needs the x bit */
     if (stat(path, &status) != 0)
         return NULL;
     if ((status.st_mode & S_ISUID) != 0 && status.st_uid != getuid()) {
@@ -354,8 +354,7 @@ static char *secure_mode(const char *path)
     return NULL;
 }
 
-/* Judges a program that no preload can get into, whatever it calls. False if it is no such program.
- */
+/* Judges a program that no preload can enter, whatever it calls. Returns false if it is none. */
 static bool judge_file(const struct check_findings *findings, struct check_judgement *judgement)
 {
     const struct object *object = &findings->closure.objects[0].object, *front = &findings->front;
@@ -398,7 +397,7 @@ static bool judge_file(const struct check_findings *findings, struct check_judge
 void check_judge(struct check_result *result, const char *name)
 {
     const struct check_findings *findings = &result->findings;
-    /* The better verdict stands for the program; the first library's if both are the same. */
+    /* the best verdict, of the first library among equals */
     const struct check_judgement *best = NULL;
     for (enum check_library i = 0; i < CHECK_LIBRARY_COUNT; i++) {
         const struct check_judgement *library = &result->libraries[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim compare: runs a program in several modes and on several rank counts, and prints what
- * time, accuracy and traffic came of it. */
+/* compshim compare: runs a program in several modes and on several numbers of ranks, and prints
+ * time, accuracy and traffic. */
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -32,23 +32,24 @@ static const struct tool_option options[] = {
     {"repeat", 'r', TOOL_COUNT, &chosen.repeat, "N",
      "run all N times, modes in turn: medians and their spread (default 1)"},
     {"min-size", 0, TOOL_SIZE, &chosen.min_size, "SIZE",
-     "a codec's mode leaves smaller buffers alone (default 64KiB)"},
+     "smallest buffer that a codec's mode compresses (default 64KiB)"},
     {"metric-time", 0, TOOL_TEXT, &chosen.metrics[COMPARE_FIGURE_TIME], "REGEX",
-     "group 1 of its last match in the output is the time"},
+     "the time is group 1 of its last match in the output"},
     {"metric-accuracy", 0, TOOL_TEXT, &chosen.metrics[COMPARE_FIGURE_ACCURACY], "REGEX",
      "the same for the accuracy"},
     {"metric-step", 0, TOOL_TEXT, &chosen.metrics[COMPARE_FIGURE_STEP], "REGEX",
      "the same for milliseconds per step"},
-    {"html", 0, TOOL_TEXT, &chosen.html, "FILE", "write a page with tables and plots there"},
-    {"markdown", 0, TOOL_TEXT, &chosen.markdown, "FILE", "write the tables as Markdown there"},
-    {"json", 'j', TOOL_TEXT, &chosen.json, "FILE", "write all results and every run there"},
+    {"html", 0, TOOL_TEXT, &chosen.html, "FILE", "write a page with tables and plots"},
+    {"markdown", 0, TOOL_TEXT, &chosen.markdown, "FILE", "write the tables as Markdown"},
+    {"json", 'j', TOOL_TEXT, &chosen.json, "FILE", "write all results and every run"},
     {"title", 0, TOOL_TEXT, &chosen.title, "TEXT", "the first line of the tables and of the page"},
-    {"link", 0, TOOL_TEXT, &chosen.link, "TEXT", "what joins the ranks (default shared memory)"},
+    {"link", 0, TOOL_TEXT, &chosen.link, "TEXT",
+     "the network, as text for the tables (default shared memory)"},
     {0},
 };
 
 static const struct {
-    const char *option, *expression; /* that is taken without the option */
+    const char *option, *expression; /* default expression */
 } metrics[COMPARE_METRIC_COUNT] = {
     [COMPARE_FIGURE_TIME] = {"--metric-time", "train time +([0-9.]+)"},
     [COMPARE_FIGURE_STEP] = {"--metric-step", "step +([0-9.]+) ms"},
@@ -72,7 +73,7 @@ static void compile_metrics(struct compare_plan *plan)
     }
 }
 
-/* The policy of a codec's mode, which has a single rule. */
+/* Returns the policy of a codec's mode, which has one rule. */
 static char *policy_text(const char *codec, uint64_t min_size)
 {
     return tool_format("[rule %s]\nmin_size = %" PRIu64
@@ -80,7 +81,7 @@ static char *policy_text(const char *codec, uint64_t min_size)
                        codec, min_size, codec);
 }
 
-/* Whether a codec needs no other key in its rule. */
+/* Returns true if a codec needs no other key in its rule. */
 static bool is_mode(const char *codec)
 {
     char message[CSHIM_MESSAGE_MAX];
@@ -95,7 +96,7 @@ static _Noreturn void refuse_mode(const char *name)
 {
     struct cshim_words modes = cshim_words(CSHIM_CODECS);
     size_t known = 0;
-    modes.names[known++] = "off"; /* in the place of none */
+    modes.names[known++] = "off"; /* replaces `none` */
     for (size_t i = known; i < modes.count; i++)
         if (is_mode(modes.names[i]))
             modes.names[known++] = modes.names[i];
@@ -104,8 +105,8 @@ static _Noreturn void refuse_mode(const char *name)
                 name, tool_hint("", name, modes.names, known));
 }
 
-/* Makes the mode of a name. `is_policy`: --policy names it, so that it is a file whatever its end.
- */
+/* Makes the mode of a name. `is_policy`: the name comes from --policy, so it is a file, whatever
+ * its extension. */
 static struct compare_mode make_mode(const char *name, bool is_policy)
 {
     struct compare_mode mode = {.name = name, .label = name};
@@ -142,8 +143,7 @@ static void add_modes(struct compare_plan *plan, const char *list, bool is_polic
     }
 }
 
-/* The cell that runs the program with all its ranks, but without the shim; NULL if there is none.
- */
+/* Returns the cell that runs the program with as many ranks but without the shim, or NULL. */
 static const struct compare_cell *find_native(const struct compare_plan *plan, size_t rank)
 {
     for (size_t mode = 0; mode < plan->mode_count; mode++)
@@ -152,8 +152,8 @@ static const struct compare_cell *find_native(const struct compare_plan *plan, s
     return NULL;
 }
 
-/* Takes the numbers of ranks asked for, and makes the cells. The serial run stands in the column of
- * one rank, which is added if it was not asked for. */
+/* Sets the numbers of ranks and makes the cells. The serial run is in the column of one rank, which
+ * is added if the user has not asked for it. */
 static void add_ranks(struct compare_plan *plan, const char *list)
 {
     size_t count = 0;
@@ -186,11 +186,11 @@ static void add_ranks(struct compare_plan *plan, const char *list)
         wanted += cell->is_wanted;
     }
     if (wanted == 0)
-        tool_misuse("a single rank has nobody to send to: there only the mode off is run, or a "
+        tool_misuse("a single rank sends nothing: only the mode off is run with it, or a "
                     "serial program");
 }
 
-/* Ends the tool if an option's file cannot be written, or has to be spared. */
+/* Ends the tool if an option's file cannot be written or must not be overwritten. */
 static void check_writable(const char *option, const char *path, const char *mark)
 {
     tool_spare_file(option, path, mark);
@@ -220,8 +220,8 @@ static void make_files(struct compare_plan *plan)
             write_policy(plan, &plan->modes[mode]);
 }
 
-/* Makes the matrix of runs and the temporary files. Every error in the options is found here and
- * ends the tool. `options` and `command` must outlive the plan. */
+/* Makes the matrix of runs and the temporary files. Checks all options; ends the tool if one is
+ * wrong. `options` and `command` must outlive the plan. */
 static void make_plan(struct compare_plan *plan, const struct compare_options *options,
                       char **command)
 {
@@ -253,8 +253,8 @@ static void clean_plan(const struct compare_plan *plan)
     rmdir(plan->folder);
 }
 
-/* Estimates the seconds that all runs to come will take: each as long as the last one of its cell,
- * or else as the mean of all. Negative before the first run has ended. */
+/* Estimates the seconds of all remaining runs: each as long as the last one of its cell, otherwise
+ * as the mean of all. Negative before the first run has ended. */
 static double seconds_left(const struct compare_plan *plan)
 {
     double all = 0, done = 0, left = 0;
@@ -272,8 +272,8 @@ static double seconds_left(const struct compare_plan *plan)
     return done > 0 ? left : -1;
 }
 
-/* Runs the modes in turn within each repeat, so that a machine that slows down slows all of them.
- */
+/* Runs the modes alternately within each repeat, so that a machine that slows down affects all of
+ * them. */
 static enum child_end run_all(const struct compare_plan *plan)
 {
     size_t all = 0, done = 0;
@@ -295,7 +295,7 @@ static enum child_end run_all(const struct compare_plan *plan)
     return CHILD_DONE;
 }
 
-/* Writes a file if its path is given. Returns false, with a message printed, if that fails. */
+/* Writes a file if its path is given. On failure prints a message and returns false. */
 static bool write_file(const struct compare_plan *plan, const char *path,
                        void (*write)(const struct compare_plan *, FILE *))
 {
@@ -312,7 +312,7 @@ static bool write_file(const struct compare_plan *plan, const char *path,
     return problem == NULL;
 }
 
-static int run(char **words)
+static int run_compare(char **words)
 {
     struct compare_plan plan;
     if (*words == NULL)
@@ -321,7 +321,8 @@ static int run(char **words)
         tool_misuse("'%s' is a report: 'compshim report' shows reports side by side", *words);
     make_plan(&plan, &chosen, words);
     child_catch_signals();
-    launch_permit_mpirun(words, false); /* tells root once; each run counts its ranks */
+    launch_permit_mpirun(words,
+                         false); /* prints its note to root once; each run counts its ranks */
     compare_watch_load();
     enum child_end end = run_all(&plan);
     compare_add_load(plan.environment);
@@ -331,7 +332,7 @@ static int run(char **words)
             warnx("%s '%s': not every output has a match", metrics[i].option, chosen.metrics[i]);
     const bool has_results = plan.is_complete || seconds_left(&plan) >= 0;
     if (!plan.is_complete && has_results)
-        warnx("stopped early; what was finished:");
+        warnx("stopped early; finished runs:");
     if (has_results)
         compare_write_text(&plan, stdout);
     bool written = write_file(&plan, chosen.json, compare_write_json);
@@ -348,15 +349,17 @@ const struct tool_command tool_compare = {
     .summary = "run a program in several modes and show time, accuracy and traffic",
     .usage = "[OPTION...] [--] COMMAND [ARGUMENT...]",
     .details =
-        "COMMAND is started as it is, without a shell; {ranks} and {mode} in it are replaced, and "
-        "{log} by a file where the program is to leave a CSV table of its steps, with the columns "
-        "seconds and accuracy (0 to 1): the page shows accuracy over time. The same in --serial. "
-        "The mode off runs it without the shim. A codec's mode uses a policy of one rule: float32 "
-        "sums from --min-size up in that codec, nothing else. Regular expressions are POSIX "
-        "extended ones. A run that fails ends the comparison; what is finished is printed.\n\n  "
+        "COMMAND is started without a shell. In it and in --serial, {ranks} and {mode} are "
+        "replaced, "
+        "and {log} by the name of a file to which the program can write a CSV table of its steps, "
+        "with the columns seconds and accuracy (0 to 1), for the page's plot of accuracy over "
+        "time. "
+        "The mode off runs it without the shim. A codec's mode uses a policy with one rule: that "
+        "codec for float32 sums from --min-size on. Regular expressions are POSIX "
+        "extended ones. A failed run ends the comparison; the finished runs are printed.\n\n  "
         "compshim compare --modes off,fp16,fp8_e4m3 --ranks 1,2,4 --serial ./train \\\n    -- "
         "mpirun -n {ranks} ./train\n",
     .takes_command = true,
     .options = options,
-    .run = run,
+    .run = run_compare,
 };

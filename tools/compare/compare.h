@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of `compshim compare` share: the modes, the numbers of ranks and the runs of each
- * mode on each number of ranks. What the functions allocate lives until the tool ends. */
+/* Shared by the parts of `compshim compare`: modes, numbers of ranks, and the runs of each mode on
+ * each number of ranks. Memory that the functions allocate lives until the tool ends. */
 #ifndef TOOL_COMPARE_H
 #define TOOL_COMPARE_H
 
@@ -15,20 +15,20 @@
 #include "tools/lib/launch.h"
 #include "tools/lib/tool.h"
 
-/* The figures of a run. The program prints those before COMPARE_METRIC_COUNT. */
+/* Figures of a run. The program prints those before COMPARE_METRIC_COUNT. */
 enum compare_figure {
-    COMPARE_FIGURE_TIME,     /* seconds; of the whole command if an output has no match for it */
+    COMPARE_FIGURE_TIME,     /* seconds; of the whole command if an output has no match */
     COMPARE_FIGURE_STEP,     /* milliseconds */
     COMPARE_FIGURE_ACCURACY, /* per cent */
     COMPARE_METRIC_COUNT,
-    COMPARE_FIGURE_NATIVE = COMPARE_METRIC_COUNT, /* bytes, from the report of compshim */
+    COMPARE_FIGURE_NATIVE = COMPARE_METRIC_COUNT, /* bytes, from compshim's report */
     COMPARE_FIGURE_WIRE,
     COMPARE_FIGURE_SPEED_UP, /* time of off with as many ranks / time */
     COMPARE_FIGURE_RATIO,    /* native bytes / bytes on the wire */
     COMPARE_FIGURE_COUNT
 };
 
-/* What the command line says. */
+/* Values of the command line. */
 struct compare_options {
     const char *modes, *policy, *ranks;
     const char *serial; /* for sh -c, or NULL */
@@ -39,26 +39,26 @@ struct compare_options {
     uint64_t min_size; /* bytes */
 };
 
-/* One way to run the program. */
+/* A way to run the program. */
 struct compare_mode {
     const char *name;  /* as given: "off", a codec or a policy file; "serial" */
     const char *label; /* for the tables: "fp16 (16 bit)" */
     bool is_serial;
     bool has_shim;             /* compshim is preloaded */
-    enum cshim_codec_id codec; /* of a codec's mode, else none */
+    enum cshim_codec_id codec; /* codec of a codec's mode, else none */
     const char *policy;        /* absolute file name, with the shim */
 };
 
-/* The runs of one mode with one number of ranks. */
+/* Runs of one mode with one number of ranks. */
 struct compare_cell {
     const struct compare_mode *mode;
     uint32_t ranks;
     const struct compare_cell *native; /* off with as many ranks, or NULL */
     bool is_wanted;
-    json_t *runs; /* an array of the finished runs, as compare_run_once makes them */
+    json_t *runs; /* array of the finished runs, from compare_run_once() */
 };
 
-/* A comparison: what is run, and what came of it. */
+/* A comparison: its runs and their results. */
 struct compare_plan {
     const struct compare_options *options;
     char **command; /* NULL-terminated, with {ranks}, {mode} and {log} */
@@ -69,39 +69,40 @@ struct compare_plan {
     size_t cell_count;
     struct compare_cell *cells; /* [mode * rank_count + rank] */
     regex_t metrics[COMPARE_METRIC_COUNT];
-    char *library;       /* the shim's; NULL if no mode needs it */
+    char *library;       /* libcompshim.so; NULL if no mode needs it */
     char *folder;        /* for temporary files, removed at the end */
-    json_t *environment; /* what the measurements were made on: texts by name */
-    bool is_complete;    /* every run was finished */
+    json_t *environment; /* description of the machine: texts by name */
+    bool is_complete;    /* all runs were finished */
 };
 
-/* Whether the text is in some word of a command. */
+/* Returns true if a word of a command contains the text. */
 bool compare_has(char *const *command, const char *part);
 
-/* Runs the program once, with a progress line and the seconds that this run and those after it will
- * take (negative: not known). If it ends well, the run's object is appended to the cell: "command",
+/* Runs the program once, with a progress line that shows `left` seconds for this run and those
+ * after it (negative: unknown). If the run ends well, appends its object to the cell: "command",
  * "wall_seconds", the figures by name, "rows" of the report, the log of steps as
- * "accuracy_over_time" and "output_tail". What is not known is null. */
+ * "accuracy_over_time" and "output_tail". Unknown values are null. */
 enum child_end compare_run_once(const struct compare_plan *plan, struct compare_cell *cell,
                                 const char *progress, double left);
 
-/* Whether the output of some run has no match for a metric. Times are of whole commands then. */
+/* Returns true if the output of a run has no match for a metric. Times are then those of whole
+ * commands. */
 bool compare_misses(const struct compare_plan *plan, enum compare_figure metric);
 
-/* The names of the figures in JSON. */
+/* Names of the figures in JSON. */
 extern const char *const compare_figure_names[COMPARE_FIGURE_COUNT];
 
-/* Finds out what the measurements are made on. */
+/* Returns a description of the machine, its software and the link. */
 json_t *compare_environment(const char *link);
-/* Reads the machine's load and keeps the first and the highest value: to be called before the runs
- * and while they last. */
+/* Reads the machine's load, and keeps the first and the highest value. Called before the runs and
+ * while they last. */
 void compare_watch_load(void);
-/* Adds these two to the environment. */
+/* Adds these two values to the environment. */
 void compare_add_load(json_t *environment);
 
-#define COMPARE_MARKDOWN_MARK "<!-- Tables of compshim compare -->" /* for tool_spare_file */
+#define COMPARE_MARKDOWN_MARK "<!-- Tables of compshim compare -->" /* for tool_spare_file() */
 
-/* These write the results: tables as text or as Markdown; everything as JSON; a page with plots. */
+/* Write the results: tables as text or as Markdown; everything as JSON; a page with plots. */
 void compare_write_text(const struct compare_plan *plan, FILE *file);
 void compare_write_markdown(const struct compare_plan *plan, FILE *file);
 void compare_write_json(const struct compare_plan *plan, FILE *file);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a comparison was measured on: the machine, its software and its load. */
+/* Describes what a comparison was measured on: the machine, its software and its load. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ json_t *compare_environment(const char *link)
     return environment;
 }
 
-/* Load averages of one minute; negative while none was read. */
+/* One-minute load averages; negative until one is read. */
 static double load_at_start = -1;
 static double load_highest = -1;
 

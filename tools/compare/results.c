@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The results of a comparison: from the figures of single runs to medians and their spread, and to
- * tables of text or Markdown, JSON and a page. */
+/* Results of a comparison: from the figures of single runs to medians and their spread, and to
+ * tables as text or Markdown, JSON and a page. */
 #include <stdlib.h>
 
 #include "tools/compare/compare.h"
@@ -28,7 +28,7 @@ static double quotient(double above, double below)
     return above > 0 && below > 0 ? above / below : UNKNOWN;
 }
 
-/* The figure of one run, or UNKNOWN. The runs of a repeat have one index. */
+/* Returns the figure of one run, or UNKNOWN. The runs of a repeat have one index. */
 static double run_figure(const struct compare_plan *plan, const struct compare_cell *cell,
                          enum compare_figure figure, size_t run)
 {
@@ -52,11 +52,11 @@ static int compare_doubles(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* A figure over the runs of a cell. All three values are negative if no run has it. The median of a
- * speed-up or a ratio is the quotient of two medians; its lowest and highest values are quotients
+/* A figure over the runs of a cell; all three values are negative if no run has it. The median of a
+ * speed-up or ratio is the quotient of two medians; its lowest and highest values are quotients
  * within a repeat. */
 struct spread {
-    size_t count; /* runs that have the figure */
+    size_t count; /* number of runs that have the figure */
     double median;
     double lowest;
     double highest;
@@ -75,7 +75,7 @@ static struct spread find_spread(const struct compare_plan *plan, const struct c
     }
     qsort(values, spread.count, sizeof *values, compare_doubles);
     if (spread.count > 0) {
-        /* The mean of the middle two if their number is even. */
+        /* the mean of the middle two if their number is even */
         spread.median = (values[(spread.count - 1) / 2] + values[spread.count / 2]) / 2;
         spread.lowest = values[0];
         spread.highest = values[spread.count - 1];
@@ -93,14 +93,14 @@ static struct spread find_spread(const struct compare_plan *plan, const struct c
 struct column {
     const char *name;
     enum compare_figure figure;
-    const char *format; /* NULL: the figure is shown as bytes */
+    const char *format; /* NULL: bytes */
 };
 
-/* The columns of a table with a row for each mode. */
+/* Columns of a table with a row for each mode. */
 struct layout {
     size_t count;
     bool only_shim;  /* only modes with the shim have a row */
-    bool has_spread; /* a row below each mode has the lowest and the highest figures */
+    bool has_spread; /* a second row for each mode has the lowest and highest figures */
     const struct column *columns;
 };
 
@@ -132,7 +132,7 @@ static struct tool_table environment_table(const struct compare_plan *plan)
     return table;
 }
 
-/* Whether any of the table's modes is run on so many ranks. */
+/* Returns true if a mode of the table is run with this number of ranks. */
 static bool has_column(const struct compare_plan *plan, const struct layout *layout, size_t rank)
 {
     for (size_t i = rank; i < plan->cell_count; i += plan->rank_count)
@@ -194,7 +194,7 @@ static struct tool_table mode_table(const struct compare_plan *plan, const char 
     return table;
 }
 
-/* Whether any run has the figure. */
+/* Returns true if a run has the figure. */
 static bool is_known(const struct compare_plan *plan, enum compare_figure figure)
 {
     for (size_t i = 0; i < plan->cell_count; i++)
@@ -203,7 +203,7 @@ static bool is_known(const struct compare_plan *plan, enum compare_figure figure
     return false;
 }
 
-/* The rules of each cell's first run. */
+/* Returns the table of the rules in each cell's first run. */
 static struct tool_table rule_table(const struct compare_plan *plan)
 {
     struct tool_table table =
@@ -218,7 +218,7 @@ static struct tool_table rule_table(const struct compare_plan *plan)
             json_array_foreach(json_object_get(json_array_get(cell->runs, 0), "rows"), i, row)
             {
                 double wire = ledger_number(row, "bytes_wire");
-                const json_t *error = json_object_get(row, "rel_error"); /* none: no sample */
+                const json_t *error = json_object_get(row, "rel_error"); /* 0: no sample */
                 char *cells[] = {
                     tool_copy(cell->mode->label),
                     tool_plural(cell->ranks, "rank"),
@@ -241,7 +241,7 @@ static struct tool_table rule_table(const struct compare_plan *plan)
 
 #define TABLES 5
 
-/* Makes all tables, in the order in which they are shown. */
+/* Makes all tables, in their order on the page. */
 static void make_tables(const struct compare_plan *plan, struct tool_table tables[TABLES])
 {
     static const struct column time[] = {{"time s", COMPARE_FIGURE_TIME, "%.1f"},
@@ -281,8 +281,8 @@ static void write_tables(const struct compare_plan *plan, bool markdown, FILE *f
         tool_table_print_titled(&tables[i], markdown, file);
 }
 
-/* The one figure that matters: the highest speed-up, what it costs in accuracy, and how far the
- * runs differ. */
+/* Writes the most important figures: the highest speed-up, its cost in accuracy, and how far runs
+ * differ. */
 static void write_headline(const struct compare_plan *plan, FILE *file)
 {
     const struct compare_cell *best = NULL;

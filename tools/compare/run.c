@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One measured run: makes the command for a mode and a number of ranks, starts it, and reads what
- * came of it. */
+/* Executes one measured run: makes its command, starts it, and reads its output and files. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +19,7 @@ bool compare_has(char *const *command, const char *part)
     return *command != NULL;
 }
 
-/* Replaces every `from` in the text. */
+/* Replaces all occurrences of `from` in the text. */
 static char *replace(const char *text, const char *from, const char *to)
 {
     char *result = tool_copy("");
@@ -47,7 +46,7 @@ static char **make_command(const struct compare_plan *plan, const struct compare
     return command;
 }
 
-/* Writes the command as one would type it. Words with unusual characters are quoted. */
+/* Returns the command as it would be typed: words with unusual characters are quoted. */
 static char *command_text(char *const *command)
 {
     char *text = tool_copy("");
@@ -59,8 +58,8 @@ static char *command_text(char *const *command)
     return text;
 }
 
-/* Finds the last match of a metric's expression in the output. Returns the number that its group 1
- * says, or null. */
+/* Finds the last match of a metric's expression in the output. Returns the number in its group 1,
+ * or null. */
 static json_t *read_metric(const regex_t *expression, const char *output)
 {
     regmatch_t match[2];
@@ -81,7 +80,7 @@ static json_t *read_metric(const regex_t *expression, const char *output)
     return tool_json_number(value);
 }
 
-/* The index of the last column that the heading calls so; SIZE_MAX if there is none. */
+/* Returns the index of the last column with this heading; SIZE_MAX if there is none. */
 static size_t find_column(char **heading, size_t columns, const char *name)
 {
     while (columns > 0 && strcmp(heading[columns - 1], name) != 0)
@@ -89,8 +88,8 @@ static size_t find_column(char **heading, size_t columns, const char *name)
     return columns - 1;
 }
 
-/* Reads a number from 0 to `most`. Returns false if the line has none in this column; the last line
- * of a stopped program may not be whole. */
+/* Reads a number from 0 to `most`. Returns false if the line has none in this column: the last line
+ * of a stopped program may be incomplete. */
 static bool read_cell(char **cells, size_t count, size_t column, double most, double *value)
 {
     char *end = NULL;
@@ -100,7 +99,7 @@ static bool read_cell(char **cells, size_t count, size_t column, double most, do
     return end != cells[column] && *end == '\0' && *value >= 0 && *value <= most;
 }
 
-/* Keeps at most LOG_POINTS_MAX points at even distances, the first and the last among them. */
+/* Keeps at most LOG_POINTS_MAX points at equal distances, including the first and the last. */
 static json_t *thin(json_t *points)
 {
     size_t count = json_array_size(points);
@@ -113,8 +112,8 @@ static json_t *thin(json_t *points)
 }
 
 /* Reads a log of steps: CSV whose first line names the columns `seconds` and `accuracy` (0 to 1).
- * Returns an array of pairs (seconds, per cent). It is empty, and a message is printed, if the log
- * has none. */
+ * Returns an array of pairs (seconds, per cent). If the log has none, it is empty and a message is
+ * printed. */
 static json_t *read_log(const char *path)
 {
     json_t *points = json_array();
@@ -144,8 +143,8 @@ static json_t *read_log(const char *path)
     return thin(points);
 }
 
-/* What a run may leave in the folder: a program that calls several libraries has a report of each.
- */
+/* Files that a run may leave in the folder: a program that calls several libraries writes a report
+ * of each. */
 static const char *const report_files[] = {"report.json", "report.nccl.json", "report.gloo.json"};
 #define REPORT_FILES (sizeof report_files / sizeof *report_files)
 
@@ -156,7 +155,7 @@ static char *report_path(const struct compare_plan *plan, size_t index)
 
 static const char *const totals[] = {"calls", "compressed_calls", "bytes_native", "bytes_wire"};
 
-/* Adds what a report says, if there is one, to the run. */
+/* Adds the content of a report, if there is one, to the run. */
 static void read_report(const char *path, json_t *run)
 {
     bool unreadable = false;
@@ -188,7 +187,7 @@ static void warn_if_not_compressed(const struct compare_mode *mode, const json_t
               mode->name);
 }
 
-/* Makes the object of a run that ended well, from its output and the files that it left. */
+/* Makes the object of a run that ended well, from its output and files. */
 static json_t *read_run(const struct compare_plan *plan, const struct compare_mode *mode,
                         const struct child *child, const char *command, const char *log)
 {
@@ -228,7 +227,7 @@ enum child_end compare_run_once(const struct compare_plan *plan, struct compare_
                           .watch = compare_watch_load};
     enum child_end end = child_run(&child);
     if (end == CHILD_FAILED)
-        child_tell_failure(&child, "this run", tool_format(":\n  %s\n", text));
+        child_report_failure(&child, "this run", tool_format(":\n  %s\n", text));
     if (end == CHILD_DONE)
         json_array_append_new(cell->runs, read_run(plan, mode, &child, text, log));
     for (size_t i = 0; i < REPORT_FILES; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Searches for the libraries that an object needs, in the order of ld.so(8), also in the loader's
+/* Searches for the libraries that an object needs, in the order of ld.so(8), including the linker's
  * cache. */
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
@@ -11,7 +11,7 @@
 #include "tools/elf/elf.h"
 #include "tools/lib/tool.h"
 
-/* What is in the loader's cache: a line for each library. */
+/* Returns the contents of the dynamic linker's cache: a line for each library. */
 static const char *list_cache(void)
 {
     char *text = NULL;
@@ -23,14 +23,14 @@ static const char *list_cache(void)
     return is_read ? text : "";
 }
 
-/* A search for a name that one object needs, and what it has found. */
+/* A search for a name that one object needs, and its result. */
 struct search {
     const struct closure *closure;
     struct closure_object found; /* its name and loader are given */
 };
 
-/* The folder of the system's libraries below / and /usr, which is also $LIB: lib64,
- * lib/x86_64-linux-gnu, ... The C library of this tool lies in it. */
+/* Returns the folder of the system's libraries below / and /usr, which is also $LIB: lib64,
+ * lib/x86_64-linux-gnu, ... It contains the C library of this tool. */
 static const char *system_folder(void)
 {
     Dl_info info;
@@ -45,8 +45,8 @@ static const char *system_folder(void)
     return *path != '\0' ? path + 1 : "";
 }
 
-/* The folder that $ORIGIN means for an object. For a program it is the folder of the file behind
- * all symbolic links, for a library that of the path where it was found. */
+/* Returns the value of $ORIGIN for an object: for a program the folder of its file after all
+ * symbolic links, for a library that of the path where it was found. */
 static const char *origin(const struct closure_object *object)
 {
     const char *path = object->path;
@@ -61,7 +61,7 @@ static const char *origin(const struct closure_object *object)
 /* Replaces the tokens in the first `length` characters of a text. */
 static const char *expand(const struct closure_object *object, const char *text, size_t length)
 {
-    const char *known = (const char *)getauxval(AT_PLATFORM); /* NOLINT: an address */
+    const char *known = (const char *)getauxval(AT_PLATFORM); /* NOLINT: the value is an address */
     const char *platform = known != NULL ? known : "";
     const char *const tokens[][2] = {
         {"$ORIGIN", origin(object)}, {"${ORIGIN}", origin(object)}, {"$LIB", system_folder()},
@@ -90,7 +90,7 @@ static bool open_object(struct closure_object *object, const char *path)
     return true;
 }
 
-/* Takes the file at a path if there is one, and it is for the program's machine. */
+/* Uses the file at a path if there is one, and it is for the program's machine. */
 static bool try_path(struct search *search, const char *path)
 {
     struct closure_object candidate = search->found;
@@ -105,7 +105,7 @@ static bool try_path(struct search *search, const char *path)
     return true;
 }
 
-/* Tries a list of folders, in which tokens mean those of object `owner`. */
+/* Tries a list of folders, in which tokens have the values for object `owner`. */
 static bool try_list(struct search *search, const char *list, const char *separators, size_t owner)
 {
     while (list != NULL && *list != '\0') {
@@ -122,7 +122,7 @@ static bool try_list(struct search *search, const char *list, const char *separa
 }
 
 /* Tries DT_RPATH of the object, of the object that needs it, and so on up to the program. The
- * loader ignores them all if the object has a DT_RUNPATH. */
+ * dynamic linker ignores them all if the object has a DT_RUNPATH. */
 static bool try_rpaths(struct search *search)
 {
     const struct closure_object *objects = search->closure->objects;
@@ -136,8 +136,8 @@ static bool try_rpaths(struct search *search)
     }
 }
 
-/* Tries the paths in the loader's cache, but not those in folders of the list ":FOLDER:...:". A
- * line is "\tNAME (WHAT) => PATH"; WHAT tells of copies for particular processors. */
+/* Tries the paths in the linker's cache, except those in folders of the list ":FOLDER:...:". A line
+ * is "\tNAME (WHAT) => PATH"; WHAT names the processors for which a copy is. */
 static bool try_cache(struct search *search, const char *without)
 {
     const char *wanted = tool_format("\t%s (", search->found.name);
@@ -170,8 +170,9 @@ static bool find(struct search *search)
     return try_cache(search, "") || try_list(search, folders, ":", loader);
 }
 
-/* Whether an object was found by a name, has it as its DT_SONAME, or is a file. */
-static bool has(const struct closure *closure, const char *name, const char *file)
+/* Returns true if an object of the closure was found by a name, has it as its DT_SONAME, or is that
+ * file. */
+static bool has_object(const struct closure *closure, const char *name, const char *file)
 {
     for (size_t i = 0; i < closure->count; i++) {
         const struct closure_object *object = &closure->objects[i];
@@ -186,9 +187,9 @@ static bool has(const struct closure *closure, const char *name, const char *fil
 static void add_needed(struct closure *closure, size_t loader, const char *name)
 {
     struct search search = {closure, {.name = name, .loader = loader}};
-    if (has(closure, name, NULL))
+    if (has_object(closure, name, NULL))
         return;
-    if (find(&search) && has(closure, "", search.found.file))
+    if (find(&search) && has_object(closure, "", search.found.file))
         object_close(&search.found.object);
     else
         closure->objects =

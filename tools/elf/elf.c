@@ -55,7 +55,7 @@ static void read_segments(struct object *object)
     }
 }
 
-/* Iterates over the segments that the loader maps: *position is 0 at first. False at the end. */
+/* Iterates over the segments that are mapped; *position is 0 at first. Returns false at the end. */
 static bool next_segment(const struct object *object, size_t *position, GElf_Phdr *segment)
 {
     while (*position < object->header_count)
@@ -65,9 +65,10 @@ static bool next_segment(const struct object *object, size_t *position, GElf_Phd
     return false;
 }
 
-/* Finds an address in the file: its offset, and how many bytes there are from it to the end of the
- * segment (at least 1). False if it is not in the file. */
-static bool find(const struct object *object, uint64_t address, uint64_t *offset, uint64_t *room)
+/* Finds an address in the file: its offset, and the number of bytes (at least 1) from there to the
+ * end of the segment. Returns false if it is not in the file. */
+static bool find_address(const struct object *object, uint64_t address, uint64_t *offset,
+                         uint64_t *room)
 {
     GElf_Phdr segment;
     for (size_t i = 0; next_segment(object, &i, &segment);) {
@@ -80,7 +81,7 @@ static bool find(const struct object *object, uint64_t address, uint64_t *offset
     return false;
 }
 
-/* The string at an offset of a table's strings. NULL if there is none that ends in them. */
+/* Returns the string at an offset of a string table; NULL if none ends within the table. */
 static const char *string_at(const struct object *object, enum object_table_kind kind,
                              uint64_t offset)
 {
@@ -91,7 +92,7 @@ static const char *string_at(const struct object *object, enum object_table_kind
     return table->strings + offset;
 }
 
-/* Reads the dynamic table's entry at an index. False at its end. */
+/* Reads entry `index` of the dynamic table. Returns false at its end. */
 static bool dynamic_entry(const struct object *object, size_t index, GElf_Dyn *entry)
 {
     return object->dynamic != NULL && gelf_getdyn(object->dynamic, (int)index, entry) != NULL &&
@@ -111,7 +112,7 @@ static void read_tags(struct object *object)
             flags_1 = entry.d_un.d_val;
         }
     }
-    if (!find(object, object->tags[DT_STRTAB], &offset, &room)) {
+    if (!find_address(object, object->tags[DT_STRTAB], &offset, &room)) {
         object->damage = "its dynamic strings (DT_STRTAB) lie outside the file";
         return;
     }
@@ -144,19 +145,20 @@ const char *object_next_needed(const struct object *object, size_t *position)
     return NULL;
 }
 
-/* The array of a type at an address, of at most `bytes` bytes. NULL if it is not in the file. */
+/* Returns the array of a type at an address, of at most `bytes` bytes; NULL if it is not in the
+ * file. */
 static Elf_Data *read_array(const struct object *object, uint64_t address, uint64_t bytes,
                             Elf_Type type)
 {
     uint64_t offset = 0, room = 0;
-    if (bytes == 0 || !find(object, address, &offset, &room))
+    if (bytes == 0 || !find_address(object, address, &offset, &room))
         return NULL;
     room = bytes < room ? bytes : room;
     room -= room % gelf_fsize(object->elf, type, 1, EV_CURRENT);
     return elf_getdata_rawchunk(object->elf, (int64_t)offset, room, type);
 }
 
-/* Finds the first section of a type; NULL if there is none. */
+/* Returns the first section of a type, or NULL. */
 static Elf_Scn *find_section(const struct object *object, GElf_Word type, GElf_Shdr *header)
 {
     Elf_Scn *section = elf_nextscn(object->elf, NULL);
@@ -177,8 +179,8 @@ static bool is_copy(unsigned machine, uint64_t type)
     return false;
 }
 
-/* Marks the symbols, among the first `limit`, that a table of relocations names. Returns the number
- * of symbols up to the last of these. */
+/* Marks those of the first `limit` symbols that a relocation table names. Returns the number of
+ * symbols up to the last of these. */
 static size_t mark_relocated(struct object *object, int address, uint64_t bytes, bool addends,
                              size_t limit)
 {
@@ -202,8 +204,8 @@ static size_t mark_relocated(struct object *object, int address, uint64_t bytes,
     return count;
 }
 
-/* No entry of the dynamic table tells how many symbols there are. Their section does; of a file
- * without sections those count that a relocation names. */
+/* The dynamic table does not contain the number of symbols; their section does. In a file without
+ * sections, symbols count up to the last one that a relocation names. */
 static void read_dynamic_symbols(struct object *object)
 {
     struct object_table *table = &object->tables[OBJECT_DYNAMIC];
@@ -228,7 +230,7 @@ static void read_dynamic_symbols(struct object *object)
         table->count = counts[i] > table->count ? counts[i] : table->count;
 }
 
-/* Reads .symtab. If it is damaged, it counts as stripped. */
+/* Reads .symtab. If it is damaged, the file counts as stripped. */
 static void read_static_symbols(struct object *object)
 {
     struct object_table *table = &object->tables[OBJECT_STATIC];
@@ -236,7 +238,7 @@ static void read_static_symbols(struct object *object)
     Elf_Scn *section = find_section(object, SHT_SYMTAB, &header);
     if (section == NULL)
         return;
-    /* As they stand in the file: libelf would translate a section of another type into a copy. */
+    /* raw data: libelf would convert a section of another type into a copy */
     const Elf_Data *strings = elf_rawdata(elf_getscn(object->elf, header.sh_link), NULL);
     table->symbols = elf_getdata(section, NULL);
     if (strings == NULL || strings->d_buf == NULL || table->symbols == NULL)
@@ -272,7 +274,7 @@ void object_open_memory(struct object *object, void *image, size_t size)
 bool object_open(struct object *object, const char *path)
 {
     struct stat status;
-    void *image = NULL; /* that of an empty file stays NULL */
+    void *image = NULL; /* stays NULL for an empty file */
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
         return false;

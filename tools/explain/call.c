@@ -12,7 +12,7 @@ struct explain_answer explain_call(const struct cshim_policy *policy, const stru
 {
     struct explain_answer answer = {.policy = policy, .call = *call};
     size_t element = cshim_dtype_bytes(call->dtype);
-    if (element == 0) /* other types: count bytes */
+    if (element == 0) /* types without a size: `count` is in bytes */
         element = 1;
     if (bytes % element != 0)
         tool_misuse("%" PRIu64 " bytes are no whole number of %s (%zu bytes)", bytes,
@@ -26,7 +26,7 @@ struct explain_answer explain_call(const struct cshim_policy *policy, const stru
     return answer;
 }
 
-/* Adds a line to the answer. The table will free the value. */
+/* Adds a line to the answer, which frees the value. */
 static void add_line(struct tool_table *table, const char *label, char *value)
 {
     tool_table_add(table, (char *[]){tool_copy(label), value});
@@ -195,7 +195,7 @@ static json_t *plan_json(const struct cshim_plan *plan)
                      codec->bound_absolute, "block", (json_int_t)codec->block);
 }
 
-/* `foretold` was the time by a model, where one was known. */
+/* `foretold` was a predicted time in earlier versions; always null now. */
 json_t *explain_json(const struct explain_answer *answer, const struct explain_link *link)
 {
     const struct cshim_plan *plan = &answer->plan;

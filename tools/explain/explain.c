@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim explain: tells what would happen to a call, and why, without running anything. */
+/* compshim explain: shows what the policy would do to a call, and why, without running anything. */
 #include "tools/explain/explain.h"
 
 #include <inttypes.h>
@@ -13,14 +13,14 @@
 #include "tools/lib/tool.h"
 
 #define SIZES_MAX 1000
-#define RANKS 4 /* if not said */
-/* Columns of the table of sizes. The last two are there with --link. */
+#define RANKS 4 /* default */
+/* Number of columns in the table of sizes; the last two only with --link. */
 #define EXPLAIN_COLUMNS 11
 
 static struct {
     const char *policy, *sizes, *report, *link, *machine;
-    const char *library, *collective, *dtype, *op; /* NULL: the first of their enum */
-    uint64_t size;                                 /* UINT64_MAX: none given */
+    const char *library, *collective, *dtype, *op; /* NULL: first value of the enum */
+    uint64_t size;                                 /* UINT64_MAX: not given */
     uint32_t ranks;                                /* 0: RANKS */
     uint32_t nodes;                                /* 0: as many as ranks */
     bool json;
@@ -33,9 +33,9 @@ static const struct tool_option options[] = {
     {"sizes", 0, TOOL_TEXT, &chosen.sizes, "LIST",
      "a table of sizes: 64KiB-64MiB (doubling) or 1MiB,25MiB"},
     {"report", 0, TOOL_TEXT, &chosen.report, "FILE",
-     "a run with COMPSHIM=observe: what the policy would have done to it"},
+     "a report of COMPSHIM=observe: what the policy would have done to that run"},
     {"link", 0, TOOL_TEXT, &chosen.link, "RATE",
-     "what each node's link at this rate, such as 1Gbit, needs at least: no prediction"},
+     "lower bound of the time that each node's link needs at this rate, such as 1Gbit"},
     {"collective", 0, TOOL_TEXT, &chosen.collective, "NAME",
      "allreduce (default), reduce_scatter, allgather, alltoall, broadcast; MPI: reduce"},
     {"dtype", 0, TOOL_TEXT, &chosen.dtype, "NAME",
@@ -52,8 +52,8 @@ static const struct tool_option options[] = {
     {0},
 };
 
-/* The value of the word of an option, which is called as its set of words is; 0 without a word.
- * `other` is the value of the word "other"; UINT_MAX: there is no such word. */
+/* Returns the value of an option's word; 0 without a word. The option has the name of its set of
+ * words. `other` is the value of the word "other"; UINT_MAX: there is no such word. */
 static unsigned parse_word(enum cshim_word_set set, const char *word, unsigned other)
 {
     struct cshim_words words = cshim_words(set);
@@ -86,7 +86,7 @@ static const struct cshim_learned *load_machine(void)
     return learned;
 }
 
-/* Notes in an answer what the file of --machine says of such calls. */
+/* Adds to an answer what the file of --machine says about such calls. */
 static void add_learned(struct explain_answer *answer, const struct cshim_learned *learned)
 {
     const struct cshim_rule *rule = answer->plan.rule;
@@ -104,7 +104,7 @@ static void add_learned(struct explain_answer *answer, const struct cshim_learne
     answer->learned = cshim_learned_find(learned, &wanted);
 }
 
-/* The call that the options describe, without its size. */
+/* Returns the call that the options describe, without its size. */
 static struct cshim_call describe_call(void)
 {
     struct cshim_call call = {
@@ -127,7 +127,7 @@ static struct cshim_call describe_call(void)
     return call;
 }
 
-/* One of --size, --sizes and --report has to be given. */
+/* Checks that one of --size, --sizes and --report is given. */
 static void check_choice(void)
 {
     int choices = (chosen.size != UINT64_MAX) + (chosen.sizes != NULL) + (chosen.report != NULL);
@@ -197,7 +197,7 @@ static void explain_sizes(const struct cshim_policy *policy, const struct cshim_
     }
 }
 
-/* Returns true if only the policy is asked for: no option describes a call. */
+/* Returns true if no option describes a call, so that the policy itself is printed. */
 static bool wants_text(void)
 {
     return chosen.policy != NULL && chosen.size == UINT64_MAX && chosen.sizes == NULL &&
@@ -206,7 +206,7 @@ static bool wants_text(void)
            chosen.link == NULL && chosen.machine == NULL;
 }
 
-/* Prints a policy as it is, once it is known to be good. */
+/* Prints the policy's text, after checking it. */
 static void print_policy(void)
 {
     size_t length;
@@ -223,10 +223,10 @@ static void print_policy(void)
     free(text);
 }
 
-static int run(char **words)
+static int run_explain(char **words)
 {
     if (*words != NULL)
-        tool_misuse("'%s' is one word too many", *words);
+        tool_misuse("unexpected argument '%s'", *words);
     if (wants_text()) {
         print_policy();
         return tool_finish(TOOL_GOOD);
@@ -256,16 +256,16 @@ static int run(char **words)
 
 const struct tool_command tool_explain = {
     .name = "explain",
-    .summary = "say what would happen to an all-reduce, or to a whole run, and why",
+    .summary = "show what a policy does to an all-reduce, or to a whole run, and why",
     .usage = "--size SIZE | --sizes LIST | --report FILE | --policy FILE [OPTION...]",
-    .details = "Nothing is run: the answer comes from the planner that the library itself uses. "
-               "Bytes are what all ranks together hand to the library for sending. How long a call "
-               "takes, and by which algorithm it is fastest, each job measures itself.\n\n"
+    .details = "Runs nothing: the answer comes from the planner of the library itself. "
+               "Bytes are those that all ranks together send. Each job measures itself how "
+               "long a call takes, and which algorithm is fastest.\n\n"
                "  compshim explain --size 25MiB --ranks 8\n"
                "  compshim explain --sizes 64KiB-64MiB --ranks 8 --nodes 2 --link 10Gbit\n"
                "  COMPSHIM=observe COMPSHIM_REPORT=run.json compshim run -- mpirun -n 8 ./train\n"
                "  compshim explain --report run.json --policy @fp8 --nodes 2 --link 1Gbit\n"
                "  compshim explain --policy @fp8\n",
     .options = options,
-    .run = run,
+    .run = run_explain,
 };

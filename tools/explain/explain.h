@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim explain: one call, a table of sizes, or a run that was observed. */
+/* compshim explain: one call, a table of sizes, or a recorded run. */
 #ifndef TOOL_EXPLAIN_H
 #define TOOL_EXPLAIN_H
 
@@ -9,38 +9,39 @@
 #include "shim/core/plan.h"
 #include "tools/lib/tool.h"
 
-/* A call, and its plan: what compressing does before the job has measured anything. */
+/* A call and its plan, before the job has measured anything. */
 struct explain_answer {
     const struct cshim_policy *policy;
     struct cshim_call call;
     struct cshim_plan plan;
-    const struct cshim_learned_choice *learned; /* by an earlier job, in --machine; or NULL */
+    const struct cshim_learned_choice
+        *learned; /* choice of an earlier job, from --machine; or NULL */
 };
 
-/* Plans the call with this many bytes. It is wrong use if they are no whole elements. */
+/* Plans the call with `bytes` bytes. Exits with TOOL_USAGE if these are not whole elements. */
 struct explain_answer explain_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                    uint64_t bytes);
 
-/* The link of each node; without a rate nothing is known of it. */
+/* Link of each node; without a rate nothing is known about it. */
 struct explain_link {
     const char *rate; /* as the user wrote it, or NULL */
     double bytes_per_second;
 };
 
-/* Reads the value of --link, or NULL. A text that is no rate is wrong use. */
+/* Reads the value of --link, or NULL. Exits with TOOL_USAGE if it is no rate. */
 struct explain_link explain_link(const char *rate);
 
-/* Seconds that the busiest node's link needs at least. 0 where nothing crosses it, and without a
- * rate. */
+/* Lower bounds of the seconds that the busiest node's link needs; 0 if nothing crosses it, or
+ * without a rate. */
 struct explain_limit {
     double native;
-    double chosen; /* by the plan; natively where it does not compress */
+    double chosen; /* by the plan, or natively if it does not compress */
 };
 #define EXPLAIN_LIMIT "a limit of the link, no prediction: a job measures what its calls take"
 #define EXPLAIN_NO_LINK "calls within one node cross none (--nodes N)"
 struct explain_limit explain_limit(const struct explain_answer *answer,
                                    const struct explain_link *link);
-/* Returns null where nothing crosses the link, and without a rate. */
+/* Returns the limits as JSON; null if nothing crosses the link, or without a rate. */
 json_t *explain_limit_json(const struct explain_limit *limit, const struct explain_link *link);
 
 /* Prints the answer as text. */
@@ -48,14 +49,14 @@ void explain_print_text(const struct explain_answer *answer, const struct explai
 /* Returns the answer as JSON. */
 json_t *explain_json(const struct explain_answer *answer, const struct explain_link *link);
 
-/* Questions about a recorded run. */
+/* Settings for a recorded run. */
 struct explain_setting {
     const struct cshim_policy *policy;
     struct explain_link link;
-    uint32_t nodes; /* that the ranks are on; 0: as recorded */
+    uint32_t nodes; /* number of nodes to spread the ranks over; 0: as recorded */
 };
 
-/* Explains what the policy would have done to the run of a report. */
+/* Shows what the policy would have done to the run of a report. */
 void explain_run(const char *report, const struct explain_setting *setting, bool json);
 
 #endif

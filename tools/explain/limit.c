@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The least seconds for which a node's link carries the bytes of a call, natively and compressed.
+/* Computes a lower bound of the seconds in which a node's link carries the bytes of a call,
+ * natively and compressed.
  *
- * A link carries as many bytes each way at once, and nodes are equally full. Processors, latency
- * and framing are left out: a limit of the link is no prediction. */
+ * The model: a link carries the same rate in both directions at once, and nodes have equal numbers
+ * of ranks. Processors, latency and framing are left out, so the bound is no prediction. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #include "tools/lib/tool.h"
 
 /* Reads a rate, "1Gbit", "25Gbit/s", "200Mbit" or "12.5GB/s", in bytes per second. Returns false if
- * the text is none. */
+ * the text is no rate. */
 static bool parse_rate(const char *text, double *bytes_per_second)
 {
     static const struct {
@@ -45,8 +46,8 @@ struct explain_link explain_link(const char *rate)
     return link;
 }
 
-/* Returns the bytes that the busiest node has to send, or to receive, by an algorithm that sends
- * the fewest: for an all-reduce as a ring of nodes does, or halving and doubling. */
+/* Returns the bytes that the busiest node has to send or receive by an algorithm that sends the
+ * fewest: for an all-reduce a ring of nodes, or recursive halving and doubling. */
 static double native_bytes(const struct cshim_call *call)
 {
     const double bytes = (double)call->bytes, nodes = call->nodes;
@@ -62,9 +63,9 @@ static double native_bytes(const struct cshim_call *call)
     }
 }
 
-/* Returns the bytes that the busiest node sends, or receives, by the plan. A root sends or receives
- * more than others: the whole from or to every rank, or where peers have chunks each of these once
- * besides its own part, which is one of peers + 1 equal parts of all bytes. */
+/* Returns the bytes that the busiest node sends or receives by the plan. A root sends or receives
+ * more than others: the whole from or to every rank; or, if peers have chunks, each chunk once in
+ * addition to its own share, one of peers + 1 equal shares of all bytes. */
 static double planned_bytes(const struct cshim_plan *plan, const struct cshim_call *call)
 {
     const struct cshim_schedule *schedule = plan->schedule;
@@ -73,7 +74,7 @@ static double planned_bytes(const struct cshim_plan *plan, const struct cshim_ca
                           schedule->sums_to == CSHIM_TO_ROOT;
     if (!has_root) /* there may be fewer chunks than peers */
         return bytes / nodes * (plan->peers == call->nodes ? plan->crowding : 1);
-    if (call->library == CSHIM_NCCL) /* NCCL's own broadcast, which each node passes on */
+    if (call->library == CSHIM_NCCL) /* NCCL's own broadcast, which each node forwards */
         return bytes / (nodes - 1);
     if (schedule->division == CSHIM_WHOLE)
         return bytes;

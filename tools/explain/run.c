@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim explain --report: a dry run. Each kind of call that COMPSHIM=observe has noted is
- * planned under the policy. The bytes are exact; the times are those of the run. */
+/* compshim explain --report: plans each class of calls that COMPSHIM=observe has recorded under the
+ * policy. The bytes are exact; the times are those of the run. */
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -12,18 +12,18 @@
 #include "tools/lib/json.h"
 #include "tools/lib/tool.h"
 
-#define RANKS_MOST 1e9    /* no job has more */
-#define EXACT_MOST 0x1p53 /* a double holds whole numbers exactly up to this */
+#define RANKS_MOST 1e9    /* more than any job has */
+#define EXACT_MOST 0x1p53 /* largest integer up to which a double is exact */
 
-/* A kind of call, its plan, and figures over all its calls. */
+/* A class of calls, its plan, and figures over all its calls. */
 struct outcome {
     struct explain_answer answer;
-    bool is_class;  /* the kind stands for several sizes; their mean is planned */
-    uint64_t bytes; /* the size, or the least of these */
+    bool is_class;  /* the class contains several sizes; their mean is planned */
+    uint64_t bytes; /* size, or the smallest of the sizes */
     uint64_t calls;
     double bytes_native;
     double bytes_wire;
-    double seconds; /* recorded, with waiting */
+    double seconds; /* as recorded, including waiting */
     struct explain_limit limit;
 };
 
@@ -31,11 +31,11 @@ struct dry_run {
     const char *path; /* of the report */
     const json_t *report;
     const struct explain_setting *setting;
-    uint32_t nodes; /* that the ranks are to be spread over; 0: as recorded */
+    uint32_t nodes; /* number of nodes to spread the ranks over; 0: as recorded */
     enum cshim_library library;
     size_t count;
     struct outcome *outcomes;
-    /* Sums over all kinds: */
+    /* Sums over all classes: */
     double compressed_calls;
     double bytes_native; /* of the compressed calls */
     double bytes_wire;
@@ -57,7 +57,7 @@ static _Noreturn void refuse(const struct dry_run *run, size_t kind, const char 
          what);
 }
 
-/* A whole number of a kind, from `least` up to `most`. */
+/* Returns an integer member of a class, from `least` to `most`. */
 static uint64_t whole(const struct dry_run *run, size_t index, const json_t *kind, const char *key,
                       double least, double most)
 {
@@ -67,15 +67,15 @@ static uint64_t whole(const struct dry_run *run, size_t index, const json_t *kin
     return (uint64_t)value;
 }
 
-/* Spreads the ranks of a call over so many nodes, as evenly as can be: fewer ranks over one node
- * each. */
+/* Spreads the ranks of a call over `nodes` nodes, as evenly as possible; with fewer ranks than
+ * nodes, one rank per node. */
 static void spread(struct cshim_call *call, uint32_t nodes)
 {
     call->nodes = nodes < call->ranks ? nodes : call->ranks;
     call->ranks_per_node = call->ranks / call->nodes;
 }
 
-/* Reads a kind, and plans it. */
+/* Reads a class of calls, and plans it. */
 static struct outcome read_kind(const struct dry_run *run, size_t index, const json_t *kind)
 {
     const unsigned collective = find_word(CSHIM_COLLECTIVES, kind, "collective", UINT_MAX);
@@ -123,7 +123,7 @@ static bool is_sampled_with(const struct outcome *a, const struct outcome *b)
            a->answer.call.nodes == b->answer.call.nodes;
 }
 
-/* The bytes that all ranks send for the sample of one call. */
+/* Returns the bytes that all ranks send for the sample of one call. */
 static double sampled_bytes(const struct dry_run *run, const struct cshim_plan *plan)
 {
     const double others = plan->ranks - 1;
@@ -134,9 +134,9 @@ static double sampled_bytes(const struct dry_run *run, const struct cshim_plan *
     return others * plan->ranks * (double)cshim_sample_block_bytes(plan->ranks);
 }
 
-/* The bytes of a kind's samples. Which calls are sampled depends on how many the rule has
- * compressed on a communicator: kinds with the same rule, ranks and nodes are taken for calls of
- * one communicator, and share its samples in proportion to their calls. */
+/* Returns the bytes of a class's samples. Which calls are sampled depends on the number of calls
+ * that a rule has compressed on a communicator. Classes with the same rule, ranks and nodes are
+ * assumed to be on one communicator, and share its samples in proportion to their calls. */
 static double bytes_of_samples(const struct dry_run *run, const struct outcome *outcome)
 {
     double calls = 0;
@@ -147,7 +147,7 @@ static double bytes_of_samples(const struct dry_run *run, const struct outcome *
     return sampled * (double)outcome->calls / calls * sampled_bytes(run, &outcome->answer.plan);
 }
 
-/* Fills in the bytes of a kind, and adds its figures to the sums. */
+/* Computes the bytes of a class, and adds its figures to the sums. */
 static void add_up(struct dry_run *run, struct outcome *outcome)
 {
     const struct cshim_plan *plan = &outcome->answer.plan;
@@ -192,7 +192,7 @@ static void open_report(struct dry_run *run)
         add_up(run, &run->outcomes[i]);
 }
 
-/* The limits of a link have two columns where there is one. */
+/* The limits of a link have two columns, if --link is given. */
 static void add_outcome(struct tool_table *table, const struct outcome *outcome)
 {
     const struct cshim_call *call = &outcome->answer.call;
@@ -265,7 +265,7 @@ static void print_text(const struct dry_run *run)
     print_totals(run);
 }
 
-/* `seconds_after` and `wall_after` were estimates. */
+/* `seconds_after` and `wall_after` were predictions in earlier versions. */
 static void print_json(const struct dry_run *run)
 {
     const struct explain_link *link = &run->setting->link;

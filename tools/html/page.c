@@ -49,7 +49,7 @@ static char *add_tables(json_t *data, const char *note, const struct tool_table 
     return text;
 }
 
-/* Writes text for an element or a quoted attribute. HTML allows no control characters but line
+/* Writes text for an element or a quoted attribute. HTML allows no control characters except line
  * ends, not even escaped ones. */
 static void write_text(FILE *file, const char *text)
 {
@@ -60,8 +60,8 @@ static void write_text(FILE *file, const char *text)
             fputc(iscntrl((unsigned char)*text) && *text != '\n' ? ' ' : *text, file);
 }
 
-/* Writes JSON for a script element. Neither "</script>" nor "<!--" can be in it: '<' occurs only
- * in strings, where its escape means the same. */
+/* Writes JSON for a script element. Escapes '<', which occurs only in strings, so that neither
+ * "</script>" nor "<!--" can occur. */
 static void write_json(FILE *file, const json_t *json)
 {
     char *text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(12));

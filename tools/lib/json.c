@@ -46,13 +46,13 @@ json_t *tool_json_read(const char *path, bool *unreadable, char message[TOOL_JSO
         fclose(file);
     if (*unreadable)
         snprintf(message, TOOL_JSON_MESSAGE_MAX, "%s: %s", path, strerror(reason));
-    else if (root == NULL) /* jansson quotes what it could not read, with control characters */
+    else if (root == NULL) /* jansson quotes the unreadable text, with control characters */
         snprintf(message, TOOL_JSON_MESSAGE_MAX, "%s:%d: not JSON: %s", path, error.line,
                  tool_printable(error.text));
     return root;
 }
 
-/* Replaces the names that two algorithms had in reports of older versions. */
+/* Replaces the former names of two algorithms in reports of older versions. */
 static void rename_algorithms(const json_t *rows)
 {
     size_t i;
@@ -67,7 +67,7 @@ static void rename_algorithms(const json_t *rows)
     }
 }
 
-/* What the members of a report are. JSON_REAL is a number; JSON_NULL is one that may be not finite,
+/* Types of a report's members. JSON_REAL is a number; JSON_NULL is a number that may not be finite,
  * and is null then. */
 static const struct {
     json_type type;
@@ -87,7 +87,7 @@ static const struct {
      "different count after_call max_rel_error"},
 };
 
-/* The type of a member; JSON_TRUE: any, as a later version may write it. */
+/* Returns the type of a member; JSON_TRUE: any, because a later version may have added it. */
 static json_type type_of(const char *name)
 {
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
@@ -106,8 +106,8 @@ static bool is_sound(json_type type, const char *name, const json_t *value)
 
 #define WHERE_MAX 128
 
-/* Finds a member that compshim has not written so. `where` is the path of the value, and becomes
- * that of the member. */
+/* Finds a member that compshim would not have written. `where` is the path of the value, and
+ * becomes that of the member. */
 static bool find_unsound(json_t *value, const char *name, char where[WHERE_MAX])
 {
     const size_t used = strlen(where);
@@ -122,7 +122,7 @@ static bool find_unsound(json_t *value, const char *name, char where[WHERE_MAX])
     }
     json_object_foreach(value, key, member)
     {
-        /* The members of two objects are named by reasons and by functions. */
+        /* objects whose members are named by reasons and by functions */
         const char *known = strcmp(name, "passed_through") == 0   ? "calls"
                             : strcmp(name, "not_compressed") == 0 ? "unlisted"
                                                                   : key;
@@ -147,7 +147,7 @@ json_t *ledger_open(const char *path, bool *unreadable, char message[TOOL_JSON_M
                      "; COMPSHIM_REPORT=FILE writes a report");
         return NULL;
     }
-    /* Readers allow any other part to be missing, but not to be something else. */
+    /* Any other part may be missing, but not have another type. */
     const char *missing = !json_is_string(json_object_get(root, "compshim")) ? "compshim"
                           : !json_is_object(json_object_get(root, "totals")) ? "totals"
                           : !json_is_array(json_object_get(root, "rows"))    ? "rows"

@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON: the values that the tools write, and the reports that runs have written
- * (COMPSHIM_REPORT=FILE). */
+/* JSON: values that the tools write, and the reports of runs (COMPSHIM_REPORT=FILE). */
 #ifndef TOOL_JSON_H
 #define TOOL_JSON_H
 
 #include <jansson.h>
 #include <stdbool.h>
 
-/* A text as a value, null if it is NULL; the caller releases it. A byte above 0x7f becomes '?' if
- * the text is not UTF-8, as a path may be. */
+/* Returns a text as a value, null if it is NULL; the caller releases it. If the text is not UTF-8,
+ * as a path may be, bytes above 0x7f become '?'. */
 json_t *tool_json_text(const char *text);
-/* A number as a value, null if it is not finite; the caller releases it. */
+/* Returns a number as a value, null if it is not finite; the caller releases it. */
 json_t *tool_json_number(double number);
 /* Prints a value on stdout, and releases it. */
 void tool_json_print(json_t *value);
 
 #define TOOL_JSON_MESSAGE_MAX 512
 
-/* Reads a file, whose value the caller releases. Returns NULL, with one line in message, if it
- * cannot be read (then *unreadable is set) or is not JSON. */
+/* Reads a file; the caller releases the value. Returns NULL, with a line in `message`, if it cannot
+ * be read (then *unreadable is set) or is not JSON. */
 json_t *tool_json_read(const char *path, bool *unreadable, char message[TOOL_JSON_MESSAGE_MAX]);
 
-/* The same of a report; NULL also if the file is none, or has members of other types. */
+/* Reads a report, as tool_json_read() does. Returns NULL also if the file is no report, or has
+ * members of other types. */
 json_t *ledger_open(const char *path, bool *unreadable, char message[TOOL_JSON_MESSAGE_MAX]);
-/* Does the same, but exits with the message: TOOL_SYSTEM or TOOL_NOT_SO. */
+/* Reads a report, but exits with the message: TOOL_SYSTEM or TOOL_NOT_SO. */
 json_t *ledger_load(const char *path);
 
-/* A number of a report's totals; 0 if it is not there. */
+/* Returns a number of a report's totals; 0 if it is missing. */
 double ledger_total(const json_t *report, const char *key);
-/* A number of any object; 0 if it is not there. */
+/* Returns a number of any object; 0 if it is missing. */
 double ledger_number(const json_t *object, const char *key);
-/* A text of an object; "" if it is not there. Valid as long as the object. */
+/* Returns a text of an object, as long as the object lives; "" if it is missing. */
 const char *ledger_text(const json_t *object, const char *key);
 
 #endif

@@ -19,13 +19,13 @@
 #define LIBRARY_NAME "libcompshim.so"
 #define DLSYM_NAME "libcompshim_dl.so"
 
-/* The loader takes both for separators in LD_PRELOAD, and knows no quotes. */
+/* LD_PRELOAD has both as separators, and no quotes. */
 #define PRELOAD_SEPARATORS " :"
 
-#define OUTPUT_KEPT (1u << 20) /* bytes at the end of a long output */
+#define OUTPUT_KEPT (1u << 20) /* bytes kept of the end of a long output */
 #define TICK_MILLISECONDS 100
 #define TAIL_LINES 12
-#define GRACE_SECONDS 5.0 /* between SIGTERM and SIGKILL: mpirun has ranks to clear away */
+#define GRACE_SECONDS 5.0 /* between SIGTERM and SIGKILL: mpirun has to clean up its ranks */
 
 char *launch_find(const char *name, const char *const *folders, size_t count, const char *advice)
 {
@@ -117,8 +117,8 @@ char *launch_name_policy(const char *path)
     return cshim_policy_is_named(path) ? tool_copy(path) : launch_absolute(path);
 }
 
-/* The ranks that a launcher's command line asks for: the first -n or -np of each of its parts,
- * which stand between colons. */
+/* Returns the number of ranks that a launcher's command line asks for: the first -n or -np of each
+ * of its parts, which colons separate. */
 static unsigned long count_ranks(char *const *command)
 {
     unsigned long ranks = 0;
@@ -136,7 +136,7 @@ static unsigned long count_ranks(char *const *command)
     return ranks;
 }
 
-/* The cores that this process may use; two processors share one if the system says so. */
+/* Returns the number of cores that this process may use; hardware threads of a core count once. */
 static unsigned long count_cores(void)
 {
     cpu_set_t set;
@@ -152,7 +152,7 @@ static unsigned long count_cores(void)
 
 void launch_permit_mpirun(char *const *command, bool is_local)
 {
-    bool is_mpirun = false; /* a launcher may stand behind env or timeout */
+    bool is_mpirun = false; /* env or timeout may precede the launcher */
     for (char *const *word = command; *word != NULL; word++)
         is_mpirun |=
             tool_is_program(*word, "mpirun mpirun.openmpi mpiexec mpiexec.openmpi orterun prterun");
@@ -190,8 +190,8 @@ int child_stop_signal(void)
     return stop_signal;
 }
 
-/* Runs in the child after fork. The caller's own COMPSHIM settings must not reach a run. */
-static _Noreturn void become(const struct child *child, int output)
+/* Runs in the child after fork. Removes the caller's own COMPSHIM settings. */
+static _Noreturn void exec_program(const struct child *child, int output)
 {
     static const char *const settings[] = {"COMPSHIM",         "COMPSHIM_POLICY", "COMPSHIM_REPORT",
                                            "COMPSHIM_LOG",     "COMPSHIM_TRACE",  "COMPSHIM_LIVE",
@@ -229,16 +229,16 @@ static pid_t start(const struct child *child, int *output)
     if (process < 0)
         err(TOOL_SYSTEM, "cannot start a process");
     if (process == 0)
-        become(child, ends[1]);
-    setpgid(process, process); /* the child does it too: either may be the first */
+        exec_program(child, ends[1]);
+    setpgid(process, process); /* the child does it too: either may be first */
     close(ends[1]);
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     *output = ends[0];
     return process;
 }
 
-/* Reads what the pipe holds. Returns false when no writer is left. */
-static bool collect(struct child *child, int output)
+/* Reads what the pipe contains. Returns false when no writer is left. */
+static bool collect_output(struct child *child, int output)
 {
     for (;;) {
         if (child->length == 2 * OUTPUT_KEPT) {
@@ -267,18 +267,18 @@ static void show_progress(const struct child *child, double seconds)
 }
 
 /* Waits for the child's end, and collects its output meanwhile. */
-static void attend(struct child *child, pid_t process, int output)
+static void wait_for_end(struct child *child, pid_t process, int output)
 {
     struct pollfd pipe_end = {.fd = output, .events = POLLIN};
     double begin = cshim_seconds();
-    double deadline = 0; /* for what was asked to end; 0: nothing was */
+    double deadline = 0; /* for the end after a signal; 0: none */
     for (;;) {
         if (stop_signal != 0 && cshim_seconds() >= deadline) {
             kill(-process, deadline == 0 ? SIGTERM : SIGKILL);
             deadline = cshim_seconds() + GRACE_SECONDS;
         }
         poll(&pipe_end, 1, pipe_end.fd >= 0 ? TICK_MILLISECONDS : 1);
-        if (pipe_end.fd >= 0 && !collect(child, output))
+        if (pipe_end.fd >= 0 && !collect_output(child, output))
             pipe_end.fd = -1;
         pid_t ended = waitpid(process, &child->status, WNOHANG);
         if (ended == process || (ended < 0 && errno != EINTR))
@@ -288,7 +288,7 @@ static void attend(struct child *child, pid_t process, int output)
             child->watch();
     }
     child->wall = cshim_seconds() - begin;
-    collect(child, output);
+    collect_output(child, output);
 }
 
 enum child_end child_run(struct child *child)
@@ -298,14 +298,14 @@ enum child_end child_run(struct child *child)
     if (!isatty(STDERR_FILENO))
         fprintf(stderr, "%s\n", child->progress);
     pid_t process = start(child, &output);
-    attend(child, process, output);
+    wait_for_end(child, process, output);
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr);
     close(output);
     child->output[child->length] = '\0';
     if (stop_signal == 0)
         return child->status == 0 ? CHILD_DONE : CHILD_FAILED;
-    kill(-process, SIGKILL); /* processes that have outlived the leader of the group */
+    kill(-process, SIGKILL); /* kills processes that have outlived the group's leader */
     return CHILD_STOPPED;
 }
 
@@ -321,7 +321,7 @@ char *child_tail(const char *output)
     return tool_format("%.*s", (int)(length - (size_t)(begin - output)), begin);
 }
 
-void child_tell_failure(const struct child *child, const char *what, const char *between)
+void child_report_failure(const struct child *child, const char *what, const char *between)
 {
     const char *tail = child_tail(child->output);
     const bool signalled = WIFSIGNALED(child->status);

@@ -11,10 +11,10 @@
 #include "policy/policy.h"
 #include "shim/core/environment.h"
 
-#define OPTIONS_MAX 32 /* of one command */
+#define OPTIONS_MAX 32 /* per command */
 #define COUNT_MAX 1000000ul
 
-static const char *command_name; /* of the command whose options are parsed */
+static const char *command_name; /* the command whose options are parsed */
 
 void tool_misuse(const char *format, ...)
 {
@@ -22,7 +22,7 @@ void tool_misuse(const char *format, ...)
     va_start(arguments, format);
     fprintf(stderr, "compshim %s: ", command_name);
     vfprintf(stderr, format, arguments);
-    fprintf(stderr, "\n'compshim %s --help' tells more.\n", command_name);
+    fprintf(stderr, "\nSee 'compshim %s --help'.\n", command_name);
     va_end(arguments);
     exit(TOOL_USAGE);
 }
@@ -37,13 +37,13 @@ const char *tool_hint(const char *prefix, const char *word, const char *const *n
     return tool_format(" (known: %s)", known);
 }
 
-/* The code by which getopt_long returns an option: its letter, or a larger number by its index. */
+/* Returns the code of an option in getopt_long(): its letter, or a larger number by its index. */
 static int code_of(const struct tool_option *options, size_t index)
 {
     return options[index].letter != 0 ? options[index].letter : 256 + (int)index;
 }
 
-/* Describes the table to getopt_long: its long options, and its letters. */
+/* Describes the table to getopt_long(): its long options and its letters. */
 static void describe(const struct tool_command *command, struct option *longs, char *letters)
 {
     const struct tool_option *options = command->options;
@@ -113,7 +113,7 @@ static bool names_file(const struct tool_option *option)
            *(const char **)option->field != NULL;
 }
 
-/* Of two options with one file, one would lose what it has written or is to read. */
+/* If two options have the same file, one would overwrite what the other writes or reads. */
 static void check_files(const struct tool_option *options)
 {
     for (const struct tool_option *last = options; last->name != NULL; last++)
@@ -146,7 +146,7 @@ char **tool_parse(const struct tool_command *command, int argc, char **argv)
         while (code_of(command->options, index) != code)
             index++;
         const struct tool_option *option = &command->options[index];
-        /* A word that looks like an option is taken for one. "-" alone is a name. */
+        /* A word that looks like an option counts as one. "-" alone is a name. */
         if (option->kind == TOOL_TEXT && optarg == argv[optind - 1] && optarg[0] == '-' &&
             optarg[1] != '\0')
             tool_misuse("option '--%s' needs an argument before '%s' (to mean that: --%s=%s)",

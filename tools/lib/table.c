@@ -8,7 +8,7 @@
 
 #include "shim/core/words.h"
 
-/* Characters of UTF-8 text. */
+/* Returns the number of characters in a UTF-8 text. */
 static size_t text_width(const char *text)
 {
     size_t width = 0;
@@ -51,7 +51,7 @@ static size_t column_width(const struct tool_table *table, size_t column)
     return width;
 }
 
-/* Texts of other programs may have control characters, which a terminal must not see. */
+/* Prints a cell without the control characters that texts of other programs may contain. */
 static void print_cell(const char *text, size_t width, bool right, FILE *file)
 {
     size_t used = text_width(text);
@@ -62,7 +62,7 @@ static void print_cell(const char *text, size_t width, bool right, FILE *file)
     fprintf(file, "%*s", right ? 0 : blanks, "");
 }
 
-/* A part of a table: the columns that every part begins with, and those in [from, to). */
+/* A part of a table: the columns with which every part begins, and those in [from, to). */
 struct part {
     size_t keys;
     size_t from;
@@ -70,7 +70,8 @@ struct part {
     const size_t *widths; /* of all columns */
 };
 
-/* The text of a cell. A heading that is empty is the one left of it, from column `least` on. */
+/* Returns the text of a cell. From column `least` on, an empty heading has the text of the one to
+ * its left. */
 static const char *shared_text(const struct tool_table *table, size_t row, size_t column,
                                size_t least)
 {
@@ -79,8 +80,8 @@ static const char *shared_text(const struct tool_table *table, size_t row, size_
     return cell_text(table, row, column);
 }
 
-/* The text of a part's cell. Where a part begins within columns that share a heading, it has the
- * heading too. */
+/* Returns the text of a part's cell. If a part begins within columns that share a heading, it
+ * repeats the heading. */
 static const char *part_text(const struct tool_table *table, const struct part *part, size_t row,
                              size_t column)
 {
@@ -90,7 +91,7 @@ static const char *part_text(const struct tool_table *table, const struct part *
 static void print_row(const struct tool_table *table, const struct part *part, size_t row,
                       FILE *file)
 {
-    size_t last = part->to; /* the last cell that is not empty: no line ends with blanks */
+    size_t last = part->to; /* last cell that is not empty: no line ends with blanks */
     fputs(table->prefix != NULL ? table->prefix : "", file);
     while (last > part->from && *part_text(table, part, row, last - 1) == '\0')
         last--;
@@ -104,7 +105,7 @@ static void print_row(const struct tool_table *table, const struct part *part, s
     fputc('\n', file);
 }
 
-/* Prints a part, whose lines have so many columns behind the prefix. */
+/* Prints a part, whose lines have `columns` columns after the prefix. */
 static void print_part(const struct tool_table *table, const struct part *part, size_t line,
                        FILE *file)
 {
@@ -119,7 +120,7 @@ static void print_part(const struct tool_table *table, const struct part *part, 
     }
 }
 
-/* The first of the columns that share the column's heading. */
+/* Returns the first of the columns that share the column's heading. */
 static size_t group_of(const struct tool_table *table, size_t column)
 {
     while (table->headings > 1 && column > 0 && column < table->columns &&
@@ -189,8 +190,8 @@ void tool_print_markdown(const char *text, FILE *file)
     }
 }
 
-/* Markdown has one line of headings. Headings that stand above each other are joined by a comma;
- * for an empty one the heading left of it is taken. */
+/* Markdown has one line of headings: headings above each other are joined by a comma; an empty one
+ * has the text of the one to its left. */
 static void print_markdown_headings(const struct tool_table *table, FILE *file)
 {
     for (size_t column = 0; column < table->columns; column++) {

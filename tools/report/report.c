@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim report: the JSON reports of one or several runs, side by side. Each table is described
- * by its columns: which member of the JSON a cell shows, and in which form. */
+/* compshim report: shows the JSON reports of one or several runs side by side. The columns of each
+ * table say which member of the JSON a cell shows, and in which form. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static const struct tool_option options[] = {
     {"html", 0, TOOL_TEXT, &html, "FILE", "write a page with tables and plots"},
     {"json", 0, TOOL_FLAG, &json, NULL, "print the reports as one JSON document"},
     {"learned", 0, TOOL_FLAG, &learned, NULL,
-     "print what calls have learned, as a file for COMPSHIM_MACHINE"},
+     "print the choices that calls have learned, as a file for COMPSHIM_MACHINE"},
     {"markdown", 0, TOOL_FLAG, &markdown, NULL, "print the tables as Markdown"},
     {0},
 };
@@ -31,21 +31,21 @@ struct report_set {
     size_t count;
 };
 
-/* The tables in the order in which they are shown. */
+/* Tables in their printed order. */
 enum table { SUMMARY, ROWS, SAVED, WATCHED, MOVED, OBSERVED, TABLES };
 
-/* How a member is shown. Numbers that are missing count as 0, except where "-" stands for them. */
+/* Form of a cell. Missing numbers count as 0, except in the forms with "-". */
 enum form {
     FORM_TEXT,
     FORM_COUNT,
     FORM_BYTES,
     FORM_SECONDS,
-    FORM_RATIO,         /* of bytes_native to bytes_wire, members of the object that is named */
+    FORM_RATIO,         /* ratio of bytes_native to bytes_wire, members of the named object */
     FORM_NODES,         /* "4 on 2": members ranks and nodes */
-    FORM_SIZE,          /* a size, or the two sizes that a class of sizes lies between */
-    FORM_COUNT_OR_DASH, /* the forms below show "-" if the member is missing */
+    FORM_SIZE,          /* a size, or the two limits of a size class */
+    FORM_COUNT_OR_DASH, /* the forms below show "-" for a missing member */
     FORM_BYTES_OR_DASH,
-    FORM_SECONDS_OR_DASH, /* 0 was not measured */
+    FORM_SECONDS_OR_DASH, /* 0: not measured */
     FORM_ERROR,
     FORM_EXACT_ERROR,
     FORM_SPEEDUP, /* "3.9x (3.5 to 4.2)": members speedup, speedup_low, speedup_high */
@@ -54,7 +54,7 @@ enum form {
 
 struct column {
     const char *heading;
-    const char *path; /* names of members, joined by points; "" is the object itself */
+    const char *path; /* names of members, joined by points; "": the object itself */
     enum form form;
 };
 
@@ -62,9 +62,9 @@ struct column {
 struct layout {
     const char *title;
     const char *name;
-    const char *array; /* the path of the array in a report */
-    size_t columns;    /* besides the first one, which names the report */
-    size_t texts;      /* columns aligned left, the first one included */
+    const char *array; /* path of the array in a report */
+    size_t columns;    /* without the first one, which names the report */
+    size_t texts;      /* number of columns aligned left, including the first */
     const struct column *column;
 };
 
@@ -79,7 +79,7 @@ static const struct column facts[] = {
     {"compressed calls", "totals.compressed_calls", FORM_COUNT},
     {"bytes native", "totals.bytes_native", FORM_BYTES},
     {"bytes on wire", "totals.bytes_wire", FORM_BYTES},
-    /* Reports of version 0.1.0 have no bytes_network. */
+    /* reports of version 0.1.0 have no bytes_network */
     {"of these between nodes", "totals.bytes_network", FORM_BYTES_OR_DASH},
     {"native / on wire", "totals", FORM_RATIO},
     {"in compressed calls s", "totals.seconds", FORM_SECONDS},
@@ -167,8 +167,8 @@ static const struct column observed_columns[] = {
     {"waited", "seconds_wait", FORM_SECONDS_OR_DASH},
 };
 
-/* What compressing saved, and what verify and check_ranks found, is shown of the rows that have it;
- * max_rel_error moves kinds of calls; COMPSHIM=observe writes all calls down. */
+/* Tables: rules; savings, verify and check_ranks, of the rows that have them; codecs that
+ * max_rel_error has changed; calls that COMPSHIM=observe has recorded. */
 static const struct layout layouts[TABLES] = {
     [ROWS] = {"Compressed calls, by rule", "rows", "rows", ROW_COLUMNS, 6, row_columns},
     [SAVED] = {"What compressing saved, by native calls of the same job", "saved", "rows",
@@ -181,7 +181,7 @@ static const struct layout layouts[TABLES] = {
                   observed_columns},
 };
 
-/* The member at a path; NULL if there is none. */
+/* Returns the member at a path, or NULL. */
 static const json_t *member(const json_t *object, const char *path)
 {
     while (*path != '\0' && object != NULL) {
@@ -228,7 +228,8 @@ static char *saved_text(const json_t *figures)
     return text;
 }
 
-/* The text of a cell; the caller frees it. `exact` is for programs: bytes and seconds in full. */
+/* Returns the text of a cell, which the caller frees. `exact` is for programs: all digits of bytes
+ * and seconds. */
 static char *cell_text(const json_t *object, const struct column *column, bool exact)
 {
     const json_t *value = member(object, column->path);
@@ -259,7 +260,7 @@ static char *cell_text(const json_t *object, const struct column *column, bool e
                         : tool_copy("-");
     }
     case FORM_NODES:
-        number = ledger_number(value, "nodes"); /* 0: not known */
+        number = ledger_number(value, "nodes"); /* 0: unknown */
         return number > 0 ? tool_format("%.0f on %.0f", ledger_number(value, "ranks"), number)
                           : tool_format("%.0f", ledger_number(value, "ranks"));
     case FORM_SIZE:
@@ -276,7 +277,7 @@ static char *cell_text(const json_t *object, const struct column *column, bool e
     return NULL;
 }
 
-/* Cells for readers have units of their own: the heading's " s" is for programs. */
+/* Returns a heading. Cells for readers contain their units; the heading's " s" is for programs. */
 static char *heading(const struct column *column, bool exact)
 {
     const size_t unit = column->form == FORM_SECONDS && !exact ? strlen(" s") : 0;
@@ -308,7 +309,7 @@ static void add_counts(struct tool_table *table, const struct report_set *set, c
     json_decref(all);
 }
 
-/* Returns true if one of the reports says what compressing saved. */
+/* Returns true if one of the reports has figures of what compressing saved. */
 static bool is_saving_known(const struct report_set *set)
 {
     for (size_t i = 0; i < set->count; i++)
@@ -317,7 +318,7 @@ static bool is_saving_known(const struct report_set *set)
     return false;
 }
 
-/* A line for each fact, and a column for each report. */
+/* Makes the summary: a line for each property, and a column for each report. */
 static struct tool_table summary_table(const struct report_set *set)
 {
     struct tool_table table = {.name = "summary",
@@ -343,7 +344,7 @@ static struct tool_table summary_table(const struct report_set *set)
     return table;
 }
 
-/* The table's columns behind one that names the report; `exact` is for programs. */
+/* Makes a table of the layout; its first column names the report. `exact` is for programs. */
 static struct tool_table array_table(const struct report_set *set, enum table which, bool exact)
 {
     const struct layout *layout = &layouts[which];
@@ -371,7 +372,7 @@ static struct tool_table array_table(const struct report_set *set, enum table wh
             cells[0] = tool_copy(set->paths[i]);
             for (size_t column = 0; column < columns; column++) {
                 char *text = cell_text(element, &layout->column[column], exact);
-                /* Programs take an empty cell for a missing number. */
+                /* programs expect an empty cell for a missing number */
                 if (exact && column + 1 >= layout->texts && strcmp(text, "-") == 0)
                     *text = '\0';
                 cells[column + 1] = text;
@@ -395,7 +396,7 @@ static void print_tables(const struct tool_table tables[TABLES])
     }
 }
 
-/* {"reports": [{"file": ..., "report": ...}]}, which the caller releases. */
+/* Returns {"reports": [{"file": ..., "report": ...}]}, which the caller releases. */
 static json_t *make_json(const struct report_set *set)
 {
     json_t *reports = json_array();
@@ -420,7 +421,7 @@ static void write_page(const struct report_set *set, const struct tool_table tab
     free(title);
 }
 
-/* Writes the page to the file that --html names. */
+/* Writes the page to the file of --html. */
 static void save_page(const struct report_set *set, const struct tool_table tables[TABLES])
 {
     struct cshim_output output;
@@ -430,7 +431,7 @@ static void save_page(const struct report_set *set, const struct tool_table tabl
     tool_close_output(&output);
 }
 
-/* Prints the choices of all reports. Of a class that several have, the first counts. */
+/* Prints the learned choices of all reports. If several have the same class, the first counts. */
 static void print_learned(const struct report_set *set)
 {
     size_t count = 0;
@@ -457,20 +458,19 @@ static bool is_report(const char *path)
     return report != NULL;
 }
 
-static int run(char **words)
+static int run_report(char **words)
 {
     size_t count = 0;
     if (csv + (html != NULL) + json + learned + markdown > 1)
         tool_misuse("--csv, --html, --json, --learned and --markdown exclude each other");
-    /* Before 0.2 the option had no argument, and the page went to standard output. No report is
-     * overwritten by a command line of that time. */
+    /* Before 0.2 the option had no argument, and the page went to standard output. An old command
+     * line must not overwrite a report. */
     const bool is_printed = html != NULL && is_report(html);
     if (is_printed)
         *--words = (char *)html;
     if (*words == NULL)
-        tool_misuse(html == NULL ? "no report given"
-                                 : "--html %s is where the page goes: name reports, too",
-                    html);
+        tool_misuse(
+            html == NULL ? "no report given" : "--html %s names the page: name reports, too", html);
     while (words[count] != NULL)
         count++;
     json_t **reports = tool_allocate(count, sizeof(json_t *));
@@ -504,10 +504,10 @@ const struct tool_command tool_report = {
     .name = "report",
     .summary = "show the JSON reports of one or several runs side by side",
     .usage = "[OPTION...] FILE...",
-    .details = "COMPSHIM_REPORT=FILE makes a run leave such a report. Bytes on the wire are what "
-               "the compressed calls of all ranks handed to the library for sending; native bytes "
-               "are what a ring all-reduce would have sent for the same calls. compshim-report(5) "
-               "tells what else is in it.\n",
+    .details = "COMPSHIM_REPORT=FILE makes a run write such a report. Bytes on the wire are those "
+               "that the compressed calls of all ranks sent; native bytes are those that a ring "
+               "all-reduce would have sent for the same calls. compshim-report(5) describes all "
+               "fields.\n",
     .options = options,
-    .run = run,
+    .run = run_report,
 };

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim run: starts a program with the shim preloaded, sees to it that launchers hand the
- * preload on. Where all processes of the command run on this host, it stays as the command's
- * parent: it hands signals on to it, waits for its end, and hears from processes in which the
+/* compshim run: starts a program with the shim preloaded, and makes launchers pass the preload on.
+ *
+ * If all processes of the command run on this host, the tool stays as the command's parent: it
+ * forwards signals, waits for the end, and receives a datagram from each process in which the
  * preloaded library has come to MPI, NCCL or gloo.
  *
- * The command is in the process group of this tool: the terminal's signals reach both. A signal
- * that was sent to this process alone has to be handed on. A signal that was sent to the whole
- * group must not be: the command has it already, and mpirun takes a second one for the order to end
- * at once without cleaning up. A process cannot tell the two apart. Therefore a second child, the
- * witness, is in the group, too, and only waits for signals. A signal that the witness gets as well
- * was sent to the group. As some programs signal the processes of a group one after the other, this
- * process waits WITNESS_SECONDS for the witness's report; then it asks, because the witness may not
- * have run in this time. */
+ * The command is in the tool's process group, so the terminal's signals reach both. A signal that
+ * was sent to this process alone must be forwarded. One that was sent to the whole group must not:
+ * the command has it already, and mpirun ends without cleaning up at the second one. A process
+ * cannot distinguish the two. So a second child in the group, the witness, waits for signals: one
+ * that it receives, too, was sent to the group. Some programs signal the processes of a group one
+ * after the other, so this process waits WITNESS_SECONDS for the witness's report; then it asks,
+ * because the witness may not have run in this time. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -35,7 +35,7 @@
 #include "tools/lib/tool.h"
 
 #define WITNESS_SECONDS 0.2 /* after a signal, until the witness is asked */
-#define QUESTION SIGRTMAX   /* the witness takes this signal after all others that have come */
+#define QUESTION SIGRTMAX   /* the witness receives this signal after all others that are pending */
 
 static const char *policy_file;
 static bool off, with_dlsym, verbose;
@@ -47,7 +47,7 @@ static const struct tool_option options[] = {
     {"dlsym", 0, TOOL_FLAG, &with_dlsym, NULL,
      "also catch MPI and NCCL functions that the program fetches with dlsym"},
     {"verbose", 'v', TOOL_FLAG, &verbose, NULL,
-     "say on stderr what is set, what was found, and how it reaches the ranks"},
+     "print to stderr what is set, what was found, and how it reaches the ranks"},
     {0},
 };
 
@@ -59,7 +59,7 @@ static void set(const char *name, const char *value, bool is_told)
         warnx("%s=%s", name, value);
 }
 
-/* Makes a relative name in COMPSHIM_POLICY absolute, as the program may change its folder. */
+/* Makes a relative name in COMPSHIM_POLICY absolute, because the program may change its folder. */
 static void make_policy_absolute(void)
 {
     const char *policy = getenv("COMPSHIM_POLICY");
@@ -69,7 +69,8 @@ static void make_policy_absolute(void)
         set("COMPSHIM_POLICY", absolute, verbose);
 }
 
-/* Has the address sanitizer start behind a preloaded object, unless the user has decided that. */
+/* Allows the address sanitizer to start after a preloaded object, unless the user has set that
+ * option. */
 static void permit_order(void)
 {
     const char *options = getenv("ASAN_OPTIONS");
@@ -81,11 +82,11 @@ static void permit_order(void)
 }
 
 /* Sets the command's environment. */
-static void prepare(void)
+static void prepare_environment(void)
 {
     char *library = launch_find_library();
     if (!off || policy_file != NULL) {
-        /* A policy with an error would end the job at its start: it is found before. */
+        /* Finds errors in the policy now: they would end the job at its start. */
         const struct cshim_policy *policy = launch_load_policy(policy_file);
         if (verbose)
             warnx("policy: %s", policy->source);
@@ -112,8 +113,8 @@ static const char *add_ours(const char *list)
     return list;
 }
 
-/* Finds the word with the value of --export among a launcher's words, of which the first is its own
- * name: "--export=VALUE", or the word behind "--export". NULL if the option is not given. */
+/* Returns the word with the value of --export among a launcher's words, the first of which is its
+ * own name: "--export=VALUE", or the word after "--export". NULL if the option is not given. */
 static char **find_export(char **words, char *const *end)
 {
     for (char **word = words + 1; word < end; word++)
@@ -124,30 +125,31 @@ static char **find_export(char **words, char *const *end)
     return NULL;
 }
 
-/* srun gives its tasks the variables of its list; all, if there is no list or it has ALL in it. */
-static void mend_srun(char **words, char *const *end)
+/* srun passes the variables in its list to its tasks; without a list, or with ALL in it, all of
+ * them. */
+static void fix_srun(char **words, char *const *end)
 {
     char **word = find_export(words, end);
     const char *begin = word != NULL && tool_starts_with(*word, "--export=") ? "--export=" : "";
     const char *list = word != NULL ? *word + strlen(begin) : getenv("SLURM_EXPORT_ENV");
-    const char *mended = list;
+    const char *changed = list;
     if (list != NULL && !tool_is_listed(list, ',', "ALL", strlen("ALL")))
-        mended = add_ours(strcmp(list, "NONE") != 0 ? list : "");
-    if (list == NULL || strcmp(mended, list) == 0) {
+        changed = add_ours(strcmp(list, "NONE") != 0 ? list : "");
+    if (list == NULL || strcmp(changed, list) == 0) {
         if (verbose)
-            warnx("srun: LD_PRELOAD and COMPSHIM_* go to all tasks");
+            warnx("srun: LD_PRELOAD and COMPSHIM_* are passed to all tasks");
         return;
     }
     if (word != NULL)
-        *word = tool_format("%s%s", begin, mended);
+        *word = tool_format("%s%s", begin, changed);
     else
-        set("SLURM_EXPORT_ENV", mended, false);
-    warnx("srun: %s becomes %s, for the library to reach the tasks",
-          word != NULL ? "--export" : "SLURM_EXPORT_ENV", mended);
+        set("SLURM_EXPORT_ENV", changed, false);
+    warnx("srun: %s is changed to %s, so that the library reaches the tasks",
+          word != NULL ? "--export" : "SLURM_EXPORT_ENV", changed);
 }
 
-/* Changes nothing: what a batch job's script does with its environment is not known. */
-static void see_sbatch(char **words, char *const *end)
+/* Only warns: it is not known how the batch script handles its environment. */
+static void warn_sbatch(char **words, char *const *end)
 {
     char **word = find_export(words, end);
     const char *list = word != NULL ? *word : getenv("SBATCH_EXPORT");
@@ -155,7 +157,7 @@ static void see_sbatch(char **words, char *const *end)
         warnx("sbatch: --export keeps LD_PRELOAD from the script; let the script start the "
               "program by compshim run");
     else if (verbose)
-        warnx("sbatch: LD_PRELOAD and COMPSHIM_* go to the script and to what it starts");
+        warnx("sbatch: LD_PRELOAD and COMPSHIM_* are passed to the script and its programs");
 }
 
 /* MPICH's mpirun is a link to mpiexec.hydra. */
@@ -168,25 +170,25 @@ static bool is_hydra(const char *name)
     return real != NULL && strstr(basename(real), "hydra") != NULL;
 }
 
-static void see_mpirun(char **words, char *const *end)
+static void warn_mpirun(char **words, char *const *end)
 {
     bool hydra = is_hydra(words[0]);
     for (char **word = words + 1; word < end; word++) {
         if (strcmp(*word, "mca_base_env_list") == 0)
-            warnx("mpirun: mca_base_env_list stands as it is given: it has to name LD_PRELOAD "
-                  "and COMPSHIM_*");
+            warnx("mpirun: mca_base_env_list is left as given: it must name LD_PRELOAD and "
+                  "COMPSHIM_*");
         if (hydra && (strcmp(*word, "-genvnone") == 0 || strcmp(*word, "-genvlist") == 0))
             warnx("mpirun: %s keeps LD_PRELOAD from the ranks; use -genvall, or name LD_PRELOAD "
                   "and COMPSHIM_*",
                   *word);
     }
     if (verbose)
-        warnx(hydra ? "mpirun: Hydra gives its environment to all ranks"
+        warnx(hydra ? "mpirun: Hydra passes its environment to all ranks"
                     : "mpirun: the library has Open MPI forward LD_PRELOAD and COMPSHIM_* to "
                       "all nodes, unless its options or files say what is forwarded");
 }
 
-static void see_horovodrun(char **words, char *const *end)
+static void warn_horovodrun(char **words, char *const *end)
 {
     for (char **word = words + 1; word < end; word++)
         if (strcmp(*word, "--gloo") == 0)
@@ -194,9 +196,9 @@ static void see_horovodrun(char **words, char *const *end)
                   "not caught; use --mpi");
 }
 
-/* Lists LD_PRELOAD and the shim's variables with commas or blanks between them: `before`, the name,
- * `between`, the value and `after` of each. COMPSHIM_RUN is left out, which is for processes of
- * this host. */
+/* Returns a list of LD_PRELOAD and the shim's variables, separated by commas or blanks; each as
+ * `before`, name, `between`, value, `after`. Without COMPSHIM_RUN, which is for processes of this
+ * host. */
 static const char *list_ours(const char *separator, const char *before, const char *between,
                              const char *after)
 {
@@ -228,8 +230,8 @@ static bool has_deepspeed_variables(void)
     return is_named;
 }
 
-/* DeepSpeed hands other hosts the variables of some libraries and those in its own file. */
-static void see_deepspeed(char **words, char *const *end)
+/* DeepSpeed passes to other hosts the variables of some libraries and those in its own file. */
+static void warn_deepspeed(char **words, char *const *end)
 {
     if (!check_leads_away(words)) {
         if (verbose)
@@ -238,30 +240,30 @@ static void see_deepspeed(char **words, char *const *end)
     }
     (void)end;
     if (!has_deepspeed_variables())
-        warnx("deepspeed: it leaves LD_PRELOAD and COMPSHIM_* behind on other hosts; add them to "
+        warnx("deepspeed: it does not pass LD_PRELOAD and COMPSHIM_* to other hosts; add them to "
               "its file: printf '%%s\\n' %s >>~/.deepspeed_env",
               list_ours(" ", "'", "=", "'"));
 }
 
-/* Ray's workers have the environment of the node's "ray start". */
-static void see_ray(char **words, char *const *end)
+/* Ray's workers have the environment of their node's "ray start". */
+static void warn_ray(char **words, char *const *end)
 {
     if (words + 1 < end && strcmp(words[1], "job") == 0)
         warnx("ray: a job has the environment of ray start on its node: submit it with "
               "--runtime-env-json '{\"env_vars\": {%s}}'",
               list_ours(", ", "\"", "\": \"", "\""));
     else if (verbose)
-        warnx("ray: what ray start starts on this node inherits the environment");
+        warnx("ray: the workers of ray start on this node inherit the environment");
 }
 
-static void see_sudo(char **words, char *const *end)
+static void warn_sudo(char **words, char *const *end)
 {
     (void)end;
-    warnx("%s: it keeps LD_PRELOAD from the program; put compshim run behind its options",
+    warnx("%s: it keeps LD_PRELOAD from the program; put compshim run after its options",
           basename(*words));
 }
 
-static void see_container(char **words, char *const *end)
+static void warn_container(char **words, char *const *end)
 {
     (void)end;
     warnx("%s: a container has an environment and files of its own: start the program inside it by "
@@ -269,8 +271,8 @@ static void see_container(char **words, char *const *end)
           basename(*words));
 }
 
-/* What env takes from the environment reaches no program behind it. */
-static void see_env(char **words, char *const *end)
+/* A variable that env removes from the environment does not reach the program after it. */
+static void warn_env(char **words, char *const *end)
 {
     bool is_kept = false;
     for (char **word = words + 1; word < end && (**word == '-' || strchr(*word, '=') != NULL);
@@ -285,22 +287,22 @@ static void see_env(char **words, char *const *end)
             is_kept = false;
     }
     if (is_kept)
-        warnx("env: it keeps LD_PRELOAD from the program; put compshim run behind env's options");
+        warnx("env: it keeps LD_PRELOAD from the program; put compshim run after env's options");
 }
 
-/* Sees to it that the launchers in a command line hand LD_PRELOAD and COMPSHIM_*, which are set
- * already, to all ranks. Adds them to srun's --export where that would leave them out: in the
- * words, or in SLURM_EXPORT_ENV. Warns of what it cannot change, and of options of this tool. */
+/* Makes the launchers in a command line pass LD_PRELOAD and COMPSHIM_*, which are already set, to
+ * all ranks: adds them to srun's --export if that omits them, in the words or in SLURM_EXPORT_ENV.
+ * Warns about launchers that it cannot change, and about options of this tool after the command. */
 static void forward(char **words)
 {
     static const struct {
         const char *names;
-        void (*see)(char **words, char *const *end);
-        const char *told; /* if verbose */
+        void (*warn)(char **words, char *const *end);
+        const char *note; /* printed if verbose */
     } known[] = {
-        {"srun", mend_srun, NULL},
-        {"sbatch salloc", see_sbatch, NULL},
-        {"mpirun mpiexec", see_mpirun, NULL},
+        {"srun", fix_srun, NULL},
+        {"sbatch salloc", warn_sbatch, NULL},
+        {"mpirun mpiexec", warn_mpirun, NULL},
         {"torchrun", NULL,
          "torchrun: the workers of this node inherit the environment; start torchrun by compshim "
          "run on each node"},
@@ -308,49 +310,49 @@ static void forward(char **words)
          "accelerate: the workers of this node inherit the environment; start it by compshim run "
          "on "
          "each node"},
-        {"deepspeed", see_deepspeed, NULL},
-        {"ray", see_ray, NULL},
-        {"sudo su", see_sudo, NULL},
-        {"docker podman nerdctl kubectl", see_container, NULL},
-        {"env", see_env, NULL},
-        {"horovodrun", see_horovodrun, "horovodrun: it gives its environment to all ranks"},
+        {"deepspeed", warn_deepspeed, NULL},
+        {"ray", warn_ray, NULL},
+        {"sudo su", warn_sudo, NULL},
+        {"docker podman nerdctl kubectl", warn_container, NULL},
+        {"env", warn_env, NULL},
+        {"horovodrun", warn_horovodrun, "horovodrun: it passes its environment to all ranks"},
     };
     char **program = check_behind_launchers(words);
     char **end = program;
     while (*end != NULL)
         end++;
     for (char **word = words; word <= program && *word != NULL; word++) {
-        /* Options with a letter may be the launcher's own. */
+        /* options with a letter may be the launcher's own */
         if (tool_is_listed("--policy --off --dlsym", ' ', *word, strcspn(*word, "=")))
-            warnx("%s goes to %s: options of compshim run come before the command", *word, *words);
+            warnx("%s is passed to %s: put options of compshim run before the command", *word,
+                  *words);
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
             if (tool_is_program(*word, known[i].names)) {
-                if (known[i].see != NULL)
-                    known[i].see(word, word < program ? program : end);
-                if (known[i].told != NULL && verbose)
-                    warnx("%s", known[i].told);
+                if (known[i].warn != NULL)
+                    known[i].warn(word, word < program ? program : end);
+                if (known[i].note != NULL && verbose)
+                    warnx("%s", known[i].note);
             }
     }
 }
 
 struct watch {
-    sigset_t signals; /* blocked, for this process and the witness to take */
+    sigset_t signals; /* blocked, and received by this process and the witness */
     sigset_t inherited;
     struct sigaction inherited_child;
-    int receiver; /* the socket; -1 once a datagram has come */
+    int receiver; /* socket; -1 once a datagram has come */
     int arrivals; /* signalfd */
-    int reports;  /* from the witness: a byte for each signal that it gets */
+    int reports;  /* pipe from the witness: a byte for each signal that it receives */
     pid_t witness;
     pid_t command;
-    double for_group[NSIG]; /* when the witness last reported the signal */
+    double for_group[NSIG]; /* time of the witness's last report of each signal */
     bool interrupted;
     bool ended;
     int status; /* of the command, from waitpid, once it has ended */
 };
 
-/* Opens a socket and puts its name into the environment. The preloaded library sends a
- * datagram to it from each process that comes to MPI, NCCL or gloo. Returns the socket, or -1 if
- * there can be none. */
+/* Opens a socket and puts its name into the environment. The preloaded library sends it a datagram
+ * from each process that comes to MPI, NCCL or gloo. Returns the socket, or -1 on failure. */
 static int open_receiver(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -359,13 +361,13 @@ static int open_receiver(void)
         return -1;
     char *name = tool_format("compshim-%016llx%016llx", random[0], random[1]);
     const size_t length = strlen(name);
-    /* A name behind a NUL is in the abstract namespace. */
+    /* a leading NUL: abstract namespace */
     memcpy(address.sun_path + 1, name, length);
     int receiver = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (receiver < 0 || bind(receiver, (const struct sockaddr *)&address,
                              (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)))
         return -1;
-    /* Before the names of runs around this one. */
+    /* precedes the names of enclosing runs */
     const char *others = getenv(CSHIM_PRESENCE_VARIABLE);
     const bool nested = others != NULL && *others != '\0';
     name = tool_format("%s%s%s", name, nested ? "," : "", nested ? others : "");
@@ -375,7 +377,7 @@ static int open_receiver(void)
 
 static void block_signals(struct watch *watch)
 {
-    /* All but the last three are handed on. */
+    /* All but the last three are forwarded. */
     const int blocked[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP,
                            SIGTTIN, SIGTTOU, SIGCONT, SIGCHLD, SIGPIPE, QUESTION};
     const struct sigaction plain = {.sa_handler = SIG_DFL};
@@ -429,8 +431,8 @@ static void start_witness(struct watch *watch)
     watch->reports = ends[0];
 }
 
-/* Says why a command could not be started, and exits. The system reports a missing interpreter or
- * loader as if the file itself were missing. */
+/* Prints why a command could not be started, and exits. The system reports a missing interpreter or
+ * dynamic linker as if the file itself were missing. */
 static _Noreturn void fail_to_run(const char *name, int error)
 {
     struct check_program program;
@@ -441,14 +443,14 @@ static _Noreturn void fail_to_run(const char *name, int error)
         errx(TOOL_SYSTEM, "cannot run %s", problem);
     if (problem == NULL && error == ENOENT && object_open(&object, program.path) &&
         object.interpreter != NULL && access(object.interpreter, F_OK) != 0)
-        errx(TOOL_SYSTEM, "cannot run '%s': %s, which is to load it, is not there", name,
+        errx(TOOL_SYSTEM, "cannot run '%s': its loader %s does not exist", name,
              object.interpreter);
     errx(TOOL_SYSTEM, "cannot run '%s': %s", name, strerror(error));
 }
 
 static void start_command(struct watch *watch, char **words)
 {
-    int ends[2]; /* brings errno if the command cannot be started; execvp closes it */
+    int ends[2]; /* carries errno if the command cannot be started; execvp closes it */
     int error = 0;
     open_pipe(ends);
     watch->command = start_child();
@@ -478,7 +480,7 @@ static bool take_reports(struct watch *watch)
     return bytes != 0;
 }
 
-/* Whether a signal was sent to the whole group, and so to the command. */
+/* Returns true if a signal was sent to the whole group, and so to the command. */
 static bool was_for_group(struct watch *watch, int signal)
 {
     struct pollfd reports = {.fd = watch->reports, .events = POLLIN};
@@ -492,7 +494,7 @@ static bool was_for_group(struct watch *watch, int signal)
         const double left = deadline - cshim_seconds();
         if (left <= 0 && !asked) {
             kill(watch->witness, QUESTION);
-            kill(watch->witness, SIGCONT); /* it may be stopped, as the group was */
+            kill(watch->witness, SIGCONT); /* it may be stopped, like the group */
             asked = true;
         }
         poll(&reports, 1, asked ? -1 : 1 + (int)(1e3 * left));
@@ -504,22 +506,22 @@ static void take_signals(struct watch *watch)
     struct signalfd_siginfo arrived;
     while (read(watch->arrivals, &arrived, sizeof arrived) == (ssize_t)sizeof arrived) {
         const int signal = (int)arrived.ssi_signo;
-        /* The kernel sends the signals of the terminal's keys to the group. It may send SIGHUP, for
-         * the end of the terminal, to one process. */
+        /* Signals of the terminal's keys are sent to the group by the kernel. SIGHUP, for the end
+         * of the terminal, may be sent to one process only. */
         const bool of_keys = arrived.ssi_code > 0 && signal != SIGHUP;
         if (signal == SIGCHLD || signal == SIGPIPE || signal == QUESTION)
             continue;
         watch->interrupted |=
             signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
-        /* SIGCONT is always handed on: a second one does no harm, and waiting could let a later
-         * stop come before it. */
+        /* SIGCONT is always forwarded: a second one does no harm, and a delay could let a later
+         * stop overtake it. */
         if (signal == SIGCONT || (!of_keys && !was_for_group(watch, signal)))
             kill(watch->command, signal);
     }
 }
 
-/* Notes the end of the command. If the command has stopped, stops this process, too, for the shell
- * to see; SIGCONT ends that. */
+/* Records the end of the command. If the command has stopped, stops this process, too, so that the
+ * shell sees it; SIGCONT ends that. */
 static void take_children(struct watch *watch)
 {
     int status = 0;
@@ -546,7 +548,7 @@ static void attend(struct watch *watch)
         take_reports(watch);
         take_signals(watch);
         take_children(watch);
-        /* The last step: what has ended has sent its datagram before. */
+        /* Comes last: an ended process has sent its datagram before. */
         if (watch->receiver >= 0 && recv(watch->receiver, &datagram, 1, 0) >= 0) {
             close(watch->receiver);
             watch->receiver = -1;
@@ -562,20 +564,19 @@ static _Noreturn void end_by(int signal_number)
     sigset_t only;
     sigemptyset(&only);
     sigaddset(&only, signal_number);
-    prctl(PR_SET_DUMPABLE, 0); /* no core: the command has left one */
+    prctl(PR_SET_DUMPABLE, 0); /* no core dump: the command has left one */
     signal(signal_number, SIG_DFL);
     sigprocmask(SIG_UNBLOCK, &only, NULL);
     raise(signal_number);
     _exit(128 + signal_number);
 }
 
-/* Says that no process came to MPI, NCCL or gloo through the library, and what to do. A script may
- * have taken LD_PRELOAD away; what a script starts is not known. */
-static void tell_nothing_caught(const char *name)
+/* Warns that no process came to MPI, NCCL or gloo through the library, with advice. A script may
+ * have removed LD_PRELOAD; what a script starts is not known. */
+static void warn_nothing_caught(const char *name)
 {
     struct check_program program;
-    const char *advice =
-        tool_format("'compshim check %s' tells more", name != NULL ? name : "PROGRAM");
+    const char *advice = tool_format("see 'compshim check %s'", name != NULL ? name : "PROGRAM");
     if (name != NULL && check_program_find(&program, name) == NULL &&
         check_calling(program.path) == CHECK_STARTER)
         advice = tool_format("if what %s starts calls them, LD_PRELOAD was lost on the way (unset, "
@@ -588,11 +589,11 @@ static void tell_nothing_caught(const char *name)
           with_dlsym ? "" : ", and run --dlsym reaches programs that fetch functions with dlsym");
 }
 
-/* Starts a command, whose words end with NULL, and waits for its end. Hands signals for this
- * process on to the command, and stops when the command stops. At the end warns if nothing came to
- * the socket, unless the command was interrupted or failed. Returns the command's exit status; if a
- * signal has ended the command, ends this process by the same signal. Exits with TOOL_SYSTEM if the
- * command cannot be started. */
+/* Starts a command, whose words end with NULL, and waits for its end. Forwards signals for this
+ * process to the command, and stops when the command stops. At the end warns if no datagram came,
+ * unless the command was interrupted or failed. Returns the command's exit status; if a signal has
+ * ended the command, ends this process by the same signal. Exits with TOOL_SYSTEM if the command
+ * cannot be started. */
 static int watch_command(char **words, int receiver)
 {
     struct watch watch = {.receiver = receiver};
@@ -603,15 +604,15 @@ static int watch_command(char **words, int receiver)
     if (WIFSIGNALED(watch.status))
         end_by(WTERMSIG(watch.status));
     if (watch.receiver >= 0 && !watch.interrupted && watch.status == 0)
-        tell_nothing_caught(*check_behind_launchers(words));
+        warn_nothing_caught(*check_behind_launchers(words));
     return WEXITSTATUS(watch.status);
 }
 
-static int run(char **words)
+static int run_preloaded(char **words)
 {
     if (*words == NULL)
         tool_misuse("no command to run");
-    prepare();
+    prepare_environment();
     if (check_warn(words, off, verbose))
         permit_order();
     int receiver = !cshim_is_off() && locality_is_certain(words) ? open_receiver() : -1;
@@ -627,17 +628,18 @@ const struct tool_command tool_run = {
     .summary = "start a program with the shim preloaded",
     .usage = "[OPTION...] [--] COMMAND [ARGUMENT...]",
     .details =
-        "The library is found beside this tool or in the lib folder of the same prefix. What "
-        "LD_PRELOAD holds already stays in force behind it. Without --policy the program looks for "
-        "its policy as compshim-policy(5) says. A program that the preload cannot reach is told "
-        "of, and started all the same; at the end of a command that went well one line says if no "
-        "process on this host came to MPI, NCCL or gloo through the library. Behind srun, --export "
-        "is made to let the library "
-        "through; mpirun, torchrun and horovodrun need nothing. --dlsym is for programs that open "
+        "The library is in the folder of this tool or in the lib folder of the same prefix. "
+        "Libraries "
+        "that LD_PRELOAD names already follow it. Without --policy the program looks for its "
+        "policy "
+        "as compshim-policy(5) says. Warns about a program that the preload cannot reach, and "
+        "starts it all the same. After a successful command, warns if no process on this host came "
+        "to MPI, NCCL or gloo through the library. Extends srun's --export if it omits the "
+        "library; mpirun, torchrun and horovodrun need nothing. --dlsym is for programs that open "
         "MPI or NCCL at run time, as Julia, JAX, vLLM and ctypes do.\n\n  compshim run --policy "
         "policy.ini -- mpirun -n 4 ./train\n  compshim run --policy policy.ini -- torchrun "
         "--nproc_per_node 2 train.py\n",
     .takes_command = true,
     .options = options,
-    .run = run,
+    .run = run_preloaded,
 };

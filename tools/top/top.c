@@ -22,11 +22,11 @@ static uint32_t interval = 1;
 
 static const struct tool_option options[] = {
     {"once", '1', TOOL_FLAG, &once, NULL, "print once, after one interval, and end"},
-    {"interval", 'i', TOOL_COUNT, &interval, "SECONDS", "time between two looks (default 1)"},
+    {"interval", 'i', TOOL_COUNT, &interval, "SECONDS", "time between two updates (default 1)"},
     {0},
 };
 
-/* The figures of all processes at one time. */
+/* Figures of all processes at one time. */
 struct look {
     double time;
     size_t count;
@@ -41,12 +41,12 @@ static void stop(int signal)
     is_stopped = 1;
 }
 
-/* Copies what a process publishes. Stale files of this user are removed, also unfinished ones. */
+/* Copies what a process publishes. Removes stale files of this user, also unfinished ones. */
 static bool read_process(int folder, const char *name, struct cshim_live *process)
 {
     struct stat status;
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    /* Every user may put a pipe there. */
+    /* Any user may have put a pipe there. */
     const int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     bool is_read = false;
     if (file < 0)
@@ -66,8 +66,8 @@ static bool read_process(int folder, const char *name, struct cshim_live *proces
            process->size == sizeof *process && process->rule_count <= CSHIM_LIVE_RULES;
 }
 
-/* Ends a text of another process, and makes it printable. */
-static void clean(char *text, size_t size)
+/* Terminates a text of another process, and replaces its control characters. */
+static void clean_text(char *text, size_t size)
 {
     text[size - 1] = '\0';
     tool_printable(text);
@@ -75,12 +75,12 @@ static void clean(char *text, size_t size)
 
 static void clean_texts(struct cshim_live *process)
 {
-    clean(process->library, sizeof process->library);
-    clean(process->program, sizeof process->program);
-    clean(process->job, sizeof process->job);
-    clean(process->policy, sizeof process->policy);
+    clean_text(process->library, sizeof process->library);
+    clean_text(process->program, sizeof process->program);
+    clean_text(process->job, sizeof process->job);
+    clean_text(process->policy, sizeof process->policy);
     for (size_t i = 0; i < process->rule_count; i++)
-        clean(process->rules[i].name, sizeof process->rules[i].name);
+        clean_text(process->rules[i].name, sizeof process->rules[i].name);
 }
 
 static int compare_jobs(const struct cshim_live *a, const struct cshim_live *b)
@@ -113,8 +113,8 @@ static void look_around(struct look *look)
     qsort(look->processes, look->count, sizeof *look->processes, by_job);
 }
 
-/* Adds up a rule's figures over the processes of a job. With `rule` SIZE_MAX it counts the calls
- * that were passed through. */
+/* Sums a rule's figures over the processes of a job; with `rule` SIZE_MAX, the calls that were
+ * passed through. */
 static struct cshim_row add_up(const struct look *look, const struct cshim_live *job, size_t rule)
 {
     struct cshim_row sum = {0};
@@ -130,7 +130,7 @@ static struct cshim_row add_up(const struct look *look, const struct cshim_live 
     return sum;
 }
 
-/* Calls per second between two looks; "-" for a job that was not there at the first. */
+/* Returns the calls per second between two looks; "-" if the first look did not contain the job. */
 static char *rate(const struct look *before, const struct look *after, const struct cshim_live *job,
                   size_t rule)
 {
@@ -141,7 +141,7 @@ static char *rate(const struct look *before, const struct look *after, const str
     return tool_format("%.1f", (double)(last - first) / seconds);
 }
 
-/* Prints what compressing has saved so far, where that was measured. */
+/* Prints what compressing has saved so far, if that was measured. */
 static void print_saving(const struct look *look, const struct cshim_live *job)
 {
     struct cshim_row all = {0};
@@ -211,21 +211,22 @@ static void print_look(const struct look *before, const struct look *after)
                once ? "" : "; Ctrl-C ends the waiting");
 }
 
-/* Prints looks until a signal comes, or one if so chosen. Returns whether the last saw a job. */
+/* Prints looks until a signal comes; with --once, one. Returns true if the last one contained a
+ * job. */
 static bool watch(struct look looks[2])
 {
     const bool is_screen = !once && isatty(STDOUT_FILENO);
     look_around(&looks[0]);
     for (size_t turn = 1;; turn++) {
         struct look *const after = &looks[turn % 2];
-        sleep(interval); /* a signal ends it */
+        sleep(interval); /* interrupted by a signal */
         if (is_stopped)
             return true;
         look_around(after);
         fputs(is_screen ? "\033[H\033[2J" : "", stdout);
         const struct look *const before = &looks[(turn - 1) % 2];
         if (is_screen || turn == 1 ||
-            before->count + after->count > 0) /* no job: that is said once */
+            before->count + after->count > 0) /* without a job prints so once */
             print_look(before, after);
         fflush(stdout);
         if (once || ferror(stdout))
@@ -233,13 +234,13 @@ static bool watch(struct look looks[2])
     }
 }
 
-static int run(char **words)
+static int run_top(char **words)
 {
-    /* Without SA_RESTART a signal ends sleep(). */
+    /* Without SA_RESTART a signal interrupts sleep(). */
     const struct sigaction action = {.sa_handler = stop};
     struct look looks[2] = {{0}};
     if (*words != NULL)
-        tool_misuse("'%s' is one word too many", *words);
+        tool_misuse("unexpected argument '%s'", *words);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     for (size_t i = 0; i < 2; i++)
@@ -249,11 +250,11 @@ static int run(char **words)
 
 const struct tool_command tool_top = {
     .name = "top",
-    .summary = "show what running jobs on this host compress, as they do",
+    .summary = "show what running jobs on this host compress",
     .usage = "[OPTION...]",
     .details = "Processes started with COMPSHIM_LIVE=on publish their figures in shared memory. "
                "Bytes are those of the ranks on this host.\n\n  COMPSHIM_LIVE=on compshim run -- "
                "mpirun -n 4 ./train &\n  compshim top\n",
     .options = options,
-    .run = run,
+    .run = run_top,
 };

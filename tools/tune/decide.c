@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes a policy of measurements. */
+/* Makes a policy from measurements. */
 #include <math.h>
 #include <string.h>
 
@@ -10,10 +10,8 @@
 
 /* Two measurements of the same call may differ by this factor. */
 #define MARGIN 1.05
-/* On one node a codec takes processors from the program, which the benchmark does not show, and the
- * time of a small call is mostly waiting. There a call has to gain this factor, and to be this
- * large.
- */
+/* Required gain, and smallest size, on one node: there a codec takes processors from the program,
+ * which the benchmark does not show, and the time of a small call is mostly waiting. */
 #define MARGIN_OF_ONE_NODE 1.5
 #define LEAST_OF_ONE_NODE ((uint64_t)1 << 20)
 
@@ -63,13 +61,13 @@ void tune_choose(const struct tune_measured *measured, double max_rel_error,
     size_t larger = TUNE_NATIVE;
     for (size_t i = measured->size_count; i-- > 0; larger = choices[i])
         choices[i] = choose(measured, &measured->sizes[i], max_rel_error, larger);
-    /* Compression pays from some size on: a gain at one size alone, below others, is chance. */
+    /* Compression pays from some size on: an isolated gain at a smaller size is chance. */
     for (size_t i = 0; i + 1 < measured->size_count; i++)
         if (choices[i + 1] == TUNE_NATIVE && (i == 0 || choices[i - 1] == TUNE_NATIVE))
             choices[i] = TUNE_NATIVE;
 }
 
-/* "64KiB", in the largest unit of which it is a whole number. */
+/* Returns a size as in "64KiB", in the largest unit that divides it. */
 static char *size_text(uint64_t bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
@@ -81,7 +79,7 @@ static char *size_text(uint64_t bytes)
     return tool_format("%llu%s", (unsigned long long)bytes, units[unit]);
 }
 
-/* The algorithm that `auto` chooses for a codec and size on the ranks that were measured. */
+/* Returns the algorithm of `auto` for a codec and size, on the measured ranks. */
 static enum cshim_algorithm automatic(const struct tune_measured *measured,
                                       enum cshim_codec_id codec, uint64_t bytes)
 {
@@ -101,7 +99,7 @@ static enum cshim_algorithm automatic(const struct tune_measured *measured,
     return cshim_plan_call(policy, &call, bytes / sizeof(float)).algorithm;
 }
 
-/* Adds the row of a size: the size, the choice, the native time, and for each codec the time of its
+/* Adds a size's row: the size, the choice, the native time, and for each codec the time of its
  * fastest algorithm. */
 static void add_comment_row(struct tool_table *table, const struct tune_measured *measured,
                             const struct tune_size *size, const struct tune_way *choice)
@@ -139,8 +137,8 @@ static void print_measured(FILE *file, const struct tune_measured *measured, con
     tool_table_print(&table, file);
 }
 
-/* Writes the rule for the sizes [first, end), for which one way was chosen. It ends below the next
- * size if another way was chosen for that, and at its own last size if none was. */
+/* Writes the rule for sizes [first, end), which have the same choice. It ends below the next size
+ * if that has another choice, and at its own last size if that has none. */
 static void print_rule(FILE *file, const struct tune_measured *measured, const size_t *choices,
                        size_t first, size_t end)
 {
@@ -157,7 +155,7 @@ static void print_rule(FILE *file, const struct tune_measured *measured, const s
         is_automatic &= automatic(measured, way->codec, sizes[i].bytes) == way->algorithm;
     fprintf(file, "dtype     = float32\nop        = sum\n");
     fprintf(file, measured->nodes > 1 ? "nodes     = 2-\n" : "nodes     = 1\n");
-    /* Where `auto` makes the same choice, it chooses for other numbers of ranks, too. */
+    /* If `auto` makes the same choice, it also chooses for other numbers of ranks. */
     if (is_automatic)
         fprintf(file, "ranks     = 2-\n");
     else

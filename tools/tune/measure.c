@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the bundled benchmark without the library, and with it in every way. One job measures many
- * ways: its policy has a rule for each way and size, and the benchmark's sizes differ by a few
- * elements, so that each matches one rule. Rounds are repeated as long as there is time. */
+/* Runs the bundled benchmark without the library, and with it for each codec and algorithm. One job
+ * measures many of them: its policy has a rule for each combination and size, and the benchmark's
+ * sizes differ by a few elements, so that each matches one rule. Rounds are repeated while there is
+ * time. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +16,10 @@
 #include "tools/tune/tune.h"
 
 #define ROUNDS_MAX 31
-#define ROUNDS_WANTED 3   /* the largest sizes are left out if they leave no time for these */
-#define RULES_MAX 240     /* of one policy */
+#define ROUNDS_WANTED 3   /* the largest sizes are left out if this many do not fit the time */
+#define RULES_MAX 240     /* in one policy */
 #define CALLS_AT_LEAST 6  /* of the benchmark, per size */
-#define SIZE_SECONDS 0.02 /* the benchmark repeats a size for at least so long */
+#define SIZE_SECONDS 0.02 /* the benchmark repeats a size for at least this time */
 #define ESTIMATE_BYTES (1ull << 20)
 
 struct session {
@@ -29,7 +30,7 @@ struct session {
     double deadline;
 };
 
-/* The files of the jobs, and their folder. They are removed when the tool ends. */
+/* Files of the jobs, and their folder. Removed when the tool ends. */
 static char *folder, *policy, *report;
 
 static void remove_files(void)
@@ -39,8 +40,8 @@ static void remove_files(void)
     rmdir(folder);
 }
 
-/* Makes a folder beside the output. Rank 0 may run on another host: it can most likely read what is
- * beside the output, but not what is in /tmp. */
+/* Makes a folder next to the output: rank 0 may run on another host, which most likely can read
+ * there, but not in /tmp. */
 static void make_folder(const char *output)
 {
     const char *slash = strrchr(output, '/');
@@ -54,14 +55,14 @@ static void make_folder(const char *output)
     atexit(remove_files);
 }
 
-/* The bytes that the benchmark is given for a way: no other way or size has the same. */
+/* Returns the size in bytes that only this combination and size have in the benchmark. */
 static uint64_t size_of(const struct session *session, size_t size, size_t way)
 {
     return session->measured->sizes[size].bytes + (way + 1) * sizeof(float);
 }
 
-/* Runs the benchmark over sizes (a list with commas), shimmed or not. Returns its output, which the
- * caller frees. */
+/* Runs the benchmark over sizes (a comma-separated list), with or without the shim. Returns its
+ * output, which the caller frees. */
 static char *run(const struct session *session, char *sizes, bool shimmed, const char *what)
 {
     size_t words = 0;
@@ -83,13 +84,13 @@ static char *run(const struct session *session, char *sizes, bool shimmed, const
     if (end == CHILD_STOPPED)
         errx(128 + child_stop_signal(), "interrupted: nothing is written");
     if (end == CHILD_FAILED) {
-        child_tell_failure(&child, "the benchmark", "; ");
+        child_report_failure(&child, "the benchmark", "; ");
         exit(TOOL_NOT_SO);
     }
     return child.output;
 }
 
-/* The figure that a line of the benchmark is for, or NULL. */
+/* Returns the figure that a line of the benchmark belongs to, or NULL. */
 static double *find_figure(const struct session *session, uint64_t bytes)
 {
     struct tune_measured *measured = session->measured;
@@ -111,9 +112,8 @@ static bool read_line(const char *line, unsigned long long *bytes, double *media
     return sscanf(line, "%llu %llu %lf %lf", bytes, &calls, median, &least) == 4 && *median > 0;
 }
 
-/* Keeps the least of all rounds' medians: what is slower in other rounds comes from other work on
- * the machine. */
-static void keep(const struct session *session, const char *output)
+/* Keeps the smallest median of all rounds: other work on the machine makes rounds slower. */
+static void keep_best(const struct session *session, const char *output)
 {
     for (const char *line = output; line != NULL; line = strchr(line, '\n')) {
         unsigned long long bytes;
@@ -148,7 +148,7 @@ static void write_policy(const struct session *session, size_t first, size_t end
         errx(TOOL_NOT_SO, "cannot write all of %s", policy);
 }
 
-/* Opens the report of the last job. There is one only if the library has reached all ranks. */
+/* Opens the report of the last job, which exists only if the library has reached all ranks. */
 static json_t *open_report(void)
 {
     if (access(report, R_OK) != 0)
@@ -160,7 +160,7 @@ static json_t *open_report(void)
 bool tune_is_measured(const struct tune_measured *measured, enum cshim_codec_id codec,
                       enum cshim_algorithm algorithm)
 {
-    /* With float32 fp32 does the same as raw; what bounded does depends on the data. topk is for
+    /* With float32, fp32 equals raw; the effect of bounded depends on the data; topk is for
      * programs that are made for it. */
     if (codec == CSHIM_CODEC_NONE || codec == CSHIM_CODEC_FP32 || codec == CSHIM_CODEC_BOUNDED ||
         codec == CSHIM_CODEC_TOPK)
@@ -187,8 +187,8 @@ static void list_ways(struct tune_measured *measured)
                 measured->ways[measured->way_count++] = (struct tune_way){codec, algorithm};
 }
 
-/* Leaves the largest sizes out if there is no time for ROUNDS_WANTED rounds with them. A call's
- * time is taken to be in proportion to its size. */
+/* Leaves the largest sizes out if ROUNDS_WANTED rounds with them do not fit the time, assuming that
+ * a call's time is proportional to its size. */
 static void limit_sizes(struct tune_measured *measured, double seconds_of_estimate, double seconds)
 {
     const double calls = CALLS_AT_LEAST * (1 + 0.7 * (double)measured->way_count);
@@ -207,9 +207,9 @@ static void limit_sizes(struct tune_measured *measured, double seconds_of_estima
     measured->size_count = kept;
 }
 
-/* Runs the first job. It shows whether the library reaches the ranks, how many ranks and nodes
- * there are, and how long a call takes. */
-static void explore(struct session *session, double seconds)
+/* Runs the first job: does the library reach the ranks, how many ranks and nodes are there, and how
+ * long does a call take? */
+static void explore_machine(struct session *session, double seconds)
 {
     struct tune_measured *measured = session->measured;
     char *sizes = tool_format("%llu", ESTIMATE_BYTES);
@@ -230,7 +230,7 @@ static void explore(struct session *session, double seconds)
     limit_sizes(measured, median, seconds);
 }
 
-/* Measures the sizes [first, end), natively or in every way. */
+/* Measures the sizes [first, end), natively or in every combination. */
 static void measure(const struct session *session, size_t first, size_t end, bool ways,
                     const char *what)
 {
@@ -245,10 +245,10 @@ static void measure(const struct session *session, size_t first, size_t end, boo
     if (ways)
         write_policy(session, first, end);
     char *output = run(session, sizes, ways, what);
-    keep(session, output);
+    keep_best(session, output);
 }
 
-/* Every size natively and in every way, once. */
+/* Measures each size natively and in every combination, once. */
 static void measure_round(const struct session *session, unsigned round)
 {
     const size_t count = session->measured->size_count;
@@ -268,8 +268,8 @@ void tune_measure(char *const *launcher, double seconds, const char *output,
     static const char *const folders[] = {"", "/../libexec/compshim"};
     make_folder(output);
     child_catch_signals();
-    /* There may be more ranks than processors. Open MPI 4 reads the first variable, Open MPI 5 the
-     * second. */
+    /* Allows more ranks than processors: the first variable is for Open MPI 4, the second for Open
+     * MPI 5. */
     setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
     setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", 0);
     struct session session = {
@@ -285,7 +285,7 @@ void tune_measure(char *const *launcher, double seconds, const char *output,
         for (size_t way = 0; way < TUNE_WAYS_MAX; way++)
             measured->sizes[size].ways[way] = NAN;
     }
-    explore(&session, seconds);
+    explore_machine(&session, seconds);
     double longest = 0;
     for (unsigned round = 1; round <= ROUNDS_MAX; round++) {
         const double began = cshim_seconds();

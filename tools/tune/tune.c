@@ -13,8 +13,8 @@
 #include "tools/lib/tool.h"
 
 #define SECONDS 120
-#define SIZES "4KiB,16KiB-1MiB,4MiB,16MiB,64MiB" /* if not said */
-/* Begins the file of --machine, as it did when facts were measured. */
+#define SIZES "4KiB,16KiB-1MiB,4MiB,16MiB,64MiB" /* default */
+/* Beginning of the file of --machine, as in versions that wrote measurements into it. */
 #define MACHINE_MARK "; Facts of a machine"
 
 static struct {
@@ -26,16 +26,16 @@ static struct {
 static const struct tool_option options[] = {
     {"output", 'o', TOOL_TEXT, &chosen.output, "FILE", "the policy to write (default policy.ini)"},
     {"force", 'f', TOOL_FLAG, &chosen.force, NULL,
-     "replace the file that is there, whatever it holds"},
-    {"time", 't', TOOL_COUNT, &chosen.time, "SECONDS", "measure for about so long (default 120)"},
+     "replace an existing file, whatever it contains"},
+    {"time", 't', TOOL_COUNT, &chosen.time, "SECONDS", "approximate duration (default 120)"},
     {"max-rel-error", 'e', TOOL_TEXT, &chosen.max_rel_error, "X",
-     "the relative error that a result may have (default 0.01)"},
+     "largest relative error of a result (default 0.01)"},
     {"sizes", 0, TOOL_TEXT, &chosen.sizes, "LIST",
      "sizes to measure: 64KiB-64MiB (doubling) or 1MiB,25MiB"},
     {"save", 0, TOOL_TEXT, &chosen.save, "FILE", "write the measurements as JSON, too"},
     {"machine", 0, TOOL_TEXT, &chosen.machine, "FILE",
-     "for COMPSHIM_MACHINE: holds only a note so far, that jobs measure themselves"},
-    {"from", 0, TOOL_TEXT, &chosen.from, "FILE", "measure nothing: decide by measurements saved"},
+     "for COMPSHIM_MACHINE: contains no choices, because jobs measure themselves"},
+    {"from", 0, TOOL_TEXT, &chosen.from, "FILE", "measure nothing: decide by saved measurements"},
     {0},
 };
 
@@ -60,7 +60,7 @@ static void set_sizes(const char *text, struct tune_measured *measured)
     const size_t count = tool_parse_sizes(text, sizes, TUNE_SIZES_MAX);
     qsort(sizes, count, sizeof *sizes, by_value);
     for (size_t i = 0; i < count; i++) {
-        /* The benchmark is given sizes close above these, one for each way. */
+        /* the benchmark gets sizes slightly above these, one per combination */
         if (sizes[i] < 1024 || sizes[i] % sizeof(float) != 0 || sizes[i] > (uint64_t)1 << 30)
             tool_misuse("--sizes: %llu bytes: take whole float32 from 1KiB to 1GiB",
                         (unsigned long long)sizes[i]);
@@ -82,8 +82,8 @@ static void write_policy(const char *path, const char *text)
     tool_close_output(&output);
 }
 
-/* Writes measurements as JSON: {"ranks", "nodes", "ways": [{"codec", "algorithm"}], "sizes":
- * [{"bytes", "native", "seconds": [one for each way, or null]}]} */
+/* Writes the measurements as JSON: {"ranks", "nodes", "ways": [{"codec", "algorithm"}], "sizes":
+ * [{"bytes", "native", "seconds": [one per way, or null]}]} */
 static void save(const struct tune_measured *measured, const char *path)
 {
     json_t *ways = json_array(), *sizes = json_array();
@@ -108,7 +108,7 @@ static void save(const struct tune_measured *measured, const char *path)
     tool_close_output(&output);
 }
 
-/* Writes a file that COMPSHIM_MACHINE may name: so far it fixes nothing. */
+/* Writes a file for COMPSHIM_MACHINE, without choices. */
 static void save_machine(const char *path)
 {
     struct cshim_output output;
@@ -180,7 +180,7 @@ static void load(const char *path, struct tune_measured *measured)
                   i > 0 ? measured->sizes[i - 1].bytes : 0, &measured->sizes[i]);
 }
 
-static int run(char **words)
+static int run_tune(char **words)
 {
     static struct tune_measured measured;
     const double max_rel_error = parse_error(chosen.max_rel_error);
@@ -192,7 +192,7 @@ static int run(char **words)
     if (chosen.from == NULL)
         set_sizes(chosen.sizes != NULL ? chosen.sizes : SIZES, &measured);
     if (!chosen.force && access(chosen.output, F_OK) == 0)
-        errx(TOOL_NOT_SO, "%s exists already: take --force, or another --output", chosen.output);
+        errx(TOOL_NOT_SO, "%s exists already: use --force, or another --output", chosen.output);
     tool_spare_file("--save", chosen.save, "\"ways\"");
     tool_spare_file("--machine", chosen.machine, MACHINE_MARK);
     if (chosen.from != NULL)
@@ -214,13 +214,13 @@ const struct tool_command tool_tune = {
     .summary = "measure this machine or cluster and write a policy for it",
     .usage = "[OPTION...] [--] LAUNCHER [ARGUMENT...]",
     .details =
-        "LAUNCHER starts ranks as the program's launch does; a benchmark of all-reduces is "
-        "added to it and run without the library and in every codec and algorithm. Sizes "
-        "for which nothing measured faster than native are passed through; on one node those below "
-        "1 MiB, and those for which nothing was 1.5 times as fast. The policy states the "
-        "measurements; it is printed, too.\n\n  compshim tune -- mpirun -n 4\n  compshim "
+        "LAUNCHER starts ranks as for the program; a benchmark of all-reduces is added to it and "
+        "run without the library and with every codec and algorithm. Sizes for which nothing was "
+        "faster than native are passed through; on one node also those below 1 MiB, and those for "
+        "which nothing was 1.5 times as fast. The policy contains the measurements; it is also "
+        "printed.\n\n  compshim tune -- mpirun -n 4\n  compshim "
         "tune --max-rel-error 0.05 --time 300 -- mpirun --hostfile hosts -n 32\n",
     .takes_command = true,
     .options = options,
-    .run = run,
+    .run = run_tune,
 };
