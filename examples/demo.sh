@@ -1,24 +1,24 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The all-reduce lab's tables, from real training runs: serial, then 2 and 4 ranks with the shim off,
-# with fp16 and with fp8; as text, and with plots on a page. Each rank has a host of its own, emulated on
-# this machine, where that is possible; else they share its memory. At most five minutes on two cores.
-#   MNIST_DIR=DIR    the MNIST files; else data/mnist, ../shared/mnist, else drawn digits
-#   DEMO_LINK=RATE   of the hosts' links: 1gbit, 200mbit; none: shared memory (1gbit where it is possible)
+# Prints the all-reduce lab's tables, from real training runs: serial, then 2 and 4 ranks with the shim off,
+# with fp16 and with fp8; writes a page with plots. Each rank has a host of its own, emulated on this machine,
+# if that is possible; otherwise the ranks use shared memory. At most five minutes on two cores.
+#   MNIST_DIR=DIR    folder of the MNIST files (data/mnist or ../shared/mnist; otherwise generated digits)
+#   DEMO_LINK=RATE   rate of the hosts' links: 1gbit, 200mbit; none: shared memory (1gbit if possible)
 #   DEMO_IMAGES=N    training images per run (10000)
-#   DEMO_REPEAT=N    runs of each kind, which take turns (3); the figures are their medians
-#   DEMO_RANKS=LIST  numbers of ranks, 4 at most over links (2,4)
-#   DEMO_MODES=LIST  what is compared (off,fp16,fp8_e4m3)
-#   DEMO_NAME=NAME   of the files it leaves in build/ (demo)
+#   DEMO_REPEAT=N    runs of each mode, alternating (3); the figures are medians
+#   DEMO_RANKS=LIST  numbers of ranks, at most 4 over links (2,4)
+#   DEMO_MODES=LIST  modes to compare (off,fp16,fp8_e4m3)
+#   DEMO_NAME=NAME   name of its files in build/ (demo)
 set -eu
 cd "$(dirname "$0")/.."
 build=${BUILD:-build} name=${DEMO_NAME:-demo} rate=${DEMO_LINK:-1gbit}
 . examples/find_mnist.sh
 . examples/ranks.sh
 
-# A rank on each host says whether there can be hosts. What may be missing is the right to make them, or a tool.
-# It is asked twice, with a program that takes a while: Open MPI 5's mpirun sometimes does not end, most often where
-# programs end at once (https://github.com/openpmix/prrte/issues/1839).
+# Tests whether hosts can be emulated, with a rank on each: permissions or a tool may be missing. Tries twice, with a
+# program that runs for a second: Open MPI 5's mpirun sometimes does not end, mostly if programs end at once
+# (https://github.com/openpmix/prrte/issues/1839).
 hosts=(tests/net/hosts.sh --name cshimdemo)
 with_hosts=("${hosts[@]}" with "$rate")
 probe() { "${with_hosts[@]}" "${hosts[@]}" run --seconds 60 sleep 1 2>&1; }
@@ -29,20 +29,20 @@ elif said=$(probe) || said=$(probe); then
     link="links of ${rate/mbit/ Mbit\/s} between hosts emulated on this machine"
 elif [ -n "${DEMO_LINK-}" ]; then
     echo "$said" >&2
-    echo "demo: no hosts with links can be emulated here: make demo shows shared memory" >&2
+    echo "demo: cannot emulate hosts with links here; unset DEMO_LINK to use shared memory" >&2
     exit 1
 else
     why=$(grep -vEm 1 'hosts are (up|removed)|^-*$' <<<"$said") || why="mpirun does not end well there"
-    link="shared memory, as no hosts with links can be emulated here: $why"
-    advice="Codecs gain little there. To see links, let it make network namespaces: as root (sudo make demo), in a
-container with docker run --privileged."
+    link="shared memory, because hosts with links cannot be emulated here: $why"
+    advice="Codecs gain little there. For links it needs network namespaces: run it as root (sudo make demo), a container
+with docker run --privileged."
 fi
 echo "The ranks are joined by $link."
 [ -z "${advice-}" ] || echo "$advice"
 case $link in
 shared*)
     with_hosts=() launch=(mpirun -n '{ranks}')
-    # Open MPI 5 tries TCP, too, and complains for each pair of ranks that the loopback interface is none to take.
+    # Open MPI 5 also tries TCP, and warns for each pair of ranks that it cannot use the loopback interface.
     export OMPI_MCA_btl=^tcp
     ;;
 *) launch=("${hosts[@]}" run --hosts '{ranks}') ;;
@@ -58,5 +58,5 @@ rm -f "$build/$name".{json,md,html}
     --title "${digits^}, convolutional network, one epoch of $images images" \
     -- "${launch[@]}" "${trainer[@]}" || status=$?
 [ ! -s "$build/$name.html" ] || echo "
-The page with the plots: file://$(realpath "$build/$name.html")"
+Page with plots: file://$(realpath "$build/$name.html")"
 exit $status

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The all-reduce lab's tables with GPUs, from real training runs by NCCL: 1, 2 and 4 ranks, as far as
-# there are GPUs, with the shim off, then fp16 and fp8; as text, and with plots on a page.
-#   MNIST_DIR=DIR   the MNIST files; else data/mnist, ../shared/mnist, else drawn digits
+# Prints the all-reduce lab's tables with GPUs, from real training runs with NCCL: 1, 2 and 4 ranks, one per
+# GPU, with the shim off, with fp16 and with fp8; writes a page with plots.
+#   MNIST_DIR=DIR   folder of the MNIST files (data/mnist or ../shared/mnist; otherwise generated digits)
 #   DEMO_IMAGES=N   training images per run (60000)
-#   DEMO_REPEAT=N   runs of each kind, which take turns (3); the figures are their medians
+#   DEMO_REPEAT=N   runs of each mode, alternating (3); the figures are medians
 #   DEMO_GPUS=N     GPUs to use (as many as nvidia-smi lists)
 set -eu
 cd "$(dirname "$0")/.."
@@ -15,7 +15,7 @@ if [ "$gpus" -lt 1 ]; then
     exit 1
 fi
 if [ ! -x "$build/mnist_train_nccl" ]; then
-    echo "demo-gpu: $build/mnist_train_nccl was left out: it needs nvcc, nccl.h and cublas_v2.h" >&2
+    echo "demo-gpu: $build/mnist_train_nccl was not built: it needs nvcc, nccl.h and cublas_v2.h" >&2
     exit 1
 fi
 . examples/find_mnist.sh
@@ -27,9 +27,9 @@ for count in 2 4; do
     if [ "$count" -le "$gpus" ]; then ranks+=("$count"); else left_out+=("$count"); fi
 done
 serial=(--serial "${trainer[*]@Q}")
-# A single rank sends nothing: there is only a time without the shim.
+# A single rank sends nothing: only the time without the shim is measured.
 [ ${#ranks[@]} -gt 0 ] || ranks=(1) serial=()
-echo "GPUs: $gpus; ranks: ${serial:+1 }${ranks[*]}${left_out:+; left out, for want of GPUs: ${left_out[*]}}"
+echo "GPUs: $gpus; ranks: ${serial:+1 }${ranks[*]}${left_out:+; left out, too few GPUs: ${left_out[*]}}"
 status=0
 rm -f "$build"/demo-gpu.{json,md,html}
 "$build/compshim" compare --modes off,fp16,fp8_e4m3 --ranks "$(IFS=, && echo "${ranks[*]}")" \
@@ -37,5 +37,5 @@ rm -f "$build"/demo-gpu.{json,md,html}
     --title "${digits^} on GPUs, convolutional network, one epoch of $images images" \
     -- mpirun -n '{ranks}' "${trainer[@]}" || status=$?
 [ ! -s "$build/demo-gpu.html" ] || echo "
-The page with the plots: file://$(realpath "$build/demo-gpu.html")"
+Page with plots: file://$(realpath "$build/demo-gpu.html")"
 exit $status

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Downloads the four files of the MNIST database and verifies them: examples/get_mnist.sh [DIR]
-# DIR defaults to data/mnist. Files that are there and right are left alone.
+# DIR defaults to data/mnist. Keeps existing files that are correct.
 set -u
 mirrors=(
     https://ossci-datasets.s3.amazonaws.com/mnist

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Fetches CUDA's compiler, disassemblers, headers and NCCL from NVIDIA's packages on PyPI into a folder,
-# for machines that lack them; no GPU and no root needed. Afterwards: make CUDA_HOME=FOLDER
-# ptxas-12 is CUDA 12's assembler: with it the kernels are built for older drivers, too (kernels/fatbin.sh).
-#   tools/get-cuda.sh FOLDER [disassemblers]     only these and ptxas-12, where the rest is installed
+# Fetches CUDA's compiler, disassemblers, headers and NCCL from NVIDIA's packages on PyPI into a folder, for
+# machines that lack them; needs no GPU and no root. Then: make CUDA_HOME=FOLDER
+# ptxas-12, CUDA 12's assembler, builds the kernels for older drivers, too (kernels/fatbin.sh).
+#   tools/get-cuda.sh FOLDER [disassemblers]     disassemblers: only these and ptxas-12
 set -eu
 if [ $# = 0 ] || [ "${2:-disassemblers}" != disassemblers ]; then
     echo "usage: tools/get-cuda.sh FOLDER [disassemblers]" >&2
@@ -37,7 +37,7 @@ if [ $# = 2 ]; then
     echo "compshim: CUDA's disassemblers and ptxas-12 are in $folder/bin"
     exit 0
 fi
-# The linker looks for names without a version.
+# The linker needs file names without a version.
 for library in "$folder"/lib/lib*.so.*; do
     plain=${library%%.so.*}.so
     [ -e "$plain" ] || ln -s "$(basename "$library")" "$plain"

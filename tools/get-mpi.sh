@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Fetches an MPI from PyPI into a folder, to test with; no root needed. FOLDER then has bin/mpiexec and
-# lib, and of MPICH and Open MPI bin/mpicc too. MPICH's also has the MPI-5 standard ABI: bin/mpicc_abi.
+# Fetches an MPI from PyPI into a folder, for tests; needs no root. FOLDER then has bin/mpiexec and lib; with
+# MPICH and Open MPI also bin/mpicc. MPICH also has the MPI-5 standard ABI: bin/mpicc_abi.
 #   tools/get-mpi.sh mpich|openmpi|intel FOLDER
 set -eu
 case ${1-} in
@@ -23,7 +23,7 @@ mkdir -p "$folder"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 python3 -m venv "$work/venv"
-# Without libfabric, which Intel's needs between hosts only.
+# Without libfabric, which Intel MPI needs only between hosts.
 "$work/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --ignore-installed \
     --prefix "$folder" "$package==$version" ||
     { echo "compshim: pip cannot fetch $package $version" >&2 && exit 1; }

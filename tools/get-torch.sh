@@ -1,8 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Fetches a PyTorch from PyPI, with NumPy, into a folder, to test with; no root needed. FOLDER/bin then has
-# python3 and torchrun. On x86-64 PyPI has PyTorch with CUDA only: several GB, of which a machine without a
-# GPU uses little.
+# Fetches a PyTorch from PyPI, with NumPy, into a folder, for tests; needs no root. FOLDER/bin then has python3
+# and torchrun. On x86-64 PyPI has PyTorch with CUDA only: several GB, mostly unused without a GPU.
 #   tools/get-torch.sh 2.1.2|2.5.1|2.15.0 FOLDER
 set -eu
 version=${1-}

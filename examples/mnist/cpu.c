@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The processor as a device: BLAS computes and MPI sums, a tensor at a time. */
+/* The processor as a device: BLAS for products, one MPI_Allreduce per tensor for sums. */
 #include <cblas.h>
 #include <mpi.h>
 #include <stdlib.h>
@@ -7,9 +7,9 @@
 
 #include "examples/mnist/device.h"
 
-/* Before a function: the compiler makes one version per instruction set, and the loader takes the
- * best this processor has. Worth it on loops over whole maps and tensors only. Not under a
- * sanitizer: the choice is made before its runtime is up. */
+/* Before a function: the compiler makes a version per instruction set, and the dynamic linker
+ * selects the best for this processor. Only for loops over whole maps and tensors. Not with a
+ * sanitizer: the selection runs before its runtime is ready. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
     !defined(__SANITIZE_ADDRESS__)
 #define SIMD_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
@@ -17,14 +17,14 @@
 #define SIMD_CLONES
 #endif
 
-/* What the backward pass needs of one image's forward pass. */
+/* Values of one image's forward pass that its backward pass needs. */
 struct conv_trace {
-    float map1[CONV1_SIZE]; /* after the relu */
-    /* Which of its four inputs each maximum came from: 2 * row + column. */
+    float map1[CONV1_SIZE]; /* after the ReLU */
+    /* index of each maximum among its four inputs: 2 * row + column */
     uint8_t winner[POOL_SIZE];
 };
 
-/* Room for intermediate maps of one image. */
+/* Memory for intermediate maps of one image. */
 struct conv_scratch {
     float patches[CONV2_SIDE * CONV2_SIDE * CONV2_PATCH];
     float map2[CONV2_SIZE];
@@ -34,9 +34,9 @@ struct conv_scratch {
 struct device {
     int ranks;
     int capacity; /* images */
-    int count;    /* of the last batch */
+    int count;    /* images of the last batch */
     struct score score;
-    struct conv_trace *traces; /* of each image; NULL without convolutions */
+    struct conv_trace *traces; /* one per image; NULL without convolutions */
     struct conv_scratch *scratch;
 };
 
@@ -44,8 +44,7 @@ const char device_help[] = "";
 
 bool device_start(void)
 {
-    /* One process per core is the rule in an MPI job: more threads would get in each other's way.
-     */
+    /* An MPI job usually has one process per core: more threads would compete. */
     if (getenv("OPENBLAS_NUM_THREADS") == NULL)
         openblas_set_num_threads(1);
     return true;
@@ -101,7 +100,8 @@ SIMD_CLONES static void convolve1(const struct layer *layer, const float *image,
             float inputs[CONV_TAPS];
             for (int tap = 0; tap < CONV_TAPS; tap++)
                 inputs[tap] = image[(y + tap / CONV_KERNEL) * IMAGE_SIDE + x + tap % CONV_KERNEL];
-            /* Taps inside: unrolled, so that the sums of many channels stay in registers. */
+            /* The loop over taps is inside and unrolled, so that the sums of many channels stay in
+             * registers. */
             for (int c = 0; c < CONV1_CHANNELS; c++) {
                 float sum = layer->bias[c];
                 for (int tap = 0; tap < CONV_TAPS; tap++)
@@ -112,7 +112,7 @@ SIMD_CLONES static void convolve1(const struct layer *layer, const float *image,
     }
 }
 
-/* Lays out the inputs of each output in a row, so that the convolution is one matrix product. */
+/* Copies the inputs of each output into a row, so that the convolution is one matrix product. */
 static void gather_patches(const float *map, float *patches)
 {
     for (int y = 0; y < CONV2_SIDE; y++) {
@@ -126,7 +126,8 @@ static void gather_patches(const float *map, float *patches)
     }
 }
 
-/* Bias and relu come after the maximum, which they do not change, on a quarter of the values. */
+/* Bias and ReLU are applied after the maximum, on a quarter of the values: the result is the same.
+ */
 SIMD_CLONES static void pool(const float *map, const float *bias, float *features, uint8_t *winner)
 {
     const int down = CONV2_SIDE * CONV2_CHANNELS;
@@ -170,8 +171,8 @@ void device_convolve(struct device *device, const struct layer *layers, const fl
 }
 
 /* Only the winner of each maximum has a gradient, so at least three quarters of a matrix product
- * would be multiplications by zero: walk the winners instead. One channel at a time keeps its
- * weights and their gradient in the nearest cache. */
+ * would be multiplications by zero: this visits the winners only. One channel at a time keeps its
+ * weights and their gradient in the L1 cache. */
 SIMD_CLONES static void backward2(const float *restrict weight, float *restrict weight_gradient,
                                   float *restrict bias_gradient, const struct conv_trace *trace,
                                   const float *restrict feature_gradient,
@@ -230,7 +231,7 @@ void device_convolve_backward(struct device *device, const struct layer *layers,
                               const float *images, const float *feature_gradients)
 {
     float *map1_gradient = device->scratch->map1_gradient;
-    /* The dense layers set their gradients; the convolutions add theirs, image by image. */
+    /* Dense layers set their gradients; convolutions add theirs, image by image. */
     for (const struct layer *layer = layers; layer < layers + 2; layer++) {
         size_t outputs = (size_t)layer->outputs;
         device_zero(device, layer->weight_gradients, (size_t)layer->inputs * outputs);
@@ -327,7 +328,7 @@ struct score device_score(struct device *device)
     return device->score;
 }
 
-/* Gradient descent with momentum, on gradients that are still the sum over the ranks. */
+/* Gradient descent with momentum; the gradients are sums over the ranks. */
 SIMD_CLONES static void descend(float *restrict weights, float *restrict velocity,
                                 const float *restrict gradients, size_t count, float ranks,
                                 float learning_rate, float momentum)

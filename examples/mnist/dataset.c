@@ -9,13 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* As many as MNIST has. */
+/* Numbers of generated images, as in MNIST. */
 enum { DRAWN_TRAINING = 60000, DRAWN_TEST = 10000 };
 enum { MESSAGE_BYTES = PATH_MAX + 256 };
 
 static const char images[] = "images-idx3", labels[] = "labels-idx1";
 
-/* Finds a file of a folder, plain or gzipped; without either `path` names the plain one. */
+/* Finds a file of a folder, plain or gzipped; if there is neither, `path` names the plain one. */
 static bool find_file(const char *directory, const char *set, const char *kind, char path[PATH_MAX])
 {
     snprintf(path, PATH_MAX, "%s/%s-%s-ubyte.gz", directory, set, kind);
@@ -48,7 +48,7 @@ static bool draw_all(int limit, struct dataset *dataset, char *error)
     return false;
 }
 
-/* Returns the first usual place that has MNIST, or NULL; *searched names the places. */
+/* Returns the first default folder that contains MNIST, or NULL; *searched lists the folders. */
 static const char *find_directory(char searched[MESSAGE_BYTES])
 {
     const char *places[] = {getenv("MNIST_DIR"), "data/mnist"};
@@ -61,7 +61,7 @@ static const char *find_directory(char searched[MESSAGE_BYTES])
     return NULL;
 }
 
-/* Rank 0's part. */
+/* Reads or generates the images, on rank 0. */
 static bool obtain(const char *directory, int limit, bool quiet, struct dataset *dataset,
                    char *error)
 {

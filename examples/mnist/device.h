@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a network computes with, and how the ranks share what they learn: cpu.c does it by BLAS and
- * MPI, examples/mnist_nccl/gpu.cu by CUDA and NCCL; a program has one of them. Matrices are
- * row-major, one row per image, and lie on the device. Work may be done later than a call returns,
- * but in the order of the calls; device_step and device_score wait for it. Not thread-safe. A rank
- * that cannot go on says why and aborts the job.
- */
+/* The device on which a network computes, and how ranks sum their gradients: cpu.c uses BLAS and
+ * MPI, examples/mnist_nccl/gpu.cu uses CUDA and NCCL. A program is linked to one of them.
+ *
+ * Matrices are row-major, one row per image, in device memory. Calls may return before their work
+ * is done, but the work is done in their order; device_step() and device_score() wait for it. Not
+ * thread-safe. A rank that cannot continue prints why and aborts the job. */
 #ifndef MNIST_DEVICE_H
 #define MNIST_DEVICE_H
 
@@ -28,44 +28,45 @@ struct layer {
     float *weight_gradients, *bias_gradients;
 };
 
-/* Images of one pass, on the host: pixels[i] points at the IMAGE_PIXELS bytes of image i. */
+/* Images of one pass, on the host: pixels[i] points to the IMAGE_PIXELS bytes of image i. */
 struct batch {
     int count;
     const uint8_t *const *pixels;
     const uint8_t *labels;
 };
 
-/* What --help says of where it runs: whole lines, or nothing. */
+/* Text of --help about the device: whole lines, or empty. */
 extern const char device_help[];
 
-/* Gets hold of what is computed on (collective over MPI_COMM_WORLD). Returns false on all ranks,
- * after one line on stderr, where a rank has no such thing. */
+/* Finds the hardware (collective over MPI_COMM_WORLD). If a rank has none, prints a line to stderr
+ * and returns false on all ranks. */
 bool device_start(void);
 
 /* Returns a device for passes of a model over at most `capacity` images (collective over
- * MPI_COMM_WORLD). Its memory stays until the process ends. */
+ * MPI_COMM_WORLD). Its memory is never freed. */
 struct device *device_new(const struct model *model, int capacity);
-/* Waits for what was begun, and ends the communication. */
+/* Waits for pending work, and ends the communication. */
 void device_end(struct device *device);
 
-/* Returns zeros. */
+/* Allocates floats on the device, set to zero. */
 float *device_floats(struct device *device, size_t count);
 void device_zero(struct device *device, float *values, size_t count);
-/* Copies values of the host. */
+/* Copies values from the host. */
 void device_upload(struct device *device, float *values, const float *host, size_t count);
 
-/* Takes the images of a batch, which the next calls are about, into `images`. */
+/* Copies the images of a batch, used by the next calls, into `images`. */
 void device_load(struct device *device, const struct batch *batch, float *images);
 
-/* Computes the POOL_SIZE features of each image by the two convolutions; and sets their gradients
- * from those of the features, which must be zero where the feature is. */
+/* device_convolve computes the POOL_SIZE features of each image by the two convolutions.
+ * device_convolve_backward sets their gradients from those of the features, which must be zero
+ * where the feature is. */
 void device_convolve(struct device *device, const struct layer *layers, const float *images,
                      float *features);
 void device_convolve_backward(struct device *device, const struct layer *layers,
                               const float *images, const float *feature_gradients);
 
-/* results[images][outputs] = values[images][inputs] * weights^T + bias, or 0 where this is less and
- * `relu` is set. */
+/* results[images][outputs] = values[images][inputs] * weights^T + bias; negative results become 0
+ * if `relu` is set. */
 void device_dense(struct device *device, const struct layer *layer, const float *values, bool relu,
                   float *results);
 
@@ -73,23 +74,22 @@ void device_dense(struct device *device, const struct layer *layer, const float 
 void device_dense_backward(struct device *device, const struct layer *layer, const float *values,
                            const float *result_gradients, float *value_gradients);
 
-/* Zeroes each value with a chance of drop_chance_256 / 256 and multiplies the others by the inverse
- * of their chance to stay. Row r takes its numbers from counter `offset` on of image
- * first_item + r. */
+/* Sets each value to zero with a probability of drop_chance_256 / 256, and divides the others by
+ * the probability to stay. Row r uses random numbers from counter `offset` on of image first_item +
+ * r. */
 void device_drop(struct device *device, float *rows, int columns, unsigned drop_chance_256,
                  uint64_t stream, int first_item, int offset);
 
-/* The gradient through a relu and a dropout after it: `values` is what came out of both. */
+/* Gradient through a ReLU followed by a dropout: `values` is their result. */
 void device_relu_drop_backward(struct device *device, const float *values, float *gradients,
                                int columns, unsigned drop_chance_256);
 
-/* Turns the outputs into their gradients times `scale`; device_score returns what they are worth.
- */
+/* Replaces the outputs by their gradients times `scale`; device_score() returns the score. */
 void device_judge(struct device *device, const struct batch *batch, float *outputs, float scale);
 struct score device_score(struct device *device);
 
 /* Gradient descent with momentum on the mean of the ranks' gradients (collective). Returns the
- * seconds that the sum over the ranks took. */
+ * seconds of the all-reduce. */
 double device_step(struct device *device, const struct model *model, float *weights,
                    float *velocity, float *gradients, float learning_rate, float momentum);
 

@@ -6,15 +6,15 @@
 #include "examples/mnist/images.h"
 #include "examples/mnist/rng.h"
 
-/* A place on the image in pixels, y downwards. */
+/* A point of the image in pixels, y downwards. */
 struct point {
     double x, y;
 };
 
 enum { MOST_POINTS = 17, PEN_UP = -1 };
 
-/* The strokes of a digit: x and y of each point in hundredths of a box around it; an x of PEN_UP is
- * no point but ends the stroke. */
+/* Strokes of a digit: x and y of each point, in hundredths of a bounding box; a point with x =
+ * PEN_UP ends the stroke. */
 struct glyph {
     int count;
     signed char xy[2 * MOST_POINTS];
@@ -36,15 +36,14 @@ static const struct glyph glyphs[IMAGE_CLASSES] = {
     {11, {75, 30, 66, 45, 48, 50, 30, 44, 23, 28, 32, 10, 50, 5, 68, 11, 75, 30, 72, 60, 60, 95}},
 };
 
-/* How one image differs from the glyph; lengths in pixels. */
+/* Variation of one image from the glyph; lengths in pixels. */
 struct hand {
     double width, height, slant, cosine, sine;
     double centre_x, centre_y;
     double thickness, ink;
 };
 
-/* Numbers of an image's stream: the first few shape the hand, then two per point, then the pixels.
- */
+/* Counters in an image's random stream: variation, then two per point, then the pixels. */
 enum { DRAW_LABEL, DRAW_HAND, DRAW_POINTS = 16, DRAW_NOISE = 64 };
 
 static struct hand draw_hand(uint64_t stream)
@@ -64,7 +63,7 @@ static struct hand draw_hand(uint64_t stream)
     return hand;
 }
 
-/* Places a glyph's points on the image, each a little off where it should be. */
+/* Computes the positions of a glyph's points on the image, each with a small random offset. */
 static void place(const struct glyph *glyph, const struct hand *hand, uint64_t stream,
                   struct point *placed)
 {
@@ -96,7 +95,8 @@ static int clamp_to_image(double coordinate)
     return coordinate < 0 ? 0 : coordinate > IMAGE_SIDE - 1 ? IMAGE_SIDE - 1 : (int)coordinate;
 }
 
-/* Inks the pixels near one segment, with an edge one pixel wide; overlaps keep the darker ink. */
+/* Draws one segment, with an antialiased edge one pixel wide; overlapping strokes keep the darker
+ * value. */
 static void draw_segment(uint8_t *pixels, struct point from, struct point to, double thickness,
                          double ink)
 {

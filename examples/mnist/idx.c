@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Format of an IDX file: two zero bytes, a type byte (8: unsigned bytes), the number of dimensions,
- * each dimension as a big-endian 32-bit count, then the bytes, last dimension fastest. */
+/* Reads IDX files: two zero bytes, a type byte (8: unsigned bytes), the number of dimensions, each
+ * dimension as a big-endian 32-bit integer, then the bytes, last dimension fastest. */
 #include "examples/mnist/images.h"
 
 #include <errno.h>
@@ -13,16 +13,16 @@
 enum { HEADER_BYTES = 4, EXTENT_BYTES = 4, MOST_DIMENSIONS = 3 };
 enum { MAGIC_UNSIGNED_BYTES = 0x00000800 };
 
-/* One file while it is read. */
+/* State of a file being read. */
 struct source {
     gzFile file;
     const char *path;
-    size_t position; /* bytes delivered so far, after decompression */
+    size_t position; /* bytes read so far, after decompression */
     char *error;
     size_t error_size;
 };
 
-/* Makes the message; returns false. */
+/* Writes the message. Returns false. */
 __attribute__((format(printf, 2, 3))) static bool complain(struct source *source,
                                                            const char *format, ...)
 {
@@ -36,7 +36,7 @@ __attribute__((format(printf, 2, 3))) static bool complain(struct source *source
     return false;
 }
 
-/* Reads so many bytes, or says why there are fewer; `whole` is the size the file should have. */
+/* Reads exactly `size` bytes, or writes a message; `whole` is the expected file size. */
 static bool read_exactly(struct source *source, void *bytes, size_t count, size_t whole)
 {
     int code = Z_OK, got = gzread(source->file, bytes, (unsigned)count);
@@ -57,7 +57,7 @@ static uint32_t big_endian(const uint8_t *bytes)
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-/* Reads magic and extents; what comes after the count must be as large as an image. */
+/* Reads and checks magic and dimensions; those after the count must be an image's. */
 static bool read_header(struct source *source, int dimensions, size_t *count)
 {
     uint8_t bytes[HEADER_BYTES + MOST_DIMENSIONS * EXTENT_BYTES];
@@ -90,7 +90,7 @@ static bool read_header(struct source *source, int dimensions, size_t *count)
 
 static uint8_t *read_body(struct source *source, size_t size)
 {
-    uint8_t *body = size > 0 ? malloc(size) : NULL; /* not taken before bytes come */
+    uint8_t *body = size > 0 ? malloc(size) : NULL; /* pages are allocated only as bytes arrive */
     if (body == NULL)
         complain(source, "no memory for %zu bytes", size);
     if (body != NULL && read_exactly(source, body, size, source->position + size))
@@ -99,7 +99,7 @@ static uint8_t *read_body(struct source *source, size_t size)
     return NULL;
 }
 
-/* Reads on to the end: it must be here, and only there does zlib compare the checksum. */
+/* Reads to the end of the file, which must be here; only there zlib checks the checksum. */
 static bool at_end(struct source *source)
 {
     uint8_t beyond;
@@ -112,7 +112,7 @@ static bool at_end(struct source *source)
            complain(source, "damaged after byte %zu: %s", source->position, zError(code));
 }
 
-/* Returns the items of a file with 1 or 3 dimensions and their count, or NULL and the message. */
+/* Returns the items of a file with 1 or 3 dimensions, and their number; or NULL with a message. */
 static uint8_t *read_file(struct source *source, int dimensions, size_t *count)
 {
     source->file = gzopen(source->path, "rb");

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mnist_train and mnist_train_nccl: train a small network on handwritten digits with MPI, on
- * processors or on GPUs. Ordinary programs.
+ * processors or GPUs. Ordinary programs that know nothing of compshim.
  *
- * Training is data-parallel: each rank computes the gradients of its part of each batch, an
- * all-reduce sums them, and every rank makes the same step.
- */
+ * Training is data-parallel: each rank computes the gradients of its share of each batch, an
+ * all-reduce sums them, and every rank makes the same step. */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -20,20 +19,20 @@
 
 enum { STATUS_GOOD = 0, STATUS_FAILED = 1, STATUS_USAGE = 2, STATUS_NO_DEVICE = 3 };
 
-/* Each epoch's learning rate, as a part of that of the epoch before. */
+/* Factor of the learning rate from one epoch to the next. */
 static const double learning_rate_decay = 0.5;
 
-/* Seconds between two progress lines on a terminal. */
+/* Minimum seconds between two progress lines on a terminal. */
 static const double progress_interval = 0.2;
 
-/* The command line. */
+/* Options of the command line. */
 struct options {
-    const char *data; /* NULL: look in the usual places */
+    const char *data; /* NULL: the default folders */
     const char *log;  /* NULL: no log */
     enum network_model model;
     int epochs;
-    int batch; /* images per step, all ranks together */
-    int limit; /* training images at most; 0: all */
+    int batch; /* images per step, over all ranks */
+    int limit; /* maximum number of training images; 0: all */
     double learning_rate;
     double momentum;
     uint64_t seed;
@@ -47,21 +46,22 @@ struct trainer {
     struct network *network;
     int rank, ranks;
     int capacity;           /* images of this rank in one pass */
-    int steps_per_epoch;    /* the last one may be smaller */
+    int steps_per_epoch;    /* the last step may be smaller */
     int *order;             /* the epoch's permutation of the training images */
-    const uint8_t **pixels; /* of the images of one pass */
-    uint8_t *labels;        /* theirs */
-    struct score *scores;   /* of the epoch's steps */
-    double *seconds;        /* training time at their ends */
-    int *images;            /* their batches */
+    const uint8_t **pixels; /* images of one pass */
+    uint8_t *labels;        /* labels of one pass */
+    struct score *scores;   /* score of each step in the epoch */
+    double *seconds;        /* training time at the end of each step */
+    int *images;            /* images of each step */
     double train_seconds, allreduce_seconds;
     FILE *log;             /* rank 0's CSV file, or NULL */
-    bool prints;           /* rank 0 prints a line per epoch ... */
-    bool shows_progress;   /* ... and, on a terminal, how far the epoch is */
-    double progress_shown; /* seconds of training at the last progress line */
+    bool prints;           /* rank 0: prints a line per epoch */
+    bool shows_progress;   /* prints progress to a terminal */
+    double progress_shown; /* training seconds at the last progress line */
 };
 
-/* Item `part` of `parts` nearly equal parts of `count` begins here. */
+/* Returns the first item of share `part`, if `count` items are divided into `parts` nearly equal
+ * shares. */
 static int part_begin(int count, int part, int parts)
 {
     return (int)((long long)count * part / parts);
@@ -88,7 +88,7 @@ static void trainer_init(struct trainer *trainer)
     trainer->images = host_memory(capacity, steps, sizeof *trainer->images);
 }
 
-/* Fisher and Yates, from numbers that every rank draws alike. */
+/* Fisher-Yates shuffle, with random numbers that are equal on all ranks. */
 static void shuffle(struct trainer *trainer, int epoch)
 {
     uint64_t stream = rng_stream(trainer->options->seed, RNG_SHUFFLE, (uint64_t)epoch);
@@ -103,7 +103,7 @@ static void shuffle(struct trainer *trainer, int epoch)
     }
 }
 
-/* The images `begin` to `end - 1` of a set, taken in an order, or as they come if that is NULL. */
+/* Returns images `begin` to `end - 1` of a set, in the given order; NULL: as stored. */
 static struct batch gather(const struct trainer *trainer, const struct image_set *set,
                            const int *order, int begin, int end)
 {
@@ -115,7 +115,7 @@ static struct batch gather(const struct trainer *trainer, const struct image_set
     return (struct batch){end - begin, trainer->pixels, trainer->labels};
 }
 
-/* One step; `step` counts within the epoch, `total` over all. */
+/* One step; `step` counts within the epoch, `total` over all epochs. */
 static void train_step(struct trainer *trainer, int step, int total, float learning_rate)
 {
     const struct options *options = trainer->options;
@@ -126,7 +126,7 @@ static void train_step(struct trainer *trainer, int step, int total, float learn
     int end = part_begin(size, trainer->rank + 1, trainer->ranks);
     struct batch batch = gather(trainer, set, trainer->order, first + begin, first + end);
 
-    /* Scaled so that the mean over ranks is the mean over the batch, even if the parts differ. */
+    /* The mean over ranks must be the mean over the batch, even if the ranks' shares differ. */
     float scale = (float)trainer->ranks / (float)size;
     uint64_t dropout = rng_stream(options->seed, RNG_DROPOUT, (uint64_t)total);
     trainer->scores[step] =
@@ -150,7 +150,7 @@ static double evaluate(struct trainer *trainer)
     return 100.0 * total / set->count;
 }
 
-/* Sums the ranks' scores of the epoch on rank 0; returns the epoch's mean loss there. */
+/* Sums the ranks' scores of the epoch on rank 0. Returns the epoch's mean loss there. */
 static double collect_scores(struct trainer *trainer)
 {
     double loss = 0;
@@ -162,7 +162,7 @@ static double collect_scores(struct trainer *trainer)
     return loss / trainer->dataset->training.count;
 }
 
-/* Shows how far the epoch is, a few times a second at most. */
+/* Prints the progress of the epoch, at most a few times per second. */
 static void show_progress(struct trainer *trainer, int epoch, int step)
 {
     double seconds = trainer->seconds[step];
@@ -174,7 +174,7 @@ static void show_progress(struct trainer *trainer, int epoch, int step)
             trainer->scores[step].loss * trainer->ranks / trainer->images[step], seconds);
 }
 
-/* Appends the steps of an epoch to the log, each with the accuracy of the last 32. */
+/* Appends the steps of an epoch to the log, each with the mean accuracy of the last 32. */
 static void log_steps(const struct trainer *trainer, int epoch)
 {
     double correct = 0, images = 0;
@@ -222,7 +222,7 @@ static void print_network(const struct trainer *trainer)
     fflush(stdout);
 }
 
-/* Rank 0's verdict, for all. */
+/* Broadcasts rank 0's value. */
 static bool agree(bool good)
 {
     int verdict = good;
@@ -230,8 +230,7 @@ static bool agree(bool good)
     return verdict != 0;
 }
 
-/* Opens the log if the options name one. Returns false on all ranks, after rank 0 has said why, if
- * it cannot. */
+/* Opens the log, if there is one. On failure rank 0 prints why, and all ranks return false. */
 static bool open_log(struct trainer *trainer)
 {
     const char *path = trainer->rank == 0 ? trainer->options->log : NULL;
@@ -245,8 +244,7 @@ static bool open_log(struct trainer *trainer)
     return agree(path == NULL || trainer->log != NULL);
 }
 
-/* Closes the log. Returns false on all ranks, after rank 0 has said so, if not all of it was
- * written. */
+/* Closes the log. If not all of it was written, rank 0 prints so, and all ranks return false. */
 static bool close_log(struct trainer *trainer)
 {
     bool failed = trainer->log != NULL && ferror(trainer->log) != 0;
@@ -257,9 +255,9 @@ static bool close_log(struct trainer *trainer)
     return agree(!failed);
 }
 
-/* Trains and reports as the options say (collective over MPI_COMM_WORLD). There may be no more
- * ranks than images in a batch. Returns false on all ranks, after rank 0 has said why, if the log
- * cannot be written; a rank without memory aborts the job. */
+/* Trains and prints results (collective over MPI_COMM_WORLD). There must not be more ranks than
+ * images in a batch. Returns false on all ranks, after a message of rank 0, if the log cannot be
+ * written; a rank without memory aborts the job. */
 static bool train(const struct options *options, const struct dataset *dataset)
 {
     struct trainer trainer = {.options = options, .dataset = dataset};
@@ -307,7 +305,7 @@ static bool parse_integer(const char *text, uint64_t *value)
     return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0;
 }
 
-/* Reads a number from 1 up. */
+/* Reads an integer from 1 up. */
 static bool parse_count(const char *text, uint64_t highest, int *value)
 {
     uint64_t wide = 0;
@@ -331,7 +329,7 @@ static const struct option known[] = {
     {"limit", required_argument, NULL, 'l'},    {"quiet", no_argument, NULL, 'q'},
     {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
 
-/* Stores one option; returns NULL, or what its value should have been. */
+/* Stores an option. Returns NULL, or a description of the values that it takes. */
 static const char *store(int letter, const char *value, struct options *options)
 {
     switch (letter) {
@@ -366,7 +364,7 @@ static const char *store(int letter, const char *value, struct options *options)
     }
 }
 
-/* Prints what --help asks for. */
+/* Prints the text of --help. */
 static void print_help(void)
 {
     const char *name = program_invocation_short_name;
@@ -376,8 +374,8 @@ static void print_help(void)
            name, name, device_help, help);
 }
 
-/* Reads the command line; strings point into argv. Returns false and a one-line message if an
- * option or its value is not understood. Uses getopt's globals: not thread-safe. */
+/* Reads the command line; strings point into argv. Returns false, with a one-line message, if an
+ * option or its value is wrong. Uses getopt's globals: not thread-safe. */
 static bool parse_options(int argc, char **argv, struct options *options, char *error,
                           size_t error_size)
 {

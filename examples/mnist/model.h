@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two networks are, whatever computes them: sizes, chances, initial weights, inputs and
- * outputs. Both end in two dense layers with a relu between them, log-softmax and negative log
- * likelihood; dropout only while training. Pure, but for host_memory.
+/* Properties of the two networks, independent of the device: sizes, dropout, initial weights,
+ * inputs and outputs. Both end with two dense layers with a ReLU between them, log-softmax and
+ * negative log likelihood. Dropout is for training only. Pure functions, except for host_memory().
  */
 #ifndef MNIST_MODEL_H
 #define MNIST_MODEL_H
@@ -22,8 +22,8 @@ enum network_model {
     NETWORK_MLP   /* 784 -> 512, 512 -> 10 */
 };
 
-/* The convolutions: 1 -> 32 (3x3), relu, 32 -> 64 (3x3), relu, max pooling 2x2. Maps are stored
- * channel last, so that the three neighbours under a row of the kernel lie side by side. */
+/* Convolutions: 1 -> 32 (3x3), ReLU, 32 -> 64 (3x3), ReLU, max pooling 2x2. Maps are stored channel
+ * last, so that the three inputs in a row of the kernel are contiguous. */
 enum {
     CONV_KERNEL = 3,
     CONV_TAPS = CONV_KERNEL * CONV_KERNEL,
@@ -33,13 +33,14 @@ enum {
     CONV2_SIDE = CONV1_SIDE - 2,
     CONV2_CHANNELS = 64,
     CONV2_SIZE = CONV2_SIDE * CONV2_SIDE * CONV2_CHANNELS,
-    CONV2_ROW = CONV_KERNEL * CONV1_CHANNELS, /* inputs under one row of the kernel */
+    CONV2_ROW = CONV_KERNEL * CONV1_CHANNELS, /* inputs in one row of the kernel */
     CONV2_PATCH = CONV_KERNEL * CONV2_ROW,    /* inputs of one output */
     POOL_SIDE = CONV2_SIDE / 2,
     POOL_SIZE = POOL_SIDE * POOL_SIDE * CONV2_CHANNELS
 };
 
-/* Counters of one image's dropout, apart from those of its neighbours: one draw serves 8 units. */
+/* Random counters of an image's dropout, distinct from those of other images: one number serves 8
+ * units. */
 enum {
     DROPOUT_COUNTERS_PER_IMAGE = 4096,
     DROPOUT_HIDDEN_COUNTER = 2048,
@@ -48,54 +49,53 @@ enum {
 
 enum { MODEL_LAYERS_MAX = 4 };
 
-/* How many values each output of a layer is summed from, and the outputs. It has inputs * outputs
- * weights and a bias for each output; a convolution has one set of them for all positions. */
+/* Inputs of each output of a layer, and number of outputs. It has inputs * outputs weights and a
+ * bias per output; a convolution has one set of them for all positions. */
 struct layer_shape {
     int inputs, outputs;
 };
 
 struct model {
     enum network_model which;
-    unsigned drop_features, drop_hidden; /* chances of a dropout, in 256ths */
+    unsigned drop_features, drop_hidden; /* dropout probabilities, in 256ths */
     int layer_count;
-    struct layer_shape layers[MODEL_LAYERS_MAX]; /* the convolutions, if any, then the dense ones */
-    size_t parameters;                           /* of all tensors */
+    struct layer_shape layers[MODEL_LAYERS_MAX]; /* convolutions, if any, then dense layers */
+    size_t parameters;                           /* number of parameters in all tensors */
 };
 
 struct model model_of(enum network_model which);
 
-/* The parameters are tensors, one after the other: of layer l, the weights are tensor 2 * l and the
- * biases 2 * l + 1. Returns the elements of a tensor. */
+/* Returns the number of elements of a tensor. Tensors are contiguous: the weights of layer l are
+ * tensor 2 * l, its biases tensor 2 * l + 1. */
 int model_tensor_size(const struct model *model, int tensor);
 
 /* Draws the initial parameters. */
 void model_draw(const struct model *model, uint64_t seed, float *parameters);
 
 /* Returns zeroed memory for passes over batches of `images` images of this rank, which the caller
- * frees. Where there is none, the rank says so and aborts the job. */
+ * frees. Without memory prints a message and aborts the job. */
 void *host_memory(int images, size_t count, size_t size);
 
-/* A pixel as the network takes it: normalised with the mean and the standard deviation of MNIST's.
- */
+/* Returns a pixel as input of the network: normalised by mean and standard deviation of MNIST. */
 HOST_AND_DEVICE static inline float model_input(uint8_t pixel)
 {
     return ((float)pixel / 255.0F - 0.1307F) / 0.3081F;
 }
 
-/* What is left of a unit is multiplied by the inverse of its chance to stay. */
+/* Returns the factor of a unit that is not dropped: the inverse of its probability to stay. */
 HOST_AND_DEVICE static inline float model_dropout_scale(unsigned drop_chance_256)
 {
     return 256.0F / (float)(256 - drop_chance_256);
 }
 
-/* The sum of losses and the number of right answers of some images. */
+/* Sum of losses and number of right answers of some images. */
 struct score {
     double loss;
     double correct;
 };
 
-/* Log-softmax and negative log likelihood of one image's outputs, in float64. Turns them into their
- * gradient times `scale`, and returns what they are worth. */
+/* Log-softmax and negative log likelihood of one image's outputs, in float64. Replaces the outputs
+ * by their gradient times `scale`. Returns the score. */
 HOST_AND_DEVICE static inline struct score model_judge(float *row, int label, float scale)
 {
     int best = 0;

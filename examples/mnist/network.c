@@ -8,7 +8,7 @@ struct network {
     struct device *device;
     float *weights, *gradients, *velocity; /* of all layers: weights, then biases of each */
     struct layer layers[MODEL_LAYERS_MAX];
-    const struct layer *first, *second; /* the dense ones */
+    const struct layer *first, *second; /* the dense layers */
 
     /* One row per image of a batch. */
     float *images;
@@ -60,7 +60,7 @@ void network_end(struct network *network)
     device_end(network->device);
 }
 
-/* Takes the images through the convolutions, if any; returns the first dense layer's inputs. */
+/* Computes the convolutions, if any. Returns the first dense layer's inputs. */
 static float *compute_features(struct network *network, const struct batch *batch)
 {
     device_load(network->device, batch, network->images);

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counter-based random numbers: each is a pure function of a stream and a counter, so that any rank
- * can compute any number, and the same run twice draws the same ones. Thread-safe, no state.
- */
+ * can compute any number, and equal runs draw equal numbers. Thread-safe, no state. */
 #ifndef MNIST_RNG_H
 #define MNIST_RNG_H
 
 #include <stdint.h>
 
-/* Before a function of a header: nvcc compiles it for the GPU as well. */
+/* Before a function in a header: nvcc compiles it for the GPU, too. */
 #ifdef __CUDACC__
 #define HOST_AND_DEVICE __host__ __device__
 #else
 #define HOST_AND_DEVICE
 #endif
 
-/* What a stream of numbers is for: different purposes never share numbers. */
+/* Purpose of a stream: different purposes never share numbers. */
 enum rng_purpose { RNG_INITIAL_WEIGHTS, RNG_SHUFFLE, RNG_DROPOUT, RNG_DIGITS };
 
 /* Returns 64 random bits: SplitMix64 (Steele, Lea, Flood 2014) at a position of its sequence. */
@@ -26,7 +25,7 @@ HOST_AND_DEVICE static inline uint64_t rng_bits(uint64_t stream, uint64_t counte
     return z ^ (z >> 31);
 }
 
-/* Returns the stream of a seed, a purpose and an index of the caller's (a tensor, a step, ...). */
+/* Returns the stream of a seed, a purpose and an index (of a tensor, a step, ...). */
 static inline uint64_t rng_stream(uint64_t seed, enum rng_purpose purpose, uint64_t index)
 {
     return rng_bits(rng_bits(seed, (uint64_t)purpose), index);

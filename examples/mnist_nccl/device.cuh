@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels between the matrix products. Each is a loop over elements (or rows) that any number
- * of threads shares, without shared memory or meetings, so each element's sum has one order. Maps
- * and rows lie as on the processor: examples/mnist/model.h and device.h.
- */
+/* Kernels between the matrix products. Each is a loop over elements (or rows) that any number of
+ * threads share, without shared memory or barriers, so each element's sum has one order. Maps and
+ * rows have the layout of examples/mnist/model.h and device.h. */
 #ifndef MNIST_NCCL_DEVICE_CUH
 #define MNIST_NCCL_DEVICE_CUH
 
@@ -20,7 +19,7 @@ __global__ void mnist_normalise(const uint8_t *pixels, float *images, size_t cou
     images[i] = model_input(pixels[i]);
 }
 
-/* Lays out the inputs of each output of a 3x3 convolution in a row:
+/* Copies the inputs of each output of a 3x3 convolution into a row:
  * [image][y][x][row][column][channel], from maps of side * side * channels. */
 __global__ void mnist_gather_patches(const float *maps, float *patches, int side, int channels,
                                      size_t count)
@@ -37,8 +36,8 @@ __global__ void mnist_gather_patches(const float *maps, float *patches, int side
     }
 }
 
-/* The way back: each element of the first convolution's maps gets the sum of the patches' elements
- * that it was copied to, in the order of the taps; or nothing where the relu was closed. */
+/* Inverse of the copy: each element of the first convolution's maps gets the sum of the patches'
+ * elements that it was copied to, in the order of the taps; or zero if its ReLU was inactive. */
 __global__ void mnist_scatter_patches(const float *patches, const float *maps, float *gradients,
                                       size_t count)
 {
@@ -69,17 +68,17 @@ __global__ void mnist_add_bias(float *rows, const float *bias, int columns, bool
     }
 }
 
-/* Index of the first input of a maximum in the second convolution's maps; `feature` over all
- * images. */
+/* Returns the index of the first input of a maximum in the second convolution's maps; `feature`
+ * counts over all images. */
 __device__ static inline size_t first_of_four(size_t feature)
 {
     const size_t channel = feature % CONV2_CHANNELS, position = feature / CONV2_CHANNELS;
-    const size_t x = position % POOL_SIDE, line = position / POOL_SIDE; /* of all images' */
+    const size_t x = position % POOL_SIDE, line = position / POOL_SIDE; /* over all images */
     return (2 * line * CONV2_SIDE + 2 * x) * CONV2_CHANNELS + channel;
 }
 
-/* Bias and relu come after the maximum, which they do not change. `winner` is 2 * row + column of
- * it; of equals the first. */
+/* Bias and ReLU are applied after the maximum: the result is the same. `winner` is the index of the
+ * maximum, 2 * row + column, the first of equal ones. */
 __global__ void mnist_pool(const float *maps, const float *bias, float *features, uint8_t *winner,
                            size_t count)
 {
@@ -100,7 +99,7 @@ __global__ void mnist_pool(const float *maps, const float *bias, float *features
     }
 }
 
-/* Hands each feature's gradient to the winner, and zero to the other three. */
+/* Copies each feature's gradient to the winner, and sets the other three to zero. */
 __global__ void mnist_unpool(const float *gradients, const uint8_t *winner, float *map_gradients,
                              size_t count)
 {
@@ -113,7 +112,7 @@ __global__ void mnist_unpool(const float *gradients, const uint8_t *winner, floa
     }
 }
 
-/* Row r is image first_item + r of the step; `offset` tells its layers' counters apart. */
+/* Row r is image first_item + r of the step; `offset` separates the counters of its layers. */
 __global__ void mnist_dropout(float *rows, int columns, unsigned drop_chance_256, uint64_t stream,
                               int first_item, int offset, size_t count)
 {
@@ -128,7 +127,7 @@ __global__ void mnist_dropout(float *rows, int columns, unsigned drop_chance_256
     }
 }
 
-/* The gradient through a relu and a dropout after it: `values` is what came out of both. */
+/* Gradient through a ReLU followed by a dropout: `values` is their result. */
 __global__ void mnist_relu_dropout_backward(const float *values, float *gradients,
                                             unsigned drop_chance_256, size_t count)
 {
@@ -137,7 +136,7 @@ __global__ void mnist_relu_dropout_backward(const float *values, float *gradient
     gradients[i] = values[i] > 0 ? gradients[i] * scale : 0;
 }
 
-/* Turns each row of outputs into its gradient, and leaves its score. */
+/* Replaces each row of outputs by its gradient, and stores its score. */
 __global__ void mnist_judge(float *rows, const uint8_t *labels, float scale, struct score *scores,
                             size_t count)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A GPU as a device: cuBLAS for the products, the kernels of device.cuh for the rest, and NCCL for
- * the sums over the ranks, of all gradients as one buffer. All work goes to one stream. MPI gives
- * each rank a GPU, and NCCL its communicator. */
+/* A GPU as a device: cuBLAS for the products, the kernels of device.cuh for the rest, and one
+ * ncclAllReduce of all gradients as one buffer. All work is on one stream. MPI assigns the GPUs and
+ * distributes NCCL's id. */
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <errno.h>
@@ -22,17 +22,17 @@ struct device {
     cudaStream_t stream;
     cublasHandle_t blas;
     ncclComm_t comm;
-    cudaEvent_t before, after; /* the sum of the gradients */
-    float *ones;               /* as many as the tallest matrix has rows */
+    cudaEvent_t before, after; /* around the all-reduce */
+    float *ones;               /* as many ones as the tallest matrix has rows */
 
     /* One row or element per image of a batch. */
     uint8_t *pixels, *labels;
     float *patches1, *map1, *map1_gradients; /* NULL without convolutions, down to winner */
-    float *patches2, *map2;                  /* patches2 and map2 become their own gradients */
+    float *patches2, *map2;                  /* overwritten by their gradients */
     uint8_t *winner;
     struct score *scores;
 
-    /* Their ends on the host, in memory that copies need not wait for. */
+    /* Pinned host memory of the two. */
     uint8_t *host_pixels, *host_labels;
     struct score *host_scores;
 };
@@ -40,7 +40,7 @@ struct device {
 const char device_help[] = "Each rank computes on the GPU of its number on its host; without a "
                            "GPU the exit status is 3.\n";
 
-/* A call that fails aborts the job, after a line that says which one, on which rank, and why. */
+/* If a call fails, prints the call, the rank and the reason, and aborts the job. */
 #define CUDA(call) check_cuda((call), #call)
 #define CUBLAS(call) check_cublas((call), #call)
 #define NCCL(call) check_nccl((call), #call)
@@ -73,7 +73,7 @@ static void check_nccl(ncclResult_t status, const char *call)
         stop(call, ncclGetErrorString(status));
 }
 
-/* Starts a kernel with a thread per element, or fewer that go round. */
+/* Starts a kernel with a thread per element, or fewer threads that loop. */
 #define LAUNCH(kernel, count, ...)                                                                 \
     do {                                                                                           \
         const size_t blocks = ((count) + THREADS - 1) / THREADS;                                   \
@@ -82,7 +82,7 @@ static void check_nccl(ncclResult_t status, const char *call)
         check_cuda(cudaGetLastError(), #kernel);                                                   \
     } while (0)
 
-/* The rank's number among those of its host. */
+/* Returns the rank's index among those of its host. */
 static int local_rank(void)
 {
     MPI_Comm host;
@@ -223,8 +223,8 @@ static struct matrix transposed(const float *values, int columns)
     return {values, columns, CUBLAS_OP_T};
 }
 
-/* result[rows][columns] = left[rows][inner] * right[inner][columns], all row by row. cuBLAS goes by
- * columns and so sees each transposed: right^T * left^T = result^T. */
+/* result[rows][columns] = left[rows][inner] * right[inner][columns], all row-major. cuBLAS is
+ * column-major, so it sees transposes: right^T * left^T = result^T. */
 static void multiply(struct device *device, int rows, int columns, int inner, struct matrix left,
                      struct matrix right, float *result)
 {
@@ -234,7 +234,7 @@ static void multiply(struct device *device, int rows, int columns, int inner, st
                        columns));
 }
 
-/* sums[columns] = the rows' sum; again a matrix that cuBLAS sees transposed. */
+/* sums[columns] = sum of the rows, also as a product that cuBLAS sees transposed. */
 static void sum_rows(struct device *device, int rows, int columns, const float *values, float *sums)
 {
     const float one = 1, zero = 0;
@@ -273,7 +273,7 @@ void device_convolve(struct device *device, const struct layer *layers, const fl
     LAUNCH(mnist_pool, count * POOL_SIZE, device->map2, layers[1].bias, features, device->winner);
 }
 
-/* The gradients of the second convolution's outputs and patches take the place of these. */
+/* Overwrites the second convolution's outputs and patches by their gradients. */
 void device_convolve_backward(struct device *device, const struct layer *layers,
                               const float *images, const float *feature_gradients)
 {

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a small transformer to foretell the next character of a text, with PyTorch's DistributedDataParallel.
+"""Trains a small transformer to predict the next character of a text, with PyTorch's DistributedDataParallel.
 
     torchrun --nproc_per_node 2 chars_ddp.py [--text FILE]
 
-About a million parameters, AdamW. Every rank has the whole model and takes its part of each batch. The last
-tenth of the text is kept from the training; the loss on it, in nats per character, and the percentage of
-characters foretold are printed at the end.
+About a million parameters, AdamW. Every rank has the whole model and trains on its share of each batch. The last
+tenth of the text is held out; at the end the loss on it, in nats per character, and the percentage of characters
+predicted correctly are printed.
 Needs numpy and torch.
 """
 import argparse
@@ -26,7 +26,7 @@ LAYERS = 5
 
 
 class Transformer(nn.Module):
-    """The scores of each next character, from the characters up to it."""
+    """Computes the scores of each next character from the characters up to it."""
 
     def __init__(self, characters):
         super().__init__()
@@ -47,7 +47,7 @@ class Transformer(nn.Module):
 
 
 def read_text(path):
-    """The text of a file, or of all files in a folder, as numbers; and how many characters there are."""
+    """Returns the text of a file, or of all files in a folder, as integers, and the number of different characters."""
     files = [path]
     if os.path.isdir(path):
         files = sorted(entry.path for entry in os.scandir(path) if entry.is_file(follow_symlinks=False))
@@ -62,21 +62,21 @@ def read_text(path):
 
 
 def loss_and_accuracy(model, windows):
-    """The mean loss of all characters of windows, which are one longer than the context, and the percentage foretold."""
+    """Returns the mean loss over windows of CONTEXT + 1 characters, and the percentage predicted correctly."""
     scores, characters = model(windows[:, :-1]).flatten(0, 1), windows[:, 1:].flatten()
     right = (scores.detach().argmax(dim=1) == characters).float().mean()
     return nn.functional.cross_entropy(scores, characters), 100 * right
 
 
 def mean_over_ranks(value, ranks):
-    """By an all-gather: a policy that compresses all sums must not round the figure that it is judged by."""
+    """Returns the mean over the ranks, by an all-gather: a policy for sums must not round the figure that judges it."""
     values = [torch.empty_like(value) for _ in range(ranks)]
     torch.distributed.all_gather(values, value)
     return sum(value.item() for value in values) / ranks
 
 
 def train(model, text, arguments, make_optimizer=torch.optim.AdamW):
-    """Returns the seconds per step."""
+    """Trains the model. Returns the seconds per step."""
     rank, ranks = ddp_job.rank_and_size()
     optimizer = make_optimizer(model.parameters(), arguments.lr)
     generator = torch.Generator().manual_seed(arguments.seed)
@@ -91,12 +91,12 @@ def train(model, text, arguments, make_optimizer=torch.optim.AdamW):
         if step % arguments.every == 0:
             mean = mean_over_ranks(loss.detach(), ranks)
             if rank == 0:
-                ddp_job.tell(f"step {step}: loss {mean:.4f}")
+                ddp_job.print_line(f"step {step}: loss {mean:.4f}")
     return (time.perf_counter() - began) / arguments.steps
 
 
 def test(model, text):
-    """Loss and accuracy on a text, of which each rank takes a part."""
+    """Returns loss and accuracy on a text; each rank evaluates a share of it."""
     rank, ranks = ddp_job.rank_and_size()
     windows = text.unfold(0, CONTEXT + 1, CONTEXT)
     windows = windows[: len(windows) // ranks * ranks]
@@ -105,7 +105,7 @@ def test(model, text):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description="Trains a small transformer to foretell the next character of a text.")
+    parser = argparse.ArgumentParser(description="Trains a small transformer to predict the next character of a text.")
     parser.add_argument("--text", default="/usr/share/common-licenses", help="file or folder (Debian's licence texts)")
     parser.add_argument("--steps", type=int, default=300, help="steps (300)")
     parser.add_argument("--batch", type=int, default=32, help="windows per step, all ranks together (32)")
@@ -125,10 +125,10 @@ def main():
     model = Transformer(characters).to(device)
     seconds = train(nn.parallel.DistributedDataParallel(model), text[:-kept], arguments)
     loss, accuracy = test(model, text[-kept:])
-    ddp_job.tell_digest(model)
+    ddp_job.print_digest(model)
     if rank == 0:
-        ddp_job.tell(f"{ranks} ranks, {seconds:.3f} s per step, loss {loss:.4f} on the text that was kept")
-        ddp_job.tell(f"test accuracy {accuracy:.2f} %")
+        ddp_job.print_line(f"{ranks} ranks, {seconds:.3f} s per step, loss {loss:.4f} on the text that was kept")
+        ddp_job.print_line(f"test accuracy {accuracy:.2f} %")
     torch.distributed.destroy_process_group()
 
 

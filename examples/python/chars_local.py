@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains the transformer of chars_ddp.py on ranks that seldom speak to each other: local SGD, as over slow links.
+"""Trains the transformer of chars_ddp.py by local SGD, with little communication, for slow links.
 
     torchrun --nproc_per_node 2 chars_local.py [--local STEPS] [--text FILE]
 
-Each rank takes some steps of AdamW by itself. Then the ranks add up how far each has come (a pseudo-gradient), and all
-go on from where they began plus a multiple of the mean. That sum is the only one of the program, in one buffer that
-stays where it is, so that a rule with codec = topk can send a few of its elements and keep the others for later.
+Each rank makes some steps of AdamW alone. Then the ranks sum the changes of their parameters (pseudo-gradients), and
+all continue from the old parameters plus a multiple of the mean. This is the program's only sum, always in the same
+buffer, so that a rule with codec = topk can send a few elements and keep the others as residuals.
 Needs numpy and torch.
 """
 import argparse
@@ -24,12 +24,12 @@ def flat(tensors):
 
 
 class Outer:
-    """Joins the ranks' models: SGD on the sum of what their own steps came to."""
+    """Outer optimizer: SGD with momentum on the sum of the ranks' pseudo-gradients."""
 
     def __init__(self, model, arguments):
         self.parameters = list(model.parameters())
         self.start = flat(self.parameters).clone()
-        self.moved = torch.empty_like(self.start)  # what is added up
+        self.moved = torch.empty_like(self.start)  # buffer of the sum
         self.velocity = torch.zeros_like(self.start)
         self.lr, self.momentum = arguments.outer_lr, arguments.outer_momentum
 
@@ -43,7 +43,7 @@ class Outer:
 
 
 def train(model, text, arguments):
-    """Returns the seconds per step."""
+    """Trains the model. Returns the seconds per step."""
     rank, ranks = ddp_job.rank_and_size()
     optimizer = torch.optim.AdamW(model.parameters(), arguments.lr)
     outer = Outer(model, arguments)
@@ -62,7 +62,7 @@ def train(model, text, arguments):
         if step % arguments.every == 0:
             mean = chars_ddp.mean_over_ranks(loss.detach(), ranks)
             if rank == 0:
-                ddp_job.tell(f"step {step}: loss {mean:.4f}")
+                ddp_job.print_line(f"step {step}: loss {mean:.4f}")
     return (time.perf_counter() - began) / arguments.steps
 
 
@@ -90,10 +90,10 @@ def main():
     model = chars_ddp.Transformer(characters).to(device)
     seconds = train(model, text[:-kept], arguments)
     loss, accuracy = chars_ddp.test(model, text[-kept:])
-    ddp_job.tell_digest(model)
+    ddp_job.print_digest(model)
     if rank == 0:
-        ddp_job.tell(f"{ranks} ranks, {seconds:.3f} s per step, loss {loss:.4f} on the text that was kept")
-        ddp_job.tell(f"test accuracy {accuracy:.2f} %")
+        ddp_job.print_line(f"{ranks} ranks, {seconds:.3f} s per step, loss {loss:.4f} on the text that was kept")
+        ddp_job.print_line(f"test accuracy {accuracy:.2f} %")
     torch.distributed.destroy_process_group()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the two DistributedDataParallel trainers beside this file share. Needs torch."""
+"""Shared by the PyTorch trainers of this folder. Needs torch."""
 import hashlib
 import os
 
@@ -8,12 +8,12 @@ import torch.distributed
 
 
 def add_options(parser):
-    parser.add_argument("--backend", default="gloo", help="what sums the gradients: gloo, nccl or mpi (gloo)")
+    parser.add_argument("--backend", default="gloo", help="backend that sums the gradients: gloo, nccl or mpi (gloo)")
     parser.add_argument("--seed", type=int, default=1, help="seed of parameters and batches (1)")
 
 
 def join_job(arguments):
-    """Returns this rank's device.
+    """Joins the process group. Returns this rank's device.
 
     Rank and size come from torchrun or Open MPI's mpirun; the ranks meet at MASTER_ADDR:MASTER_PORT.
     """
@@ -28,7 +28,7 @@ def join_job(arguments):
 
 
 def choose_device(backend):
-    """NCCL sums what lies on GPUs: this rank's, or the only one."""
+    """Returns the device whose memory the backend sums: with NCCL this rank's GPU, or the only one."""
     if backend != "nccl":
         return torch.device("cpu")
     if not torch.cuda.is_available():
@@ -41,14 +41,14 @@ def rank_and_size():
     return torch.distributed.get_rank(), torch.distributed.get_world_size()
 
 
-def tell(text):
+def print_line(text):
     """Prints a line in one piece, because the ranks share the output."""
     print(f"{text}\n", end="", flush=True)
 
 
-def tell_digest(module):
-    """Tells a digest of this rank's parameters: all ranks of a job must come to the same."""
+def print_digest(module):
+    """Prints a digest of this rank's parameters, which must be equal on all ranks."""
     digest = hashlib.sha256()
     for parameter in module.parameters():
         digest.update(parameter.detach().cpu().numpy().tobytes())
-    tell(f"rank {torch.distributed.get_rank()}: parameters {digest.hexdigest()[:16]}")
+    print_line(f"rank {torch.distributed.get_rank()}: parameters {digest.hexdigest()[:16]}")

@@ -5,7 +5,7 @@
     torchrun --nproc_per_node 2 mnist_ddp.py --data DIR
     mpirun -n 2 python3 mnist_ddp.py --data DIR
 
-The gradients are summed by gloo, which every PyTorch has, or by what --backend names, as PyTorch was built;
+gloo, which every PyTorch has, sums the gradients, or another --backend with which PyTorch was built;
 mpirun only starts the processes. Needs numpy and torch.
 """
 import argparse
@@ -56,9 +56,9 @@ def main():
     images, labels = tensors(arguments.data, "t10k", device)
     with torch.no_grad():
         right = (network(images).argmax(dim=1) == labels).float().mean().item()
-    ddp_job.tell_digest(network)
+    ddp_job.print_digest(network)
     if rank == 0:
-        ddp_job.tell(f"{ranks} ranks, test accuracy {100 * right:.2f} %")
+        ddp_job.print_line(f"{ranks} ranks, test accuracy {100 * right:.2f} %")
     torch.distributed.destroy_process_group()
 
 

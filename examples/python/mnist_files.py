@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the files of the MNIST database, for the trainers beside this file."""
+"""Reads the files of the MNIST database, for the trainers of this folder."""
 import gzip
 import os
 
@@ -7,14 +7,14 @@ import numpy
 
 
 def read_idx(folder, name):
-    """The array in the IDX file of this name, gzipped or not."""
+    """Returns the array in the IDX file of this name, gzipped or not."""
     path = os.path.join(folder, name)
     if os.path.exists(path):
         opened = open(path, "rb")
     elif os.path.exists(path + ".gz"):
         opened = gzip.open(path + ".gz", "rb")
     else:
-        raise SystemExit(f"{path}: there is no such file, nor {name}.gz: --data names the folder of the MNIST files")
+        raise SystemExit(f"{path}: no such file, nor {name}.gz; --data must name the folder of the MNIST files")
     with opened as file:
         data = file.read()
     # Two zeros, the element type (8: unsigned bytes), the number of dimensions, then their lengths.
@@ -23,12 +23,12 @@ def read_idx(folder, name):
     begin = 4 + 4 * data[3]
     shape = numpy.frombuffer(data, ">u4", data[3], 4).astype(int) if len(data) >= begin else [0]
     if len(data) - begin != numpy.prod(shape):
-        raise SystemExit(f"{path}: is {len(data)} bytes long, which is not what its header says")
+        raise SystemExit(f"{path}: has {len(data)} bytes, which does not match its header")
     return numpy.frombuffer(data, numpy.uint8, offset=begin).reshape(shape)
 
 
 def read_digits(folder, part):
-    """Images as rows of numbers from 0 to 1, and their labels; part is train or t10k."""
+    """Returns images, as rows of numbers from 0 to 1, and their labels; part is train or t10k."""
     images = read_idx(folder, f"{part}-images-idx3-ubyte")
     labels = read_idx(folder, f"{part}-labels-idx1-ubyte")
     if len(images) != len(labels):

@@ -51,7 +51,7 @@ def train(model, optimizer, images, labels, arguments):
 
 
 def accuracy(model, images, labels):
-    """The share of all ranks' test images that the network names right, in percent."""
+    """Returns the percentage of all ranks' test images that the network classifies correctly."""
     mine = slice(hvd.rank(), None, hvd.size())
     with torch.no_grad():
         right = (model(images[mine]).argmax(dim=1) == labels[mine]).float().mean()

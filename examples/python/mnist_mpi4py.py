@@ -4,8 +4,8 @@
 
     mpirun -n 4 python3 mnist_mpi4py.py --data DIR
 
-Every rank has the whole network and takes its part of each batch; the gradient of each weight matrix
-and bias is summed over the ranks by comm.Allreduce. Needs numpy and mpi4py.
+Every rank has the whole network and trains on its share of each batch; comm.Allreduce sums the gradient
+of each weight matrix and bias over the ranks. Needs numpy and mpi4py.
 """
 import argparse
 import os
@@ -34,7 +34,7 @@ class Network:
         self.velocities = [numpy.zeros_like(parameter) for parameter in self.parameters]
 
     def forward(self, images):
-        """The inputs of each layer, and behind them the output of the last."""
+        """Returns the inputs of each layer, then the output of the last."""
         values = [images]
         layers = list(zip(self.parameters[::2], self.parameters[1::2]))
         for weights, biases in layers[:-1]:
@@ -44,7 +44,7 @@ class Network:
         return values
 
     def gradients(self, images, labels):
-        """Of the cross entropy summed over the images, in the order of the parameters; and that sum."""
+        """Returns the gradients of the cross entropy, summed over the images, in parameter order, and that sum."""
         values = self.forward(images)
         scores = values.pop()
         scores -= scores.max(axis=1, keepdims=True)
@@ -74,7 +74,7 @@ def allreduce(comm, gradient):
 
 
 def train_epoch(comm, network, images, labels, order, batch, learning_rate):
-    """One pass over the images in this order; returns the mean loss."""
+    """Trains on the images in this order, once. Returns the mean loss."""
     loss = 0.0
     for begin in range(0, len(order), batch):
         whole = order[begin : begin + batch]
@@ -86,7 +86,7 @@ def train_epoch(comm, network, images, labels, order, batch, learning_rate):
 
 
 def accuracy(comm, network, images, labels):
-    """The part of the images that the network names right, in percent."""
+    """Returns the percentage of images that the network classifies correctly."""
     mine = slice(comm.rank, None, comm.size)
     right = (network.forward(images[mine])[-1].argmax(axis=1) == labels[mine]).sum()
     return 100 * comm.allreduce(int(right)) / len(labels)
@@ -134,7 +134,7 @@ if __name__ == "__main__":
     try:
         main()
     except SystemExit as end:
-        # One rank's message must end the others too.
+        # An error of one rank must end the others, too.
         if MPI.COMM_WORLD.size > 1 and isinstance(end.code, str):
             print(f"mnist_mpi4py.py: {end.code}", file=sys.stderr, flush=True)
             MPI.COMM_WORLD.Abort(1)

@@ -16,14 +16,14 @@ printf '#!/bin/sh\necho "unshare: not today" >&2\nexit 1\n' >"$scratch/refusing/
 chmod +x "$scratch/refusing/unshare"
 expect "where no namespaces can be made" 0 demo PATH="$scratch/refusing:$PATH"
 contains "the ranks share memory, and it says why" \
-    "The ranks are joined by shared memory, as no hosts with links can be emulated here: unshare: not today"
+    "The ranks are joined by shared memory, because hosts with links cannot be emulated here: unshare: not today"
 contains "and what to do" "as root (sudo make demo)"
 contains "it is as short as over links" "one epoch of 10000 images"
-check "on the page too" says "shared memory, as no hosts with links can be emulated here: unshare: not today"
+check "on the page too" says "shared memory, because hosts with links cannot be emulated here: unshare: not today"
 output=$(sed -n '/^MNIST, convolutional/{n;p}' <<<"$output")
 contains "the headline comes first" " times the speed of off: fp8_e4m3 (8 bit) on 2 ranks, accuracy "
 expect "links that are asked for" 1 demo PATH="$scratch/refusing:$PATH" DEMO_LINK=200mbit
-contains "are not left out in silence" "no hosts with links can be emulated here"
+contains "are not left out in silence" "cannot emulate hosts with links here"
 
 if "$top/tests/net/hosts.sh" with 1gbit true >/dev/null 2>&1; then
     expect "where they can" 0 demo DEMO_LINK=200mbit DEMO_NAME=linked
@@ -33,8 +33,8 @@ if "$top/tests/net/hosts.sh" with 1gbit true >/dev/null 2>&1; then
     chmod +x "$scratch/refusing/mpirun"
     rm "$scratch/refusing/unshare"
     expect "where nothing runs on them" 0 demo PATH="$scratch/refusing:$PATH"
-    contains "says so" "no hosts with links can be emulated here: mpirun does not end well there"
+    contains "says so" "hosts with links cannot be emulated here: mpirun does not end well there"
 else
-    skip "no hosts with links can be emulated here: all but the refusals"
+    skip "hosts with links cannot be emulated here: all but the refusals"
 fi
 finish

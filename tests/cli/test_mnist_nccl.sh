@@ -104,8 +104,8 @@ mkdir demo
 ln -s "$build"/{compshim,mnist_train_nccl} "$build"/libcompshim*.so demo
 expect 'demo-gpu with two GPUs' 0 env LD_LIBRARY_PATH="$standin" STANDIN_DEVICES=2 DEMO_GPUS=2 DEMO_IMAGES=48 DEMO_REPEAT=1 \
     BUILD="$scratch/demo" MNIST_DIR="$scratch" timeout "$LIMIT" "$top/examples/demo_gpu.sh"
-contains 'says which ranks' 'GPUs: 2; ranks: 1 2; left out, for want of GPUs: 4'
-contains 'and ends with the page' 'The page with the plots: file://'
+contains 'says which ranks' 'GPUs: 2; ranks: 1 2; left out, too few GPUs: 4'
+contains 'and ends with the page' 'Page with plots: file://'
 check 'its bytes are those that NCCL was given' python3 - demo/demo-gpu.json <<'P'
 import json, sys
 text = open(sys.argv[1]).read()
