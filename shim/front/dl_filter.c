@@ -46,7 +46,7 @@ static int may_have_wrapper(const char *name)
 }
 
 /* Returns true if the lookup comes from the shim itself, which looks for the real functions. */
-static int is_own(const void *address)
+static int is_own_caller(const void *address)
 {
     Dl_info info;
     const char *slash;
@@ -65,7 +65,7 @@ static void *find_wrapper(void *handle, const char *name, const void *caller)
     /* A lookup in the global scope finds the preloaded wrappers anyway; RTLD_NEXT asks for the
      * definition after the caller. */
     if (handle == RTLD_DEFAULT || handle == RTLD_NEXT || !may_have_wrapper(name) ||
-        cshim_front_wrapper == NULL || is_own(caller))
+        cshim_front_wrapper == NULL || is_own_caller(caller))
         return NULL;
     const void *real = real_dlsym(handle, name);
     return real != NULL ? cshim_front_wrapper(name, real) : NULL;

@@ -25,7 +25,7 @@ static int tried;              /* 1: the engine has been started, or could not b
 
 /* Lets a child of fork() start an engine of its own: gloo's threads and connections stay in the
  * parent. */
-static void stop_in_child(void)
+static void stop_gloo_in_child(void)
 {
     __atomic_store_n(&engine, NULL, __ATOMIC_RELEASE);
     __atomic_store_n(&tried, 0, __ATOMIC_RELAXED);
@@ -33,7 +33,7 @@ static void stop_in_child(void)
 }
 
 /* Opens and starts the engine at the first call. */
-static void start_engine(const void *caller)
+static void start_gloo_engine(const void *caller)
 {
     static bool registered;
     bool is_beside;
@@ -46,7 +46,7 @@ static void start_engine(const void *caller)
         if (opened != NULL) {
             opened->start(allreduce, is_beside);
             if (!registered)
-                pthread_atfork(NULL, NULL, stop_in_child);
+                pthread_atfork(NULL, NULL, stop_gloo_in_child);
             registered = true;
             engine_base = cshim_object_base((const void *)allreduce);
             __atomic_store_n(&engine, opened, __ATOMIC_RELEASE);
@@ -93,7 +93,7 @@ static struct call begin_call(enum cshim_gloo_index index, const void *caller)
         abort();
     }
     if (!__atomic_load_n(&tried, __ATOMIC_ACQUIRE))
-        start_engine(caller);
+        start_gloo_engine(caller);
     const struct cshim_gloo_engine *active = __atomic_load_n(&engine, __ATOMIC_ACQUIRE);
     if (active == NULL || known[index].base == engine_base)
         call.engine = active;

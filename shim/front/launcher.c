@@ -45,7 +45,7 @@ static enum launcher which_launcher(void)
 }
 
 /* Returns true if an entry of LD_PRELOAD is this library, or its libcompshim_dl.so. */
-static bool is_own(const char *entry)
+static bool is_own_entry(const char *entry)
 {
     Dl_info info;
     if (!dladdr((const void *)which_launcher, &info) || info.dli_fname == NULL)
@@ -67,7 +67,7 @@ static void make_preload_absolute(void)
             return;
         memcpy(name, entry, size);
         name[size] = '\0';
-        const char *text = is_own(name) && realpath(name, absolute) != NULL ? absolute : name;
+        const char *text = is_own_entry(name) && realpath(name, absolute) != NULL ? absolute : name;
         const char *separator = length > 0 && *text != '\0' ? ":" : "";
         length += (size_t)snprintf(list + length, sizeof list - length, "%s%s", separator, text);
         if (length >= sizeof list)

@@ -308,7 +308,7 @@ static const void *find_all(const void *caller)
     return past;
 }
 
-static void stop_in_child(void)
+static void stop_mpi_in_child(void)
 {
     __atomic_store_n(&engine, NULL, __ATOMIC_RELEASE);
 }
@@ -331,7 +331,7 @@ static void start_engine(const void *init, const void *caller)
     if (active) {
         by_program = opened->functions;
         put_tools_first();
-        pthread_atfork(NULL, NULL, stop_in_child);
+        pthread_atfork(NULL, NULL, stop_mpi_in_child);
         __atomic_store_n(&engine, opened, __ATOMIC_RELEASE);
     }
 }

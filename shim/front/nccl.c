@@ -102,7 +102,7 @@ static int tried; /* 1: starting the engine has been tried; atomic, because grou
 static int has_communicators;
 
 /* Lets ranks that are forked after an id was made start an engine of their own. */
-static void stop_in_child(void)
+static void stop_nccl_in_child(void)
 {
     __atomic_store_n(&engine, NULL, __ATOMIC_RELEASE);
     start_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
@@ -113,7 +113,7 @@ static void stop_in_child(void)
 
 /* Starts the engine at the first call that makes an id or a communicator, or that opens a group:
  * the engine must know the group in which a communicator is made. */
-static void start_engine(struct copy *copy, const void *caller)
+static void start_nccl_engine(struct copy *copy, const void *caller)
 {
     static bool registered;
     bool beside_mpi;
@@ -126,7 +126,7 @@ static void start_engine(struct copy *copy, const void *caller)
                 find_function(copy, i, caller);
             opened->start(&copy->real.functions, beside_mpi);
             if (!registered)
-                pthread_atfork(NULL, NULL, stop_in_child);
+                pthread_atfork(NULL, NULL, stop_nccl_in_child);
             registered = true;
             engine_copy = copy;
             __atomic_store_n(&engine, opened, __ATOMIC_RELEASE);
@@ -148,7 +148,7 @@ static const struct cshim_nccl_engine *engine_for(struct copy *copy, enum kind k
     if (kind == COMMUNICATOR)
         __atomic_store_n(&has_communicators, 1, __ATOMIC_RELAXED);
     if (starts && !__atomic_load_n(&tried, __ATOMIC_ACQUIRE))
-        start_engine(copy, caller);
+        start_nccl_engine(copy, caller);
     const struct cshim_nccl_engine *active = __atomic_load_n(&engine, __ATOMIC_ACQUIRE);
     if (active == NULL || engine_copy == copy)
         return active;

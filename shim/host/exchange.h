@@ -58,14 +58,14 @@ struct cshim_exchange {
     uint32_t number;  /* call number, equal on all ranks; 0: calls have the same order on all */
 
     uint32_t sequence; /* number among the communicator's compressed calls, from 1 */
-    struct cshim_peer_group
-        groups[CSHIM_DIMENSIONS]; /* this rank's row and column; no row: it only helps its node */
-    uint32_t root;                /* peer that is, or whose node has, the plan's root */
-    uint32_t first_of_row;        /* first peer of this rank's row */
-    uint32_t column;              /* this rank's column */
-    bool is_shared;               /* ranks of a node read each other's messages (shared memory) */
-    bool is_shared_inside;        /* hierarchical: ranks of a node read each other's elements */
-    uint32_t barriers;            /* barriers of the node so far */
+    /* Row and column of this rank. Not in a row: it only helps its node. */
+    struct cshim_peer_group groups[CSHIM_DIMENSIONS];
+    uint32_t root;         /* peer that is, or whose node has, the plan's root */
+    uint32_t first_of_row; /* first peer of this rank's row */
+    uint32_t column;       /* this rank's column */
+    bool is_shared;        /* ranks of a node read each other's messages (shared memory) */
+    bool is_shared_inside; /* hierarchical: ranks of a node read each other's elements */
+    uint32_t barriers;     /* barriers of the node so far */
     const struct cshim_segment *awaited; /* segment whose transfer is being completed, else NULL */
     unsigned awaited_transfer;           /* enum cshim_transfer of that segment */
     int failed;                          /* transport's error for a message of another call, or 0 */

@@ -51,11 +51,10 @@ static inline enum cshim_message cshim_transfer_kind(enum cshim_transfer transfe
 struct cshim_segment {
     uint64_t index;
     struct cshim_range whole; /* range of the call's elements */
-    struct cshim_range
-        share; /* range that the peers exchange; hierarchical: this rank's share of `whole` */
-    uint8_t *scratch; /* slots of plan->piece_bytes each */
-    uint8_t *stage;   /* hierarchical: the share's elements, followed by blocks to add; else NULL */
-    unsigned slot;    /* index modulo CSHIM_SEGMENTS_IN_FLIGHT */
+    struct cshim_range share; /* what peers exchange; hierarchical: a share of `whole` */
+    uint8_t *scratch;         /* slots of plan->piece_bytes each */
+    uint8_t *stage; /* hierarchical: the share's elements, followed by blocks to add; else NULL */
+    unsigned slot;  /* index modulo CSHIM_SEGMENTS_IN_FLIGHT */
 };
 
 /* Returns segment `index`. Its scratch is that of the segments CSHIM_SEGMENTS_IN_FLIGHT before and

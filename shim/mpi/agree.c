@@ -55,13 +55,13 @@ static int reply, decision; /* 1: compress */
 static int parent, first_child, children;
 
 /* Returns the tag of a message type. */
-static int tag_of(enum word word)
+static int tag_of_message(enum word word)
 {
     return cshim_mpi_largest_tag() - (int)word;
 }
 
 /* Waits until all requests are complete. Returns false if that takes longer than `seconds`. */
-static bool wait_for(int count, MPI_Request *requests, double seconds)
+static bool wait_for_requests(int count, MPI_Request *requests, double seconds)
 {
     const double began = cshim_seconds();
     int done = 0;
@@ -88,12 +88,12 @@ static void receive_from_children(enum word word, void *messages, int bytes, MPI
 {
     for (int i = 0; i < children; i++)
         PMPI_Irecv((char *)messages + (size_t)i * (size_t)bytes, bytes, MPI_BYTE, first_child + i,
-                   tag_of(word), MPI_COMM_WORLD, &requests[i]);
+                   tag_of_message(word), MPI_COMM_WORLD, &requests[i]);
 }
 
 static void send_to_child(int child, enum word word, int answer)
 {
-    PMPI_Send(&answer, 1, MPI_INT, first_child + child, tag_of(word), MPI_COMM_WORLD);
+    PMPI_Send(&answer, 1, MPI_INT, first_child + child, tag_of_message(word), MPI_COMM_WORLD);
 }
 
 /* Waits for the hellos of the children until the deadline, and merges them into own_hello. */
@@ -102,8 +102,8 @@ static void collect_hellos(double deadline)
     const double left = deadline - cshim_seconds();
     int has_arrived;
     receive_from_children(WORD_HELLO, hellos, sizeof *hellos, hello_requests);
-    wait_for(children, hello_requests,
-             left > 1 ? left : 1); /* at least 1 s, to receive those already sent */
+    wait_for_requests(children, hello_requests,
+                      left > 1 ? left : 1); /* at least 1 s, to receive those already sent */
     for (int i = 0; i < children; i++) {
         struct hello *child = &hellos[i];
         PMPI_Test(&hello_requests[i], &has_arrived, MPI_STATUS_IGNORE);
@@ -134,7 +134,7 @@ static bool collect_acknowledgements(void)
 {
     receive_from_children(WORD_ACKNOWLEDGE, acknowledgements, sizeof *acknowledgements,
                           acknowledge_requests);
-    bool all = wait_for(children, acknowledge_requests, time_limit(cshim_job.rank));
+    bool all = wait_for_requests(children, acknowledge_requests, time_limit(cshim_job.rank));
     for (int i = 0; i < children && all; i++)
         all = acknowledgements[i] != 0;
     return all;
@@ -178,15 +178,16 @@ static void warn_without_root(void)
 static bool send_hello(void)
 {
     MPI_Request request;
-    PMPI_Irecv(&decision, 1, MPI_INT, parent, tag_of(WORD_DECISION), MPI_COMM_WORLD,
+    PMPI_Irecv(&decision, 1, MPI_INT, parent, tag_of_message(WORD_DECISION), MPI_COMM_WORLD,
                &decision_request);
-    PMPI_Irecv(&reply, 1, MPI_INT, parent, tag_of(WORD_REPLY), MPI_COMM_WORLD, &reply_request);
+    PMPI_Irecv(&reply, 1, MPI_INT, parent, tag_of_message(WORD_REPLY), MPI_COMM_WORLD,
+               &reply_request);
     /* An eager message: it completes even if no receive is posted for it. */
-    PMPI_Isend(&own_hello, sizeof own_hello, MPI_BYTE, parent, tag_of(WORD_HELLO), MPI_COMM_WORLD,
-               &request);
-    if (!wait_for(1, &request, WAIT_SECONDS))
+    PMPI_Isend(&own_hello, sizeof own_hello, MPI_BYTE, parent, tag_of_message(WORD_HELLO),
+               MPI_COMM_WORLD, &request);
+    if (!wait_for_requests(1, &request, WAIT_SECONDS))
         cshim_mpi.real->MPI_Request_free(&request);
-    if (wait_for(1, &reply_request, 1.2 * time_limit(0)))
+    if (wait_for_requests(1, &reply_request, 1.2 * time_limit(0)))
         return reply != 0;
     cshim_log(CSHIM_LOG_WARN,
               "nothing is compressed: rank %d does not answer rank %d; start all ranks with the "
@@ -215,7 +216,7 @@ static bool commit(void)
     const int word = all;
     decision = all;
     if (cshim_job.rank != 0) {
-        PMPI_Send(&word, 1, MPI_INT, parent, tag_of(WORD_ACKNOWLEDGE), MPI_COMM_WORLD);
+        PMPI_Send(&word, 1, MPI_INT, parent, tag_of_message(WORD_ACKNOWLEDGE), MPI_COMM_WORLD);
         PMPI_Wait(&decision_request, MPI_STATUS_IGNORE);
     } else if (!all) {
         cshim_log(CSHIM_LOG_WARN,

@@ -300,10 +300,10 @@ static bool are_contiguous(const struct cshim_arguments *arguments, const void *
 }
 
 /* Begins an all-gather whose blocks differ in length. All ranks pass the same lengths. */
-static void begin_gather(struct call *call, const void *sendbuf, MPI_Count sendcount,
-                         MPI_Datatype sendtype, void *recvbuf, const void *recvcounts,
-                         const void *displacements, MPI_Datatype recvtype, MPI_Comm comm,
-                         bool large)
+static void begin_allgatherv(struct call *call, const void *sendbuf, MPI_Count sendcount,
+                             MPI_Datatype sendtype, void *recvbuf, const void *recvcounts,
+                             const void *displacements, MPI_Datatype recvtype, MPI_Comm comm,
+                             bool large)
 {
     struct cshim_arguments arguments =
         cshim_arguments_of(CSHIM_ALLGATHER, sendbuf, recvbuf, 0, recvtype, MPI_SUM, comm);
@@ -338,7 +338,7 @@ static void begin_gather(struct call *call, const void *sendbuf, MPI_Count sendc
 
 /* Begins an all-to-all whose blocks differ in length. With MPI_IN_PLACE the receive buffer, counts
  * and displacements describe the sent elements, too. */
-static void begin_exchange(struct call *call, ALLTOALLV(void, void), bool large)
+static void begin_alltoallv(struct call *call, ALLTOALLV(void, void), bool large)
 {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     struct cshim_arguments arguments =
@@ -475,8 +475,8 @@ static int allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
                       MPI_Comm comm)
 {
     struct call call;
-    begin_gather(&call, sendbuf, sendcount, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
-                 false);
+    begin_allgatherv(&call, sendbuf, sendcount, sendtype, recvbuf, recvcounts, rdispls, recvtype,
+                     comm, false);
     return ENDED(call, cshim_mpi.real->MPI_Allgatherv(sendbuf, sendcount, sendtype, recvbuf,
                                                       recvcounts, rdispls, recvtype, comm));
 }
@@ -486,8 +486,8 @@ static int allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype s
                         MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct call call;
-    begin_gather(&call, sendbuf, sendcount, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm,
-                 true);
+    begin_allgatherv(&call, sendbuf, sendcount, sendtype, recvbuf, recvcounts, rdispls, recvtype,
+                     comm, true);
     return ENDED(call, cshim_mpi.real->MPI_Allgatherv_c(sendbuf, sendcount, sendtype, recvbuf,
                                                         recvcounts, rdispls, recvtype, comm));
 }
@@ -509,14 +509,14 @@ static int alltoall_c(BLOCKS(MPI_Count))
 static int alltoallv(ALLTOALLV(int, int))
 {
     struct call call;
-    begin_exchange(&call, ALLTOALLV_A, false);
+    begin_alltoallv(&call, ALLTOALLV_A, false);
     return ENDED(call, cshim_mpi.real->MPI_Alltoallv(ALLTOALLV_A));
 }
 
 static int alltoallv_c(ALLTOALLV(MPI_Count, MPI_Aint))
 {
     struct call call;
-    begin_exchange(&call, ALLTOALLV_A, true);
+    begin_alltoallv(&call, ALLTOALLV_A, true);
     return ENDED(call, cshim_mpi.real->MPI_Alltoallv_c(ALLTOALLV_A));
 }
 

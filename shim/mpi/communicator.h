@@ -35,9 +35,8 @@ struct cshim_planned {
 struct cshim_comm {
     struct cshim_communicator host; /* first, because the transport casts its address */
     uint32_t references;            /* one of the communicator and one of each holder; atomic */
-    struct cshim_comm
-        *parent;      /* state of a persistent request: that of its communicator; else NULL */
-    MPI_Comm program; /* the program's communicator; MPI_COMM_SELF once it is freed */
+    struct cshim_comm *parent;      /* only of a persistent request: state of its communicator */
+    MPI_Comm program;               /* the program's communicator; MPI_COMM_SELF once it is freed */
     enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why calls are always passed through */
 
     /* State of compressed calls. The first one prepares it; a nonblocking call only begins to. */

@@ -21,10 +21,9 @@ struct cshim_arguments {
     bool nonblocking;
     const void *sendbuf;
     void *recvbuf;
-    uint64_t count; /* elements; of one block, if all ranks have blocks of equal length */
-    const void
-        *recvcounts; /* lengths of all blocks, or NULL; `count` is then set by collectives.c */
-    const void *sendcounts; /* all-to-all whose blocks differ in length: of the sent blocks */
+    uint64_t count;         /* elements; of one block if all are equal; of all in an allgatherv */
+    const void *recvcounts; /* lengths of all blocks, or NULL */
+    const void *sendcounts; /* all-to-all whose blocks differ: of the sent ones */
     bool large; /* both counts are arrays of cshim_count (functions ..._c), else of int */
     MPI_Datatype datatype;
     MPI_Op op;

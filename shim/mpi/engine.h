@@ -50,7 +50,7 @@ struct cshim_mpi_engine {
      * of 0 means that the arguments do not give the bytes. */
     void (*count)(enum cshim_mpi_counted function, const void *buffer, MPI_Count count,
                   MPI_Datatype datatype, MPI_Comm comm);
-    /* Counts a call on `comm` that a PMPI tool did not hand on to the engine. */
+    /* Counts a call on `comm` that a PMPI tool made without the engine. */
     void (*count_tool)(MPI_Comm comm);
     /* Called before the real MPI_Finalize: collects the ledger, writes the report, frees memory. */
     void (*finalize)(void);

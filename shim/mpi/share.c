@@ -11,7 +11,7 @@
 #include "shim/core/log.h"
 #include "shim/host/scratch.h"
 
-/* What a rank sends to the others of its node. */
+/* Message from a rank to the others of its node. */
 struct offer {
     int world_rank;
     int segment; /* shared memory id; -1: none */

@@ -83,7 +83,7 @@ proctype member(byte rank)
     :: atomic { child > LAST_CHILD -> child = FIRST_CHILD; break }
     od;
 
-    /* ask_parent */
+    /* send_hello */
     if
     :: rank == 0
     :: rank > 0 && !has_parent -> all = false

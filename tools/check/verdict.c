@@ -56,8 +56,8 @@ const char *check_verdict_name(enum check_reason reason)
     return names[check_reasons[reason].verdict];
 }
 
-static void set(struct check_judgement *judgement, enum check_reason reason, const char *remedy,
-                const char *explanation)
+static void set_judgement(struct check_judgement *judgement, enum check_reason reason,
+                          const char *remedy, const char *explanation)
 {
     judgement->reason = reason;
     judgement->remedy = remedy;
@@ -143,7 +143,7 @@ static bool is_interposable(const struct check_findings *findings, const struct 
     return false;
 }
 
-/* What a use says about the program's calls, from best to worst. */
+/* Evidence that a use gives about the program's calls, from best to worst. */
 enum standing {
     CAUGHT, /* a call that reaches a wrapper */
     CALLED, /* a call that reaches none */
@@ -197,17 +197,18 @@ static void judge_caught(const struct check_findings *findings, const struct che
                             use->library == CHECK_MPI ? "mpirun -n 4 " : "", name);
     judgement->engine = abi != NULL ? find_engine(findings, abi) : NULL;
     if (abi == NULL)
-        set(judgement, CHECK_MISSING,
-            tool_format("check the program that loads %s together with its %s", caller,
-                        check_libraries[use->library].name),
-            tool_format("%s calls %s, and no library that it needs defines that", caller,
-                        use->shown));
+        set_judgement(judgement, CHECK_MISSING,
+                      tool_format("check the program that loads %s together with its %s", caller,
+                                  check_libraries[use->library].name),
+                      tool_format("%s calls %s, and no library that it needs defines that", caller,
+                                  use->shown));
     else if (judgement->engine != NULL)
-        set(judgement, CHECK_INTERPOSED, start,
-            tool_format("%s calls %s of %s, through the loader; %s serves it", caller, use->shown,
-                        abi->name, abi->engine));
+        set_judgement(judgement, CHECK_INTERPOSED, start,
+                      tool_format("%s calls %s of %s, through the loader; %s serves it", caller,
+                                  use->shown, abi->name, abi->engine));
     else
-        set(judgement, CHECK_NO_ENGINE, how_to_get_engine(findings, abi),
+        set_judgement(
+            judgement, CHECK_NO_ENGINE, how_to_get_engine(findings, abi),
             tool_format(
                 "%s calls %s of %s, for which no engine is installed: its calls are passed through",
                 caller, use->shown, abi->name));
@@ -218,15 +219,15 @@ static void judge_not_wrapped(const struct check_findings *findings, const struc
 {
     const char *caller = object_name(findings, use->object);
     if (!is_interposable(findings, use))
-        set(judgement, CHECK_MISSING,
-            "run it with the shim: its report counts the calls that were caught",
-            tool_format("%s calls %s, and no Fortran layer that it needs calls P%s", caller,
-                        use->shown, use->function));
+        set_judgement(judgement, CHECK_MISSING,
+                      "run it with the shim: its report counts the calls that were caught",
+                      tool_format("%s calls %s, and no Fortran layer that it needs calls P%s",
+                                  caller, use->shown, use->function));
     else
-        set(judgement, CHECK_NOT_WRAPPED,
-            tool_format("install a compshim that wraps %s", use->function),
-            tool_format("%s calls %s, which this libcompshim.so does not wrap", caller,
-                        use->shown));
+        set_judgement(judgement, CHECK_NOT_WRAPPED,
+                      tool_format("install a compshim that wraps %s", use->function),
+                      tool_format("%s calls %s, which this libcompshim.so does not wrap", caller,
+                                  use->shown));
 }
 
 /* Judges the use of one library, by the first of its best uses. */
@@ -252,14 +253,16 @@ static void judge_library(const struct check_findings *findings, enum check_libr
         judge_not_wrapped(findings, best, judgement);
         break;
     case COPIED:
-        set(judgement, CHECK_EMBEDDED,
+        set_judgement(
+            judgement, CHECK_EMBEDDED,
             tool_format(check_libraries[library].own_copy, object_name(findings, best->object)),
             tool_format("%s has a copy of %s of its own, and its calls are bound to that",
                         object_name(findings, best->object),
                         best->function != NULL ? best->shown : check_libraries[library].name));
         break;
     case OPENED:
-        set(judgement, CHECK_OPENED,
+        set_judgement(
+            judgement, CHECK_OPENED,
             "run it with compshim run --dlsym: the report counts the calls that were caught",
             tool_format("%s opens libraries at run time and %s %s: functions that it fetches "
                         "with dlsym, or of a library opened with RTLD_DEEPBIND, are not caught",
@@ -267,7 +270,8 @@ static void judge_library(const struct check_findings *findings, enum check_libr
                         best->kind == CHECK_NAMES ? "names" : "fetches", best->symbol));
         break;
     case SILENT:
-        set(judgement, CHECK_NO_CALL, "nothing to do",
+        set_judgement(
+            judgement, CHECK_NO_CALL, "nothing to do",
             tool_format("nothing in it calls an all-reduce, reduce or reduce-scatter of %s",
                         check_libraries[library].name));
     }
@@ -285,23 +289,25 @@ static void judge_no_call(const struct check_findings *findings, struct check_ju
             missing = object;
     }
     if (calling == CHECK_INTERPRETER)
-        set(judgement, CHECK_INTERPRETS,
+        set_judgement(
+            judgement, CHECK_INTERPRETS,
             "check the extension module that calls MPI, NCCL or gloo: of mpi4py MPI.*.so, of "
             "PyTorch "
             "libtorch_cpu.so and libtorch_cuda.so in the folder lib of what this prints: "
             "python3 -c 'import torch; print(torch.__path__[0])'",
             tool_format("which libraries %s loads is known only when it runs", file));
     else if (calling == CHECK_STARTER)
-        set(judgement, CHECK_STARTS, "check the program that it starts",
-            tool_format("%s starts other programs, and they inherit the preload", file));
+        set_judgement(judgement, CHECK_STARTS, "check the program that it starts",
+                      tool_format("%s starts other programs, and they inherit the preload", file));
     else if (missing != NULL)
-        set(judgement, CHECK_MISSING,
-            "make it findable (module load, LD_LIBRARY_PATH) and check again",
-            tool_format("%s, which %s needs, %s", missing->name,
-                        object_name(findings, missing->loader),
-                        missing->path == NULL ? "was not found" : "is damaged"));
+        set_judgement(judgement, CHECK_MISSING,
+                      "make it findable (module load, LD_LIBRARY_PATH) and check again",
+                      tool_format("%s, which %s needs, %s", missing->name,
+                                  object_name(findings, missing->loader),
+                                  missing->path == NULL ? "was not found" : "is damaged"));
     else
-        set(judgement, CHECK_NO_CALL, "nothing to do: the preload is harmless here",
+        set_judgement(
+            judgement, CHECK_NO_CALL, "nothing to do: the preload is harmless here",
             tool_format("neither %s nor a library that it needs calls an all-reduce, reduce or "
                         "reduce-scatter of MPI, NCCL or gloo",
                         file));
@@ -363,30 +369,33 @@ static bool judge_file(const struct check_findings *findings, struct check_judge
     if (!object_is_elf(object) && check_calling(findings->program.path) == CHECK_INTERPRETER)
         return false;
     if (!object_is_elf(object) && findings->program.scripts == CHECK_SCRIPTS_MAX)
-        set(judgement, CHECK_NO_PROGRAM, "let one of the scripts name a program",
-            tool_format("#! leads from script to script, and Linux follows %d of them",
-                        CHECK_SCRIPTS_MAX));
+        set_judgement(judgement, CHECK_NO_PROGRAM, "let one of the scripts name a program",
+                      tool_format("#! leads from script to script, and Linux follows %d of them",
+                                  CHECK_SCRIPTS_MAX));
     else if (!object_is_elf(object))
-        set(judgement, CHECK_NO_PROGRAM, "check the program that runs it",
+        set_judgement(
+            judgement, CHECK_NO_PROGRAM, "check the program that runs it",
             tool_format("%s is neither an ELF file nor a script that begins with #!", file));
     else if (!object_is_for(object, front))
-        set(judgement, CHECK_MACHINE, "build compshim for the program's machine",
-            tool_format("%s is for %s, and libcompshim.so is for %s", file,
-                        describe_machine(object), describe_machine(front)));
+        set_judgement(judgement, CHECK_MACHINE, "build compshim for the program's machine",
+                      tool_format("%s is for %s, and libcompshim.so is for %s", file,
+                                  describe_machine(object), describe_machine(front)));
     else if (object->damage != NULL)
-        set(judgement, CHECK_DAMAGED, "build, copy or install it again",
-            tool_format("%s: %s", file, object->damage));
+        set_judgement(judgement, CHECK_DAMAGED, "build, copy or install it again",
+                      tool_format("%s: %s", file, object->damage));
     else if (is_static(object))
-        set(judgement, CHECK_STATIC,
+        set_judgement(
+            judgement, CHECK_STATIC,
             "link it without -static, to the shared library of MPI, NCCL or gloo",
             tool_format("%s is linked statically: no loader runs that could preload", file));
     else if (object->interpreter != NULL &&
              !tool_starts_with(basename(object->interpreter), "ld-linux ld64.so ld.so ld-2."))
-        set(judgement, CHECK_C_LIBRARY, "build it for glibc, as libcompshim.so is",
-            tool_format("%s runs with %s, which is not the loader of glibc", file,
-                        basename(object->interpreter)));
+        set_judgement(judgement, CHECK_C_LIBRARY, "build it for glibc, as libcompshim.so is",
+                      tool_format("%s runs with %s, which is not the loader of glibc", file,
+                                  basename(object->interpreter)));
     else if (secure != NULL)
-        set(judgement, CHECK_SECURE,
+        set_judgement(
+            judgement, CHECK_SECURE,
             "run a copy of the file: cp leaves such bits and capabilities behind",
             tool_format("%s %s, and the loader ignores LD_PRELOAD for you", file, secure));
     else

@@ -200,7 +200,7 @@ static void check_writable(const char *option, const char *path, const char *mar
 }
 
 /* Writes the policy of a codec's mode. */
-static void write_policy(const struct compare_plan *plan, struct compare_mode *mode)
+static void write_mode_policy(const struct compare_plan *plan, struct compare_mode *mode)
 {
     mode->policy = tool_format("%s/%s.ini", plan->folder, mode->name);
     FILE *file = fopen(mode->policy, "we");
@@ -217,7 +217,7 @@ static void make_files(struct compare_plan *plan)
         err(TOOL_SYSTEM, "cannot make a folder %s", plan->folder);
     for (size_t mode = 0; mode < plan->mode_count; mode++)
         if (plan->modes[mode].codec != CSHIM_CODEC_NONE)
-            write_policy(plan, &plan->modes[mode]);
+            write_mode_policy(plan, &plan->modes[mode]);
 }
 
 /* Makes the matrix of runs and the temporary files. Checks all options; ends the tool if one is

@@ -13,7 +13,7 @@ static const char script[] =
 #include "environment_sh.h"
     ;
 
-static void set(json_t *environment, const char *name, const char *text)
+static void set_property(json_t *environment, const char *name, const char *text)
 {
     json_object_set_new(environment, name, tool_json_text(text != NULL ? text : "unknown"));
 }
@@ -30,11 +30,11 @@ json_t *compare_environment(const char *link)
     while (getline(&line, &room, facts) > 0) {
         char *text = line;
         const char *name = strsep(&text, "\t");
-        set(environment, name, strsep(&text, "\n"));
+        set_property(environment, name, strsep(&text, "\n"));
     }
     pclose(facts);
-    set(environment, "links", link);
-    set(environment, "compshim", CSHIM_VERSION);
+    set_property(environment, "links", link);
+    set_property(environment, "compshim", CSHIM_VERSION);
     return environment;
 }
 
@@ -55,10 +55,10 @@ void compare_watch_load(void)
 
 void compare_add_load(json_t *environment)
 {
-    set(environment, "load",
-        load_at_start < 0
-            ? NULL
-            : tool_format("%.1f at the start, at most %.1f with the runs, on %ld "
-                          "processors (average of a minute)",
-                          load_at_start, load_highest, sysconf(_SC_NPROCESSORS_ONLN)));
+    set_property(environment, "load",
+                 load_at_start < 0
+                     ? NULL
+                     : tool_format("%.1f at the start, at most %.1f with the runs, on %ld "
+                                   "processors (average of a minute)",
+                                   load_at_start, load_highest, sysconf(_SC_NPROCESSORS_ONLN)));
 }

@@ -51,7 +51,7 @@ static unsigned find_word(enum cshim_word_set set, const json_t *kind, const cha
     return cshim_word_find(set, ledger_text(kind, key), &value) != NULL ? value : other;
 }
 
-static _Noreturn void refuse(const struct dry_run *run, size_t kind, const char *what)
+static _Noreturn void refuse_report(const struct dry_run *run, size_t kind, const char *what)
 {
     errx(TOOL_NOT_SO, "%s: observed.kinds[%zu].%s is not as compshim writes it", run->path, kind,
          what);
@@ -63,7 +63,7 @@ static uint64_t whole(const struct dry_run *run, size_t index, const json_t *kin
 {
     const double value = ledger_number(kind, key);
     if (!(value >= least && value <= most) || value != floor(value))
-        refuse(run, index, key);
+        refuse_report(run, index, key);
     return (uint64_t)value;
 }
 
@@ -101,13 +101,13 @@ static struct outcome read_kind(const struct dry_run *run, size_t index, const j
     uint64_t bytes = outcome.is_class ? total / outcome.calls : outcome.bytes;
     outcome.seconds = ledger_number(kind, "seconds") + ledger_number(kind, "seconds_wait");
     if (collective == UINT_MAX)
-        refuse(run, index, "collective");
+        refuse_report(run, index, "collective");
     if (recorded_nodes > call.ranks || recorded_per_node > call.ranks / recorded_nodes)
-        refuse(run, index, "nodes");
+        refuse_report(run, index, "nodes");
     if (outcome.is_class && element > 0)
         bytes -= bytes % element;
     if (element > 0 && bytes % element != 0)
-        refuse(run, index, "bytes");
+        refuse_report(run, index, "bytes");
     outcome.answer = explain_call(run->setting->policy, &call, bytes);
     outcome.limit = explain_limit(&outcome.answer, &run->setting->link);
     outcome.limit.native *= (double)outcome.calls;

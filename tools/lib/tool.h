@@ -36,10 +36,9 @@ struct tool_option {
     const char *name;
     char letter; /* 0: none */
     enum tool_option_kind kind;
-    void *field; /* variable of that type; has the default until tool_parse() */
-    const char
-        *argument;    /* its name in --help; two options with "FILE" must not name the same file */
-    const char *help; /* one line */
+    void *field;          /* variable of that type; has the default until tool_parse() */
+    const char *argument; /* its name in --help; two with "FILE" must name different files */
+    const char *help;     /* one line */
 };
 
 struct tool_command {
@@ -85,7 +84,7 @@ const char *tool_hint(const char *prefix, const char *word, const char *const *n
 void tool_misuse(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 /* Returns zeroed memory. The tool ends soon, so only memory that grows while a command runs has to
- * be freed, such as the output of many runs. The same holds for all functions here. */
+ * be freed, such as the output of many runs. This holds for all functions here. */
 void *tool_allocate(size_t count, size_t size);
 /* Appends an element of `size` bytes to a malloc'ed array (NULL: none yet) of *count elements.
  * Returns the array, which may have moved. */

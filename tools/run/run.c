@@ -51,7 +51,7 @@ static const struct tool_option options[] = {
     {0},
 };
 
-static void set(const char *name, const char *value, bool is_told)
+static void set_variable(const char *name, const char *value, bool is_told)
 {
     if (setenv(name, value, 1) != 0)
         err(TOOL_SYSTEM, "cannot set %s", name);
@@ -66,7 +66,7 @@ static void make_policy_absolute(void)
     const bool is_relative = policy != NULL && *policy != '/' && !cshim_policy_is_named(policy);
     const char *absolute = is_relative ? realpath(policy, NULL) : NULL;
     if (absolute != NULL)
-        set("COMPSHIM_POLICY", absolute, verbose);
+        set_variable("COMPSHIM_POLICY", absolute, verbose);
 }
 
 /* Allows the address sanitizer to start after a preloaded object, unless the user has set that
@@ -76,7 +76,8 @@ static void permit_order(void)
     const char *options = getenv("ASAN_OPTIONS");
     const bool is_empty = options == NULL || *options == '\0';
     if (is_empty || strstr(options, "verify_asan_link_order") == NULL)
-        set("ASAN_OPTIONS",
+        set_variable(
+            "ASAN_OPTIONS",
             tool_format("%s%s" CSHIM_ASAN_OPTION, is_empty ? "" : options, is_empty ? "" : ":"),
             verbose);
 }
@@ -94,12 +95,12 @@ static void prepare_environment(void)
     if (with_dlsym)
         library = launch_with_dlsym(library);
     if (policy_file != NULL)
-        set("COMPSHIM_POLICY", launch_name_policy(policy_file), verbose);
+        set_variable("COMPSHIM_POLICY", launch_name_policy(policy_file), verbose);
     else
         make_policy_absolute();
     if (off)
-        set("COMPSHIM", "off", verbose);
-    set("LD_PRELOAD", launch_preload(library, getenv("LD_PRELOAD")), verbose);
+        set_variable("COMPSHIM", "off", verbose);
+    set_variable("LD_PRELOAD", launch_preload(library, getenv("LD_PRELOAD")), verbose);
 }
 
 /* Adds to a list the names of the shim's variables that are set and not in it yet. */
@@ -143,7 +144,7 @@ static void fix_srun(char **words, char *const *end)
     if (word != NULL)
         *word = tool_format("%s%s", begin, changed);
     else
-        set("SLURM_EXPORT_ENV", changed, false);
+        set_variable("SLURM_EXPORT_ENV", changed, false);
     warnx("srun: %s is changed to %s, so that the library reaches the tasks",
           word != NULL ? "--export" : "SLURM_EXPORT_ENV", changed);
 }
@@ -371,7 +372,7 @@ static int open_receiver(void)
     const char *others = getenv(CSHIM_PRESENCE_VARIABLE);
     const bool nested = others != NULL && *others != '\0';
     name = tool_format("%s%s%s", name, nested ? "," : "", nested ? others : "");
-    set(CSHIM_PRESENCE_VARIABLE, name, false);
+    set_variable(CSHIM_PRESENCE_VARIABLE, name, false);
     return receiver;
 }
 

@@ -125,7 +125,7 @@ static void keep_best(const struct session *session, const char *output)
     }
 }
 
-static void write_policy(const struct session *session, size_t first, size_t end)
+static void write_job_policy(const struct session *session, size_t first, size_t end)
 {
     FILE *file = fopen(policy, "we");
     if (file == NULL)
@@ -215,7 +215,7 @@ static void explore_machine(struct session *session, double seconds)
     char *sizes = tool_format("%llu", ESTIMATE_BYTES);
     unsigned long long bytes;
     double median;
-    write_policy(session, 0, 0);
+    write_job_policy(session, 0, 0);
     char *output = run(session, sizes, true, "looking at the job");
     const char *line = strstr(output, sizes);
     const bool is_measured = line != NULL && read_line(line, &bytes, &median);
@@ -243,7 +243,7 @@ static void measure(const struct session *session, size_t first, size_t end, boo
                                 (unsigned long long)bytes);
         }
     if (ways)
-        write_policy(session, first, end);
+        write_job_policy(session, first, end);
     char *output = run(session, sizes, ways, what);
     keep_best(session, output);
 }

@@ -118,7 +118,7 @@ static void save_machine(const char *path)
     tool_close_output(&output);
 }
 
-static _Noreturn void refuse(const char *path, const char *what)
+static _Noreturn void refuse_measurements(const char *path, const char *what)
 {
     errx(TOOL_NOT_SO, "%s: not measurements of compshim tune: %s", path, what);
 }
@@ -131,11 +131,12 @@ static struct tune_way read_way(const char *path, const json_t *value,
     const char *algorithm_name = ledger_text(value, "algorithm");
     if (cshim_word_find(CSHIM_CODECS, codec_name, &codec) == NULL ||
         cshim_word_find(CSHIM_ALGORITHMS, algorithm_name, &algorithm) == NULL)
-        refuse(path, "a way without a codec or an algorithm that is known");
+        refuse_measurements(path, "a way without a codec or an algorithm that is known");
     if (!tune_is_measured(measured, codec, algorithm))
-        refuse(path, tool_format("codec '%s' by algorithm '%s' on %u ranks and %u nodes is never "
-                                 "measured",
-                                 codec_name, algorithm_name, measured->ranks, measured->nodes));
+        refuse_measurements(
+            path, tool_format("codec '%s' by algorithm '%s' on %u ranks and %u nodes is never "
+                              "measured",
+                              codec_name, algorithm_name, measured->ranks, measured->nodes));
     return (struct tune_way){(enum cshim_codec_id)codec, (enum cshim_algorithm)algorithm};
 }
 
@@ -147,13 +148,13 @@ static void read_size(const char *path, const json_t *value, size_t ways, uint64
     size->native = json_number_value(json_object_get(value, "native"));
     if (bytes <= 0 || (uint64_t)bytes <= above || !(size->native > 0) ||
         json_array_size(seconds) != ways)
-        refuse(path, "sizes have to rise, with a native time and one for each way");
+        refuse_measurements(path, "sizes have to rise, with a native time and one for each way");
     size->bytes = (uint64_t)bytes;
     for (size_t way = 0; way < ways; way++) {
         const json_t *time = json_array_get(seconds, way);
         size->ways[way] = json_is_number(time) ? json_number_value(time) : NAN;
         if (json_is_number(time) && !(size->ways[way] > 0))
-            refuse(path, "a time that is not above 0");
+            refuse_measurements(path, "a time that is not above 0");
     }
 }
 
@@ -168,10 +169,10 @@ static void load(const char *path, struct tune_measured *measured)
     const json_int_t ranks = json_integer_value(json_object_get(root, "ranks"));
     const json_int_t nodes = json_integer_value(json_object_get(root, "nodes"));
     if (ranks < 2 || ranks > INT32_MAX || nodes < 1 || nodes > ranks)
-        refuse(path, "'ranks' or 'nodes' is missing or odd");
+        refuse_measurements(path, "'ranks' or 'nodes' is missing or odd");
     if (json_array_size(ways) > TUNE_WAYS_MAX || json_array_size(sizes) > TUNE_SIZES_MAX ||
         json_array_size(sizes) == 0)
-        refuse(path, "no sizes, or too many sizes or ways");
+        refuse_measurements(path, "no sizes, or too many sizes or ways");
     *measured = (struct tune_measured){.ranks = (uint32_t)ranks, .nodes = (uint32_t)nodes};
     for (size_t i = 0; i < json_array_size(ways); i++)
         measured->ways[measured->way_count++] = read_way(path, json_array_get(ways, i), measured);
