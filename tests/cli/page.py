@@ -28,7 +28,7 @@ console.log(elements.content.innerHTML);
 
 
 def parts_of(path):
-"""Returns the page without the contents of its scripts, the data, and the program."""
+    """Returns the page without the contents of its scripts, the data, and the program."""
     scripts = []
 
     def take(match):
