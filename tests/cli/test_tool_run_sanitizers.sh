@@ -18,7 +18,7 @@ export COMPSHIM_POLICY=$scratch/fp16.ini
 ranks=("${launch[@]}" -n 2)
 
 # Sums small integers, exact in fp16. With an argument, commits the defect that a sanitizer reports: a leak, an access
-# beyond an array, an overflow, a race. Ends by _exit, so that MPI's own leaks are not reported.
+# beyond an array, an overflow, a race.
 cat >sums.c <<'C'
 #include <mpi.h>
 #include <pthread.h>
