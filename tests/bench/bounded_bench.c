@@ -188,7 +188,7 @@ static void run_zfp(enum cshim_dtype dtype, double bound, const size_t *shape,
 
 static void make_field(size_t which, uint64_t seed, double *largest)
 {
-    fields[which].make(seed);
+    fields[which].make_field(seed);
     *largest = 0;
     for (size_t i = 0; i < COUNT; i++) {
         narrow[i] = (float)field[i];
