@@ -19,9 +19,9 @@ static struct function functions[CSHIM_GLOO_FUNCTIONS];
 
 static const struct cshim_gloo_engine *engine; /* NULL: every call is passed through; atomic */
 static const void *engine_base;                /* load address of the gloo that the engine serves */
-static pthread_mutex_t start_lock =
-    PTHREAD_MUTEX_INITIALIZER; /* held while the engine is started */
-static int tried;              /* 1: the engine has been started, or could not be; atomic */
+/* Held while the engine is started. */
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+static int tried; /* 1: the engine has been started, or could not be; atomic */
 
 /* Lets a child of fork() start an engine of its own: gloo's threads and connections stay in the
  * parent. */

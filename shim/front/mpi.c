@@ -42,8 +42,8 @@ static struct function functions[CSHIM_MPI_FUNCTIONS];
 
 /* Targets of calls. All are written before `engine`. */
 static const struct cshim_mpi_engine *engine; /* NULL: every call is passed through */
-static struct cshim_mpi_wrapped
-    by_program; /* the engine's functions, or tools' that come before them */
+/* The engine's functions, or those of tools that come before them. */
+static struct cshim_mpi_wrapped by_program;
 static void *next[CSHIM_MPI_FUNCTIONS]; /* next definitions; may be tools' */
 static union {
     struct cshim_mpi_real functions;
@@ -162,8 +162,8 @@ static bool is_own_call(struct function *function, const void *caller)
         wrapper = CSHIM_WRAPPER_OTHER;
     else if (is_tools)
         wrapper = cshim_wrapper_at(caller, function->name);
-    if (is_tools &&
-        wrapper == CSHIM_WRAPPER_NONE) /* in a function that several wrappers may call */
+    /* The caller is a function of a tool that several wrappers may call. */
+    if (is_tools && wrapper == CSHIM_WRAPPER_NONE)
         return cshim_wrapper_above(caller, function->name) == CSHIM_WRAPPER_OTHER;
     const bool is_own = wrapper == CSHIM_WRAPPER_OTHER;
     __atomic_store_n(is_own ? &function->own_from : &function->handed_from, caller,

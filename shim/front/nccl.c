@@ -43,8 +43,8 @@ static unsigned copy_count;
 static pthread_mutex_t copies_lock = PTHREAD_MUTEX_INITIALIZER; /* guards both */
 
 static const struct cshim_nccl_engine *engine; /* NULL: every call is passed through */
-static const struct copy
-    *engine_copy; /* the NCCL that the engine serves; written before `engine` */
+/* The NCCL that the engine serves; written before `engine`. */
+static const struct copy *engine_copy;
 
 static __thread struct cshim_nesting nesting __attribute__((tls_model("initial-exec")));
 
@@ -95,8 +95,8 @@ static struct copy *copy_of(const void *caller)
     return known[place].copy;
 }
 
-static pthread_mutex_t start_lock =
-    PTHREAD_MUTEX_INITIALIZER; /* held while the engine is started */
+/* Held while the engine is started. */
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static int tried; /* 1: starting the engine has been tried; atomic, because groups are frequent */
 /* 1: CUDA is in use, or will be: a child of fork() cannot use NCCL. */
 static int has_communicators;

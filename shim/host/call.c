@@ -118,8 +118,8 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
     figures->bytes_native = plan->bytes_native / plan->ranks;
     if (is_first)
         figures->bytes_native += plan->bytes_native % plan->ranks;
-    if (plan->collective ==
-        CSHIM_ALLTOALL) { /* if the blocks differ, plan->block is only the largest */
+    /* If the blocks of an all-to-all differ, plan->block is only the largest. */
+    if (plan->collective == CSHIM_ALLTOALL) {
         const uint64_t *begins = exchange->communicator->sent_begins;
         const int rank = exchange->communicator->rank;
         figures->bytes_native =

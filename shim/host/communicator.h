@@ -49,8 +49,7 @@ struct cshim_communicator {
     uint64_t *block_begins, *sent_begins;
     const void **parts; /* contributions to a chunk, by rank */
     int *share_lengths; /* length of each local rank's share of a segment, in elements */
-    int *
-        share_begins; /* offset of each share; with blocks, of each node's chunk in the own share */
+    int *share_begins;  /* offset of each share, or of each node's chunk in the own share */
 };
 
 /* Allocates what compressed calls need besides scratch, after rank, ranks and layout are set.

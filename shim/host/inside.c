@@ -17,9 +17,8 @@
 #include "shim/host/scratch.h"
 
 #define HALF (CSHIM_SCRATCH_INSIDE / 2)
-#define RANKS_MAX                                                                                  \
-    (HALF / CSHIM_GRAIN /                                                                          \
-     sizeof(double)) /* a block must have at least one element block per rank */
+/* The most ranks of a node: a block has at least one element block of each. */
+#define RANKS_MAX (HALF / CSHIM_GRAIN / sizeof(double))
 
 /* Counts the bytes of `elements` elements, once for the node. */
 static void count_node_bytes(struct cshim_exchange *exchange, uint64_t elements)

@@ -102,8 +102,8 @@ static void collect_hellos(double deadline)
     const double left = deadline - cshim_seconds();
     int has_arrived;
     receive_from_children(WORD_HELLO, hellos, sizeof *hellos, hello_requests);
-    wait_for_requests(children, hello_requests,
-                      left > 1 ? left : 1); /* at least 1 s, to receive those already sent */
+    /* At least 1 s, to receive the hellos that are already sent. */
+    wait_for_requests(children, hello_requests, left > 1 ? left : 1);
     for (int i = 0; i < children; i++) {
         struct hello *child = &hellos[i];
         PMPI_Test(&hello_requests[i], &has_arrived, MPI_STATUS_IGNORE);

@@ -79,8 +79,7 @@ bool cshim_announced(int rank)
 
 bool cshim_await_announcement(int rank, double deadline)
 {
-    useconds_t pause =
-        1000; /* doubles up to 0.1 s, because all ranks of a large job ask one launcher */
+    useconds_t pause = 1000; /* doubles up to 0.1 s: all ranks of a job ask one launcher */
     while (!cshim_announced(rank)) {
         if (cshim_seconds() > deadline)
             return false;

@@ -239,9 +239,9 @@ static COLD void begin_data_movement(struct call *call, struct cshim_arguments *
                                      bool are_alike, enum cshim_mpi_counted function)
 {
     clear_call(call);
+    /* This rank may send nothing, but the others wait for its answer. */
     if (arguments->comm != MPI_COMM_NULL && arguments->datatype == MPI_DATATYPE_NULL &&
-        arguments->sendcounts !=
-            NULL) { /* this rank may send nothing, but the others wait for its answer */
+        arguments->sendcounts != NULL) {
         arguments->datatype = MPI_BYTE;
         are_alike = false;
     }
@@ -288,9 +288,9 @@ static bool are_contiguous(const struct cshim_arguments *arguments, const void *
     int64_t total = 0;
     for (int i = 0; i < ranks; i++) {
         const int64_t count = cshim_count_at(arguments, counts, i);
-        const int64_t begin_call = arguments->large ? ((const MPI_Aint *)displacements)[i]
-                                                    : ((const int *)displacements)[i];
-        contiguous &= count == 0 || (count > 0 && begin_call == total);
+        const int64_t begin = arguments->large ? ((const MPI_Aint *)displacements)[i]
+                                               : ((const int *)displacements)[i];
+        contiguous &= count == 0 || (count > 0 && begin == total);
         total += count;
         if (count > (int64_t)*largest)
             *largest = (uint64_t)count;

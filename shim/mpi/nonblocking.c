@@ -43,8 +43,8 @@ struct failure {
     int status;    /* MPI_SUCCESS: no failure */
 };
 
-static pthread_mutex_t lock =
-    PTHREAD_MUTEX_INITIALIZER;     /* guards the list; held by the thread that advances calls */
+/* Guards the list; held by the thread that advances calls. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pending *first;      /* list of calls, in the order of their start; atomic */
 static uint32_t under_way;         /* number of calls on all communicators; atomic */
 static uint64_t tags_given;        /* atomic */

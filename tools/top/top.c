@@ -54,8 +54,8 @@ static bool read_process(int folder, const char *name, struct cshim_live *proces
     if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
         const bool is_stale = /* a process holds a lock as long as it lives */
             fcntl(file, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
-        if (is_stale && status.st_uid == geteuid() &&
-            time(NULL) - status.st_mtime > 1) /* a newer file may not be locked yet */
+        /* A newer file may not be locked yet. */
+        if (is_stale && status.st_uid == geteuid() && time(NULL) - status.st_mtime > 1)
             unlinkat(folder, name, 0);
         else if (status.st_size >= (off_t)sizeof *process)
             is_read = pread(file, process, sizeof *process, 0) == sizeof *process;
