@@ -49,7 +49,7 @@ void cshim_operations_free(struct cshim_operations *operations)
 static const char *message_name(uint8_t message)
 {
     static const char *const names[CSHIM_MESSAGES] = {"contribution", "reduced chunk",
-                                                      "row's sum", "reduced piece"};
+                                                      "row sum", "reduced piece"};
     return message < CSHIM_MESSAGES ? names[message] : "?";
 }
 
@@ -82,10 +82,10 @@ const char *cshim_operation_text(const struct cshim_operation *operation,
         snprintf(rest, room, "send         %s to %u", message, operation->peer);
         break;
     case CSHIM_OPERATION_WAIT_RECEIVED:
-        snprintf(rest, room, "wait until   %s received", message);
+        snprintf(rest, room, "wait for     %ss", message);
         break;
     case CSHIM_OPERATION_WAIT_SENT:
-        snprintf(rest, room, "wait until   %s sent", message);
+        snprintf(rest, room, "wait until   %ss are sent", message);
         break;
     case CSHIM_OPERATION_READ:
         snprintf(rest, room, "input %-6u %s of %u, at %llu", operation->parts, message,
