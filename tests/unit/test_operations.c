@@ -9,7 +9,8 @@
  *   - no message lies outside its segment's scratch, or is overwritten while it is sent or before
  *     it is read, also where the receiver reads it in the sender's memory;
  *   - no element is read from a message that has not been waited for;
- *   - all-reduces send the bytes that the plan predicts.
+ *   - each message is waited for before its scratch is used again;
+ *   - the bytes are those of the plan.
  * Elements are float64 in raw, integers whose sums are exact. */
 #include "shim/core/operation.h"
 
@@ -448,6 +449,15 @@ static bool execute(struct machine *machine, struct rank *rank, struct flight *f
     return true;
 }
 
+/* Checks that no message of a segment that has ended is under way. */
+static void check_end(struct machine *machine, const struct rank *rank, unsigned slot)
+{
+    for (struct parcel *p = machine->parcels; p != NULL; p = p->next)
+        if ((p->from == rank->role.rank && p->sent_at != NULL && p->sender_slot == slot) ||
+            (p->to == rank->role.rank && p->received_at != NULL && p->receiver_slot == slot))
+            fault(machine, "a message was not waited for");
+}
+
 /* Executes the next operation of a rank, as the runner of shim/host/exchange.c orders them. Returns
  * false if it has to wait, or is done. */
 static bool step(struct machine *machine, struct rank *rank)
@@ -468,6 +478,8 @@ static bool step(struct machine *machine, struct rank *rank)
             if (flight->next < flight->operations.count &&
                 flight->operations.list[flight->next].depth <= rank->age)
                 return execute(machine, rank, flight);
+            if (rank->age == CSHIM_PIPELINE_DEPTH)
+                check_end(machine, rank, slot);
         }
         if (++rank->age > CSHIM_PIPELINE_DEPTH) {
             rank->age = 0;
@@ -691,9 +703,8 @@ static bool run_call(struct machine *machine, enum cshim_collective collective,
     run(machine);
     if (machine->failure == NULL)
         check_results(machine);
-    /* The planner takes nodes for equally full. */
-    if (machine->failure == NULL && collective == CSHIM_ALLREDUCE &&
-        !machine->plan.schedule->staged && machine->bytes != machine->plan.bytes_wire)
+    /* The planner takes nodes for equally full, and blocks for equally large. */
+    if (machine->failure == NULL && !has_blocks && !machine->plan.schedule->staged && machine->bytes != machine->plan.bytes_wire)
         fault(machine, "other bytes than the plan's");
     if (machine->failure != NULL)
         print_message("%s by %s, %d ranks, %u nodes, %llu elements, seed %llu: %s\n",
