@@ -48,8 +48,8 @@ void cshim_operations_free(struct cshim_operations *operations)
 
 static const char *message_name(uint8_t message)
 {
-    static const char *const names[CSHIM_MESSAGES] = {"contribution", "reduced chunk",
-                                                      "row sum", "reduced piece"};
+    static const char *const names[CSHIM_MESSAGES] = {"contribution", "reduced chunk", "row sum",
+                                                      "reduced piece"};
     return message < CSHIM_MESSAGES ? names[message] : "?";
 }
 

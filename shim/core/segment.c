@@ -10,8 +10,7 @@ void cshim_role_find(struct cshim_role *role)
     role->peer = role->rank;
     role->root = plan->root;
     if (plan->schedule->staged) {
-        role->peer =
-            (uint32_t)role->layout->local_rank < plan->shares ? role->layout->node : -1;
+        role->peer = (uint32_t)role->layout->local_rank < plan->shares ? role->layout->node : -1;
         role->root = (uint32_t)role->layout->node_of[plan->root];
     }
     *row = *column = (struct cshim_peer_group){-1, 0};
@@ -105,9 +104,8 @@ struct cshim_range cshim_segment_owned(const struct cshim_segment *segment, int 
     const struct cshim_plan *plan = role->plan;
     struct cshim_range range = {0, segment->share.length};
     if (has_blocks(segment))
-        return plan->schedule->staged
-                   ? cshim_segment_block(segment, peer, role->layout->local_rank)
-                   : block_chunk(segment, role->block_begins, peer);
+        return plan->schedule->staged ? cshim_segment_block(segment, peer, role->layout->local_rank)
+                                      : block_chunk(segment, role->block_begins, peer);
     if ((uint32_t)peer >= plan->grid.columns) /* last peer of a longer row: owns nothing */
         return (struct cshim_range){0, 0};
     if (plan->schedule->division == CSHIM_CHUNKS)

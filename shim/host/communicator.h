@@ -50,8 +50,8 @@ struct cshim_communicator {
      * blocks that an all-to-all sends. */
     uint64_t *block_begins, *sent_begins;
     const void **inputs; /* inputs of the operation under way */
-    int *share_lengths; /* length of each local rank's share of a segment, in elements */
-    int *share_begins;  /* offset of each share, or of each node's chunk in the own share */
+    int *share_lengths;  /* length of each local rank's share of a segment, in elements */
+    int *share_begins;   /* offset of each share, or of each node's chunk in the own share */
 };
 
 /* Allocates what compressed calls need besides scratch, after rank, ranks and layout are set.

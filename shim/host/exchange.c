@@ -35,9 +35,8 @@ static const uint8_t *source_of(const struct cshim_exchange *exchange,
 {
     uint64_t element = operation->begin;
     if (flight->stage == NULL)
-        return exchange->input +
-               (flight->segment.share.begin + element - exchange->source.begin) *
-                   exchange->element_bytes;
+        return exchange->input + (flight->segment.share.begin + element - exchange->source.begin) *
+                                     exchange->element_bytes;
     if (exchange->plan->schedule->division == CSHIM_BLOCKS)
         element = (uint64_t)exchange->communicator->share_begins[peer];
     return flight->stage + element * exchange->element_bytes;
@@ -134,8 +133,8 @@ static void encode(struct cshim_exchange *exchange, const struct cshim_flight *f
                       (operation->options & CSHIM_FROM_RESULT) != 0
                           ? target_of(exchange, flight, operation)
                           : source_of(exchange, flight, operation, open->begun->peer),
-                      operation->elements,
-                      encoding_options(exchange, flight, operation, &encoding), bounce.encoded);
+                      operation->elements, encoding_options(exchange, flight, operation, &encoding),
+                      bounce.encoded);
     end_bounce(exchange, operation, open, &bounce);
 }
 
@@ -155,9 +154,8 @@ static void reduce(struct cshim_exchange *exchange, const struct cshim_flight *f
 {
     const struct cshim_plan *plan = exchange->plan;
     const void **inputs = exchange->communicator->inputs;
-    uint8_t *target = (operation->options & CSHIM_TO_RESULT) != 0
-                          ? target_of(exchange, flight, operation)
-                          : NULL;
+    uint8_t *target =
+        (operation->options & CSHIM_TO_RESULT) != 0 ? target_of(exchange, flight, operation) : NULL;
     if ((operation->options & CSHIM_TO_MESSAGE) == 0) {
         cshim_reduce(plan->codec, plan->dtype, inputs, operation->parts, operation->elements,
                      target, NULL);
@@ -295,8 +293,7 @@ static int advance_flight(struct cshim_exchange *exchange, struct cshim_flight *
     int status = 0;
     *done = true;
     while (flight->next < operations->count && operations->list[flight->next].depth <= age) {
-        const enum cshim_phase next =
-            (enum cshim_phase)phases[operations->list[flight->next].kind];
+        const enum cshim_phase next = (enum cshim_phase)phases[operations->list[flight->next].kind];
         if (next != phase)
             cshim_event_phase(exchange, phase);
         phase = next;

@@ -43,13 +43,13 @@ struct cshim_exchange {
     bool is_shared_inside; /* hierarchical: ranks of a node read each other's elements */
     uint32_t barriers;     /* barriers of the node so far */
     const struct cshim_flight *awaited; /* segment that is waiting for messages, else NULL */
-    int failed;                          /* transport's error for a message of another call, or 0 */
-    bool has_options;                    /* the encoding uses `residual` or `keys` */
-    struct cshim_residual *residual;     /* NULL: no error feedback */
-    uint64_t keys[CSHIM_MESSAGES];       /* random keys, by kind of message */
-    float error;                         /* largest encoding error known to this rank */
-    struct cshim_row figures;            /* bytes sent, and seconds of each phase */
-    double mark;                         /* cshim_seconds() up to which the seconds are counted */
+    int failed;                         /* transport's error for a message of another call, or 0 */
+    bool has_options;                   /* the encoding uses `residual` or `keys` */
+    struct cshim_residual *residual;    /* NULL: no error feedback */
+    uint64_t keys[CSHIM_MESSAGES];      /* random keys, by kind of message */
+    float error;                        /* largest encoding error known to this rank */
+    struct cshim_row figures;           /* bytes sent, and seconds of each phase */
+    double mark;                        /* cshim_seconds() up to which the seconds are counted */
     uint64_t iteration; /* pipeline iteration at which cshim_exchange_advance() continues */
     unsigned age;       /* and how many iterations ago the segment has started that is next */
 };

@@ -19,8 +19,8 @@ static unsigned first_request(const struct cshim_exchange *exchange,
 /* Returns the transfer of an operation's messages. */
 static unsigned transfer_of(const struct cshim_operation *operation)
 {
-    const bool sends = operation->kind == CSHIM_OPERATION_SEND ||
-                       operation->kind == CSHIM_OPERATION_WAIT_SENT;
+    const bool sends =
+        operation->kind == CSHIM_OPERATION_SEND || operation->kind == CSHIM_OPERATION_WAIT_SENT;
     return operation->message % CSHIM_ROW_MESSAGES +
            operation->message / CSHIM_ROW_MESSAGES * CSHIM_ROW_TRANSFERS +
            (sends ? CSHIM_SEND_PARTS : CSHIM_RECEIVE_PARTS);
@@ -49,9 +49,8 @@ bool cshim_message_is_read_in_place(const struct cshim_exchange *exchange)
 
 const uint8_t *cshim_message_scratch(const struct cshim_exchange *exchange, uint32_t peer)
 {
-    return exchange->is_shared
-               ? exchange->communicator->transport->scratch_of(exchange, (int)peer)
-               : NULL;
+    return exchange->is_shared ? exchange->communicator->transport->scratch_of(exchange, (int)peer)
+                               : NULL;
 }
 
 void cshim_message_write_header(const struct cshim_exchange *exchange,
@@ -76,9 +75,9 @@ static void check_header(struct cshim_exchange *exchange, const struct cshim_fli
     char text[CSHIM_MISMATCH_MAX];
     float error;
     const uint8_t *message = flight->scratch + operation->offset;
-    struct cshim_header want = cshim_header_make(
-        exchange->plan, exchange->sequence, flight->segment.index,
-        (enum cshim_message)operation->message, operation->elements, 0);
+    struct cshim_header want =
+        cshim_header_make(exchange->plan, exchange->sequence, flight->segment.index,
+                          (enum cshim_message)operation->message, operation->elements, 0);
     if (cshim_header_is_shared(message)) /* not a property of the call */
         want.step |= CSHIM_HEADER_SHARED;
     if (cshim_header_check(&want, message, &error, text)) {
@@ -104,8 +103,7 @@ int cshim_message_receive(struct cshim_exchange *exchange, const struct cshim_fl
     memset(message, 0, CSHIM_HEADER_BYTES);
     return exchange->communicator->transport->receive(
         exchange, first_request(exchange, flight, transfer_of(operation)) + operation->index,
-        message,
-        operation->message < CSHIM_ROW_MESSAGES ? plan->piece_bytes : plan->column_bytes,
+        message, operation->message < CSHIM_ROW_MESSAGES ? plan->piece_bytes : plan->column_bytes,
         (int)operation->peer, (enum cshim_message)operation->message);
 }
 
@@ -143,9 +141,8 @@ const uint8_t *cshim_message_elements(struct cshim_exchange *exchange,
 }
 
 /* Returns the flight's RECEIVE that belongs to a WAIT_RECEIVED and has index `index`, or NULL. */
-static const struct cshim_operation *find_receive(const struct cshim_flight *flight,
-                                                  const struct cshim_operation *wait,
-                                                  uint32_t index)
+static const struct cshim_operation *
+find_receive(const struct cshim_flight *flight, const struct cshim_operation *wait, uint32_t index)
 {
     const struct cshim_operations *operations = flight->operations;
     for (unsigned i = 0; i < operations->count; i++)
@@ -168,9 +165,9 @@ static void name_missing(const struct cshim_exchange *exchange, char *ranks, siz
         const struct cshim_operation *receive = find_receive(flight, wait, i);
         if (receive != NULL && length + 16 < room &&
             __atomic_load_n(flight->scratch + receive->offset, __ATOMIC_RELAXED) == 0)
-            length += (size_t)snprintf(ranks + length, room - length, "%srank %d",
-                                       length > 0 ? ", " : "",
-                                       rank_of(exchange, (int)receive->peer));
+            length +=
+                (size_t)snprintf(ranks + length, room - length, "%srank %d", length > 0 ? ", " : "",
+                                 rank_of(exchange, (int)receive->peer));
     }
 }
 

@@ -287,9 +287,9 @@ int cshim_node_gather(struct cshim_exchange *exchange, const struct cshim_flight
     uint8_t *output = exchange->output + flight->segment.whole.begin * exchange->element_bytes;
     const int status = exchange->is_shared_inside
                            ? gather_shared(exchange, flight, output)
-                           : communicator->transport->gather_inside(
-                                 exchange, flight->stage, output, communicator->share_lengths,
-                                 communicator->share_begins);
+                           : communicator->transport->gather_inside(exchange, flight->stage, output,
+                                                                    communicator->share_lengths,
+                                                                    communicator->share_begins);
     count_node_bytes(exchange, elements);
     return status;
 }

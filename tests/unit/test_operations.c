@@ -164,9 +164,8 @@ static void start_receive(struct machine *machine, struct rank *rank, struct fli
                           const struct cshim_operation *operation)
 {
     const int from = rank_of_peer(machine, rank, operation->peer);
-    struct parcel *parcel =
-        find_parcel(machine, from, rank->role.rank, operation->message,
-                    rank->receives[operation->message][from]++);
+    struct parcel *parcel = find_parcel(machine, from, rank->role.rank, operation->message,
+                                        rank->receives[operation->message][from]++);
     check_bounds(machine, operation);
     parcel->received_at = flight->scratch + operation->offset;
     parcel->room = message_room(machine, operation->message);
@@ -202,9 +201,9 @@ static bool wait_is_over(struct machine *machine, struct rank *rank, struct flig
     for (struct parcel *p = machine->parcels; p != NULL; p = p->next) {
         if (p->type != wait->message)
             continue;
-        if (receives ? p->to != rank->role.rank || p->received_at == NULL ||
-                           p->receiver_slot != slot
-                     : p->from != rank->role.rank || p->sent_at == NULL || p->sender_slot != slot)
+        if (receives
+                ? p->to != rank->role.rank || p->received_at == NULL || p->receiver_slot != slot
+                : p->from != rank->role.rank || p->sent_at == NULL || p->sender_slot != slot)
             continue;
         deliver(machine, p);
         if (!p->delivered)
@@ -255,8 +254,8 @@ static uint64_t staged_block(const struct rank *rank, const struct flight *fligh
 }
 
 static const double *source_of(const struct machine *machine, const struct rank *rank,
-                               const struct flight *flight,
-                               const struct cshim_operation *operation, uint32_t peer)
+                               const struct flight *flight, const struct cshim_operation *operation,
+                               uint32_t peer)
 {
     const struct cshim_plan *plan = &machine->plan;
     if (!plan->schedule->staged)
@@ -271,8 +270,7 @@ static double *target_of(const struct machine *machine, const struct rank *rank,
 {
     return cshim_schedule_has(machine->plan.schedule, CSHIM_STEP_GATHER_INSIDE)
                ? stage_of(machine, flight) + operation->begin
-               : rank->output + flight->segment.share.begin + operation->begin -
-                     rank->first_output;
+               : rank->output + flight->segment.share.begin + operation->begin - rank->first_output;
 }
 
 static void append(struct rank *rank, const void *elements, uint64_t count)
@@ -361,8 +359,7 @@ static void gather_node(const struct machine *machine, const struct rank *rank,
         const struct flight *their = &from->flights[flight - rank->flights];
         const struct cshim_range share =
             cshim_segment_share(&flight->segment, from->layout.local_rank);
-        memcpy(rank->output + share.begin, stage_of(machine, their),
-               share.length * sizeof(double));
+        memcpy(rank->output + share.begin, stage_of(machine, their), share.length * sizeof(double));
     }
 }
 
@@ -428,8 +425,8 @@ static bool execute(struct machine *machine, struct rank *rank, struct flight *f
         read_message(machine, rank, flight, operation);
         break;
     case CSHIM_OPERATION_READ_OWN:
-        rank->inputs[operation->parts] = (const uint8_t *)source_of(
-            machine, rank, flight, operation, (uint32_t)rank->role.peer);
+        rank->inputs[operation->parts] =
+            (const uint8_t *)source_of(machine, rank, flight, operation, (uint32_t)rank->role.peer);
         break;
     case CSHIM_OPERATION_REDUCE:
         reduce(machine, rank, flight, operation);
@@ -468,8 +465,8 @@ static bool step(struct machine *machine, struct rank *rank)
         if (rank->age <= rank->iteration && index < segments) {
             const unsigned slot = (unsigned)(index % CSHIM_SEGMENTS_IN_FLIGHT);
             struct flight *flight = &rank->flights[slot];
-            if (rank->age == 0 && (flight->segment.role == NULL ||
-                                   flight->segment.index != index)) {
+            if (rank->age == 0 &&
+                (flight->segment.role == NULL || flight->segment.index != index)) {
                 flight->segment = cshim_segment_at(&rank->role, index);
                 flight->next = 0;
                 flight->scratch = rank->scratch + slot * machine->plan.slot_bytes;
@@ -574,9 +571,9 @@ static void draw_blocks(struct machine *machine, uint64_t most)
     }
     for (int i = 0; i < machine->ranks; i++)
         for (int j = 0; j < machine->ranks; j++)
-            machine->received_begins[i][j + 1] =
-                machine->received_begins[i][j] + machine->sent_begins[j][i + 1] -
-                machine->sent_begins[j][i];
+            machine->received_begins[i][j + 1] = machine->received_begins[i][j] +
+                                                 machine->sent_begins[j][i + 1] -
+                                                 machine->sent_begins[j][i];
 }
 
 /* Fills the buffers of a rank, and its role. */
@@ -671,8 +668,8 @@ static bool run_call(struct machine *machine, enum cshim_collective collective,
                               .ranks = (uint32_t)ranks};
     const bool has_blocks = collective == CSHIM_REDUCE_SCATTER || collective == CSHIM_ALLGATHER ||
                             collective == CSHIM_ALLTOALL;
-    uint64_t count = draw(machine, 2) == 0 ? counts[draw(machine, COUNT_OF(counts))]
-                                           : 1 + draw(machine, limit);
+    uint64_t count =
+        draw(machine, 2) == 0 ? counts[draw(machine, COUNT_OF(counts))] : 1 + draw(machine, limit);
     call.nodes = draw_nodes(machine, &call.ranks_per_node);
     call.root = (uint32_t)draw(machine, (uint64_t)ranks);
     call.is_apart = draw(machine, 2) == 0;
@@ -681,8 +678,7 @@ static bool run_call(struct machine *machine, enum cshim_collective collective,
         draw_blocks(machine, limit / (uint64_t)ranks + 1);
         for (int i = 0; i < ranks; i++) {
             for (int j = 0; j < ranks && collective == CSHIM_ALLTOALL; j++) {
-                const uint64_t sent =
-                    machine->sent_begins[i][j + 1] - machine->sent_begins[i][j];
+                const uint64_t sent = machine->sent_begins[i][j + 1] - machine->sent_begins[i][j];
                 call.block = sent > call.block ? sent : call.block;
             }
             const uint64_t own = machine->block_begins[i + 1] - machine->block_begins[i];
@@ -704,7 +700,8 @@ static bool run_call(struct machine *machine, enum cshim_collective collective,
     if (machine->failure == NULL)
         check_results(machine);
     /* The planner takes nodes for equally full, and blocks for equally large. */
-    if (machine->failure == NULL && !has_blocks && !machine->plan.schedule->staged && machine->bytes != machine->plan.bytes_wire)
+    if (machine->failure == NULL && !has_blocks && !machine->plan.schedule->staged &&
+        machine->bytes != machine->plan.bytes_wire)
         fault(machine, "other bytes than the plan's");
     if (machine->failure != NULL)
         print_message("%s by %s, %d ranks, %u nodes, %llu elements, seed %llu: %s\n",
@@ -725,8 +722,8 @@ static void run_calls(enum cshim_collective collective, unsigned calls)
     for (unsigned i = 0; i < COUNT_OF(algorithms); i++) {
         unsigned made = 0;
         for (uint64_t seed = first_seed; seed < first_seed + calls; seed++) {
-            const int ranks = seed % 8 == 7 ? 2 + (int)(cshim_mix(seed) % 63)
-                                            : 2 + (int)(cshim_mix(seed) % 11);
+            const int ranks =
+                seed % 8 == 7 ? 2 + (int)(cshim_mix(seed) % 63) : 2 + (int)(cshim_mix(seed) % 11);
             made += run_call(&machine, collective, algorithms[i], ranks, seed);
             tear_down(&machine);
             assert_null(machine.failure);

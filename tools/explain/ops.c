@@ -15,8 +15,7 @@ static struct cshim_layout even_layout(const struct cshim_call *call)
     int *nodes = calloc(call->ranks, sizeof *nodes);
     for (uint32_t rank = 0; nodes != NULL && rank < call->ranks; rank++)
         nodes[rank] = (int)((uint64_t)rank * call->nodes / call->ranks);
-    if (nodes == NULL ||
-        !cshim_layout_make(&layout, nodes, (int)call->ranks, (int)call->nodes, 0))
+    if (nodes == NULL || !cshim_layout_make(&layout, nodes, (int)call->ranks, (int)call->nodes, 0))
         errx(TOOL_SYSTEM, "no memory");
     free(nodes);
     return layout;

@@ -67,9 +67,9 @@ void cshim_compile_alltoall(struct cshim_compiler *compiler)
     for (int i = 1; i <= row->ranks; i++) {
         const int to = cshim_neighbour(compiler, CSHIM_ROW, i % row->ranks);
         const struct cshim_range chunk = cshim_segment_sent(compiler->segment, to);
-        const uint64_t offset =
-            to == row->rank ? contributions(compiler, to)
-                            : cshim_slot(compiler, CSHIM_ROW, CSHIM_OUTGOING, to);
+        const uint64_t offset = to == row->rank
+                                    ? contributions(compiler, to)
+                                    : cshim_slot(compiler, CSHIM_ROW, CSHIM_OUTGOING, to);
         if (encode_block(compiler, to, &chunk, offset) && to != row->rank)
             cshim_emit_send(compiler, CSHIM_MESSAGE_PARTS, to, offset);
     }

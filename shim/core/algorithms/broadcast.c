@@ -93,8 +93,8 @@ void cshim_compile_scattered_broadcast(struct cshim_compiler *compiler)
         const struct cshim_range chunk = cshim_segment_owned(compiler->segment, from);
         if (chunk.length == 0)
             continue;
-        cshim_emit_read(compiler, CSHIM_MESSAGE_SUMS, from, chunk.length,
-                        forwarded(compiler, from), 0, 0);
+        cshim_emit_read(compiler, CSHIM_MESSAGE_SUMS, from, chunk.length, forwarded(compiler, from),
+                        0, 0);
         cshim_emit_decode(compiler, CSHIM_MESSAGE_SUMS, &chunk);
     }
     cshim_emit_wait_sent(compiler, CSHIM_MESSAGE_PARTS);

@@ -53,8 +53,7 @@ static struct cshim_operation *append_with(struct cshim_compiler *compiler,
 {
     struct cshim_operation *operation = append(compiler, kind, message);
     operation->index = (uint32_t)index;
-    operation->peer =
-        (uint32_t)cshim_role_peer(compiler->role, dimension_of(message), index);
+    operation->peer = (uint32_t)cshim_role_peer(compiler->role, dimension_of(message), index);
     operation->elements = elements;
     operation->offset = offset;
     return operation;

@@ -14,8 +14,8 @@ struct cshim_compiler {
     const struct cshim_segment *segment;
     const struct cshim_role *role;
     const struct cshim_plan *plan;
-    uint8_t depth; /* of the next operations */
-    bool failed;   /* no memory */
+    uint8_t depth;                 /* of the next operations */
+    bool failed;                   /* no memory */
     struct cshim_operation unused; /* written to once there is no memory */
 };
 

@@ -110,9 +110,8 @@ static void reduce_row(struct cshim_compiler *compiler)
                         (unsigned)from);
     for (int to = 0; to < column->ranks; to++) {
         const struct cshim_range piece = piece_of(compiler, to);
-        const uint64_t offset =
-            cshim_slot(compiler, CSHIM_COLUMN,
-                       to == column->rank ? CSHIM_CONTRIBUTIONS : CSHIM_OUTGOING, to);
+        const uint64_t offset = cshim_slot(
+            compiler, CSHIM_COLUMN, to == column->rank ? CSHIM_CONTRIBUTIONS : CSHIM_OUTGOING, to);
         if (piece.length == 0)
             continue;
         cshim_emit_message(compiler, CSHIM_MESSAGE_COLUMN_PARTS, to, piece.length, offset);

@@ -49,8 +49,7 @@ static void contribute(struct cshim_compiler *compiler)
         const struct cshim_range chunk = cshim_segment_owned(compiler->segment, to);
         if (chunk.length == 0)
             continue;
-        cshim_emit_message(compiler, CSHIM_MESSAGE_PARTS, to, chunk.length,
-                           outgoing(compiler, to));
+        cshim_emit_message(compiler, CSHIM_MESSAGE_PARTS, to, chunk.length, outgoing(compiler, to));
         cshim_emit_encode(compiler, CSHIM_MESSAGE_PARTS, &chunk, 0);
         cshim_emit_send(compiler, CSHIM_MESSAGE_PARTS, to, outgoing(compiler, to));
     }
@@ -81,8 +80,7 @@ static void reduce_own_chunk(struct cshim_compiler *compiler)
                           CSHIM_TO_RESULT);
         return;
     }
-    cshim_emit_message(compiler, CSHIM_MESSAGE_SUMS, -1, own.length,
-                       reduced(compiler, row->rank));
+    cshim_emit_message(compiler, CSHIM_MESSAGE_SUMS, -1, own.length, reduced(compiler, row->rank));
     cshim_emit_reduce_to_message(compiler, CSHIM_MESSAGE_SUMS, (unsigned)row->ranks, &own,
                                  adds_at_home && is_receiver(compiler, row->rank));
     for (int i = 1; i < row->ranks; i++) {
