@@ -719,7 +719,8 @@ static void run_calls(enum cshim_collective collective, unsigned calls)
         CSHIM_ALGORITHM_ONE_SHOT, CSHIM_ALGORITHM_TWO_SHOT, CSHIM_ALGORITHM_HIERARCHICAL,
         CSHIM_ALGORITHM_GRID};
     static struct machine machine;
-    const uint64_t first_seed = getenv("SEED") != NULL ? strtoull(getenv("SEED"), NULL, 10) : 0;
+    const char *seed_text = getenv("SEED");
+    const uint64_t first_seed = seed_text != NULL ? strtoull(seed_text, NULL, 10) : 0;
     for (unsigned i = 0; i < COUNT_OF(algorithms); i++) {
         unsigned made = 0;
         for (uint64_t seed = first_seed; seed < first_seed + calls; seed++) {
