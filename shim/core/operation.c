@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "shim/core/algorithms/compiler.h"
+#include "shim/core/compiler.h"
 
 bool cshim_compile(struct cshim_operations *operations, const struct cshim_segment *segment)
 {

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "shim/core/algorithms/compiler.h"
+#include "shim/core/compiler.h"
 
 const struct cshim_shape cshim_shapes[CSHIM_COLLECTIVE_COUNT] = {
     [CSHIM_ALLREDUCE] = {.has_blocks = false, .ring_passes = 2},

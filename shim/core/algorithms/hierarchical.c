@@ -6,7 +6,7 @@
  * ranks have no share: they only help their node.
  *
  * Buffer: the stage, with the node's sum of this rank's share. */
-#include "shim/core/algorithms/compiler.h"
+#include "shim/core/compiler.h"
 
 static void compile_by_nodes(struct cshim_compiler *compiler,
                              void (*between_nodes)(struct cshim_compiler *compiler))

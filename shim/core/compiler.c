@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/core/algorithms/compiler.h"
+#include "shim/core/compiler.h"
 
 #include <stdlib.h>
 

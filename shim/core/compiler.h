@@ -63,7 +63,7 @@ void cshim_emit_node(struct cshim_compiler *compiler, enum cshim_operation_kind 
 void cshim_emit_reduce_to_message(struct cshim_compiler *compiler, enum cshim_message message,
                                   unsigned inputs, const struct cshim_range *range, bool keeps);
 
-/* The algorithms, which schedule.c lists by collective. */
+/* The algorithms (shim/core/algorithms, a file each), which schedule.c lists by collective. */
 void cshim_compile_one_shot(struct cshim_compiler *compiler);
 void cshim_compile_two_shot(struct cshim_compiler *compiler);
 void cshim_compile_grid(struct cshim_compiler *compiler);
