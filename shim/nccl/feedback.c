@@ -6,15 +6,15 @@
 
 static _Atomic uint64_t bytes_in_use; /* of all residuals of this process */
 
-/* Of the sums this rank encodes a chunk of each segment, and less than a grain that shares inside
- * nodes leave over. */
+/* Returns the bytes of a residual: a float for each element of the call, then a float for each sum
+ * that this rank encodes (one chunk of each segment), then a margin of CSHIM_GRAIN floats. */
 static uint64_t residual_bytes(const struct cshim_plan *plan)
 {
     const uint64_t chunk = plan->segment / (plan->peers * plan->shares);
     return (plan->count + plan->segments * chunk + CSHIM_GRAIN) * sizeof(float);
 }
 
-/* Frees the memory in the order of the communicator's stream. */
+/* Frees a residual; its device memory is freed in stream order, on the communicator's stream. */
 static void free_residual(struct cshim_nccl_comm *comm, struct cshim_residual *residual)
 {
     if (residual->memory != 0)
@@ -25,7 +25,7 @@ static void free_residual(struct cshim_nccl_comm *comm, struct cshim_residual *r
 
 void cshim_feedback_free(struct cshim_nccl_comm *comm)
 {
-    if (comm->residuals != NULL) /* the last batch may use them */
+    if (comm->residuals != NULL) /* the last batch may still use them */
         cshim_workspace_await(comm->workspace, comm->stream);
     for (struct cshim_residual *residual = comm->residuals, *next; residual != NULL;
          residual = next) {
@@ -34,12 +34,15 @@ void cshim_feedback_free(struct cshim_nccl_comm *comm)
     }
     comm->residuals = NULL;
     if (comm->residual_pool != NULL)
-        cshim_cuda.MemPoolDestroy(comm->residual_pool); /* CUDA waits until all of it is free */
+        cshim_cuda.MemPoolDestroy(
+            comm->residual_pool); /* CUDA destroys it when all its memory is free */
     comm->residual_pool = NULL;
 }
 
-/* Allocates zeros, in the order of the call's stream. */
-static CUresult allocate(const struct cshim_nccl_call *call, struct cshim_residual *residual)
+/* Allocates the residual's device memory and sets it to zero, in stream order on the call's stream.
+ * Frees the residual on an error. */
+static CUresult allocate_elements(const struct cshim_nccl_call *call,
+                                  struct cshim_residual *residual)
 {
     struct cshim_nccl_comm *comm = call->comm;
     const CUmemPoolProps properties = {
@@ -73,7 +76,7 @@ static struct cshim_residual *make_residual(const struct cshim_nccl_call *call)
     }
     *residual = (struct cshim_residual){
         .buffer = call->send, .count = call->plan.count, .dtype = call->plan.dtype, .bytes = bytes};
-    return allocate(call, residual) == CUDA_SUCCESS ? residual : NULL;
+    return allocate_elements(call, residual) == CUDA_SUCCESS ? residual : NULL;
 }
 
 struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call)

@@ -62,7 +62,7 @@ python3 "$scratch/order.py" "$scratch/0.order"
 expect "the same, late" 0 preloaded 2 STANDIN_DELAY_US=2000 STANDIN_SEED=3 "$build/tests/nccl_groups" overlap
 expect "the same, held back" 0 preloaded 2 STANDIN_LAZY=1 "$build/tests/nccl_groups" overlap
 
-# A small call is one kernel, one group of messages and one kernel, behind the ranks' facts and a sample of
+# A small call is one kernel, one group of messages and one kernel, after the ranks' states and a sample of
 # the first call.
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = one_shot\n' >"$scratch/policy.ini"
 rm -f "$scratch"/*.order

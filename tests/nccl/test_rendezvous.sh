@@ -49,7 +49,7 @@ reports "one rank is refused: nobody compresses" "rows == [] and passed == {'not
 # A rank that cannot take part says so when the communicator is made.
 expect "no memory for the facts" 0 preloaded 3 STANDIN_FAIL=cuMemAlloc:1@1 "$program" plain
 contains "no memory for the facts: who, where and why" \
-    "not compressed: rank 1 on $machine cannot compress: memory for the ranks' facts: CUDA_ERROR_OUT_OF_MEMORY"
+    "not compressed: rank 1 on $machine cannot compress: memory for the ranks' states: CUDA_ERROR_OUT_OF_MEMORY"
 reports "no memory for the facts: nobody compresses" "rows == [] and passed == {'not_agreed': 2}"
 
 # One that fails or ends in the first call: the others' calls fail too, and say why.
