@@ -87,7 +87,7 @@ struct cshim_nccl_comm {
     struct cshim_sample_slot *samples; /* slots of the workspace (rank 0); NULL: no comparison */
     struct cshim_measurement measurement;
     CUmemoryPool residual_pool;
-    struct cshim_residual *residuals;
+    struct cshim_nccl_residual *residuals;
     struct cshim_nccl_comm *next;
 };
 

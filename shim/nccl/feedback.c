@@ -15,7 +15,7 @@ static uint64_t residual_bytes(const struct cshim_plan *plan)
 }
 
 /* Frees a residual; its device memory is freed in stream order, on the communicator's stream. */
-static void free_residual(struct cshim_nccl_comm *comm, struct cshim_residual *residual)
+static void free_residual(struct cshim_nccl_comm *comm, struct cshim_nccl_residual *residual)
 {
     if (residual->memory != 0)
         cshim_cuda.MemFreeAsync(residual->memory, comm->stream);
@@ -27,7 +27,7 @@ void cshim_feedback_free(struct cshim_nccl_comm *comm)
 {
     if (comm->residuals != NULL) /* the last batch may still use them */
         cshim_workspace_await(comm->workspace, comm->stream);
-    for (struct cshim_residual *residual = comm->residuals, *next; residual != NULL;
+    for (struct cshim_nccl_residual *residual = comm->residuals, *next; residual != NULL;
          residual = next) {
         next = residual->next;
         free_residual(comm, residual);
@@ -42,7 +42,7 @@ void cshim_feedback_free(struct cshim_nccl_comm *comm)
 /* Allocates the residual's device memory and sets it to zero, in stream order on the call's stream.
  * Frees the residual on an error. */
 static CUresult allocate_elements(const struct cshim_nccl_call *call,
-                                  struct cshim_residual *residual)
+                                  struct cshim_nccl_residual *residual)
 {
     struct cshim_nccl_comm *comm = call->comm;
     const CUmemPoolProps properties = {
@@ -64,32 +64,32 @@ static CUresult allocate_elements(const struct cshim_nccl_call *call,
     return result;
 }
 
-static struct cshim_residual *make_residual(const struct cshim_nccl_call *call)
+static struct cshim_nccl_residual *make_residual(const struct cshim_nccl_call *call)
 {
     const uint64_t bytes = residual_bytes(&call->plan);
-    struct cshim_residual *residual = NULL;
+    struct cshim_nccl_residual *residual = NULL;
     if (atomic_fetch_add(&bytes_in_use, bytes) + bytes <= call->comm->job->policy->feedback_memory)
         residual = calloc(1, sizeof *residual);
     if (residual == NULL) {
         bytes_in_use -= bytes;
         return NULL;
     }
-    *residual = (struct cshim_residual){
+    *residual = (struct cshim_nccl_residual){
         .buffer = call->send, .count = call->plan.count, .dtype = call->plan.dtype, .bytes = bytes};
     return allocate_elements(call, residual) == CUDA_SUCCESS ? residual : NULL;
 }
 
-struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call)
+struct cshim_nccl_residual *cshim_feedback_find(const struct cshim_nccl_call *call)
 {
     static atomic_flag warned = ATOMIC_FLAG_INIT; /* once in a process */
     struct cshim_nccl_comm *comm = call->comm;
-    struct cshim_residual **link = &comm->residuals;
+    struct cshim_nccl_residual **link = &comm->residuals;
     while (*link != NULL && ((*link)->buffer != call->send || (*link)->count != call->plan.count ||
                              (*link)->dtype != call->plan.dtype))
         link = &(*link)->next;
     if (*link != NULL || call->capture_id != 0) /* a graph would allocate at each launch */
         return *link;
-    struct cshim_residual *residual = make_residual(call);
+    struct cshim_nccl_residual *residual = make_residual(call);
     if (residual != NULL) {
         residual->next = comm->residuals;
         comm->residuals = residual;

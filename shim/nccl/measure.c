@@ -146,7 +146,7 @@ ncclResult_t cshim_measure_begin(struct cshim_nccl_call *calls, size_t call_coun
     return status;
 }
 
-void cshim_measure_step(struct cshim_timeline *timelines, const struct cshim_segment *segments,
+void cshim_measure_step(struct cshim_timeline *timelines, const struct cshim_nccl_segment *segments,
                         size_t segment_count, enum cshim_step step, bool waited)
 {
     const bool is_kernel = cshim_step_phase(step) != CSHIM_PHASE_EXCHANGE;

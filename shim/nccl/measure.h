@@ -27,7 +27,7 @@ ncclResult_t cshim_measure_begin(struct cshim_nccl_call *calls, size_t count,
 /* Called after a step of a batch's segments is enqueued. If the kernels run on a stream of their
  * own, it is called again with `waited` true, after the calls' stream was made to wait for the
  * step. */
-void cshim_measure_step(struct cshim_timeline *timelines, const struct cshim_segment *segments,
+void cshim_measure_step(struct cshim_timeline *timelines, const struct cshim_nccl_segment *segments,
                         size_t count, enum cshim_step step, bool waited);
 /* Called after all batches are enqueued. If is_good is false, one of them has failed, and the calls
  * are not counted. Takes over the timelines. */
