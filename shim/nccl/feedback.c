@@ -34,8 +34,7 @@ void cshim_feedback_free(struct cshim_nccl_comm *comm)
     }
     comm->residuals = NULL;
     if (comm->residual_pool != NULL)
-        cshim_cuda.MemPoolDestroy(
-            comm->residual_pool); /* CUDA destroys it when all its memory is free */
+        cshim_cuda.MemPoolDestroy(comm->residual_pool); /* when all its memory is free */
     comm->residual_pool = NULL;
 }
 

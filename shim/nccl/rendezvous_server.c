@@ -44,8 +44,8 @@ struct kept_offer {
     char text[];
 };
 
-static pthread_mutex_t lock =
-    PTHREAD_MUTEX_INITIALIZER; /* guards all variables below, and all sessions */
+/* Guards all variables below, and all sessions. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kept_offer *offers;
 static bool is_running;
 static struct cshim_tag listening; /* address of the server */
@@ -69,8 +69,7 @@ static void hang_up(struct connection *connection)
 {
     if (connection->known)
         cshim_session_break(&connection->request, connection->number, cshim_seconds());
-    epoll_ctl(poller, EPOLL_CTL_DEL, connection->socket,
-              NULL); /* a forked process may have a copy */
+    epoll_ctl(poller, EPOLL_CTL_DEL, connection->socket, NULL); /* a child may have a copy */
     close(connection->socket);
     connection->socket = -1;
 }

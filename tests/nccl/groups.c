@@ -177,10 +177,7 @@ static void case_communicators(void)
 /* One communicator on several streams, which only the engine orders. */
 static void case_streams(void)
 {
-    enum {
-        STREAMS = 3,
-        TURNS = 9
-    }; /* more calls than are sampled, as sampling orders streams, too */
+    enum { STREAMS = 3, TURNS = 9 }; /* more than are sampled, as samples order streams, too */
     CUstream streams[STREAMS];
     float *data[STREAMS * TURNS];
     world = gpu_join();

@@ -452,7 +452,7 @@ static void case_unprepared(void)
 static const struct gpu_case cases[] = {
     CASE(split),       CASE(shrink),   CASE(again),      CASE(kept),       CASE(abort_first),
     CASE(abort_later), CASE(fork),     CASE(scaled),     CASE(mismatch),   CASE(mismatch_type),
-    CASE(faulty),      CASE(children), CASE(revoke),     CASE(grow_twice), CASE(grow_split),
+    CASE(faulty),      CASE(children), CASE(revoke),     CASE(grow),       CASE(grow_split),
     CASE(grow_hasty),  CASE(lost),     CASE(configured), CASE(unprepared),
 };
 

@@ -52,8 +52,7 @@ static void run(enum data data, size_t count, int in_place, int root)
     const size_t own = collective == GATHER ? rank * bytes : 0;
     unsigned char *host = malloc(ranks * bytes + 1);
     unsigned char *receive = gpu_allocate(ranks * bytes);
-    const int shares =
-        in_place && collective != ALLTOALL; /* NCCL's all-to-all is out of place only */
+    const int shares = in_place && collective != ALLTOALL; /* always out of place */
     unsigned char *send = shares ? receive + own : gpu_allocate(sent * size);
     for (size_t i = 0; i < sent; i++)
         store(host, i, element(data, world.rank, world.ranks, i));

@@ -7,8 +7,7 @@
  *
  * scaled: ncclRedOpCreatePreMulSum with a factor of each rank, on the host; device: on the device.
  * group: all calls in one group. Data-movement collectives are compared by rank 0's own block,
- * broadcasts by those of root 0.
- */
+ * broadcasts by those of root 0. */
 #include "tests/nccl/gpu.h"
 #include "tests/sums.h"
 

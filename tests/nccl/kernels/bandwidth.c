@@ -161,8 +161,7 @@ int main(int argc, char **argv)
             const double plain = (double)(setting.count * sizeof(float));
             setting.ranks = 1;
             measure("encode", encode, plain + (double)encoded, &setting);
-            const size_t message =
-                setting.message; /* all ranks' contributions are the same message */
+            const size_t message = setting.message; /* the same for all ranks */
             for (int rank = 1; rank < RANKS_MAX; rank++)
                 gpu_check(gpu_cuda()->MemcpyDtoDAsync(
                               (CUdeviceptr)(uintptr_t)setting.parts + rank * message,

@@ -2,8 +2,7 @@
 /* Compares the kernels with the codecs of the CPU, bit for bit: every codec, element type and
  * option, odd counts, several pieces, unaligned buffers, rare values. Nothing outside the messages
  * may be written. kernels_host|kernels_gpu [quick|few|names]  quick: fewer values; few: and a third
- * of the cases; names: prints the kernels
- */
+ * of the cases; names: prints the kernels */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

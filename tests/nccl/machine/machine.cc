@@ -14,8 +14,7 @@
  *   MACHINE_DELETE=KERNEL:N     skips instruction N of a kernel
  *   MACHINE_WATCH=KERNEL:N      reports at the end if the instruction never changed a register
  *   MACHINE_COUNTS=FILE         writes how often each instruction ran: KERNEL N ISSUED EXECUTED
- * TEXT
- */
+ * TEXT */
 extern "C" {
 #include "kernels/kernels.h"
 }

@@ -16,14 +16,12 @@ STANDIN_EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **function,
     (void)version;
     if (symbol == NULL || function == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    if (flags >
-        CU_GET_PROC_ADDRESS_LEGACY_STREAM) /* per-thread default streams are not supported here */
+    if (flags > CU_GET_PROC_ADDRESS_LEGACY_STREAM) /* per-thread streams: not supported */
         return CUDA_ERROR_NOT_SUPPORTED;
     void *self = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     snprintf(second, sizeof second, "%s_v2", symbol);
     *function = dlsym(self, second);
-    if (*function == NULL &&
-        strstr(symbol, "_v") == NULL) /* names have no suffix, as with the real driver */
+    if (*function == NULL && strstr(symbol, "_v") == NULL) /* names have no suffix */
         *function = dlsym(self, symbol);
     dlclose(self);
     if (found != NULL)

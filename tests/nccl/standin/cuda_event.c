@@ -54,8 +54,7 @@ STANDIN_EXPORT CUresult cuEventRecord(CUevent event, CUstream handle)
     if (stream->capture != NULL) {
         status = standin_capture_record(stream, event);
     } else {
-        struct standin_record *record =
-            calloc(1, sizeof *record); /* never freed: there are few events */
+        struct standin_record *record = calloc(1, sizeof *record); /* never freed */
         if (record == NULL)
             abort();
         status = standin_push(stream, standin_op_new("event", run_record, NULL, record));

@@ -53,8 +53,7 @@ struct CUstream_st {
     int priority;
     uint64_t number; /* number in the process, for delays and messages */
     uint64_t random;
-    uint64_t enqueued, completed,
-        released; /* numbers of operations: enqueued, completed, allowed to run */
+    uint64_t enqueued, completed, released; /* operations; released: may run */
     struct standin_entry *first, *last;
     pthread_cond_t work;
     bool closing;

@@ -236,9 +236,7 @@ static ncclResult_t init_rank(ncclComm_t *out, int ranks, const ncclUniqueId *id
         abort();
     *creation = (struct standin_creation){
         standin_new_comm(rank, ranks, context, standin_is_blocking(config, true)), *id};
-    *out =
-        creation
-            ->comm; /* set before the group ends, when it is not usable yet, as by the real NCCL */
+    *out = creation->comm; /* set before the group ends, as by the real NCCL */
     return standin_submit_init(creation->comm, standin_join_by_id, creation);
 }
 
@@ -282,8 +280,7 @@ STANDIN_EXPORT ncclResult_t pncclCommInitAll(ncclComm_t *comms, int count, const
     if (result == ncclSuccess && (comms == NULL || count < 1))
         result = ncclInvalidArgument;
     if (result == ncclSuccess)
-        result =
-            ncclGetUniqueId(&id); /* through the procedure linkage table, as in the real NCCL */
+        result = ncclGetUniqueId(&id); /* through the PLT, as in the real NCCL */
     if (result != ncclSuccess)
         return result;
     pncclGroupStart();

@@ -80,8 +80,7 @@ struct standin_driver {
     /* Counts a call; returns true if it must fail by STANDIN_FAIL. */
     bool (*fails)(const char *name, int *code);
     long (*process_rank)(void);
-    int (*open_file)(
-        const char *variable); /* opens the file that the variable names, to append lines; or -1 */
+    int (*open_file)(const char *variable); /* opens it to append lines; or -1 */
 };
 
 #endif
