@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks a rule as a whole: that its keys fit together, and that some call can ever reach it. */
+/* Checks a rule as a whole: that its keys are compatible, and that some call can match it. */
 #include "policy/parser.h"
 
 static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *rule)
@@ -18,8 +18,8 @@ static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *r
     return true;
 }
 
-/* The algorithm cast lets the MPI, NCCL or gloo library add the narrowed elements. The library has
- * no type for codes below 16 bits, nor for blocks with scales. */
+/* Checks the codec of algorithm cast, with which the library itself adds the converted elements:
+ * libraries have no types for codes below 16 bits, nor for blocks with scales. */
 static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const struct cshim_codec_info *info = cshim_codec_info(rule->codec);
@@ -32,9 +32,9 @@ static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule
                              rule->name, parser->algorithm, cshim_codec_name(rule->codec));
 }
 
-/* With the algorithm cast the library's own all-reduce carries the elements: there is no place for
- * a residual, for random bits, for the error that ranks agree on, or for another codec. Without a
- * codec nothing is rounded. */
+/* Checks options against algorithm and codec. With cast the library's own all-reduce sends the
+ * elements, so it supports no residual, no stochastic rounding, no common error and no
+ * gather_codec. Without a codec nothing is rounded. */
 static bool check_options(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const char *option = NULL;
@@ -58,7 +58,7 @@ static bool check_options(struct cshim_parser *parser, const struct cshim_rule *
     return true;
 }
 
-/* A bound holds if nothing else is rounded. */
+/* Checks the codec bounded, whose bound holds only if nothing else is rounded. */
 static bool check_bound(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const bool is_bounded =
@@ -76,7 +76,7 @@ static bool check_bound(struct cshim_parser *parser, const struct cshim_rule *ru
         rule->name);
 }
 
-/* topk needs the residual to itself: elements that it does not send wait there. */
+/* Checks the codec topk, which needs the residual for elements that it does not send. */
 static bool check_few(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const bool has_few = rule->codec == CSHIM_CODEC_TOPK || rule->gather_codec == CSHIM_CODEC_TOPK;
@@ -94,15 +94,17 @@ static bool check_few(struct cshim_parser *parser, const struct cshim_rule *rule
     return true;
 }
 
-/* Ranks that a call of the rule has at least: there are at most as many nodes as ranks. */
+/* Returns the least number of ranks of a call that the rule matches, which is at least the number
+ * of nodes. */
 static uint32_t fewest_ranks(const struct cshim_rule *rule)
 {
     return rule->min_nodes > rule->min_ranks ? rule->min_nodes : rule->min_ranks;
 }
 
-/* Moves on from a call that an earlier rule, `taker`, matches. Tries more nodes, then more ranks,
- * then a larger size, only as `rule` allows. Only numbers right above a limit of an earlier rule
- * have to be tried, because nowhere else do fewer of them match. Returns false behind the last. */
+/* Advances *call, which the earlier rule `taker` matches, to the next one to try: with more nodes,
+ * then more ranks, then a larger size, within the limits of `rule`. Only numbers just above a limit
+ * of an earlier rule need to be tried, because only there fewer of these rules match. Returns false
+ * after the last one. */
 static bool advance(const struct cshim_policy *earlier, const struct cshim_rule *rule,
                     const struct cshim_rule *taker, struct cshim_call *call)
 {
@@ -153,7 +155,8 @@ static bool can_occur(const struct cshim_call *call)
             (call->library == CSHIM_NCCL && (CSHIM_MOVES >> call->collective & 1) == 0));
 }
 
-/* Returns the number of a rule's calls that the earlier rules leave to it. */
+/* Which calls reach a rule: some; none, because earlier rules match them; or there are no such
+ * calls. */
 enum reach { REACH_SOME, REACH_TAKEN, REACH_NO_SUCH_CALL };
 
 static enum reach find_reach(const struct cshim_policy *policy, const struct cshim_rule *rule)
@@ -187,7 +190,7 @@ static bool check(struct cshim_parser *parser, const struct cshim_rule *rule)
     if (rule->min_nodes > rule->max_ranks)
         return cshim_parser_fail(
             parser, "rule '%s' can never match: it asks for more nodes than ranks", rule->name);
-    if (parser->failed) /* the rules before it may not be what they are meant to be */
+    if (parser->failed) /* earlier rules have errors, so their limits may be wrong */
         return true;
     const enum reach reach = find_reach(parser->policy, rule);
     if (reach == REACH_NO_SUCH_CALL)

@@ -15,8 +15,8 @@ static inline const char *cshim_lines_begin(const char *text, const char *end)
 }
 
 /* Finds the next line without its comment and without the blanks around it. A comment begins with ;
- * or #, at the beginning of the line or behind a blank. Moves *next behind the line, and returns
- * NULL at the end of the text. */
+ * or # at the beginning of the line or after a blank. Advances *next past the line; returns NULL at
+ * the end of the text. */
 static inline const char *cshim_lines_next(const char **next, const char *end, size_t *length)
 {
     const char *line = *next;

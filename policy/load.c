@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* No policy is that large: such a file is something else. */
+/* Maximum bytes of a policy; larger files are something else. */
 #define FILE_LIMIT ((size_t)1 << 20)
 
 /* A row for each file of policy/: "default" is the first. */
@@ -60,8 +60,8 @@ static char *load_named(const char *name, size_t *length, char source[CSHIM_PATH
     return NULL;
 }
 
-/* Opens the policy at one of the usual places. Nobody but the user and root may have written it.
- * Returns NULL if there is none; the message is a warning then, or empty. */
+/* Opens the policy at one of the usual paths, if it belongs to the user or root and nobody else may
+ * write it. Returns NULL if there is none; then the message is a warning, or empty. */
 static FILE *open_found(const char *path, char message[CSHIM_MESSAGE_MAX])
 {
     struct stat facts;
@@ -88,9 +88,9 @@ static FILE *open_found(const char *path, char message[CSHIM_MESSAGE_MAX])
     return file;
 }
 
-/* Reads the policy at a path. `named_by` tells what named the path: "COMPSHIM_POLICY", or NULL for
- * one of the usual places. Returns NULL without one, with a message: an error if something named
- * the path; else a warning, or nothing. */
+/* Reads the policy at a path. `named_by` is what named the path, as "COMPSHIM_POLICY", or NULL for
+ * one of the usual paths. Returns NULL if there is none, with a message: an error if the path was
+ * named, otherwise a warning or nothing. */
 static char *load_path(const char *path, const char *named_by, size_t *length,
                        char source[CSHIM_PATH_MAX], char message[CSHIM_MESSAGE_MAX])
 {
@@ -135,7 +135,8 @@ static char *load_path(const char *path, const char *named_by, size_t *length,
     return NULL;
 }
 
-/* Writes the path of the user's own policy. Returns false if the environment names no folder. */
+/* Writes the path of the user's own policy. Returns false if the environment has no home or
+ * configuration folder. */
 static bool user_path(char path[CSHIM_PATH_MAX])
 {
     const char *base = secure_getenv("XDG_CONFIG_HOME");

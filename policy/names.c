@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* No name is longer. Longer candidates count as not near. */
+/* Maximum length of a name. Longer candidates count as not near. */
 #define NAME_LIMIT 63
 
 static const struct cshim_words sets[] = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads policy.ini line by line. inih splits each line into key and value. The reader that feeds
- * inih does what inih does not: it counts lines, refuses lines that inih would cut, takes comments
- * off, and handles the section headers, because inih reports neither empty sections nor names above
- * 49 bytes. */
+/* Reads policy.ini line by line. inih splits each line into key and value. The reader that passes
+ * lines to inih does what inih does not: it counts lines, refuses lines that inih would cut,
+ * removes comments, and handles the section headers, because inih reports neither empty sections
+ * nor names above 49 bytes. */
 #include "policy/parser.h"
 
 #include <ctype.h>
@@ -14,7 +14,7 @@
 
 #include "policy/lines.h"
 
-/* No policy needs more. The check for unreachable rules takes time that grows with their number. */
+/* Maximum number of rules. The time of the check for unreachable rules grows with their number. */
 #define RULE_LIMIT 256u
 
 /* Checks the section that ends here, at the next header or at the end of the text. */
@@ -89,7 +89,7 @@ static bool unknown_section(struct cshim_parser *parser, const char *title, cons
                              space, name, *name != '\0' ? name : "NAME");
 }
 
-/* Begins the section of a header, "[compshim]" or "[rule NAME]", in which it writes. */
+/* Begins the section of a header, "[compshim]" or "[rule NAME]", whose text it modifies. */
 static bool begin_section(struct cshim_parser *parser, char *header)
 {
     char *title = header + 1 + strspn(header + 1, " \t");
@@ -125,7 +125,7 @@ static char *read_line(char *buffer, int size, void *stream)
 {
     struct cshim_parser *parser = stream;
     size_t length;
-    /* inih would take a line that is still indented for the rest of the last value. */
+    /* inih would take an indented line for the continuation of the last value. */
     const char *line = cshim_lines_next(&parser->next, parser->end, &length);
     if (line == NULL)
         return NULL;
@@ -134,7 +134,7 @@ static char *read_line(char *buffer, int size, void *stream)
         cshim_parser_fail(parser, "a NUL byte: this is not a text file");
         return NULL;
     }
-    /* Some versions of inih ignore the line behind one that fills the buffer. */
+    /* Some versions of inih ignore the line after one that fills the buffer. */
     if (length + 2 > (size_t)size) {
         cshim_parser_fail(parser, "the line is longer than %d characters", size - 2);
         length = 0;
@@ -184,12 +184,12 @@ static bool takes_sums_of(const struct cshim_rule *rule, unsigned collective, un
            (rule->ops >> CSHIM_SUM & 1) != 0 && (rule->dtypes >> dtype & 1) != 0;
 }
 
-/* The bytes of the smallest MPI sum of a type that some rule compresses. Most calls are smaller:
- * the engine passes them on without asking the policy. */
+/* Returns the bytes of the smallest MPI sum of a type that some rule compresses. Most calls are
+ * smaller: the engine passes them through without matching rules. */
 static uint64_t find_smallest(const struct cshim_policy *policy, unsigned collective,
                               unsigned dtype)
 {
-    uint64_t smallest = UINT64_MAX, passed = 0; /* the rules so far pass on all that is smaller */
+    uint64_t smallest = UINT64_MAX, passed = 0; /* smaller calls are passed through so far */
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct cshim_rule *rule = &policy->rules[i];
         const bool any_ranks = rule->min_ranks == 1 && rule->max_ranks == UINT32_MAX &&

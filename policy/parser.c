@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The errors of a parse: a line for each tells where the policy is wrong, and what is wrong. */
+/* The errors of a parse: a line for each, with its position in the policy. */
 #include "policy/parser.h"
 
 #include <stdarg.h>
@@ -10,10 +10,10 @@
  * room for the error. */
 #define SOURCE_SHOWN 255
 
-/* Messages are printed behind this name: the lines behind the first have it, too. */
+/* Messages are printed with this prefix; further lines of a message contain it. */
 #define NEXT_LINE "\ncompshim: "
 
-/* Replaces the errors that the message has no room for. */
+/* Replaces errors that do not fit in the message. */
 static const char more[] = NEXT_LINE "and more errors";
 
 bool cshim_parser_fail(struct cshim_parser *parser, const char *format, ...)
@@ -21,7 +21,7 @@ bool cshim_parser_fail(struct cshim_parser *parser, const char *format, ...)
     const size_t room = CSHIM_MESSAGE_MAX - parser->used;
     const char *separator = parser->used > 0 ? NEXT_LINE : "";
     parser->failed = parser->section_failed = true;
-    if (room < sizeof more) /* that has been said */
+    if (room < sizeof more) /* `more` is there already */
         return false;
     size_t length = strlen(parser->source);
     const char *shown =

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* policy.ini: find, parse, check, match.
+/* Policies (policy.ini): finds, parses, checks and matches them.
  *
- * Pure, but for cshim_policy_load: knows nothing of MPI or CUDA, keeps no globals. A parsed
- * policy is immutable and may be read by any thread. compshim-policy(5) documents the grammar.
- */
+ * Pure, except cshim_policy_load: uses no MPI, no CUDA and no globals. A parsed policy is
+ * immutable and may be read by any thread. compshim-policy(5) documents the grammar. */
 #ifndef CSHIM_POLICY_H
 #define CSHIM_POLICY_H
 
@@ -24,9 +23,8 @@ enum cshim_collective {
     CSHIM_BROADCAST = 5,
     CSHIM_COLLECTIVE_COUNT,
 };
-/* The collectives that move elements instead of adding them, and are matched only by rules that
- * name them: they carry parameters rather than gradients, and data that is only labelled as floats.
- */
+/* Data-movement collectives, which only rules that name them match: they send parameters rather
+ * than gradients, and data of other types that is only declared as floats. */
 #define CSHIM_MOVES (1u << CSHIM_ALLGATHER | 1u << CSHIM_ALLTOALL | 1u << CSHIM_BROADCAST)
 
 enum cshim_op {
@@ -52,14 +50,14 @@ enum cshim_log_level { CSHIM_LOG_ERROR, CSHIM_LOG_WARN, CSHIM_LOG_INFO, CSHIM_LO
 #define CSHIM_PATH_MAX 1024
 #define CSHIM_MESSAGE_MAX 512
 
-/* Which calls that a rule matches are compressed. */
+/* Which of a rule's calls are compressed. */
 enum cshim_worth {
-    CSHIM_WORTH_MEASURED, /* all, but where their class was measured not to gain */
+    CSHIM_WORTH_MEASURED, /* all except those whose class was measured not to gain */
     CSHIM_WORTH_ALWAYS,   /* all */
     CSHIM_WORTH_FORETOLD  /* those whose class was measured to gain */
 };
 
-/* One [rule NAME] section. Masks have bit 1 << value set for each value that matches. */
+/* One [rule NAME] section. Masks have bit 1 << value set for each matching value. */
 struct cshim_rule {
     char name[CSHIM_RULE_NAME_MAX];
     unsigned line; /* of the section's header */
@@ -67,32 +65,32 @@ struct cshim_rule {
     uint32_t collectives;
     uint32_t dtypes;
     uint32_t ops;
-    uint64_t min_size; /* bytes of the caller's buffer, inclusive */
-    uint64_t max_size; /* inclusive */
+    uint64_t min_size; /* minimum bytes of the caller's buffer */
+    uint64_t max_size; /* maximum bytes of the caller's buffer, inclusive */
     uint32_t min_ranks;
     uint32_t max_ranks;
     uint32_t min_nodes;
     uint32_t max_nodes;
     enum cshim_codec_id codec;
-    enum cshim_codec_id gather_codec; /* of sums that travel on; none: as codec */
+    enum cshim_codec_id gather_codec; /* codec of reduced chunks; none: same as `codec` */
     enum cshim_algorithm algorithm;
     bool error_feedback;
-    bool stochastic; /* rounding */
+    bool stochastic; /* stochastic rounding */
     enum cshim_worth worth;
-    uint32_t keep;        /* of codec or gather_codec topk: elements of each 256 that are sent */
-    double abs_error;     /* of codec or gather_codec bounded, for each rank; 0 with any other */
-    double max_rel_error; /* of one encoding, as a relative L2 error; 0: no limit */
-    uint32_t verify;      /* one compressed call in so many is also made natively; 0: none */
-    uint32_t check_ranks; /* one result in so many is compared across ranks; 0: none */
+    uint32_t keep;        /* topk (codec or gather_codec): number of elements sent of each 256 */
+    double abs_error;     /* bounded (codec or gather_codec): error for each rank; otherwise 0 */
+    double max_rel_error; /* limit on the relative L2 error of an encoding; 0: none */
+    uint32_t verify;      /* interval of compressed calls that are also made natively; 0: none */
+    uint32_t check_ranks; /* interval of results that are compared across ranks; 0: none */
 };
 
 /* A whole policy. Created by cshim_policy_parse, freed by cshim_policy_free. */
 struct cshim_policy {
-    char source[CSHIM_PATH_MAX]; /* the file it came from, or "built-in default" */
+    char source[CSHIM_PATH_MAX]; /* file name, or "built-in default" */
     char report[CSHIM_PATH_MAX]; /* "off", "summary" or a file name with {rank}, {jobid} */
     enum cshim_log_level log;
-    uint64_t seed;            /* of stochastic rounding */
-    uint64_t feedback_memory; /* bytes of residuals on each rank, at most */
+    uint64_t seed;            /* seed of stochastic rounding */
+    uint64_t feedback_memory; /* maximum bytes of residuals on each rank */
     /* Bytes of the smallest buffer that a rule may compress in an MPI sum, by collective and
      * element type. */
     uint64_t compress_from[CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
@@ -100,14 +98,15 @@ struct cshim_policy {
     struct cshim_rule *rules;
 };
 
-/* The place of a rule in its policy, by which arrays with an entry for each rule are indexed. */
+/* Returns the index of a rule in its policy. */
 static inline size_t cshim_rule_index(const struct cshim_policy *policy,
                                       const struct cshim_rule *rule)
 {
     return (size_t)(rule - policy->rules);
 }
 
-/* The facts of a call that a rule looks at. All are equal on all ranks of the communicator. */
+/* Properties of a call by which rules match and plans are made; equal on all ranks of the
+ * communicator. */
 struct cshim_call {
     enum cshim_library library;
     enum cshim_collective collective;
@@ -115,81 +114,78 @@ struct cshim_call {
     enum cshim_op op;
     uint64_t bytes; /* of the caller's buffer */
     uint32_t ranks;
-    uint32_t nodes;              /* that hold the ranks; 0: not known, rules for any number match */
-    uint32_t ranks_per_node;     /* on the node with the fewest; 0: hierarchical must not be used */
-    enum cshim_codec_id instead; /* taken in place of the rule's codec; CSHIM_CODEC_NONE: not */
+    uint32_t nodes;              /* number of nodes; 0: unknown, rules for any number match */
+    uint32_t ranks_per_node;     /* on the node with the fewest; 0: hierarchical is not possible */
+    enum cshim_codec_id instead; /* replaces the rule's codec unless it is CSHIM_CODEC_NONE */
     bool nonblocking;
-    uint32_t root;     /* of a reduce or broadcast */
-    uint64_t block;    /* elements of the largest rank's; 0: all are equal */
-    uint32_t partners; /* ranks that one may exchange with; 0: any number */
+    uint32_t root;     /* root of a reduce or broadcast */
+    uint64_t block;    /* elements of the largest block; 0: all blocks are equal */
+    uint32_t partners; /* connection limit of a rank; 0: none */
     bool is_apart;     /* MPI: ranks of this node do not read each other's memory */
 };
 
 /* Parses text[0..length) (need not end in NUL). `source` is the name errors carry. On success
  * returns the policy, which the caller frees. On failure returns NULL and writes to message a line
- * for each error: "source:LINE: what is wrong (did you mean 'x'?)". The lines behind the first
- * begin with "compshim: ", as all messages do once they are printed; the last has no newline. */
+ * for each error: "source:LINE: what is wrong (did you mean 'x'?)". Lines after the first begin
+ * with "compshim: ", the prefix with which messages are printed; the last one has no newline. */
 struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const char *source,
                                         char message[CSHIM_MESSAGE_MAX]);
 
 void cshim_policy_free(struct cshim_policy *policy);
 
-/* A policy that is built in, from a file of policy/. "@NAME" stands for it wherever a policy's file
- * is named. The strings are static. */
+/* A built-in policy, from a file of policy/. "@NAME" may be used for it wherever a policy's file is
+ * named. The strings are static. */
 struct cshim_named_policy {
     const char *name; /* "@default" */
     const char *text;
 };
 
-/* Returns the built-in policy at an index from 0 on; both members are NULL behind the last one. */
+/* Returns the built-in policy at an index, from 0; both members are NULL after the last one. */
 struct cshim_named_policy cshim_policy_named(size_t index);
 
-/* Returns true if a policy's name is that of a built-in one rather than of a file, as "./@name" is.
- */
+/* Returns true if a name is that of a built-in policy rather than a file; "./@name" is a file. */
 static inline bool cshim_policy_is_named(const char *name)
 {
     return name[0] == '@';
 }
 
-/* The built-in default policy's text: that of "@default". */
+/* Returns the text of the built-in default policy, "@default". */
 const char *cshim_policy_default_text(void);
 
-/* The source of a policy that was found in the working folder and that nobody has named. Such a
- * file may come from anywhere, with what the user has unpacked there: it names no files to write.
- */
+/* Source of a policy that was found in the working folder. It is untrusted, because it may be part
+ * of an unpacked archive: its `report` file name is ignored. */
 #define CSHIM_POLICY_HERE "./policy.ini"
 
 /* Finds the policy's file as documented: $COMPSHIM_POLICY, ./policy.ini,
  * $XDG_CONFIG_HOME/compshim/policy.ini (or $HOME/.config), /etc/compshim/policy.ini, else the
  * built-in default, and reads it. On success returns malloc'ed text (NUL-terminated; caller frees),
  * its length, and in source the file's name as the user would write it ("built-in default"); the
- * message has the warnings, or is empty. A file at one of the usual places counts only if it
- * belongs to the user or to root and nobody else may write it; else a warning says so and the next
- * place is looked at. On failure, of a file that is named, returns NULL with the error in the
- * message. `explicit_path` (may be NULL) goes before the environment. Either may name a built-in
- * policy, which is then the source, too. A set-user-ID process takes nothing from the environment.
- */
+ * message has the warnings, or is empty. A file at one of the usual paths is used only if it
+ * belongs to the user or to root and nobody else may write it; otherwise a warning is added and the
+ * next path is tried. If a named file fails, returns NULL with the error in the message.
+ * `explicit_path` (may be NULL) overrides the environment. Either may name a built-in policy, which
+ * is then the source, too. A set-user-ID process ignores the environment. */
 char *cshim_policy_load(const char *explicit_path, size_t *length, char source[CSHIM_PATH_MAX],
                         char message[CSHIM_MESSAGE_MAX]);
 
-/* Returns true if a rule matches the call, or would if its buffer had another size. */
+/* Returns true if a rule matches the call, regardless of the size of its buffer. */
 bool cshim_rule_matches_but_size(const struct cshim_rule *rule, const struct cshim_call *call);
 
 /* Returns true if a rule matches the call. */
 bool cshim_rule_matches(const struct cshim_rule *rule, const struct cshim_call *call);
 
-/* Returns true if calls of a collective can be compressed with a library at all. */
+/* Returns true if the engine of a library can compress a collective. */
 bool cshim_library_compresses(enum cshim_library library, enum cshim_collective collective);
 
-/* Returns true if some rule is for a collective of a library. */
+/* Returns true if a rule names a collective of a library. */
 bool cshim_policy_names(const struct cshim_policy *policy, enum cshim_library library,
                         enum cshim_collective collective);
 
-/* Bytes of the smallest buffer that a rule may compress in an MPI sum of a collective, whatever its
- * elements are; UINT64_MAX if there is none. */
+/* Returns the bytes of the smallest buffer that a rule may compress in an MPI sum of a collective,
+ * of any element type; UINT64_MAX if there is none. */
 uint64_t cshim_policy_smallest(const struct cshim_policy *policy, enum cshim_collective collective);
 
-/* The first rule that matches the call, or NULL when none does (which means pass through). */
+/* Returns the first rule that matches the call; NULL if none does (the call is passed through). */
 const struct cshim_rule *cshim_policy_match(const struct cshim_policy *policy,
                                             const struct cshim_call *call);
 
@@ -209,10 +205,10 @@ enum cshim_word_set {
     CSHIM_WORTHS,      /* enum cshim_worth */
 };
 
-/* The words of a set, each in the place of its value; all strings are static. The codecs are the
- * largest set; there is room for one more word. */
+/* The words of a set, indexed by value; all strings are static. The codecs are the largest set;
+ * there is room for one more word. */
 struct cshim_words {
-    const char *what; /* how errors call one of them */
+    const char *what; /* name of the set's elements in error messages */
     size_t count;
     const char *names[CSHIM_CODEC_COUNT + 1];
 };
@@ -226,24 +222,25 @@ const char *cshim_word_find(enum cshim_word_set set, const char *word, unsigned 
 /* Describes a key of policy.ini for help texts. The strings are static. */
 struct cshim_policy_key {
     const char *name;
-    const char *value; /* what it takes, such as "LIST" or "SIZE" */
+    const char *value; /* type of the value, as "LIST" or "SIZE" */
     const char *help;  /* one line, without the words */
     struct cshim_words words;
 };
 
-/* Describes the key of [compshim], or of a rule, at an index from 0 on. Returns false if there are
- * no more. */
+/* Describes the key of [compshim] or of a rule at an index, from 0. Returns false after the last
+ * one. */
 bool cshim_policy_key(bool of_rules, size_t index, struct cshim_policy_key *key);
 
-/* Names for values; "?" if out of range. cshim_op_name gives "other" for CSHIM_OP_OTHER. */
+/* Return the names of values; "?" if out of range. cshim_op_name returns "other" for
+ * CSHIM_OP_OTHER. */
 const char *cshim_library_name(enum cshim_library library);
 const char *cshim_collective_name(enum cshim_collective collective);
 const char *cshim_op_name(enum cshim_op op);
 const char *cshim_algorithm_name(enum cshim_algorithm algorithm);
 
-/* The name in names[0..count) nearest to word by edit distance, ignoring case, if it is near enough
- * to be a likely slip (distance at most max(1, strlen(word)/3), rounded up); else the first name
- * that begins with word; else NULL. */
+/* Returns the name in names[0..count) nearest to word by edit distance, ignoring case, if it is
+ * likely to be meant (distance at most max(1, strlen(word)/3), rounded up); otherwise the first
+ * name that begins with word; otherwise NULL. */
 const char *cshim_nearest_name(const char *word, const char *const *names, size_t count);
 
 /* Parses "64KiB", "25MB", "1024": B, KB, KiB, MB, MiB, GB, GiB, and K, M, G for KiB, MiB, GiB; a
@@ -253,7 +250,7 @@ bool cshim_parse_size(const char *text, uint64_t *bytes);
 /* Returns true if a report's or trace's name has no braces other than {rank} and {jobid}. */
 bool cshim_has_known_braces(const char *name);
 
-/* SHA-256 of text as 64 hex digits and NUL, as the report's policy.sha256. */
+/* Writes the SHA-256 of text as 64 hex digits and NUL, for the report's policy.sha256. */
 void cshim_policy_sha256(const char *text, size_t length, char digest[65]);
 
 #endif

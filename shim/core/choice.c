@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Calls of a candidate in a row, the first of which is not sampled. What is clearly out after the
- * first row is dropped. */
+/* Consecutive calls of a candidate in the first row; the first call is not sampled. Candidates that
+ * are clearly slower after it are dropped. */
 #define FIRST_ROW 3u
 #define LAST_ROW (CSHIM_CHOICE_ROUNDS - (FIRST_ROW - 1) + 1)
 _Static_assert((CSHIM_CHOICE_ROUNDS_MAX - CSHIM_CHOICE_ROUNDS) % (LAST_ROW - 1) == 0, "whole rows");
@@ -19,12 +19,12 @@ _Static_assert((CSHIM_CHOICE_ROUNDS_MAX - CSHIM_CHOICE_ROUNDS) % (LAST_ROW - 1) 
 #define CHECK_PERIOD (SAMPLE_DISTANCE + 1)
 #define FIRST_TRIAL 49u
 #define TRIAL_ROW 2u /* calls, the last of which is sampled */
-/* Factor by which a duration changes, up or down, where the network is another one. */
+/* Factor between two durations, in either direction, at which the network counts as changed. */
 #define CHANGED 1.5f
 /* Factor by which the next best candidate has to be faster than the best one. */
 #define OVERTAKES 1.1f
 #define QUIET_PERIODS_MAX 64u
-/* Periods for which it counts what a candidate took as the settled one. */
+/* Number of periods for which a candidate's duration as the settled one is remembered. */
 #define STEADY_PERIODS_MAX 128u
 
 static void start_period(struct cshim_choice *choice, uint32_t calls)
@@ -168,13 +168,13 @@ static float median_of(const struct cshim_choice *choice, unsigned candidate)
     return count > 0 ? sorted[(count - 1) / 2] : INFINITY;
 }
 
-/* Returns a duration of a candidate, or what it took as the settled one if that is longer. */
+/* Returns `seconds`, or the candidate's duration as the settled one if that is longer. */
 static float in_the_long_run(const struct cshim_choice *choice, unsigned candidate, float seconds)
 {
     return fmaxf(seconds, choice->steady[candidate]);
 }
 
-/* Takes what all samples say of each candidate. */
+/* Updates each candidate's durations from all samples. */
 static void take_samples(struct cshim_choice *choice)
 {
     for (unsigned i = 0; i < choice->candidates; i++) {
@@ -186,7 +186,7 @@ static void take_samples(struct cshim_choice *choice)
     }
 }
 
-/* Returns a candidate's duration as it compares to others. */
+/* Returns a candidate's duration times its weight, by which candidates compare. */
 static float weighted(const struct cshim_choice *choice, unsigned candidate)
 {
     return choice->weights[candidate] * choice->typical[candidate];
@@ -202,7 +202,7 @@ static unsigned fastest_but(const struct cshim_choice *choice, unsigned but)
     return fastest;
 }
 
-/* Samples those candidates in turn further that take at most so many seconds, weighted or not. */
+/* Continues sampling those candidates that take at most `seconds`, weighted or not. */
 static void sample_further(struct cshim_choice *choice, float seconds, bool is_weighted)
 {
     unsigned left = 0;
@@ -218,7 +218,7 @@ static void sample_further(struct cshim_choice *choice, float seconds, bool is_w
     start_period(choice, LAST_ROW * left);
 }
 
-/* Keeps those candidates in turn that are not clearly out. */
+/* Drops candidates that are clearly slower than the best one. */
 static void drop_slow(struct cshim_choice *choice)
 {
     float least = INFINITY;
@@ -228,7 +228,7 @@ static void drop_slow(struct cshim_choice *choice)
     sample_further(choice, CLEARLY_OUT * least, false);
 }
 
-/* Takes the fastest candidate from now on, unless others are close and may be sampled further. */
+/* Settles on the fastest candidate, unless others are close and may be sampled further. */
 static void settle(struct cshim_choice *choice)
 {
     const unsigned former = choice->best;
@@ -256,15 +256,15 @@ static void settle(struct cshim_choice *choice)
     start_period(choice, CSHIM_CHOICE_PERIOD);
 }
 
-/* Returns true if a duration is not that of the network in which the class was settled. */
+/* Returns true if a duration shows that the network has changed since the class was settled. */
 static bool is_changed(const struct cshim_choice *choice, float now)
 {
     const float typical = choice->typical[choice->best];
     return now > CHANGED * typical || CHANGED * now < typical;
 }
 
-/* Returns true if the next best candidate was faster, when it was tried last, than the best one. A
- * period without a trial says nothing of that, unless it checks the one before. */
+/* Returns true if the next best candidate was faster than the best one when it was last tried.
+ * Always false after a period without a trial, unless the period checks the previous one. */
 static bool is_overtaken(const struct cshim_choice *choice, float now)
 {
     const unsigned next = choice->next_best;
@@ -274,8 +274,8 @@ static bool is_overtaken(const struct cshim_choice *choice, float now)
            OVERTAKES * choice->weights[next] * other < choice->weights[choice->best] * now;
 }
 
-/* Keeps what the settled candidate took in two periods. Nothing of that holds for long, or where
- * the network has become faster. */
+/* Remembers the settled candidate's duration over two periods; forgets it after STEADY_PERIODS_MAX,
+ * or if the network has become faster. */
 static void keep_steady(struct cshim_choice *choice, float now)
 {
     const float seconds = fminf(now, choice->before);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses how the calls of a class are made, by what they took in this job.
+/* Chooses how the calls of a class are made, by their measured durations in this job.
  *
  * A class holds calls that take about the same time: of one communicator, rule, element type and
  * size class. Its calls have a few candidates. Candidate 0 is the library's own call; each other
@@ -17,9 +17,10 @@
  *     cshim_choice_end(choice, seconds that this rank was in the call);
  *
  * The barrier makes the ranks begin a sampled call at once, so a rank's duration contains no
- * waiting for ranks that come late, and the largest over the ranks is the collective's own. (The
- * least of them, without a barrier, is that of the rank that comes last. Where ranks receive at
- * different speeds it is too short: it misses what the slowest one waits for its messages.)
+ * waiting for ranks that come late, and the largest over the ranks is the collective's own.
+ * (Without a barrier the least duration would be that of the rank that comes last. If ranks receive
+ * at different speeds, that is too short: it excludes the time that the slowest rank waits for its
+ * messages.)
  *
  * Learning takes five sampled calls of each candidate: a row of two, later one of three, each
  * after a call that is not sampled: it may set up connections, and the queues of the network
@@ -27,12 +28,12 @@
  * the best one's is dropped. Candidates that are within a quarter of the best one get up to two
  * more rows of three samples. Then the class is settled: calls take the best candidate, and every
  * CSHIM_CHOICE_PERIOD calls the ranks look at the durations of two of them. In periods 1, 2, 4, 8,
- * ... two calls in a row try the next best candidate, and the second is sampled. A best candidate
- * that takes 1.5 times as long, or a third less, than it did, also in a short period that checks
- * this, and a next best one that overtakes it, start the learning again. There a candidate counts
- * with what it took as the settled one where that was longer: the queues of a network may hold
- * what a row of trials sends, but not what all calls send. Learning that confirms the choice
- * doubles the periods until it may start again.
+ * ... two calls in a row try the next best candidate, and the second is sampled. Learning starts
+ * again if the best candidate takes 1.5 times as long, or a third less, than before, also in a
+ * short period that checks this; or if the next best one overtakes it. Then a candidate counts with
+ * its duration as the settled one if that was longer: the queues of a network may hold the messages
+ * of a row of trials, but not those of all calls. Learning that confirms the choice doubles the
+ * periods until it may start again.
  *
  * Pure: reads no clock and sends nothing. The same calls and the same agreed durations give the
  * same candidates on every rank. Not thread-safe: collectives on one communicator follow each
@@ -54,7 +55,7 @@
 
 enum cshim_choice_phase {
     CSHIM_CHOICE_FIRST,   /* one call of each candidate that is not sampled, and two that are */
-    CSHIM_CHOICE_LAST,    /* the same with three, of each that is not clearly out */
+    CSHIM_CHOICE_LAST,    /* likewise with three, of each candidate that was not dropped */
     CSHIM_CHOICE_SETTLED, /* calls take the best */
     CSHIM_CHOICE_FIXED    /* calls take the prior: nothing is tried */
 };
@@ -78,13 +79,14 @@ struct cshim_choice {
     float typical[CSHIM_CANDIDATES_MAX];
     /* Like `typical`, updated by the calls of the settled class. */
     float latest[CSHIM_CANDIDATES_MAX];
-    /* Duration of each candidate when it was last the settled one; 0 if it was not lately. Calls
-     * may take longer in the long run than in a row of trials, which the network's queues hold. */
+    /* Duration of each candidate when it was last the settled one; 0 if it was not recently. In the
+     * long run calls may take longer than in a row of trials, whose messages fit in the network's
+     * queues. */
     float steady[CSHIM_CANDIDATES_MAX];
     uint32_t steady_periods; /* since `steady` was cleared */
-    float before;            /* the settled candidate's duration in the period before; INFINITY */
-    bool is_check; /* the period is short: it checks whether the one before was disturbed */
-    /* Lower and upper quartile of the samples behind `typical`. */
+    float before; /* the settled candidate's duration in the previous period; INFINITY if unknown */
+    bool is_check; /* this period is short: it checks whether the previous one was disturbed */
+    /* Lower and upper quartile of the samples of which `typical` is the median. */
     float low[CSHIM_CANDIDATES_MAX];
     float high[CSHIM_CANDIDATES_MAX];
     /* Samples since learning, or this period, began: their candidates and durations in seconds.

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clock that every duration and deadline is measured with, and pauses. */
+/* The clock for all durations and deadlines, and pauses while waiting. */
 #ifndef CSHIM_CLOCK_H
 #define CSHIM_CLOCK_H
 
 #include <time.h>
 
-/* Seconds since a moment that is fixed while the host runs, by CLOCK_MONOTONIC: setting the host's
- * date does not move it, and all processes of a host read the same. Thread-safe. */
+/* Returns the seconds of CLOCK_MONOTONIC: setting the host's date does not change it, and it is
+ * equal in all processes of a host. Thread-safe. */
 static inline double cshim_seconds(void)
 {
     struct timespec now;
@@ -17,9 +17,9 @@ static inline double cshim_seconds(void)
 #define CSHIM_PAUSE_SHORTEST 100e-6
 #define CSHIM_PAUSE_LONGEST 10e-3
 
-/* Sleeps between two looks for what has been awaited for so many seconds: an eighth of them, within
- * the limits above. Where ranks share cores, a rank that looks all the time keeps them from the
- * ranks that are late, and from the launcher. Thread-safe. */
+/* Sleeps between two polls of an event that has been awaited for `waited` seconds: for an eighth of
+ * these, within the limits above. If ranks share cores, polling without a pause takes time from
+ * late ranks and the launcher. Thread-safe. */
 static inline void cshim_pause(double waited)
 {
     double seconds = waited / 8;

@@ -15,7 +15,7 @@
  * candidate. */
 #define SETTLED_SAMPLE 32u
 #define TRIAL 32u
-/* Samples of the best candidate that tell whether a settled class is still right. */
+/* Samples of the best candidate by which a settled class is checked. */
 #define SETTLED_SAMPLES 2u
 
 /* Stages until a class is settled again, at most. */
@@ -129,7 +129,7 @@ static float largest_of(const struct cshim_draw_timings *timings, unsigned ranks
     return largest;
 }
 
-/* Gives the choice the calls that all ranks have timed, each once. */
+/* Passes the durations of calls that all ranks have timed to the choice, each once. */
 static void learn(struct cshim_draw *draw, struct cshim_choice *choice,
                   const struct cshim_draw_timings *timings, unsigned ranks)
 {
@@ -155,7 +155,7 @@ static bool is_ready(const struct cshim_choice *choice)
     return true;
 }
 
-/* Returns what calls take by a choice, from a number on. */
+/* Returns the stage that follows from a choice, in force from a number on. */
 static struct cshim_draw_stage make_stage(const struct cshim_choice *choice, uint64_t from)
 {
     struct cshim_draw_stage stage = {.from = from,
@@ -173,7 +173,7 @@ static struct cshim_draw_stage make_stage(const struct cshim_choice *choice, uin
     return stage;
 }
 
-/* Returns true if calls of two stages take the same. */
+/* Returns true if calls of two stages choose their candidates alike. */
 static bool is_alike(const struct cshim_draw_stage *a, const struct cshim_draw_stage *b)
 {
     return a->is_settled == b->is_settled && a->best == b->best && a->next_best == b->next_best &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses how calls of a class are made where several are under way at once, and begin in another
- * order on each rank: gloo's. The calls have numbers that are equal on all ranks.
+/* Chooses how calls of a class are made if several are in progress at once, and begin in a
+ * different order on each rank, as with gloo. The calls have numbers that are equal on all ranks.
  *
  * A call's candidate follows from its number and from the stage of its class: while a class learns,
  * a hash of the number draws one of the candidates; a settled class takes the best. The hash also
@@ -44,7 +44,7 @@
  * bytes. */
 struct cshim_draw_stage {
     uint64_t from;
-    uint8_t is_new; /* else the rest is unused, and nothing changes */
+    uint8_t is_new; /* false: nothing changes, and the other fields are unused */
     uint8_t in_turn;
     uint8_t turns[CSHIM_CANDIDATES_MAX]; /* candidates that calls draw from while a class learns */
     uint8_t is_settled;
@@ -98,8 +98,8 @@ void cshim_draw_end(struct cshim_draw *draw, uint64_t number, unsigned candidate
 /* Fills in this rank's timings, for a call in which the ranks decide. */
 void cshim_draw_fill_timings(struct cshim_draw *draw, struct cshim_draw_timings *timings);
 
-/* Decides at rank 0 in the call `number` by what all ranks have timings; `choice` has what was
- * learned so far, and is rank 0's alone. */
+/* Decides at rank 0 in the call `number` by the calls that all ranks have timed; `choice` has what
+ * was learned so far, and exists at rank 0 only. */
 struct cshim_draw_stage cshim_draw_decide(struct cshim_draw *draw, struct cshim_choice *choice,
                                           uint64_t number, const struct cshim_draw_timings *timings,
                                           unsigned ranks);

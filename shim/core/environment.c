@@ -98,15 +98,15 @@ bool cshim_is_foreign(const char *path, const char *mark)
         return false;
     FILE *stream = fopen(path, "re");
     if (stream == NULL)
-        return false; /* it cannot be written either, or the user may not know what is in it */
+        return false; /* refused: it cannot be written, or it may be a file of the user's */
     beginning[fread(beginning, 1, sizeof beginning - 1, stream)] = '\0';
     fclose(stream);
     return strstr(beginning, mark) == NULL;
 }
 
-/* Checks a file, where it has one name for all ranks and jobs. Warns if it is a folder or not
- * writable. Returns false with a message if something else would be lost, or if its name has other
- * braces than are replaced. */
+/* Checks an output file whose name is equal for all ranks and jobs. Warns if it is a folder or not
+ * writable. Returns false with a message if it would overwrite a file not written by compshim, or
+ * if its name has unknown braces. */
 static bool check_file(const char *kind, const char *variable, const char *path, const char *mark,
                        char *message, size_t size)
 {
@@ -122,8 +122,8 @@ static bool check_file(const char *kind, const char *variable, const char *path,
     if (strchr(folder, '{') == NULL && (is_folder || access(exists ? path : folder, W_OK) != 0))
         add_warning(message, size, "cannot write the %s %.200s: %s: name another by %s", kind, path,
                     strerror(is_folder ? EISDIR : errno), variable);
-    /* Somebody else's file is refused later, when it is opened. Here it would let its owner end
-     * jobs. */
+    /* Another user's file is refused later, when it is opened. An error here would let its owner
+     * end jobs. */
     const bool is_own = lstat(path, &facts) != 0 || facts.st_uid == geteuid();
     if (!is_own || !cshim_is_foreign(path, mark))
         return true;

@@ -56,9 +56,9 @@ const char *cshim_environment_report(void);
 const char *cshim_environment_trace(void);
 
 /* Looks for misspelt COMPSHIM or COMPSHIM_*, for values that are not known, and for a trace and a
- * report, also of the policy, that cannot be written. Returns false, with an
- * error of up to `size` bytes in the message, if the job must not begin, because it may be meant
- * otherwise; else the message has the warnings, or is empty. */
+ * report, also of the policy, that cannot be written. Returns false, with an error of up to `size`
+ * bytes in the message, if the job must not begin, because the user may have meant something else;
+ * otherwise the message has the warnings, or is empty. */
 bool cshim_environment_check(const struct cshim_policy *policy, char *message, size_t size);
 
 /* Returns true if two paths lead to the same regular file, or will once it is written. */

@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Travels between ranks as bytes. Zeros: nothing has been said. */
+/* Sent between ranks as bytes. All zero: no greeting was received. */
 struct cshim_greeting {
     uint64_t table;   /* cshim_codec_table_hash() */
-    uint64_t machine; /* the same on ranks of one host only */
+    uint64_t machine; /* equal on ranks of one host only */
     char version[24]; /* of this library */
     char host[96];
 };

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The upper half of the byte `step` says which collective. */
+/* The collective is in the upper half of the byte `step`. */
 #define COLLECTIVE_SHIFT 4
 #define STEP_MASK 7
 
@@ -27,7 +27,8 @@ struct cshim_header cshim_header_make(const struct cshim_plan *plan, uint32_t se
     };
 }
 
-/* Writes what a header says, or `otherwise` if it is none. Returns the length of the text. */
+/* Describes a header's call in words; writes `otherwise` if it is no header. Returns the length of
+ * the text. */
 static size_t describe(const struct cshim_header *header, const char *otherwise, char *text,
                        size_t size)
 {

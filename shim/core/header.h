@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The header before each message: its sender's view of the call. docs/wire-format.md gives every
- * byte. Pure: nothing read but the arguments. */
+/* The header at the begin of each message: its sender's view of the call. docs/wire-format.md gives
+ * every byte. Pure: reads only its arguments. */
 #ifndef CSHIM_HEADER_H
 #define CSHIM_HEADER_H
 
@@ -11,7 +11,7 @@
 enum cshim_message {
     CSHIM_MESSAGE_PARTS = 0, /* elements of one rank */
     CSHIM_MESSAGE_SUMS = 1,  /* the sum of a chunk */
-    CSHIM_ROW_MESSAGES = 2,  /* kinds that there are without a grid, too */
+    CSHIM_ROW_MESSAGES = 2,  /* number of message types without a grid */
     /* In the columns of a grid. */
     CSHIM_MESSAGE_COLUMN_PARTS = 2, /* the sum of a row */
     CSHIM_MESSAGE_COLUMN_SUMS = 3,  /* the sum of a piece */
@@ -40,14 +40,14 @@ struct cshim_header {
     uint8_t codec;
     uint8_t dtype;
     uint8_t algorithm;
-    uint8_t step; /* and CSHIM_HEADER_SHARED and, times 16, the collective */
-    float error; /* the largest error of an encoding that the sender knows of, or 0; not compared */
+    uint8_t step; /* enum cshim_message, CSHIM_HEADER_SHARED and, times 16, the collective */
+    float error;  /* largest encoding error known to the sender, or 0; not compared */
 };
 _Static_assert(sizeof(struct cshim_header) == CSHIM_HEADER_BYTES, "the wire format is fixed");
 
 #define CSHIM_MISMATCH_MAX 320
 
-/* The header of one message of a call. */
+/* Returns the header of a message of a call. */
 struct cshim_header cshim_header_make(const struct cshim_plan *plan, uint32_t sequence,
                                       uint64_t segment, enum cshim_message step, uint64_t elements,
                                       float error);
@@ -56,12 +56,13 @@ struct cshim_header cshim_header_make(const struct cshim_plan *plan, uint32_t se
 bool cshim_header_is_shared(const void *message);
 
 /* Compares a message of at least CSHIM_HEADER_BYTES, at any alignment, with the header that the
- * receiver would have written. Returns true and the sender's error (0 unless it is finite and
- * positive) if they agree; else false, and in text both views of the call. */
+ * receiver would have written. If they agree, returns true and sets the sender's error (0 unless it
+ * is finite and positive); otherwise returns false and describes both views of the call in `text`.
+ */
 bool cshim_header_check(const struct cshim_header *want, const void *message, float *error,
                         char text[CSHIM_MISMATCH_MAX]);
 
-/* Writes what the header of a message at any alignment says of its call. */
+/* Describes the call of a message's header, at any alignment, in words. */
 void cshim_header_describe(const void *message, char text[CSHIM_MISMATCH_MAX]);
 
 #endif

@@ -8,7 +8,7 @@ static void number_nodes(struct cshim_layout *layout, const int *id_of, int rank
                          int *local)
 {
     for (int i = 0; i < ranks; i++) {
-        int *node = &number[id_of[i]]; /* from 1; 0: not seen yet */
+        int *node = &number[id_of[i]]; /* number of the node, from 1; 0: none yet */
         if (*node == 0)
             *node = (int)++layout->nodes;
         layout->node_of[i] = *node - 1;

@@ -8,7 +8,7 @@
 #include "policy/lines.h"
 #include "shim/core/words.h"
 
-/* No file of choices is that large. */
+/* Maximum bytes of a file of choices. */
 #define FILE_LIMIT ((size_t)1 << 20)
 #define LINE_LIMIT 256
 
@@ -54,7 +54,7 @@ static bool read_class(const char *text, struct cshim_learned_choice *choice)
     return true;
 }
 
-/* Reads the way in which a line says to make calls. */
+/* Reads how a line says to make calls. */
 static bool read_way(const char *text, struct cshim_learned_choice *choice)
 {
     char algorithm[16], codec[16], more;
@@ -72,7 +72,8 @@ static bool read_way(const char *text, struct cshim_learned_choice *choice)
     return true;
 }
 
-/* Returns what is wrong with a line, or NULL. Sets *is_choice unless it has a fact of a machine. */
+/* Returns what is wrong with a line, or NULL. Sets *is_choice to false for a line with a property
+ * of a machine, as old versions wrote. */
 static const char *read_line(const char *line, size_t length, struct cshim_learned_choice *choice,
                              bool *is_choice)
 {
@@ -194,7 +195,7 @@ const struct cshim_learned_choice *cshim_learned_find(const struct cshim_learned
     return NULL;
 }
 
-/* Texts for the statement that they stand in. */
+/* Text that is valid in the statement that uses it. */
 #define SECONDS(seconds) cshim_seconds_words(seconds, (char[CSHIM_WORDS_MAX]){""})
 
 void cshim_learned_line(const struct cshim_learned_choice *choice, char *line, size_t size)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choices that an earlier job has learned (shim/core/choice.h), as the file has them that
- * COMPSHIM_MACHINE names. A job with such a file tries nothing: the same file gives the same bits.
+/* Choices that an earlier job has learned (shim/core/choice.h), in the file that COMPSHIM_MACHINE
+ * names. A job with such a file tries no candidates: the same file gives the same bits.
  *
- * The file has a line for each class of calls, the calls' facts before the way they are made:
+ * The file has a line for each class of calls: the properties of the calls, then how they are made:
  *
  *     mpi 4/2 float32 fp16 262144 large = two_shot fp16   ; 0.56 ms, natively 4.14 ms
  *     gloo 4/4 float32 fp16 8192 medium = native
@@ -30,13 +30,13 @@ struct cshim_learned_choice {
     uint32_t ranks;
     uint32_t nodes;
     enum cshim_dtype dtype;
-    enum cshim_codec_id rule_codec; /* the rule's, or what max_rel_error takes instead */
+    enum cshim_codec_id rule_codec; /* the rule's, or max_rel_error's replacement */
     uint32_t size_class;
     char rule[CSHIM_RULE_NAME_MAX];
     bool is_native;
-    enum cshim_algorithm algorithm; /* where it is not native */
+    enum cshim_algorithm algorithm; /* unused if native */
     enum cshim_codec_id codec;
-    double seconds; /* what a call took; 0: not known */
+    double seconds; /* duration of a call; 0: unknown */
     double seconds_native;
 };
 
@@ -52,13 +52,12 @@ struct cshim_learned {
 bool cshim_learned_load(char **text, size_t *length, char message[CSHIM_MESSAGE_MAX]);
 
 /* Returns the choices of a text, which the caller frees; NULL with the line "source:LINE: what is
- * wrong" in the message. Lines with facts of a machine, which versions up to 0.2 wrote, are read
- * over. */
+ * wrong" in the message. Lines with properties of a machine, which versions up to 0.2 wrote, are
+ * ignored. */
 struct cshim_learned *cshim_learned_parse(const char *text, size_t length, const char *source,
                                           char message[CSHIM_MESSAGE_MAX]);
 
-/* Finds the choice for a class of calls, whose facts `wanted` has. Returns NULL if there is none.
- */
+/* Returns the choice for the class of calls that `wanted` describes, or NULL. */
 const struct cshim_learned_choice *cshim_learned_find(const struct cshim_learned *learned,
                                                       const struct cshim_learned_choice *wanted);
 

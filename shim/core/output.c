@@ -17,12 +17,13 @@
 
 #include "shim/core/environment.h"
 
-/* Descriptors that are looked at for one of the program's. */
+/* Number of descriptors among which find_descriptor searches. */
 #define DESCRIPTORS_MOST 1024
-/* Processes that write to one file in place wait for each other: so many times 10 ms. */
+/* Maximum wait for the lock of a file that another process writes in place, in units of 10 ms. */
 #define LOCK_TRIES 1000
 #define NAMES_TRIED 100
-/* A name has at most 255 bytes: what follows the folder leaves room for a dot and a number. */
+/* A file name has at most 255 bytes: that of a temporary file is cut to leave room for a dot and a
+ * number. */
 #define NAME_KEPT 240
 
 /* Returns a descriptor by which this process writes to the file, or -1. */
@@ -57,8 +58,8 @@ static bool open_stream(struct cshim_output *output, int descriptor)
     return output->stream != NULL;
 }
 
-/* Gives the new file the group and the mode of the old one. Returns false if more would change, as
- * other links to the old file and its access control list. */
+/* Sets the new file's group and mode to those of the old one. Returns false if replacing the old
+ * file would lose more: other links to it, or its access control list. */
 static bool takes_place(int file, const char *target, const struct stat *old)
 {
     struct stat new;
@@ -71,7 +72,7 @@ static bool takes_place(int file, const char *target, const struct stat *old)
     return fchmod(file, old->st_mode & 07777) == 0;
 }
 
-/* Makes a file of a name of its own in the target's folder. Returns its descriptor, or -1. */
+/* Creates a temporary file in the target's folder. Returns its descriptor, or -1. */
 static int make_beside(struct cshim_output *output)
 {
     const char *slash = strrchr(output->target, '/');
@@ -106,8 +107,8 @@ static void forget_temporary(struct cshim_output *output)
     output->temporary = NULL;
 }
 
-/* Begins the new text: beside the target, or in memory where it has to go into the file that is
- * there. Returns false, with errno set, if that fails. */
+/* Begins the new text: in a temporary file beside the target, or in memory if it must be written in
+ * place. Returns false, with errno set, if that fails. */
 static bool begin_text(struct cshim_output *output, const struct stat *old)
 {
     int descriptor = make_beside(output);
@@ -127,8 +128,8 @@ static bool begin_text(struct cshim_output *output, const struct stat *old)
     return open_stream(output, memfd_create("compshim output", MFD_CLOEXEC));
 }
 
-/* Opens what is there for writing, made empty if a link leads to nothing. Waits for a pipe's reader
- * only without a mark. Returns -1, with errno set, if that fails. */
+/* Opens the existing file for writing; creates it if the path is a dangling link. Waits for a
+ * pipe's reader only without a mark. Returns -1, with errno set, if that fails. */
 static int open_there(const char *path, bool has_mark, bool is_link)
 {
     const int descriptor = open(path,
@@ -153,7 +154,8 @@ static const char *abandon(struct cshim_output *output, const char *problem)
     return problem;
 }
 
-/* Opens what is no regular file, or what the path names as a descriptor of this process. */
+/* Opens a device or pipe, or a path that names a descriptor of this process, for writing directly.
+ */
 static const char *open_direct(struct cshim_output *output, int descriptor)
 {
     return open_stream(output, descriptor) ? NULL : abandon(output, strerror(errno));
@@ -196,7 +198,7 @@ const char *cshim_output_open(struct cshim_output *output, const char *path, con
     return NULL;
 }
 
-/* Puts the text into the file that is there, whose lock other processes that do so wait for. */
+/* Writes the text in place, under the file's lock, for which other processes wait. */
 static bool write_in_place(const struct cshim_output *output, int text)
 {
     int tries = 0;
@@ -212,11 +214,11 @@ static bool write_in_place(const struct cshim_output *output, int text)
     while (from < facts.st_size)
         if (sendfile(output->there, text, &from, (size_t)(facts.st_size - from)) <= 0)
             return false;
-    /* Last: who looks for the mark meanwhile finds one. */
+    /* Truncates last, so that a concurrent reader finds the mark. */
     return ftruncate(output->there, facts.st_size) == 0;
 }
 
-/* Puts the text of the file beside into the file that is there. */
+/* Copies the temporary file's text to the existing file. */
 static bool copy_in_place(const struct cshim_output *output)
 {
     const int text = open(output->temporary, O_RDONLY | O_CLOEXEC);
@@ -228,8 +230,8 @@ static bool copy_in_place(const struct cshim_output *output)
     return is_done;
 }
 
-/* Gives the file beside its name, once the stream is closed: on some file systems only then all of
- * it is written. Returns false, with errno set, if that fails. */
+/* Renames the temporary file, after the stream is closed, because some file systems report write
+ * errors only then. Returns false, with errno set, if that fails. */
 static bool publish(struct cshim_output *output)
 {
     FILE *stream = output->stream;
@@ -239,7 +241,7 @@ static bool publish(struct cshim_output *output)
     if (output->temporary == NULL)
         return true;
     if (rename(output->temporary, output->target) != 0)
-        return errno == EBUSY && output->there >= 0 && copy_in_place(output); /* it is mounted */
+        return errno == EBUSY && output->there >= 0 && copy_in_place(output); /* mounted */
     free(output->temporary);
     output->temporary = NULL;
     return true;

@@ -10,27 +10,28 @@
 /* Messages between GPUs are as long as they can be: each exchange is a launch on every GPU, and
  * elements are counted in 32 bits. */
 #define NCCL_PIECE_LIMIT ((uint64_t)1 << 32)
-/* Up to these, one step with more bytes is faster than two steps with fewer: docs/measurements.md.
+/* Maximum number of ranks for which one exchange of more bytes is faster than two of fewer
+ * (docs/measurements.md).
  */
 #define ONE_SHOT_RANKS 4u
 #define ONE_SHOT_BYTES ((uint64_t)8 << 10)
-/* From this on two ranks of a node that send elements as they are take two steps: then each copies
- * and adds half of them only. */
+/* From this size on two ranks of a node use two_shot with codec raw: each copies and adds only half
+ * of the elements. */
 #define TWO_SHOT_BYTES ((uint64_t)64 << 10)
-/* Up to this the library's own messages inside a node are faster than messages in raw. */
+/* Up to this size the library's own intra-node messages are faster than messages in raw. */
 #define COPIED_BYTES ((uint64_t)32 << 20)
 
-/* Up to this all algorithms are tried, however many bytes they send. */
+/* Up to this size all algorithms are tried, however many bytes they send. */
 #define TRIED_IN_ANY_CASE_BYTES ((uint64_t)64 << 10)
 
-/* With fewer grains for each peer, how they are divided matters. */
+/* With fewer grains per peer the shape of the grid is optimized (choose_grid). */
 #define CROWDED_GRAINS 4u
 
 /* Limits of a library's transport and memory. */
 struct limits {
     uint64_t piece; /* bytes of a message */
     uint64_t scratch;
-    bool adds_apart; /* a node's sum of blocks lies beside these, not over them */
+    bool adds_apart; /* a node's sum of blocks needs memory of its own, besides the blocks */
 };
 static const struct limits library_limits[CSHIM_LIBRARY_COUNT] = {
     [CSHIM_MPI] = {CSHIM_PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, true},
@@ -88,7 +89,8 @@ static uint64_t longest_message(const struct cshim_plan *plan, uint64_t elements
     return CSHIM_HEADER_BYTES + (own > gathered ? own : gathered);
 }
 
-/* The reasons that need no rule: the facts of the call alone. */
+/* Returns a reason that follows from the call alone, without a rule; CSHIM_REASON_COMPRESS if there
+ * is none. */
 static enum cshim_reason call_reason(const struct cshim_call *call, uint64_t count)
 {
     if (count == 0)
@@ -103,8 +105,8 @@ static enum cshim_reason call_reason(const struct cshim_call *call, uint64_t cou
     return CSHIM_REASON_COMPRESS;
 }
 
-/* Returns COMPRESS, or why the rule that matches a call, which may be NULL, does not compress it.
- */
+/* Returns CSHIM_REASON_COMPRESS, or why the rule that matches a call (NULL: none) does not compress
+ * it. */
 static enum cshim_reason rule_reason(const struct cshim_rule *rule, const struct cshim_call *call)
 {
     if (rule == NULL)
@@ -115,15 +117,15 @@ static enum cshim_reason rule_reason(const struct cshim_rule *rule, const struct
     if (!cshim_codec_carries(rule->codec, call->dtype) ||
         (has_gather && !cshim_codec_carries(rule->gather_codec, call->dtype)))
         return CSHIM_REASON_DTYPE;
-    /* The kernels have one codec, whose messages are as long as the plan says. */
+    /* The kernels of NCCL's engine use one codec per call, with messages of the planned length. */
     const bool has_option = call->library == CSHIM_MPI || rule->max_rel_error == 0;
     const bool has_codec =
         call->library != CSHIM_NCCL || (!cshim_codec_is_packed(rule->codec) && !has_gather);
     return has_option && has_codec ? CSHIM_REASON_COMPRESS : CSHIM_REASON_OPTION;
 }
 
-/* The decision about calls that differ only in size changes only at a size where a rule that would
- * match them begins or ends. */
+/* Tries only sizes at which a rule that would match the call begins or ends, because the decision
+ * changes only there. */
 uint64_t cshim_plan_compressed_above(const struct cshim_policy *policy,
                                      const struct cshim_call *call)
 {
@@ -150,10 +152,10 @@ static bool is_never_compressed(const struct cshim_policy *policy, const struct 
            policy->compress_from[call->collective][call->dtype] == UINT64_MAX;
 }
 
-/* Knows what each algorithm needs. The library's own collectives need a caller that waits, and a
- * node's need nodes that hold several ranks, which can share the network's work. Of blocks each
- * rank of a node needs one rank on every other. NCCL's engine has no steps for a grid, and leaves
- * it to NCCL's own broadcast how the root's message reaches the ranks. */
+/* Decides by the requirements of each algorithm. The library's own collectives (cast, hierarchical)
+ * need a caller that waits. hierarchical needs several nodes with several ranks each; with blocks,
+ * the same number of ranks on every node. NCCL's engine has no steps for a grid, and its broadcasts
+ * use NCCL's own. */
 bool cshim_plan_can(const struct cshim_call *call, enum cshim_algorithm algorithm)
 {
     const struct cshim_schedule *schedule = cshim_schedule_of(call->collective, algorithm);
@@ -170,7 +172,7 @@ bool cshim_plan_can(const struct cshim_call *call, enum cshim_algorithm algorith
             call->ranks == (uint64_t)call->nodes * call->ranks_per_node);
 }
 
-/* Returns true if one step is taken to be faster than two, before anything was measured. */
+/* Returns true if one_shot is assumed to be faster than two_shot, before anything was measured. */
 static bool is_for_one_shot(const struct cshim_plan *plan, const struct cshim_call *call)
 {
     const enum cshim_codec_id gather_codec = plan->rule->gather_codec;
@@ -183,7 +185,8 @@ static bool is_for_one_shot(const struct cshim_plan *plan, const struct cshim_ca
            cshim_encoded_bytes(plan->codec, plan->dtype, plan->count) <= ONE_SHOT_BYTES;
 }
 
-/* `auto`, as compshim-policy(5) gives it: also for a rule's algorithm that cannot make the call. */
+/* Returns the algorithm for `auto`, as compshim-policy(5) describes; also if the rule's algorithm
+ * cannot make the call. */
 static enum cshim_algorithm choose_algorithm(const struct cshim_plan *plan,
                                              const struct cshim_call *call)
 {
@@ -197,7 +200,8 @@ static enum cshim_algorithm choose_algorithm(const struct cshim_plan *plan,
                                                           : CSHIM_ALGORITHM_ONE_SHOT;
 }
 
-/* Peers that share nodes make up a grid of nodes, if these are enough for one. */
+/* Returns the schedule of the plan's algorithm; with several ranks per node, and enough nodes, that
+ * of a grid of nodes. */
 static const struct cshim_schedule *choose_schedule(const struct cshim_plan *plan,
                                                     const struct cshim_call *call)
 {
@@ -207,7 +211,7 @@ static const struct cshim_schedule *choose_schedule(const struct cshim_plan *pla
                : cshim_schedule_of(plan->collective, plan->algorithm);
 }
 
-/* Messages of rows in scratch for each segment in flight, and those of columns. */
+/* Return the number of messages of rows, and of columns, in the scratch of a segment. */
 static uint64_t row_messages(const struct cshim_plan *plan)
 {
     return (uint64_t)plan->schedule->pieces_per_peer *
@@ -222,8 +226,8 @@ static uint64_t column_messages(const struct cshim_plan *plan)
                : 0;
 }
 
-/* Pieces of elements that are staged: the node's sum of one share; of blocks all that a node adds,
- * too. */
+/* Returns the number of pieces in the stage: the node's sum of one share and, with blocks, all
+ * blocks that the node adds. */
 static uint64_t staged_pieces(const struct cshim_plan *plan, const struct limits *limits)
 {
     if (!plan->schedule->staged)
@@ -232,10 +236,10 @@ static uint64_t staged_pieces(const struct cshim_plan *plan, const struct limits
            (plan->schedule->division == CSHIM_BLOCKS ? plan->shares + limits->adds_apart : 1);
 }
 
-/* The largest piece of whole grains that the limits on messages and scratch allow, in elements; one
- * grain at least. A row's message has a piece for each row. (One grain for each of thousands of
- * ranks is too much: the call is passed through.) Encoding k grains never takes more than k times
- * the bytes of one. */
+/* Returns the elements of the largest piece of whole grains that the limits on messages and scratch
+ * allow; at least one grain. (If one grain for each of thousands of ranks exceeds the scratch, the
+ * call is passed through.) A row's message has a piece for each row. k encoded grains never take
+ * more than k times the bytes of one. */
 static uint64_t largest_piece(const struct cshim_plan *plan, const struct limits *limits)
 {
     const uint64_t grain_bytes = longest_message(plan, CSHIM_GRAIN) - CSHIM_HEADER_BYTES;
@@ -253,8 +257,9 @@ static uint64_t largest_piece(const struct cshim_plan *plan, const struct limits
     return (grains > 0 ? grains : 1) * CSHIM_GRAIN;
 }
 
-/* Cuts the call into the fewest segments that the limits allow, and those evenly: a short last
- * segment would leave the link idle. Blocks are cut as if all were as large as the largest. */
+/* Cuts the call into the fewest segments that the limits allow, of about equal length, because a
+ * short last segment would leave the link idle. Blocks are cut as if all had the size of the
+ * largest. */
 static void cut_segments(struct cshim_plan *plan, const struct limits *limits)
 {
     const bool blocks = plan->schedule->division == CSHIM_BLOCKS;
@@ -273,8 +278,8 @@ static void cut_segments(struct cshim_plan *plan, const struct limits *limits)
     plan->scratch_bytes = minimum(plan->segments, CSHIM_SEGMENTS_IN_FLIGHT) * plan->slot_bytes;
 }
 
-/* The rows are the root of the peers. Of few grains fewer rows, down to half of these, may leave
- * less to the busiest peer. */
+/* Sets the grid: the number of rows is the square root of the number of peers. With few grains
+ * fewer rows, down to half as many, may reduce the bytes of the busiest peer. */
 static void choose_grid(struct cshim_plan *plan)
 {
     const uint64_t grains = cshim_divide_up(plan->count, CSHIM_GRAIN);
@@ -302,16 +307,16 @@ static void choose_grid(struct cshim_plan *plan)
     }
 }
 
-/* At most so many ranks exchange messages with one. Ranks of a node are counted, too: where the
- * library has no shared memory they need connections. */
+/* Returns the maximum number of ranks with which a rank exchanges messages. Counts ranks of the
+ * same node, too, which need connections if the library does not use shared memory. */
 static uint32_t partners_of(const struct cshim_plan *plan, const struct cshim_call *call)
 {
     if (plan->algorithm == CSHIM_ALGORITHM_CAST)
-        return 0; /* the library's own exchange */
+        return 0; /* uses the library's own collective */
     const uint32_t longest = (uint32_t)cshim_divide_up(plan->peers, plan->grid.rows);
     const uint32_t column = plan->grid.rows > 1 ? cshim_grid_depth(&plan->grid) : 1;
     const uint32_t inside = plan->peers == plan->ranks
-                                ? 0 /* else the fullest node has one more at most */
+                                ? 0 /* otherwise the largest node has at most one rank more */
                                 : plan->ranks - (plan->peers - 1) * call->ranks_per_node - 1;
     return longest - 1 + column - 1 + inside;
 }
@@ -333,9 +338,9 @@ enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
     return reason;
 }
 
-/* The largest power of two whose multiples keep the rule's abs_error. Each of the ranks' parts is
- * off by half a step, and so are a grid's sums of rows, and the sum that travels on; it may be off
- * by abs_error for each rank. What is only moved is off once. */
+/* Returns the largest power of two, as the quantization step, that keeps the rule's abs_error (per
+ * rank). Each rank's contribution has an error of up to half a step, as have a grid's row sums and
+ * an encoded sum. In data movement each element is rounded once. */
 static float step_of(const struct cshim_plan *plan)
 {
     int exponent;
@@ -377,7 +382,7 @@ static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cs
         plan.collective == CSHIM_ALLREDUCE && plan.schedule->sums_to == CSHIM_TO_ALL)
         plan.gather_codec = rule->gather_codec;
     cut_segments(&plan, limits);
-    /* NCCL's engine runs segments of other calls beside this one's. */
+    /* NCCL's engine shares the scratch among segments of several calls. */
     if (plan.scratch_bytes > limits->scratch ||
         (call->library == CSHIM_NCCL &&
          plan.slot_bytes > limits->scratch / CSHIM_SEGMENTS_IN_FLIGHT))
@@ -405,8 +410,8 @@ static const enum cshim_algorithm algorithms[] = {
     CSHIM_ALGORITHM_GRID};
 #define ALGORITHMS (sizeof algorithms / sizeof *algorithms)
 
-/* Plans a call by the algorithm of choose_algorithm, or where that needs too many connections by
- * the first that does not. */
+/* Plans a call by the algorithm of choose_algorithm or, if that needs too many connections, by the
+ * first one that does not. */
 static struct cshim_plan plan_prior(const struct cshim_rule *rule, const struct cshim_call *call,
                                     uint64_t count)
 {
@@ -440,10 +445,10 @@ struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struc
     plan.reason = cshim_plan_reason(policy, call, count, &plan.rule);
     if (plan.reason != CSHIM_REASON_COMPRESS)
         return plan;
-    /* A program may round in another way on one rank than on others. */
-    const cshim_arithmetic programs = cshim_arithmetic_begin();
+    /* The program's rounding mode may differ between ranks. */
+    const cshim_arithmetic saved = cshim_arithmetic_begin();
     plan = plan_prior(plan.rule, call, count);
-    cshim_arithmetic_end(&programs);
+    cshim_arithmetic_end(&saved);
     if (plan.reason == CSHIM_REASON_COMPRESS && cshim_plan_is_native_first(plan.rule, call))
         plan.reason = CSHIM_REASON_NO_GAIN;
     return plan;
@@ -452,9 +457,9 @@ struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struc
 struct cshim_plan cshim_plan_call_by(enum cshim_algorithm algorithm, const struct cshim_rule *rule,
                                      const struct cshim_call *call, uint64_t count)
 {
-    const cshim_arithmetic programs = cshim_arithmetic_begin();
+    const cshim_arithmetic saved = cshim_arithmetic_begin();
     const struct cshim_plan plan = plan_by(algorithm, rule, call, count);
-    cshim_arithmetic_end(&programs);
+    cshim_arithmetic_end(&saved);
     return plan;
 }
 
@@ -466,7 +471,7 @@ static bool is_worth_a_trial(const struct cshim_plan *plan, const struct cshim_c
            call->bytes <= TRIED_IN_ANY_CASE_BYTES;
 }
 
-/* Returns true if the rule's messages may carry elements as they are instead. */
+/* Returns true if codec raw may replace the rule's codec. */
 static bool may_be_raw(const struct cshim_rule *rule, const struct cshim_call *call)
 {
     return rule->codec != CSHIM_CODEC_RAW && rule->codec != CSHIM_CODEC_TOPK &&
@@ -474,8 +479,8 @@ static bool may_be_raw(const struct cshim_rule *rule, const struct cshim_call *c
            cshim_codec_carries(CSHIM_CODEC_RAW, call->dtype);
 }
 
-/* Adds a plan to those found, unless it is one of them or not worth a trial. Returns their number.
- */
+/* Adds a plan to the candidates, unless it is one of them or not worth a trial. Returns their
+ * number. */
 static unsigned add_candidate(const struct cshim_plan *plan, const struct cshim_call *call,
                               struct cshim_plan_candidate *found, unsigned candidates)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The planner: what a compressed call will do, as a pure function of facts equal on all ranks.
+/* The planner: how a call is compressed, as a pure function of properties that are equal on all
+ * ranks.
  *
- * No MPI, no CUDA, no globals, nothing read but the arguments: the same arguments give the same
- * plan on every rank, in every run, and in `compshim explain`.
- */
+ * Uses no MPI, no CUDA and no globals, and reads only its arguments: equal arguments give the
+ * same plan on every rank, in every run, and in `compshim explain`. Thread-safe. */
 #ifndef CSHIM_PLAN_H
 #define CSHIM_PLAN_H
 
@@ -31,13 +31,13 @@ enum cshim_reason {
     CSHIM_REASON_DISABLED,
     CSHIM_REASON_NO_MEMORY,
     CSHIM_REASON_NO_KERNELS,
-    CSHIM_REASON_OPTION,         /* of the rule, that there is not for this library */
-    CSHIM_REASON_UNKNOWN_LAYOUT, /* of the structures of this gloo */
-    CSHIM_REASON_NO_GAIN,        /* by what calls of its class took, or by the rule before that */
-    CSHIM_REASON_SECOND_LIBRARY, /* of the engine's kind in the process */
-    CSHIM_REASON_NO_DESCRIPTORS, /* for connections to as many ranks */
-    CSHIM_REASON_READ_ONLY,      /* memory of a broadcast's root whose elements would change */
-    CSHIM_REASON_TOOL,           /* made another call of the program's */
+    CSHIM_REASON_OPTION,         /* an option of the rule is not supported with this library */
+    CSHIM_REASON_UNKNOWN_LAYOUT, /* the memory layout of this gloo's structures is unknown */
+    CSHIM_REASON_NO_GAIN, /* by the durations of its class or, before they are known, by the rule */
+    CSHIM_REASON_SECOND_LIBRARY, /* the process has a second copy of the library */
+    CSHIM_REASON_NO_DESCRIPTORS, /* too few file descriptors for the connections */
+    CSHIM_REASON_READ_ONLY,      /* the root of a broadcast must not write its buffer */
+    CSHIM_REASON_TOOL,           /* a PMPI tool made a different call than the program */
     CSHIM_REASON_COUNT
 };
 
@@ -63,64 +63,65 @@ const char *cshim_reason_name(enum cshim_reason reason);
  * The grid needs at least three. */
 #define CSHIM_SEGMENTS_IN_FLIGHT 4u
 
-/* The plan of a call. If the call is not compressed, only reason and rule are set; for no_gain also
- * the plan that it would have had. */
+/* The plan of a call. If the call is not compressed, only `reason` and `rule` are set; for no_gain
+ * also the plan that it would have. */
 struct cshim_plan {
     enum cshim_reason reason;      /* CSHIM_REASON_COMPRESS, or why not */
     const struct cshim_rule *rule; /* the rule that decided, or NULL */
     enum cshim_codec_id codec;
-    enum cshim_codec_id gather_codec;      /* of encoded sums */
+    enum cshim_codec_id gather_codec;      /* codec of reduced chunks */
     enum cshim_algorithm algorithm;        /* never AUTO in a plan that compresses */
-    const struct cshim_schedule *schedule; /* of the collective by the algorithm */
+    const struct cshim_schedule *schedule; /* row of the collective and the algorithm */
     enum cshim_collective collective;
     enum cshim_dtype dtype;
     uint32_t ranks;
-    uint32_t root; /* of a reduce or broadcast */
+    uint32_t root; /* root of a reduce or broadcast */
     /* Peers that exchange encoded messages: all ranks; in hierarchical, and in a grid of nodes, one
      * rank of each node for its share of the elements. */
     uint32_t peers;
-    struct cshim_grid grid; /* of the peers: one row, but in the algorithm of that name */
-    uint32_t shares;        /* of a segment: as many as ranks on the node with the fewest; else 1 */
-    uint64_t count;         /* elements */
-    uint64_t block;         /* where each rank has a block: elements of the largest */
-    /* Elements per segment: whole grains, as many for each share and, but in an allgather, for each
-     * peer. Where each rank has a block, one chunk of each, which may be shorter. */
+    struct cshim_grid grid; /* of the peers; one row unless the algorithm is grid */
+    /* Number of shares of a segment: ranks on the node with the fewest, or 1. */
+    uint32_t shares;
+    uint64_t count; /* elements */
+    uint64_t block; /* with blocks: elements of the largest block */
+    /* Elements per segment: whole grains, equally many for each share and, except in an allgather,
+     * for each peer. With blocks one chunk of each block, which may be shorter. */
     uint64_t segment;
     uint64_t segments;
-    uint64_t piece_bytes;   /* the largest message, header included */
-    uint64_t column_bytes;  /* the largest in a column of a grid; else 0 */
-    uint64_t stage_bytes;   /* by nodes: the node's sum of one share, or the blocks to add */
+    uint64_t piece_bytes;   /* bytes of the largest message, including the header */
+    uint64_t column_bytes;  /* bytes of the largest message in a column of a grid; otherwise 0 */
+    uint64_t stage_bytes;   /* hierarchical: a node's sum of a share, and blocks to add */
     uint64_t slot_bytes;    /* scratch of one segment in flight */
-    uint64_t scratch_bytes; /* of all; per rank, at most the library's limit */
-    /* Handed to the library for sending, sum over all ranks; of a reduce_scatter taking all results
-     * but the last for as large as the largest. */
+    uint64_t scratch_bytes; /* bytes of all segments in flight; at most the library's limit */
+    /* Bytes passed to the library for sending, summed over all ranks. For a reduce_scatter all
+     * results but the last are assumed to be as large as the largest. */
     uint64_t bytes_wire;
-    uint64_t bytes_network; /* of these, between nodes; taking all nodes for equally full */
+    uint64_t bytes_network; /* inter-node part, if all nodes have equally many ranks */
     /* Bytes of a segment that the busiest peer receives, divided by the mean over all peers. Above
      * 1 if there are fewer chunks than peers. */
     double crowding;
-    uint64_t bytes_native;  /* what a ring would send, sum over all ranks */
-    unsigned quantizations; /* on a value's way */
-    double expected_error;  /* relative L2, normal data */
-    float step;             /* of the codec bounded; 0: it loses nothing */
+    uint64_t bytes_native;  /* bytes that a ring would send, summed over all ranks */
+    unsigned quantizations; /* number of times that a value is rounded */
+    double expected_error;  /* relative L2 error for normally distributed data */
+    float step;             /* quantization step of codec bounded; 0: exact */
 };
 
-/* A call has to gain this share of its native time; compshim-policy(5), `worth`. */
+/* Share of the native time that compressing a call must save (compshim-policy(5), `worth`). */
 #define CSHIM_WORTH 0.1
 
 /* For a call that the policy passes through: returns the smallest larger size at which it
- * compresses such a call, UINT64_MAX if there is none. Where there is one the call is too small. */
+ * compresses such a call, UINT64_MAX if there is none. If there is one, the call is too small. */
 uint64_t cshim_plan_compressed_above(const struct cshim_policy *policy,
                                      const struct cshim_call *call);
 
 /* Returns CSHIM_REASON_COMPRESS if policy and call allow a call of `count` elements to be
- * compressed, otherwise the reason against it. Every call pays for this function. Sets *rule to the
- * rule that decided, or NULL. */
+ * compressed, otherwise the reason against it. Runs for every call, so it must be fast. Sets *rule
+ * to the rule that decided, or NULL. */
 enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
                                     const struct cshim_call *call, uint64_t count,
                                     const struct cshim_rule **rule);
 
-/* Plans a call of `count` elements as it is made where nothing was measured: policy first, then
+/* Plans a call of `count` elements as it is made before anything was measured: by the policy, then
  * algorithm, segments and bytes. */
 struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                   uint64_t count);
@@ -129,29 +130,29 @@ struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struc
 bool cshim_plan_can(const struct cshim_call *call, enum cshim_algorithm algorithm);
 
 /* Plans a call that `rule` compresses by a given algorithm, which has to be able to make the call;
- * AUTO stands for the one that is taken where nothing was measured. */
+ * AUTO stands for the one that is used before anything was measured. */
 struct cshim_plan cshim_plan_call_by(enum cshim_algorithm algorithm, const struct cshim_rule *rule,
                                      const struct cshim_call *call, uint64_t count);
 
-/* A way to make a call that is worth measuring. */
+/* A candidate: an algorithm and a codec that are worth measuring for a call. */
 struct cshim_plan_candidate {
     enum cshim_algorithm algorithm;
     enum cshim_codec_id codec;
-    unsigned roundings; /* on a value's way; 0 where nothing is lost */
+    unsigned roundings; /* number of times that a value is rounded; 0: exact */
 };
 #define CSHIM_PLAN_CANDIDATES_MAX 5u
 
-/* Finds what is worth measuring for a call that `rule` compresses. The first candidate is what is
- * taken where nothing was measured; then come other algorithms, unless the rule names one that can
- * make the call; then the elements as they are, where encoding them may cost more than it saves.
- * Returns their number; 0 if no algorithm can make the call. */
+/* Lists the candidates for a call that `rule` compresses. The first one is used before anything was
+ * measured; then follow other algorithms, unless the rule names one that can make the call; then
+ * codec raw, if encoding may cost more than it saves. Returns their number; 0 if no algorithm can
+ * make the call. */
 unsigned cshim_plan_candidates(const struct cshim_rule *rule, const struct cshim_call *call,
                                uint64_t count,
                                struct cshim_plan_candidate found[CSHIM_PLAN_CANDIDATES_MAX]);
 
-/* Returns true if a call that `rule` compresses is made natively where nothing was measured: the
- * rule says so, or a node's ranks would send each other the elements as they are, as the library
- * does. */
+/* Returns true if a call that `rule` compresses is made natively before anything was measured:
+ * because the rule says so, or because the ranks of a node would exchange unencoded elements, as
+ * the library does. */
 bool cshim_plan_is_native_first(const struct cshim_rule *rule, const struct cshim_call *call);
 
 /* Returns true if ranks of one node read the messages of an all-reduce in place, so that only
@@ -163,15 +164,15 @@ static inline bool cshim_plan_is_read(const struct cshim_call *call, enum cshim_
            (algorithm == CSHIM_ALGORITHM_ONE_SHOT || algorithm == CSHIM_ALGORITHM_TWO_SHOT);
 }
 
-/* Returns true if a broadcast in this codec leaves the elements of its root as they are: nothing is
- * written there. Other codecs round them, and the root keeps what all others get. */
+/* Returns true if a broadcast with this codec does not write the root's buffer. Other codecs round
+ * the elements, at the root as well, so that it has the same bits as all others. */
 static inline bool cshim_plan_leaves_root(enum cshim_codec_id codec)
 {
     return cshim_codec_is_exact(codec) && codec != CSHIM_CODEC_BOUNDED;
 }
 
-/* Returns true if, on host memory, elements travel unchanged to the owner of their chunk and back.
- * Then the owner reads its own contribution in the program's buffer, and writes the sums there. */
+/* Returns true if, in host memory, messages to the owner of a chunk and back are unencoded. Then
+ * the owner reads its own contribution in the program's buffer, and writes the sums there. */
 static inline bool cshim_plan_adds_at_home(const struct cshim_plan *plan)
 {
     return plan->codec == CSHIM_CODEC_RAW && plan->gather_codec == CSHIM_CODEC_RAW &&

@@ -3,14 +3,15 @@
 
 #include <math.h>
 
-/* Sums stop there, too. */
+/* Adds bytes; the sum saturates at UINT64_MAX, like products. */
 static uint64_t add(uint64_t a, uint64_t b)
 {
     uint64_t sum;
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-/* One message: header and encoded elements. Nothing is sent for no elements. */
+/* Returns the bytes of a message: header and encoded elements; 0 without elements, as none is sent.
+ */
 static uint64_t message_bytes(const struct cshim_plan *plan, uint64_t elements)
 {
     if (elements == 0)
@@ -24,8 +25,8 @@ uint64_t cshim_plan_pieces(const struct cshim_plan *plan)
                                                    : (uint64_t)plan->grid.columns * plan->grid.rows;
 }
 
-/* Messages that carry each element once: one chunk in each, as rows exchange them, or one piece of
- * a chunk, as the columns of a grid do. */
+/* Messages that together have each element once: with a chunk each (rows), or with a piece of a
+ * chunk each (columns of a grid). */
 struct messages {
     uint64_t encoded; /* bytes without headers */
     uint64_t chunks;
@@ -79,8 +80,8 @@ static struct messages call_messages(const struct cshim_plan *plan)
                  cut_messages(plan, plan->count % plan->segment, SHARES));
 }
 
-/* Bytes of these, of which all but one peer of each row get each chunk, and as many messages as
- * there are rows, less that of an owner who is a row's, each piece. */
+/* Returns the bytes sent of these messages. All but one peer of each row send (or receive) each
+ * chunk; each piece has a message per row, except the owner's own if the owner is in a row. */
 static uint64_t exchanged(const struct cshim_plan *plan, const struct messages *messages)
 {
     const struct cshim_grid *grid = &plan->grid;
@@ -92,9 +93,9 @@ static uint64_t exchanged(const struct cshim_plan *plan, const struct messages *
                cshim_multiply(cshim_grid_depth(grid) - 1, columns));
 }
 
-/* Returns the bytes of `all` that the root handles itself: elements of a reduce that nobody has to
- * send to it, or of a broadcast that it forwards. The node that has the root is not known, so each
- * node is counted with as much. */
+/* Returns the bytes of `all` that belong to the root: elements of a reduce that need not be sent to
+ * it, or of a broadcast that it forwards. The root's node is unknown, so each node is assumed to
+ * have the same part. */
 static uint64_t root_messages(const struct cshim_plan *plan, uint64_t all)
 {
     uint64_t begin, chunk, last;
@@ -106,8 +107,8 @@ static uint64_t root_messages(const struct cshim_plan *plan, uint64_t all)
                message_bytes(plan, last));
 }
 
-/* The library's own all-reduce of narrowed elements takes a sum and its result over as few links as
- * join the nodes. */
+/* Counts the bytes of cast: the library's all-reduce is assumed to send each sum and each result
+ * over the fewest links that connect the nodes. */
 static void count_cast_bytes(struct cshim_plan *plan, const struct cshim_call *call)
 {
     const uint64_t hops = call->nodes > 1 ? call->nodes - 1 : 0;
@@ -146,9 +147,9 @@ void cshim_plan_count_bytes(struct cshim_plan *plan, const struct cshim_call *ca
     gathered.codec = plan->gather_codec;
     const struct messages sums = call_messages(&gathered);
     const uint64_t sum_bytes = schedule->sums_to == CSHIM_TO_ALL ? exchanged(plan, &sums) : 0;
-    /* A part reaches one receiver from all others, or all others from its one owner; where every
-     * receiver adds the whole, all others from all. Sums for all go the way of the parts back. The
-     * parts that a root spreads reach one receiver each, as do sums for a root. */
+    /* A contribution goes from all others to one receiver, or from its owner to all others; if
+     * every receiver adds everything, from all to all others. Sums for all take the reverse path.
+     * Contributions of a root go to one receiver each, as do sums for a root. */
     const bool everywhere = schedule->division == CSHIM_WHOLE && schedule->parts_to == CSHIM_TO_ALL;
     const bool spread = schedule->root_gives && schedule->sums_to == CSHIM_TO_ALL;
     const uint64_t givers = spread ? 0 : everywhere && !schedule->root_gives ? plan->ranks : 1;
@@ -162,7 +163,7 @@ void cshim_plan_count_bytes(struct cshim_plan *plan, const struct cshim_call *ca
         const uint64_t passes = schedule->sums_to == CSHIM_TO_ALL ? 2 : 1;
         plan->bytes_wire =
             add(bytes, cshim_multiply(passes * ((uint64_t)plan->ranks - plan->peers), call->bytes));
-        if (schedule->sums_to == CSHIM_TO_ROOT) /* whose node gathers */
+        if (schedule->sums_to == CSHIM_TO_ROOT) /* only the root's node gathers */
             plan->bytes_wire = add(plan->bytes_wire, call->bytes - call->bytes / plan->shares);
     } else {
         plan->bytes_network = share_of(bytes, apart, others);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The planner's bytes: what the ranks of a call send each other by a plan that is cut already. Only
- * plan.c includes this. Pure, and thread-safe. */
+/* Computes the bytes that the ranks of a call send, after cut_segments. Only plan.c includes this.
+ * Pure and thread-safe. */
 #ifndef CSHIM_PLAN_BYTES_H
 #define CSHIM_PLAN_BYTES_H
 
@@ -11,19 +11,19 @@ static inline uint64_t cshim_divide_up(uint64_t value, uint64_t by)
     return value / by + (value % by != 0);
 }
 
-/* Products of bytes stop at UINT64_MAX: a figure that large is beyond any machine. */
+/* Multiplies bytes; the product saturates at UINT64_MAX. */
 static inline uint64_t cshim_multiply(uint64_t a, uint64_t b)
 {
     uint64_t product;
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-/* Returns the number of chunks of a share, or of pieces of chunks, that the peers have. */
+/* Returns the number of chunks of a share or, in a grid, of pieces of all chunks. */
 uint64_t cshim_plan_pieces(const struct cshim_plan *plan);
 
-/* Sets the bytes that all ranks send, where each message counts as often as it is sent, and of
- * these the bytes that leave a node. Inside a node ranks add, and may gather: counted as the fewest
- * bytes that messages take. */
+/* Sets bytes_wire and bytes_network: the bytes that all ranks send (each message counts as often as
+ * it is sent), and those that leave a node. Intra-node reductions and gathers are counted with the
+ * least bytes that they need. */
 void cshim_plan_count_bytes(struct cshim_plan *plan, const struct cshim_call *call);
 
 /* Returns the bytes that the busiest peer receives of so many elements, and in *mean the mean over

@@ -10,8 +10,8 @@
 
 enum { PAIRS = 4 };
 
-/* Elements whose sums, products and extremes are exact in every type. Negative ones tell floats
- * from integers by their order. Of their bits, taken for integers, no sum overflows. */
+/* Operands whose sums, products and extremes are exact in every type. Negative ones distinguish
+ * floats from integers by their order. Sums of their bits as integers do not overflow. */
 static const double left[PAIRS] = {1, -2, 0.75, -96};
 static const double right[PAIRS] = {2, -2.5, -0.125, 40};
 
@@ -23,7 +23,7 @@ static void store(enum cshim_dtype dtype, const double numbers[PAIRS], uint64_t 
         narrow[i] = (float)numbers[i];
     if (dtype == CSHIM_FLOAT64)
         memcpy(elements, numbers, PAIRS * sizeof *numbers);
-    else /* the payload of fp32 is plain floats, which a type's elements are decoded from */
+    else /* decodes from the payload of codec fp32, an array of float32 */
         cshim_decode(CSHIM_CODEC_FP32, dtype, narrow, PAIRS, elements);
 }
 
@@ -47,20 +47,21 @@ static bool is_operation(enum cshim_dtype dtype, enum operation operation, const
     return memcmp(want, results, PAIRS * cshim_dtype_bytes(dtype)) == 0;
 }
 
-/* Extremes of bfloat16 are those of float16: both types order the same bits alike, but for bits
- * that are no number in float16. Of two such only bfloat16 has one extreme, whichever comes first.
- */
+/* Distinguishes bfloat16 from float16, whose minima and maxima are the same: both types order the
+ * same bits alike, except bits that are NaNs in float16. For two of those only bfloat16 gives the
+ * same extreme in either order. */
 static bool is_bfloat16(cshim_reduction *reduction, const void *of)
 {
     static const uint16_t a[2] = {0x7f01, 0x7e81}, b[2] = {0x7e81, 0x7f01};
     uint16_t results[2] = {0};
-    const cshim_arithmetic programs = cshim_arithmetic_begin(); /* which may trap */
+    const cshim_arithmetic saved = cshim_arithmetic_begin(); /* the function may enable traps */
     reduction(of, results, a, b, 2);
-    cshim_arithmetic_end(&programs);
+    cshim_arithmetic_end(&saved);
     return results[0] == results[1] && (results[0] == a[0] || results[0] == a[1]);
 }
 
-/* Tries the reduction on elements of a type. Returns CSHIM_OP_COUNT if it is none for that type. */
+/* Calls the reduction on elements of a type, and returns its operation; CSHIM_OP_COUNT if the
+ * results fit none. */
 static enum cshim_op find_operation(cshim_reduction *reduction, const void *of,
                                     enum cshim_dtype dtype)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A row of the report: sums over the calls of one kind.
+/* A row of the report: sums over the calls of one class (struct cshim_row_key).
  *
  * Pure: calls neither MPI nor CUDA, allocates nothing. Functions take no locks. */
 #ifndef CSHIM_ROW_H
@@ -10,14 +10,15 @@
 #include <stdint.h>
 
 /* Rows travel between ranks, and to compshim top, as bytes: all members are 8 bytes wide. Figures
- * of a call as a whole (calls, bytes_in, seconds, samples) are counted at rank 0 of its
- * communicator; bytes_wire and bytes_native on every rank, for its own part. */
+ * of a whole call (calls, bytes_in, seconds, samples) are counted at rank 0 of its communicator.
+ * Bytes sent (bytes_wire, bytes_network, bytes_native) are counted by each rank of MPI for its own
+ * messages; with gloo and NCCL by rank 0 for all ranks. */
 struct cshim_row {
     uint64_t calls;
     uint64_t bytes_in;      /* of the callers' buffers */
     uint64_t bytes_wire;    /* handed to the library for sending */
     uint64_t bytes_network; /* the part of bytes_wire that goes to other nodes */
-    uint64_t bytes_native;  /* that a ring of the library would have sent */
+    uint64_t bytes_native;  /* bytes that a ring of the library would have sent */
     double seconds;
     double seconds_encode;
     double seconds_exchange;

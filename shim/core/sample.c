@@ -43,7 +43,7 @@ void cshim_sample_widen(enum cshim_dtype dtype, const void *from, uint32_t lengt
     for (uint32_t done = 0; done < length; done += CSHIM_SAMPLE_MAX) {
         const uint32_t left = length - done;
         const uint32_t part = left < CSHIM_SAMPLE_MAX ? left : CSHIM_SAMPLE_MAX;
-        /* The payload of fp32 is plain floats. */
+        /* The payload of codec fp32 is an array of float32. */
         cshim_encode(CSHIM_CODEC_FP32, dtype, elements + done * cshim_dtype_bytes(dtype), part,
                      narrow);
         for (uint32_t i = 0; i < part; i++)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The error that a run reports: of some calls a few elements are also summed in float64, and
- * compared with the compressed result. Here is what both engines do alike: which calls, which
- * elements, and what is told of them. Pure, thread-safe, allocates nothing. */
+/* The sampled error of a report: for some calls a few elements are also summed in float64 and
+ * compared with the compressed result. All engines use these functions to select calls and
+ * elements, and to compute the error. Pure, thread-safe, allocates nothing. */
 #ifndef CSHIM_SAMPLE_H
 #define CSHIM_SAMPLE_H
 
 #include "codecs/codec.h"
 #include "shim/core/row.h"
 
-/* The calls under a rule on a communicator: the first 16, then every 1021st: a prime, so that a
- * program whose tensors come in turns has each of them sampled. Of such a call up to
- * CSHIM_SAMPLE_MAX elements. */
+/* Sampled calls of each rule and communicator: the first 16, then every 1021st. That is a prime, so
+ * that each tensor of a program that cycles through its tensors is sampled. Up to CSHIM_SAMPLE_MAX
+ * elements of each call are sampled. */
 #define CSHIM_SAMPLE_MAX 128u
 #define CSHIM_SAMPLES_AT_FIRST 16u
 #define CSHIM_SAMPLES_EVERY 1021u
@@ -19,16 +19,17 @@ static inline bool cshim_is_sampled(uint32_t call)
     return call <= CSHIM_SAMPLES_AT_FIRST || call % CSHIM_SAMPLES_EVERY == 0;
 }
 
-/* NCCL: a block of each of `ranks` ranks is gathered, a factor and elements behind it. It has one
- * length whatever is called, so that ranks whose calls differ find out as they would without it;
- * where ranks are many it is shorter. 0: too many, nothing is sampled. */
+/* NCCL: returns the bytes of a rank's block (a factor, followed by elements) of which all ranks'
+ * are gathered. It does not depend on the call, so that sampling does not hide that ranks make
+ * different calls. It is shorter with more ranks; 0: too many ranks, nothing is sampled. */
 #define CSHIM_SAMPLE_GATHERED_BYTES ((uint64_t)64 << 10)
 #define CSHIM_SAMPLE_FACTOR_BYTES ((uint64_t)8)
 uint64_t cshim_sample_block_bytes(uint32_t ranks);
-/* The elements in it, of `count` in a rank's result. */
+/* Returns the number of elements in a block, for `count` elements of a rank's result. */
 uint32_t cshim_sample_block_elements(uint32_t ranks, enum cshim_dtype dtype, uint64_t count);
 
-/* The first of `length` elements out of `count`, spread over the calls. */
+/* Returns the index of the first of `length` sampled elements out of `count`; it differs between
+ * calls. */
 uint64_t cshim_sample_place(uint64_t count, uint32_t length, uint32_t call);
 
 /* Widens `length` elements to float64; exact for every dtype. */

@@ -16,19 +16,19 @@ const struct cshim_shape cshim_shapes[CSHIM_COLLECTIVE_COUNT] = {
 
 #define BIT(step) (1u << CSHIM_STEP_##step)
 
-/* Every rank sends its parts to the owners, which add them up. */
+/* Every rank sends its parts to the owners, which add them. */
 #define ADD_UP (BIT(ENCODE) | BIT(EXCHANGE) | BIT(SUM))
-/* The sums travel on, encoded once more. */
+/* The sums are encoded again and sent to their receivers. */
 #define AND_SEND_ON (BIT(COLLECT) | BIT(DECODE))
-/* Parts are decoded where they come, and nobody adds them up. */
+/* Receivers decode the parts; nothing is added. */
 #define MOVE (BIT(ENCODE) | BIT(EXCHANGE) | BIT(DECODE))
-/* Sums of rows are added once more before they travel on. */
+/* Sums of rows are added in the columns before they are sent to their receivers. */
 #define BY_GRID (ADD_UP | BIT(SUM_COLUMN) | BIT(FORWARD) | AND_SEND_ON)
 #define INSIDE (BIT(REDUCE_INSIDE) | BIT(GATHER_INSIDE))
 
 #define ROW(collective, algorithm) [CSHIM_##collective][CSHIM_ALGORITHM_##algorithm]
 
-/* A row without steps stands for a collective that the algorithm cannot do. */
+/* Rows without steps: the algorithm does not support the collective. */
 static const struct cshim_schedule table[CSHIM_COLLECTIVE_COUNT][CSHIM_ALGORITHM_COUNT] = {
     ROW(ALLREDUCE, CAST) = {BIT(ENCODE) | BIT(EXCHANGE) | BIT(NARROW) | AND_SEND_ON, CSHIM_CHUNKS,
                             CSHIM_TO_LIBRARY, CSHIM_TO_ALL, 1, 0, false, 0, false, NULL},

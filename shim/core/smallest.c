@@ -3,7 +3,7 @@
 
 #include "shim/core/plan.h"
 
-/* A decision changes only where a rule begins or ends. */
+/* Tries each rule's size limits only, because the decision changes only there. */
 uint64_t cshim_smallest(const struct cshim_policy *policy, const struct cshim_call *like)
 {
     struct cshim_call call = *like;
@@ -23,28 +23,28 @@ uint64_t cshim_smallest(const struct cshim_policy *policy, const struct cshim_ca
     return smallest;
 }
 
-/* Numbers of ranks, or of nodes, from which on the rules decide otherwise; the first is the least
- * that there can be. */
-struct limits {
+/* Numbers of ranks, or of nodes, at which the decision of the rules may change; the first is the
+ * minimum. */
+struct thresholds {
     size_t count;
     uint32_t from[8];
 };
 
-/* Returns false if there is no room. */
-static bool add_limit(struct limits *limits, uint32_t from)
+/* Adds a threshold unless it is there already. Returns false if there are too many. */
+static bool add_limit(struct thresholds *thresholds, uint32_t from)
 {
-    for (size_t i = 0; i < limits->count; i++)
-        if (from <= limits->from[0] || from == limits->from[i])
+    for (size_t i = 0; i < thresholds->count; i++)
+        if (from <= thresholds->from[0] || from == thresholds->from[i])
             return true;
-    if (limits->count == sizeof limits->from / sizeof *limits->from)
+    if (thresholds->count == sizeof thresholds->from / sizeof *thresholds->from)
         return false;
-    limits->from[limits->count++] = from;
+    thresholds->from[thresholds->count++] = from;
     return true;
 }
 
 uint64_t cshim_smallest_anywhere(const struct cshim_policy *policy, const struct cshim_call *like)
 {
-    struct limits ranks = {1, {2}}, nodes = {1, {1}};
+    struct thresholds ranks = {1, {2}}, nodes = {1, {1}};
     struct cshim_call call = *like;
     uint64_t smallest = UINT64_MAX;
     for (size_t i = 0; i < policy->rule_count; i++) {

@@ -70,7 +70,7 @@ static void add_sample(const struct cshim_plan *plan, const void *input, size_t 
     for (size_t i = 0; i < length; i++) {
         if (!isfinite(values[i]))
             continue;
-        /* A finite element that becomes infinite is lost as a whole. */
+        /* A finite element that becomes infinite counts as an error of its whole magnitude. */
         const long double result = isfinite(decoded[i]) ? (long double)decoded[i] : 0;
         const long double error = result - (long double)values[i];
         sums->errors += error * error;

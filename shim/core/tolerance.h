@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* max_rel_error: the encoder's own error, measured on a sample of each call, and the more precise
- * codec that a kind of tensor moves to when it is too large. Pure: the same calls with the same
- * errors lead to the same codecs on every rank. */
+/* Adaptive precision (max_rel_error): measures the error of encoding on a sample of each call; if
+ * it is too large, later calls of the same class of tensors use a more precise codec. Pure: the
+ * same calls with the same errors lead to the same codecs on every rank. */
 #ifndef CSHIM_TOLERANCE_H
 #define CSHIM_TOLERANCE_H
 
@@ -9,25 +9,27 @@
 
 #define CSHIM_WATCH_SLOTS 1024u
 
-/* Codecs by kind of tensor (rule, dtype and count) on one communicator; CSHIM_CODEC_NONE: the
- * rule's own. Kinds may share a slot: then the one is as precise as the other has to be. */
+/* Codec of each class of tensors (rule, dtype and count) on one communicator; CSHIM_CODEC_NONE: the
+ * rule's. Classes may share a slot; then both use the more precise codec. */
 struct cshim_tolerance {
     uint8_t codec[CSHIM_WATCH_SLOTS];
 };
 
-/* The codec to use instead of `own`, the rule's, or CSHIM_CODEC_NONE: never a less precise one, nor
- * one that does not carry the dtype, whoever it was that moved the slot. */
+/* Returns the codec to use instead of the rule's codec `own`, or CSHIM_CODEC_NONE. Never returns a
+ * less precise one, nor one that cannot encode the dtype, even if another class has changed the
+ * slot. */
 enum cshim_codec_id cshim_tolerance_codec(const struct cshim_tolerance *watch, size_t rule,
                                           enum cshim_codec_id own, enum cshim_dtype dtype,
                                           uint64_t count);
 
-/* Moves a kind to the next more precise codec than the plan's: the least precise of those that are
- * better and carry the dtype, raw at last. Returns it. */
+/* Sets the codec of the plan's class to the next more precise one that encodes the dtype; the most
+ * precise is raw. Returns it. */
 enum cshim_codec_id cshim_tolerance_move(struct cshim_tolerance *watch, size_t rule,
                                          const struct cshim_plan *plan);
 
-/* The relative L2 error of encoding 16 grains of `count` elements, spread evenly (all of them where
- * they are fewer); elements that are not finite are left out. 0 for nothing. Allocates nothing. */
+/* Returns the relative L2 error of encoding 16 grains, spread evenly over `count` elements (all
+ * elements if there are fewer). Ignores elements that are not finite; 0 if there are no others.
+ * Allocates nothing. */
 float cshim_tolerance_measure(const struct cshim_plan *plan, const void *input, uint64_t count);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A tree of the ranks of a job: rank 0 is its root, and each rank has up to CSHIM_TREE_WIDTH
- * children. What all ranks tell rank 0 goes up this tree, so that no rank needs more than
- * CSHIM_TREE_WIDTH + 1 connections for it. */
+ * children. Messages of all ranks to rank 0 go up this tree, so that no rank needs more than
+ * CSHIM_TREE_WIDTH + 1 connections. */
 #ifndef CSHIM_TREE_H
 #define CSHIM_TREE_H
 
 #define CSHIM_TREE_WIDTH 8
 
-/* The parent of any rank but 0. */
+/* Returns the parent of a rank other than 0. */
 static inline int cshim_tree_parent(int rank)
 {
     return (rank - 1) / CSHIM_TREE_WIDTH;
@@ -22,10 +22,10 @@ static inline int cshim_tree_children(int rank, int ranks, int *first)
     return ranks - *first < CSHIM_TREE_WIDTH ? ranks - *first : CSHIM_TREE_WIDTH;
 }
 
-/* The number of ranks in the part of the tree that a rank is the root of. */
+/* Returns the number of ranks in the subtree of a rank. */
 static inline int cshim_tree_size(int rank, int ranks)
 {
-    long size = 0, first = rank, last = rank; /* of each level */
+    long size = 0, first = rank, last = rank; /* first and last rank of each level */
     while (first < ranks) {
         size += (last < ranks ? last : ranks - 1) - first + 1;
         first = first * CSHIM_TREE_WIDTH + 1;
@@ -34,7 +34,7 @@ static inline int cshim_tree_size(int rank, int ranks)
     return (int)size;
 }
 
-/* The longest way down from a rank, in steps. The first child's is the longest. */
+/* Returns the height of a rank's subtree, which is that of its first child plus one. */
 static inline int cshim_tree_height(int rank, int ranks)
 {
     int height = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers and reasons as people read them, in tables of the library and of the tools.
+/* Numbers and reasons in words, for the tables of the library and the tools.
  *
  * Pure: reads nothing but its arguments, allocates nothing. */
 #ifndef CSHIM_WORDS_H
@@ -10,7 +10,7 @@
 /* Room for such a text. */
 #define CSHIM_WORDS_MAX 32
 
-/* Columns of a line that every terminal shows whole. */
+/* Maximum columns of a line, for terminals. */
 #define CSHIM_LINE_WIDTH 80
 
 /* Writes "1.5 MiB", and returns the text: at most 8 characters. */
@@ -19,7 +19,7 @@ const char *cshim_bytes_words(double bytes, char text[CSHIM_WORDS_MAX]);
 /* Writes "12.3 ms", and returns the text: at most 8 characters below 1e5 s. */
 const char *cshim_seconds_words(double seconds, char text[CSHIM_WORDS_MAX]);
 
-/* Why calls are passed through; a static string. */
+/* Returns the reason for which calls are passed through, in words; a static string. */
 const char *cshim_reason_words(enum cshim_reason reason);
 
 #endif

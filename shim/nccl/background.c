@@ -4,9 +4,9 @@
 #include "shim/nccl/communicator.h"
 
 #define PAUSE_MICROSECONDS 20
-#define HANDLES 3 /* that belong to a communicator */
+#define HANDLES 3 /* of a communicator: the program's, inside, across */
 
-static __thread struct cshim_nccl_comm *const *working_for; /* NULL: a thread of the program's */
+static __thread struct cshim_nccl_comm *const *working_for; /* NULL: not a background thread */
 static __thread size_t working_count;
 
 void cshim_background_begin(struct cshim_nccl_comm *const *comms, size_t count)
@@ -20,8 +20,9 @@ bool cshim_background_is(void)
     return working_for != NULL;
 }
 
-/* What NCCL says of the communicator's handles from `first` on, the program's own being 0. */
-static ncclResult_t ask(struct cshim_nccl_comm *comm, int first)
+/* Returns the first asynchronous error of the communicator's handles from index `first` on; handle
+ * 0 is the program's. */
+static ncclResult_t state_from(struct cshim_nccl_comm *comm, int first)
 {
     pthread_mutex_lock(&comm->asking);
     const ncclComm_t handles[HANDLES] = {comm->comm, comm->inside, comm->across};
@@ -35,12 +36,12 @@ static ncclResult_t ask(struct cshim_nccl_comm *comm, int first)
 
 ncclResult_t cshim_nccl_state(struct cshim_nccl_comm *comm)
 {
-    return ask(comm, 0);
+    return state_from(comm, 0);
 }
 
 ncclResult_t cshim_nccl_levels_state(struct cshim_nccl_comm *comm)
 {
-    return ask(comm, 1);
+    return state_from(comm, 1);
 }
 
 ncclResult_t cshim_background_await(void)

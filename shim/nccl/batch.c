@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs compressed calls in batches of segments that fit the workspaces. The messages of all
- * segments of a batch go in one group of NCCL for each step. That saves launches, and a thread that
- * drives several devices would wait for itself otherwise.
+/* Runs compressed calls in batches of segments that fit the workspaces. For each step, the messages
+ * of all segments of a batch go in one NCCL group. That saves launches; and without a group a
+ * thread that drives several devices would wait for itself.
  *
- * Up to four batches are under way, each in a part of the workspace. In each turn one is begun, and
- * those before it take their next steps: while NCCL moves messages of some on the calls' stream,
- * kernels work on others' on the communicator's own, or the graph's. A step waits for the one
- * before it in its batch, by an event, and for what is before it on its stream.
- * docs/architecture.md draws that. */
+ * Up to four batches are in flight, each in its own part of the workspace. Each pipeline iteration
+ * begins a batch and takes the next steps of those before it: NCCL moves the messages of some
+ * batches on the calls' stream, while kernels work on the messages of others on the communicator's
+ * stream, or the graph's. A step waits for the previous step of its batch, by an event, and for the
+ * earlier work on its stream. docs/architecture.md draws the pipeline. */
 #include <stdlib.h>
 
 #include "shim/core/header.h"
@@ -15,17 +15,17 @@
 #include "shim/nccl/measure.h"
 
 struct batch {
-    struct cshim_segment *segments; /* room for two of each call */
+    struct cshim_nccl_segment *segments; /* room for two per call */
     size_t count;
-    enum cshim_step latest; /* step */
+    enum cshim_step latest; /* the step that was enqueued last */
 };
 
-/* Calls of a group that run. */
+/* The calls of a group and their batches. */
 struct run {
     struct cshim_nccl_call *calls;
     size_t count;
     struct batch batches[CSHIM_SEGMENTS_IN_FLIGHT];
-    struct cshim_timeline *timelines; /* of all calls */
+    struct cshim_timeline *timelines; /* one for each stream */
 };
 
 static bool is_compressed(const struct cshim_nccl_call *call)
@@ -33,17 +33,18 @@ static bool is_compressed(const struct cshim_nccl_call *call)
     return call->plan.reason == CSHIM_REASON_COMPRESS;
 }
 
-/* Choosing segments ---------------------------------------------------------------------------- */
-/* Chooses the segments of a batch: of each communicator the next one of its first unfinished call,
- * and those of later calls as long as there is room. All ranks choose alike. */
-static void choose(struct run *run, size_t slot)
+/* Filling batches ------------------------------------------------------------------------------ */
+/* Fills a batch: for each communicator, adds the next segment of its first unfinished call, and
+ * those of later calls if they fit and the calls before them have no more segments. All ranks fill
+ * it alike. */
+static void fill_batch(struct run *run, size_t slot)
 {
     struct batch *batch = &run->batches[slot];
     batch->count = 0;
     for (size_t i = 0; i < run->count; i++) {
         struct cshim_nccl_call *call = &run->calls[i];
-        uint64_t used = 0;      /* of the batch's memory, by earlier calls on the communicator */
-        bool is_behind = false; /* one of these has more segments to come: those go first */
+        uint64_t used = 0;      /* bytes of the batch that earlier calls of the communicator use */
+        bool is_behind = false; /* an earlier call has more segments, which go first */
         for (const struct cshim_nccl_call *before = run->calls; before < call; before++) {
             if (before->comm != call->comm)
                 continue;
@@ -66,7 +67,7 @@ static bool overlaps(const struct cshim_nccl_comm *comm)
     return comm->kernels != comm->runs_on;
 }
 
-/* Has a stream wait for what another has got so far. */
+/* Makes a stream wait for the work enqueued so far on another. */
 static CUresult follow(CUstream behind, CUstream ahead, CUevent event)
 {
     const CUresult result = cshim_cuda.EventRecord(event, ahead);
@@ -75,9 +76,9 @@ static CUresult follow(CUstream behind, CUstream ahead, CUevent event)
                : cshim_cuda.StreamWaitEvent(behind, event, CU_EVENT_WAIT_DEFAULT);
 }
 
-/* The streams of a call wait for the last group in its workspace, and for what the program's stream
- * has got. */
-static CUresult enter(const struct cshim_nccl_call *call)
+/* Makes a call's streams wait for the last group in its workspace, and for the work on the
+ * program's stream. */
+static CUresult fork_streams(const struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_comm *comm = call->comm;
     CUresult result = cshim_workspace_await(call->workspace, comm->runs_on);
@@ -89,8 +90,8 @@ static CUresult enter(const struct cshim_nccl_call *call)
     return result;
 }
 
-/* The program's stream, and the next group in the workspace, wait for a call. */
-static CUresult leave(const struct cshim_nccl_call *call)
+/* Makes the program's stream, and the next group in the workspace, wait for a call. */
+static CUresult join_streams(const struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_comm *comm = call->comm;
     CUresult result = CUDA_SUCCESS;
@@ -104,8 +105,10 @@ static CUresult leave(const struct cshim_nccl_call *call)
     return result;
 }
 
-/* Where several calls follow each other on one communicator and stream, once for all. */
-static ncclResult_t for_all(const struct run *run, CUresult (*act)(const struct cshim_nccl_call *))
+/* Runs `act` on each compressed call; once for calls that follow each other on one communicator and
+ * stream. Continues after an error. */
+static ncclResult_t for_all_streams(const struct run *run,
+                                    CUresult (*act)(const struct cshim_nccl_call *))
 {
     const struct cshim_nccl_call *latest = NULL;
     CUresult failed = CUDA_SUCCESS;
@@ -128,8 +131,8 @@ static bool is_kernel(enum cshim_step step)
     return cshim_step_phase(step) != CSHIM_PHASE_EXCHANGE;
 }
 
-/* Records the events behind a step of a batch; or, if it `waits`, has the stream of this step wait
- * for those of the step before. */
+/* Orders the steps of a batch. If `waits` is true, makes the stream of `step` wait for the previous
+ * step's events; otherwise records events after `step`. */
 static ncclResult_t order(const struct run *run, size_t slot, enum cshim_step step, bool waits)
 {
     const struct batch *batch = &run->batches[slot];
@@ -147,8 +150,8 @@ static ncclResult_t order(const struct run *run, size_t slot, enum cshim_step st
     return cshim_device_check(result, "ordering the steps of a batch");
 }
 
-/* Enqueues a step of all segments. What NCCL exchanges goes in one group. */
-static ncclResult_t enqueue(const struct batch *batch, enum cshim_step step)
+/* Enqueues a step of all segments. NCCL's operations go in one NCCL group. */
+static ncclResult_t enqueue_step(const struct batch *batch, enum cshim_step step)
 {
     const bool is_group = !is_kernel(step);
     ncclResult_t status = is_group ? cshim_nccl.real->GroupStart() : ncclSuccess;
@@ -163,8 +166,9 @@ static ncclResult_t enqueue(const struct batch *batch, enum cshim_step step)
     return is_group ? cshim_nccl_end_group(status) : status;
 }
 
-/* Another thread may abort a communicator at any time. Then its handle may not be used any more:
- * each step looks before it begins. */
+/* Enqueues a step of a batch in its order, if a segment has the step. Another thread may abort a
+ * communicator at any time, after which its handle may not be used, so each step checks that
+ * first. */
 static ncclResult_t take_step(struct run *run, size_t slot, enum cshim_step step)
 {
     struct batch *batch = &run->batches[slot];
@@ -184,53 +188,54 @@ static ncclResult_t take_step(struct run *run, size_t slot, enum cshim_step step
     }
     batch->latest = step;
     if (status == ncclSuccess)
-        status = enqueue(batch, step);
+        status = enqueue_step(batch, step);
     cshim_measure_step(run->timelines, batch->segments, batch->count, step, false);
     return status == ncclSuccess ? order(run, slot, step, false) : status;
 }
 
-/* How many turns after its first one a batch takes a step. */
-static const uint8_t turns_before[CSHIM_STEPS] = {
+/* Pipeline iteration in which a batch takes each step; 0 is the one that begins the batch. */
+static const uint8_t iteration_of[CSHIM_STEPS] = {
     [CSHIM_STEP_ENCODE] = 1,        [CSHIM_STEP_EXCHANGE] = 1, [CSHIM_STEP_NARROW] = 2,
     [CSHIM_STEP_SUM] = 2,           [CSHIM_STEP_COLLECT] = 2,  [CSHIM_STEP_DECODE] = 3,
     [CSHIM_STEP_GATHER_INSIDE] = 3,
 };
 
-/* Begins a batch, and takes the next steps of those before it: kernels first, which wait for what
- * NCCL did in the turn before. */
-static ncclResult_t turn(struct run *run, size_t number)
+/* Runs an iteration of the pipeline: the steps of the batch that begins, and the next steps of
+ * those before it. Enqueues kernels first; they wait for NCCL's operations of the previous
+ * iteration. */
+static ncclResult_t run_iteration(struct run *run, size_t number)
 {
     ncclResult_t status = ncclSuccess;
     for (int pass = 0; pass < 2; pass++)
         for (enum cshim_step step = 0; step < CSHIM_STEPS && status == ncclSuccess; step++) {
-            const size_t batch = number + CSHIM_SEGMENTS_IN_FLIGHT - turns_before[step];
+            const size_t batch = number + CSHIM_SEGMENTS_IN_FLIGHT - iteration_of[step];
             if (is_kernel(step) == (pass == 0))
                 status = take_step(run, batch % CSHIM_SEGMENTS_IN_FLIGHT, step);
         }
     return status;
 }
 
-static ncclResult_t run_all(struct run *run)
+static ncclResult_t run_batches(struct run *run)
 {
-    ncclResult_t status = for_all(run, enter);
+    ncclResult_t status = for_all_streams(run, fork_streams);
     if (status == ncclSuccess)
         status = cshim_measure_begin(run->calls, run->count, &run->timelines);
     for (size_t number = 0; status == ncclSuccess; number++) {
         bool any = false;
-        choose(run, number % CSHIM_SEGMENTS_IN_FLIGHT);
+        fill_batch(run, number % CSHIM_SEGMENTS_IN_FLIGHT);
         for (size_t i = 0; i < CSHIM_SEGMENTS_IN_FLIGHT; i++)
             any = any || run->batches[i].count > 0;
         if (!any)
             break;
-        status = turn(run, number);
+        status = run_iteration(run, number);
     }
-    const ncclResult_t ended = for_all(run, leave);
+    const ncclResult_t ended = for_all_streams(run, join_streams);
     return status != ncclSuccess ? status : ended;
 }
 
 /* Planning the calls --------------------------------------------------------------------------- */
-/* A kernel has seen a message that was not the expected one, some time ago: the ranks have made
- * different calls, and their results are wrong since then. */
+/* Returns an error if a kernel has received an unexpected message: the ranks have made different
+ * calls, and the results since then are wrong. */
 static ncclResult_t look_for_fault(const struct cshim_nccl_comm *comm)
 {
     const uint32_t *fault = comm->workspace->fault;
@@ -245,8 +250,8 @@ static ncclResult_t look_for_fault(const struct cshim_nccl_comm *comm)
     return ncclInternalError;
 }
 
-/* Plans a call, or makes it natively if it is not worth compressing after all. */
-static ncclResult_t plan(struct cshim_nccl_call *call)
+/* Plans a call; passes it through if the plan or the communicator does not compress. */
+static ncclResult_t plan_call(struct cshim_nccl_call *call)
 {
     struct cshim_nccl_comm *comm = call->comm;
     const struct cshim_call facts = cshim_call_facts(call);
@@ -254,14 +259,14 @@ static ncclResult_t plan(struct cshim_nccl_call *call)
         call->plan = cshim_plan_call(comm->job->policy, &facts, cshim_call_elements(call));
     else
         call->plan.reason = comm->reason;
-    /* NCCL connects ranks when they first send to each other. In a capture not every transport can
-     * do so. */
+    /* NCCL connects ranks when they first send to each other, which not every transport can do
+     * during a capture. */
     if (is_compressed(call) && call->capture_id != 0 &&
         call->plan.schedule->parts_to != CSHIM_TO_LIBRARY && !call->plan.schedule->root_gives &&
         !comm->connected[call->plan.schedule->staged])
         call->plan.reason = CSHIM_REASON_CAPTURED;
     if (!is_compressed(call)) {
-        call->plan.segments = 0; /* to run here */
+        call->plan.segments = 0; /* none in batches */
         cshim_measure_pass(comm, call->plan.reason);
         return cshim_call_natively(call);
     }
@@ -272,24 +277,24 @@ static ncclResult_t plan(struct cshim_nccl_call *call)
     return look_for_fault(comm);
 }
 
-/* Those that are made natively go in one group. */
+/* Plans all calls. Those that are passed through go in one NCCL group. */
 static ncclResult_t plan_all(struct cshim_nccl_call *calls, size_t count)
 {
     ncclResult_t status = cshim_nccl.real->GroupStart();
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        status = plan(&calls[i]);
+        status = plan_call(&calls[i]);
     return cshim_nccl_end_group(status);
 }
 
-/* Finds where the calls of a communicator run, of which `first` is the first in the group. NCCL has
- * their streams wait for each other: all of them run on its. The workspace has room for as many
- * batches as will be under way. */
-static ncclResult_t arrange(struct cshim_nccl_call *first, const struct cshim_nccl_call *end)
+/* Sets the streams and the workspace of a communicator's calls; `first` is its first compressed one
+ * in the group. All of them run on the stream of `first`, as NCCL would make their streams wait for
+ * each other anyway. The workspace has room for the batches that will be in flight. */
+static ncclResult_t assign_streams(struct cshim_nccl_call *first, const struct cshim_nccl_call *end)
 {
     struct cshim_nccl_comm *comm = first->comm;
     struct cshim_workspace *workspace = comm->workspace;
     uint64_t bytes = 0, segments = 0, batches = 1;
-    bool fit = true; /* in one batch */
+    bool fit = true; /* all calls fit in one batch */
     for (const struct cshim_nccl_call *call = first; call < end; call++)
         if (is_compressed(call) && call->comm == comm) {
             bytes += call->plan.slot_bytes;
@@ -321,7 +326,7 @@ static ncclResult_t arrange(struct cshim_nccl_call *first, const struct cshim_nc
 
 ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count)
 {
-    struct cshim_segment *segments =
+    struct cshim_nccl_segment *segments =
         malloc(2 * count * CSHIM_SEGMENTS_IN_FLIGHT * sizeof *segments);
     struct run run = {.calls = calls, .count = count};
     for (size_t i = 0; i < CSHIM_SEGMENTS_IN_FLIGHT && segments != NULL; i++)
@@ -331,9 +336,9 @@ ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count)
         status = plan_all(calls, count);
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
         if (is_compressed(&calls[i]) && calls[i].workspace == NULL)
-            status = arrange(&calls[i], calls + count);
+            status = assign_streams(&calls[i], calls + count);
     if (status == ncclSuccess)
-        status = run_all(&run);
+        status = run_batches(&run);
     cshim_measure_end(run.timelines, calls, count, status == ncclSuccess);
     free(segments);
     return status;

@@ -5,12 +5,12 @@
 
 #define BUCKETS 256u
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the buckets, and references */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards buckets and all references */
 static struct cshim_nccl_comm *buckets[BUCKETS];
-static atomic_size_t compressing; /* communicators with a job, ... */
-static atomic_size_t reporting;   /* ... and those whose calls are counted in this process */
+static atomic_size_t compressing; /* number of communicators with a job */
+static atomic_size_t reporting;   /* number of communicators whose calls this process counts */
 
-/* The link to a communicator; or, where the handle is not known, that to its place. */
+/* Returns the link to a communicator; if the handle is not known, the end of its bucket's list. */
 static struct cshim_nccl_comm **link_to(ncclComm_t handle)
 {
     const uintptr_t address = (uintptr_t)handle;
@@ -60,7 +60,7 @@ struct cshim_nccl_comm *cshim_registry_make(ncclComm_t *made_at, struct cshim_jo
     return comm;
 }
 
-/* Finds where the calls of a communicator are counted, now that its rank is known. */
+/* Sets the job whose ledger counts the communicator's calls, which needs its rank. */
 static void find_counting(struct cshim_nccl_comm *comm)
 {
     struct cshim_job *job = comm->job;
@@ -71,7 +71,8 @@ static void find_counting(struct cshim_nccl_comm *comm)
         cshim_job_grow(job, comm->rank == 0, comm->ranks, comm->nodes);
 }
 
-/* A communicator of the same handle is gone, though the program has not destroyed it. */
+/* A communicator that has the same handle no longer exists, although the program has not destroyed
+ * it, so it is ended first. */
 void cshim_registry_add(struct cshim_nccl_comm *comm)
 {
     cshim_registry_end(cshim_registry_take(comm->comm));
@@ -84,7 +85,7 @@ void cshim_registry_add(struct cshim_nccl_comm *comm)
 
 void cshim_registry_settle(struct cshim_nccl_comm *comm)
 {
-    static uint32_t made[64]; /* atomic; devices whose numbers are 64 apart share one */
+    static uint32_t made[64]; /* atomic; by device, modulo 64 */
     comm->number = __atomic_fetch_add(&made[(unsigned)comm->device % 64], 1, __ATOMIC_RELAXED);
     if (comm->job != NULL)
         comm->reason = CSHIM_REASON_COMPRESS;

@@ -10,14 +10,14 @@ struct operation {
     ncclRedOp_t op;
     ncclComm_t comm;
     struct cshim_premul premul;
-    const void *ended_in; /* the group at whose end it is destroyed, or NULL */
+    const void *ended_in; /* group at whose end it is destroyed, or NULL */
     struct operation *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards operations */
 static struct operation *operations;
 
-/* The planner's name of an element type. */
+/* Returns the planner's element type; CSHIM_DTYPE_OTHER for types that no codec encodes. */
 static enum cshim_dtype dtype_of(ncclDataType_t datatype)
 {
     return datatype == ncclFloat32    ? CSHIM_FLOAT32
@@ -27,8 +27,8 @@ static enum cshim_dtype dtype_of(ncclDataType_t datatype)
                                       : CSHIM_DTYPE_OTHER;
 }
 
-/* The lock is held. */
-static struct operation *find(ncclRedOp_t op, ncclComm_t comm)
+/* Returns an operation, or NULL. The caller holds the lock. */
+static struct operation *find_operation(ncclRedOp_t op, ncclComm_t comm)
 {
     struct operation *operation = operations;
     while (operation != NULL && (operation->op != op || operation->comm != comm))
@@ -39,7 +39,7 @@ static struct operation *find(ncclRedOp_t op, ncclComm_t comm)
 void cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *premul)
 {
     pthread_mutex_lock(&lock);
-    const struct operation *operation = find(op, comm);
+    const struct operation *operation = find_operation(op, comm);
     if (operation != NULL)
         *premul = operation->premul;
     pthread_mutex_unlock(&lock);
@@ -54,7 +54,7 @@ ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t d
         return status;
     const enum cshim_dtype dtype = dtype_of(datatype);
     struct operation *made = calloc(1, sizeof *made);
-    if (made == NULL) /* the other ranks have made theirs: this one cannot go on without */
+    if (made == NULL) /* an error, as the other ranks have made the operation */
         return ncclSystemError;
     made->op = *op;
     made->comm = comm;
@@ -75,7 +75,7 @@ ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t d
 ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm, const void *group)
 {
     pthread_mutex_lock(&lock);
-    struct operation *operation = find(op, comm);
+    struct operation *operation = find_operation(op, comm);
     if (operation != NULL)
         operation->ended_in = group;
     pthread_mutex_unlock(&lock);
@@ -100,7 +100,7 @@ ncclResult_t cshim_premul_end(const void *group, ncclComm_t comm)
     return status;
 }
 
-/* A sum whose elements are multiplied first is a sum. */
+/* Returns the planner's operation; a PreMulSum is a sum. */
 static enum cshim_op op_of(const struct cshim_nccl_call *call)
 {
     if (call->op == ncclAvg)
@@ -138,7 +138,8 @@ struct cshim_call cshim_call_facts(const struct cshim_nccl_call *call)
     };
 }
 
-/* The rules decide alike from one limit of theirs to the next. */
+/* With an unknown number of nodes it suffices to try 1 and each rule's limits, between which the
+ * rules decide alike. */
 enum cshim_reason cshim_call_reason(const struct cshim_nccl_call *call)
 {
     const struct cshim_policy *policy = call->comm->job->policy;

@@ -1,139 +1,146 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A call as the program made it, what policy and planner need to know of it, and the operations,
- * groups and batches of calls. */
+/* A call as the program made it, its description for policy and planner, and what is done with it:
+ * PreMulSum operations, NCCL groups (group.c), batches (batch.c) and residuals (feedback.c). */
 #ifndef CSHIM_NCCL_DESCRIBE_H
 #define CSHIM_NCCL_DESCRIBE_H
 
 #include "shim/nccl/device.h"
 
-/* The operations that ncclRedOpCreatePreMulSum makes: sums whose elements are first
- * multiplied by a scalar of each rank. NCCL uses the handles of destroyed operations again. All
- * functions are thread-safe. */
+/* Operations made by ncclRedOpCreatePreMulSum: sums whose elements are first multiplied by a factor
+ * of each rank. NCCL reuses the handles of destroyed operations. All functions are thread-safe. */
 
 struct cshim_premul {
     double factor;
-    uint64_t scalar;         /* the factor's bytes in `datatype`, for an operation made of it */
-    const void *factor_at;   /* on the device; NULL: `factor` is the scalar */
-    ncclDataType_t datatype; /* of the calls: NCCL refuses others */
+    uint64_t scalar;         /* the factor as `datatype`, for making an equal operation */
+    const void *factor_at;   /* device address of the factor; NULL: `factor` is valid */
+    ncclDataType_t datatype; /* element type; NCCL refuses calls with another */
 };
 
-/* ncclRedOpCreatePreMulSum. */
+/* Replaces ncclRedOpCreatePreMulSum: makes the operation and records its factor. */
 ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
                                  ncclScalarResidence_t residence, ncclComm_t comm);
 
-/* Leaves `premul` as it is if the operation was not made by ncclRedOpCreatePreMulSum. */
+/* Copies an operation to *premul; leaves it unchanged if ncclRedOpCreatePreMulSum did not make it.
+ */
 void cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *premul);
 
-/* ncclRedOpDestroy: at the end of a group, whose calls may still need the operation. */
+/* Replaces ncclRedOpDestroy: defers it to the end of `group`, whose calls may still need the
+ * operation. Operations not made by ncclRedOpCreatePreMulSum are left to NCCL. */
 ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm, const void *group);
 
-/* A group ends: destroys its operations, or only those of a communicator, and returns what NCCL
- * says of the last one. With NULL, a communicator ends, and its operations with it. */
+/* Called when a group ends: destroys the operations deferred to it (of `comm` only, unless that is
+ * NULL) and returns the status of the last one. With `group` NULL, called when a communicator ends:
+ * forgets its operations. */
 ncclResult_t cshim_premul_end(const void *group, ncclComm_t comm);
 
-/* The elements of a sampled call that are compared (sample.c). */
+/* Elements of a sampled call that rank 0 compares (sample.c). */
 struct cshim_nccl_sample {
-    uint32_t length; /* elements of each rank; 0: the call is not sampled */
-    uint32_t ranks;  /* whose elements are compared: all, or rank 0 alone */
-    bool is_scaled;  /* by a factor of each rank */
+    uint32_t length; /* number of elements of each rank; 0: the call is not sampled */
+    uint32_t ranks;  /* number of ranks whose elements are compared: all, or rank 0 alone */
+    bool is_scaled;  /* each rank's elements are multiplied by its factor */
     bool is_average;
     enum cshim_dtype dtype;
-    uint64_t block;                 /* bytes from rank to rank */
-    uint64_t bytes_wire;            /* that all ranks together send */
-    uint64_t first;                 /* the first element, in the buffers */
-    CUdeviceptr memory;             /* where the elements are gathered */
-    struct cshim_sample_slot *slot; /* where rank 0 compares them; or NULL */
+    uint64_t block;                 /* bytes of each rank's block */
+    uint64_t bytes_wire;            /* bytes that all ranks together send to gather the blocks */
+    uint64_t first;                 /* index of the first element in the buffers */
+    CUdeviceptr memory;             /* device memory for the blocks of all ranks */
+    struct cshim_sample_slot *slot; /* host memory for the comparison (rank 0), or NULL */
 };
 
 struct cshim_nccl_call {
     ncclComm_t handle;
-    struct cshim_nccl_comm *comm; /* a reference is held */
+    struct cshim_nccl_comm *comm; /* holds a reference */
     enum cshim_collective collective;
     const void *send;
     void *receive;
-    size_t count; /* as the program gave it */
+    size_t count; /* number of elements as the program passed it */
     ncclDataType_t datatype;
     ncclRedOp_t op;
-    int root; /* of a broadcast */
+    int root; /* root of a broadcast, otherwise 0 */
     cudaStream_t stream;
-    struct cshim_premul premul; /* a factor of 1, and no type, for other operations */
-    cuuint64_t capture_id;      /* of the graph that the call is captured into, or 0 */
+    struct cshim_premul premul; /* for other operations: factor 1, datatype ncclNumTypes */
+    cuuint64_t capture_id;      /* CUDA graph that captures the call; 0: none */
     CUgraph graph;
 
-    /* How the call is reissued: batch.c fills it in. */
+    /* Fields that batch.c sets. */
     struct cshim_plan plan;
-    struct cshim_workspace *workspace; /* the communicator's, or the graph's */
-    uint64_t batch_bytes;              /* of the workspace, for each batch */
-    struct cshim_residual *residual;   /* or NULL */
-    uint32_t sequence;                 /* of the communicator's compressed calls, from 1 */
-    uint64_t segments_done;            /* that are in a batch */
-    bool in_batch;                     /* the latest one is in the batch that is being made */
-    struct cshim_timed_call *timed;    /* where its times are kept, or NULL */
+    struct cshim_workspace *workspace;    /* workspace of the communicator or of the graph */
+    uint64_t batch_bytes;                 /* bytes of the workspace for each batch */
+    struct cshim_nccl_residual *residual; /* or NULL */
+    uint32_t sequence;              /* number among the communicator's compressed calls, from 1 */
+    uint64_t segments_done;         /* number of segments that were put in a batch */
+    bool in_batch;                  /* the batch being filled has a segment of this call */
+    struct cshim_timed_call *timed; /* the call's entry in its timeline, or NULL */
     struct cshim_nccl_sample sample;
 };
 
-/* Whether this rank has elements for others: of a broadcast only the root has. */
+/* Returns true if this rank contributes elements: in a broadcast the root only. */
 bool cshim_call_gives(const struct cshim_nccl_call *call);
 
-/* The elements that the plan is of: those of the largest of the call's buffers. */
+/* Returns the number of elements to plan for: that of the larger of the call's buffers. */
 uint64_t cshim_call_elements(const struct cshim_nccl_call *call);
 
-/* The facts that policy and plan depend on. They are equal on all ranks. */
+/* Returns the properties of a call that policy and plan depend on, which are equal on all ranks. */
 struct cshim_call cshim_call_facts(const struct cshim_nccl_call *call);
 
-/* Whether the rules compress a call, or why they do not. As long as it is not known how many nodes
- * hold the ranks, they do if they do so on any number. Equal on all ranks. */
+/* Returns CSHIM_REASON_COMPRESS if the rules compress a call, or why not. While the number of nodes
+ * is unknown, returns CSHIM_REASON_COMPRESS if the rules compress it on any number of nodes. Equal
+ * on all ranks. */
 enum cshim_reason cshim_call_reason(const struct cshim_nccl_call *call);
 
-/* Makes NCCL's own call. */
+/* Passes the call through to NCCL. */
 ncclResult_t cshim_call_natively(const struct cshim_nccl_call *call);
 
-/* group.c: NCCL's groups. What a program calls inside a group may come before other work on its
- * stream. So nothing is launched before the end of the outermost group, and then first what NCCL
- * does itself. The state is the thread's, as NCCL's is. */
+/* group.c: NCCL's groups. As NCCL launches the calls of a group only at the end of the outermost
+ * group, compressed calls wait until then, and are enqueued after those that NCCL makes itself. The
+ * state is thread-local, as NCCL's is. */
 
-/* ncclGroupStart, ncclGroupEnd, ncclGroupSimulateEnd. */
+/* Replace ncclGroupStart, ncclGroupEnd and ncclGroupSimulateEnd. */
 ncclResult_t cshim_group_start(void);
 ncclResult_t cshim_group_end(void);
 ncclResult_t cshim_group_simulate_end(ncclSimInfo_t *info);
 
-/* Adds a call to the group, or runs it where there is none. Takes the call's reference over. */
+/* Adds a call to the thread's group; outside a group runs it at once. Takes over the call's
+ * reference. */
 ncclResult_t cshim_group_add(const struct cshim_nccl_call *call);
 
-/* ncclRedOpDestroy. */
+/* Replaces ncclRedOpDestroy. */
 ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm);
 
-/* Adds a communicator that is being made to those that are known, at the end of the group or at
- * once. Takes the reference over; NULL is an error. Returns `status`, of NCCL, if all is well. */
+/* Adds a communicator that NCCL is making to the registry: at the end of the group, or at once
+ * outside a group. Takes over the reference; NULL (no memory) is an error. `status` is what NCCL
+ * returned, and is returned if there is no error. */
 ncclResult_t cshim_group_expect(struct cshim_nccl_comm *comm, ncclResult_t status);
 
-/* batch.c: runs the calls that wait at the end of a group, in their order. Some are made natively
- * after all, if the preparation or the planner says so. */
+/* batch.c: runs the calls of a group in their order. Passes through those that the preparation or
+ * the planner decides not to compress. */
 ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count);
 
-/* feedback.c: error_feedback: what rounding took from each element is kept on the device and added
- * to the next call of the same buffer.
+/* feedback.c: error feedback. The rounding error of each element (its residual) stays on the device
+ * and is added to the element in the next call with the same buffer.
  *
- * A residual belongs to a communicator and to a buffer, its count and its type. Whether a rank has
- * one changes only the numbers that it sends: a rank without memory for it goes on without. The
- * buffer may hold another tensor by now: the kernels add no more than a step of a residual. */
+ * A residual belongs to a communicator, a buffer, its element count and its type. Each rank decides
+ * alone whether it has one, because that changes only the values it sends: a rank without memory
+ * continues without. Kernels clip residuals to a quantization step, as the buffer may hold another
+ * tensor by now. */
 
-struct cshim_residual {
+struct cshim_nccl_residual {
     const void *buffer;
     uint64_t count;
     enum cshim_dtype dtype;
-    uint64_t bytes; /* of memory, against the policy's limit */
-    /* float32 elements on the device, zeros at first: of those that this rank has encoded, by their
-     * place in the buffer; then of the sums it has encoded as their owner, chunk behind chunk. */
+    uint64_t bytes; /* size of `memory`, which counts against feedback_memory */
+    /* float32 values on the device, zero at first: the errors of this rank's contributions, by
+     * index in the buffer; then of the sums that it has encoded as their owner, one chunk after the
+     * other. */
     CUdeviceptr memory;
-    struct cshim_residual *next;
+    struct cshim_nccl_residual *next;
 };
 
-/* The residual of a call's buffer, made if there is none. Returns NULL without memory, and for a
- * new buffer of a captured call. */
-struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call);
+/* Returns the residual of a call's buffer; makes it if there is none. Returns NULL without memory,
+ * and for a new buffer of a captured call, because each launch of the graph would allocate. */
+struct cshim_nccl_residual *cshim_feedback_find(const struct cshim_nccl_call *call);
 
-/* Frees the residuals of a communicator that ends. Its context is current. */
+/* Frees the residuals of a communicator that ends. Its context must be current. */
 void cshim_feedback_free(struct cshim_nccl_comm *comm);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions that take the place of NCCL's, with its contract: the life of communicators, the
- * collectives, and the table of them all. */
+/* The functions that replace NCCL's, with the same contract: those that make and end communicators,
+ * the collectives, and the table of all of them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +9,11 @@
 #include "shim/nccl/measure.h"
 #include "shim/nccl/nvlink.h"
 
-/* The version of what ranks send each other, beside the codecs. Each change raises it. */
+/* Version of the messages between ranks, apart from the codecs. Increment it with each change. */
 #define PROTOCOL 5
 
 /* Communicators -------------------------------------------------------------------------------- */
-/* Is called again in a child that was forked before a communicator was made. */
+/* Initializes the process. Called again in a child process forked before the first communicator. */
 static void start(const struct cshim_nccl_real *real, int beside_mpi)
 {
     int version = 0;
@@ -22,7 +22,7 @@ static void start(const struct cshim_nccl_real *real, int beside_mpi)
     cshim_nccl.real = real;
     cshim_nccl.fingerprint = cshim_codec_table_hash() * 31 + PROTOCOL;
     if (real->GetVersion == NULL || real->GetVersion(&version) != ncclSuccess)
-        version = 0; /* not known */
+        version = 0; /* unknown */
     snprintf(cshim_process.library, sizeof cshim_process.library, "NCCL %d.%d.%d", version / 10000,
              version / 100 % 100, version % 100);
 }
@@ -31,7 +31,7 @@ static ncclResult_t get_unique_id(ncclUniqueId *id)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX];
     if (id != NULL)
-        memset(id, 0, sizeof *id); /* before 2.23 NCCL writes its part of it only */
+        memset(id, 0, sizeof *id); /* NCCL before 2.23 writes only its own part */
     const ncclResult_t status = cshim_nccl.real->GetUniqueId(id);
     if (status != ncclSuccess)
         return status;
@@ -43,7 +43,7 @@ static ncclResult_t get_unique_id(ncclUniqueId *id)
     return status;
 }
 
-/* Whether the program does not wait for the communicator to be made. */
+/* Returns true if ncclCommInitRank returns before the communicator is made. */
 static bool is_nonblocking(const ncclConfig_t *config)
 {
     const char *value = getenv("NCCL_COMM_BLOCKING");
@@ -52,7 +52,9 @@ static bool is_nonblocking(const ncclConfig_t *config)
     return config != NULL && config->blocking == 0;
 }
 
-/* Says at the rendezvous that a rank is there. Comes before the real call. */
+/* Makes the state of a new communicator, and says hello at the rendezvous of its id. Called before
+ * NCCL's own function, so that a rank without compshim is noticed. Returns NULL without memory;
+ * without a rendezvous the communicator has no member, and its calls are passed through. */
 static struct cshim_nccl_comm *join(ncclComm_t *made_at, const ncclUniqueId *id, int ranks,
                                     int rank, const ncclConfig_t *config)
 {
@@ -76,8 +78,9 @@ static struct cshim_nccl_comm *join(ncclComm_t *made_at, const ncclUniqueId *id,
     return comm;
 }
 
-/* Comes after the real call. A non-blocking communicator has its handle by then, too. */
-static ncclResult_t expect(ncclResult_t status, struct cshim_nccl_comm *comm)
+/* Adds the communicator to the group, if NCCL has made it or is making it. Called after NCCL's own
+ * function, when a nonblocking communicator has its handle as well. */
+static ncclResult_t expect_joined(ncclResult_t status, struct cshim_nccl_comm *comm)
 {
     if (comm != NULL && (status == ncclSuccess || status == ncclInProgress))
         return cshim_group_expect(comm, status);
@@ -88,26 +91,27 @@ static ncclResult_t expect(ncclResult_t status, struct cshim_nccl_comm *comm)
 static ncclResult_t comm_init_rank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
 {
     struct cshim_nccl_comm *joined = join(comm, &id, ranks, rank, NULL);
-    return expect(cshim_nccl.real->CommInitRank(comm, ranks, id, rank), joined);
+    return expect_joined(cshim_nccl.real->CommInitRank(comm, ranks, id, rank), joined);
 }
 
 static ncclResult_t comm_init_rank_config(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
                                           ncclConfig_t *config)
 {
     struct cshim_nccl_comm *joined = join(comm, &id, ranks, rank, config);
-    return expect(cshim_nccl.real->CommInitRankConfig(comm, ranks, id, rank, config), joined);
+    return expect_joined(cshim_nccl.real->CommInitRankConfig(comm, ranks, id, rank, config),
+                         joined);
 }
 
-/* There may be several ids: the ranks meet at the first. */
+/* If there are several ids, the rendezvous is that of the first. */
 static ncclResult_t comm_init_rank_scalable(ncclComm_t *comm, int ranks, int rank, int id_count,
                                             ncclUniqueId *ids, ncclConfig_t *config)
 {
     struct cshim_nccl_comm *joined = join(comm, id_count > 0 ? ids : NULL, ranks, rank, config);
-    return expect(cshim_nccl.real->CommInitRankScalable(comm, ranks, rank, id_count, ids, config),
-                  joined);
+    return expect_joined(
+        cshim_nccl.real->CommInitRankScalable(comm, ranks, rank, id_count, ids, config), joined);
 }
 
-/* All ranks are in this process: they need no rendezvous. */
+/* Needs no rendezvous, because all ranks are in this process. */
 static ncclResult_t comm_init_all(ncclComm_t *comms, int devices, const int *list)
 {
     ncclResult_t status = cshim_nccl.real->CommInitAll(comms, devices, list);
@@ -126,16 +130,16 @@ static ncclResult_t comm_init_all(ncclComm_t *comms, int devices, const int *lis
     return status;
 }
 
-/* A communicator that is made from another blocks as that one does, unless its configuration says
- * otherwise. */
+/* Returns true if a child communicator is nonblocking because its parent is, and its configuration
+ * does not set `blocking`. */
 static bool inherits_nonblocking(const struct cshim_nccl_comm *parent, const ncclConfig_t *config)
 {
     return parent != NULL && parent->nonblocking &&
            (config == NULL || config->blocking == NCCL_CONFIG_UNDEF_INT);
 }
 
-/* The ranks of a communicator have agreed. So have those of a part of it. A child whose parent is
- * not known stays native, and its calls are counted. */
+/* Adds a child communicator to the group. Its ranks need no agreement, because they are ranks of
+ * the parent. If the parent is unknown, the child's calls are passed through and counted. */
 static ncclResult_t expect_child(ncclResult_t status, ncclComm_t parent, ncclComm_t *child,
                                  const ncclConfig_t *config)
 {
@@ -162,7 +166,7 @@ static ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t *
                         config);
 }
 
-/* The communicators inside and across nodes end with the one that they were made for. */
+/* Ends the communicators of hierarchical together with the one that they were made for. */
 static void end_levels(struct cshim_nccl_comm *known, ncclResult_t (*how)(ncclComm_t))
 {
     if (known == NULL)
@@ -176,9 +180,10 @@ static void end_levels(struct cshim_nccl_comm *known, ncclResult_t (*how)(ncclCo
             how(levels[i]);
 }
 
-/* Begins to stop a communicator's kernels, in one group with those of its levels. Each stop waits
- * for its own kernels, and those may be on the stream behind the other's. Returns whether there is
- * a group: close_stop ends it. */
+/* Opens an NCCL group in which the caller stops the communicator, and close_stop stops `inside` and
+ * `across`. Without the group each stop would wait for its own kernels, which may be behind another
+ * communicator's on the stream. Returns false if there is no group, because the communicator has no
+ * such levels. */
 static bool open_stop(const struct cshim_nccl_comm *known)
 {
     return known != NULL && (known->across != NULL || known->inside != NULL) &&
@@ -207,7 +212,8 @@ static ncclResult_t comm_shrink(ncclComm_t comm, int *excluded, int excluded_cou
     return expect_child(status, comm, child, config);
 }
 
-/* For the ranks that a communicator grows by. Without a place to meet nobody compresses. */
+/* Makes an id for the ranks that a communicator grows by, with the rendezvous of the new
+ * communicator. Without one no rank compresses. */
 static ncclResult_t comm_get_unique_id(ncclComm_t comm, ncclUniqueId *id)
 {
     if (id != NULL) /* NCCL refuses NULL */
@@ -220,7 +226,8 @@ static ncclResult_t comm_get_unique_id(ncclComm_t comm, ncclUniqueId *id)
     return status;
 }
 
-/* The ranks of the old communicator keep their numbers. New ones have an id instead of it. */
+/* Ranks of the old communicator keep their numbers, and derive the rendezvous from its member. New
+ * ranks have no communicator but an id, which carries the rendezvous. */
 static ncclResult_t comm_grow(ncclComm_t comm, int ranks, const ncclUniqueId *id, int rank,
                               ncclComm_t *child, ncclConfig_t *config)
 {
@@ -235,17 +242,17 @@ static ncclResult_t comm_grow(ncclComm_t comm, int ranks, const ncclUniqueId *id
     if (joined != NULL)
         joined->nonblocking = joined->nonblocking || inherits_nonblocking(known, config);
     cshim_registry_release(known);
-    return expect(cshim_nccl.real->CommGrow(comm, ranks, id, rank, child, config), joined);
+    return expect_joined(cshim_nccl.real->CommGrow(comm, ranks, id, rank, child, config), joined);
 }
 
-/* Nothing is done for it here. But what NCCL asks of itself meanwhile is no call of the program's,
- * as inside every function that is wrapped. */
+/* Only calls NCCL. It is wrapped because calls that NCCL makes inside a wrapped function are not
+ * taken for calls of the program. */
 static ncclResult_t comm_finalize(ncclComm_t comm)
 {
     return cshim_nccl.real->CommFinalize(comm);
 }
 
-/* The real call waits for what is under way. How long that took is known only afterwards. */
+/* Collects durations after NCCL's own function, which waits for the calls in progress. */
 static ncclResult_t comm_destroy(ncclComm_t comm)
 {
     struct cshim_nccl_comm *known = cshim_registry_take(comm);
@@ -260,8 +267,8 @@ static ncclResult_t comm_destroy(ncclComm_t comm)
     return status;
 }
 
-/* NCCL's kernels must have been told to stop before anything waits for them. Only calls that have
- * ended by themselves before are counted with their times. */
+/* Collects durations before the abort, because nothing may wait for NCCL's kernels until they are
+ * told to stop. Calls that have not completed by then get no duration. */
 static ncclResult_t comm_abort(ncclComm_t comm)
 {
     struct cshim_nccl_comm *known = cshim_registry_take(comm);
@@ -279,7 +286,7 @@ static ncclResult_t comm_abort(ncclComm_t comm)
     return status;
 }
 
-/* NCCL refuses later calls: they go to it as they are. */
+/* Passes through all later calls, which NCCL refuses. */
 static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
 {
     struct cshim_nccl_comm *known = cshim_registry_find(comm);
@@ -291,8 +298,9 @@ static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
     return status;
 }
 
-/* NCCL itself asks this, too, of communicators that a thread of ours has it work for. That the
- * levels are being made is no state of a communicator. */
+/* Reports ncclInProgress while a background thread works for the communicator. The background
+ * thread itself gets NCCL's answer only. While `inside` and `across` are being made, the
+ * communicator is not in progress. */
 static ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t *error)
 {
     const ncclResult_t status = cshim_nccl.real->CommGetAsyncError(comm, error);
@@ -308,14 +316,13 @@ static ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t *error)
 }
 
 /* Collectives ---------------------------------------------------------------------------------- */
-/* Looks whether a call is captured into a CUDA graph, and sets its capture_id and graph. Returns
- * CSHIM_REASON_COMPRESS if it can be compressed: nothing may be made or waited for while a stream
- * is captured, so the communicator must have been prepared before. NCCL has all ranks capture
- * alike. */
+/* Sets capture_id and graph of a call that is captured into a CUDA graph. Returns
+ * CSHIM_REASON_COMPRESS if the call can be compressed: during a capture nothing may be allocated or
+ * waited for, so the communicator must be prepared. NCCL requires all ranks to capture alike. */
 static enum cshim_reason look_for_capture(struct cshim_nccl_call *call)
 {
     CUstreamCaptureStatus status;
-    if (cshim_cuda.StreamGetCaptureInfo == NULL) /* no communicator has opened a driver */
+    if (cshim_cuda.StreamGetCaptureInfo == NULL) /* no communicator has loaded the driver */
         return CSHIM_REASON_NOT_AGREED;
     if (cshim_cuda.StreamGetCaptureInfo(call->stream, &status, &call->capture_id, &call->graph,
                                         NULL, NULL) != CUDA_SUCCESS)
@@ -331,8 +338,9 @@ static enum cshim_reason look_for_capture(struct cshim_nccl_call *call)
     return CSHIM_REASON_COMPRESS;
 }
 
-/* Why a call goes to NCCL as it is, as far as that can be known before the communicator is
- * prepared. Arguments that NCCL refuses are left to it. */
+/* Returns CSHIM_REASON_COMPRESS or why a call is passed through, as far as that is known before the
+ * communicator is prepared. Calls with invalid arguments are passed through, so that NCCL refuses
+ * them. */
 static enum cshim_reason reason_of(struct cshim_nccl_call *call)
 {
     const struct cshim_job *job = call->comm->job;
@@ -354,11 +362,11 @@ static enum cshim_reason reason_of(struct cshim_nccl_call *call)
     return look_for_capture(call);
 }
 
-/* Compresses a call or makes it natively. Calls that are not compressed for a reason are counted.
- * What a rank gives as `send` that gives nothing may be no address at all. */
-static ncclResult_t make(enum cshim_collective collective, const void *send, void *receive,
-                         size_t count, ncclDataType_t datatype, ncclRedOp_t op, int root,
-                         ncclComm_t comm, cudaStream_t stream)
+/* Compresses a call or passes it through, and counts the reason. Ranks that contribute nothing to a
+ * broadcast may pass any address as `send`, so it is replaced. */
+static ncclResult_t make_call(enum cshim_collective collective, const void *send, void *receive,
+                              size_t count, ncclDataType_t datatype, ncclRedOp_t op, int root,
+                              ncclComm_t comm, cudaStream_t stream)
 {
     struct cshim_nccl_call call = {
         .handle = comm,
@@ -375,7 +383,7 @@ static ncclResult_t make(enum cshim_collective collective, const void *send, voi
     };
     if (call.comm == NULL)
         return cshim_call_natively(&call);
-    if (call.comm->working == ncclInProgress) { /* as NCCL says of one that it works for */
+    if (call.comm->working == ncclInProgress) { /* as NCCL does with a communicator in progress */
         cshim_registry_release(call.comm);
         return ncclInvalidArgument;
     }
@@ -397,33 +405,33 @@ static ncclResult_t all_reduce(const void *send, void *receive, size_t count,
                                ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                cudaStream_t stream)
 {
-    return make(CSHIM_ALLREDUCE, send, receive, count, datatype, op, 0, comm, stream);
+    return make_call(CSHIM_ALLREDUCE, send, receive, count, datatype, op, 0, comm, stream);
 }
 
 static ncclResult_t reduce_scatter(const void *send, void *receive, size_t count,
                                    ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                    cudaStream_t stream)
 {
-    return make(CSHIM_REDUCE_SCATTER, send, receive, count, datatype, op, 0, comm, stream);
+    return make_call(CSHIM_REDUCE_SCATTER, send, receive, count, datatype, op, 0, comm, stream);
 }
 
 static ncclResult_t all_gather(const void *send, void *receive, size_t count,
                                ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
 {
-    return make(CSHIM_ALLGATHER, send, receive, count, datatype, ncclSum, 0, comm, stream);
+    return make_call(CSHIM_ALLGATHER, send, receive, count, datatype, ncclSum, 0, comm, stream);
 }
 
 static ncclResult_t all_to_all(const void *send, void *receive, size_t count,
                                ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
 {
-    return make(CSHIM_ALLTOALL, send, receive, count, datatype, ncclSum, 0, comm, stream);
+    return make_call(CSHIM_ALLTOALL, send, receive, count, datatype, ncclSum, 0, comm, stream);
 }
 
 static ncclResult_t broadcast(const void *send, void *receive, size_t count,
                               ncclDataType_t datatype, int root, ncclComm_t comm,
                               cudaStream_t stream)
 {
-    return make(CSHIM_BROADCAST, send, receive, count, datatype, ncclSum, root, comm, stream);
+    return make_call(CSHIM_BROADCAST, send, receive, count, datatype, ncclSum, root, comm, stream);
 }
 
 static ncclResult_t broadcast_in_place(void *buffer, size_t count, ncclDataType_t datatype,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The interface between the front, which exports the symbols of NCCL and needs no NCCL header, and
- * the NCCL engine, which is built with <nccl.h> and exports only cshim_nccl_engine.
+/* Interface between the front, which exports NCCL's symbols and is built without <nccl.h>, and the
+ * NCCL engine, which is built with <nccl.h> and exports only cshim_nccl_engine.
  *
- * The engine includes <nccl.h> before this file. In the front handles are pointers and enumerations
- * are ints, which is how they are passed. */
+ * The engine includes <nccl.h> before this file. The front sees handles as pointers and
+ * enumerations as ints, which is how the ABI passes them. */
 #ifndef CSHIM_ENGINE_NCCL_H
 #define CSHIM_ENGINE_NCCL_H
 
@@ -18,11 +18,11 @@ typedef struct {
 } ncclUniqueId;
 #endif
 
-/* struct cshim_nccl_real: NCCL's own functions, without the nccl of their names; NULL where this
- * NCCL lacks a function. An engine calls these and never the names, which would come back to the
+/* Generated. struct cshim_nccl_real has NCCL's own functions, named without the prefix nccl; NULL
+ * if this NCCL lacks a function. The engine calls only these: NCCL's symbols would lead back to the
  * front.
  *
- * struct cshim_nccl_wrapped: the functions of the engine that take the place of NCCL's. */
+ * struct cshim_nccl_wrapped has the engine's functions that replace NCCL's. */
 #include "nccl_engine.h"
 
 #define CSHIM_NCCL_ENGINE_ABI 3
@@ -33,9 +33,9 @@ struct cshim_nccl_engine {
     /* Called before the first communicator is made, and again in a child of fork. `real` stays
      * valid until the process ends. `beside_mpi`: an MPI engine is in the process too. */
     void (*start)(const struct cshim_nccl_real *real, int beside_mpi);
-    /* Counts a call with a configuration, which is passed on. */
+    /* Counts a call with a configuration argument, which the front passes through. */
     void (*count_configured)(ncclComm_t comm);
-    /* What the front calls from then on, from any thread. Each keeps the contract of the NCCL
+    /* Called by the front after `start`, from any thread. Each has the contract of the NCCL
      * function of its name. */
     struct cshim_nccl_wrapped functions;
 };

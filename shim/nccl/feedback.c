@@ -6,16 +6,16 @@
 
 static _Atomic uint64_t bytes_in_use; /* of all residuals of this process */
 
-/* Of the sums this rank encodes a chunk of each segment, and less than a grain that shares inside
- * nodes leave over. */
+/* Returns the bytes of a residual: a float for each element of the call, then a float for each sum
+ * that this rank encodes (one chunk of each segment), then a margin of CSHIM_GRAIN floats. */
 static uint64_t residual_bytes(const struct cshim_plan *plan)
 {
     const uint64_t chunk = plan->segment / (plan->peers * plan->shares);
     return (plan->count + plan->segments * chunk + CSHIM_GRAIN) * sizeof(float);
 }
 
-/* Frees the memory in the order of the communicator's stream. */
-static void free_residual(struct cshim_nccl_comm *comm, struct cshim_residual *residual)
+/* Frees a residual; its device memory is freed in stream order, on the communicator's stream. */
+static void free_residual(struct cshim_nccl_comm *comm, struct cshim_nccl_residual *residual)
 {
     if (residual->memory != 0)
         cshim_cuda.MemFreeAsync(residual->memory, comm->stream);
@@ -25,21 +25,23 @@ static void free_residual(struct cshim_nccl_comm *comm, struct cshim_residual *r
 
 void cshim_feedback_free(struct cshim_nccl_comm *comm)
 {
-    if (comm->residuals != NULL) /* the last batch may use them */
+    if (comm->residuals != NULL) /* the last batch may still use them */
         cshim_workspace_await(comm->workspace, comm->stream);
-    for (struct cshim_residual *residual = comm->residuals, *next; residual != NULL;
+    for (struct cshim_nccl_residual *residual = comm->residuals, *next; residual != NULL;
          residual = next) {
         next = residual->next;
         free_residual(comm, residual);
     }
     comm->residuals = NULL;
     if (comm->residual_pool != NULL)
-        cshim_cuda.MemPoolDestroy(comm->residual_pool); /* CUDA waits until all of it is free */
+        cshim_cuda.MemPoolDestroy(comm->residual_pool); /* when all its memory is free */
     comm->residual_pool = NULL;
 }
 
-/* Allocates zeros, in the order of the call's stream. */
-static CUresult allocate(const struct cshim_nccl_call *call, struct cshim_residual *residual)
+/* Allocates the residual's device memory and sets it to zero, in stream order on the call's stream.
+ * Frees the residual on an error. */
+static CUresult allocate_elements(const struct cshim_nccl_call *call,
+                                  struct cshim_nccl_residual *residual)
 {
     struct cshim_nccl_comm *comm = call->comm;
     const CUmemPoolProps properties = {
@@ -61,32 +63,32 @@ static CUresult allocate(const struct cshim_nccl_call *call, struct cshim_residu
     return result;
 }
 
-static struct cshim_residual *make_residual(const struct cshim_nccl_call *call)
+static struct cshim_nccl_residual *make_residual(const struct cshim_nccl_call *call)
 {
     const uint64_t bytes = residual_bytes(&call->plan);
-    struct cshim_residual *residual = NULL;
+    struct cshim_nccl_residual *residual = NULL;
     if (atomic_fetch_add(&bytes_in_use, bytes) + bytes <= call->comm->job->policy->feedback_memory)
         residual = calloc(1, sizeof *residual);
     if (residual == NULL) {
         bytes_in_use -= bytes;
         return NULL;
     }
-    *residual = (struct cshim_residual){
+    *residual = (struct cshim_nccl_residual){
         .buffer = call->send, .count = call->plan.count, .dtype = call->plan.dtype, .bytes = bytes};
-    return allocate(call, residual) == CUDA_SUCCESS ? residual : NULL;
+    return allocate_elements(call, residual) == CUDA_SUCCESS ? residual : NULL;
 }
 
-struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call)
+struct cshim_nccl_residual *cshim_feedback_find(const struct cshim_nccl_call *call)
 {
     static atomic_flag warned = ATOMIC_FLAG_INIT; /* once in a process */
     struct cshim_nccl_comm *comm = call->comm;
-    struct cshim_residual **link = &comm->residuals;
+    struct cshim_nccl_residual **link = &comm->residuals;
     while (*link != NULL && ((*link)->buffer != call->send || (*link)->count != call->plan.count ||
                              (*link)->dtype != call->plan.dtype))
         link = &(*link)->next;
     if (*link != NULL || call->capture_id != 0) /* a graph would allocate at each launch */
         return *link;
-    struct cshim_residual *residual = make_residual(call);
+    struct cshim_nccl_residual *residual = make_residual(call);
     if (residual != NULL) {
         residual->next = comm->residuals;
         comm->residuals = residual;

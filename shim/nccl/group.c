@@ -5,15 +5,15 @@
 
 static __thread struct group {
     int depth;
-    struct cshim_nccl_call *calls; /* that wait */
+    struct cshim_nccl_call *calls; /* compressed at the end of the group */
     size_t call_count;
     size_t call_room;
-    struct cshim_nccl_comm *newcomers; /* that are being made, in their order */
+    struct cshim_nccl_comm *newcomers; /* communicators made in the group, in their order */
 } group;
 
-/* Ends with the calls that waited: runs them, unless what NCCL did itself has failed. Destroys the
- * operations that they may have needed; those whose communicator is gone are gone. `name` is the
- * group's where the calls were made. */
+/* Runs the group's calls if is_good is true, then releases them and destroys the operations whose
+ * ncclRedOpDestroy the group has deferred. `name` identifies the group in which the calls were
+ * made: a background thread runs a copy of it. */
 static ncclResult_t end_calls(bool is_good, const void *name)
 {
     ncclResult_t status = ncclSuccess;
@@ -31,10 +31,11 @@ static ncclResult_t end_calls(bool is_good, const void *name)
     return status;
 }
 
-/* Describes a new communicator whose handle is there, and tells the other ranks whether this one
- * can compress. Does not wait for them. Fails if it cannot and they cannot be told: the ranks of a
- * child compress as its parent's have agreed. */
-static ncclResult_t announce(struct cshim_nccl_comm *comm)
+/* Asks NCCL for a new communicator's rank, size and device, and reports to the rendezvous whether
+ * this rank can compress. Does not wait for the other ranks. Returns an error if this rank cannot
+ * compress and there is no rendezvous: the ranks of a child compress as its parent's have agreed.
+ */
+static ncclResult_t describe_newcomer(struct cshim_nccl_comm *comm)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "";
     const ncclComm_t handle = comm->nonblocking ? comm->comm : *comm->made_at;
@@ -57,9 +58,9 @@ static ncclResult_t announce(struct cshim_nccl_comm *comm)
     return ncclSystemError;
 }
 
-/* Waits for the ranks' decision about a new communicator. Fails if this rank cannot follow it: it
- * would make native calls among ranks that compress. */
-static ncclResult_t decide(struct cshim_nccl_comm *comm)
+/* Waits for the decision of the rendezvous about a new communicator. Returns an error if this rank
+ * cannot follow it, because it would make native calls while other ranks compress. */
+static ncclResult_t await_decision(struct cshim_nccl_comm *comm)
 {
     struct cshim_decision decision = cshim_rendezvous_decide(comm->member);
     comm->nodes = decision.nodes;
@@ -83,11 +84,11 @@ static ncclResult_t decide(struct cshim_nccl_comm *comm)
     return ncclSuccess;
 }
 
-/* Adds a new communicator as its ranks decided. A non-blocking one that was made was added before.
- */
-static ncclResult_t welcome(struct cshim_nccl_comm *comm, bool made)
+/* Adds a new communicator to the registry, with a job if its ranks have decided to compress. A
+ * nonblocking one was added before (start_background). */
+static ncclResult_t add_newcomer(struct cshim_nccl_comm *comm, bool made)
 {
-    const ncclResult_t status = made && comm->member != NULL ? decide(comm) : ncclSuccess;
+    const ncclResult_t status = made && comm->member != NULL ? await_decision(comm) : ncclSuccess;
     const bool is_there = made && comm->comm != NULL && status == ncclSuccess;
     if (is_there && !comm->nonblocking)
         cshim_registry_add(comm);
@@ -98,36 +99,38 @@ static ncclResult_t welcome(struct cshim_nccl_comm *comm, bool made)
     return status;
 }
 
-/* Adds the communicators that were made in this group. Those of a failed group do not exist. */
+/* Adds the communicators that were made in the group. If `made` is false, the group has failed and
+ * they do not exist. */
 static ncclResult_t settle_newcomers(bool made)
 {
     ncclResult_t status = ncclSuccess;
     for (struct cshim_nccl_comm *comm = group.newcomers; comm != NULL && made;
          comm = comm->next_newcomer) {
-        const ncclResult_t announced = announce(comm);
-        status = announced != ncclSuccess ? announced : status;
+        const ncclResult_t described = describe_newcomer(comm);
+        status = described != ncclSuccess ? described : status;
     }
     for (struct cshim_nccl_comm *comm; (comm = group.newcomers) != NULL;) {
         group.newcomers = comm->next_newcomer;
-        const ncclResult_t settled = welcome(comm, made);
+        const ncclResult_t settled = add_newcomer(comm, made);
         status = settled != ncclSuccess ? settled : status;
     }
     return status;
 }
 
-static ncclResult_t finish(bool is_good, const void *name)
+/* Adds the group's communicators, then runs its calls. */
+static ncclResult_t finish_group(bool is_good, const void *name)
 {
     const ncclResult_t settled = settle_newcomers(is_good);
     const ncclResult_t ran = end_calls(is_good, name);
     return ran != ncclSuccess ? ran : settled;
 }
 
-/* The end of a group of non-blocking communicators, for a thread. */
+/* A group of nonblocking communicators that a background thread finishes. */
 struct background {
     struct group group;
     const void *name;
     size_t count;
-    struct cshim_nccl_comm *comms[]; /* each once; a reference is held */
+    struct cshim_nccl_comm *comms[]; /* each once; holds a reference */
 };
 
 static void *run_background(void *argument)
@@ -135,15 +138,15 @@ static void *run_background(void *argument)
     struct background *work = argument;
     group = work->group;
     cshim_background_begin(work->comms, work->count);
-    ncclResult_t status = cshim_background_await(); /* for what NCCL does itself */
-    const ncclResult_t finished = finish(status == ncclSuccess, work->name);
+    ncclResult_t status = cshim_background_await(); /* NCCL's part of the group */
+    const ncclResult_t finished = finish_group(status == ncclSuccess, work->name);
     if (status == ncclSuccess && (status = finished) == ncclSuccess)
         status = cshim_background_await();
     for (size_t i = 0; i < work->count; i++) {
         work->comms[i]->working = status;
         cshim_registry_release(work->comms[i]);
     }
-    cshim_background_begin(NULL, 0); /* without a thread the program's own has done it */
+    cshim_background_begin(NULL, 0); /* this may be the program's own thread */
     free(work);
     return NULL;
 }
@@ -156,9 +159,10 @@ static bool works_for(const struct background *work, const struct cshim_nccl_com
     return false;
 }
 
-/* From here until the thread is done with it, an abort of the communicator waits. The thread says
- * once that it is: then the program may begin the next group, and another thread work for that. */
-static void occupy(struct background *work, ncclComm_t handle)
+/* Adds a communicator to the thread's work, unless it has been added, and sets `working`: until the
+ * thread has finished, an abort of the communicator waits. The thread clears `working` only once,
+ * because then the program may begin the next group, for which another thread works. */
+static void add_to_work(struct background *work, ncclComm_t handle)
 {
     struct cshim_nccl_comm *comm = cshim_registry_find(handle);
     if (comm == NULL || works_for(work, comm)) {
@@ -172,8 +176,9 @@ static void occupy(struct background *work, ncclComm_t handle)
     work->comms[work->count++] = comm;
 }
 
-/* The program's variables for the handles may be gone when the thread begins. */
-static ncclResult_t hand_over(void)
+/* Starts a thread that finishes the group, and returns ncclInProgress. Reads the handles here,
+ * because the program's variables for them may be gone when the thread begins. */
+static ncclResult_t start_background(void)
 {
     pthread_t thread;
     size_t room = group.call_count;
@@ -181,14 +186,14 @@ static ncclResult_t hand_over(void)
         room++;
     struct background *work = calloc(1, sizeof *work + room * sizeof(void *));
     if (work == NULL) {
-        finish(false, &group);
+        finish_group(false, &group);
         return ncclSystemError;
     }
     for (struct cshim_nccl_comm **link = &group.newcomers, *comm; (comm = *link) != NULL;) {
         comm->comm = *comm->made_at;
         if (comm->comm != NULL) {
             cshim_registry_add(comm);
-            occupy(work, comm->comm);
+            add_to_work(work, comm->comm);
             link = &comm->next_newcomer;
         } else {
             *link = comm->next_newcomer;
@@ -196,7 +201,7 @@ static ncclResult_t hand_over(void)
         }
     }
     for (size_t i = 0; i < group.call_count; i++)
-        occupy(work, group.calls[i].handle);
+        add_to_work(work, group.calls[i].handle);
     work->group = group;
     work->name = &group;
     group = (struct group){0};
@@ -207,16 +212,16 @@ static ncclResult_t hand_over(void)
     return ncclInProgress;
 }
 
-/* Ends the outermost group, of which NCCL has returned `status`. NCCL takes non-blocking
- * communicators and others in different groups only. */
-static ncclResult_t end(ncclResult_t status)
+/* Ends the outermost group, for which NCCL has returned `status`. NCCL accepts no group with both
+ * blocking and nonblocking communicators, so the first one decides. */
+static ncclResult_t end_outermost(ncclResult_t status)
 {
     const bool going = status == ncclSuccess || status == ncclInProgress;
     const struct cshim_nccl_comm *first =
         group.call_count > 0 ? group.calls[0].comm : group.newcomers;
     if (going && first != NULL && first->nonblocking)
-        return hand_over();
-    const ncclResult_t finished = finish(going, &group);
+        return start_background();
+    const ncclResult_t finished = finish_group(going, &group);
     return finished != ncclSuccess ? finished : status;
 }
 
@@ -228,7 +233,7 @@ ncclResult_t cshim_group_expect(struct cshim_nccl_comm *comm, ncclResult_t statu
     while (*link != NULL)
         link = &(*link)->next_newcomer;
     *link = comm;
-    return group.depth > 0 ? status : end(status);
+    return group.depth > 0 ? status : end_outermost(status);
 }
 
 ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)
@@ -244,7 +249,7 @@ ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)
         group.call_room = room;
     }
     group.calls[group.call_count++] = *call;
-    return group.depth > 0 ? ncclSuccess : end(ncclSuccess);
+    return group.depth > 0 ? ncclSuccess : end_outermost(ncclSuccess);
 }
 
 ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm)
@@ -264,10 +269,11 @@ ncclResult_t cshim_group_start(void)
 ncclResult_t cshim_group_end(void)
 {
     const ncclResult_t status = cshim_nccl.real->GroupEnd();
-    return group.depth == 0 || --group.depth > 0 ? status : end(status);
+    return group.depth == 0 || --group.depth > 0 ? status : end_outermost(status);
 }
 
-/* Nothing is launched. NCCL estimates the group with the calls that waited, as native ones. */
+/* Launches nothing. The group's calls are made natively inside it, so that NCCL includes them in
+ * its estimate. */
 ncclResult_t cshim_group_simulate_end(ncclSimInfo_t *info)
 {
     ncclResult_t status = ncclSuccess;
@@ -276,6 +282,6 @@ ncclResult_t cshim_group_simulate_end(ncclSimInfo_t *info)
         status = cshim_call_natively(&group.calls[i]);
     const ncclResult_t ended = cshim_nccl.real->GroupSimulateEnd(info);
     if (group.depth > 0 && --group.depth == 0)
-        finish(false, &group);
+        finish_group(false, &group);
     return status == ncclSuccess ? ended : status;
 }

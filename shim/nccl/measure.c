@@ -5,12 +5,12 @@
 
 #include "shim/core/clock.h"
 
-/* A batch has a mark for each step. */
+/* Maximum number of marks that a batch adds: one for each step. */
 #define MARKS_OF_BATCH CSHIM_STEPS
-/* CUDA tells times between events as floats. So after so many seconds they are counted from a later
- * event. */
+/* CUDA returns the time between two events as a float, which loses precision as it grows. After
+ * this many seconds a later event becomes the base. */
 #define BASE_SECONDS 1.0
-#define TIES 4
+#define CLOCK_ATTEMPTS 4
 
 void cshim_measure_pass(const struct cshim_nccl_comm *comm, enum cshim_reason reason)
 {
@@ -20,19 +20,18 @@ void cshim_measure_pass(const struct cshim_nccl_comm *comm, enum cshim_reason re
     cshim_job_touch(comm->counted);
 }
 
-/* Rank 0 does it for all. */
 void cshim_measure_observe(const struct cshim_nccl_call *call)
 {
     if (call->comm->rank != 0)
         return;
-    const struct cshim_call facts = cshim_call_facts(call);
-    const struct cshim_kind kind = cshim_kind_of(&facts);
+    const struct cshim_call properties = cshim_call_facts(call);
+    const struct cshim_kind kind = cshim_kind_of(&properties);
     cshim_observed_add(call->comm->job->observed, &kind);
     cshim_job_touch(call->comm->job);
 }
 
-/* What is known of a compressed call without asking the GPU. */
-static void count(const struct cshim_nccl_call *call)
+/* Counts a compressed call and its bytes in the ledger; cshim_measure_collect adds its duration. */
+static void count_call(const struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_comm *comm = call->comm;
     const struct cshim_row figures = {
@@ -49,7 +48,7 @@ static void count(const struct cshim_nccl_call *call)
 }
 
 /* Events --------------------------------------------------------------------------------------- */
-static CUevent take_event(struct cshim_nccl_comm *comm)
+static CUevent acquire_event(struct cshim_nccl_comm *comm)
 {
     struct cshim_measurement *measurement = &comm->measurement;
     CUevent event = NULL;
@@ -64,10 +63,11 @@ static CUevent take_event(struct cshim_nccl_comm *comm)
     return event;
 }
 
-/* Marks what has been enqueued so far. */
-static void mark(struct cshim_timeline *timeline)
+/* Ends an interval: records an event after all work enqueued so far. Without an event the timeline
+ * is broken, and its calls have no durations. */
+static void add_mark(struct cshim_timeline *timeline)
 {
-    CUevent event = timeline->is_broken ? NULL : take_event(timeline->comm);
+    CUevent event = timeline->is_broken ? NULL : acquire_event(timeline->comm);
     CSHIM_SCOPE scope = cshim_device_enter(timeline->comm);
     if (event != NULL)
         cshim_timeline_mark(timeline, event);
@@ -75,7 +75,7 @@ static void mark(struct cshim_timeline *timeline)
                           cshim_cuda.EventRecord(event, timeline->stream) != CUDA_SUCCESS;
 }
 
-/* The lock is held. */
+/* Returns the timeline's events and slots. The caller holds the lock. */
 static void free_timeline(struct cshim_measurement *measurement, struct cshim_timeline *timeline)
 {
     for (size_t i = 0; i < timeline->mark_count; i++)
@@ -85,9 +85,9 @@ static void free_timeline(struct cshim_measurement *measurement, struct cshim_ti
     free(timeline);
 }
 
-/* Timelines of calls under way ----------------------------------------------------------------- */
-/* Whether anybody wants to know. A call that is captured has none: its events would be part of the
- * graph. */
+/* Timelines of calls in progress --------------------------------------------------------------- */
+/* Returns true if a trace or a report needs the call's duration. Captured calls are not measured,
+ * because their events would become part of the graph. */
 static bool is_measured(const struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_comm *comm = call->comm;
@@ -107,7 +107,8 @@ static void add_call(struct cshim_timeline *timeline, struct cshim_nccl_call *ca
     };
 }
 
-/* Makes a timeline of the calls on one stream, of which `first` is the first to be measured. */
+/* Makes a timeline for all compressed calls on the stream of `first`, the first call to measure.
+ * Returns NULL without memory. */
 static struct cshim_timeline *make_timeline(struct cshim_nccl_call *calls, size_t call_count,
                                             const struct cshim_nccl_call *first)
 {
@@ -138,14 +139,14 @@ ncclResult_t cshim_measure_begin(struct cshim_nccl_call *calls, size_t call_coun
             *end = make_timeline(calls, call_count, &calls[i]);
         if (*end != NULL) {
             (*end)->enqueued = cshim_seconds();
-            mark(*end);
+            add_mark(*end);
             end = &(*end)->next;
         }
     }
     return status;
 }
 
-void cshim_measure_step(struct cshim_timeline *timelines, const struct cshim_segment *segments,
+void cshim_measure_step(struct cshim_timeline *timelines, const struct cshim_nccl_segment *segments,
                         size_t segment_count, enum cshim_step step, bool waited)
 {
     const bool is_kernel = cshim_step_phase(step) != CSHIM_PHASE_EXCHANGE;
@@ -159,16 +160,17 @@ void cshim_measure_step(struct cshim_timeline *timelines, const struct cshim_seg
     }
     for (struct cshim_timeline *timeline = timelines; timeline != NULL; timeline = timeline->next)
         if (waited == (is_kernel && timeline->overlaps) && cshim_timeline_share(timeline, step))
-            mark(timeline);
+            add_mark(timeline);
 }
 
-/* Hands a timeline on to whoever collects it. */
-static void keep(struct cshim_timeline *timeline, bool is_good)
+/* Adds a finished timeline to those that cshim_measure_collect reads; frees it if is_good is
+ * false. */
+static void queue_timeline(struct cshim_timeline *timeline, bool is_good)
 {
     struct cshim_measurement *measurement = &timeline->comm->measurement;
     if (timeline->overlaps && (cshim_timeline_share(timeline, CSHIM_STEP_DECODE) ||
                                cshim_timeline_share(timeline, CSHIM_STEP_SUM)))
-        mark(timeline); /* behind the last kernels, for which the stream has waited */
+        add_mark(timeline); /* after the last kernels, for which the stream has waited */
     timeline->next = NULL;
     pthread_mutex_lock(&measurement->lock);
     if (is_good) {
@@ -185,13 +187,13 @@ void cshim_measure_end(struct cshim_timeline *timelines, struct cshim_nccl_call 
 {
     for (size_t i = 0; i < call_count; i++) {
         if (is_good)
-            count(&calls[i]);
+            count_call(&calls[i]);
         if (calls[i].sample.slot != NULL)
             cshim_sample_end(&calls[i], is_good && calls[i].timed != NULL);
     }
     for (struct cshim_timeline *timeline = timelines, *next; timeline != NULL; timeline = next) {
         next = timeline->next;
-        keep(timeline, is_good);
+        queue_timeline(timeline, is_good);
     }
 }
 
@@ -213,10 +215,11 @@ static bool read_times(const struct cshim_timeline *timeline)
     return are_known;
 }
 
-/* Finds when a timeline began by the host's clock. It was not before the host enqueued it, and its
- * end was not after the host saw it. So far each timeline sets the GPU's clock right. The first
- * bound moves it on; the second moves it back only where the GPU's clock is the faster one, by less
- * than passed since the timeline before: so calls of one stream do not overlap. */
+/* Sets *began to the host time at which a timeline began. The GPU cannot have begun before the host
+ * enqueued the timeline, nor ended after the host saw it completed. Each timeline corrects the
+ * offset between the two clocks (base_at) within these bounds. The first bound only moves it
+ * forward. The second moves it back only if the GPU's clock is faster, and by less than the time
+ * since the previous timeline, so calls on one stream do not overlap in the trace. */
 static bool find_begin(struct cshim_measurement *measurement, struct cshim_timeline *timeline,
                        double *began)
 {
@@ -259,7 +262,7 @@ static void read_timeline(struct cshim_measurement *measurement, struct cshim_ti
         cshim_nccl_trace_add(timeline, began);
 }
 
-static bool has_happened(const struct cshim_timeline *timeline)
+static bool has_completed(const struct cshim_timeline *timeline)
 {
     bool has =
         timeline->is_broken ||
@@ -271,13 +274,14 @@ static bool has_happened(const struct cshim_timeline *timeline)
     return has;
 }
 
-/* Timelines of one stream happen in their order. One of another stream may wait for them here. */
+/* Reads timelines in the order of the calls. A timeline of another stream may have completed, but
+ * waits here for those before it. */
 void cshim_measure_collect(struct cshim_nccl_comm *comm)
 {
     struct cshim_measurement *measurement = &comm->measurement;
     pthread_mutex_lock(&measurement->lock);
     for (struct cshim_timeline *timeline;
-         (timeline = measurement->first) != NULL && has_happened(timeline);) {
+         (timeline = measurement->first) != NULL && has_completed(timeline);) {
         measurement->first = timeline->next;
         read_timeline(measurement, timeline);
         free_timeline(measurement, timeline);
@@ -285,15 +289,15 @@ void cshim_measure_collect(struct cshim_nccl_comm *comm)
     pthread_mutex_unlock(&measurement->lock);
 }
 
-/* The life of it ------------------------------------------------------------------------------- */
-/* Tells the GPU's clock by the host's: an event did not happen before it was recorded. This is the
- * earliest that it can have been, and find_begin moves it on. The last try counts, when everything
- * is warm. */
+/* Setup and cleanup ---------------------------------------------------------------------------- */
+/* Relates the GPU's clock to the host's: records the base event, and takes the host time just
+ * before it, the earliest at which the event can have occurred. find_begin corrects that later. The
+ * last attempt counts, because the first ones include CUDA's warm-up. */
 static void tie_clocks(struct cshim_nccl_comm *comm)
 {
-    const CUevent event = take_event(comm);
+    const CUevent event = acquire_event(comm);
     bool is_seen = event != NULL;
-    for (unsigned i = 0; i < TIES && is_seen; i++) {
+    for (unsigned i = 0; i < CLOCK_ATTEMPTS && is_seen; i++) {
         comm->measurement.base_at = cshim_seconds();
         is_seen = cshim_cuda.EventRecord(event, comm->stream) == CUDA_SUCCESS &&
                   cshim_cuda.EventSynchronize(event) == CUDA_SUCCESS;

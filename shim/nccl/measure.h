@@ -1,76 +1,84 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is told of calls. The functions below are one stream of events, in the order in which they
- * happen to a call. The ledger with the live figures, the observed kinds of calls, the trace and
- * the sampled errors are made of it.
+/* Measures calls for the reports: ledger, live figures, observed classes of calls, trace and
+ * sampled errors. The functions are declared in the order in which a call reaches them.
  *
- * How long steps take on the GPU is told by CUDA events between what is enqueued on the streams.
- * They are read after they have happened: nothing waits for them. Calls of graphs are not timed. */
+ * CUDA events, recorded between the steps on a stream, give the duration of each step on the GPU.
+ * They are read after they have completed; nothing waits for them. Calls captured into a CUDA graph
+ * are not timed.
+ *
+ * Threads may use different communicators concurrently. Only cshim_measure_collect may be called
+ * concurrently on one communicator. */
 #ifndef CSHIM_NCCL_MEASURE_H
 #define CSHIM_NCCL_MEASURE_H
 
 #include "shim/nccl/segment.h"
 #include "shim/nccl/timeline.h"
 
-/* A call goes to NCCL as it is. */
+/* Counts a call that is passed through, with its reason (rank 0 only). */
 void cshim_measure_pass(const struct cshim_nccl_comm *comm, enum cshim_reason reason);
-/* COMPSHIM=observe: so it does, and is written down. */
+/* Records a call under COMPSHIM=observe (rank 0 only); the caller passes it through. */
 void cshim_measure_observe(const struct cshim_nccl_call *call);
 
-/* A group of calls was planned, and nothing of it is enqueued. Begins a list of the timelines of
- * its streams. Gathers what is sampled: as far as NCCL has one outcome on all ranks, so has this.
- */
+/* Called when a group of calls is planned and none of them is enqueued. Makes a timeline for each
+ * of their streams and sets *timelines to the list. Gathers the elements of sampled calls; returns
+ * the status of NCCL, which is the same on all ranks where NCCL's own is. */
 ncclResult_t cshim_measure_begin(struct cshim_nccl_call *calls, size_t count,
                                  struct cshim_timeline **timelines);
-/* A step of a batch of segments of these calls is enqueued; or, if it is `waited` for, what comes
- * next on the calls' stream comes behind it. */
-void cshim_measure_step(struct cshim_timeline *timelines, const struct cshim_segment *segments,
+/* Called after a step of a batch's segments is enqueued. If the kernels run on a stream of their
+ * own, it is called again with `waited` true, after the calls' stream was made to wait for the
+ * step. */
+void cshim_measure_step(struct cshim_timeline *timelines, const struct cshim_nccl_segment *segments,
                         size_t count, enum cshim_step step, bool waited);
-/* All batches are enqueued; or, with is_good false, one has failed and the calls do not count.
- * Takes the timelines over. */
+/* Called after all batches are enqueued. If is_good is false, one of them has failed, and the calls
+ * are not counted. Takes over the timelines. */
 void cshim_measure_end(struct cshim_timeline *timelines, struct cshim_nccl_call *calls,
                        size_t count, bool is_good);
 
-/* Takes the times and errors that are known by now into ledger and trace. Any thread may do so. */
+/* Adds the durations and errors of completed calls to ledger and trace, without waiting.
+ * Thread-safe. */
 void cshim_measure_collect(struct cshim_nccl_comm *comm);
 
-/* Makes what measuring a communicator's calls needs. Its context is current. Waits for the GPU if
+/* Prepares to measure a communicator's calls. Its context must be current. Waits for the GPU if
  * there is a trace. */
 void cshim_measure_make(struct cshim_nccl_comm *comm);
-/* What is not known yet will not be told. */
+/* Frees what cshim_measure_make and later calls allocated. Timelines that were not collected are
+ * dropped. */
 void cshim_measure_free(struct cshim_nccl_comm *comm);
 
-/* trace.c: adds what a timeline has added up to the traces of its calls' jobs. It began at a time
- * of cshim_seconds: events happened on streams of the GPU, but their times are those of the host.
- */
+/* trace.c: adds the calls and phases of a timeline to the traces of their jobs, after
+ * cshim_timeline_add_up. `begin` is the time of the first mark by the host's clock
+ * (cshim_seconds). */
 void cshim_nccl_trace_add(const struct cshim_timeline *timeline, double begin);
-/* Names the streams of these events in a trace's file. */
+/* Writes the names of the lanes, one for each CUDA stream, to a trace file. */
 void cshim_nccl_name_lanes(struct cshim_trace_file *file, int rank);
 
-/* sample.c: the sampled error (shim/core/sample.h). Before a sampled call a few elements of all
- * ranks are gathered by NCCL and copied to rank 0's host. Behind the call, the same elements of
- * rank 0's result are copied there. They are compared when the last copy has happened; nothing
- * waits for it.
+/* sample.c: the sampled error (shim/core/sample.h). Before a sampled call NCCL gathers a few
+ * elements of all ranks, and rank 0 copies them to its host memory. After the call rank 0 copies
+ * the same elements of its result. It compares them when the last copy has completed; nothing waits
+ * for it.
  *
- * All ranks sample the same calls: the memory for it is part of the workspace. What rank 0 needs
- * beyond that is its own business: without it, rank 0 compares nothing. */
+ * All ranks sample the same calls, because the memory for gathering is part of the workspace. Rank
+ * 0's host memory and events are optional: without them rank 0 gathers but compares nothing. */
 
-/* Chooses calls of a group by what is equal on all ranks, and gathers their elements. Comes behind
- * the plans of the calls and before their first batch. As far as NCCL has one outcome on all ranks,
- * so has this. */
+/* Selects the calls of a group to sample, the same on all ranks, and gathers their elements. Called
+ * after the calls are planned and before their first batch. Returns the status of NCCL, which is
+ * the same on all ranks where NCCL's own is. */
 ncclResult_t cshim_sample_begin(struct cshim_nccl_call *calls, size_t count);
 
-/* Copies the result's elements of a call that has a slot, behind its last batch, and hands the slot
- * on to the call's timeline; or, with is_kept false, gives it back. */
+/* Called after the last batch of a call that has a slot. If is_kept is true, copies the elements of
+ * the result and passes the slot to the call's timeline. Otherwise releases the slot. */
 void cshim_sample_end(const struct cshim_nccl_call *call, bool is_kept);
 
-/* Whether the copies of a slot have happened. */
+/* Returns true if the copies of a slot have completed. */
 bool cshim_sample_has_happened(const struct cshim_sample_slot *slot);
-/* Adds the errors of a slot whose copies have happened to a call's figures. */
+/* Adds the errors of the slot's elements to a call's figures. The copies must have completed. */
 void cshim_sample_compare(const struct cshim_sample_slot *slot, struct cshim_row *figures);
-/* Gives a slot back, if it is not NULL. It is used again after its copies have happened. */
+/* Releases a slot; NULL is allowed. The slot is used again after its copies have completed. */
 void cshim_sample_give(struct cshim_sample_slot *slot);
 
-/* Gives a communicator of rank 0 what it needs to compare. Its context is current. */
+/* Sets comm->samples to the slots of its workspace, made at the first call; leaves NULL without
+ * memory, on other ranks than 0, and without a report. The communicator's context must be
+ * current. */
 void cshim_sample_make(struct cshim_nccl_comm *comm);
 
 #endif

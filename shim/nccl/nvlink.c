@@ -12,12 +12,12 @@
 #include "shim/core/greeting.h"
 
 #define SUCCESS 0
-#define REGISTERED 3 /* the state of a GPU whose fabric manager is done with it */
+#define REGISTERED 3 /* NVML_GPU_FABRIC_STATE_COMPLETED */
 
-/* nvmlGpuFabricInfo_v2_t of nvml.h, which not every toolkit brings. */
+/* nvmlGpuFabricInfo_v2_t of nvml.h, which not every toolkit includes. */
 struct fabric {
     unsigned version;
-    unsigned char cluster[16]; /* zeros where NVLink ends at the machine */
+    unsigned char cluster[16]; /* all zero if NVLink does not leave the machine */
     int status;
     unsigned clique;
     unsigned char state;
@@ -25,11 +25,12 @@ struct fabric {
 };
 #define FABRIC_VERSION ((unsigned)sizeof(struct fabric) | 2u << 24)
 
-static uint64_t domain; /* 0: none */
+static uint64_t domain; /* hash of the NVLink domain; 0: none */
 
-/* The machine's first GPU speaks for all: a machine is part of one domain. NCCL asks NVML for the
- * same before it makes a communicator, so the library stays loaded. */
-static bool ask(struct fabric *fabric)
+/* Asks NVML for the fabric of the machine's first GPU, as all GPUs of a machine are in one domain.
+ * Returns false if NVML or the function is missing or fails. The library stays loaded, because NCCL
+ * uses it as well. */
+static bool query_fabric(struct fabric *fabric)
 {
     int (*initialize)(void), (*shut_down)(void), (*get_device)(unsigned, void **);
     int (*get_fabric)(void *, struct fabric *);
@@ -57,12 +58,14 @@ static bool ask(struct fabric *fabric)
     return is_known;
 }
 
+/* Sets `domain`, honouring NCCL's variables that disable NVLink between machines or set the
+ * clique. */
 static void find_domain(void)
 {
     static const unsigned char none[sizeof(((struct fabric *)NULL)->cluster)];
     struct fabric fabric = {.version = FABRIC_VERSION};
     const char *enabled = getenv("NCCL_MNNVL_ENABLE"), *given = getenv("NCCL_MNNVL_CLIQUE_ID");
-    if ((enabled != NULL && strcmp(enabled, "0") == 0) || !ask(&fabric))
+    if ((enabled != NULL && strcmp(enabled, "0") == 0) || !query_fabric(&fabric))
         return;
     if (fabric.status != SUCCESS || fabric.state != REGISTERED ||
         memcmp(fabric.cluster, none, sizeof none) == 0)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which GPUs are joined by NVLink beyond their machine. */
+/* Identifies the node of this process. GPUs of several machines that NVLink connects (multi-node
+ * NVLink) are one node. */
 #ifndef CSHIM_NVLINK_H
 #define CSHIM_NVLINK_H
 
 #include <stdint.h>
 
-/* Identifies the node that the GPUs of this process belong to: the NVLink domain, that is the
- * fabric's cluster and clique, which may span several machines; without one the machine, as NCCL
- * tells machines apart. Asks NVML at its first call. Thread-safe. */
+/* Returns the hash of the NVLink domain (the fabric's cluster and clique) of this process's GPUs
+ * or, without one, of the machine, identified as NCCL does (NCCL_HOSTID). Equal on ranks of one
+ * node only. Asks NVML at the first call. Thread-safe. */
 uint64_t cshim_nvlink_node(void);
 
 #endif

@@ -6,44 +6,45 @@
 #include "shim/nccl/measure.h"
 #include "shim/nccl/nvlink.h"
 
-/* After so long a rank asks for those that have not come. It names them after WARN_SECONDS, and
- * again and again. There is no limit: natively ranks wait for each other as long as the program
- * lets them. */
+/* A rank that waits for others asks the rendezvous for missing ranks every ASK_SECONDS. It logs
+ * them after WARN_SECONDS, then at growing intervals. There is no time limit, because natively
+ * ranks wait for each other as long as the program lets them. */
 #define ASK_SECONDS 2.0
 #define WARN_SECONDS 60.0
 
-/* About what NCCL takes of a device for its own buffers: those of its three protocols for the
- * messages between two ranks, and for a communicator the same for each of some dozen channels. */
+/* Estimates of the device memory that NCCL allocates for its own buffers: for the messages between
+ * two ranks (its three protocols), and for a communicator (the same for each of some dozen
+ * channels). */
 #define CONNECTION_BYTES ((uint64_t)10 << 20)
 #define COMMUNICATOR_BYTES ((uint64_t)256 << 20)
 
-/* What a rank tells the others. */
-struct facts {
-    uint64_t host;
+/* State of a rank that all ranks of a communicator exchange. */
+struct rank_state {
+    uint64_t host;   /* node, as cshim_nvlink_node identifies it */
     uint64_t reason; /* CSHIM_REASON_COMPRESS, or why this rank cannot compress */
-    uint64_t began;  /* where its trace's time begins; 0: it has no trace */
-    uint64_t left;   /* bytes of its device */
+    uint64_t began;  /* origin of its trace's clock; 0: it has no trace */
+    uint64_t left;   /* free device memory in bytes */
 };
 
-/* What telling needs: on the device and on the host, this rank's facts and behind them those of all
- * ranks. One preparation uses it after the other. */
-struct cshim_fact_exchange {
+/* Memory for the exchange, on the host and on the device: this rank's state, followed by those of
+ * all ranks. Pooled (item.size: number of ranks), as preparations use it one after the other. */
+struct cshim_state_exchange {
     struct cshim_pool_item item;
     CUstream stream;
     CUdeviceptr memory;
-    struct facts facts[];
+    struct rank_state states[];
 };
-static struct cshim_pool_item *spare;
+static struct cshim_pool_item *unused_exchanges;
 
-/* Returns NULL, and why, if there is none to be had. */
-static struct cshim_fact_exchange *take_exchange(struct cshim_nccl_comm *comm,
-                                                 char why[CSHIM_CUDA_WHY_MAX])
+/* Returns an exchange from the pool or a new one; NULL on an error, and the reason in `why`. */
+static struct cshim_state_exchange *acquire_exchange(struct cshim_nccl_comm *comm,
+                                                     char why[CSHIM_CUDA_WHY_MAX])
 {
-    const size_t bytes = ((size_t)comm->ranks + 1) * sizeof(struct facts);
+    const size_t bytes = ((size_t)comm->ranks + 1) * sizeof(struct rank_state);
     if (!cshim_device_open(comm, why))
         return NULL;
-    struct cshim_fact_exchange *exchange =
-        cshim_pool_take(&spare, comm->device, (uint64_t)comm->ranks);
+    struct cshim_state_exchange *exchange =
+        cshim_pool_take(&unused_exchanges, comm->device, (uint64_t)comm->ranks);
     if (exchange != NULL)
         return exchange;
     exchange = calloc(1, sizeof *exchange + bytes);
@@ -60,7 +61,7 @@ static struct cshim_fact_exchange *take_exchange(struct cshim_nccl_comm *comm,
     if (result == CUDA_SUCCESS &&
         (result = cshim_cuda.MemAlloc(&exchange->memory, bytes)) == CUDA_SUCCESS)
         return exchange;
-    cshim_cuda_explain("memory for the ranks' facts", result, why);
+    cshim_cuda_explain("memory for the ranks' states", result, why);
     if (exchange->stream != NULL)
         cshim_cuda.StreamDestroy(exchange->stream);
     free(exchange);
@@ -69,13 +70,15 @@ static struct cshim_fact_exchange *take_exchange(struct cshim_nccl_comm *comm,
 
 void cshim_prepare_reserve(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY_MAX])
 {
-    struct cshim_fact_exchange *exchange = take_exchange(comm, why);
+    struct cshim_state_exchange *exchange = acquire_exchange(comm, why);
     if (exchange != NULL)
-        cshim_pool_give(&spare, &exchange->item);
+        cshim_pool_give(&unused_exchanges, &exchange->item);
 }
 
-/* What fails here fails for this rank only: the others are told. */
-static enum cshim_reason make_ready(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY_MAX])
+/* Loads the kernels and allocates what compressed calls need. A failure is this rank's alone, so it
+ * is returned as a reason for the exchange rather than as an error. */
+static enum cshim_reason allocate_resources(struct cshim_nccl_comm *comm,
+                                            char why[CSHIM_CUDA_WHY_MAX])
 {
     if (!cshim_kernels_load(why))
         return CSHIM_REASON_NO_KERNELS;
@@ -95,59 +98,61 @@ static enum cshim_reason make_ready(struct cshim_nccl_comm *comm, char why[CSHIM
     return comm->workspace != NULL ? CSHIM_REASON_COMPRESS : CSHIM_REASON_NO_MEMORY;
 }
 
-/* Puts this rank's facts on the device, after making it ready if its calls `compress`. */
-static ncclResult_t begin(struct cshim_nccl_comm *comm, bool compress)
+/* Copies this rank's state to the device; if `compress` is true, allocates its resources first. */
+static ncclResult_t begin_exchange(struct cshim_nccl_comm *comm, bool compress)
 {
     char why[CSHIM_CUDA_WHY_MAX] = "";
-    struct cshim_fact_exchange *exchange = take_exchange(comm, why);
+    struct cshim_state_exchange *exchange = acquire_exchange(comm, why);
     if (exchange == NULL) {
         cshim_log(CSHIM_LOG_ERROR, "%s", why);
         return ncclUnhandledCudaError;
     }
     comm->exchange = exchange;
     CSHIM_SCOPE scope = cshim_device_enter(comm);
-    exchange->facts[0].host = cshim_nvlink_node();
-    exchange->facts[0].began = cshim_job_origin(0);
-    exchange->facts[0].reason = CSHIM_REASON_COMPRESS;
+    exchange->states[0].host = cshim_nvlink_node();
+    exchange->states[0].began = cshim_job_origin(0);
+    exchange->states[0].reason = CSHIM_REASON_COMPRESS;
     if (scope.result != CUDA_SUCCESS)
-        exchange->facts[0].reason = CSHIM_REASON_NO_MEMORY;
+        exchange->states[0].reason = CSHIM_REASON_NO_MEMORY;
     else if (compress)
-        exchange->facts[0].reason = make_ready(comm, why);
+        exchange->states[0].reason = allocate_resources(comm, why);
     size_t left = SIZE_MAX, all;
     if (scope.result == CUDA_SUCCESS)
         cshim_cuda.MemGetInfo(&left, &all);
-    exchange->facts[0].left = left;
-    if (exchange->facts[0].reason != CSHIM_REASON_COMPRESS)
+    exchange->states[0].left = left;
+    if (exchange->states[0].reason != CSHIM_REASON_COMPRESS)
         cshim_log(CSHIM_LOG_WARN, "rank %d of a communicator cannot compress: %s", comm->rank, why);
     const CUresult result =
-        cshim_cuda.MemcpyAsync(exchange->memory, (CUdeviceptr)(uintptr_t)exchange->facts,
-                               sizeof *exchange->facts, exchange->stream);
-    return cshim_device_check(result, "copying this rank's facts");
+        cshim_cuda.MemcpyAsync(exchange->memory, (CUdeviceptr)(uintptr_t)exchange->states,
+                               sizeof *exchange->states, exchange->stream);
+    return cshim_device_check(result, "copying this rank's state");
 }
 
-static ncclResult_t gather_facts(struct cshim_nccl_comm **comms, size_t count)
+/* All-gathers the states of all ranks, in one NCCL group for all communicators. */
+static ncclResult_t gather_states(struct cshim_nccl_comm **comms, size_t count)
 {
     ncclResult_t status = cshim_nccl.real->GroupStart();
     for (size_t i = 0; i < count && status == ncclSuccess; i++) {
-        const struct cshim_fact_exchange *exchange = comms[i]->exchange;
+        const struct cshim_state_exchange *exchange = comms[i]->exchange;
         const void *own = (const void *)(uintptr_t)exchange->memory;
-        void *all = (void *)(uintptr_t)(exchange->memory + sizeof(struct facts));
-        status = cshim_nccl.real->AllGather(own, all, sizeof(struct facts), ncclUint8,
+        void *all = (void *)(uintptr_t)(exchange->memory + sizeof(struct rank_state));
+        status = cshim_nccl.real->AllGather(own, all, sizeof(struct rank_state), ncclUint8,
                                             comms[i]->comm, exchange->stream);
     }
     return cshim_nccl_end_group(status);
 }
 
-/* Returns an error if the communicator has failed or been aborted meanwhile. */
+/* Returns an error if the communicator has failed or been aborted. */
 static ncclResult_t look_for_failure(struct cshim_nccl_comm *comm)
 {
     const ncclResult_t state = cshim_nccl_state(comm);
     return state == ncclInProgress ? ncclSuccess : state;
 }
 
-/* Asks for the ranks that are missing, and warns of them now and then. */
-static ncclResult_t ask(const struct cshim_nccl_comm *comm, double waited, double *warn,
-                        bool *missing)
+/* Asks the rendezvous whether ranks are missing, and logs them if `waited` seconds exceed *warn.
+ * Returns ncclRemoteError if one of them has failed or ended. */
+static ncclResult_t ask_for_missing(const struct cshim_nccl_comm *comm, double waited, double *warn,
+                                    bool *missing)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "not all of them are there";
     const enum cshim_absence absence =
@@ -170,7 +175,8 @@ static ncclResult_t ask(const struct cshim_nccl_comm *comm, double waited, doubl
     return ncclSuccess;
 }
 
-static ncclResult_t await_facts(struct cshim_nccl_comm *comm)
+/* Waits until the all-gather of the states has completed on the device. */
+static ncclResult_t await_states(struct cshim_nccl_comm *comm)
 {
     const double began = cshim_seconds();
     double asked = began, warn = WARN_SECONDS;
@@ -182,16 +188,17 @@ static ncclResult_t await_facts(struct cshim_nccl_comm *comm)
         usleep(100);
         status = look_for_failure(comm);
         if (status == ncclSuccess && cshim_seconds() - asked > ASK_SECONDS) {
-            status = ask(comm, cshim_seconds() - began, &warn, &missing);
+            status = ask_for_missing(comm, cshim_seconds() - began, &warn, &missing);
             asked = cshim_seconds();
         }
     }
-    return status != ncclSuccess ? status : cshim_device_check(result, "telling the other ranks");
+    return status != ncclSuccess ? status
+                                 : cshim_device_check(result, "exchanging the ranks' states");
 }
 
-/* Finds the nodes, which are numbered by their lowest rank, and lists the ranks node by node. The
- * rendezvous had counted the nodes only. */
-static void find_nodes(struct cshim_nccl_comm *comm, const struct facts *all)
+/* Computes the layout of nodes from the ranks' states: nodes are numbered by their lowest rank,
+ * local ranks by rank. The rendezvous has only counted the nodes. */
+static void find_nodes(struct cshim_nccl_comm *comm, const struct rank_state *all)
 {
     const uint32_t ranks = (uint32_t)comm->ranks;
     uint32_t listed = 0;
@@ -221,15 +228,17 @@ static void find_nodes(struct cshim_nccl_comm *comm, const struct facts *all)
     }
 }
 
-/* NCCL before 2.18 has no ncclCommSplit: there are no levels then, on any rank. */
+/* Returns true if the communicator gets `inside` and `across`. NCCL before 2.18 lacks
+ * ncclCommSplit, so no rank has them. */
 static bool has_levels(const struct cshim_nccl_comm *comm)
 {
     return comm->reason == CSHIM_REASON_COMPRESS && comm->nodes > 1 && comm->ranks_per_node > 1 &&
            cshim_nccl.real->CommSplit != NULL;
 }
 
-/* Without room for its buffers NCCL would fail in a call, maybe on one rank alone. */
-static void look_for_room(struct cshim_nccl_comm *comm, const struct facts *all)
+/* Stops compression on all ranks if a rank's device lacks the memory that NCCL needs for its
+ * buffers: NCCL would fail in a later call, perhaps on that rank alone. */
+static void look_for_room(struct cshim_nccl_comm *comm, const struct rank_state *all)
 {
     const bool levels = has_levels(comm);
     const uint64_t peers = levels ? comm->nodes : (uint64_t)comm->ranks;
@@ -247,18 +256,20 @@ static void look_for_room(struct cshim_nccl_comm *comm, const struct facts *all)
     }
 }
 
-static ncclResult_t take_facts(struct cshim_nccl_comm *comm, bool compress)
+/* Copies all ranks' states to the host, and sets the communicator's reason and nodes from them. If
+ * `compress` is true, also checks the devices' memory and prepares measuring. */
+static ncclResult_t apply_states(struct cshim_nccl_comm *comm, bool compress)
 {
-    struct cshim_fact_exchange *exchange = comm->exchange;
-    const size_t bytes = (size_t)comm->ranks * sizeof(struct facts);
-    struct facts *all = exchange->facts + 1;
+    struct cshim_state_exchange *exchange = comm->exchange;
+    const size_t bytes = (size_t)comm->ranks * sizeof(struct rank_state);
+    struct rank_state *all = exchange->states + 1;
     CSHIM_SCOPE scope = cshim_device_enter(comm);
     CUresult result = cshim_cuda.MemcpyAsync(
         (CUdeviceptr)(uintptr_t)all, exchange->memory + sizeof *all, bytes, exchange->stream);
     if (result == CUDA_SUCCESS)
         result = cshim_cuda.StreamSynchronize(exchange->stream);
     if (result != CUDA_SUCCESS)
-        return cshim_device_check(result, "the ranks' facts");
+        return cshim_device_check(result, "copying the ranks' states");
     for (int rank = 0; rank < comm->ranks; rank++) {
         if (all[rank].reason != CSHIM_REASON_COMPRESS)
             comm->reason = (enum cshim_reason)all[rank].reason;
@@ -277,14 +288,14 @@ static ncclResult_t take_facts(struct cshim_nccl_comm *comm, bool compress)
     return ncclSuccess;
 }
 
-/* Makes the communicators that hierarchical needs, whose ranks are the local rank and the node. All
- * of one kind are made in one group: otherwise a thread that drives several devices would wait for
- * itself. */
-static ncclResult_t split(struct cshim_nccl_comm **comms, size_t count)
+/* Makes the intra-node and inter-node communicators of hierarchical; their ranks are the local rank
+ * and the node's index. All of one level are made in one NCCL group; otherwise a thread that drives
+ * several devices would wait for itself. */
+static ncclResult_t make_levels(struct cshim_nccl_comm **comms, size_t count)
 {
     ncclResult_t status = ncclSuccess;
-    for (int kind = 0; kind < 2 && status == ncclSuccess; kind++) {
-        const bool is_inside = kind == 0;
+    for (int level = 0; level < 2 && status == ncclSuccess; level++) {
+        const bool is_inside = level == 0;
         status = cshim_nccl.real->GroupStart();
         for (size_t i = 0; i < count && status == ncclSuccess; i++) {
             struct cshim_nccl_comm *comm = comms[i];
@@ -299,7 +310,8 @@ static ncclResult_t split(struct cshim_nccl_comm **comms, size_t count)
     return status;
 }
 
-/* Waits until all ranks of a communicator have come, unless nobody can be asked for them. */
+/* Waits until all ranks of a communicator have reached their first compressed call; does not wait
+ * if the rendezvous does not answer. */
 static ncclResult_t await_ranks(struct cshim_nccl_comm *comm)
 {
     const double began = cshim_seconds();
@@ -309,13 +321,14 @@ static ncclResult_t await_ranks(struct cshim_nccl_comm *comm)
     while (missing && status == ncclSuccess) {
         status = look_for_failure(comm);
         if (status == ncclSuccess)
-            status = ask(comm, cshim_seconds() - began, &warn, &missing);
+            status = ask_for_missing(comm, cshim_seconds() - began, &warn, &missing);
     }
     return status;
 }
 
-/* The ranks meet at the rendezvous first. NCCL itself would not say for whom it waits. */
-static ncclResult_t meet(struct cshim_nccl_comm **comms, size_t count, bool compress)
+/* Exchanges the states of all ranks. Waits for the ranks at the rendezvous first, because NCCL
+ * would not report which rank it waits for. */
+static ncclResult_t exchange_states(struct cshim_nccl_comm **comms, size_t count, bool compress)
 {
     ncclResult_t status = ncclSuccess;
     for (size_t i = 0; i < count; i++)
@@ -324,17 +337,17 @@ static ncclResult_t meet(struct cshim_nccl_comm **comms, size_t count, bool comp
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
         status = await_ranks(comms[i]);
     if (status == ncclSuccess)
-        status = gather_facts(comms, count);
+        status = gather_states(comms, count);
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        status = await_facts(comms[i]);
+        status = await_states(comms[i]);
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        status = take_facts(comms[i], compress);
+        status = apply_states(comms[i], compress);
     return status;
 }
 
-/* Tells the rendezvous that this rank is done. If it has failed, the others need not wait for it;
- * but a rank that fails because another one is gone is not the cause. */
-static void leave_meeting(struct cshim_nccl_comm *comm, ncclResult_t status)
+/* Notifies the rendezvous that this rank has finished, and of its failure, so that the others stop
+ * waiting. ncclRemoteError is not reported, because another rank is its cause. */
+static void end_exchange(struct cshim_nccl_comm *comm, ncclResult_t status)
 {
     char failure[CSHIM_RENDEZVOUS_WHY_MAX];
     const bool cause = status != ncclSuccess && status != ncclRemoteError;
@@ -344,32 +357,33 @@ static void leave_meeting(struct cshim_nccl_comm *comm, ncclResult_t status)
     cshim_rendezvous_done(comm->member, cause ? failure : NULL);
 }
 
-/* Has the ranks meet, and prepares the communicators if they compress. After a failure the stream
- * may hold work that never ends: then the exchange is not used again. */
-static ncclResult_t prepare(struct cshim_nccl_comm **comms, size_t count, bool compress)
+/* Exchanges the ranks' states and, if `compress` is true, prepares the communicators. After a
+ * failure the exchange's stream may hold work that never completes, so it does not return to the
+ * pool. */
+static ncclResult_t prepare_all(struct cshim_nccl_comm **comms, size_t count, bool compress)
 {
     ncclResult_t status = ncclSuccess;
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        status = begin(comms[i], compress);
+        status = begin_exchange(comms[i], compress);
     if (status == ncclSuccess)
-        status = meet(comms, count, compress);
+        status = exchange_states(comms, count, compress);
     for (size_t i = 0; i < count; i++)
-        leave_meeting(comms[i], status);
+        end_exchange(comms[i], status);
     if (status == ncclSuccess && compress)
-        status = split(comms, count);
+        status = make_levels(comms, count);
     for (size_t i = 0; i < count; i++) {
         comms[i]->failed = status;
         comms[i]->prepared = compress && status == ncclSuccess;
         if (status == ncclSuccess)
-            cshim_pool_give(&spare, &comms[i]->exchange->item);
+            cshim_pool_give(&unused_exchanges, &comms[i]->exchange->item);
     }
     return status;
 }
 
-/* Lists the communicators of calls, each once, that are to be prepared; or those of which the nodes
- * are not known. Fails like a preparation before. */
-static ncclResult_t list(const struct cshim_nccl_call *calls, size_t call_count, bool compress,
-                         struct cshim_nccl_comm **comms, size_t *count)
+/* Lists, each once, the communicators of `calls` to prepare if `compress` is true, otherwise those
+ * whose nodes are not known. Returns the error of a previous preparation that has failed. */
+static ncclResult_t list_unprepared(const struct cshim_nccl_call *calls, size_t call_count,
+                                    bool compress, struct cshim_nccl_comm **comms, size_t *count)
 {
     ncclResult_t status = ncclSuccess;
     *count = 0;
@@ -394,15 +408,15 @@ ncclResult_t cshim_prepare(const struct cshim_nccl_call *calls, size_t call_coun
     ncclResult_t status = comms != NULL ? ncclSuccess : ncclSystemError;
     for (int compress = 0; compress < 2 && status == ncclSuccess; compress++) {
         size_t count = 0;
-        status = list(calls, call_count, compress != 0, comms, &count);
+        status = list_unprepared(calls, call_count, compress != 0, comms, &count);
         if (status == ncclSuccess && count > 0)
-            status = prepare(comms, count, compress != 0);
+            status = prepare_all(comms, count, compress != 0);
     }
     free(comms);
     return status;
 }
 
-/* At the end of a process CUDA may be gone. Then there is nothing to give back to it. */
+/* At process exit CUDA may be gone, so errors are ignored. */
 void cshim_prepare_undo(struct cshim_nccl_comm *comm)
 {
     if (comm->context == NULL)

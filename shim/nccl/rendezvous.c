@@ -13,25 +13,27 @@
 #include "shim/core/clock.h"
 #include "shim/nccl/rendezvous_wire.h"
 
-/* A hello is given up after so long, with all its tries. */
+/* Time limit of HELLO, all attempts together. */
 #define HELLO_SECONDS 10.0
-/* The server decides sooner, unless its process is gone or stopped. Each connection is given up
- * before the next is tried. */
+/* Time limits of READY: all attempts together, and each of them. The server decides sooner, unless
+ * its process has ended or is stopped. */
 #define READY_SECONDS 60.0
 #define ATTEMPT_SECONDS (CSHIM_READY_SECONDS + 5.0)
-/* In the first call: longer than the server itself waits. */
+/* Time limit of the requests in the first compressed call: longer than the server delays its
+ * answer. */
 #define COME_SECONDS 3.0
+/* Pause between attempts. */
 #define PAUSE_SECONDS 0.2
 
-/* Where the tag lies in an id. */
-#define TAG_PLACE (CSHIM_ID_BYTES - sizeof(struct cshim_tag))
+/* Offset of the tag in an id. */
+#define TAG_OFFSET (CSHIM_ID_BYTES - sizeof(struct cshim_tag))
 
 struct cshim_member {
     struct cshim_tag tag;
     struct cshim_request request;
     int socket;        /* or -1 */
-    bool is_asked;     /* the answer to the latest request is due on the socket */
-    bool may_be_heard; /* some of READY has been sent: the decision may count on this rank */
+    bool is_asked;     /* the latest request was sent, and its reply is still to be received */
+    bool may_be_heard; /* bytes of READY were sent, so the decision may count on this rank */
 };
 
 static void explain(char *why, const char *what)
@@ -48,14 +50,15 @@ static void set_address(struct cshim_tag *tag, const union cshim_address *addres
         memcpy(tag->address, &address->six.sin6_addr, sizeof address->six.sin6_addr);
 }
 
-/* Sets the address at which NCCL itself waits for the ranks. It lies in the id as a sockaddr,
- * behind eight bytes of magic in all but the oldest versions. */
+/* Sets the tag's address to that of NCCL's own bootstrap, which all ranks can reach. The id has it
+ * as a sockaddr, after eight bytes of magic in all but the oldest versions. Returns false if there
+ * is none. */
 static bool find_nccls_address(const uint8_t id[CSHIM_ID_BYTES], struct cshim_tag *tag)
 {
-    static const size_t places[] = {8, 0};
+    static const size_t offsets[] = {8, 0};
     union cshim_address address = {0};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        memcpy(&address, id + places[i], sizeof address.six);
+    for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
+        memcpy(&address, id + offsets[i], sizeof address.six);
         const bool four = address.any.sa_family == AF_INET && address.four.sin_port != 0 &&
                           address.four.sin_addr.s_addr != htonl(INADDR_ANY);
         const bool six = address.any.sa_family == AF_INET6 && address.six.sin6_port != 0 &&
@@ -68,7 +71,8 @@ static bool find_nccls_address(const uint8_t id[CSHIM_ID_BYTES], struct cshim_ta
     return false;
 }
 
-/* Sets an address of any interface that is up. */
+/* Sets the tag's address to the IPv4 address of any interface that is up, except loopback. Returns
+ * false if there is none. */
 static bool find_any_address(struct cshim_tag *tag)
 {
     struct ifaddrs *interfaces;
@@ -89,7 +93,7 @@ bool cshim_rendezvous_serve(uint8_t id[CSHIM_ID_BYTES], const struct cshim_offer
 {
     static const struct cshim_tag empty;
     struct cshim_tag tag = {.magic = CSHIM_TAG_MAGIC};
-    if (memcmp(id + TAG_PLACE, &empty, sizeof empty) != 0) {
+    if (memcmp(id + TAG_OFFSET, &empty, sizeof empty) != 0) {
         snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "this NCCL's unique id has no room left");
         return false;
     }
@@ -107,7 +111,7 @@ bool cshim_rendezvous_serve(uint8_t id[CSHIM_ID_BYTES], const struct cshim_offer
         explain(why, "cannot wait for the other ranks");
         return false;
     }
-    memcpy(id + TAG_PLACE, &tag, sizeof tag);
+    memcpy(id + TAG_OFFSET, &tag, sizeof tag);
     return true;
 }
 
@@ -116,15 +120,16 @@ bool cshim_rendezvous_grow(const struct cshim_member *member, uint64_t number,
 {
     static const struct cshim_tag empty;
     struct cshim_tag tag = member->tag;
-    if (memcmp(id + TAG_PLACE, &empty, sizeof empty) != 0)
+    if (memcmp(id + TAG_OFFSET, &empty, sizeof empty) != 0)
         return false;
     tag.parent = tag.nonce;
     tag.nonce = cshim_mix(tag.parent + (number + 1) * CSHIM_GOLDEN);
-    memcpy(id + TAG_PLACE, &tag, sizeof tag);
+    memcpy(id + TAG_OFFSET, &tag, sizeof tag);
     return true;
 }
 
-/* Waits until the socket can be read or written. */
+/* Waits until the socket can be read or written. Returns false and sets errno on an error or after
+ * the deadline. */
 static bool wait_for(int connection, short events, double deadline)
 {
     struct pollfd polled = {.fd = connection, .events = events};
@@ -174,7 +179,8 @@ static bool connect_until(struct cshim_member *member, double deadline)
     return false;
 }
 
-/* Sends bytes on the member's connection, or receives them. */
+/* Sends or receives all bytes on the member's connection. On an error or after the deadline closes
+ * it, sets errno and returns false. */
 static bool transfer(struct cshim_member *member, bool sends, void *data, size_t bytes,
                      double deadline)
 {
@@ -190,7 +196,7 @@ static bool transfer(struct cshim_member *member, bool sends, void *data, size_t
     return moved == CSHIM_MOVED_ALL;
 }
 
-/* Sends the member's request as one of this kind, on its connection or a new one. */
+/* Sends the member's request as type `kind`, on its connection or a new one. */
 static bool send_until(struct cshim_member *member, enum cshim_request_kind kind, double deadline)
 {
     member->request.kind = kind;
@@ -199,10 +205,10 @@ static bool send_until(struct cshim_member *member, enum cshim_request_kind kind
     return member->is_asked;
 }
 
-/* Takes the reply to a request, which is sent first if that was not done. `text`, if not NULL, gets
- * the policy's text, which follows a reply that is on; the caller frees it. */
-static bool ask(struct cshim_member *member, enum cshim_request_kind kind, double deadline,
-                struct cshim_reply *reply, char **text)
+/* Receives the reply to a request, which is sent first unless that was done. If `text` is not NULL,
+ * sets it to the policy's text, which follows a reply that is on; the caller frees it. */
+static bool request_reply(struct cshim_member *member, enum cshim_request_kind kind,
+                          double deadline, struct cshim_reply *reply, char **text)
 {
     if ((!member->is_asked && !send_until(member, kind, deadline)) ||
         !transfer(member, false, reply, sizeof *reply, deadline))
@@ -219,15 +225,15 @@ static bool ask(struct cshim_member *member, enum cshim_request_kind kind, doubl
     return false;
 }
 
-/* Asks again where a connection breaks: the server may have had no room for it. One that is refused
- * tells that its process is gone, and will not come back. */
-static bool ask_again(struct cshim_member *member, enum cshim_request_kind kind, double seconds,
-                      struct cshim_reply *reply, char **text)
+/* Like request_reply, but repeats the request after errors, because the server may have had no room
+ * for the connection. Gives up if the connection is refused: the server's process has ended. */
+static bool request_with_retries(struct cshim_member *member, enum cshim_request_kind kind,
+                                 double seconds, struct cshim_reply *reply, char **text)
 {
     const double deadline = cshim_seconds() + seconds;
     for (;;) {
         const double attempt = cshim_seconds() + ATTEMPT_SECONDS;
-        if (ask(member, kind, attempt < deadline ? attempt : deadline, reply, text))
+        if (request_reply(member, kind, attempt < deadline ? attempt : deadline, reply, text))
             break;
         if (errno == ECONNREFUSED || cshim_seconds() + PAUSE_SECONDS > deadline)
             return false;
@@ -243,7 +249,7 @@ struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
 {
     struct cshim_reply reply;
     struct cshim_tag tag;
-    memcpy(&tag, id + TAG_PLACE, sizeof tag);
+    memcpy(&tag, id + TAG_OFFSET, sizeof tag);
     if (tag.magic != CSHIM_TAG_MAGIC) {
         snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX,
                  "the process that made the unique id does not have compshim, or does not "
@@ -260,7 +266,7 @@ struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
     member->request = (struct cshim_request){
         .magic = CSHIM_REQUEST_MAGIC, .nonce = tag.nonce, .parent = tag.parent, .hello = *hello};
     gethostname(member->request.machine, sizeof member->request.machine - 1);
-    if (ask_again(member, CSHIM_REQUEST_HELLO, HELLO_SECONDS, &reply, NULL))
+    if (request_with_retries(member, CSHIM_REQUEST_HELLO, HELLO_SECONDS, &reply, NULL))
         return member;
     explain(why, "cannot reach the process that made the unique id");
     cshim_rendezvous_leave(member);
@@ -278,9 +284,10 @@ struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member)
 {
     struct cshim_decision decision = {.known = true, .speaker = member->request.hello.rank};
     struct cshim_reply reply;
-    if (!ask_again(member, CSHIM_REQUEST_READY, READY_SECONDS, &reply, &decision.offer.text)) {
+    if (!request_with_retries(member, CSHIM_REQUEST_READY, READY_SECONDS, &reply,
+                              &decision.offer.text)) {
         explain(decision.why, "no answer from the process that made the unique id");
-        decision.known = !member->may_be_heard; /* without this rank it cannot be "on" */
+        decision.known = !member->may_be_heard; /* if not heard, it cannot be "on" */
         hang_up(member);
         return decision;
     }
@@ -310,10 +317,11 @@ enum cshim_absence cshim_rendezvous_wait(struct cshim_member *member,
     const double patience = COME_SECONDS + 0.01 * member->request.hello.ranks;
     struct cshim_reply reply;
     member->request.why[0] = why[0] = '\0';
-    /* A rank whose connection has broken comes back at once, before the others are told that it is
-     * lost. */
+    /* If the connection is broken, reconnects at once, before the server considers this rank lost.
+     */
     for (unsigned tries = 1;
-         !ask(member, CSHIM_REQUEST_WAIT, cshim_seconds() + patience, &reply, NULL); tries++)
+         !request_reply(member, CSHIM_REQUEST_WAIT, cshim_seconds() + patience, &reply, NULL);
+         tries++)
         if (tries == 2)
             return CSHIM_NO_ANSWER;
     snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "%.*s", CSHIM_RENDEZVOUS_WHY_MAX - 1, reply.text);

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rendezvous: how the ranks of a new NCCL communicator find out whether all of them have the
- * shim and can use it, and how they get rank 0's policy. They must know before they rely on it, so
- * they talk beside NCCL.
+/* The rendezvous: the agreement of the ranks of a new NCCL communicator whether all of them have
+ * compshim and can compress, and on the policy. They must agree before they send compressed
+ * messages, so they use TCP connections of their own.
  *
- * NCCL uses only the first bytes of an ncclUniqueId; the rest is zero and travels with it. The
- * process that makes the id leaves an address of its own there. Every rank that has the shim says
- * hello there before it calls the real ncclCommInitRank, and that it is ready afterwards.
+ * NCCL uses only the first bytes of an ncclUniqueId; the other bytes are zero and are copied with
+ * it. The process that makes the id writes its address there and answers as a server. Every rank
+ * with compshim sends HELLO to it before it calls NCCL's ncclCommInitRank, and READY afterwards.
  *
- * ncclCommInitRank returns on no rank before all ranks have called it. So a rank that has not said
- * hello when the first one is ready does not have the shim. The decision is "on" only when all
- * ranks are ready. It never changes: a rank whose connection breaks asks again. A rank without the
- * shim is never sent anything.
+ * ncclCommInitRank returns on no rank before all ranks have called it. So a rank that has not sent
+ * HELLO when the first rank sends READY does not have compshim. The decision is "on" only when all
+ * ranks have sent READY. It never changes: a rank whose connection breaks asks again. Nothing is
+ * ever sent to a rank without compshim.
  *
- * How long ranks take to come to ncclCommInitRank does not matter. After that, a rank that is not
- * ready CSHIM_READY_SECONDS after the first one is lost, and nobody compresses.
+ * Ranks may call ncclCommInitRank at any time. A rank that has not sent READY CSHIM_READY_SECONDS
+ * after the first one is considered lost, and the decision is "off".
  *
- * Sockets only: no function of NCCL or CUDA is called. Thread-safe, but for calls with the same
- * member. */
+ * In the first compressed call the ranks use the same server to find missing ranks.
+ *
+ * Uses sockets only; calls neither NCCL nor CUDA. Thread-safe, except that a member must not be
+ * used concurrently. docs/agreement.md has the protocol. */
 #ifndef CSHIM_NCCL_RENDEZVOUS_H
 #define CSHIM_NCCL_RENDEZVOUS_H
 
@@ -30,74 +32,77 @@
 #define CSHIM_RENDEZVOUS_WHY_MAX 256
 #define CSHIM_READY_SECONDS 20
 
-/* What the ranks must agree in. */
+/* Introduces a rank to the rendezvous. */
 struct cshim_hello {
-    uint64_t version; /* of library and codec table */
-    uint64_t host;    /* the same on ranks of one machine only */
+    uint64_t version; /* fingerprint of protocol and codecs; must be equal on all ranks */
+    uint64_t host;    /* node; equal on ranks of one node only */
     uint32_t ranks;
     uint32_t rank;
 };
 
-/* Leaves an address in a fresh id, and answers there as long as the process lives: one thread and
- * one socket serve all its ids; a forked child has neither. The offer is copied. Returns false, and
- * why, if the id has no room or there can be no server; then the communicator stays native. */
+/* Writes the server's address to a new id, and starts the server at the first call: one thread and
+ * one socket for all ids, until the process ends; not in a forked child. Copies the offer. Returns
+ * false, and the reason in `why`, if the id has no room or the server cannot start; then the calls
+ * of the communicator are passed through. */
 bool cshim_rendezvous_serve(uint8_t id[CSHIM_ID_BYTES], const struct cshim_offer *offer,
                             char why[CSHIM_RENDEZVOUS_WHY_MAX]);
 
-/* This rank's end of a rendezvous. It holds a connection between ready and the decision, and in the
- * first call. */
+/* A rank's end of a rendezvous. It has a connection from cshim_rendezvous_ready to the decision,
+ * and in the first compressed call. */
 struct cshim_member;
 
-/* Says hello. Does not wait for other ranks. Returns NULL, and why, if the id carries no address or
- * nobody answers there: then no rank compresses. */
+/* Sends HELLO; does not wait for other ranks. Returns NULL, and the reason in `why`, if the id has
+ * no address or the server does not answer: then no rank compresses. */
 struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
                                            const struct cshim_hello *hello,
                                            char why[CSHIM_RENDEZVOUS_WHY_MAX]);
 
-/* Leaves in an id where the ranks of a communicator meet that grows from the member's: the id for
- * the ranks that are new, or for this rank, to join by. The ranks of the old one have no id, but
- * come to the same place, as `number`, how many have grown from it before, is the same on them all.
- * The server of the old one answers there, with its policy. Returns false if the id has no room. */
+/* Writes to an id the rendezvous of a communicator that grows from the member's (ncclCommGrow): for
+ * the new ranks, or for this rank to join. Ranks of the old communicator have no id; they derive
+ * the same rendezvous from `number`, the number of communicators grown from it before, which is
+ * equal on all of them. The server and the policy are those of the old communicator. Returns false
+ * if the id has no room. */
 bool cshim_rendezvous_grow(const struct cshim_member *member, uint64_t number,
                            uint8_t id[CSHIM_ID_BYTES]);
 
-/* The real call has succeeded. `unable` tells why this rank cannot compress, or is NULL. Does
- * not wait for other ranks: a thread that makes several communicators is ready for all before it
- * waits. */
+/* Sends READY after NCCL's own call has succeeded. `unable` is the reason why this rank cannot
+ * compress, or NULL. Does not wait for other ranks: a thread that makes several communicators calls
+ * this for all of them before it waits. */
 void cshim_rendezvous_ready(struct cshim_member *member, const char *unable);
 
-/* The decision, and the policy of the process that made the id. */
+/* The decision, with the policy of the process that made the id. */
 struct cshim_decision {
-    bool known; /* false: it is not known what the other ranks were told; `why` says what failed */
+    bool known; /* false: the other ranks' decision is unknown, because of the error in `why` */
     bool on;
-    uint32_t nodes;                     /* that hold the ranks */
-    uint32_t speaker;                   /* if off: the rank that tells the user, for all */
-    char why[CSHIM_RENDEZVOUS_WHY_MAX]; /* if off */
-    struct cshim_offer offer;           /* the caller frees the text, which is NULL if off */
+    uint32_t nodes;                     /* number of nodes */
+    uint32_t speaker;                   /* off: the rank that logs the reason for all */
+    char why[CSHIM_RENDEZVOUS_WHY_MAX]; /* off: the reason */
+    struct cshim_offer offer;           /* on: the policy; the caller frees it */
 };
 
-/* Waits for the decision, a minute at most. */
+/* Waits for the decision, at most a minute. */
 struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member);
 
-/* The first call of a communicator that is on. The ranks meet here before they meet in NCCL itself,
- * which would not say for whom it waits. Where nobody answers, they go on without. */
+/* State of the ranks in the first compressed call of a communicator. They wait for each other at
+ * the rendezvous before they wait in NCCL, which would not report which rank it waits for. */
 enum cshim_absence {
     CSHIM_ALL_HERE,
-    CSHIM_RANKS_MISSING, /* `why` names those that have not come yet */
-    CSHIM_RANK_LOST,     /* `why` names a rank that came and failed, or whose process has ended */
-    CSHIM_NO_ANSWER,
+    CSHIM_RANKS_MISSING, /* `why` names ranks that have not made the call yet */
+    CSHIM_RANK_LOST,     /* `why` names a rank that has failed in the call or ended */
+    CSHIM_NO_ANSWER,     /* the caller continues without the rendezvous */
 };
-/* This rank has come. Does not wait for others: a thread that is to meet the ranks of several
- * communicators comes to all before it waits. */
+/* Reports that this rank makes its first compressed call. Does not wait for others: a thread that
+ * prepares several communicators calls this for all of them before it waits. */
 void cshim_rendezvous_come(struct cshim_member *member);
-/* Waits for the others, and tells after a second, or some more with many ranks, which are missing.
- * May be called again, also after all were here: one of them may be lost since then. */
+/* Waits for the other ranks, for about a second, longer with many ranks. May be called again, also
+ * after CSHIM_ALL_HERE, because a rank may have been lost since then. */
 enum cshim_absence cshim_rendezvous_wait(struct cshim_member *member,
                                          char why[CSHIM_RENDEZVOUS_WHY_MAX]);
-/* This rank has met the others, or cannot: `failure` tells those that wait why, or is NULL. */
+/* Ends this rank's part of the first compressed call. `failure` is the reason why it has failed,
+ * which the waiting ranks get, or NULL. */
 void cshim_rendezvous_done(struct cshim_member *member, const char *failure);
 
-/* Frees a member; NULL is none. */
+/* Closes and frees a member; NULL is allowed. */
 void cshim_rendezvous_leave(struct cshim_member *member);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread that answers the ranks of all ids that this process makes.
+/* The server of the rendezvous: a thread that answers the ranks of all ids that this process makes.
  *
- * A connection carries requests, one after the other. It goes round: READING a request, HELD until
- * there is an answer, WRITING the reply, and behind it the policy's text if that was asked for.
- * What does not send requests of a rank is hung up on. */
+ * A connection carries one request after the other. Its state is READING a request, HELD until the
+ * reply is due, or WRITING the reply, followed by the policy's text. Connections that send anything
+ * but a rank's requests are closed. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -14,22 +14,22 @@
 #include "shim/core/clock.h"
 #include "shim/nccl/rendezvous_wire.h"
 
-/* A stranger is a connection without a request so far. It is no rank after REQUEST_SECONDS, and so
- * many are kept at once. */
+/* A stranger is a connection that has not sent a request yet. It is closed after REQUEST_SECONDS,
+ * or when there are STRANGERS_MAX of them. */
 #define REQUEST_SECONDS 5.0
 #define STRANGERS_MAX 256
-/* A rank takes its answer within this. */
+/* Time limit for writing a reply. */
 #define ANSWER_SECONDS 30.0
-/* Without room for another connection, it is tried again after so long. */
+/* Interval after which accept is tried again, if there were no descriptors or no memory. */
 #define PAUSE_SECONDS 0.1
 
 struct connection {
-    int socket;      /* -1: closed, to be forgotten */
-    uint64_t number; /* in the order in which they were taken, from 1 */
+    int socket;      /* -1: closed, to be freed */
+    uint64_t number; /* in the order of accept, from 1 */
     enum { READING, HELD, WRITING } state;
-    double since; /* it is in this state */
-    bool known;   /* it has made a request */
-    size_t done;  /* bytes of the request or the reply that are read or written */
+    double since; /* time at which it entered the state */
+    bool known;   /* it has sent a request, so it is no stranger */
+    size_t done;  /* bytes of the request that are read, or of the reply that are written */
     size_t text_done;
     struct cshim_request request;
     struct cshim_reply reply;
@@ -37,23 +37,25 @@ struct connection {
     struct connection *next;         /* older */
 };
 
-/* A policy as it was offered. Never freed: most programs have one. */
+/* A copy of an offered policy. Never freed, because most programs have only one. */
 struct kept_offer {
     struct cshim_offer offer;
     struct kept_offer *next;
     char text[];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all of this, and sessions */
+/* Guards all variables below, and all sessions. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kept_offer *offers;
 static bool is_running;
-static struct cshim_tag listening; /* where */
+static struct cshim_tag listening; /* address of the server */
 static int listener;
-static int poller;   /* an epoll of the listener and all connections */
-static bool is_full; /* there was no room for another connection */
+static int poller;   /* epoll instance of the listener and all connections */
+static bool is_full; /* the last accept found no descriptors or no memory */
 static struct connection *connections;
 
-static void enter(struct connection *connection, int state)
+/* Changes a connection's state, and the events that epoll reports for it. */
+static void enter_state(struct connection *connection, int state)
 {
     struct epoll_event wanted = {.events = state == WRITING ? EPOLLOUT : EPOLLIN,
                                  .data.ptr = connection};
@@ -67,13 +69,14 @@ static void hang_up(struct connection *connection)
 {
     if (connection->known)
         cshim_session_break(&connection->request, connection->number, cshim_seconds());
-    epoll_ctl(poller, EPOLL_CTL_DEL, connection->socket, NULL); /* a process may be starting */
+    epoll_ctl(poller, EPOLL_CTL_DEL, connection->socket, NULL); /* a child may have a copy */
     close(connection->socket);
     connection->socket = -1;
 }
 
-/* Takes in a request. It may be incomplete, but its first bytes tell strangers. */
-static void handle(struct connection *connection)
+/* Handles a request when it is complete. Closes the connection if it is invalid, which the first
+ * bytes may show before. */
+static void handle_request(struct connection *connection)
 {
     const struct cshim_request *request = &connection->request;
     const bool is_stranger =
@@ -87,10 +90,10 @@ static void handle(struct connection *connection)
         return;
     }
     connection->known = true;
-    enter(connection, HELD);
+    enter_state(connection, HELD);
 }
 
-/* From a connection that is HELD nothing is due: it has ended, or sends rubbish. */
+/* Reads from a connection. A HELD one may not send anything, so it has ended or is invalid. */
 static void read_more(struct connection *connection)
 {
     struct cshim_request *request = &connection->request;
@@ -98,7 +101,7 @@ static void read_more(struct connection *connection)
                                                 &connection->done) == CSHIM_GONE)
         hang_up(connection);
     else
-        handle(connection);
+        handle_request(connection);
 }
 
 static void write_more(struct connection *connection)
@@ -113,11 +116,11 @@ static void write_more(struct connection *connection)
     if (moved == CSHIM_GONE)
         hang_up(connection);
     else if (moved == CSHIM_MOVED_ALL)
-        enter(connection, READING);
+        enter_state(connection, READING);
 }
 
-/* Finds what is due on a connection: an answer, or the end of patience. Returns when to look again;
- * 0: never. */
+/* Starts to write a reply that is due, or closes a connection after its time limit. Returns the
+ * time at which to call this again; 0: not needed. */
 static double settle(struct connection *connection)
 {
     const double now = cshim_seconds();
@@ -125,13 +128,13 @@ static double settle(struct connection *connection)
     if (connection->state == HELD) {
         due = cshim_session_answer(&connection->request, connection->since, now, &connection->reply,
                                    &connection->offer);
-        if (due < 0) { /* its session is forgotten */
+        if (due < 0) { /* its session is not remembered */
             hang_up(connection);
             return 0;
         }
         if (due > 0)
             return due;
-        enter(connection, WRITING);
+        enter_state(connection, WRITING);
     }
     if (connection->state == WRITING)
         due = connection->since + ANSWER_SECONDS;
@@ -142,7 +145,7 @@ static double settle(struct connection *connection)
     return due;
 }
 
-/* Hangs up on the stranger that has been there for longest, if there are so many of them. */
+/* Closes the oldest stranger if there are at least `least` of them. Returns true if it did. */
 static bool drop_stranger(size_t least)
 {
     struct connection *oldest = NULL;
@@ -159,10 +162,10 @@ static bool drop_stranger(size_t least)
     return true;
 }
 
-/* Returns whether there may be another one to take. */
-static bool take_connection(void)
+/* Accepts a connection. Returns true if there may be another one to accept. */
+static bool accept_connection(void)
 {
-    static uint64_t taken;
+    static uint64_t accepted_count;
     const int accepted = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     const int error = accepted < 0 ? errno : 0;
     is_full = (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) &&
@@ -178,15 +181,15 @@ static bool take_connection(void)
         return true;
     }
     connection->socket = accepted;
-    connection->number = ++taken;
-    enter(connection, READING);
+    connection->number = ++accepted_count;
+    enter_state(connection, READING);
     connection->next = connections;
     connections = connection;
     return true;
 }
 
-/* Settles all connections, and forgets those that are closed. Returns for how many milliseconds
- * there is nothing to do; -1: for ever. */
+/* Settles all connections, and frees those that are closed. Returns the number of milliseconds
+ * until it must be called again; -1: only after an event. */
 static int settle_all(void)
 {
     double due = is_full ? cshim_seconds() + PAUSE_SECONDS : 0;
@@ -207,7 +210,7 @@ static int settle_all(void)
     return left > 0 ? (int)(left * 1000) + 1 : 0;
 }
 
-/* Only this thread adds and forgets connections. */
+/* The server's thread, the only one that adds and frees connections. */
 static void *serve(void *data)
 {
     struct epoll_event events[64];
@@ -222,14 +225,14 @@ static void *serve(void *data)
             if (connection != NULL)
                 (connection->state == WRITING ? write_more : read_more)(connection);
         }
-        while (take_connection())
+        while (accept_connection())
             ;
     }
     return data;
 }
 
-/* Listens at a tag's address and sets its port. The listener tells once of what comes, so that it
- * may wait. Returns false, with errno set, if that cannot be. */
+/* Listens at a tag's address and sets the tag's port. The listener is edge-triggered, so that a
+ * full server does not spin. Returns false and sets errno on an error. */
 static bool listen_at(struct cshim_tag *tag)
 {
     union cshim_address address;
@@ -246,7 +249,7 @@ static bool listen_at(struct cshim_tag *tag)
     return true;
 }
 
-/* The thread takes none of the program's signals. */
+/* Starts the thread with all signals blocked, so that it handles none of the program's. */
 static bool start_thread(void)
 {
     pthread_t thread;
@@ -263,7 +266,8 @@ static bool start_thread(void)
     return errno == 0;
 }
 
-static bool start(const struct cshim_tag *tag)
+/* Starts the server unless it is running. Returns false and sets errno on an error. */
+static bool start_server(const struct cshim_tag *tag)
 {
     if (is_running)
         return true;
@@ -278,6 +282,7 @@ static bool start(const struct cshim_tag *tag)
     return is_running;
 }
 
+/* Returns the copy of an offer, made if there is none; NULL without memory. */
 static const struct cshim_offer *keep_offer(const struct cshim_offer *offer)
 {
     struct kept_offer *kept = offers;
@@ -303,7 +308,7 @@ bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_off
     bool is_served = false;
     pthread_mutex_lock(&lock);
     errno = EMSGSIZE;
-    if (offer->length < CSHIM_WIRE_POLICY_MAX && start(tag)) {
+    if (offer->length < CSHIM_WIRE_POLICY_MAX && start_server(tag)) {
         const uint64_t nonce = tag->nonce;
         const struct cshim_offer *kept = keep_offer(offer);
         *tag = listening;
@@ -324,7 +329,8 @@ static void in_parent(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* The child has no such thread, and must not keep the parent's connections open. */
+/* A forked child has no server thread. It closes its copies of the sockets, so that the parent's
+ * connections end when the parent closes them. */
 static void in_child(void)
 {
     for (const struct connection *one = connections; one != NULL; one = one->next)

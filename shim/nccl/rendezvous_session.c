@@ -4,24 +4,24 @@
 
 #include "shim/nccl/rendezvous_wire.h"
 
-/* All sessions take so much memory at most. Beyond it, old ones are forgotten, those that are not
- * in use first. */
+/* Maximum memory of all sessions. Above it old ones are forgotten, first those that no rank needs
+ * any more. */
 #define REMEMBERED_BYTES ((size_t)16 << 20)
-/* A rank whose connection has broken comes back within this, or its process has ended. */
+/* A rank whose connection breaks while it waits is lost unless it reconnects within this time. */
 #define BACK_SECONDS 5.0
 
 #define RANKS_MAX (1u << 20)
 #define RANKS_NAMED 4
 
-/* What is known of a rank. */
-struct place {
-    bool here;           /* it has said hello */
-    bool ready;          /* ncclCommInitRank has returned there */
-    bool came;           /* to the first call, ... */
-    bool waits;          /* ... and is in it */
-    uint64_t connection; /* the number of its latest one */
-    double broken; /* since when its connection has been broken while it waits; 0: it is not */
-    bool lost;     /* it has been broken for so long that the others are told */
+/* State of a rank. */
+struct rank_entry {
+    bool here;           /* it has sent HELLO */
+    bool ready;          /* it has sent READY: ncclCommInitRank has returned */
+    bool came;           /* it has reached its first compressed call */
+    bool waits;          /* it waits in that call */
+    uint64_t connection; /* number of its latest connection */
+    double broken; /* time at which its connection broke while it waited; 0: it is not broken */
+    bool lost;     /* it has not reconnected within BACK_SECONDS */
     struct cshim_hello hello;
     char machine[CSHIM_MACHINE_MAX];
     char *failure; /* why it is unable or has failed, or NULL */
@@ -30,24 +30,24 @@ struct place {
 struct session {
     uint64_t nonce;
     const struct cshim_offer *offer;
-    uint32_t ranks; /* 0: no rank has said hello */
-    struct place *places;
+    uint32_t ranks; /* 0: no rank has sent HELLO */
+    struct rank_entry *entries;
     uint32_t ready;
     uint32_t came;
     bool trouble;    /* a rank has failed, or its connection has broken */
     double deadline; /* of the decision; 0: none */
-    bool heard;      /* something new, since it was last tried to decide */
+    bool heard;      /* a request has arrived since decide() last looked */
     bool decided;
     struct cshim_reply reply;
     struct session *next; /* older */
 };
 
 static struct session *sessions;
-static size_t remembered; /* bytes */
+static size_t remembered; /* bytes of all sessions */
 
 static size_t bytes_of(const struct session *session)
 {
-    return sizeof *session + session->ranks * sizeof *session->places;
+    return sizeof *session + session->ranks * sizeof *session->entries;
 }
 
 static void drop(struct session **link)
@@ -56,13 +56,13 @@ static void drop(struct session **link)
     *link = session->next;
     remembered -= bytes_of(session);
     for (uint32_t rank = 0; rank < session->ranks; rank++)
-        free(session->places[rank].failure);
-    free(session->places);
+        free(session->entries[rank].failure);
+    free(session->entries);
     free(session);
 }
 
-/* Forgets the oldest session whose ranks do not wait for a decision, or else the oldest, but never
- * `kept`. */
+/* Forgets the oldest session whose ranks do not wait for a decision; if there is none, the oldest
+ * one; but never `kept`. Returns false if there is no other. */
 static bool drop_oldest(const struct session *kept)
 {
     struct session **oldest = NULL, **idle = NULL;
@@ -100,8 +100,8 @@ bool cshim_session_add(uint64_t nonce, const struct cshim_offer *offer)
     return true;
 }
 
-/* Returns NULL if it was forgotten or never there. */
-static struct session *find(uint64_t nonce)
+/* Returns the session of a nonce, or NULL if it was forgotten or never existed. */
+static struct session *find_session(uint64_t nonce)
 {
     struct session *session = sessions;
     while (session != NULL && session->nonce != nonce)
@@ -109,50 +109,51 @@ static struct session *find(uint64_t nonce)
     return session;
 }
 
-/* The session of a communicator that grows begins with the first of its ranks that says hello. */
+/* Returns the session of a request, or NULL. Adds the session of a communicator that grows when its
+ * first rank sends HELLO. */
 static struct session *find_or_grow(const struct cshim_request *request)
 {
-    struct session *session = find(request->nonce);
+    struct session *session = find_session(request->nonce);
     const struct session *parent =
-        session == NULL && request->parent != 0 ? find(request->parent) : NULL;
+        session == NULL && request->parent != 0 ? find_session(request->parent) : NULL;
     if (parent != NULL && cshim_session_add(request->nonce, parent->offer))
-        session = find(request->nonce);
+        session = find_session(request->nonce);
     return session;
 }
 
-/* Whether a hello is of another process than the rank's: of one that joins by an id that had been
- * made before another communicator grew. */
+/* Returns true for the HELLO of another process than the rank's: one that joins by an id made for
+ * an earlier communicator that has grown since. */
 static bool is_of_another(const struct session *session, const struct cshim_request *request)
 {
     return request->parent != 0 && request->kind == CSHIM_REQUEST_HELLO &&
-           request->hello.rank < session->ranks && session->places[request->hello.rank].ready;
+           request->hello.rank < session->ranks && session->entries[request->hello.rank].ready;
 }
 
-/* The first rank that waits for the decision tells the user; before any does, the first that has
- * said hello. */
+/* Decides not to compress. The lowest rank that waits for the decision will log the reason; if none
+ * waits yet, the lowest that has sent HELLO. */
 static void decide_off(struct session *session)
 {
     session->decided = true;
-    session->reply.on = 0; /* it was on, if a rank of another communicator comes afterwards */
+    session->reply.on = 0; /* it may have been decided "on" before (welcome) */
     session->reply.speaker = session->ranks;
     for (uint32_t rank = session->ranks; rank-- > 0;)
-        if (session->places[rank].here && (session->ready == 0 || session->places[rank].ready))
+        if (session->entries[rank].here && (session->ready == 0 || session->entries[rank].ready))
             session->reply.speaker = rank;
 }
 
-/* Takes in who a rank is. The first one says how many ranks there are. A rank that says otherwise
- * is not in the same job. */
-static struct place *welcome(struct session *session, const struct cshim_request *request)
+/* Records a rank's hello. The first rank determines the number of ranks; if another rank has a
+ * different number, the decision is "off". Returns NULL on an error. */
+static struct rank_entry *welcome(struct session *session, const struct cshim_request *request)
 {
     const struct cshim_hello *hello = &request->hello;
     if (hello->ranks == 0 || hello->ranks > RANKS_MAX || hello->rank >= hello->ranks)
         return NULL;
     if (session->ranks == 0) {
-        session->places = calloc(hello->ranks, sizeof *session->places);
-        if (session->places == NULL)
+        session->entries = calloc(hello->ranks, sizeof *session->entries);
+        if (session->entries == NULL)
             return NULL;
         session->ranks = hello->ranks;
-        remember(hello->ranks * sizeof *session->places, session);
+        remember(hello->ranks * sizeof *session->entries, session);
     }
     if (hello->ranks != session->ranks) {
         snprintf(session->reply.text, sizeof session->reply.text,
@@ -161,11 +162,11 @@ static struct place *welcome(struct session *session, const struct cshim_request
         decide_off(session);
         return NULL;
     }
-    struct place *place = &session->places[hello->rank];
-    place->here = true;
-    place->hello = *hello;
-    memcpy(place->machine, request->machine, sizeof place->machine - 1);
-    return place;
+    struct rank_entry *entry = &session->entries[hello->rank];
+    entry->here = true;
+    entry->hello = *hello;
+    memcpy(entry->machine, request->machine, sizeof entry->machine - 1);
+    return entry;
 }
 
 bool cshim_session_hear(const struct cshim_request *request, uint64_t connection, double now)
@@ -173,43 +174,43 @@ bool cshim_session_hear(const struct cshim_request *request, uint64_t connection
     struct session *session = find_or_grow(request);
     if (session == NULL || is_of_another(session, request))
         return false;
-    struct place *place = welcome(session, request);
-    if (place == NULL)
+    struct rank_entry *entry = welcome(session, request);
+    if (entry == NULL)
         return session->decided;
-    if (request->kind == CSHIM_REQUEST_READY && !place->ready) {
-        place->ready = true;
+    if (request->kind == CSHIM_REQUEST_READY && !entry->ready) {
+        entry->ready = true;
         session->ready++;
         if (session->deadline <= 0)
             session->deadline = now + CSHIM_READY_SECONDS;
     }
-    place->waits = request->kind == CSHIM_REQUEST_WAIT;
-    if (place->waits && !place->came) {
-        place->came = true;
+    entry->waits = request->kind == CSHIM_REQUEST_WAIT;
+    if (entry->waits && !entry->came) {
+        entry->came = true;
         session->came++;
     }
-    if (place->connection < connection)
-        place->connection = connection;
-    place->broken = 0;
+    if (entry->connection < connection)
+        entry->connection = connection;
+    entry->broken = 0;
     session->heard = true;
-    if (request->why[0] != '\0' && place->failure == NULL)
-        place->failure = strndup(request->why, sizeof request->why - 1);
-    session->trouble = session->trouble || place->failure != NULL;
+    if (request->why[0] != '\0' && entry->failure == NULL)
+        entry->failure = strndup(request->why, sizeof request->why - 1);
+    session->trouble = session->trouble || entry->failure != NULL;
     return true;
 }
 
 void cshim_session_break(const struct cshim_request *request, uint64_t connection, double now)
 {
-    struct session *session = find(request->nonce);
+    struct session *session = find_session(request->nonce);
     const uint32_t rank = request->hello.rank;
-    if (session == NULL || rank >= session->ranks || !session->places[rank].waits ||
-        session->places[rank].connection != connection)
+    if (session == NULL || rank >= session->ranks || !session->entries[rank].waits ||
+        session->entries[rank].connection != connection)
         return;
-    session->places[rank].broken = now;
+    session->entries[rank].broken = now;
     session->trouble = true;
 }
 
-/* What may be wrong with a rank. The first four speak against compression, whichever ranks may
- * still become ready. */
+/* What may be wrong with a rank. Each of the first three decides against compression at once;
+ * NOT_READY does so at the deadline. */
 enum fault { MISSING, OTHER_VERSION, UNABLE, NOT_READY, NOT_COME };
 static const char *const faults[] = {
     [MISSING] = "without compshim: is LD_PRELOAD set on every host?",
@@ -220,39 +221,39 @@ static const char *const faults[] = {
     [NOT_COME] = "not there yet",
 };
 
-static bool has_fault(const struct place *place, enum fault fault, uint64_t version)
+static bool has_fault(const struct rank_entry *entry, enum fault fault, uint64_t version)
 {
     const bool has[] = {
-        [MISSING] = !place->here,          [OTHER_VERSION] = place->hello.version != version,
-        [UNABLE] = place->failure != NULL, [NOT_READY] = !place->ready,
-        [NOT_COME] = !place->came,
+        [MISSING] = !entry->here,          [OTHER_VERSION] = entry->hello.version != version,
+        [UNABLE] = entry->failure != NULL, [NOT_READY] = !entry->ready,
+        [NOT_COME] = !entry->came,
     };
     return has[fault];
 }
 
-/* Writes "rank 1 on node7, 3 on node9" of the ranks that have a fault, naming the first few of
- * them, and the fault. The first rank that is here has the right version. Returns whether there are
- * any. */
+/* Writes the first few ranks that have a fault, and the fault: "rank 1 on node7, 3 on node9 ...".
+ * The version of the first rank that is here counts as the right one. Returns false if no rank has
+ * the fault. */
 static bool name_ranks(const struct session *session, enum fault fault,
                        char why[CSHIM_RENDEZVOUS_WHY_MAX])
 {
     const size_t size = CSHIM_RENDEZVOUS_WHY_MAX;
-    const struct place *first = session->places;
+    const struct rank_entry *first = session->entries;
     const char *failure = "";
     unsigned count = 0;
     size_t length = 0;
     while (!first->here)
         first++;
     for (uint32_t rank = 0; rank < session->ranks; rank++) {
-        const struct place *place = &session->places[rank];
-        if (!has_fault(place, fault, first->hello.version))
+        const struct rank_entry *entry = &session->entries[rank];
+        if (!has_fault(entry, fault, first->hello.version))
             continue;
         if (fault == UNABLE && count == 0)
-            failure = place->failure;
+            failure = entry->failure;
         if (count++ < RANKS_NAMED && length < size)
             length += (size_t)snprintf(why + length, size - length, "%s%u%s%.32s",
-                                       count > 1 ? ", " : "rank ", rank, place->here ? " on " : "",
-                                       place->machine);
+                                       count > 1 ? ", " : "rank ", rank, entry->here ? " on " : "",
+                                       entry->machine);
     }
     if (count > RANKS_NAMED && length < size)
         length += (size_t)snprintf(why + length, size - length, ", ... (%u)", count);
@@ -270,15 +271,16 @@ static void decide_on(struct session *session)
     reply->length = (uint32_t)session->offer->length;
     snprintf(reply->text, sizeof reply->text, "%s", session->offer->source);
     for (uint32_t rank = 0; rank < session->ranks; rank++) {
-        const struct place *before = session->places;
-        while (before->hello.host != session->places[rank].hello.host)
+        const struct rank_entry *before = session->entries;
+        while (before->hello.host != session->entries[rank].hello.host)
             before++;
-        reply->nodes += before == &session->places[rank];
+        reply->nodes += before == &session->entries[rank];
     }
     session->decided = true;
 }
 
-/* Decides, if it is time. */
+/* Decides if a rank waits for it and something has changed: "off" if a rank has a fault, "on" if
+ * all are ready. */
 static void decide(struct session *session, double now)
 {
     const bool late = session->deadline > 0 && now >= session->deadline;
@@ -294,30 +296,31 @@ static void decide(struct session *session, double now)
         decide_off(session);
 }
 
-/* The first rank that has failed or ended, or NULL. A rank that was only unreachable stays lost
- * when it comes back: others may have been told so, and it must not wait for them. */
-static const struct place *first_lost(struct session *session, double now)
+/* Returns the first rank that has failed or ended, or NULL. A rank that was only unreachable stays
+ * lost when it reconnects, because others may have got that reply and will not wait for it. */
+static const struct rank_entry *first_lost(struct session *session, double now)
 {
     for (uint32_t rank = 0; rank < session->ranks && session->trouble; rank++) {
-        struct place *place = &session->places[rank];
-        place->lost = place->lost || (place->broken > 0 && now - place->broken > BACK_SECONDS);
-        if (place->failure != NULL || place->lost)
-            return place;
+        struct rank_entry *entry = &session->entries[rank];
+        entry->lost = entry->lost || (entry->broken > 0 && now - entry->broken > BACK_SECONDS);
+        if (entry->failure != NULL || entry->lost)
+            return entry;
     }
     return NULL;
 }
 
-/* Whether all ranks have come to the first call. The thread that answers needs some time for
- * many. */
+/* Makes the reply to WAIT: all ranks are in the first compressed call, one is lost, or some are
+ * missing after a second. With many ranks the server's thread gets more time. Returns the time at
+ * which to ask again, or 0. */
 static double find_absent(struct session *session, double since, double now,
                           struct cshim_reply *reply)
 {
     const double due = since + 1.0 + 0.002 * session->ranks;
-    const struct place *lost = first_lost(session, now);
+    const struct rank_entry *lost = first_lost(session, now);
     if (lost != NULL) {
         reply->absence = CSHIM_RANK_LOST;
         snprintf(reply->text, CSHIM_RENDEZVOUS_WHY_MAX, "rank %u on %s: %s",
-                 (unsigned)(lost - session->places), lost->machine,
+                 (unsigned)(lost - session->entries), lost->machine,
                  lost->failure != NULL ? lost->failure : "its process has ended");
     } else if (session->came == session->ranks) {
         reply->absence = CSHIM_ALL_HERE;
@@ -333,7 +336,7 @@ static double find_absent(struct session *session, double since, double now,
 double cshim_session_answer(const struct cshim_request *request, double since, double now,
                             struct cshim_reply *reply, const struct cshim_offer **offer)
 {
-    struct session *session = find(request->nonce);
+    struct session *session = find_session(request->nonce);
     if (session == NULL)
         return -1;
     memset(reply, 0, sizeof *reply);

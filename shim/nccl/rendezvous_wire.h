@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internal to the rendezvous: what lies in the id, and the messages. A request and its reply have
- * one length each. They travel as the structures are: all ranks have the same version, which the
- * hello carries, or stay native. */
+/* Internal to the rendezvous: the tag in the id, the messages, and the parts of the server.
+ * Requests have one length, replies another. They are sent as the structs lie in memory: ranks
+ * compress only if all have the same version, which each request carries. */
 #ifndef CSHIM_NCCL_RENDEZVOUS_WIRE_H
 #define CSHIM_NCCL_RENDEZVOUS_WIRE_H
 
@@ -17,20 +17,20 @@
 #define CSHIM_WIRE_POLICY_MAX (1u << 20)
 #define CSHIM_MACHINE_MAX 64
 
-/* At the end of an id. */
+/* Last bytes of an id: address of the server, and identity of the rendezvous. */
 struct cshim_tag {
     uint32_t magic;
     uint16_t family;
-    uint16_t port; /* in network order, as the address */
+    uint16_t port; /* network byte order, like the address */
     uint8_t address[16];
-    uint64_t nonce;  /* only those who have the id may join */
-    uint64_t parent; /* the nonce of the communicator that this one grows from, or 0 */
+    uint64_t nonce;  /* secret that identifies the rendezvous */
+    uint64_t parent; /* nonce of the communicator that this one grows from, or 0 */
 };
 
 enum cshim_request_kind {
     CSHIM_REQUEST_HELLO, /* answered at once */
     CSHIM_REQUEST_READY, /* answered with the decision */
-    CSHIM_REQUEST_WAIT,  /* answered when all ranks have come or one is lost, or after a while */
+    CSHIM_REQUEST_WAIT,  /* answered when all ranks wait or one is lost, or after about a second */
     CSHIM_REQUEST_DONE,  /* not answered */
     CSHIM_REQUEST_KINDS,
 };
@@ -40,8 +40,8 @@ struct cshim_request {
     uint32_t kind;
     uint64_t nonce, parent; /* as in the tag */
     struct cshim_hello hello;
-    char machine[CSHIM_MACHINE_MAX];    /* for messages */
-    char why[CSHIM_RENDEZVOUS_WHY_MAX]; /* READY: unable; DONE: failed; or empty */
+    char machine[CSHIM_MACHINE_MAX];    /* host name, for messages to the user */
+    char why[CSHIM_RENDEZVOUS_WHY_MAX]; /* READY: why unable; DONE: why failed; or empty */
 };
 
 struct cshim_reply {
@@ -49,9 +49,9 @@ struct cshim_reply {
     uint32_t observe;
     uint32_t nodes;
     uint32_t absence; /* enum cshim_absence */
-    uint32_t speaker; /* off: the rank that tells the user */
-    uint32_t length;  /* of the policy's text, which follows if on */
-    char text[1024];  /* on: the policy's source; else why */
+    uint32_t speaker; /* off: the rank that logs the reason */
+    uint32_t length;  /* on: bytes of the policy's text, which follows */
+    char text[1024];  /* on: the policy's source; otherwise the reason */
 };
 
 union cshim_address {
@@ -60,7 +60,7 @@ union cshim_address {
     struct sockaddr_in6 six;
 };
 
-/* The tag's address and port. Returns its size. */
+/* Copies the tag's address and port to *address. Returns the size of the socket address. */
 static inline socklen_t cshim_tag_get_address(const struct cshim_tag *tag,
                                               union cshim_address *address)
 {
@@ -76,8 +76,8 @@ static inline socklen_t cshim_tag_get_address(const struct cshim_tag *tag,
     return sizeof address->six;
 }
 
-/* Sends or receives as much of some bytes as goes without waiting, of which *done are done. The
- * error of a connection that is gone is in errno. */
+/* Sends or receives, without waiting, bytes from `data` + *done on, and adds their number to *done.
+ * CSHIM_GONE: the connection is closed or broken, and errno has the error. */
 enum cshim_moved { CSHIM_MOVED_ALL, CSHIM_MOVED_SOME, CSHIM_GONE };
 static inline enum cshim_moved cshim_move(int connection, bool sends, void *data, size_t bytes,
                                           size_t *done)
@@ -98,26 +98,27 @@ static inline enum cshim_moved cshim_move(int connection, bool sends, void *data
     return CSHIM_MOVED_ALL;
 }
 
-/* rendezvous_server.c: answers for the tag's nonce. The first tag's address is where this process
- * listens; the tag gets that address and its port. Returns false, with errno set, if that cannot
- * be. */
+/* rendezvous_server.c: starts the server, at the address of the first tag, unless it is running,
+ * and adds a session for the tag's nonce. Sets the tag's address and port to the server's. Returns
+ * false and sets errno on an error. Thread-safe. */
 bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_offer *offer);
 
-/* rendezvous_session.c: what the ranks of one id have said, and what is decided for them. No
- * sockets; times are those of cshim_seconds; the caller locks. */
+/* rendezvous_session.c: the requests of the ranks of one id, and the decision for them. Uses no
+ * sockets. Times are those of cshim_seconds. Not thread-safe; the server's lock guards all
+ * sessions. */
 
-/* Begins with a nonce. The offer stays the caller's and is not copied. Returns false without
+/* Adds a session for a nonce. Does not copy the offer, which must stay valid. Returns false without
  * memory. */
 bool cshim_session_add(uint64_t nonce, const struct cshim_offer *offer);
-/* Takes in what a rank says on a connection; later ones have higher numbers. Returns false if that
- * makes no sense, or if what was said with its nonce is forgotten. */
+/* Applies a rank's request. `connection` is the number of its connection; later ones have higher
+ * numbers. Returns false if the request is invalid or the session is not remembered. */
 bool cshim_session_hear(const struct cshim_request *request, uint64_t connection, double now);
-/* The connection has ended on which a rank has last made a request. What ends a former one does not
- * matter. */
+/* Records that a connection has ended, on which `request` was the last one. Ignored if the rank has
+ * a later connection. */
 void cshim_session_break(const struct cshim_request *request, uint64_t connection, double now);
-/* The reply to a request that was heard at `since`, and the offer whose text follows it, or NULL.
- * Returns 0 if there is one, else the time at which there will be one at the latest; less than 0 if
- * there never will be. */
+/* Makes the reply to a request that was received at time `since`; *offer is the offer whose text
+ * follows the reply, or NULL. Returns 0 if the reply is made, the time at which to ask again if it
+ * is not due yet, or less than 0 if the session is not remembered. */
 double cshim_session_answer(const struct cshim_request *request, double since, double now,
                             struct cshim_reply *reply, const struct cshim_offer **offer);
 

@@ -7,25 +7,27 @@
 
 #include "codecs/arithmetic.h"
 
-/* Rank 0's host memory for one call:
+/* Rank 0's host memory for one sampled call:
  *
- *     | each rank's block: a factor, elements | elements of the result |
+ *     | block of each rank: a factor, then elements | elements of the result |
  *
- * Slots belong to a workspace: copies of an aborted communicator may still come when the next one
- * has it. One thread at a time takes slots. Another thread may give them back. */
+ * Slots belong to the workspace rather than the communicator, because copies of an aborted
+ * communicator may still arrive after the next communicator has acquired the workspace. Only one
+ * thread at a time acquires slots; any thread may release them. */
 struct cshim_sample_slot {
-    atomic_bool in_use; /* by a call under way, or by its timeline */
+    atomic_bool in_use; /* held by a call in progress or by its timeline */
     uint8_t *memory;
-    CUevent copied; /* behind the copies of the latest call */
+    CUevent copied; /* recorded after the copies of the latest call */
     struct cshim_nccl_sample sample;
 };
 #define RESULT_BYTES (CSHIM_SAMPLE_MAX * sizeof(double))
 #define SLOT_BYTES (CSHIM_SAMPLE_GATHERED_BYTES + RESULT_BYTES)
 
 /* Before the call ------------------------------------------------------------------------------ */
-/* Where nothing is added only rank 0's own block is compared, or what it broadcasts: it has that as
- * all others have it, so nothing has to be gathered. */
-static void choose(struct cshim_nccl_call *call)
+/* Decides whether a call is sampled, and fills in call->sample if so. A collective that adds
+ * nothing is compared by rank 0's own elements only, so it needs no gather. Broadcasts from other
+ * roots are not sampled. */
+static void choose_sample(struct cshim_nccl_call *call)
 {
     struct cshim_nccl_comm *comm = call->comm;
     const struct cshim_plan *plan = &call->plan;
@@ -56,7 +58,7 @@ static CUdeviceptr own_block(const struct cshim_nccl_call *call)
     return call->sample.memory + (uint64_t)call->comm->rank * call->sample.block;
 }
 
-/* Writes this rank's factor, in the type of the elements. */
+/* Writes this rank's PreMulSum factor to its block, in the type of the elements. */
 static CUresult write_factor(const struct cshim_nccl_call *call)
 {
     const enum cshim_dtype dtype = call->plan.dtype;
@@ -77,7 +79,8 @@ static CUresult write_factor(const struct cshim_nccl_call *call)
     return result;
 }
 
-/* Writes this rank's block. Its elements have the same places as those of rank 0's result. */
+/* Copies this rank's factor and elements to its block. The elements have the same indices as those
+ * that rank 0 compares in its result. */
 static ncclResult_t write_block(const struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_comm *comm = call->comm;
@@ -93,7 +96,8 @@ static ncclResult_t write_block(const struct cshim_nccl_call *call)
     return cshim_device_check(result, "sampling a call");
 }
 
-static ncclResult_t gather(const struct cshim_nccl_call *calls, size_t count)
+/* Gathers the blocks of all sampled calls in one NCCL group. */
+static ncclResult_t gather_blocks(const struct cshim_nccl_call *calls, size_t count)
 {
     ncclResult_t status = cshim_nccl.real->GroupStart();
     if (status != ncclSuccess)
@@ -116,8 +120,8 @@ bool cshim_sample_has_happened(const struct cshim_sample_slot *slot)
     return cshim_device_query(slot->copied, NULL) == CUDA_SUCCESS;
 }
 
-/* A slot with an event, or NULL. */
-static struct cshim_sample_slot *take_slot(const struct cshim_nccl_comm *comm)
+/* Returns a free slot that has an event, or NULL. */
+static struct cshim_sample_slot *acquire_slot(const struct cshim_nccl_comm *comm)
 {
     for (size_t i = 0; i < CSHIM_SAMPLES_OF_GROUP; i++) {
         struct cshim_sample_slot *slot = &comm->samples[i];
@@ -132,13 +136,13 @@ static struct cshim_sample_slot *take_slot(const struct cshim_nccl_comm *comm)
     return NULL;
 }
 
-/* Rank 0 copies the blocks of all ranks. */
+/* Copies the blocks of all ranks to the host (rank 0 only). */
 static void copy_blocks(struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_comm *comm = call->comm;
     const struct cshim_nccl_sample *sample = &call->sample;
     CSHIM_SCOPE scope = cshim_device_enter(comm);
-    struct cshim_sample_slot *slot = scope.result == CUDA_SUCCESS ? take_slot(comm) : NULL;
+    struct cshim_sample_slot *slot = scope.result == CUDA_SUCCESS ? acquire_slot(comm) : NULL;
     if (slot != NULL &&
         cshim_cuda.MemcpyAsync((CUdeviceptr)(uintptr_t)slot->memory, sample->memory,
                                sample->ranks * sample->block, call->comm->runs_on) == CUDA_SUCCESS)
@@ -155,21 +159,21 @@ ncclResult_t cshim_sample_begin(struct cshim_nccl_call *calls, size_t count)
         struct cshim_nccl_call *call = &calls[i];
         if (call->plan.reason != CSHIM_REASON_COMPRESS || call->capture_id != 0)
             continue;
-        choose(call);
+        choose_sample(call);
         any = any || call->sample.ranks > 1;
         if ((uint32_t)call->comm->rank < call->sample.ranks)
             status = write_block(call);
     }
     if (any && status == ncclSuccess)
-        status = gather(calls, count);
+        status = gather_blocks(calls, count);
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
         if (calls[i].sample.length > 0 && calls[i].comm->samples != NULL)
             copy_blocks(&calls[i]);
     return status;
 }
 
-/* Behind it ------------------------------------------------------------------------------------ */
-/* A slot whose event cannot be recorded stays in use: it is not known when its copies end. */
+/* After the call ------------------------------------------------------------------------------- */
+/* A slot whose event cannot be recorded stays in use, because nothing says when its copies end. */
 void cshim_sample_end(const struct cshim_nccl_call *call, bool is_kept)
 {
     struct cshim_sample_slot *slot = call->sample.slot;
@@ -189,8 +193,9 @@ void cshim_sample_end(const struct cshim_nccl_call *call, bool is_kept)
         call->timed->slot = slot;
 }
 
-/* The sum of the elements of all ranks, each times its rank's factor. */
-static void add_up(const struct cshim_sample_slot *slot, double sums[CSHIM_SAMPLE_MAX])
+/* Computes the expected results in float64: the sum of all ranks' elements, each multiplied by its
+ * rank's factor. */
+static void sum_blocks(const struct cshim_sample_slot *slot, double sums[CSHIM_SAMPLE_MAX])
 {
     const struct cshim_nccl_sample *sample = &slot->sample;
     double values[CSHIM_SAMPLE_MAX], factor = sample->is_average ? 1.0 / sample->ranks : 1;
@@ -209,12 +214,12 @@ static void add_up(const struct cshim_sample_slot *slot, double sums[CSHIM_SAMPL
 void cshim_sample_compare(const struct cshim_sample_slot *slot, struct cshim_row *figures)
 {
     double sums[CSHIM_SAMPLE_MAX], results[CSHIM_SAMPLE_MAX];
-    const cshim_arithmetic programs = cshim_arithmetic_begin();
-    add_up(slot, sums);
+    const cshim_arithmetic saved = cshim_arithmetic_begin();
+    sum_blocks(slot, sums);
     cshim_sample_widen(slot->sample.dtype, slot->memory + CSHIM_SAMPLE_GATHERED_BYTES,
                        slot->sample.length, results);
     cshim_sample_add(figures, results, sums, slot->sample.length);
-    cshim_arithmetic_end(&programs);
+    cshim_arithmetic_end(&saved);
 }
 
 void cshim_sample_give(struct cshim_sample_slot *slot)

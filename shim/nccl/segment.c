@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/nccl/segment.h"
 
-/* The longest chunk that a rank owns of a segment. */
+/* Returns the number of elements of the largest chunk that a peer owns in a segment. */
 static uint64_t chunk_of(const struct cshim_plan *plan)
 {
     return plan->segment / (plan->peers * plan->shares);
 }
 
-/* Element `first` of the caller's buffers is the first one of the segment. Where the library adds
- * inside nodes, the messages go to one rank of each node. */
-static struct cshim_segment start(const struct cshim_nccl_call *call,
-                                  const struct cshim_schedule *schedule, uint64_t first,
-                                  uint64_t length)
+/* Returns a segment of `length` elements from index `first` of the caller's buffers, in one piece
+ * and without messages. In hierarchical the peers are this local rank on all nodes. */
+static struct cshim_nccl_segment begin_segment(const struct cshim_nccl_call *call,
+                                               const struct cshim_schedule *schedule,
+                                               uint64_t first, uint64_t length)
 {
     const struct cshim_nccl_comm *comm = call->comm;
     const uint64_t element = cshim_dtype_bytes(call->plan.dtype);
     const uint8_t *input = (const uint8_t *)call->send + first * element;
     uint8_t *output = (uint8_t *)call->receive + first * element;
-    return (struct cshim_segment){
+    return (struct cshim_nccl_segment){
         .call = call,
         .schedule = schedule,
         .comm = schedule->staged ? comm->across : comm->comm,
@@ -37,8 +37,8 @@ static struct cshim_segment start(const struct cshim_nccl_call *call,
     };
 }
 
-/* Places the segment's messages as the comment in segment.h draws them. */
-static void place(struct cshim_segment *segment, uint8_t *memory)
+/* Sets the addresses of the segment's messages, as drawn in segment.h. */
+static void place_messages(struct cshim_nccl_segment *segment, uint8_t *memory)
 {
     const struct cshim_plan *plan = &segment->call->plan;
     segment->stride =
@@ -61,8 +61,9 @@ static void place(struct cshim_segment *segment, uint8_t *memory)
     }
 }
 
-/* Divides the segment's elements evenly among the peers, if its schedule wants that. */
-static void divide(struct cshim_segment *segment, uint8_t *memory)
+/* Cuts the segment's elements into an even chunk for each peer if its schedule does so
+ * (CSHIM_CHUNKS), then sets the addresses of the messages. */
+static void divide_segment(struct cshim_nccl_segment *segment, uint8_t *memory)
 {
     uint64_t begin;
     if (segment->schedule->division == CSHIM_CHUNKS) {
@@ -70,21 +71,21 @@ static void divide(struct cshim_segment *segment, uint8_t *memory)
         cshim_plan_chunk(segment->length, segment->peers, 0, &begin, &segment->chunk);
     }
     segment->piece_stride = segment->chunk;
-    place(segment, memory);
+    place_messages(segment, memory);
 }
 
-/* The same chunk of every peer's block, where the call has blocks. They lie apart in the buffer
- * that holds all blocks: in the input where an owner adds them up, else in the result. Where the
- * library adds inside nodes, the input is what the node has added of the blocks of this local rank
- * on all nodes. */
-static struct cshim_segment make_chunk_of_blocks(const struct cshim_nccl_call *call,
-                                                 uint8_t *memory)
+/* Makes a segment of a call with blocks: the same chunk of each peer's block. These chunks lie a
+ * block apart in the buffer that holds all blocks, which is the input of a reduce-scatter,
+ * otherwise the output. In hierarchical the input is the node's sum of the blocks of this local
+ * rank on all nodes. */
+static struct cshim_nccl_segment make_chunk_of_blocks(const struct cshim_nccl_call *call,
+                                                      uint8_t *memory)
 {
     const struct cshim_plan *plan = &call->plan;
     const uint64_t chunk = chunk_of(plan);
     const uint64_t first = call->segments_done * chunk;
     const uint64_t left = call->count - first, length = left < chunk ? left : chunk;
-    struct cshim_segment segment = start(call, plan->schedule, first, length);
+    struct cshim_nccl_segment segment = begin_segment(call, plan->schedule, first, length);
     if (plan->schedule->parts_to == CSHIM_TO_OWNER)
         segment.pieces = plan->peers;
     segment.first = first * segment.pieces;
@@ -97,30 +98,31 @@ static struct cshim_segment make_chunk_of_blocks(const struct cshim_nccl_call *c
             memory + call->comm->local_rank * segment.length * cshim_dtype_bytes(plan->dtype);
         segment.piece_stride = length;
     }
-    place(&segment, memory + plan->stage_bytes);
+    place_messages(&segment, memory + plan->stage_bytes);
     return segment;
 }
 
-/* This rank's share of the node's sum, which the library puts into `memory`. There it is added to
- * the same share of the other nodes, in place. */
+/* Makes the segment of this rank's share of the node's sum, which NCCL writes to `memory`. The
+ * shares of all nodes are added there, in place. */
 static void make_share(const struct cshim_nccl_call *call, uint64_t first, uint64_t share,
-                       uint8_t *memory, struct cshim_segment *segment)
+                       uint8_t *memory, struct cshim_nccl_segment *segment)
 {
     const struct cshim_nccl_comm *comm = call->comm;
-    *segment = start(call, call->plan.schedule, first, share);
+    *segment = begin_segment(call, call->plan.schedule, first, share);
     segment->input = memory;
     segment->output = memory;
     segment->first = first + comm->local_rank * share;
     segment->result = share * comm->ranks_per_node;
-    /* Whole grains are whole multiples of CSHIM_WIRE_ALIGN. */
-    divide(segment, memory + share * cshim_dtype_bytes(call->plan.dtype));
+    /* The messages are aligned, because the bytes of a grain are a multiple of CSHIM_WIRE_ALIGN. */
+    divide_segment(segment, memory + share * cshim_dtype_bytes(call->plan.dtype));
 }
 
-/* Each rank of a node gets a share of whole grains. All shares are of one length, as the library's
- * own collectives need it. Less than a grain for each rank is left over, which the library adds up
- * as it is. */
+/* Cuts a segment into a share of whole grains for each rank of the node. All shares are of one
+ * length, as NCCL's reduce-scatter and all-gather require. The remainder, less than a grain for
+ * each rank, becomes a second segment that NCCL adds uncompressed. Returns the number of segments.
+ */
 static size_t make_shares(const struct cshim_nccl_call *call, uint64_t first, uint64_t length,
-                          uint8_t *memory, struct cshim_segment segments[2])
+                          uint8_t *memory, struct cshim_nccl_segment segments[2])
 {
     const uint64_t row = (uint64_t)call->comm->ranks_per_node * CSHIM_GRAIN;
     const uint64_t left = length % row;
@@ -128,13 +130,14 @@ static size_t make_shares(const struct cshim_nccl_call *call, uint64_t first, ui
     if (length >= row)
         make_share(call, first, length / row * CSHIM_GRAIN, memory, &segments[made++]);
     if (left > 0)
-        segments[made++] = start(call, cshim_schedule_of(call->collective, CSHIM_ALGORITHM_CAST),
-                                 first + length - left, left);
+        segments[made++] =
+            begin_segment(call, cshim_schedule_of(call->collective, CSHIM_ALGORITHM_CAST),
+                          first + length - left, left);
     return made;
 }
 
 size_t cshim_segment_make(const struct cshim_nccl_call *call, uint8_t *memory,
-                          struct cshim_segment segments[2])
+                          struct cshim_nccl_segment segments[2])
 {
     const struct cshim_plan *plan = &call->plan;
     if (plan->schedule->division == CSHIM_BLOCKS) {
@@ -146,7 +149,7 @@ size_t cshim_segment_make(const struct cshim_nccl_call *call, uint8_t *memory,
     const uint64_t length = left < plan->segment ? left : plan->segment;
     if (plan->schedule->staged)
         return make_shares(call, first, length, memory, segments);
-    segments[0] = start(call, plan->schedule, first, length);
-    divide(&segments[0], memory);
+    segments[0] = begin_segment(call, plan->schedule, first, length);
+    divide_segment(&segments[0], memory);
     return 1;
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps of a segment's schedule, as kernels and NCCL's calls. */
+/* Enqueues the steps of a segment's schedule: kernels and NCCL's operations. */
 #include "codecs/scalar.h"
 #include "shim/core/header.h"
 #include "shim/nccl/segment.h"
 
-/* Elements of a piece of the input; 0 for a piece that is empty. */
-static uint64_t elements_of(const struct cshim_segment *segment, uint32_t piece)
+/* Returns the number of elements of a piece of the input, which may be 0. */
+static uint64_t elements_of(const struct cshim_nccl_segment *segment, uint32_t piece)
 {
     const uint64_t begin = piece * segment->chunk;
     const uint64_t left = begin < segment->length ? segment->length - begin : 0;
     return left < segment->chunk ? left : segment->chunk;
 }
 
-static uint64_t message_bytes(const struct cshim_segment *segment, uint32_t piece)
+static uint64_t message_bytes(const struct cshim_nccl_segment *segment, uint32_t piece)
 {
     const struct cshim_plan *plan = &segment->call->plan;
     const uint64_t elements = elements_of(segment, piece);
@@ -22,14 +22,14 @@ static uint64_t message_bytes(const struct cshim_segment *segment, uint32_t piec
 }
 
 static void set_header(uint32_t words[CSHIM_KERNEL_HEADER_WORDS],
-                       const struct cshim_segment *segment, enum cshim_message message)
+                       const struct cshim_nccl_segment *segment, enum cshim_message message)
 {
     const struct cshim_header header = cshim_header_make(
         &segment->call->plan, segment->call->sequence, segment->number, message, 0, 0);
     memcpy(words, &header, sizeof header);
 }
 
-static ncclResult_t launch(const struct cshim_segment *segment,
+static ncclResult_t launch(const struct cshim_nccl_segment *segment,
                            enum cshim_kernel_operation operation, uint64_t count, void *parameters)
 {
     const struct cshim_nccl_comm *comm = segment->call->comm;
@@ -39,8 +39,8 @@ static ncclResult_t launch(const struct cshim_segment *segment,
     return cshim_device_check(result, "launching a kernel");
 }
 
-/* Copies the node's blocks to where the library adds them. */
-static ncclResult_t stage_blocks(const struct cshim_segment *segment)
+/* Copies this segment's chunk of all blocks to `stage`, in the order of NCCL's reduce-scatter. */
+static ncclResult_t stage_blocks(const struct cshim_nccl_segment *segment)
 {
     const struct cshim_nccl_call *call = segment->call;
     const struct cshim_nccl_comm *comm = call->comm;
@@ -56,9 +56,9 @@ static ncclResult_t stage_blocks(const struct cshim_segment *segment)
     return cshim_device_check(result, "copying blocks of a node");
 }
 
-/* An operation with a factor belongs to a communicator: for that of a node one is made alike. A
- * node's sum is of elements that are multiplied already. */
-static ncclResult_t reduce_inside(const struct cshim_segment *segment)
+/* Adds the inputs of the node's ranks by NCCL's reduce-scatter. A PreMulSum operation belongs to
+ * one communicator, so an equal one is made for `inside`; later steps do not multiply again. */
+static ncclResult_t reduce_inside(const struct cshim_nccl_segment *segment)
 {
     const struct cshim_nccl_call *call = segment->call;
     const struct cshim_nccl_real *real = cshim_nccl.real;
@@ -83,29 +83,30 @@ static ncclResult_t reduce_inside(const struct cshim_segment *segment)
     return status != ncclSuccess ? status : destroyed;
 }
 
-/* The sum is multiplied by this at the end. */
-static double last_factor(const struct cshim_segment *segment)
+/* Returns the factor of the final sum. */
+static double result_factor(const struct cshim_nccl_segment *segment)
 {
     return segment->call->op == ncclAvg ? 1.0 / segment->call->comm->ranks : 1.0;
 }
 
-/* Random numbers differ between communicators, from rank to rank, from call to call, and between
- * parts and sums. What loses nothing has no options. */
-static struct cshim_kernel_options options_of(const struct cshim_segment *segment,
+/* Returns residuals and random key of the messages that this rank encodes. The key differs between
+ * communicators, ranks, calls, and contributions and sums. Codecs that do not round have no
+ * options. */
+static struct cshim_kernel_options options_of(const struct cshim_nccl_segment *segment,
                                               enum cshim_message message)
 {
     const struct cshim_nccl_call *call = segment->call;
-    const struct cshim_residual *residual = call->residual;
+    const struct cshim_nccl_residual *residual = call->residual;
     const bool parts = message == CSHIM_MESSAGE_PARTS;
     const uint64_t first = parts ? segment->first : segment->first + segment->rank * segment->chunk;
     const uint64_t which = call->comm->job->policy->seed * CSHIM_GOLDEN +
                            cshim_mix(call->comm->number) + ((uint64_t)call->sequence << 32) +
                            (uint64_t)call->comm->rank * CSHIM_ROW_MESSAGES + message;
-    const uint64_t kept = parts ? segment->first : call->plan.count + segment->first_sum;
+    const uint64_t offset = parts ? segment->first : call->plan.count + segment->first_sum;
     if (call->plan.codec == CSHIM_CODEC_RAW || call->plan.codec == CSHIM_CODEC_FP32)
         return (struct cshim_kernel_options){0};
     return (struct cshim_kernel_options){
-        .residual = residual != NULL ? (float *)(uintptr_t)residual->memory + kept : NULL,
+        .residual = residual != NULL ? (float *)(uintptr_t)residual->memory + offset : NULL,
         .stochastic = call->plan.rule->stochastic,
         .key = cshim_mix(which),
         .first = first,
@@ -113,8 +114,9 @@ static struct cshim_kernel_options options_of(const struct cshim_segment *segmen
 }
 
 /* Messages between the ranks ------------------------------------------------------------------- */
-/* Where the input is cut, this rank's own piece goes to its place among the received ones. */
-static ncclResult_t encode(const struct cshim_segment *segment)
+/* Encodes this rank's contributions. If the input is cut into pieces, this rank's own piece goes to
+ * `received`, as if this rank had sent it to itself. */
+static ncclResult_t encode_parts(const struct cshim_nccl_segment *segment)
 {
     const struct cshim_nccl_call *call = segment->call;
     const bool is_node_sum = cshim_schedule_has(segment->schedule, CSHIM_STEP_REDUCE_INSIDE);
@@ -139,28 +141,29 @@ static ncclResult_t encode(const struct cshim_segment *segment)
     return launch(segment, CSHIM_KERNEL_ENCODE, segment->length, &parameters);
 }
 
-/* The piece of the input that a peer needs: its own, or the only one. */
-static uint32_t piece_for(const struct cshim_segment *segment, uint32_t peer)
+/* Returns the index of the piece of the input that a peer receives. */
+static uint32_t piece_for(const struct cshim_nccl_segment *segment, uint32_t peer)
 {
     return segment->pieces > 1 ? peer : 0;
 }
 
-/* NCCL knows better than a plan which way a message to all takes between nodes and inside them. */
-static ncclResult_t spread(const struct cshim_segment *segment)
+/* Broadcasts the root's message by NCCL, which knows the best routes inter-node and intra-node. */
+static ncclResult_t broadcast_message(const struct cshim_nccl_segment *segment)
 {
     const struct cshim_nccl_call *call = segment->call;
     return cshim_nccl.real->Broadcast(segment->sent, segment->sent, message_bytes(segment, 0),
                                       ncclUint8, call->root, segment->comm, call->comm->runs_on);
 }
 
-/* Sends each peer the part that it needs, and receives its own; or so with the sums of owners. */
-static ncclResult_t exchange(const struct cshim_segment *segment, bool sums)
+/* Sends each peer the contribution that it needs, and receives those of all peers; or, if `sums` is
+ * true, sends this owner's reduced chunk to all peers and receives theirs. */
+static ncclResult_t exchange_messages(const struct cshim_nccl_segment *segment, bool sums)
 {
     const struct cshim_nccl_real *real = cshim_nccl.real;
     const cudaStream_t stream = segment->call->comm->runs_on;
     ncclResult_t status = ncclSuccess;
-    for (uint32_t turn = 1; turn < segment->peers && status == ncclSuccess; turn++) {
-        const uint32_t peer = (segment->rank + turn) % segment->peers;
+    for (uint32_t distance = 1; distance < segment->peers && status == ncclSuccess; distance++) {
+        const uint32_t peer = (segment->rank + distance) % segment->peers;
         const uint32_t piece = sums ? segment->rank : piece_for(segment, peer);
         const uint64_t sent = message_bytes(segment, piece);
         const uint64_t received =
@@ -178,8 +181,9 @@ static ncclResult_t exchange(const struct cshim_segment *segment, bool sums)
     return status;
 }
 
-/* Decodes and adds the parts. The sum is encoded for the other ranks, or it is the result. */
-static ncclResult_t sum(const struct cshim_segment *segment)
+/* Decodes and adds the contributions. Encodes the sum if it is sent to other ranks; otherwise
+ * writes it to the output. */
+static ncclResult_t sum_parts(const struct cshim_nccl_segment *segment)
 {
     const struct cshim_nccl_call *call = segment->call;
     const bool travels = cshim_schedule_has(segment->schedule, CSHIM_STEP_COLLECT);
@@ -192,7 +196,7 @@ static ncclResult_t sum(const struct cshim_segment *segment)
         .dtype = call->plan.dtype,
         .output = travels ? NULL : segment->output,
         .reencoded = travels ? segment->sums + segment->rank * segment->stride : NULL,
-        .factor = last_factor(segment),
+        .factor = result_factor(segment),
         .fault = segment->call->comm->workspace->fault_device,
     };
     if (elements == 0)
@@ -204,9 +208,9 @@ static ncclResult_t sum(const struct cshim_segment *segment)
     return launch(segment, CSHIM_KERNEL_REDUCE, elements, &parameters);
 }
 
-/* Decodes the sums of all owners. Where nobody adds, the parts of all ranks are the result, or that
- * of the root, which takes its own elements as all others get them. */
-static ncclResult_t decode(const struct cshim_segment *segment)
+/* Decodes the reduced chunks of all owners; without a reduction the contributions of all ranks, or
+ * that of the root. The root decodes its own message, too, so that all ranks get the same bits. */
+static ncclResult_t decode_result(const struct cshim_nccl_segment *segment)
 {
     const bool summed = cshim_schedule_has(segment->schedule, CSHIM_STEP_SUM);
     struct cshim_kernel_decode parameters = {
@@ -224,16 +228,18 @@ static ncclResult_t decode(const struct cshim_segment *segment)
     return launch(segment, CSHIM_KERNEL_DECODE, parameters.count, &parameters);
 }
 
-/* An all-reduce of the library's own, of narrowed elements ------------------------------------- */
-/* Whether the library adds the caller's elements as they are, such as what shares leave over. */
-static bool is_native(const struct cshim_segment *segment)
+/* cast: NCCL's all-reduce of downcast elements ------------------------------------------------- */
+/* Returns true if NCCL adds the caller's elements unconverted: with codec raw, and the remainder of
+ * the shares of hierarchical. */
+static bool is_native(const struct cshim_nccl_segment *segment)
 {
     const struct cshim_plan *plan = &segment->call->plan;
     return segment->schedule != plan->schedule || plan->codec == CSHIM_CODEC_RAW;
 }
 
-/* Launches one of the kernels that cast, on the whole segment. */
-static ncclResult_t cast(const struct cshim_segment *segment, enum cshim_kernel_operation operation)
+/* Launches a conversion kernel on the whole segment. */
+static ncclResult_t cast_elements(const struct cshim_nccl_segment *segment,
+                                  enum cshim_kernel_operation operation)
 {
     const struct cshim_nccl_call *call = segment->call;
     const bool widens = operation == CSHIM_KERNEL_WIDEN;
@@ -243,7 +249,7 @@ static ncclResult_t cast(const struct cshim_segment *segment, enum cshim_kernel_
         .count = segment->length,
         .dtype = call->plan.dtype,
         .headroom = cshim_cast_headroom(segment->peers),
-        .factor = widens ? last_factor(segment) : call->premul.factor,
+        .factor = widens ? result_factor(segment) : call->premul.factor,
         .factor_at = widens ? NULL : call->premul.factor_at,
         .largest = segment->largest,
     };
@@ -252,9 +258,9 @@ static ncclResult_t cast(const struct cshim_segment *segment, enum cshim_kernel_
     return launch(segment, operation, segment->length, &parameters);
 }
 
-/* Only fp16 has too small a range for gradients: its elements are scaled by the largest
- * magnitude. */
-static ncclResult_t find_largest(const struct cshim_segment *segment)
+/* Computes the largest magnitude of this rank's elements, by which fp16 is scaled; the range of the
+ * other types suffices for gradients. */
+static ncclResult_t find_largest(const struct cshim_nccl_segment *segment)
 {
     if (is_native(segment) || segment->call->plan.codec != CSHIM_CODEC_FP16)
         return ncclSuccess;
@@ -262,10 +268,11 @@ static ncclResult_t find_largest(const struct cshim_segment *segment)
                                                       1, segment->call->comm->kernels);
     if (result != CUDA_SUCCESS)
         return cshim_device_check(result, "clearing a word");
-    return cast(segment, CSHIM_KERNEL_LARGEST);
+    return cast_elements(segment, CSHIM_KERNEL_LARGEST);
 }
 
-static ncclResult_t agree_on_largest(const struct cshim_segment *segment)
+/* All-reduces the largest magnitude of all ranks. */
+static ncclResult_t reduce_largest(const struct cshim_nccl_segment *segment)
 {
     if (is_native(segment) || segment->call->plan.codec != CSHIM_CODEC_FP16)
         return ncclSuccess;
@@ -273,7 +280,7 @@ static ncclResult_t agree_on_largest(const struct cshim_segment *segment)
                                       segment->comm, segment->call->comm->runs_on);
 }
 
-static ncclResult_t reduce_narrowed(const struct cshim_segment *segment)
+static ncclResult_t reduce_cast(const struct cshim_nccl_segment *segment)
 {
     const struct cshim_nccl_call *call = segment->call;
     const enum cshim_codec_id codec = call->plan.codec;
@@ -288,7 +295,7 @@ static ncclResult_t reduce_narrowed(const struct cshim_segment *segment)
                                       ncclSum, segment->comm, call->comm->runs_on);
 }
 
-ncclResult_t cshim_step_enqueue(const struct cshim_segment *segment, enum cshim_step step)
+ncclResult_t cshim_step_enqueue(const struct cshim_nccl_segment *segment, enum cshim_step step)
 {
     const struct cshim_nccl_call *call = segment->call;
     const bool by_library = segment->schedule->parts_to == CSHIM_TO_LIBRARY;
@@ -298,19 +305,19 @@ ncclResult_t cshim_step_enqueue(const struct cshim_segment *segment, enum cshim_
     case CSHIM_STEP_REDUCE_INSIDE:
         return reduce_inside(segment);
     case CSHIM_STEP_ENCODE:
-        return by_library ? find_largest(segment) : encode(segment);
+        return by_library ? find_largest(segment) : encode_parts(segment);
     case CSHIM_STEP_EXCHANGE:
         if (segment->schedule->root_gives)
-            return spread(segment);
-        return by_library ? agree_on_largest(segment) : exchange(segment, false);
+            return broadcast_message(segment);
+        return by_library ? reduce_largest(segment) : exchange_messages(segment, false);
     case CSHIM_STEP_NARROW:
-        return cast(segment, CSHIM_KERNEL_NARROW);
+        return cast_elements(segment, CSHIM_KERNEL_NARROW);
     case CSHIM_STEP_SUM:
-        return sum(segment);
+        return sum_parts(segment);
     case CSHIM_STEP_COLLECT:
-        return by_library ? reduce_narrowed(segment) : exchange(segment, true);
+        return by_library ? reduce_cast(segment) : exchange_messages(segment, true);
     case CSHIM_STEP_DECODE:
-        return by_library ? cast(segment, CSHIM_KERNEL_WIDEN) : decode(segment);
+        return by_library ? cast_elements(segment, CSHIM_KERNEL_WIDEN) : decode_result(segment);
     default:
         return cshim_nccl.real->AllGather(segment->output, segment->node_output, segment->length,
                                           call->datatype, call->comm->inside, call->comm->runs_on);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/nccl/measure.h"
 
-/* A line of the timeline in the file: a stream. All streams beyond the last line share it. */
+/* Maximum number of lanes (lines of the trace's display). Each CUDA stream has a lane; further
+ * streams share the last one. */
 #define LANES 255u
 
 static struct lane {
@@ -12,7 +13,7 @@ static struct lane {
 static size_t lane_count;
 static pthread_mutex_t lanes_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Lanes are numbered from 1. */
+/* Returns the number of a timeline's lane, from 1. */
 static uint8_t lane_of(const struct cshim_timeline *timeline)
 {
     const struct cshim_nccl_comm *comm = timeline->comm;
@@ -27,8 +28,8 @@ static uint8_t lane_of(const struct cshim_timeline *timeline)
     return (uint8_t)(lane < LANES ? lane + 1 : LANES);
 }
 
-/* A call comes before its phases, which may begin at the same time. Calls that share their batches
- * overlap: they are shown like nonblocking ones. */
+/* Adds each call before its phases, because these may begin at the same time. Calls that share
+ * batches overlap, so they are shown as nonblocking calls. */
 void cshim_nccl_trace_add(const struct cshim_timeline *timeline, double begin)
 {
     const uint8_t lane = lane_of(timeline);

@@ -6,10 +6,10 @@
 
 #define FAULT_BYTES (CSHIM_KERNEL_FAULT_WORDS * sizeof(uint32_t))
 
-static struct cshim_pool_item *spare;
+static struct cshim_pool_item *unused_workspaces;
 
-static struct cshim_workspace *make(const struct cshim_nccl_comm *comm, uint64_t bytes,
-                                    char why[CSHIM_CUDA_WHY_MAX])
+static struct cshim_workspace *make_workspace(const struct cshim_nccl_comm *comm, uint64_t bytes,
+                                              char why[CSHIM_CUDA_WHY_MAX])
 {
     struct cshim_workspace *workspace = calloc(1, sizeof *workspace);
     if (workspace == NULL) {
@@ -45,9 +45,9 @@ static struct cshim_workspace *make(const struct cshim_nccl_comm *comm, uint64_t
 struct cshim_workspace *cshim_workspace_take(const struct cshim_nccl_comm *comm, uint64_t bytes,
                                              char why[CSHIM_CUDA_WHY_MAX])
 {
-    struct cshim_workspace *workspace = cshim_pool_take(&spare, comm->device, bytes);
+    struct cshim_workspace *workspace = cshim_pool_take(&unused_workspaces, comm->device, bytes);
     if (workspace == NULL)
-        workspace = make(comm, bytes, why);
+        workspace = make_workspace(comm, bytes, why);
     if (workspace != NULL)
         memset(workspace->fault, 0, FAULT_BYTES);
     return workspace;
@@ -55,7 +55,7 @@ struct cshim_workspace *cshim_workspace_take(const struct cshim_nccl_comm *comm,
 
 void cshim_workspace_give(struct cshim_workspace *workspace)
 {
-    cshim_pool_give(&spare, &workspace->item);
+    cshim_pool_give(&unused_workspaces, &workspace->item);
 }
 
 CUresult cshim_workspace_await(const struct cshim_workspace *workspace, CUstream stream)
@@ -65,19 +65,19 @@ CUresult cshim_workspace_await(const struct cshim_workspace *workspace, CUstream
     return cshim_cuda.StreamWaitEvent(stream, workspace->idle, CU_EVENT_WAIT_DEFAULT);
 }
 
-/* The graph and everything made of it are gone. CUDA calls this on a thread of its own, where no
- * function of CUDA may be called. */
-static void give_back(void *data)
+/* CUDA calls this when the graph and all its executables are destroyed, on a thread of its own that
+ * may not call CUDA. */
+static void release_from_graph(void *data)
 {
     struct cshim_workspace *workspace = data;
     workspace->used = false;
     cshim_workspace_give(workspace);
 }
 
-/* Takes a workspace that no work is using. A graph cannot wait for an event from outside, so the
- * host waits: the communicator that had the workspace is gone, and its last batch is done or soon
- * will be. What is made in the scope is not captured. */
-static struct cshim_workspace *take_idle(const struct cshim_nccl_comm *comm, uint64_t bytes)
+/* Acquires a workspace that no work on the GPU uses any more. A graph cannot wait for an event from
+ * outside, so the host waits: the communicator that had the workspace is gone, and its last batch
+ * is done or soon will be. The scope keeps these calls out of the capture. */
+static struct cshim_workspace *acquire_idle(const struct cshim_nccl_comm *comm, uint64_t bytes)
 {
     char why[CSHIM_CUDA_WHY_MAX] = "no context for a graph's memory";
     struct cshim_workspace *workspace = NULL;
@@ -91,30 +91,32 @@ static struct cshim_workspace *take_idle(const struct cshim_nccl_comm *comm, uin
     if (workspace->used)
         cshim_cuda.EventSynchronize(workspace->idle);
     workspace->used = false;
-    if (workspace->kernels != NULL) /* the capture of the graph before has ended */
+    if (workspace->kernels != NULL) /* the capture of the previous graph has ended */
         cshim_cuda.StreamDestroy(workspace->kernels);
     workspace->kernels = NULL;
     return workspace;
 }
 
-/* Has the graph give the workspace back. Where the graph cannot hold it, it goes back at once. */
-static CUresult tie(CUgraph graph, struct cshim_workspace *workspace)
+/* Makes the graph own the workspace and release it when the graph is destroyed. On an error the
+ * workspace is released at once. */
+static CUresult tie_to_graph(CUgraph graph, struct cshim_workspace *workspace)
 {
     CUuserObject object;
-    CUresult result = cshim_cuda.UserObjectCreate(&object, workspace, give_back, 1,
+    CUresult result = cshim_cuda.UserObjectCreate(&object, workspace, release_from_graph, 1,
                                                   CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
     if (result != CUDA_SUCCESS) {
-        give_back(workspace);
+        release_from_graph(workspace);
         return result;
     }
     result = cshim_cuda.GraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
     if (result != CUDA_SUCCESS)
-        cshim_cuda.UserObjectRelease(object, 1); /* which gives the workspace back */
+        cshim_cuda.UserObjectRelease(object, 1); /* releases the workspace */
     return result;
 }
 
-/* CUDA never uses the id of a capture again. A graph whose calls become larger and larger has a
- * workspace for each size, up to the bytes of one for any call. */
+/* CUDA never reuses the id of a capture, so an equal id means the same graph. A graph whose calls
+ * grow gets a workspace for each size. If their total would exceed CSHIM_NCCL_SCRATCH_LIMIT, the
+ * next one has that size, which is enough for any call. */
 struct cshim_workspace *cshim_workspace_of_graph(struct cshim_nccl_comm *comm,
                                                  cuuint64_t capture_id, CUgraph graph,
                                                  uint64_t bytes)
@@ -125,9 +127,9 @@ struct cshim_workspace *cshim_workspace_of_graph(struct cshim_nccl_comm *comm,
         return comm->capture_workspace;
     if (comm->capture_bytes + bytes > CSHIM_NCCL_SCRATCH_LIMIT)
         bytes = CSHIM_NCCL_SCRATCH_LIMIT;
-    struct cshim_workspace *workspace = take_idle(comm, bytes);
-    if (workspace == NULL ||
-        cshim_device_check(tie(graph, workspace), "keeping memory for a graph") != ncclSuccess)
+    struct cshim_workspace *workspace = acquire_idle(comm, bytes);
+    if (workspace == NULL || cshim_device_check(tie_to_graph(graph, workspace),
+                                                "keeping memory for a graph") != ncclSuccess)
         return NULL;
     comm->capture_id = capture_id;
     comm->capture_workspace = workspace;

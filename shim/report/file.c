@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of the report and the trace, and the job's number in them. */
+/* File names of the report and the trace, and the job's number in them. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -13,7 +13,7 @@
 #include "shim/report/report.h"
 #include "shim/report/trace.h"
 
-static char agreed[CSHIM_JOB_MAX]; /* set once, before the first report or trace */
+static char agreed[CSHIM_JOB_MAX]; /* job number; set once, before the first report or trace */
 
 static const char *launchers_number(void)
 {
@@ -91,8 +91,8 @@ static void write_json(const char *pattern, const struct cshim_job *job)
         cshim_log(CSHIM_LOG_ERROR, "cannot write the report %s: %s", path, problem);
 }
 
-/* Writes the lines of a table. One that is too wide goes on in the next, which begins with the
- * table's mark, too. */
+/* Writes the lines of a table. Wraps lines that are too wide; continuation lines have the table's
+ * prefix, too. */
 static void fold(FILE *stream, char *text)
 {
     for (char *line; (line = strsep(&text, "\n")) != NULL && text != NULL;) {
@@ -109,8 +109,8 @@ static void fold(FILE *stream, char *text)
     }
 }
 
-/* Writes the table by one call. A launcher may put a tag before each piece that it reads, and other
- * ranks write at the same time: neither may come into the middle of a line. */
+/* Writes the table by one call, because a launcher may put a tag before each piece that it reads,
+ * and other ranks write at the same time: neither may come into the middle of a line. */
 static void write_table(const struct cshim_job *job)
 {
     char *table = NULL, *text = NULL;

@@ -15,20 +15,20 @@
 
 struct cshim_process cshim_process;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the variables below */
 static struct cshim_job *jobs;
-static uint64_t origin; /* of traces: nanoseconds of the wall clock; 0: none */
-static size_t written;  /* events of traces, so far */
+static uint64_t origin; /* time zero of traces, in nanoseconds of the wall clock; 0: none */
+static size_t written;  /* number of trace events in the last written trace */
 
-/* Counts that a process and all that are forked from it keep together, in shared memory. */
+/* Counts in shared memory, common to a process and all processes forked from it. */
 static struct family {
-    unsigned users;         /* forked processes that called the library; atomic */
-    unsigned reported;      /* of these, those that came to end_process, as by exit; atomic */
-} * family;                 /* NULL: there was no memory */
-static unsigned own_number; /* of this process among the users, from 1 on; 0: the first process */
+    unsigned users;    /* number of forked processes that called the library; atomic */
+    unsigned reported; /* number of these that reached end_process, for example by exit; atomic */
+} * family;            /* NULL: no memory */
+static unsigned own_number; /* of this process among the users, from 1; 0: not forked */
 
-/* Counts this process in its parent's family if that has jobs, and so a report that must not be
- * replaced. Else it starts a family of its own: a parent that only makes the id of an NCCL
+/* Counts this process in its parent's family if the parent has jobs, and so a report that must not
+ * be overwritten. Otherwise starts a new family: a parent that only makes the id of an NCCL
  * communicator for its children reports nothing. */
 static void count_process(bool parent_has_jobs)
 {
@@ -41,8 +41,8 @@ static void count_process(bool parent_has_jobs)
     family = shared != MAP_FAILED ? shared : NULL;
 }
 
-/* Processes forked from this one that called the library and have not written a report: they ended
- * by _exit or a signal, or they still run. */
+/* Returns the number of processes forked from this one that called the library and have not written
+ * a report: they ended by _exit or a signal, or still run. */
 static unsigned count_unreported(void)
 {
     if (family == NULL || own_number > 0)
@@ -57,7 +57,7 @@ void cshim_process_start(const char *engine, bool is_beside)
     if (cshim_process.pid != pid)
         count_process(jobs != NULL);
     if (cshim_process.pid != 0 &&
-        cshim_process.pid != pid) { /* its parent's jobs are none of its own */
+        cshim_process.pid != pid) { /* a forked child: the jobs are its parent's */
         lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
         jobs = NULL;
         written = 0;
@@ -67,7 +67,7 @@ void cshim_process_start(const char *engine, bool is_beside)
     cshim_process.pid = pid;
 }
 
-/* This process's number in the job, as its launcher has it; 0 if no launcher tells one. */
+/* Returns this process's number in the job, as the launcher sets it; 0 if it sets none. */
 static int launchers_rank(void)
 {
     static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID",
@@ -92,8 +92,8 @@ static bool has_choices(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MA
     return is_right;
 }
 
-/* The policy that this process would choose itself. Returns false, and why, if it is wrong. One
- * process of the job says the warnings, the first time. */
+/* Loads the policy for this process. Returns false, with a message, if it is invalid. One process
+ * of the job logs the warnings, the first time. */
 static bool load(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
 {
     static bool has_spoken;
@@ -124,7 +124,7 @@ void cshim_job_load(struct cshim_offer *offer)
     if (load(offer, message))
         return;
     cshim_log(CSHIM_LOG_ERROR, "%s", message);
-    _exit(1); /* before any work; exit handlers could wait for other ranks */
+    _exit(1); /* not exit: exit handlers could wait for other ranks */
 }
 
 void cshim_offer_free(struct cshim_offer *offer)
@@ -154,7 +154,7 @@ static uint64_t wall_nanoseconds(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* The lock is held. */
+/* Starts the job's trace, if one is wanted. The lock is held. */
 static void begin_trace(struct cshim_job *job)
 {
     if (cshim_environment_trace() == NULL)
@@ -207,7 +207,7 @@ struct cshim_job *cshim_job_find(const struct cshim_offer *offer)
            (strcmp(job->policy_sha256, sha256) != 0 || (job->observed != NULL) != offer->observe))
         job = job->next;
     if (job == NULL && (job = make_job(offer, sha256)) != NULL) {
-        if (jobs == NULL) /* only the first is published; how many ranks it has is not known yet */
+        if (jobs == NULL) /* only the first is published; its number of ranks is unknown */
             cshim_ledger_publish(
                 &job->ledger, cshim_live_open(job->policy, cshim_process.engine, job->rank, 1, 1));
         job->next = jobs;
@@ -243,11 +243,11 @@ uint64_t cshim_job_origin(uint64_t began)
 }
 
 /* Writing files -------------------------------------------------------------------------------- */
-/* The name of this process's file, if the environment or the policy wants `wanted`. Where another
- * engine has a report of that name, this one goes beside it, as report.nccl.json. A process that is
- * not the job's first one adds its number: report.rank4.json. So does one that was forked from a
- * process that has a report of its own: report.fork2.json. {rank} and {jobid} are not replaced yet.
- * Returns false if the name is too long. */
+/* Makes the name of this process's file from the name `wanted` of the environment or the policy. If
+ * another engine has a report of that name, adds this engine's: report.nccl.json. A process other
+ * than the job's first one adds its number: report.rank4.json; so does one forked from a process
+ * with a report: report.fork2.json. Does not replace {rank} and {jobid}. Returns false if the name
+ * is too long. */
 static bool name_file(const char *wanted, int rank, char name[CSHIM_PATH_MAX])
 {
     const char *slash = strrchr(wanted, '/');
@@ -265,7 +265,7 @@ static bool name_file(const char *wanted, int rank, char name[CSHIM_PATH_MAX])
     return length < CSHIM_PATH_MAX;
 }
 
-/* The lock is held. */
+/* Writes the events of all jobs of this process to a trace file. The lock is held. */
 static void write_trace(int rank, const char *path)
 {
     const int64_t since = origin != 0 ? (int64_t)(wall_nanoseconds() - origin) : 0;
@@ -335,8 +335,8 @@ void cshim_jobs_write_reports(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Writes what is due, and takes back the figures of compshim top. Does nothing in a forked child,
- * as another thread of its parent may have held a lock. */
+/* Writes reports and traces that are due, and removes the figures of compshim top. Does nothing in
+ * a forked child, because another thread of its parent may have held a lock. */
 __attribute__((destructor)) static void end_process(void)
 {
     if (getpid() != cshim_process.pid)

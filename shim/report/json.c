@@ -5,8 +5,8 @@
 #include "shim/report/report.h"
 #include "version.h"
 
-/* The bytes of the UTF-8 character at text; 0 if there is none. A form that is longer than needed,
- * a surrogate, and a number above U+10FFFF are none. */
+/* Returns the number of bytes of the UTF-8 character at text; 0 if it is invalid: also for overlong
+ * forms, surrogates and numbers above U+10FFFF. */
 static size_t utf8_length(const unsigned char *text)
 {
     static const struct {
@@ -47,7 +47,7 @@ void cshim_report_string(FILE *stream, const char *text)
     fputc('"', stream);
 }
 
-/* JSON has no infinity and no NaN: these become null. */
+/* Writes a number; null for infinities and NaN, which JSON lacks. */
 static void json_number(FILE *stream, double value)
 {
     if (isfinite(value))
@@ -56,7 +56,7 @@ static void json_number(FILE *stream, double value)
         fprintf(stream, "null");
 }
 
-/* Writes the fields of a row that have names, or those of them that the totals have, too. */
+/* Writes the named fields of a row; if in_totals, only those that totals have. */
 static void json_figures(FILE *stream, const struct cshim_row *row, bool in_totals)
 {
     const char *separator = "";
@@ -73,7 +73,7 @@ static void json_figures(FILE *stream, const struct cshim_row *row, bool in_tota
     }
 }
 
-/* Writes what compressing saved, as members that follow others; nothing if that was not measured.
+/* Writes the measured savings as further members of an object; nothing if they were not measured.
  */
 static void json_saving(FILE *stream, const struct cshim_row *row)
 {
@@ -190,7 +190,7 @@ static void json_kind(FILE *stream, const struct cshim_kind *kind)
             kind->seconds_wait);
 }
 
-/* Writes what COMPSHIM=observe has noted. compshim explain --report reads it. */
+/* Writes the calls that COMPSHIM=observe has recorded. compshim explain --report reads them. */
 static void json_observed(FILE *stream, const struct cshim_observed *observed)
 {
     fprintf(stream, "  \"observed\": {\n    \"kinds\": [");
@@ -215,7 +215,7 @@ static void json_observed(FILE *stream, const struct cshim_observed *observed)
     fprintf(stream, "\n    ]\n  },\n");
 }
 
-/* Writes how often functions were called that are never compressed. */
+/* Writes the number of calls of functions that are never compressed. */
 static void json_counted(FILE *stream, const struct cshim_ledger *ledger)
 {
     const char *separator = "";

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ledger of a job: which calls were compressed and what they cost, which were passed through
- * and why.
+/* The ledger of a job: the compressed calls with their bytes and times, and the calls passed
+ * through with their reasons.
  *
  * Pure: calls neither MPI nor CUDA. Counting is thread-safe and allocates nothing. There is a row
- * for each rule, collective, dtype, codec and algorithm; its index is computed from these five.
- */
+ * for each rule, collective, dtype, codec and algorithm; its index is computed from these five. */
 #ifndef CSHIM_LEDGER_H
 #define CSHIM_LEDGER_H
 
@@ -17,16 +16,16 @@
 #include "shim/report/live.h"
 #include "shim/core/row.h"
 
-/* A kind of tensor (rule, type and count) that max_rel_error moved to a more precise codec. Noted
- * at rank 0 of its communicator. */
+/* A class of tensors (rule, type and count) for which max_rel_error has switched to a more precise
+ * codec. Recorded at rank 0 of the communicator. */
 struct cshim_move {
     uint32_t rule; /* index in the policy */
     uint8_t dtype; /* enum cshim_dtype */
     uint8_t from;  /* enum cshim_codec_id */
     uint8_t to;
     uint64_t count; /* elements */
-    uint32_t call;  /* it moved after this compressed call of its communicator, from 1 on */
-    float error;    /* the relative L2 error of that call's encoding */
+    uint32_t call;  /* number of the compressed call after which it switched, from 1 */
+    float error;    /* relative L2 error of that call's encoding */
 };
 #define CSHIM_MOVES_MAX 64u
 
@@ -37,21 +36,22 @@ struct cshim_move {
 /* Calls of a function that is never compressed. Travels between ranks as bytes. */
 struct cshim_counted {
     uint64_t calls;
-    uint64_t bytes; /* of one rank's buffers, as its arguments tell */
+    uint64_t bytes; /* bytes of one rank's buffers, by its arguments */
 };
 
-/* Classes of calls whose choices a ledger keeps; what further ones have learned is not told. */
+/* Maximum number of classes of calls whose learned choices a ledger keeps. */
 #define CSHIM_LEARNED_MAX 128u
 
 /* Counts of a process besides its rows. Travels between ranks as bytes. */
 struct cshim_tally {
-    uint64_t passed[CSHIM_REASON_COUNT]; /* by reason; at rank 0 of the communicator */
+    uint64_t passed[CSHIM_REASON_COUNT]; /* calls passed through, by reason; counted at rank 0 of
+                                            the communicator */
     struct cshim_counted counted[CSHIM_COUNTED_ALL];
-    /* Bytes of calls of CSHIM_WEIGHED_FROM and more that the policy passed through: by type, those
-     * that no rule matched; all others. */
+    /* Bytes of calls of at least CSHIM_WEIGHED_FROM that the policy passed through: those that no
+     * rule matched, by type; and all others. */
     uint64_t unruled[CSHIM_DTYPE_COUNT];
     uint64_t ruled_out;
-    uint64_t moves; /* how many; the first CSHIM_MOVES_MAX are kept */
+    uint64_t moves; /* number of switches by max_rel_error; the first CSHIM_MOVES_MAX are kept */
     struct cshim_move move[CSHIM_MOVES_MAX];
 };
 
@@ -61,8 +61,8 @@ struct cshim_ledger {
     size_t row_count;
     struct cshim_row *rows;
     struct cshim_tally tally;
-    uint64_t *passed; /* that of the tally or, while figures are published, of `live`; atomic */
-    struct cshim_live *live; /* where the process publishes its figures, or NULL */
+    uint64_t *passed; /* `passed` of the tally or, while figures are published, of `live`; atomic */
+    struct cshim_live *live; /* published figures of the process, or NULL */
     size_t learned_count;
     struct cshim_learned_choice learned[CSHIM_LEARNED_MAX]; /* guarded by the lock */
 };
@@ -71,7 +71,7 @@ struct cshim_ledger {
 bool cshim_ledger_init(struct cshim_ledger *ledger, const struct cshim_policy *policy);
 void cshim_ledger_free(struct cshim_ledger *ledger);
 
-/* Counts into `live`, too, from here on; NULL ends that. Returns the former `live`. No other thread
+/* From now on counts into `live`, too; NULL ends that. Returns the previous `live`. No other thread
  * may use the ledger meanwhile. */
 struct cshim_live *cshim_ledger_publish(struct cshim_ledger *ledger, struct cshim_live *live);
 
@@ -92,7 +92,8 @@ static inline void cshim_ledger_weigh(struct cshim_ledger *ledger, enum cshim_re
         __atomic_fetch_add(bytes, call->bytes, __ATOMIC_RELAXED);
 }
 
-/* Counts a call of a function that is never compressed. Those of gloo have numbers behind MPI's. */
+/* Counts a call of a function that is never compressed. gloo's functions are numbered after MPI's.
+ */
 static inline void cshim_ledger_count(struct cshim_ledger *ledger, unsigned function,
                                       uint64_t bytes)
 {
@@ -106,17 +107,18 @@ const char *cshim_counted_name(unsigned function); /* "MPI_Bcast" */
 void cshim_ledger_add(struct cshim_ledger *ledger, const struct cshim_plan *plan,
                       const struct cshim_row *figures);
 
-/* Notes that the plan's kind of tensor moved to codec `to`, after this call, with this error. */
+/* Records that the plan's class of tensors has switched to codec `to`, after this call, because of
+ * this error. */
 void cshim_ledger_move(struct cshim_ledger *ledger, const struct cshim_plan *plan,
                        enum cshim_codec_id to, uint32_t call, float error);
 
-/* Keeps what a class of calls has learned, in place of what it had learned before. */
+/* Records the choice that a class of calls has learned; replaces its earlier one. */
 void cshim_ledger_learn(struct cshim_ledger *ledger, const struct cshim_learned_choice *choice);
 
 /* Adds what another rank counted under the same policy. Not thread-safe. */
 void cshim_ledger_merge(struct cshim_ledger *ledger, const struct cshim_tally *tally);
 
-/* Key of a row: calls that agree in all of it are counted together. */
+/* Key of a row: calls with equal keys are counted together. */
 struct cshim_row_key {
     enum cshim_collective collective;
     const struct cshim_rule *rule;

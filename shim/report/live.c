@@ -33,12 +33,12 @@ static bool take_room(int file)
     return error == 0;
 }
 
-/* Creates, locks and maps the file. The descriptor stays open: closing it would end the lock. If
- * that fails, removes the file and returns NULL with errno set. */
+/* Creates, locks and maps the file. The descriptor stays open, because closing it would release the
+ * lock. On an error removes the file and returns NULL with errno set. */
 static struct cshim_live *map_file(const char *path, int *file)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    unlink(path); /* an earlier process of this number may have left one */
+    unlink(path); /* an earlier process with this id may have left one */
     *file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (*file < 0)
         return NULL;
@@ -66,7 +66,7 @@ static void fill(struct cshim_live *live, const struct cshim_policy *policy, con
     snprintf(live->program, sizeof live->program, "%s", program_invocation_short_name);
     snprintf(live->job, sizeof live->job, "%s", cshim_report_job());
     if (strcmp(live->job, "0") ==
-        0) /* no launcher numbers it: a job is what one process has started */
+        0) /* without a launcher's number a job is identified by the parent process */
         snprintf(live->job, sizeof live->job, "by %d", (int)getppid());
     snprintf(live->policy, sizeof live->policy, "%.255s", policy->source);
     live->rule_count =

@@ -3,7 +3,7 @@
  * COMPSHIM_LIVE=on. Needs libc only.
  *
  * Each process has a file in CSHIM_LIVE_FOLDER. The process holds a lock on it until it ends, so a
- * file without a lock is stale, even if another process has the number by now. The file gets its
+ * file without a lock is stale, even if another process has the same id by now. The file gets its
  * name when it is complete. */
 #ifndef CSHIM_LIVE_H
 #define CSHIM_LIVE_H
@@ -12,15 +12,15 @@
 #include "shim/core/row.h"
 
 #define CSHIM_LIVE_FOLDER "/dev/shm"
-#define CSHIM_LIVE_PREFIX "compshim-" /* behind it: user and process number, and library */
+#define CSHIM_LIVE_PREFIX "compshim-" /* followed by user id, process id and library */
 #define CSHIM_LIVE_MAGIC "cshimtop"
-#define CSHIM_LIVE_RULES 64u /* the last stands for all further rules, too */
+#define CSHIM_LIVE_RULES 64u /* the last entry also counts all further rules */
 
 /* Sums over the calls under one rule, as this process counts them in its ledger. */
 struct cshim_live_rule {
     char name[CSHIM_RULE_NAME_MAX];
-    uint64_t codec;     /* of the last call */
-    uint64_t algorithm; /* of the last call */
+    uint64_t codec;     /* codec of the last call */
+    uint64_t algorithm; /* algorithm of the last call */
     struct cshim_row row;
 };
 

@@ -25,7 +25,7 @@ void cshim_observed_init(struct cshim_observed *observed)
     pthread_mutex_init(&observed->lock, NULL); /* a default mutex: cannot fail on Linux */
 }
 
-/* Kinds are the same if their members before `calls` are. No padding lies between those. */
+/* Kinds are equal if their members before `calls` are. There is no padding between those. */
 #define KIND_BYTES offsetof(struct cshim_kind, calls)
 _Static_assert(KIND_BYTES == 4 * sizeof(uint8_t) + 3 * sizeof(uint32_t) + sizeof(uint64_t),
                "a kind's bytes are compared");
@@ -38,7 +38,7 @@ static void sum(struct cshim_kind *to, const struct cshim_kind *from)
     to->seconds_wait += from->seconds_wait;
 }
 
-/* Returns false if the kind is new and there are `limit` already. */
+/* Adds to an equal kind, or a new one. Returns false if there are `limit` kinds already. */
 static bool add_up_to(struct cshim_observed *observed, const struct cshim_kind *kind, size_t limit)
 {
     for (size_t i = 0; i < observed->count; i++)
@@ -57,7 +57,7 @@ void cshim_observed_add(struct cshim_observed *observed, const struct cshim_kind
     struct cshim_kind class = *kind;
     class.is_class = 1;
     while ((class.bytes & (class.bytes - 1)) != 0)
-        class.bytes &= class.bytes - 1; /* down to the highest bit */
+        class.bytes &= class.bytes - 1; /* clears all bits but the highest */
     pthread_mutex_lock(&observed->lock);
     if (kind->ranks == 0)
         sum(&observed->unlisted, kind);

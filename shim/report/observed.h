@@ -14,27 +14,27 @@
 #define CSHIM_KINDS_EXACT 512u
 #define CSHIM_KINDS_MAX 1024u
 
-/* Calls alike in everything but their time; also one call, to be added. Kinds travel between ranks
- * as bytes. */
+/* A kind: calls that differ only in their times; also used for a single call to add. Kinds travel
+ * between ranks as bytes. */
 struct cshim_kind {
     uint8_t collective; /* enum cshim_collective */
     uint8_t dtype;      /* enum cshim_dtype, or CSHIM_DTYPE_OTHER */
     uint8_t op;         /* enum cshim_op, or CSHIM_OP_OTHER */
-    uint8_t is_class;   /* of all sizes from `bytes` up to below twice that */
+    uint8_t is_class;   /* true if it has all sizes from `bytes` to below twice that */
     uint32_t ranks;
     uint32_t nodes;
-    uint32_t ranks_per_node; /* on the node with the fewest */
+    uint32_t ranks_per_node; /* number of ranks on the node with the fewest */
     uint64_t bytes;          /* of the caller's buffer */
     uint64_t calls;
     uint64_t bytes_total; /* over all calls */
-    double seconds;       /* in the library, with all ranks there from the beginning */
-    double seconds_wait;  /* until the last rank came to the call */
+    double seconds;       /* time in the library after all ranks have entered the call */
+    double seconds_wait;  /* time until the last rank has entered the call */
 };
 
-/* One call as a kind. */
+/* Returns a call as a kind. */
 struct cshim_kind cshim_kind_of(const struct cshim_call *call);
 
-/* The shim's own exchange, measured on the job's ranks at the end of an observed run. */
+/* An exchange by compshim, measured on the job's ranks at the end of an observed run. */
 struct cshim_probe {
     enum cshim_codec_id codec;
     enum cshim_algorithm algorithm;
@@ -48,7 +48,7 @@ struct cshim_observed {
     pthread_mutex_t lock; /* guards the kinds */
     size_t count;
     struct cshim_kind kinds[CSHIM_KINDS_MAX]; /* in no order until sorted */
-    struct cshim_kind unlisted;               /* calls for which there was no place; ranks is 0 */
+    struct cshim_kind unlisted;               /* calls that did not fit; ranks is 0 */
     size_t probe_count;
     struct cshim_probe probes[CSHIM_PROBES_MAX];
 };
@@ -56,11 +56,10 @@ struct cshim_observed {
 /* Starts with nothing observed. */
 void cshim_observed_init(struct cshim_observed *observed);
 
-/* Adds one call, or the calls of a kind that another rank has put together (or had no place for).
- * Thread-safe. */
+/* Adds a call, or a kind (or the unlisted calls) of another rank. Thread-safe. */
 void cshim_observed_add(struct cshim_observed *observed, const struct cshim_kind *kind);
 
-/* Brings the kinds into the order of reports: the most bytes first. */
+/* Sorts the kinds in the order of reports: by bytes, descending. */
 void cshim_observed_sort(struct cshim_observed *observed);
 
 #endif

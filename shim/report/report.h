@@ -8,17 +8,18 @@
 
 #include "shim/report/job.h"
 
-/* Writes the table that ends a run. What was observed is sorted. */
+/* Writes the table that is printed at the end of a run. Sorts the observed calls. */
 void cshim_report_table(FILE *stream, const struct cshim_job *job);
 
-/* Returns true if the messages of a row's calls carry elements as they are: then the error that was
- * sampled is what adding them in their type rounds. */
+/* Returns true if the messages of a row's calls have unencoded elements: then the sampled error is
+ * only the rounding of sums in the elements' type. */
 bool cshim_report_is_exact(const struct cshim_row_key *key);
 
 /* Writes the report as one JSON object. */
 void cshim_report_json(FILE *stream, const struct cshim_job *job);
 
-/* Writes a text as a JSON string. Bytes that are not UTF-8, as a file's name may have, become '?'.
+/* Writes a text as a JSON string. Replaces bytes that are not UTF-8, which a file name may have, by
+ * '?'.
  */
 void cshim_report_string(FILE *stream, const char *text);
 
@@ -28,21 +29,21 @@ bool cshim_report_path(const char *pattern, int rank, char path[CSHIM_PATH_MAX])
 
 #define CSHIM_JOB_MAX 256
 
-/* The value of {jobid}. One process of a job makes it (the launcher's number, else the time and a
- * random number) and sends it to the others. Each process sets it before other threads may ask for
- * it. Until then cshim_report_job returns the launcher's number, or "0". */
+/* The value of {jobid}. One process of a job makes it (the launcher's number, otherwise the time
+ * and a random number) and sends it to the others. Each process sets it before other threads may
+ * read it. Until then cshim_report_job returns the launcher's number, or "0". */
 void cshim_report_make_job(char job[CSHIM_JOB_MAX]);
 void cshim_report_set_job(const char job[CSHIM_JOB_MAX]);
 const char *cshim_report_job(void);
 
-/* Returns the report that the environment, or else the policy, asks for: "summary" (only the
- * table), a file's name, or NULL for no report. The file name in a policy that was found in the
- * working folder is ignored; a process that `speaks` warns of it. */
+/* Returns the report that the environment or, without it, the policy sets: "summary" (only the
+ * table), a file name, or NULL for no report. Ignores the file name of a policy found in the
+ * working folder, which is not trusted; if `speaks`, logs a warning about it. */
 const char *cshim_report_wanted(const struct cshim_policy *policy, bool speaks);
 
-/* Writes the table to standard error, and the JSON to a file if one is wanted. If the file cannot
- * be written, the log says so. What is there already is replaced only if it is the user's own
- * report, and as a whole (shim/core/output.h). */
+/* Writes the table to standard error, and the JSON to a file if one is wanted. Logs an error if the
+ * file cannot be written. Replaces an existing file only if it is the user's own report, and
+ * atomically (shim/core/output.h). */
 void cshim_report_write(const char *wanted, const struct cshim_job *job);
 
 #endif

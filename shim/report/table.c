@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table that ends a run. */
+/* The table that is printed at the end of a run. */
 #include "shim/report/report.h"
 
 #include <string.h>
@@ -12,11 +12,12 @@ static double ratio(uint64_t native, uint64_t wire)
     return wire > 0 ? (double)native / (double)wire : 0.0;
 }
 
-/* Texts for the statement that they stand in. */
+/* Text that is valid in the statement that uses it. */
 #define BYTES(bytes) cshim_bytes_words((double)(bytes), (char[CSHIM_WORDS_MAX]){""})
 #define SECONDS(seconds) cshim_seconds_words(seconds, (char[CSHIM_WORDS_MAX]){""})
 
-/* The column "algorithm": for other collectives than the all-reduce it names the collective. */
+/* Returns the text of the column "algorithm": for collectives other than the all-reduce the name of
+ * the collective. */
 static const char *row_way(const struct cshim_row_key *key)
 {
     return key->collective == CSHIM_ALLREDUCE ? cshim_algorithm_name(key->algorithm)
@@ -34,7 +35,7 @@ static void table_passed(FILE *stream, const struct cshim_ledger *ledger)
                     cshim_reason_words((enum cshim_reason)i));
 }
 
-/* One line for all functions that are never compressed. The JSON has them one by one. */
+/* Writes one line for all functions that are never compressed. The JSON lists each of them. */
 static void table_counted(FILE *stream, const struct cshim_ledger *ledger)
 {
     struct cshim_counted total = {0, 0};
@@ -54,7 +55,8 @@ static void table_counted(FILE *stream, const struct cshim_ledger *ledger)
     fputc('\n', stream);
 }
 
-/* Writes what verify and check_ranks have found, and which tensors max_rel_error has moved. */
+/* Writes the results of verify and check_ranks, and the tensors whose codec max_rel_error has
+ * changed. */
 static void table_checks(FILE *stream, const struct cshim_ledger *ledger,
                          const struct cshim_row *total)
 {
@@ -85,7 +87,7 @@ static void table_checks(FILE *stream, const struct cshim_ledger *ledger,
                 (unsigned long long)(ledger->tally.moves - CSHIM_MOVES_MAX));
 }
 
-/* Writes what compressing was worth, by what native calls of the same job took. */
+/* Writes the time saved, relative to native calls measured in the same job. */
 static void table_saved(FILE *stream, const struct cshim_row *total)
 {
     const struct cshim_saving saving = cshim_row_saving(total);
@@ -132,14 +134,14 @@ bool cshim_report_is_exact(const struct cshim_row_key *key)
            (gather == CSHIM_CODEC_NONE || cshim_plan_leaves_root(gather));
 }
 
-/* A long name of a rule has a line of its own, so that the columns stay where they are. */
+/* Longer names of rules get a line of their own, so that the columns stay aligned. */
 #define RULE_WIDTH 8
 
 static void table_row(FILE *stream, const struct cshim_row_key *key, const struct cshim_row *row)
 {
     const char *rule = key->rule->name;
     const double error = cshim_row_error(row);
-    char error_text[CSHIM_WORDS_MAX] = "-"; /* nothing was sampled */
+    char error_text[CSHIM_WORDS_MAX] = "-"; /* no samples */
     if (cshim_report_is_exact(key))
         snprintf(error_text, sizeof error_text, "exact");
     else if (error >= 0)
@@ -184,7 +186,7 @@ void cshim_report_table(FILE *stream, const struct cshim_job *job)
 {
     const struct cshim_ledger *ledger = &job->ledger;
     const struct cshim_row total = cshim_ledger_total(ledger);
-    char nodes[32] = ""; /* not known before ranks have agreed */
+    char nodes[32] = ""; /* unknown before ranks have agreed */
     if (job->nodes > 0)
         snprintf(nodes, sizeof nodes, " on %u node%s", job->nodes, job->nodes == 1 ? "" : "s");
     fprintf(stream, "compshim %s: %s, %d rank%s%s, policy %s\n", CSHIM_VERSION, job->library,

@@ -7,7 +7,7 @@
 #include "shim/report/report.h"
 #include "version.h"
 
-/* Numbers threads from 1, as they come. */
+/* Returns the calling thread's number: from 1, in the order of their first events. */
 static uint8_t own_thread(void)
 {
     static unsigned threads;
@@ -43,7 +43,8 @@ void cshim_trace_begin(struct cshim_trace_file *file)
     fprintf(file->stream, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [");
 }
 
-/* Between two events: lines, since some readers choke on one long one. */
+/* Writes the separator before an event: with a line break, because some readers fail on one long
+ * line. */
 static void separate(struct cshim_trace_file *file)
 {
     fputs(file->has_events ? ",\n" : "\n", file->stream);
@@ -75,7 +76,7 @@ void cshim_trace_thread(struct cshim_trace_file *file, int rank, unsigned thread
     fprintf(file->stream, "}}");
 }
 
-/* Writes what an event is: its name, its category and its arguments. */
+/* Writes an event's name, category and arguments. */
 static void write_kind(const struct cshim_trace_file *file, const struct cshim_trace_event *event)
 {
     static const char *const phases[] = {"encode", "exchange", "decode"};
@@ -110,11 +111,11 @@ static void write_event(struct cshim_trace_file *file, int rank, const char *pha
     write_kind(file, event);
 }
 
-/* Phases follow each other closely. Viewers drop one that begins before the end of the one before,
- * by what rounding to nanoseconds makes of it. */
+/* Phases follow each other without a gap. Viewers drop a phase that begins before the end of the
+ * previous one, to which rounding to nanoseconds may lead, so each is shortened by this. */
 #define ROUNDING 1e-9
 
-/* Nonblocking calls overlap, so each has a line of its own, from a beginning to an end. */
+/* Writes a nonblocking call as a begin and an end event, because nonblocking calls overlap. */
 static void write_pending(struct cshim_trace_file *file, int rank,
                           const struct cshim_trace_event *event)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The timeline of a job: what each rank did when, as JSON trace events, which Perfetto opens.
+/* The trace of a job: the calls of each rank with their times, as JSON trace events for Perfetto.
  *
  * Pure: no MPI, no CUDA. Memory is bounded: once CSHIM_TRACE_EVENTS are kept, later ones are only
  * counted. */
@@ -16,14 +16,14 @@
 /* Events other than the phases of a compressed call (enum cshim_phase), which come first. */
 enum cshim_trace_kind {
     CSHIM_TRACE_CALL = CSHIM_PHASES,
-    CSHIM_TRACE_PENDING, /* a nonblocking call, from its beginning to its end */
-    CSHIM_TRACE_PASSED,  /* a call that the library got as it was */
+    CSHIM_TRACE_PENDING, /* a nonblocking call, from begin to end */
+    CSHIM_TRACE_PASSED,  /* a call that was passed through */
 };
 
 /* Events travel between ranks as bytes. */
 struct cshim_trace_event {
-    double begin;   /* seconds of the job's clock */
-    double seconds; /* its length */
+    double begin;   /* begin, in seconds of the job's clock */
+    double seconds; /* duration */
     uint64_t bytes; /* of the caller's buffer */
     uint32_t call;  /* number of the compressed call on its communicator */
     uint16_t rule;  /* index */
@@ -32,19 +32,20 @@ struct cshim_trace_event {
     uint8_t codec;
     uint8_t algorithm;
     uint8_t reason; /* why it was passed through */
-    uint8_t thread; /* of the rank, by their first events; those above 255 are taken as one */
+    uint8_t thread; /* thread of the rank, in the order of first events; those above 255 share a
+                       number */
 };
 
-/* Made by calloc, so that pages are taken as events come. */
+/* Allocated by calloc, so that pages are used only as events are added. */
 struct cshim_trace {
-    size_t count; /* added so far, atomic; beyond CSHIM_TRACE_EVENTS they are not kept */
+    size_t count; /* number of events added, atomic; those beyond CSHIM_TRACE_EVENTS are not kept */
     struct cshim_trace_event events[CSHIM_TRACE_EVENTS];
 };
 
-/* Adds an event; its thread is filled in if it has none. Thread-safe, allocates nothing. */
+/* Adds an event; sets its thread if it has none. Thread-safe, allocates nothing. */
 void cshim_trace_add(struct cshim_trace *trace, struct cshim_trace_event event);
 
-/* Events that are kept. */
+/* Returns the number of events kept. */
 size_t cshim_trace_kept(const struct cshim_trace *trace);
 
 /* Offset of a rank's clock from rank 0's: at two times of the rank's clock, the seconds to add. */
@@ -52,18 +53,19 @@ struct cshim_trace_clock {
     double at[2];
     double offset[2];
 };
-/* A time of the rank by rank 0's clock. */
+/* Converts a time of the rank's clock to rank 0's. */
 double cshim_trace_align(const struct cshim_trace_clock *clock, double time);
 
-/* Writes the file in the order: begin; for each rank its name, those of threads if they have any,
- * then its events in any pieces; end. Times of events are seconds of the job's clock. */
+/* State of writing a trace file. Call in this order: begin; for each rank its name, the names of
+ * its threads if there are any, then its events in any number of pieces; end. Times of events are
+ * seconds of the job's clock. */
 struct cshim_trace_file {
     FILE *stream;
-    struct cshim_output output;        /* of the stream, where cshim_trace_open opened it */
-    double origin;                     /* the time that is the file's zero */
+    struct cshim_output output;        /* output of the stream, if cshim_trace_open opened it */
+    double origin;                     /* time zero of the file */
     const struct cshim_policy *policy; /* rules by index */
     uint64_t dropped;
-    uint64_t pending; /* nonblocking calls so far: each has a number */
+    uint64_t pending; /* number of nonblocking calls written, which numbers them */
     bool has_events;
 };
 void cshim_trace_begin(struct cshim_trace_file *file);
@@ -73,8 +75,8 @@ void cshim_trace_events(struct cshim_trace_file *file, int rank,
                         const struct cshim_trace_event *events, size_t count);
 void cshim_trace_end(struct cshim_trace_file *file);
 
-/* file.c: opens a file and begins it, ends and closes it. What goes wrong is logged; then open
- * returns false, and close does nothing. */
+/* file.c: open a file and begin it, end and close it. Errors are logged; then open returns false,
+ * and close does nothing. */
 bool cshim_trace_open(struct cshim_trace_file *file, const char *path);
 void cshim_trace_close(struct cshim_trace_file *file, const char *path);
 

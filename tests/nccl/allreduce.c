@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls ncclAllReduce in many shapes and compares each result with a sum in float64, element by
- * element, within the codec's published bound; and with the other ranks' results, bit by bit.
- * Prints one digest of all results.
+/* Calls ncclAllReduce with many counts, alignments and types of data. Compares each result with a
+ * sum in float64, element by element, within the codec's published bound, and with the other ranks'
+ * results, bit by bit. Prints one digest of all results.
  *
  *   nccl_allreduce CODEC STEPS [DTYPE [sum|avg|scaled [allreduce|scatter]]]
  *   nccl_allreduce all ALGORITHM
  *
- * As tests/mpi/allreduce.c, of which tests/sums.h has the rest. scaled: ncclRedOpCreatePreMulSum.
+ * Like tests/mpi/allreduce.c, with which it shares tests/sums.h. scaled: ncclRedOpCreatePreMulSum.
  */
 #include "tests/nccl/gpu.h"
 #include "tests/sums.h"
@@ -23,7 +23,7 @@ static ncclDataType_t datatype(void)
                                           : ncclFloat32;
 }
 
-/* All ranks must hold the same bits. */
+/* Fails unless all ranks have the same bits. */
 static void compare_ranks(const void *result, size_t bytes)
 {
     const uint64_t own = cshim_hash_bytes(CSHIM_HASH_EMPTY, result, bytes);
@@ -34,15 +34,15 @@ static void compare_ranks(const void *result, size_t bytes)
     gpu_read(both, device, sizeof both);
     gpu_free(device);
     if (both[0] != ~both[1] && failures++ < 10)
-        fprintf(stderr, "ranks hold different results (%zu bytes)\n", bytes);
+        fprintf(stderr, "ranks have different results (%zu bytes)\n", bytes);
 }
 
 struct buffers {
-    size_t count;  /* elements of the input */
-    size_t result; /* of the result, from this element of the sum on */
+    size_t count;  /* number of elements of the input */
+    size_t result; /* number of elements of the result; `first` is its index in the sum */
     size_t first;
-    unsigned char *host; /* the input, then 64 bytes more than the result */
-    unsigned char *send; /* on the device, as far from alignment as elements may be */
+    unsigned char *host; /* the input, followed by the result and 64 bytes more */
+    unsigned char *send; /* on the device, aligned to an element only */
     unsigned char *receive;
 };
 
@@ -64,8 +64,8 @@ static void check(enum data data, const struct buffers *buffers, int in_place)
     gpu_read(result, buffers->receive, bytes + (in_place ? 0 : 64));
     for (size_t i = 0; i < 64 && !in_place; i++)
         if (result[bytes + i] != 0xa5)
-            fail("written behind the buffer", data, buffers->count, i, result[bytes + i], 0xa5, 0);
-    if (scattered || world.rank == 0) { /* of an all-reduce the others hold the same */
+            fail("written beyond the buffer", data, buffers->count, i, result[bytes + i], 0xa5, 0);
+    if (scattered || world.rank == 0) { /* all-reduce: compare_ranks checks the other ranks */
         sums_first = buffers->first;
         struct reference reference = sums_reference(data, world.ranks, buffers->result);
         compare(&reference, data, buffers->result, result);
@@ -80,7 +80,7 @@ static void check(enum data data, const struct buffers *buffers, int in_place)
 static void run(enum data data, size_t count, int in_place)
 {
     const size_t size = cshim_dtype_bytes(sums_dtype);
-    const size_t shift = count % 5 * size; /* from the allocation's alignment */
+    const size_t shift = count % 5 * size; /* offset from the allocation's alignment, in bytes */
     struct buffers buffers = {.count = count, .result = count};
     if (scattered) {
         buffers.result = count / (size_t)world.ranks;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The median time of ncclAllReduce of float32 on all ranks. Rank 0 prints the seconds.
+/* Measures ncclAllReduce of float32. Rank 0 prints the median duration in seconds.
  *   nccl_call_time MIB REPEATS
  */
 #include <time.h>
@@ -34,7 +34,7 @@ int main(int argc, char **argv)
         return 3;
     for (size_t i = 0; i < count; i++)
         values[i] = (float)((i * 7 + (size_t)world.rank) % 1001) - 500.0F;
-    for (int i = -1; i < repeats; i++) { /* one to warm up */
+    for (int i = -1; i < repeats; i++) { /* the first one warms up */
         gpu_write(buffer, values, count * sizeof *buffer);
         const double began = now();
         NCCL(ncclAllReduce(buffer, buffer, count, ncclFloat32, ncclSum, world.comm, world.stream));

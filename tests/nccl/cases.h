@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests by cases share: the table of cases, checks, and buffers of small integers, whose
- * sums are exact as `raw` or natively. Under a policy with `raw` every result must be exactly
- * right, while messages, memory and order are those of any codec. */
+/* Shared by the tests that run one case per process: the table of cases, checks, and buffers of
+ * small integers, whose sums are exact natively and with codec raw. With raw every result must be
+ * exact, while messages, memory and order are as with any codec. */
 #ifndef CASES_H
 #define CASES_H
 
@@ -28,7 +28,7 @@ __attribute__((format(printf, 2, 3))) static void complain(int line, const char 
     fprintf(stderr, "rank %s, line %d: %s\n", getenv("RANK") ? getenv("RANK") : "?", line, text);
 }
 
-/* A call of the driver must end with the status wanted. */
+/* Fails unless a call of the driver returns `wanted`. */
 #define EXPECT(call, wanted) expect((call), wanted, #call, __LINE__)
 
 static inline void expect(CUresult got, CUresult wanted, const char *call, int line)
@@ -37,7 +37,7 @@ static inline void expect(CUresult got, CUresult wanted, const char *call, int l
         fprintf(stderr, "line %d: %s: %d, not %d\n", line, call, (int)got, (int)wanted);
 }
 
-/* Element i of a rank's data in call `seed`. */
+/* Returns element i of a rank's data in call `seed`. */
 static inline float part(int rank, unsigned seed, size_t i)
 {
     return (float)((i * 7 + i / 251 + (size_t)seed * 13 + (size_t)rank * 5) % 31) - 15;
@@ -59,7 +59,7 @@ static inline float *host_part(int rank, unsigned seed, size_t count)
     return data;
 }
 
-/* A rank's data of a call, on the current device. */
+/* Returns a buffer with a rank's data of call `seed`, on the current device. */
 static inline float *device_part(int rank, unsigned seed, size_t count)
 {
     float *data = host_part(rank, seed, count);
@@ -69,7 +69,8 @@ static inline float *device_part(int rank, unsigned seed, size_t count)
     return device;
 }
 
-/* Elements [first, first + count) of the sum, after the stream was waited for. */
+/* Fails unless the device has elements [first, first + count) of the sum. The caller has waited for
+ * the stream. */
 static inline void want_sum_from(const float *device, int ranks, unsigned seed, size_t first,
                                  size_t count, const char *what)
 {
@@ -97,7 +98,8 @@ static inline void synchronize(const struct gpu_world *world)
     CUDA(cuStreamSynchronize(world->stream));
 }
 
-/* Reduces on a communicator whose ranks hold the parts of ranks 0 to n - 1 in its own order. */
+/* Reduces on a communicator of n ranks, which contribute the data of ranks 0 to n - 1 in its order.
+ */
 static inline void reduce_on(const struct gpu_world *world, ncclComm_t comm, unsigned seed,
                              size_t count, const char *what)
 {
@@ -120,7 +122,8 @@ struct gpu_case {
     void (*run)(void);
 };
 
-/* The case that the command line names; without such a case the program ends with status 2. */
+/* Returns the case that the command line names; if there is none, ends the program with status 2.
+ */
 static inline const struct gpu_case *find_case(const struct gpu_case *cases, size_t count, int argc,
                                                char **argv)
 {

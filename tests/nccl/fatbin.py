@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints a line for each image in a fat binary: "elf 90 version 7 lz4", "ptx 90 version 8.0 plain". An elf's version
-is that of its ABI. The layout is not documented: it is what nvcc 11 to 13 write, and anything else is an error."""
+is that of its ABI. The layout is undocumented: it is that of nvcc 11 to 13; any other is an error."""
 import struct
 import sys
 
@@ -14,7 +14,7 @@ while position < len(data):
     (flags,) = struct.unpack_from("<Q", data, position + 40)
     compression = {0: "plain", 0x2000: "lz4", 0x8000: "zstd"}[flags & 0xA000]
     word = data[position + length : position + length + 4]
-    assert (compression == "zstd") == (word == bytes.fromhex("28b52ffd")), "flags are not what they were"
+    assert (compression == "zstd") == (word == bytes.fromhex("28b52ffd")), "unexpected flags"
     name = {1: f"ptx {architecture} version {major}.{minor}", 2: f"elf {architecture} version {minor}"}[kind]
     print(name, compression)
     position += length + payload

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same buffer is summed many times: prints how far the mean of the results is from the exact
- * sum, relative, L2. With error feedback or stochastic rounding that is much less than the error of
- * one call; the policy in force says which. Fails where ranks differ or the mean is not within
- * LIMIT.
+/* Sums the same buffer many times, and prints the relative L2 error of the mean of the results.
+ * With error feedback or stochastic rounding, as the policy sets, it is much less than the error of
+ * one call. Fails if ranks differ or the error exceeds LIMIT.
  *
  *   nccl_feedback CALLS LIMIT [larger|anew]
  *     larger: after a call with larger numbers in the same memory
- *     anew: each call on a communicator of its own
+ *     anew: each call on a new communicator
  */
 #include "tests/nccl/gpu.h"
 #include "tests/sums.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the NCCL tests share: ordinary programs on the driver's API and NCCL, for a real GPU and for
- * the stand-in. One process per rank; RANK, WORLD_SIZE and ID_FILE say which
- * (tests/nccl/launch.sh). A failing call of CUDA or NCCL ends the process with status 3. */
+/* Shared by the NCCL tests, which are ordinary programs on the driver's API and NCCL, for a real
+ * GPU and for the stand-in. There is one process per rank; tests/nccl/launch.sh sets RANK,
+ * WORLD_SIZE and ID_FILE. A failing call of CUDA or NCCL ends the process with status 3. */
 #ifndef GPU_H
 #define GPU_H
 
@@ -48,7 +48,7 @@ static inline CUcontext gpu_use(int device)
     return context;
 }
 
-/* Device `number`, or as many fewer as there are. */
+/* Makes the context of device `number`, modulo the number of devices, current. */
 static inline CUcontext gpu_open(int number)
 {
     int devices;
@@ -69,10 +69,9 @@ static inline void gpu_free(void *memory)
     CUDA(cuMemFree((CUdeviceptr)(uintptr_t)memory));
 }
 
-/* Waits until the device has the bytes. cuMemcpyHtoD alone does not: it returns when the driver has
- * put bytes that are not in pinned memory into memory of its own. They are copied from there on the
- * default stream, and a stream that is made with CU_STREAM_NON_BLOCKING does not wait for that
- * one. */
+/* Copies to the device, and waits until the device has the bytes. cuMemcpyHtoD alone returns when
+ * the driver has staged bytes of pageable memory. They are copied from there on the default stream,
+ * for which streams made with CU_STREAM_NON_BLOCKING do not wait. */
 static inline void gpu_write(void *device, const void *host, size_t bytes)
 {
     if (bytes == 0)
@@ -87,7 +86,7 @@ static inline void gpu_read(void *host, const void *device, size_t bytes)
         CUDA(cuMemcpyDtoH(host, (CUdeviceptr)(uintptr_t)device, bytes));
 }
 
-/* The id that rank 0 makes, by way of the file. */
+/* Returns the id that rank 0 makes and shares in the file ID_FILE. */
 static inline ncclUniqueId gpu_share_id(int rank, const char *suffix)
 {
     char path[1024], half[1040];
@@ -96,7 +95,7 @@ static inline ncclUniqueId gpu_share_id(int rank, const char *suffix)
              suffix);
     if (rank == 0) {
         snprintf(half, sizeof half, "%s.half", path);
-        memset(&id, 0xa5, sizeof id); /* as what a program finds on its stack */
+        memset(&id, 0xa5, sizeof id); /* like uninitialized memory of a program */
         NCCL(ncclGetUniqueId(&id));
         FILE *stream = fopen(half, "wb");
         if (stream == NULL || fwrite(&id, sizeof id, 1, stream) != 1 || fclose(stream) != 0 ||
@@ -118,7 +117,7 @@ static inline ncclUniqueId gpu_share_id(int rank, const char *suffix)
     _exit(3);
 }
 
-/* This process's rank and the world's communicator. */
+/* This process's rank, and the communicator of all ranks. */
 struct gpu_world {
     int rank;
     int ranks;

@@ -1,20 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What only a machine with an NVIDIA GPU can show; one GPU is enough, takes 3 minutes on an H200.
+# Tests that need an NVIDIA GPU. One GPU is enough; takes 3 minutes on an H200.
 #   tests/nccl/gpu.sh [RESULTS.json [SECTION...]]      (tests/bench/results/gpu.json, all sections)
 # Builds what is missing. The sections, in this order:
-#   kernels     the kernels against the codecs of the CPU, and their bandwidth beside that of a copy
-#   sums        NCCL's ranks on the one GPU by sockets with every codec, against float64
-#   programs    groups, streams, graphs, parts of communicators, aborts: exact as `raw`, as natively
+#   kernels     the kernels against the codecs of the CPU, and their bandwidth relative to a copy
+#   sums        ranks on one GPU, connected by sockets, with every codec, against float64
+#   programs    groups, streams, graphs, child communicators, aborts: exact with `raw`, as natively
 #   errors      the report's sampled error against that of all elements
-#   sockets     the time of 64 MiB by sockets, with the shim and without
-#   trainer     the MNIST trainer on GPUs against the one on the processor
-#   pytorch     DistributedDataParallel, where PyTorch is there
-#   sanitizer   compute-sanitizer, where it is installed
-# The results name the sections and what was left out. Exit status: 0 all good, 1 something is wrong, 2 no
+#   sockets     the time of 64 MiB by sockets, with compshim and without
+#   trainer     the MNIST trainer on GPUs against the one on the CPU
+#   pytorch     DistributedDataParallel, if PyTorch is installed
+#   sanitizer   compute-sanitizer, if it is installed
+# The results name the sections that ran and what was skipped. Exit status: 0 all passed, 1 a check failed, 2 no
 # such section, 3 no GPU. The device needs 12 GiB of memory.
-#   GPU_LIMIT=90      seconds that a job may take
-#   GPU_CASES=quick   of the kernels: quick, few, or empty for all values of float32
+#   GPU_LIMIT=90      time limit of a job in seconds
+#   GPU_CASES=quick   cases of the kernels: quick, few, or empty for all values of float32
 . "$(dirname "$0")/../lib.sh"
 cd "$top" || exit 3
 results=${1:-$top/tests/bench/results/gpu.json}
@@ -39,8 +39,8 @@ if ! ls "${needed[@]}" >/dev/null 2>&1; then
         { tail -20 "$scratch/make" && echo "gpu.sh: cannot build; a BUILD made elsewhere will do" && exit 1; }
 fi
 
-# The real libraries; the programs are linked to stand-ins by the same names. PyTorch's NCCL comes first,
-# because PyTorch needs what is new in it.
+# Finds the real libraries, because the programs are linked to stand-ins of the same names. PyTorch's NCCL comes
+# first, because PyTorch may need a newer version.
 python_libraries=$(python3 -c 'import nvidia, os; print(os.path.abspath(list(nvidia.__path__)[0]))' 2>/dev/null)
 for library in libnccl.so.2 libcuda.so.1 libcudart.so.13 libcublas.so.13; do
     for folder in "${python_libraries:-$cuda}"/*/lib "$cuda/lib64" "$cuda/lib" /usr/lib/*-linux-gnu /usr/local/nvidia/lib64; do
@@ -55,8 +55,8 @@ done
 timeout 120 "$build/tests/kernels_bandwidth" 1 >"$scratch/first" 2>&1
 [ $? = 3 ] && cat "$scratch/first" && exit 3
 
-# Several ranks on one GPU: NCCL takes each for a host of its own (launch.sh sets NCCL_HOSTID). By CUDA's
-# multi-process service they use the GPU at once, as those of several GPUs do; else they take turns.
+# Several ranks on one GPU: NCCL considers each a host of its own (launch.sh sets NCCL_HOSTID). With CUDA's
+# multi-process service they use the GPU concurrently, as ranks on several GPUs do; otherwise they take turns.
 export NCCL_NET=Socket NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1 NCCL_RAS_ENABLE=0 NODES=0,1,2,3
 export COMPSHIM_POLICY=$scratch/policy.ini
 sharing="take turns" daemon='' can_share=${CUDA_MPS_PIPE_DIRECTORY:+0}
@@ -73,7 +73,7 @@ share() {
         stop_sharing
     fi
 }
-stop_sharing() { # only what share has started
+stop_sharing() { # stops only the daemon that share has started
     [ -n "$daemon" ] || return 0
     timeout 20 nvidia-cuda-mps-control <<<quit >/dev/null 2>&1
     unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
@@ -87,7 +87,7 @@ preloaded() { # N [VARIABLE=VALUE...] PROGRAM...
     rm -f "$scratch"/report*.json
     ranks "$1" env LD_PRELOAD="$preload" COMPSHIM_REPORT="$scratch/report.json" "${@:2}"
 }
-compressed() { # the calls of all processes' reports
+compressed() { # [CALLS]: checks the number of compressed calls in all processes' reports; without it: any
     check "... was compressed${1:+: $1 calls}" python3 - "$scratch" "${1-}" <<'P'
 import glob, json, sys
 reports = [json.load(open(name)) for name in glob.glob(sys.argv[1] + "/report*.json")]
@@ -165,7 +165,7 @@ programs() {
     done
 }
 
-# The report's sampled error is that of all elements, within a tenth.
+# The report's sampled error equals that of all elements, within a tenth.
 errors() {
     for op in sum avg scaled device; do
         rule int8 two_shot
@@ -178,7 +178,7 @@ P
     done
 }
 
-# Runs of all modes take turns. The limit is what one connection of the loopback device carries.
+# Times all modes alternately. The limit is the bandwidth of one connection on the loopback device.
 sockets() {
     local mode turn
     for ((turn = 0; turn < 3; turn++)); do
@@ -209,7 +209,7 @@ print(size / (time.monotonic() - began))
 P
 }
 
-# The trainer computes on the GPU what it computes on the processor, and learns under the shim.
+# The trainer gets the same loss on the GPU as on the CPU, and trains with compshim.
 trainer() {
     local trainers=("$build/mnist_train" "$build/mnist_train_nccl")
     command -v mpirun >/dev/null || { skip "mnist_train_nccl: no mpirun" && return; }
@@ -252,7 +252,7 @@ sanitizer() {
 for section in "${sections[@]}"; do
     began=$SECONDS
     case $section in
-    kernels | sanitizer) stop_sharing ;; # these are alone on the device
+    kernels | sanitizer) stop_sharing ;; # one process on the device
     *) [ -n "$daemon" ] || share ;;
     esac
     "$section"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that are captured into CUDA graphs, one case a run: every result must be exact, natively
- * and under a policy with `raw`.
+/* Calls that are captured into CUDA graphs, one case per run. Every result must be exact, natively
+ * and with a policy of codec raw.
  *
  *   nccl_graphs CASE
  */
@@ -13,7 +13,8 @@ enum { COUNT = 70001 };
 
 static struct gpu_world world;
 
-/* A graph of two sums, launched several times, with calls before, between and behind. */
+/* A graph of two sums, launched several times, with calls before, between and after the launches.
+ */
 static void case_graph(void)
 {
     CUgraph graph;
@@ -45,7 +46,7 @@ static void case_graph(void)
     gpu_leave(&world);
 }
 
-/* Elements of a rank's data of a call, on the device. */
+/* Fails unless the device has these elements of a rank's data of call `seed`. */
 static void want_part(const float *device, int rank, unsigned seed, size_t first, size_t count,
                       const char *what)
 {
@@ -103,8 +104,7 @@ static void want_moved(const struct moves *moves, unsigned seed)
                   block, "a block of an all-to-all");
 }
 
-/* Collectives that move elements: on a communicator and on a part of it, and in a graph; one is of
- * integers. */
+/* Data-movement collectives: on a communicator, on its child, and in a graph; one of integers. */
 static void case_moves(void)
 {
     ncclComm_t half;
@@ -139,7 +139,7 @@ static void case_moves(void)
     gpu_leave(&world);
 }
 
-/* A graph is launched while the same communicator's calls go on on another stream. */
+/* A graph is launched while calls on the same communicator run on another stream. */
 static void case_graph_streams(void)
 {
     enum { TURNS = 4 };
@@ -166,14 +166,14 @@ static void case_graph_streams(void)
     CUDA(cuStreamSynchronize(second));
     want_sum(output, world.ranks, 2, COUNT, "the graph's sum");
     for (unsigned i = 0; i < TURNS; i++)
-        want_sum(eager[i], world.ranks, 10 + i, COUNT, "beside the graph's launches");
+        want_sum(eager[i], world.ranks, 10 + i, COUNT, "between the graph's launches");
     CUDA(cuGraphExecDestroy(exec));
     CUDA(cuGraphDestroy(graph));
     gpu_leave(&world);
 }
 
-/* Two captures of the same communicator are open at once, with a call beside them. The sums are so
- * large that kernels and messages take turns. */
+/* Two captures with the same communicator are open at once, and a call is made that is not
+ * captured. The sums are so large that kernels and messages alternate. */
 static void case_graph_open(void)
 {
     enum { LARGE = 5 << 20, GRAPHS = 2 };
@@ -201,12 +201,12 @@ static void case_graph_open(void)
         CUDA(cuGraphExecDestroy(exec));
     }
     for (unsigned i = 0; i <= GRAPHS; i++)
-        want_sum(data[i], world.ranks, 2 + i, LARGE, "beside an open capture");
+        want_sum(data[i], world.ranks, 2 + i, LARGE, "during a capture");
     gpu_leave(&world);
 }
 
-/* Meanwhile another thread makes the first calls of its own communicator: they must not break the
- * capture, which forbids all threads to do what CUDA calls unsafe. */
+/* While a stream is captured, another thread makes the first calls on its own communicator. They
+ * must not break the capture, which forbids unsafe calls of CUDA on all threads. */
 struct beside {
     ncclComm_t comm;
     CUstream stream;
@@ -244,7 +244,7 @@ static void case_graph_beside(void)
     CUDA(cuStreamEndCapture(world.stream, &graph));
     CUDA(cuStreamSynchronize(beside.stream));
     for (unsigned i = 0; i < 2; i++)
-        want_sum(beside.data[i], world.ranks, 10 + i, COUNT, "beside a capture");
+        want_sum(beside.data[i], world.ranks, 10 + i, COUNT, "during a capture by another thread");
     CUDA(cuGraphInstantiate(&exec, graph, 0));
     CUDA(cuGraphLaunch(exec, world.stream));
     synchronize(&world);
@@ -274,7 +274,7 @@ static void reduce_by_graph(ncclComm_t comm)
     gpu_free(output);
 }
 
-/* Captured before anything was compressed: passed on, and right. */
+/* A call captured before the first compressed call is passed through, with the right result. */
 static void case_graph_first(void)
 {
     world = gpu_join();
@@ -282,22 +282,21 @@ static void case_graph_first(void)
     gpu_leave(&world);
 }
 
-/* A graph takes over the memory of a communicator that is gone. */
+/* A graph acquires the workspace of a destroyed communicator. */
 static void case_graph_spare(void)
 {
     ncclComm_t child;
     world = gpu_join();
     reduce_on(&world, world.comm, 1, COUNT, "a communicator");
     NCCL(ncclCommSplit(world.comm, 0, world.rank, &child, NULL));
-    reduce_on(&world, child, 3, COUNT, "a part of it");
+    reduce_on(&world, child, 3, COUNT, "a child communicator");
     NCCL(ncclCommDestroy(child));
     reduce_by_graph(world.comm);
     gpu_leave(&world);
 }
 
-/* Returns when all ranks have called it. Its memory is kept, so that only the first call takes
- * some. */
-static void meet(void)
+/* A barrier of all ranks. Its memory is kept, so that only the first call allocates. */
+static void all_ranks_barrier(void)
 {
     static int32_t *word;
     if (word == NULL) {
@@ -308,18 +307,18 @@ static void meet(void)
     synchronize(&world);
 }
 
-/* The driver tells of a whole device, which ranks may share: none of them takes or frees memory
- * while another one asks. */
+/* Returns the free memory of the device. Ranks may share the device, so barriers ensure that none
+ * of them allocates or frees memory while another one asks. */
 static size_t memory_left(void)
 {
     size_t left, total;
-    meet();
+    all_ranks_barrier();
     CUDA(cuMemGetInfo(&left, &total));
-    meet();
+    all_ranks_barrier();
     return left;
 }
 
-/* The most ranks that share a device: gpu_join deals them out in turn. */
+/* Returns the maximum number of ranks that share a device: gpu_join assigns devices cyclically. */
 static size_t ranks_per_device(void)
 {
     int devices;
@@ -329,7 +328,8 @@ static size_t ranks_per_device(void)
 
 enum { CALLS = 100, MORE = 40009 };
 
-/* Call i of CALLS has MORE elements more than the one before, if they grow. */
+/* Returns the element count of call i of CALLS; if `grows`, each has MORE elements more than the
+ * previous one. */
 static size_t count_of_call(size_t i, bool grows)
 {
     return grows ? i * MORE : COUNT;
@@ -346,8 +346,8 @@ static CUgraph capture_many(const float *input, float *output, bool grows)
     return graph;
 }
 
-/* Bytes that the messages of a graph of such calls may need on a rank: by two_shot three for each
- * rank and one more. */
+/* Returns the maximum bytes that the messages of a graph of such calls may need on a rank: by
+ * two_shot three messages for each rank, and one more. */
 static size_t messages_bytes(bool grows)
 {
     const size_t chunk = (COUNT / (size_t)world.ranks + 256) / 256 * 256;
@@ -355,10 +355,10 @@ static size_t messages_bytes(bool grows)
     return grows ? (size_t)128 << 20 : (3 * (size_t)world.ranks + 1) * message;
 }
 
-/* Captures the calls, and checks how much of the device's memory a rank's graph keeps. A real
- * driver and NCCL keep some memory of each graph for themselves, and the driver gives memory out in
- * steps of 2 MiB. GRAPH_OWN_BYTES says how much that may be on a rank; the stand-in keeps nothing,
- * so it is 0 where it is not set. */
+/* Captures the calls, and checks how much of the device's memory a rank's graph holds. A real
+ * driver and NCCL hold some memory of each graph for themselves, and the driver allocates in steps
+ * of 2 MiB: GRAPH_OWN_BYTES is the limit of that on a rank; the default is 0, as for the stand-in.
+ */
 static CUgraph capture_measured(const float *input, float *output, bool grows)
 {
     const size_t most = messages_bytes(grows) + (size_t)gpu_setting("GRAPH_OWN_BYTES", 0);
@@ -371,9 +371,8 @@ static CUgraph capture_measured(const float *input, float *output, bool grows)
     return graph;
 }
 
-/* A graph of a hundred calls keeps what its largest plan needs, for they follow each other: with
- * raw by two_shot. Where calls become larger and larger it keeps no more than twice what any call
- * needs. */
+/* A graph of a hundred calls holds only the memory of its largest plan, because the calls run one
+ * after the other (raw by two_shot). If calls grow, it holds at most twice what any call needs. */
 static void case_graph_hundred(void)
 {
     world = gpu_join();
@@ -393,8 +392,8 @@ static void case_graph_hundred(void)
     gpu_leave(&world);
 }
 
-/* Small calls send no messages to other ranks here, and large ones do. A graph does not send the
- * first. */
+/* By this test's policy small calls send no messages between ranks, and large ones do. The first
+ * messages must not be sent in a capture, because NCCL would have to connect the ranks. */
 static void case_graph_connects(void)
 {
     world = gpu_join();

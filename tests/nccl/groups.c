@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups, streams, threads and devices, one case a run: every result must be exact, natively and
- * under a policy with `raw`.
+/* Groups, streams, threads and devices, one case per run. Every result must be exact, natively and
+ * with a policy of codec raw.
  *
  *   nccl_groups CASE
  */
@@ -45,7 +45,7 @@ static void case_several(void)
     gpu_leave(&world);
 }
 
-/* A count of whole shares, and one that leaves some elements over. */
+/* A count of whole shares (hierarchical), and one with a remainder. */
 static void case_remainder(void)
 {
     world = gpu_join();
@@ -59,7 +59,7 @@ static void case_remainder(void)
     gpu_leave(&world);
 }
 
-/* A call of many segments, and the same one captured. */
+/* A call of many segments, and the same call captured. */
 static void case_overlap(void)
 {
     enum { LARGE = 7000001 };
@@ -88,8 +88,8 @@ static void CUDA_CB wait_for_flag(void *flag)
         usleep(1000);
 }
 
-/* More calls than the engine has events for, while the device stands. For the stand-in only: a
- * device's queue is not as long. */
+/* More calls than the engine has events for, while the device is stalled. For the stand-in only: a
+ * real device's queue is shorter. */
 static void case_queue(void)
 {
     enum { CALLS = 400 };
@@ -98,7 +98,7 @@ static void case_queue(void)
     float *data[3], *result = gpu_allocate(COUNT * sizeof *result);
     for (unsigned i = 0; i < 3; i++)
         data[i] = own_part(i, 1000);
-    reduce(data[0], result, 1000, world.stream); /* waits for the device */
+    reduce(data[0], result, 1000, world.stream); /* queued behind the stalled device */
     CUDA(cuLaunchHostFunc(world.stream, wait_for_flag, &all_there));
     for (unsigned i = 1; i < CALLS; i++)
         reduce(data[i % 3], result, 1000, world.stream);
@@ -108,7 +108,8 @@ static void case_queue(void)
     gpu_leave(&world);
 }
 
-/* Calls that pass, of other types, operations and collectives, among compressed ones. */
+/* Calls of other types, operations and collectives, which are passed through, among compressed
+ * ones. */
 static void case_mixed(void)
 {
     world = gpu_join();
@@ -124,7 +125,7 @@ static void case_mixed(void)
     NCCL(ncclGroupEnd());
     synchronize(&world);
     want_sum(data, world.ranks, 1, COUNT, "before the calls that pass");
-    want_sum(more, world.ranks, 3, COUNT, "behind the calls that pass");
+    want_sum(more, world.ranks, 3, COUNT, "after the calls that are passed through");
     gpu_read(got, ones, sizeof got);
     WANT(got[3] == 4 * world.ranks, "a sum of integers: %d", got[3]);
     float largest = part(0, 2, 5), result;
@@ -135,7 +136,8 @@ static void case_mixed(void)
     gpu_leave(&world);
 }
 
-/* What comes to the stream between the call and the group's end is before the reduction. */
+/* Work enqueued on the stream between the call and the end of its group runs before the reduction.
+ */
 static void case_behind(void)
 {
     world = gpu_join();
@@ -172,10 +174,10 @@ static void case_communicators(void)
     gpu_leave(&world);
 }
 
-/* One communicator on several streams, which nothing orders but the engine. */
+/* One communicator on several streams, which only the engine orders. */
 static void case_streams(void)
 {
-    enum { STREAMS = 3, TURNS = 9 }; /* more than are sampled, which makes others wait, too */
+    enum { STREAMS = 3, TURNS = 9 }; /* more than are sampled, as samples order streams, too */
     CUstream streams[STREAMS];
     float *data[STREAMS * TURNS];
     world = gpu_join();
@@ -192,7 +194,7 @@ static void case_streams(void)
     gpu_leave(&world);
 }
 
-/* The same in one group, which has the streams join. */
+/* The same in one group, for which NCCL joins the streams. */
 static void case_streams_group(void)
 {
     CUstream second;
@@ -214,7 +216,7 @@ static void case_streams_group(void)
     gpu_leave(&world);
 }
 
-/* More than the memory for messages holds at once; and a second call behind it in the group. */
+/* A call larger than the workspace, and a second one after it in the group. */
 static void case_segments(void)
 {
     enum { LARGE = 13000001 };
@@ -226,7 +228,7 @@ static void case_segments(void)
     NCCL(ncclGroupEnd());
     synchronize(&world);
     want_sum(data, world.ranks, 1, LARGE, "several segments");
-    want_sum(small, world.ranks, 2, COUNT, "beside several segments");
+    want_sum(small, world.ranks, 2, COUNT, "after a call of several segments");
     float *scattered = gpu_allocate(LARGE / 2 * sizeof *scattered);
     float *input = own_part(3, LARGE);
     const size_t each = LARGE / (size_t)world.ranks;
@@ -255,7 +257,7 @@ static void case_simulate(void)
     gpu_leave(&world);
 }
 
-/* NCCL does nothing of a group with a mistake in it; the next one is right again. */
+/* NCCL runs no call of a group with an invalid call; the next group works again. */
 static void case_mistake(void)
 {
     world = gpu_join();
@@ -276,7 +278,7 @@ static void case_mistake(void)
     gpu_leave(&world);
 }
 
-/* Several devices of one process. */
+/* One thread drives several devices. */
 struct device {
     int number;
     ncclComm_t comm;
@@ -341,7 +343,7 @@ static void case_devices_group(void)
     reduce_devices(devices);
 }
 
-/* A thread for each device. */
+/* Each device has a thread. */
 static ncclUniqueId shared_id;
 
 static void *drive_device(void *argument)

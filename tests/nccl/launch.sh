@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Starts N processes of a program on this machine, as the ranks of one job, without MPI.
 #   tests/nccl/launch.sh N PROGRAM...
-# Each finds RANK, WORLD_SIZE and ID_FILE in its environment, and its entry of NODES ("0,0,1,1") as
-# NCCL_HOSTID. The exit status is that of the lowest rank that failed; then the others are ended.
+# Sets RANK, WORLD_SIZE and ID_FILE for each of them, and NCCL_HOSTID to its entry of NODES ("0,0,1,1"). When a rank
+# fails, ends the others and exits with its status.
 set -u
 ranks=$1
 shift
@@ -21,7 +21,7 @@ for ((left = ranks; left > 0; left--)); do
     wait -n || status=$?
     [ "$status" = 0 ] || break
 done
-# `wait -n` may miss one of two that end at once; by number each can still be asked for.
+# `wait -n` may miss one of two processes that end at once; waiting for each process id finds its status.
 if [ "$status" = 127 ]; then
     status=0
     for process in "${processes[@]}"; do wait "$process" || status=$?; done

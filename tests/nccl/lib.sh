@@ -1,16 +1,16 @@
 # shellcheck shell=bash
-# What the tests of the NCCL engine share, beside tests/lib.sh, which it sources.
+# Functions for the tests of the NCCL engine. Sources tests/lib.sh.
 #
-#   preloaded N [VARIABLE=VALUE...] PROGRAM... a job of N ranks with the shim, on the stand-ins,
-#                                              under $scratch/policy.ini, with a report in
-#                                              $scratch/report.json and the stand-in's calls
-#                                              in $scratch/RANK.calls
-#   calls NAME PYTHON                          passes if the expression is true of the calls, a list
-#                                              for each rank
-#   exact N CASE COMPRESSED [VARIABLE=VALUE...] passes if $program does a case natively and preloaded, and
-#                                              so many of its calls are compressed
-#   total PYTHON                               the status is whether the expression is true of rows and passed of
-#                                              all processes' reports
+#   preloaded N [VARIABLE=VALUE...] PROGRAM... runs a job of N ranks with compshim, on the stand-ins,
+#                                              with the policy $scratch/policy.ini; writes the report to
+#                                              $scratch/report.json and the calls that NCCL got to
+#                                              $scratch/RANK.calls
+#   calls NAME PYTHON                          passes if the expression is true; `calls` is a list of
+#                                              calls for each rank
+#   exact N CASE COMPRESSED [VARIABLE=VALUE...] passes if $program runs a case natively and preloaded, and
+#                                              COMPRESSED of its calls are compressed
+#   total PYTHON                               returns 0 if the expression is true; `rows` and `passed` (calls
+#                                              passed through, by reason) are of all processes' reports
 #
 # $cuda is the folder of CUDA's toolkit.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of communicators, operations and processes, one case a run: every result must be
- * exact, natively and under a policy with `raw`.
+/* Making and ending communicators, operations and processes, one case per run. Every result must be
+ * exact, natively and with a policy of codec raw.
  *
  *   nccl_lifetime CASE
  */
@@ -44,8 +44,8 @@ static void case_split(void)
     gpu_leave(&world);
 }
 
-/* On two nodes of two ranks: parts that hold all ranks, a rank of each node, a node's ranks, and a
- * part of a part; small calls first, which ask nobody. */
+/* On two nodes of two ranks: children with all ranks, with a rank of each node, with the ranks of a
+ * node, and a child of a child. First small calls, which need no exchange between the ranks. */
 static void case_children(void)
 {
     ncclComm_t all, across, inside, pair;
@@ -62,7 +62,7 @@ static void case_children(void)
     reduce_on(&world, across, 2, COUNT, "a rank of each node");
     reduce_on(&world, inside, 3, COUNT, "a node's ranks");
     reduce_on(&world, inside, 4, COUNT, "a node's ranks, again");
-    reduce_on(&world, pair, 5, COUNT, "a part of these");
+    reduce_on(&world, pair, 5, COUNT, "a child of the child");
     NCCL(ncclCommDestroy(pair));
     NCCL(ncclCommDestroy(inside));
     NCCL(ncclCommDestroy(across));
@@ -84,7 +84,7 @@ static void case_shrink(void)
     gpu_leave(&world);
 }
 
-/* Destroyed and made again many times: a handle may be that of one before. */
+/* Communicators are destroyed and made many times, so that handles are reused. */
 static void case_again(void)
 {
     char suffix[16];
@@ -103,7 +103,7 @@ static void case_again(void)
     CUDA(cuStreamDestroy(world.stream));
 }
 
-/* Never destroyed. */
+/* The communicator is never destroyed. */
 static void case_kept(void)
 {
     world = gpu_join();
@@ -117,8 +117,8 @@ static void *abort_soon(void *argument)
     return argument;
 }
 
-/* A rank waits for the others in its first compressed call, or on its stream behind a later one,
- * and is freed by another thread; the others do not come. */
+/* A rank waits for others that do not call: in its first compressed call or, after some calls, on
+ * its stream. Another thread aborts the communicator, which ends the wait. */
 static void stuck(int calls_before)
 {
     pthread_t thread;
@@ -146,18 +146,19 @@ static void case_abort_later(void)
     stuck(2);
 }
 
-/* The last rank ends after some calls. The others learn it of the communicator that they have, and
- * abort it; of so many elements all is the levels', if there are levels. */
+/* The last rank ends after some calls. The others get the asynchronous error of their communicator,
+ * and abort it. With WHOLE elements all messages of hierarchical are those of its two levels. The
+ * first SAMPLED calls have messages between all ranks, too, for the report. */
 static void case_lost(void)
 {
-    enum { WHOLE = 1 << 16, SAMPLED = 16 }; /* so many calls ask all ranks, for the report */
+    enum { WHOLE = 1 << 16, SAMPLED = 16 };
     ncclResult_t state = ncclSuccess;
     world = gpu_join();
     float *data = device_part(world.rank, 2, WHOLE);
     const int last = world.ranks - 1;
     for (unsigned i = 0; i < SAMPLED; i++)
         reduce_on(&world, world.comm, i, COUNT, "before the end of a rank");
-    /* It ends when all have that call behind them. */
+    /* The rank ends after all ranks have completed that call. */
     NCCL(ncclGroupStart());
     if (world.rank != last)
         NCCL(ncclSend(data, 1, ncclUint8, last, world.comm, world.stream));
@@ -177,7 +178,7 @@ static void case_lost(void)
     synchronize(&world);
 }
 
-/* A child made by fork goes on without CUDA; its end is not the job's. */
+/* A forked child continues without CUDA; its exit does not end the job. */
 static void case_fork(void)
 {
     int status;
@@ -192,8 +193,8 @@ static void case_fork(void)
     gpu_leave(&world);
 }
 
-/* Of NCCL 2.31, whose header is not here. The first 16 bytes of a configuration are its size, magic
- * and version. */
+/* Functions of NCCL 2.31, which the installed nccl.h lacks. The first 16 bytes of a configuration
+ * are its size, magic and version. */
 extern ncclResult_t ncclAllReduceConfig(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t,
                                         ncclComm_t, cudaStream_t, const void *);
 extern ncclResult_t ncclReduceScatterConfig(const void *, void *, size_t, ncclDataType_t,
@@ -216,8 +217,8 @@ extern ncclResult_t ncclCommGrow(ncclComm_t, int, const ncclUniqueId *, int, ncc
 #pragma weak ncclCommGetUniqueId
 #pragma weak ncclCommGrow
 
-/* Tells all ranks rank 0's id. */
-static ncclUniqueId tell(const ncclUniqueId *id)
+/* Broadcasts rank 0's id to all ranks. */
+static ncclUniqueId broadcast_id(const ncclUniqueId *id)
 {
     ncclUniqueId *shared = gpu_allocate(sizeof *shared), told;
     gpu_write(shared, id, sizeof *id);
@@ -228,7 +229,8 @@ static ncclUniqueId tell(const ncclUniqueId *id)
     return told;
 }
 
-/* The last rank joins what the others have, or NULL: by this id, which rank 0 has made. */
+/* The last rank, which passes NULL, joins the communicator of the others, by an id that rank 0 has
+ * made. */
 static void grow_by_last(ncclComm_t most, const ncclUniqueId *id, const char *what)
 {
     ncclComm_t all;
@@ -243,9 +245,9 @@ static void grow_by_last(ncclComm_t most, const ncclUniqueId *id, const char *wh
     NCCL(ncclCommDestroy(all));
 }
 
-/* All ranks but the last have a communicator: made by an id, or split from the world. It grows
- * twice, by ids that are made before each or, `hasty`, both before the first. */
-static void grow(bool is_split, bool hasty)
+/* All ranks but the last have a communicator, made by an id or split from the world. It grows
+ * twice, by ids that are made just before or, if `hasty`, both before the first time. */
+static void grow_twice(bool is_split, bool hasty)
 {
     ncclComm_t most = NULL;
     ncclUniqueId ids[2] = {0};
@@ -262,7 +264,7 @@ static void grow(bool is_split, bool hasty)
             NCCL(ncclCommGetUniqueId(most, &ids[i]));
         if (world.rank == 0 && i == 0 && hasty)
             NCCL(ncclCommGetUniqueId(most, &ids[1]));
-        const ncclUniqueId id = tell(&ids[i]);
+        const ncclUniqueId id = broadcast_id(&ids[i]);
         grow_by_last(most, &id, i == 0 ? "grown" : "grown again");
     }
     if (!is_new) {
@@ -274,20 +276,20 @@ static void grow(bool is_split, bool hasty)
 
 static void case_grow(void)
 {
-    grow(false, false);
+    grow_twice(false, false);
 }
 
 static void case_grow_split(void)
 {
-    grow(true, false);
+    grow_twice(true, false);
 }
 
 static void case_grow_hasty(void)
 {
-    grow(false, true);
+    grow_twice(false, true);
 }
 
-/* Each collective without and with a configuration. */
+/* Each collective, without and with a configuration argument. */
 static void case_configured(void)
 {
     const char given[256] = {0};
@@ -328,7 +330,7 @@ static void *revoke_soon(void *argument)
     return argument;
 }
 
-/* A rank is freed, and makes no more calls; a part of the communicator does. */
+/* A revoke ends a rank's wait. The communicator accepts no more calls, but its child does. */
 static void case_revoke(void)
 {
     pthread_t thread;
@@ -343,16 +345,15 @@ static void case_revoke(void)
     synchronize(&world);
     const ncclResult_t behind =
         ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, world.comm, world.stream);
-    WANT(behind == ncclInvalidUsage, "a call behind it: %d", (int)behind);
+    WANT(behind == ncclInvalidUsage, "a call after the revoke: %d", (int)behind);
     NCCL(ncclCommSplit(world.comm, 0, world.rank, &part, NULL));
-    reduce_on(&world, part, 2, COUNT, "a part of what was revoked");
+    reduce_on(&world, part, 2, COUNT, "a child of the revoked communicator");
     NCCL(ncclCommDestroy(part));
     gpu_leave(&world);
 }
 
-/* Sums of elements that are multiplied by 2 first: from the host, and from the device, where the
- * factor is written on the stream behind the operation's making. Each is destroyed right after the
- * call, or inside its group. */
+/* PreMulSum with factor 2, on the host and on the device, where the stream writes the factor after
+ * the operation was made. Each operation is destroyed right after the call, or inside its group. */
 static void case_scaled(void)
 {
     ncclRedOp_t op;
@@ -380,8 +381,8 @@ static void case_scaled(void)
     gpu_leave(&world);
 }
 
-/* The ranks differ in a call: an erroneous program, which must end with a message. Later calls may
- * be refused; nobody waits for ever. */
+/* The ranks make different calls: an erroneous program, which must end with a message. Later calls
+ * may be refused; no rank waits forever. */
 static void mismatch(size_t count, ncclDataType_t datatype)
 {
     world = gpu_join();
@@ -415,7 +416,7 @@ static void case_mismatch_type(void)
     rank_0_has(COUNT, ncclBfloat16);
 }
 
-/* Calls until one fails; then this rank aborts, as a program that looks at its results does. */
+/* Makes calls until one fails, then aborts, as a program does that checks its results. */
 static void case_faulty(void)
 {
     ncclResult_t result = ncclSuccess;
@@ -436,7 +437,7 @@ static void case_faulty(void)
     _exit(4);
 }
 
-/* What the first call could not prepare no later call prepares. */
+/* After a failed preparation all later calls fail. */
 static void case_unprepared(void)
 {
     world = gpu_join();

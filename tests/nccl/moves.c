@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes collectives that move elements, and compares what a rank got of each other rank with what
- * that one sent, within the bound of one quantization; prints a digest, which must be the same on
- * all ranks, but of an all-to-all.
+/* Makes data-movement collectives, and compares the elements received from each rank with those
+ * that it sent, within the bound of one quantization. Prints a digest, which must be the same on
+ * all ranks except for an all-to-all.
  *
  *   nccl_moves allgather|alltoall|broadcast CODEC [DTYPE]
  */
@@ -17,7 +17,8 @@ static ncclDataType_t datatype(void)
     return sums_dtype == CSHIM_FLOAT16 ? ncclFloat16 : ncclFloat32;
 }
 
-/* Compares what came of a rank, which begins at an element of its buffer. */
+/* Compares `count` elements received from a rank, the first of which has index `first` in its
+ * buffer. */
 static void check_block(enum data data, size_t count, int rank, size_t first,
                         const unsigned char *block)
 {
@@ -28,7 +29,7 @@ static void check_block(enum data data, size_t count, int rank, size_t first,
     sums_free(&reference);
 }
 
-/* Of a broadcast only the root has a buffer to send. */
+/* Makes the call; in a broadcast only the root passes a send buffer. */
 static void call(void *send, void *receive, size_t count, int root)
 {
     if (collective == GATHER)
@@ -51,7 +52,7 @@ static void run(enum data data, size_t count, int in_place, int root)
     const size_t own = collective == GATHER ? rank * bytes : 0;
     unsigned char *host = malloc(ranks * bytes + 1);
     unsigned char *receive = gpu_allocate(ranks * bytes);
-    const int shares = in_place && collective != ALLTOALL; /* NCCL has that out of place only */
+    const int shares = in_place && collective != ALLTOALL; /* always out of place */
     unsigned char *send = shares ? receive + own : gpu_allocate(sent * size);
     for (size_t i = 0; i < sent; i++)
         store(host, i, element(data, world.rank, world.ranks, i));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Non-blocking communicators, one case a run: every result must be exact, natively and under a
- * policy with `raw`.
+/* Nonblocking communicators, one case per run. Every result must be exact, natively and with a
+ * policy of codec raw.
  *
  *   nccl_nonblocking CASE
  */
@@ -40,7 +40,7 @@ static void begin_sum(ncclComm_t comm, float *data)
     WANT(called == ncclSuccess || called == ncclInProgress, "called: %d", (int)called);
 }
 
-/* A communicator that the program does not wait for. */
+/* Calls on a nonblocking communicator, which the program polls. */
 static void case_nonblocking(void)
 {
     world = gpu_join();
@@ -51,12 +51,13 @@ static void case_nonblocking(void)
     settle(comm);
     synchronize(&world);
     want_sum(data, world.ranks, 1, COUNT, "a nonblocking communicator");
-    reduce_on(&world, world.comm, 2, COUNT, "a blocking one beside it");
+    reduce_on(&world, world.comm, 2, COUNT, "a blocking communicator besides");
     NCCL(ncclCommAbort(comm));
     gpu_leave(&world);
 }
 
-/* A group of calls, one of them NCCL's own, with an operation that ends in it. */
+/* A group of calls, one of which is passed through, and an operation that is destroyed in the
+ * group. */
 static void case_nonblocking_group(void)
 {
     float one = 1;
@@ -94,8 +95,8 @@ static void case_nonblocking_group(void)
     gpu_leave(&world);
 }
 
-/* Groups of many calls, each begun as soon as the one before is said to be done: a thread that
- * works for an earlier group must not say so of a later one. Two ranks double what all have. */
+/* Groups of many calls, each begun as soon as the previous one is reported as done: the thread of
+ * an earlier group must not report a later one as done. Two ranks double equal data. */
 static void case_nonblocking_rounds(void)
 {
     enum { CALLS = 10, ROUNDS = 20 };
@@ -128,7 +129,7 @@ static void case_nonblocking_rounds(void)
     gpu_leave(&world);
 }
 
-/* One rank calls, the others do not: the call is under way until the program aborts it. */
+/* Only one rank calls: the call is in progress until the program aborts it. */
 static void case_nonblocking_alone(void)
 {
     ncclResult_t state;
@@ -146,13 +147,13 @@ static void case_nonblocking_alone(void)
             ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, comm, world.stream);
         fprintf(stderr, "state %d, called again %d\n", (int)state, (int)again);
     }
-    reduce_on(&world, world.comm, 2, COUNT, "a blocking one beside it");
+    reduce_on(&world, world.comm, 2, COUNT, "a blocking communicator besides");
     NCCL(ncclCommAbort(comm));
     gpu_leave(&world);
 }
 
-/* Such ones end in every state: while they are made, while a call is under way, finalized, with a
- * part of their own. */
+/* Communicators are ended in every state: while they are made, during a call, after
+ * ncclCommFinalize, with a child. */
 static void case_nonblocking_ends(void)
 {
     ncclComm_t child;
@@ -175,13 +176,13 @@ static void case_nonblocking_ends(void)
     begin_sum(child, data);
     settle(child);
     synchronize(&world);
-    want_sum(data, world.ranks, 2, COUNT, "a part of a nonblocking communicator");
+    want_sum(data, world.ranks, 2, COUNT, "a child of a nonblocking communicator");
     NCCL(ncclCommDestroy(child));
     const ncclResult_t ending = ncclCommFinalize(comm);
     WANT(ending == ncclSuccess || ending == ncclInProgress, "finalized: %d", (int)ending);
     settle(comm);
     NCCL(ncclCommDestroy(comm));
-    reduce_on(&world, world.comm, 3, COUNT, "a blocking one behind them");
+    reduce_on(&world, world.comm, 3, COUNT, "a blocking communicator after them");
     gpu_leave(&world);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the ranks of a communicator come together, or do not; every result must be exact.
+/* How the ranks of a communicator agree, or fail to; every result must be exact.
  *
  *   nccl_rendezvous CASE */
 #include <dirent.h>
@@ -14,7 +14,8 @@ enum { COUNT = 70001 };
 
 static struct gpu_world world;
 
-/* Says so if the first call fails, and ends in peace: the launcher lets the others go on. */
+/* Prints the error if a call fails, and ends with status 0, so that the launcher lets the others
+ * continue. */
 static void try_to_reduce(void)
 {
     float *data = device_part(world.rank, 1, COUNT);
@@ -25,7 +26,7 @@ static void try_to_reduce(void)
             fprintf(stderr, "rank %d: call %d refused: %s\n", world.rank, i,
                     ncclGetErrorString(result));
     }
-    sleep(3); /* not as one whose process has ended */
+    sleep(3); /* must not be reported as an ended process */
     _exit(0);
 }
 
@@ -43,7 +44,7 @@ static void case_failing(void)
     try_to_reduce();
 }
 
-/* Rank 1 comes later than the others, to ncclCommInitRank and to the first call. */
+/* Rank 1 is late in ncclCommInitRank and in the first call. */
 static void case_late(void)
 {
     if (gpu_setting("RANK", 0) == 1)
@@ -62,8 +63,8 @@ static const char *ended_path(void)
     return path;
 }
 
-/* Ends the process once its first thread waits: it has been in one system call for a while. A file
- * says so. */
+/* Ends the process when its first thread waits, that is, has been in one system call for a while.
+ * Writes a file first. */
 static void *end_waiting(void *path)
 {
     char last[256] = "", now[256];
@@ -80,8 +81,8 @@ static void *end_waiting(void *path)
     return NULL;
 }
 
-/* All ranks are out of ncclCommInitRank when it returns: none leaves a split before all are in
- * it. */
+/* Waits until all ranks have returned from ncclCommInitRank, by a split, which returns on no rank
+ * before all have called it. */
 static void wait_for_ranks(void)
 {
     ncclComm_t child;
@@ -89,8 +90,8 @@ static void wait_for_ranks(void)
     NCCL(ncclCommDestroy(child));
 }
 
-/* The communicator is made in a group: the first that a rank other than 0 asks of NCCL is to open
- * it. */
+/* The communicator is made in a group, so ncclGroupStart is the first call of NCCL on ranks other
+ * than 0. */
 static void case_grouped(void)
 {
     world.rank = gpu_setting("RANK", 0);
@@ -105,7 +106,7 @@ static void case_grouped(void)
     gpu_leave(&world);
 }
 
-/* Rank 1 ends while it waits for the others in its first call. */
+/* Rank 1's process ends while it waits for the others in its first call. */
 static void case_ended(void)
 {
     static char path[64];
@@ -120,7 +121,7 @@ static void case_ended(void)
     try_to_reduce();
 }
 
-/* One process makes the id, and forks the ranks. */
+/* A process makes the id, then forks the ranks. */
 static void case_forked(void)
 {
     enum { RANKS = 3 };
@@ -145,8 +146,8 @@ static void case_forked(void)
     }
 }
 
-/* A process that is no rank makes the id. It ends when all ranks have met, before the first call,
- * or lives. */
+/* A process that is no rank makes the id. If `ends`, it ends after all ranks have agreed, before
+ * the first call. */
 static void made_elsewhere(bool ends)
 {
     int live[2];
@@ -187,7 +188,7 @@ static void case_elsewhere_ended(void)
     made_elsewhere(true);
 }
 
-/* Two ids, of two ranks. */
+/* ncclCommInitRankScalable with two ids, made by two ranks. */
 static void case_scalable(void)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -201,7 +202,7 @@ static void case_scalable(void)
     gpu_leave(&world);
 }
 
-/* Two communicators that are made in one group, and first used in one, in another order on rank 1.
+/* Two communicators are made in one group, and first used in one, in a different order on rank 1.
  */
 static void case_orders(void)
 {
@@ -244,7 +245,7 @@ static int count_in(const char *path)
     return count;
 }
 
-/* Communicators come and go: files and threads do not stay behind. */
+/* Communicators are made and destroyed many times, without leaking descriptors or threads. */
 static void case_many(void)
 {
     char suffix[16];

@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes calls of normal data, one behind the other without waiting, every other one in place, and
- * computes the error of all elements of rank 0's results against the sums in float64. Rank 0 prints
- * "error E": the relative L2 error over all calls, which a report estimates by samples.
+/* Makes calls with normally distributed data, without waiting between them, every other one in
+ * place. Computes the error of all elements of rank 0's results against sums in float64. Rank 0
+ * prints "error E": the relative L2 error over all calls, which a report estimates by samples.
  *
  *   nccl_sampled sum|scatter|gather|alltoall|broadcast DTYPE sum|avg|scaled|device CALLS [group]
  *
  * scaled: ncclRedOpCreatePreMulSum with a factor of each rank, on the host; device: on the device.
- * group: all calls in one group. Of what is moved only rank 0's own block is compared, of
- * broadcasts those of root 0.
- */
+ * group: all calls in one group. Data-movement collectives are compared by rank 0's own block,
+ * broadcasts by those of root 0. */
 #include "tests/nccl/gpu.h"
 #include "tests/sums.h"
 
-#define COUNT 10007 /* elements of a rank's result */
+#define COUNT 10007 /* number of elements of a rank's result */
 #define CALLS_MAX 64
 
 static struct gpu_world world;
 static const char *collective;
 static ncclRedOp_t op = ncclSum;
 
-struct buffers {
-    unsigned char *memory; /* for in place, too */
+struct call_buffers {
+    unsigned char *memory; /* large enough for calls in place */
     unsigned char *send;
     unsigned char *receive;
 };
@@ -61,12 +60,12 @@ static double value(int call, int rank, size_t i)
     return element(NORMAL, rank, world.ranks, (size_t)call * 10000000 + i);
 }
 
-static struct buffers prepare(int call)
+static struct call_buffers prepare(int call)
 {
     const size_t size = cshim_dtype_bytes(sums_dtype), all = COUNT * (size_t)world.ranks;
     const size_t input = is("scatter") || is("alltoall") ? all : COUNT;
     unsigned char *host = malloc(input * size);
-    struct buffers buffers = {.memory = gpu_allocate(2 * all * size)};
+    struct call_buffers buffers = {.memory = gpu_allocate(2 * all * size)};
     buffers.send = buffers.memory;
     buffers.receive = buffers.memory + all * size;
     for (size_t i = 0; i < input; i++)
@@ -80,7 +79,7 @@ static struct buffers prepare(int call)
     return buffers;
 }
 
-static void make(const struct buffers *buffers)
+static void make(const struct call_buffers *buffers)
 {
     if (is("scatter"))
         NCCL(ncclReduceScatter(buffers->send, buffers->receive, COUNT, datatype(), op, world.comm,
@@ -99,7 +98,8 @@ static void make(const struct buffers *buffers)
                            world.stream));
 }
 
-static void compare_call(int call, const struct buffers *buffers, double *errors, double *squares)
+static void compare_call(int call, const struct call_buffers *buffers, double *errors,
+                         double *squares)
 {
     const bool adds = is("sum") || is("scatter");
     const int ranks = adds ? world.ranks : 1;
@@ -117,7 +117,7 @@ static void compare_call(int call, const struct buffers *buffers, double *errors
 
 int main(int argc, char **argv)
 {
-    static struct buffers buffers[CALLS_MAX];
+    static struct call_buffers buffers[CALLS_MAX];
     double errors = 0, squares = 0;
     const int calls = argc > 4 ? atoi(argv[4]) : 0;
     const bool grouped = argc > 5;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the stand-in for the CUDA driver must do and must refuse, one case a run.
+/* Tests the stand-in for the CUDA driver: what it must do and must refuse, one case per run.
  *
  *   nccl_standin_driver CASE
  *
- * Ends with status 0 if all was as it should be; a case that must die dies. */
+ * Ends with status 0 if all checks pass; a case that must crash crashes. */
 #include <pthread.h>
 #include <sys/wait.h>
 
@@ -39,7 +39,7 @@ static void CUDA_CB set_flag(void *flag)
     __atomic_store_n((int *)flag, 1, __ATOMIC_RELEASE);
 }
 
-/* A stream stands here for as long as the flag is not set. */
+/* Stalls a stream until the flag is set. */
 static void CUDA_CB wait_for_flag(void *flag)
 {
     while (__atomic_load_n((int *)flag, __ATOMIC_ACQUIRE) == 0)
@@ -52,8 +52,7 @@ static void CUDA_CB sleep_a_little(void *unused)
     usleep(30000);
 }
 
-/* Memory
- * -----------------------------------------------------------------------------------------*/
+/* Memory --------------------------------------------------------------------------------------- */
 static void case_touch(void)
 {
     memset(gpu_allocate(64), 0, 64);
@@ -83,7 +82,7 @@ static void case_bounds(void)
 {
     unsigned char *memory = gpu_allocate(1000), bytes[1001] = {0};
     EXPECT(cuMemcpyHtoD(address(memory), bytes, 1001), CUDA_ERROR_ILLEGAL_ADDRESS);
-    EXPECT(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS); /* and stays */
+    EXPECT(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS); /* the error is sticky */
 }
 
 static void case_freed(void)
@@ -121,7 +120,7 @@ static void case_pool(void)
     EXPECT(cuStreamSynchronize(stream), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-/* The free waits for nothing of the other stream. */
+/* The free does not wait for the other stream, so this is an error. */
 static void case_pool_unordered(void)
 {
     const CUmemoryPool pool = new_pool();
@@ -138,8 +137,7 @@ static void case_pool_unordered(void)
          "a free that another stream's use is not ordered with is found");
 }
 
-/* Streams
- * ----------------------------------------------------------------------------------------*/
+/* Streams -------------------------------------------------------------------------------------- */
 static void two_writers(int ordered)
 {
     const CUstream first = new_stream(), second = new_stream();
@@ -180,13 +178,12 @@ static void case_lazy(void)
     CUDA(cuStreamSynchronize(stream));
 }
 
-/* Copies of the host's memory
- * --------------------------------------------------------------------*/
+/* Copies of the host's memory ------------------------------------------------------------------ */
 enum { SMALL = 64 << 10, LARGE = SMALL + 4 };
 
-/* Such a copy is not there when the call returns, and reads nothing of the host's memory any more.
- * What another stream does meanwhile sees the old bytes. To be run with STANDIN_LAZY=1, which holds
- * the copy back. */
+/* A large copy from pageable memory: when the call returns, it no longer needs the host's memory,
+ * but the device may not have the bytes yet, and another stream sees the old ones. Run with
+ * STANDIN_LAZY=1, which holds the copy back. */
 static void case_late_copy(void)
 {
     const CUstream hasty = new_stream(), patient = new_stream();
@@ -199,17 +196,17 @@ static void case_late_copy(void)
     memset(host, 3, LARGE);
     CUDA(cuMemcpyAsync(address(seen), address(memory), 1, hasty));
     CUDA(cuLaunchHostFunc(hasty, set_flag, &flag));
-    CUDA(cuStreamDestroy(hasty)); /* lets run what this stream has, and no other */
+    CUDA(cuStreamDestroy(hasty)); /* runs the operations of this stream only */
     wait_for_flag(&flag);
     want(*seen == 1, "a stream that does not wait for stream 0 reads the old bytes");
     CUDA(cuStreamSynchronize(NULL));
     CUDA(cuMemcpyAsync(address(seen), address(memory) + LARGE - 1, 1, patient));
     CUDA(cuStreamSynchronize(patient));
-    want(*seen == 2, "behind stream 0 are the bytes of the call");
+    want(*seen == 2, "after stream 0 the device has the bytes of the call");
     free(host);
 }
 
-/* Another stream reads what was copied, after the host has waited for stream 0 or not. */
+/* Another stream reads the copied bytes; if `waits`, after the host has waited for stream 0. */
 static CUresult read_copy(const void *host, size_t bytes, int waits)
 {
     const CUstream stream = new_stream();
@@ -276,7 +273,7 @@ static void case_callback(void)
     want(result == CUDA_ERROR_NOT_PERMITTED, "no CUDA in host functions");
 }
 
-/* Branches of a graph are ordered by the events that were captured, and by nothing else. */
+/* Branches of a graph are ordered by captured events only. */
 static void graph_of_branches(int ordered)
 {
     const CUstream stream = new_stream(), other = new_stream();
@@ -298,7 +295,7 @@ static void graph_of_branches(int ordered)
     CUDA(cuStreamEndCapture(stream, &graph));
     CUDA(cuGraphInstantiate(&exec, graph, 0));
     CUDA(cuGraphLaunch(exec, stream));
-    if (ordered) /* what comes behind the graph is behind both */
+    if (ordered) /* work after the graph comes after both branches */
         CUDA(cuMemsetD8Async(address(memory), 3, 4096, stream));
     want(cuStreamSynchronize(stream) == (ordered ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS),
          "writers of two branches");
@@ -326,8 +323,7 @@ static void case_priorities(void)
     want(priority == -5, "the highest priority");
 }
 
-/* Contexts and processes
- * -------------------------------------------------------------------------*/
+/* Contexts and processes ----------------------------------------------------------------------- */
 static void case_contexts(void)
 {
     CUcontext first = gpu_use(0), popped, of_stream;
@@ -340,7 +336,7 @@ static void case_contexts(void)
     EXPECT(cuMemsetD8(address(memory), 0, 64), CUDA_ERROR_ILLEGAL_ADDRESS);
     CUDA(cuCtxPopCurrent(&popped));
     EXPECT(cuMemFree(address(memory)), CUDA_ERROR_INVALID_CONTEXT);
-    EXPECT(cuCtxPushCurrent(first), CUDA_SUCCESS); /* an error is its context's own */
+    EXPECT(cuCtxPushCurrent(first), CUDA_SUCCESS); /* a sticky error belongs to its context */
     EXPECT(cuMemsetD8(address(memory), 0, 64), CUDA_SUCCESS);
     CUDA(cuStreamDestroy(stream));
     EXPECT(cuStreamSynchronize(stream), CUDA_ERROR_INVALID_HANDLE);

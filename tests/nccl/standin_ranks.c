@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the stand-ins must do and must refuse on the ranks that tests/nccl/launch.sh starts: NCCL's
- * calls, and streams that are captured into graphs, one case a run.
+/* Tests the stand-ins on the ranks that tests/nccl/launch.sh starts: what they must do and must
+ * refuse in NCCL's calls and in stream capture, one case per run.
  *
  *   nccl_standin_ranks CASE
  */
@@ -20,7 +20,7 @@ static void want(int holds, const char *what)
         fprintf(stderr, "rank %d: not so: %s\n", world.rank, what);
 }
 
-/* Small integers, which every type has: those of a rank. */
+/* Returns element i of a rank: a small integer, which every type represents. */
 static int element(int rank, size_t i)
 {
     return (int)((i * 7 + (size_t)rank * 3) % 5);
@@ -36,7 +36,7 @@ static int32_t *new_input(size_t count)
     return device;
 }
 
-/* Waits for the stream; compares integers on the device with those that a function gives. */
+/* Waits for the stream, then compares integers on the device with those that `wanted` returns. */
 static void compare(const int32_t *device, size_t count, int (*wanted)(size_t), const char *what)
 {
     synchronize(&world);
@@ -90,8 +90,7 @@ static int roots(size_t i)
     return element(world.ranks - 1, i);
 }
 
-/* Results
- * ----------------------------------------------------------------------------------------*/
+/* Results -------------------------------------------------------------------------------------- */
 static void case_collectives(void)
 {
     const size_t all = (size_t)world.ranks * COUNT;
@@ -113,7 +112,7 @@ static void case_collectives(void)
     compare(output, COUNT, roots, "broadcast");
 }
 
-/* Wrong calls, which come back at once. */
+/* Invalid calls, which return at once. */
 static void case_refused(void)
 {
     const int two = 2;
@@ -147,7 +146,7 @@ static void *abort_soon(void *comm)
     return NULL;
 }
 
-/* Nobody else takes part. */
+/* No other rank makes the call. */
 static void case_abort(void)
 {
     pthread_t thread;
@@ -183,8 +182,7 @@ static void case_lost(void)
     world.comm = NULL;
 }
 
-/* Ranks are connected by their first messages, which takes memory of the device; not in a capture.
- */
+/* The first messages connect ranks, which takes device memory, and is not possible in a capture. */
 static void case_connect(void)
 {
     CUgraph graph;
@@ -208,7 +206,7 @@ static void case_connect(void)
     want(before - behind == (size_t)(next == last ? 10 : 20) << 20, "what connections take");
 }
 
-/* One rank alone ends what runs; then only parts can be made. */
+/* A rank's revoke ends its operations; then only children can be made. */
 static void case_revoke(void)
 {
     ncclComm_t part;
@@ -223,11 +221,11 @@ static void case_revoke(void)
     want(ncclSend(input, 1, ncclInt32, 0, world.comm, world.stream) == ncclInvalidUsage, "sent");
     NCCL(ncclCommSplit(world.comm, 0, world.rank, &part, NULL));
     NCCL(ncclAllReduce(new_input(COUNT), output, COUNT, ncclInt32, ncclSum, part, world.stream));
-    compare(output, COUNT, sum_of_all, "a part of what was revoked");
+    compare(output, COUNT, sum_of_all, "a child of the revoked communicator");
     NCCL(ncclCommDestroy(part));
 }
 
-/* What came after the nccl.h that this is built with. */
+/* Returns a function that is newer than the nccl.h this is built with. */
 static void *later(const char *name)
 {
     void *function = dlsym(RTLD_DEFAULT, name);
@@ -235,8 +233,7 @@ static void *later(const char *name)
     return function;
 }
 
-/* All ranks but the last have a communicator; the last one joins, by the id that rank 0 has made.
- */
+/* The last rank joins the communicator of all others, by an id that rank 0 has made. */
 static void case_grow(void)
 {
     ncclResult_t (*get_id)(ncclComm_t, ncclUniqueId *) = later("ncclCommGetUniqueId");
@@ -269,12 +266,11 @@ static void case_grow(void)
     NCCL(ncclCommDestroy(most));
 }
 
-/* Mistakes
- * ---------------------------------------------------------------------------------------*/
+/* Mistakes ------------------------------------------------------------------------------------- */
 static void expect_mismatch(void)
 {
     want(cuStreamSynchronize(world.stream) != CUDA_SUCCESS, "ranks that differ are found");
-    _exit(failures > 0); /* nothing works any more */
+    _exit(failures > 0); /* the context has a sticky error */
 }
 
 static void mismatch(int32_t *input, size_t count, ncclDataType_t dtype, ncclRedOp_t op)
@@ -303,14 +299,13 @@ static void case_mismatch_order(void)
     int32_t *input = new_input(COUNT);
     if (world.rank != 0)
         mismatch(input, 8, ncclInt32, ncclSum);
-    /* Its sum would come next: refused, if the mistake has been found by then. */
+    /* The call is refused if the mismatch was found before. */
     NCCL(ncclBroadcast(input, input, 8, ncclInt32, 0, world.comm, world.stream));
     expect_mismatch();
 }
 
-/* Captures: all of it holds for the real driver too
- * ----------------------------------------------------------------------------------------------*/
-static CUstream other; /* a second one */
+/* Captures: all of this holds for the real driver, too ----------------------------------------- */
+static CUstream other; /* a second stream */
 static int destroyed;
 
 static CUdeviceptr allocate(size_t bytes)
@@ -347,7 +342,7 @@ static CUgraphExec end_capture(void)
     return exec;
 }
 
-/* Calls that break a capture. */
+/* Calls that invalidate a capture. */
 static void case_unsafe(void)
 {
     CUdeviceptr memory = allocate(64), more;
@@ -359,7 +354,7 @@ static void case_unsafe(void)
     begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
     EXPECT(cuStreamSynchronize(world.stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     end_with(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-    begin(CU_STREAM_CAPTURE_MODE_GLOBAL); /* relaxed for this thread: allowed */
+    begin(CU_STREAM_CAPTURE_MODE_GLOBAL); /* allowed, as this thread's mode is relaxed */
     CUDA(cuThreadExchangeStreamCaptureMode(&mode));
     EXPECT(cuMemAlloc(&more, 64), CUDA_SUCCESS);
     CUDA(cuThreadExchangeStreamCaptureMode(&mode));
@@ -405,7 +400,7 @@ static void case_events(void)
     end_with(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     begin(CU_STREAM_CAPTURE_MODE_RELAXED);
     CUDA(cuEventRecord(never, world.stream));
-    CUDA(cuStreamWaitEvent(other, never, 0)); /* joins, and never comes back */
+    CUDA(cuStreamWaitEvent(other, never, 0)); /* joins the capture, and is not joined back */
     CUDA(cuMemsetD32Async(allocate(4), 0, 1, other));
     end_with(CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
 }
@@ -448,7 +443,7 @@ static void case_objects(void)
     EXPECT(destroyed == 1 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN, CUDA_SUCCESS);
 }
 
-/* A group may not be captured in part. */
+/* A group may not be captured partly. */
 static void case_group(void)
 {
     int32_t *values = gpu_allocate(8);

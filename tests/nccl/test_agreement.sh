@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Ranks that differ: without the shim, with another policy, with a wrong one, with no way to meet.
-# The results are right, there is one clear message, and nothing hangs.
+# Ranks that differ: without compshim, with another policy or a wrong one, without a rendezvous.
+# Results are right, there is one clear message, and nothing hangs.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_lifetime
 rank_setting=$top/tests/nccl/rank_setting.sh
@@ -15,10 +15,10 @@ messages() { # NAME COUNT TEXT
 native='all(c["call"] == "ncclAllReduce" for rank in calls for c in rank)'
 for ranks in "0 1" "2 3" "0 2" "1 3" "3"; do
     rm -f "$scratch"/*.calls
-    expect "only ranks $ranks have the shim" 0 \
+    expect "only ranks $ranks have compshim" 0 \
         job 4 COMPSHIM_REPORT=off sh "$rank_setting" "$ranks" LD_PRELOAD="$preload" "$program" kept
     calls "only ranks $ranks: native on all" "$native"
-    # Without compshim on rank 0, which makes the id, the ranks that have it know nothing of each other.
+    # If rank 0, which makes the id, lacks compshim, each of the others warns, because they cannot find each other.
     case $ranks in
     0*) messages "only ranks $ranks" 1 "without compshim: is LD_PRELOAD set on every host?" ;;
     esac
@@ -33,14 +33,14 @@ reports "rank 0's policy is the job's" '[row["codec"] for row in rows] == ["raw"
 printf '[rule all]\ndtype = float32\ncodc = raw\n' >"$scratch/wrong.ini"
 expect "a wrong policy ends the job" 1 preloaded 3 COMPSHIM_POLICY="$scratch/wrong.ini" "$program" kept
 contains "a wrong policy: file, line and remedy" "wrong.ini:3: unknown key 'codc' (did you mean 'codec'?)"
-expect "a wrong policy elsewhere is nobody's" 0 preloaded 3 sh "$rank_setting" "1 2" \
+expect "a wrong policy on other ranks than 0 is ignored" 0 preloaded 3 sh "$rank_setting" "1 2" \
     COMPSHIM_POLICY="$scratch/wrong.ini" "$program" kept
 
 expect "COMPSHIM=off" 0 preloaded 3 COMPSHIM=off "$program" kept
 calls "COMPSHIM=off: native on all" "$native"
 check "COMPSHIM=off: no report" test ! -e "$scratch/report.json"
 
-free_port() { # below those that the system gives to connections
+free_port() { # prints a port below those that the system assigns to connections
     python3 -c '
 import socket
 for port in range(20000, 32000):

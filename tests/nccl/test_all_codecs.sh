@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Every codec by every algorithm, with data of every kind, and with Inf, -Inf and NaN on each rank. The
-# policy gives each codec lengths of its own, so that one job tries them all.
+# Every codec by every algorithm, with every type of data, and with Inf, -Inf and NaN on each rank. The
+# policy has a rule of distinct sizes for each codec, so that one job tests all of them.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_allreduce
 
-# tries RANKS ALGORITHM
+# tries RANKS ALGORITHM: tests all codecs by an algorithm
 tries() {
     "$program" --policy "$2" >"$scratch/policy.ini"
     expect "$2, $1 ranks${NODES:+, nodes $NODES}" 0 preloaded "$1" "$program" all "$2"

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_allreduce
 
-# matches RANKS CODEC ALGORITHM STEPS [DTYPE [OP [COLLECTIVE [VARIABLE=VALUE...]]]]
+# matches RANKS CODEC ALGORITHM STEPS [DTYPE [OP [COLLECTIVE [VARIABLE=VALUE...]]]]: compares results with float64
 matches() {
     local dtype=${5:-float32} op=${6:-sum} collective=${7:-allreduce}
     printf '[rule all]\ndtype = %s\ncodec = %s\nalgorithm = %s\n' "$dtype" "$2" "$3" \
@@ -34,7 +34,7 @@ reports "8 ranks by cast were compressed" '[row["algorithm"] for row in rows] ==
 
 levels() { # NODES RANKS CODEC [OPERATION [COLLECTIVE]]
     NODES=$1 matches "$2" "$3" hierarchical 3 float32 "${4-sum}" "${5-allreduce}"
-    reports "nodes $1${4+, ${*:4}}: by hierarchical" '[row["algorithm"] for row in rows] == ["hierarchical"]'
+    reports "nodes $1${4+, ${*:4}}: used hierarchical" '[row["algorithm"] for row in rows] == ["hierarchical"]'
 }
 levels 0,0,1,1 4 int8
 levels 0,1,0,1 4 fp8_e4m3
@@ -62,7 +62,7 @@ for codec in raw fp8_e4m3; do
 done
 matches 3 int8 two_shot 1 float16 avg scatter
 matches 2 fp16 two_shot 1 float32 scaled scatter
-reports "sums that are scattered were compressed" '[row["collective"] for row in rows] == ["reduce_scatter"]'
+reports "reduce-scatters were compressed" '[row["collective"] for row in rows] == ["reduce_scatter"]'
 
 matches 4 fp8_e4m3 two_shot 2 float32 sum allreduce STANDIN_LAZY=1
 first=$(digests)
@@ -74,14 +74,14 @@ check "there was one digest" test "$(wc -w <<<"$first")" = 1
 matches 4 int8 two_shot 2
 check "another codec gives other bits" test "$first" != "$(digests)"
 
-# moves COLLECTIVE CODEC [DTYPE [VARIABLE=VALUE...]]: 8 calls, where a rule names the collective
+# moves COLLECTIVE CODEC [DTYPE [VARIABLE=VALUE...]]: 8 calls of a data-movement collective that a rule names
 moves() {
     printf '[rule all]\ncollective = %s\ncodec = %s\n' "$1" "$2" >"$scratch/policy.ini"
     expect "$1 of ${3-float32} as $2 ${*:4}" 0 \
         preloaded 3 "${@:4}" "$build/tests/nccl_moves" "$1" "$2" "${3-float32}"
     reports "$1 was compressed" "[(row['collective'], row['calls']) for row in rows] == [('$1', 8)]"
-    [ "$2" != raw ] || reports "$1 as raw loses nothing" "rows[0]['rel_error'] == 0"
-    check "$1: its bytes" python3 - "$scratch" <<'P'
+    [ "$2" != raw ] || reports "$1 as raw is exact" "rows[0]['rel_error'] == 0"
+    check "$1: reported bytes are the bytes sent" python3 - "$scratch" <<'P'
 import glob, json, sys
 calls = [json.loads(line) for name in glob.glob(sys.argv[1] + "/*.calls") for line in open(name)]
 sent = sum(c["bytes_sent"] for c in calls if c["call"] in ("ncclSend", "ncclBroadcast"))

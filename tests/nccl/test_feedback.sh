@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# error_feedback and rounding = stochastic on GPUs: the mean of many sums of one buffer.
+# error_feedback and rounding = stochastic on GPUs: the mean of many sums of one buffer approaches the exact sum.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_feedback
 
-# mean NAME STATUS RANKS LIMIT KEYS...: whether the mean of 16 calls is off by LIMIT at most. ANEW=anew:
-# each on a communicator of its own.
+# mean NAME STATUS RANKS LIMIT KEYS...: runs 16 calls; status 0: the mean's relative error is at most LIMIT.
+# ANEW=anew: each call on a new communicator.
 mean() {
     local name=$1 status=$2 ranks=$3 limit=$4
     shift 4
@@ -20,16 +20,16 @@ same() {
 
 mean "int4 alone is coarse" 1 3 0.05 "codec = int4"
 mean "int4 with feedback, two_shot" 0 3 0.015 "codec = int4" "error_feedback = on"
-same "all ranks hold the same"
+same "all ranks have the same bits"
 mean "int4 with feedback, one_shot" 0 2 0.015 "codec = int4" "error_feedback = on"
 NODES=0,0,1,1 mean "fp8 with feedback, hierarchical" 0 4 0.005 "codec = fp8_e4m3" "error_feedback = on" "algorithm = hierarchical"
-reports "was hierarchical" 'rows[0]["algorithm"] == "hierarchical"'
+reports "used hierarchical" 'rows[0]["algorithm"] == "hierarchical"'
 expect "one call after larger numbers in the same memory" 0 preloaded 4 "$program" 1 0.2 larger
-mean "fp8 rounded at random" 0 3 0.02 "codec = fp8_e4m3" "rounding = stochastic"
-same "all ranks hold the same"
-ANEW=anew mean "at random, and otherwise on each communicator" 0 3 0.02 "codec = fp8_e4m3" "rounding = stochastic"
-mean "without memory for residuals it goes on" 1 3 0.05 "codec = int4" "error_feedback = on" "[compshim]" "feedback_memory = 1KiB"
-contains "and says so" "no memory for another residual"
-mean "max_rel_error is not there for NCCL" 0 2 0.001 "codec = fp8_e4m3" "max_rel_error = 0.5"
-reports "such calls are passed on by name" 'passed["option"] == 16'
+mean "fp8 with stochastic rounding" 0 3 0.02 "codec = fp8_e4m3" "rounding = stochastic"
+same "all ranks have the same bits, rounded at random"
+ANEW=anew mean "stochastic rounding differs between communicators" 0 3 0.02 "codec = fp8_e4m3" "rounding = stochastic"
+mean "without memory for residuals: continues without feedback" 1 3 0.05 "codec = int4" "error_feedback = on" "[compshim]" "feedback_memory = 1KiB"
+contains "without memory for residuals: warns" "no memory for another residual"
+mean "max_rel_error is not supported for NCCL" 0 2 0.001 "codec = fp8_e4m3" "max_rel_error = 0.5"
+reports "such calls are passed through, with their reason" 'passed["option"] == 16'
 finish

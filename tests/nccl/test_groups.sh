@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Groups, streams, communicators, threads and devices: exact results as `raw`, in order and late.
+# Groups, streams, communicators, threads and devices: exact results with `raw`, also with delayed operations.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_groups
 printf '[rule all]\ndtype = float32\nmin_size = 1000\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
@@ -8,7 +8,7 @@ printf '[rule all]\ndtype = float32\nmin_size = 1000\ncodec = raw\nalgorithm = t
 exact 3 several 40
 exact 3 mixed 2
 reports "mixed: the others are counted" "passed == {'op': 1, 'dtype': 1}"
-calls "mixed: no sum of floats was NCCL's" \
+calls "mixed: NCCL added no floats" \
     'all(c["op"] != "sum" or c["dtype"] != "float32" for rank in calls for c in rank)'
 exact 3 behind 2
 exact 3 communicators 2
@@ -20,17 +20,17 @@ exact 3 mistake 1
 exact 1 devices 1
 exact 1 devices_group 1
 exact 1 threads 5
-# Late, and held back until somebody waits.
+# With delayed operations, and with operations held back until the host waits.
 for case in several mixed behind communicators streams streams_group; do
-    expect "$case, late" 0 preloaded 3 STANDIN_DELAY_US=500 STANDIN_SEED=7 "$program" $case
+    expect "$case, delayed" 0 preloaded 3 STANDIN_DELAY_US=500 STANDIN_SEED=7 "$program" $case
     expect "$case, held back" 0 preloaded 3 STANDIN_LAZY=1 "$program" $case
 done
 for case in devices devices_group threads; do
-    expect "$case, late" 0 preloaded 1 STANDIN_DELAY_US=500 STANDIN_SEED=7 "$program" $case
+    expect "$case, delayed" 0 preloaded 1 STANDIN_DELAY_US=500 STANDIN_SEED=7 "$program" $case
     expect "$case, held back" 0 preloaded 1 STANDIN_LAZY=1 "$program" $case
 done
 
-# What shares of a node leave over costs one all-reduce of the library, and no message more.
+# The remainder of the shares of hierarchical takes one all-reduce of NCCL, and no further message.
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = hierarchical\n' >"$scratch/policy.ini"
 NODES=0,0,1,1 expect "a remainder" 0 preloaded 4 "$program" remainder
 calls "a remainder: one all-reduce of 5 elements" \

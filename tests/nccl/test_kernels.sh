@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The kernels without a GPU: what they compute, run on the host; that they compile for every current
-# architecture without spilling registers (functions that are not inlined may), and are small; that their names and parameters are those
-# of kernels.h; and whether what was measured on a GPU was measured with these kernels.
+# The kernels without a GPU: they compute what the codecs compute, on the host; they compile for every current
+# architecture without spilling registers (functions that are not inlined may spill), and are small; their names and
+# parameters are those of kernels.h; and the published measurements were made with these kernels.
 . "$(dirname "$0")/../lib.sh"
 cd "$top" || exit 3
 
-# A third of the cases, always the same; .ci/run has all of them.
+# A third of the cases, always the same; .ci/run runs all of them.
 check "the kernels' source on the host against the codecs" limited "$build/tests/kernels_host" "${KERNEL_CASES:-few}"
-check "what docs/measurements.md counts is these kernels (tests/nccl/machine/roof.py makes its table)" \
+check "the table in docs/measurements.md is of these kernels (tests/nccl/machine/roof.py makes it)" \
     grep -q "$(sh kernels/hash.sh | cut -c 1-16)" docs/measurements.md
 
 results=tests/bench/results/gpu.json
@@ -19,7 +19,7 @@ elif [ "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["kern
     pass "the results of a GPU are those of these kernels"
 else
     skip "$results is stale: the kernels have changed since; run tests/nccl/gpu.sh"
-    check "docs/measurements.md says of which kernels its figures are" grep -q \
+    check "docs/measurements.md names the kernels of its figures" grep -q \
         "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["kernels"][:16])' $results)" docs/measurements.md
 fi
 
@@ -28,12 +28,12 @@ if [ ! -e "$build/kernels/kernels.fatbin" ]; then
     skip "built without nvcc: the compiled kernels"
     finish
 fi
-# zstd makes it small, which drivers know from R550 on; what is built for older ones has LZ4.
+# Drivers from R550 on support zstd, which makes the binary small; builds for older ones use LZ4.
 images=$(python3 tests/nccl/fatbin.py "$build/kernels/kernels.fatbin")
 limit=300000
 grep -q zstd <<<"$images" || limit=545000
 check "the binary has less than $limit bytes" test "$(stat -c %s "$build/kernels/kernels.fatbin")" -lt $limit
-no_spills() { # LOG: what is not inlined may spill, but not the kernels themselves
+no_spills() { # LOG: true if no kernel spills registers; functions that are not inlined may
     awk '/Function properties for cshim_/ { kernels++; name = $NF; getline; if (/[1-9][0-9]* bytes spill/) { print name, $0; spills++ } }
         END { exit kernels == 0 || spills > 0 }' "$1"
 }
@@ -46,16 +46,16 @@ else
     kernels/fatbin.sh "$cuda/bin/nvcc" "$assembler" "$older" "75 80 90 100 120" 90 2>"$scratch/older.log" ||
         fail "the binary for drivers from R525 on is built" "$(cat "$scratch/older.log")"
     check "no spills in the binary for drivers from R525 on" no_spills "$scratch/older.log"
-    # What CUDA 12.0 knew; sm_100 and sm_120 came with the driver that knows version 8.
+    # Supported by CUDA 12.0's drivers; sm_100 and sm_120 came with the driver that supports version 8.
     known="elf 75 version 7 lz4
 elf 80 version 7 lz4
 elf 90 version 7 lz4
 elf 100 version 8 lz4
 elf 120 version 8 lz4
 ptx 90 version 8.0 lz4"
-    check "it has nothing that these drivers do not know" diff <(python3 tests/nccl/fatbin.py "$older") <(echo "$known")
+    check "it has only what these drivers support" diff <(python3 tests/nccl/fatbin.py "$older") <(echo "$known")
 fi
-if [ -n "${KERNEL_CASES:-}" ]; then # as .ci/run does: three compilers' runs that mostly repeat the above
+if [ -n "${KERNEL_CASES:-}" ]; then # as .ci/run does: three compilations that mostly repeat the above
     for architecture in 86 89 103; do
         "$cuda/bin/nvcc" -std=c++17 --fmad=false -I. -cubin -arch=sm_$architecture -Xptxas -v \
             -o "$scratch/cubin" kernels/device.cu 2>"$scratch/ptxas.log"

@@ -1,25 +1,25 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Communicators that the program does not wait for: exact results as `raw`. What is enqueued when it sees
-# that all is done must be all.
+# Nonblocking communicators: exact results with `raw`. When ncclCommGetAsyncError reports success, all
+# operations must be enqueued.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_nonblocking
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
 
 exact 3 nonblocking 2
 exact 3 nonblocking_ends 2
-reports "nonblocking_ends: nothing was passed on" "passed == {}"
+reports "nonblocking_ends: nothing was passed through" "passed == {}"
 exact 3 nonblocking_group 6
-reports "nonblocking_group: but for the numbers" "list(passed.values()) == [3]"
-expect "nonblocking_group, late" 0 preloaded 3 STANDIN_DELAY_US=500 "$program" nonblocking_group
+reports "nonblocking_group: only the integers were passed through" "list(passed.values()) == [3]"
+expect "nonblocking_group, delayed" 0 preloaded 3 STANDIN_DELAY_US=500 "$program" nonblocking_group
 expect "nonblocking_group, held back" 0 preloaded 3 STANDIN_LAZY=1 "$program" nonblocking_group
 exact 2 nonblocking_rounds 200
-expect "nonblocking_rounds, with pauses between the steps of our threads" 0 preloaded 2 STANDIN_PAUSE_US=2000 \
+expect "nonblocking_rounds, with pauses between the steps of the engine's threads" 0 preloaded 2 STANDIN_PAUSE_US=2000 \
     LD_PRELOAD="$build/tests/standin_scheduler.so:$preload" "$program" nonblocking_rounds
 sed -i 's/two_shot/hierarchical/' "$scratch/policy.ini"
 NODES=0,0,1,1 expect "nonblocking_group, hierarchical" 0 preloaded 4 "$program" nonblocking_group
 reports "compressed between nodes" "[(row['algorithm'], row['calls']) for row in rows] == [('hierarchical', 6)]"
 sed -i 's/hierarchical/two_shot/' "$scratch/policy.ini"
 expect "a call that the other ranks do not make" 0 preloaded 3 "$program" nonblocking_alone
-contains "is in progress until it is aborted, and is not to be called meanwhile" "state 7, called again 4"
+contains "is in progress until it is aborted, and refuses calls meanwhile" "state 7, called again 4"
 finish

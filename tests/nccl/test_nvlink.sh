@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Machines whose GPUs are joined by NVLink are one node; without NVML's word for it each is its own.
+# Machines whose GPUs are connected by NVLink, as NVML reports, are one node; otherwise each machine is a node.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_lifetime
 printf '[rule inside]\nnodes = 1\ncodec = none\n[rule between]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' \
@@ -16,8 +16,8 @@ nodes() { # NAME EXPECTED SETTINGS...
 nodes "two machines" "$two_nodes"
 nodes "two machines in a domain" "$one_node" STANDIN_CLIQUE=1
 nodes "two machines in two cliques" "$two_nodes" STANDIN_CLIQUE=1 sh "$top/tests/nccl/rank_setting.sh" "2 3" STANDIN_CLIQUE=2
-nodes "a domain that NCCL does not use" "$two_nodes" STANDIN_CLIQUE=1 NCCL_MNNVL_ENABLE=0
-nodes "cliques that the user names" "$two_nodes" STANDIN_CLIQUE=1 NCCL_MNNVL_CLIQUE_ID=1 \
+nodes "a domain that NCCL is told not to use" "$two_nodes" STANDIN_CLIQUE=1 NCCL_MNNVL_ENABLE=0
+nodes "cliques that the user sets" "$two_nodes" STANDIN_CLIQUE=1 NCCL_MNNVL_CLIQUE_ID=1 \
     sh "$top/tests/nccl/rank_setting.sh" "2 3" NCCL_MNNVL_CLIQUE_ID=2
-nodes "ranks of which half are in a domain" "$two_nodes" sh "$top/tests/nccl/rank_setting.sh" "0 1" STANDIN_CLIQUE=1
+nodes "a domain with half of the ranks" "$two_nodes" sh "$top/tests/nccl/rank_setting.sh" "0 1" STANDIN_CLIQUE=1
 finish

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Segments of a large call overlap: by the stand-in's vector clocks each step is behind the step before
-# it in its segment, and in no order with what NCCL does for other segments. So it is in a graph.
+# Segments of a large call overlap: by the stand-in's vector clocks each step comes after the previous step
+# of its segment, and is concurrent with NCCL's operations for other segments. Likewise in a graph.
 . "$(dirname "$0")/lib.sh"
 
 cat >"$scratch/order.py" <<'P2'
-# The operations of a rank's compressed call, as often as it was run; and a timeline of them, in which
-# each begins when all that is ordered before it has ended: kernels take one unit, exchanges two.
+# Checks the order of the operations of a rank's compressed call, in each of its runs, and prints a timeline in which
+# each operation begins when all that are ordered before it have ended: kernels take one unit, exchanges two.
 import json, sys
 file, runs, steps = sys.argv[1], 2, 5
 kernels = {"cshim_encode": "encode", "cshim_reduce": "sum", "cshim_decode": "decode"}
@@ -36,7 +36,7 @@ for run in range(runs):
         assert all(before(a, b) for a, b in zip(segment, segment[1:])), "a segment's steps are not in order"
     beside = lambda m: {o["label"] for o in operations if o["name"] in kernels and not before(o, m) and not before(m, o) and o["segment"] != m["segment"]}
     overlapping = [m["segment"] for m in messages if beside(m) >= {"encode", "sum", "decode"}]
-    assert len(overlapping) > 0, "no exchange has a kernel of each kind beside it"
+    assert len(overlapping) > 0, "no exchange overlaps with a kernel of each type"
     end = 0
     for operation in operations:
         operation["begin"] = max((o["end"] for o in operations if before(o, operation)), default=0)
@@ -56,19 +56,19 @@ printf '[rule all]\ndtype = float32\nmin_size = 1000\ncodec = raw\nalgorithm = t
 expect "a call of many segments, and a graph of it" 0 \
     preloaded 2 STANDIN_ORDER="$scratch/{rank}.order" "$build/tests/nccl_groups" overlap
 for rank in 0 1; do
-    check "rank $rank: steps in order, kernels beside exchanges" python3 "$scratch/order.py" "$scratch/$rank.order"
+    check "rank $rank: steps in order, kernels overlap with exchanges" python3 "$scratch/order.py" "$scratch/$rank.order"
 done
 python3 "$scratch/order.py" "$scratch/0.order"
-expect "the same, late" 0 preloaded 2 STANDIN_DELAY_US=2000 STANDIN_SEED=3 "$build/tests/nccl_groups" overlap
+expect "the same, delayed" 0 preloaded 2 STANDIN_DELAY_US=2000 STANDIN_SEED=3 "$build/tests/nccl_groups" overlap
 expect "the same, held back" 0 preloaded 2 STANDIN_LAZY=1 "$build/tests/nccl_groups" overlap
 
-# A small call is one kernel, one group of messages and one kernel, behind the ranks' facts and a sample of
-# the first call.
+# A small call launches one kernel, one group of messages and one kernel, after the gathers of the ranks' states and
+# of the first call's sample.
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = one_shot\n' >"$scratch/policy.ini"
 rm -f "$scratch"/*.order
 expect "a small call" 0 \
     preloaded 2 COMPSHIM_REPORT=off STANDIN_ORDER="$scratch/{rank}.order" "$build/tests/nccl_lifetime" kept
-check "a small call: what was launched" test \
+check "a small call: its launches" test \
     "$(sed -nE 's/.*"name": "((cshim|nccl)[^"]*)".*/\1/p' "$scratch/0.order" | tr '\n' ' ')" = \
     "ncclAllGather ncclAllGather cshim_encode ncclSend cshim_reduce "
 finish

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Programs that come to NCCL in several ways: which are compressed, and that the others are right.
-# And what the preload brings into a process.
+# Programs that are linked to NCCL, or load it: which of them are compressed, and that the others get right results.
+# And what the preloaded library loads into a process.
 . "$(dirname "$0")/lib.sh"
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
 
@@ -38,10 +38,10 @@ if [ "${SANITIZE:-0}" != 1 ]; then
     check "the front needs libc only" test -z "$(needed "$build/libcompshim.so")"
     check "the engine exports its table only" test \
         "$(nm -D --defined-only "$build/libcompshim-nccl.so" | awk '{ print $NF }')" = cshim_nccl_engine
-    check "nothing unresolved is of NCCL or CUDA" test -z \
+    check "the engine needs no symbol of NCCL or CUDA" test -z \
         "$(nm -D --undefined-only "$build/libcompshim-nccl.so" | grep -E ' (p?nccl|cu[A-Z])')"
 fi
-# A process that has nothing to do with NCCL does not open the engine, nor CUDA.
+# A process without NCCL loads neither the engine nor CUDA.
 mapped() { LD_PRELOAD=$preload python3 -c 'print(open("/proc/self/maps").read())' | grep -E 'libcompshim-|libcuda|libnccl'; }
-check "python3 has neither engine nor CUDA" test -z "$(mapped)"
+check "python3 loads neither the engine nor CUDA" test -z "$(mapped)"
 finish

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# How the ranks of a communicator come together: late, lost, from processes of any kind, with broken
-# connections, through strangers. Nobody waits for ever, all ranks do the same, results are exact.
+# How the ranks of a communicator agree: late or lost ranks, forked ones, ids made by other processes, broken
+# connections, several ids. No rank waits forever, all ranks act alike, results are exact.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_rendezvous
 rank_setting=$top/tests/nccl/rank_setting.sh
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
 machine=$(hostname)
 
-# exact RANKS CASE COMPRESSED: natively and compressed, COMPRESSED calls of it
+# exact RANKS CASE COMPRESSED: runs a case natively and preloaded; COMPRESSED calls must be compressed
 exact() {
     expect "$2 natively" 0 job "$1" "$program" "$2"
     expect "$2" 0 preloaded "$1" "$program" "$2"
@@ -18,7 +18,7 @@ exact 3 plain 2
 exact 3 grouped 1
 exact 3 late 1
 if [ "${SANITIZE:-0}" = 1 ]; then
-    skip "AddressSanitizer's allocator does not survive a fork beside threads: no forked ranks"
+    skip "forked ranks: AddressSanitizer's allocator does not survive a fork of a threaded process"
 else
     exact 1 forked 1
 fi
@@ -33,7 +33,7 @@ breaker=$build/tests/standin_breaker.so
 broken() { # STEP RANKS
     expect "broken at $1 on ranks $2: right results" 0 \
         preloaded 3 BREAK="$1" sh "$rank_setting" "$2" LD_PRELOAD="$breaker:$preload" "$program" plain
-    contains "broken at $1 on ranks $2: it was" "breaker: at $1"
+    contains "broken at $1 on ranks $2: the connection was broken" "breaker: at $1"
 }
 for ranks in 0 1 "0 1 2"; do
     for step in hello ready unheard stop; do
@@ -42,17 +42,17 @@ for ranks in 0 1 "0 1 2"; do
     done
 done
 broken connect "1"
-contains "one rank is refused: it says so" "cannot reach the process that made the unique id: Connection refused"
+contains "one rank is refused: it logs that" "cannot reach the process that made the unique id: Connection refused"
 contains "one rank is refused: the others name it" "rank 1 without compshim"
-reports "one rank is refused: nobody compresses" "rows == [] and passed == {'not_agreed': 2}"
+reports "one rank is refused: no rank compresses" "rows == [] and passed == {'not_agreed': 2}"
 
-# A rank that cannot take part says so when the communicator is made.
-expect "no memory for the facts" 0 preloaded 3 STANDIN_FAIL=cuMemAlloc:1@1 "$program" plain
-contains "no memory for the facts: who, where and why" \
-    "not compressed: rank 1 on $machine cannot compress: memory for the ranks' facts: CUDA_ERROR_OUT_OF_MEMORY"
-reports "no memory for the facts: nobody compresses" "rows == [] and passed == {'not_agreed': 2}"
+# A rank that cannot compress reports that when the communicator is made.
+expect "no memory for the states" 0 preloaded 3 STANDIN_FAIL=cuMemAlloc:1@1 "$program" plain
+contains "no memory for the states: who, where and why" \
+    "not compressed: rank 1 on $machine cannot compress: memory for the ranks' states: CUDA_ERROR_OUT_OF_MEMORY"
+reports "no memory for the states: no rank compresses" "rows == [] and passed == {'not_agreed': 2}"
 
-# One that fails or ends in the first call: the others' calls fail too, and say why.
+# If a rank fails or ends in the first call, the others' calls fail too, with the reason.
 expect "a rank fails in the first call" 0 preloaded 3 STANDIN_FAIL=ncclAllGather:1@1 "$program" failing
 for rank in 0 1 2; do contains "a rank fails: refused on rank $rank" "rank $rank: call 0 refused"; done
 contains "a rank fails: named" "cannot be made: rank 1 on $machine: it failed: unhandled cuda error"

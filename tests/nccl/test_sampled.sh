@@ -1,21 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The sampled error of NCCL's calls: that of the report is what the program computes of all its
-# elements, and nobody depends on it.
+# The sampled error of NCCL's calls: the report's error equals that of all elements, which the program computes, and
+# calls do not fail if sampling does.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_sampled
 rule() { # CODEC ALGORITHM [LINE]
     printf '[rule all]\ndtype = %s\ncodec = %s\nalgorithm = %s\n%s\n' "${dtype:-float32}" "$1" "$2" "${3-}" \
         >"$scratch/policy.ini"
 }
-# right NAME RANKS ARGUMENTS...: the sampled error is that of all elements, within a tenth
+# right NAME RANKS ARGUMENTS...: the sampled error equals that of all elements, within a tenth
 right() {
-    local told
+    local error
     expect "$1, $2 ranks: runs" 0 preloaded "$2" "$program" "${@:3}"
-    told=$(sed -n 's/^error //p' <<<"$output")
-    reports "$1, $2 ranks: its error" "len(rows) == 1 and abs(rows[0]['rel_error'] / ${told:-0} - 1) < 0.1"
+    error=$(sed -n 's/^error //p' <<<"$output")
+    reports "$1, $2 ranks: its error" "len(rows) == 1 and abs(rows[0]['rel_error'] / ${error:-0} - 1) < 0.1"
 }
-# samples NAME COUNT: so many calls were sampled on each rank; their bytes are counted
+# samples NAME COUNT: COUNT calls were sampled on each rank; the report counts their bytes
 samples() {
     calls "$1" "all(sum(c['call'] == 'ncclAllGather' and c['count'] == 520 for c in rank) == $2 for rank in calls)"
     check "$1: their bytes" python3 - "$scratch" <<'P'
@@ -56,35 +56,35 @@ right "bfloat16" 3 sum bfloat16 device 16
 rule int8 auto 'collective = allgather, alltoall, broadcast'
 for collective in gather alltoall broadcast; do
     right "$collective" 3 $collective float32 sum 16
-    calls "$collective: nothing is sent for it" "not any(c['count'] == 520 for rank in calls for c in rank)"
+    calls "$collective: its sample sends nothing" "not any(c['count'] == 520 for rank in calls for c in rank)"
 done
 rule raw two_shot
 expect "raw" 0 preloaded 3 "$program" sum float32 sum 16
 reports "raw: float32's own rounding" "0 < rows[0]['rel_error'] < 1e-7"
-expect "raw, of sums that are exact" 0 preloaded 3 "$build/tests/nccl_groups" several
-reports "raw, of sums that are exact: none" "rows[0]['rel_error'] == 0"
+expect "raw, with exact sums" 0 preloaded 3 "$build/tests/nccl_groups" several
+reports "raw, with exact sums: no error" "rows[0]['rel_error'] == 0"
 
-# How much of it ---------------------------------------------------------------------------------
+# Which calls ------------------------------------------------------------------------------------
 expect "captured calls" 0 preloaded 3 "$build/tests/nccl_graphs" graph
 calls "captured calls are not sampled" "not any(c['captured'] and c['count'] == 520 for rank in calls for c in rank)"
-reports "those beside them are" "rows[0]['rel_error'] == 0"
+reports "calls between them are" "rows[0]['rel_error'] == 0"
 rule int8 two_shot
 right "20 calls" 3 sum float32 sum 20
 samples "the first 16 are sampled" 16
 right "20 calls in one group" 3 sum float32 sum 20 group
-samples "the first 16 of a group are" 16
+samples "the first 16 of a group are sampled" 16
 expect "the table" 0 preloaded 3 COMPSHIM_REPORT=summary "$program" sum float32 sum 4
 check "has the error" grep -qE '^compshim: all +int8 .* [0-9.]+e-03$' <<<"$output"
 
-# Without ----------------------------------------------------------------------------------------
-# without NAME SETTING: rank 0 keeps no samples, the other ranks do not know
+# Without samples on rank 0 ----------------------------------------------------------------------
+# without NAME SETTING: rank 0 lacks samples, all ranks still make the same calls
 without() {
     expect "$1: runs" 0 preloaded 3 sh "$top/tests/nccl/rank_setting.sh" 0 "$2" "$program" sum float32 sum 16
     calls "$1: the calls are the same" "[sum(c['count'] == 520 for c in rank) for rank in calls] == [16] * 3"
 }
 without "no memory on rank 0's host" STANDIN_FAIL=cuMemHostAlloc:2
-reports "no memory on rank 0's host: no error is told" "rows[0]['calls'] == 16 and rows[0]['rel_error'] is None"
+reports "no memory on rank 0's host: no error is reported" "rows[0]['calls'] == 16 and rows[0]['rel_error'] is None"
 without "no event" STANDIN_FAIL=cuEventCreate:6
-reports "no event: that of the others" "rows[0]['calls'] == 16 and 1e-3 < rows[0]['rel_error'] < 1e-2"
+reports "no event: the error of the other samples" "rows[0]['calls'] == 16 and 1e-3 < rows[0]['rel_error'] < 1e-2"
 without "no report" COMPSHIM_REPORT=off
 finish

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The stand-ins for the CUDA driver and NCCL do what they claim: before they judge the shim.
+# The stand-ins for the CUDA driver and NCCL do what standin.h says, so that they can test compshim.
 . "$(dirname "$0")/../lib.sh"
 standin=$build/tests/standin_nccl
 if [ ! -e "$standin/libnccl.so.2" ]; then
@@ -18,15 +18,15 @@ ranks() { # N CASE [VARIABLE=VALUE...]
 for case in memory no_race graph_no_race copy_no_race legacy contexts fork priorities; do
     check "driver: $case" driver "$case"
 done
-check "driver: nothing runs before a synchronisation" driver lazy STANDIN_LAZY=1
-expect "driver: with operations at once, lazy fails" 1 driver lazy
+check "driver: no operation runs before a synchronisation" driver lazy STANDIN_LAZY=1
+expect "driver: lazy fails if operations run at once" 1 driver lazy
 check "driver: a copy of the host's memory may be late" driver late_copy STANDIN_LAZY=1 STANDIN_RACES=0
 expect "driver: the host dies where it touches device memory" 139 \
     driver touch ASAN_OPTIONS=verify_asan_link_order=0:handle_segv=0
 
 refused() { # CASE TEXT
     expect "driver: $1" 0 driver "$1"
-    contains "driver: $1 says so" "$2"
+    contains "driver: $1 is reported" "$2"
 }
 refused bounds "writes 1001 bytes at"
 refused freed ": freed"
@@ -36,10 +36,10 @@ refused race "is not ordered with cuMemsetD8Async on another stream"
 refused graph_race "is not ordered with cuMemsetD8Async on another stream"
 refused copy_race "is not ordered with cuMemcpy"
 refused callback "called from a host function"
-expect "driver: races are found only when wanted" 1 driver race STANDIN_RACES=0
+expect "driver: finds no races with STANDIN_RACES=0" 1 driver race STANDIN_RACES=0
 expect "driver: faults" 0 driver faults STANDIN_FAIL=cuMemAlloc:2,cuEventCreate:1:719
-contains "driver: faults say so" "call 2 of cuMemAlloc fails with 2"
-expect "driver: STANDIN_FAIL that is none" 3 driver faults STANDIN_FAIL=cuMemAlloc
+contains "driver: faults are reported" "call 2 of cuMemAlloc fails with 2"
+expect "driver: invalid STANDIN_FAIL" 3 driver faults STANDIN_FAIL=cuMemAlloc
 
 # NCCL -------------------------------------------------------------------------------------------
 for count in 1 8; do
@@ -51,7 +51,7 @@ check "NCCL: abort" ranks 4 abort
 expect "NCCL: first messages, 3 ranks" 0 ranks 3 connect
 contains "NCCL: none in a capture" "connects to rank 1 inside a capture"
 expect "NCCL: no memory for messages" 1 ranks 3 connect STANDIN_MEMORY=12
-contains "NCCL: no memory for messages is said" "no memory on the device for buffers"
+contains "NCCL: no memory for messages is reported" "no memory on the device for buffers"
 expect "NCCL: no memory for a communicator" 3 ranks 3 connect STANDIN_COMMUNICATOR=100 STANDIN_MEMORY=99
 check "NCCL: revoke" ranks 3 revoke
 check "NCCL: grow" ranks 3 grow STANDIN_NCCL_VERSION=23100
@@ -60,8 +60,8 @@ for case in unsafe threads events legacy objects group; do
     check "capture: $case" ranks 2 $case
 done
 
-expect "NCCL: a rank that has gone" 0 ranks 2 lost
-contains "NCCL: a rank that has gone is named" "rank 0 lost its connection to rank 1"
+expect "NCCL: a lost rank" 0 ranks 2 lost
+contains "NCCL: a lost rank is named" "rank 0 lost its connection to rank 1"
 for case in count dtype op order; do
     expect "NCCL: another $case" 0 ranks 3 mismatch_$case
     contains "NCCL: another $case is named" "ranks do not match: rank 0: "
@@ -71,11 +71,11 @@ expect "NCCL: two ranks on one device" 3 ranks 2 collectives STANDIN_DEVICES=1
 contains "NCCL: two ranks on one device are named" "duplicate GPU: ranks "
 expect "NCCL: a fault" 3 ranks 2 collectives STANDIN_FAIL=ncclAllReduce:2
 expect "NCCL: a fault on one rank" 3 ranks 2 collectives STANDIN_FAIL=ncclAllReduce:2:5@1
-contains "NCCL: a fault on one rank is that" "ncclAllReduce fails with 5"
-expect "NCCL: a fault on a rank that is not there" 0 \
+contains "NCCL: a fault on one rank is reported" "ncclAllReduce fails with 5"
+expect "NCCL: a fault on a rank beyond the last" 0 \
     ranks 2 collectives STANDIN_FAIL=ncclAllReduce:2@7
 
-# The log: what one rank of three sent, call by call.
+# The log of one rank of three: its calls and the bytes that each sent.
 check "log: a run" ranks 3 collectives "STANDIN_LOG=$scratch/{rank}.jsonl"
 sums() {
     python3 - "$scratch/1.jsonl" <<'PYTHON'
@@ -91,7 +91,7 @@ PYTHON
 }
 check "log: calls and bytes" sums
 
-# The symbols are some of the real library's, where there is one.
+# The symbols are some of the real library's, if that is installed.
 real=$(dirname "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")/../lib64/libnccl.so.2
 symbols() { nm -D --defined-only "$1" | sed -nE 's/^[0-9a-f]+ ([A-Z]) (p?nccl.*)$/\1 \2/p' | sort; }
 if [ -e "$real" ] && strings -a "$real" | grep -q 'NCCL version 2.28.9'; then
@@ -99,7 +99,7 @@ if [ -e "$real" ] && strings -a "$real" | grep -q 'NCCL version 2.28.9'; then
     check "symbols: each is in libnccl 2.28.9, or came later" test -z \
         "$(comm -13 <(symbols "$real") <(symbols "$standin/libnccl.so.2") | grep -vE "$later")"
 fi
-same_address() { # each weak name beside its strong one
+same_address() { # true if each weak name has the address of its strong one
     nm -D --defined-only "$standin/libnccl.so.2" | awk '$2 == "W" {weak[$3] = $1}
         $2 == "T" {strong[$3] = $1} END {for (name in weak) {n++; if (weak[name] != strong["p" name])
         {print name; bad = 1}} exit bad || n < 20}'

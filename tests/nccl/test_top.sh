@@ -6,14 +6,14 @@
 tool=$build/compshim
 printf '[rule live-%s]\ndtype = float32\ncodec = int8\n' $$ >"$scratch/policy.ini"
 published() { grep -ls "live-$$" /dev/shm/compshim-"$(id -u)"-*-nccl; }
-export SLURM_JOB_ID=$$ # not shown as one with another job of this program
-# Whether top shows the rule with calls and their error, which is read with later ones.
+export SLURM_JOB_ID=$$ # keeps top from merging this job with another one of the same program
+# True if top shows the rule with calls and their error, which later calls read from the GPU.
 shows_calls() { "$tool" top --once | grep -qE "live-$$ +int8 .*[1-9]e-"; }
 
 expect "a job that ends" 0 preloaded 2 COMPSHIM_LIVE=on "$build/tests/nccl_call_time" 1 5
 reports "reports the calls that it has published" "sum(row['calls'] for row in rows) == 6"
 check "its files are gone" test -z "$(published)"
-expect "a job that is not asked to" 0 preloaded 2 "$build/tests/nccl_call_time" 1 5
+expect "a job without COMPSHIM_LIVE" 0 preloaded 2 "$build/tests/nccl_call_time" 1 5
 check "publishes nothing" test -z "$(published)"
 
 preloaded 2 COMPSHIM_LIVE=on "$build/tests/nccl_call_time" 8 1000 >"$scratch/job.txt" 2>&1 &
@@ -24,5 +24,5 @@ contains "with its program, library and ranks" "nccl_call_time (nccl): 2 of 2 ra
 contains "with its policy" "policy $scratch/policy.ini"
 check "the rule has calls, a rate, bytes, a ratio and an error" grep -qE \
     "^live-$$ +int8 +one_shot +[0-9]+ +[0-9.]+ +[0-9.]+ [KMGT]iB +3.[89]x +[1-9][.][0-9]e-0[0-9] *$" <<<"$output"
-kill "$(children_of $launcher)" && wait $launcher # timeout, and by it all ranks
+kill "$(children_of $launcher)" && wait $launcher # ends timeout, which ends all ranks
 finish

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The room in NCCL's unique id that the ranks meet by: in the stand-in, and in the real NCCL where it
-# is installed, which makes ids without a GPU.
+# The unused bytes of NCCL's unique id, which carry the rendezvous: of the stand-in and, if it is installed, of the
+# real NCCL, which makes ids without a GPU.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_unique_id
 magic=6373686e
@@ -9,21 +9,21 @@ magic=6373686e
 tail_of() { sed -n 's/^id .*\(.\{96\}\)$/\1/p' <<<"$output"; }
 zeros=$(printf '0%.0s' {1..96})
 
-meet() { # NAME FOLDER
+check_ids() { # NAME FOLDER: the ids of the NCCL in a folder
     export LD_LIBRARY_PATH=$2
     expect "$1: an id" 0 "$program"
     if [ "$(tail_of)" = "$zeros" ]; then pass "$1 leaves room"; else fail "$1 leaves room" "$output"; fi
-    expect "$1: an id with the shim" 0 env LD_PRELOAD="$preload" "$program"
+    expect "$1: an id with compshim" 0 env LD_PRELOAD="$preload" "$program"
     case $(tail_of) in "${zeros:0:16}$magic"*) pass "$1: the address is there" ;; *) fail "$1: the address is there" "$output" ;; esac
     expect "$1: switched off" 0 env LD_PRELOAD="$preload" COMPSHIM=off "$program"
     if [ "$(tail_of)" = "$zeros" ]; then pass "$1: untouched"; else fail "$1: untouched" "$output"; fi
 }
 : >"$COMPSHIM_POLICY"
-meet "the stand-in" "$standin"
+check_ids "the stand-in" "$standin"
 real=$(ls "${CUDA_HOME:-/usr/local/cuda}"/lib*/libnccl.so.2 /usr/lib/*/libnccl.so.2 2>/dev/null | head -1)
 if [ -n "$real" ]; then
-    meet "NCCL" "$(dirname "$real")"
+    check_ids "NCCL" "$(dirname "$real")"
 else
-    skip "there is no real libnccl.so.2 here"
+    skip "no real libnccl.so.2 is installed"
 fi
 finish

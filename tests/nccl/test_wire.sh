@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What goes over the wire, byte for byte, on 4 ranks of 2 nodes: by codec, algorithm and collective a
-# digest of all messages, and of what NCCL's own collectives are given. tests/nccl/wire.txt has them.
+# The bytes on the wire, on 4 ranks of 2 nodes: for each codec, algorithm and collective a digest of all messages, and
+# of the inputs of NCCL's own collectives. tests/nccl/wire.txt has the expected digests.
 . "$(dirname "$0")/lib.sh"
 
-# wire CODEC ALGORITHM [LINE]: a digest for each case of tests/nccl/wire.c, whose largest goes by
-# ALGORITHM; each rule has LINE too
+# wire CODEC ALGORITHM [LINE]: prints a digest for each case of tests/nccl/wire.c, the largest of which uses
+# ALGORITHM; LINE is added to each rule
 wire() {
     local rules='moves|collective = allgather, alltoall, broadcast|one_shot
 scatter|collective = reduce_scatter|two_shot
@@ -44,5 +44,5 @@ output=$(
     wire int8 two_shot 'rounding = stochastic'
     wire int4 two_shot 'error_feedback = on'
 )
-golden "what is sent" "$top/tests/nccl/wire.txt"
+golden "the bytes sent" "$top/tests/nccl/wire.txt"
 finish

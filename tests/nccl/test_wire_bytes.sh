@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What goes over the wire, by the stand-in's own count, and what the report says of it.
+# The number of bytes on the wire, as the stand-in and the report count them.
 . "$(dirname "$0")/lib.sh"
 
-# wire RANKS CODEC BYTES: 400009 floats and the other calls of nccl_allreduce by two_shot; BYTES is
-# what N elements take, without headers
+# wire RANKS CODEC BYTES: runs nccl_allreduce, of which the call of 400009 floats is compressed by two_shot; BYTES is
+# the encoded size of N elements, without headers
 wire() {
     printf '[rule all]\ndtype = float32\nmin_size = 1000000\ncodec = %s\nalgorithm = two_shot\n' "$2" \
         >"$scratch/policy.ini"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints NCCL's version and a unique id, in hexadecimal. Needs no GPU, also of the real NCCL. */
+/* Prints NCCL's version and a unique id in hexadecimal. Needs no GPU, even with the real NCCL. */
 #include <nccl.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@ int main(void)
 {
     ncclUniqueId id;
     int version;
-    memset(&id, 0xa5, sizeof id); /* bytes that nobody writes are seen */
+    memset(&id, 0xa5, sizeof id); /* makes bytes visible that NCCL does not write */
     if (ncclGetVersion(&version) != ncclSuccess || ncclGetUniqueId(&id) != ncclSuccess)
         return 1;
     printf("version %d\nid ", version);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes every collective in a few sizes, with elements whose sums are exact. Before each case an
- * all-reduce of bytes, as many as the case's number, marks its beginning in the stand-in's log.
+/* Makes every collective in a few sizes, with elements whose sums are exact. An all-reduce of
+ * bytes, whose count is the case's number, marks the beginning of each case in the stand-in's log.
  *
  *   nccl_wire
  */
@@ -10,9 +10,9 @@ static struct gpu_world world;
 
 struct wire_case {
     enum { REDUCE, SCATTER, GATHER, ALLTOALL, BROADCAST } collective;
-    size_t count; /* elements of a rank's result, or of a block of those that have blocks */
+    size_t count; /* elements of a rank's result, or of a block in collectives with blocks */
     ncclRedOp_t op;
-    int calls; /* in one group */
+    int calls; /* number of calls in one group */
 };
 
 static void call(const struct wire_case *one, float *send, float *receive)
@@ -31,8 +31,8 @@ static void call(const struct wire_case *one, float *send, float *receive)
         NCCL(ncclBroadcast(send, receive, one->count, ncclFloat32, 2, world.comm, world.stream));
 }
 
-/* Twice: the second call of a buffer has the residual of the first. */
-static void run(const struct wire_case *one, unsigned number)
+/* Runs a case twice: the second call with a buffer uses the residual of the first. */
+static void run_wire_case(const struct wire_case *one, unsigned number)
 {
     const size_t room = one->count * (size_t)world.ranks;
     float *send = device_part(world.rank, number, room), *receive[2];
@@ -60,7 +60,7 @@ int main(void)
     };
     world = gpu_join();
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
-        run(&cases[i], i + 1);
+        run_wire_case(&cases[i], i + 1);
     gpu_leave(&world);
     return 0;
 }

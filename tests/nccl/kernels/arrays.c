@@ -36,7 +36,7 @@ static float rare_value(void)
     return cshim_bits_float(rare[next_random() % 10]);
 }
 
-/* 1 to 12 bits: one more than the significands of some format have. */
+/* Returns a value with 1 to 12 significant bits: up to one more than a format's significand has. */
 static float graded_value(void)
 {
     const int largest = 2 << next_random() % 12, exponent = -(int)(next_random() % 28);
@@ -44,7 +44,7 @@ static float graded_value(void)
                   exponent);
 }
 
-float value_of(enum kind kind)
+float value_of(enum distribution kind)
 {
     const double uniform = (double)(next_random() >> 11) * 0x1p-53;
     const double normal = uniform + (double)(next_random() >> 11) * 0x1p-53 +
@@ -76,7 +76,7 @@ static void put_element(enum cshim_dtype dtype, void *buffer, size_t i, float va
             dtype == CSHIM_FLOAT16 ? cshim_half_from_float(value) : cshim_bf16_encode(value);
 }
 
-/* Down to where not even a scale has as small a number. */
+/* Fills a buffer with values so small that even a scale cannot represent some of them. */
 static void fill_tiny(enum cshim_dtype dtype, void *buffer, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -98,7 +98,8 @@ static void fill_mixed(enum cshim_dtype dtype, void *buffer, size_t count)
     }
 }
 
-/* One special value among the eight elements that a lane loads at once, in each of their places. */
+/* Puts one special value among the eight elements that a lane loads at once, at each index in turn.
+ */
 static void fill_lone(enum cshim_dtype dtype, uint32_t magnitude, void *buffer, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -108,7 +109,7 @@ static void fill_lone(enum cshim_dtype dtype, uint32_t magnitude, void *buffer, 
     }
 }
 
-void fill(enum cshim_dtype dtype, enum kind kind, void *buffer, size_t count)
+void fill(enum cshim_dtype dtype, enum distribution kind, void *buffer, size_t count)
 {
     if (kind == LONE_NANS || kind == LONE_LARGEST) {
         fill_lone(dtype, kind == LONE_NANS ? 0x7fc12345u : 0x7f7f0000u, buffer, count);
@@ -133,7 +134,7 @@ void damage(unsigned char *bytes, size_t count)
         bytes[i] = (unsigned char)next_random();
 }
 
-/* Where the machine's array of so many bytes lies, when its parts are known. */
+/* Sets the address of the machine's array of `bytes`, after its parts are known. */
 static void place_array(struct array *array, uint64_t bytes)
 {
     for (unsigned i = 0; i < array->part_count; i++)
@@ -188,7 +189,8 @@ void drop_array(struct array *array)
     machine_free(array->base);
 }
 
-/* The next bytes of the host's are these of the machine's, which may follow those before. */
+/* Adds a part: the host's next bytes are those at offset `at` in the machine's array. Extends the
+ * previous part if they follow it. */
 static void add_part(struct array *array, uint64_t at, size_t bytes)
 {
     struct part *part = &array->parts[array->part_count];
@@ -201,7 +203,7 @@ static void add_part(struct array *array, uint64_t at, size_t bytes)
 static const uint64_t large_begins[] = {0, (uint64_t)1 << 31, (uint64_t)1 << 32};
 enum { LARGE_BEGINS = 3 };
 
-/* How many elements the host has from one of these on. */
+/* Returns the number of elements that the host keeps from index `begin` on. */
 static uint64_t kept_from(uint64_t begin, uint64_t count)
 {
     const uint64_t left = count > begin ? count - begin : 0;
@@ -225,8 +227,8 @@ struct array make_large_elements(size_t element, uint64_t count)
     return array;
 }
 
-/* The same parts of a row of codes or of scales, `per_grain` bytes for a grain, that ends with
- * padding. */
+/* Adds the same parts of a row of codes or of scales, with `per_grain` bytes for each grain and
+ * padding at the end. */
 static void add_row(struct array *array, uint64_t at, uint64_t per_grain, uint64_t count,
                     uint64_t bytes)
 {

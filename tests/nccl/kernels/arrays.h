@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the cases are made of: values of several kinds, and arrays of which the machine (machine.h)
- * has a copy between painted margins. Without memory the program ends.
- */
+/* Data of the cases: values of several distributions, and arrays on the host with copies in the
+ * machine's memory (machine.h), between margins of a known pattern. Without memory the program
+ * ends. */
 #ifndef TESTS_NCCL_KERNELS_ARRAYS_H
 #define TESTS_NCCL_KERNELS_ARRAYS_H
 
@@ -11,11 +11,12 @@
 
 #include "codecs/codec.h"
 
-/* MIXED: each lane's eight have a magnitude of their own, the same in every buffer, and maybe one
- * rare value anywhere. GRADED: up to 12 bits at any place, so that some are halfway between two
- * codes of whatever format, and some are subnormal in small formats. For casts only: LONE_NANS,
- * and LONE_LARGEST, the largest finite bfloat16, one of each eight elements. */
-enum kind {
+/* MIXED: the eight elements of each lane have a magnitude of their own, equal in every buffer, and
+ * there may be one rare value. GRADED: up to 12 significant bits with any exponent, so that some
+ * values are halfway between two codes of any format, and some are subnormal in small formats. For
+ * casts only: LONE_NANS and LONE_LARGEST (the largest finite bfloat16) have one such value in each
+ * eight elements. */
+enum distribution {
     NORMAL,
     ANY_BITS,
     SPARSE_RARE,
@@ -29,28 +30,28 @@ enum kind {
     LONE_LARGEST
 };
 
-/* The next of a fixed sequence. */
+/* Returns the next number of a fixed pseudorandom sequence. */
 uint64_t next_random(void);
-float value_of(enum kind kind);
-void fill(enum cshim_dtype dtype, enum kind kind, void *buffer, size_t count);
+float value_of(enum distribution kind);
+void fill(enum cshim_dtype dtype, enum distribution kind, void *buffer, size_t count);
 
-/* Puts random bytes in the place of one of 16, on average. */
+/* Replaces one of 16 bytes, on average, by a random one. */
 void damage(unsigned char *bytes, size_t count);
 
-/* Never NULL; free with free(). */
+/* Allocates memory; never returns NULL; the caller frees it with free(). */
 void *room_for(size_t bytes);
 
 enum { PARTS_MAX = 32 };
 
-/* An array of the host's, in which cases put what they expect, and the machine's. Of a large one
- * the host has parts, one behind the other. */
+/* An array on the host, which gets the expected contents, and its copy in the machine's memory. Of
+ * a large array the host has only parts, stored one after the other. */
 struct array {
-    unsigned char *base; /* of the machine's memory ... */
+    unsigned char *base; /* allocation in the machine's memory */
     unsigned char *host;
-    unsigned char *device; /* ... and where the array begins in it, `shift` bytes off alignment */
-    size_t bytes, shift;   /* bytes: of the host's */
+    unsigned char *device; /* begin of the array in it, `shift` bytes off alignment */
+    size_t bytes, shift;   /* bytes: size on the host */
     struct part {
-        uint64_t at; /* in the machine's array */
+        uint64_t at; /* offset in the machine's array */
         size_t bytes;
     } parts[PARTS_MAX];
     unsigned part_count;
@@ -58,20 +59,20 @@ struct array {
 
 struct array make_array(size_t bytes, size_t shift);
 void drop_array(struct array *array);
-/* Gives the machine the host's bytes, and fresh paint around each part. */
+/* Copies the host's bytes to the machine, and writes the pattern around each part. */
 void give_array(const struct array *array);
-/* Whether the machine has the host's bytes, and paint all round. */
+/* Returns true if the machine has the host's bytes, and the pattern around them. */
 bool is_as_expected(const struct array *array);
 
-/* Large arrays, of machines that are simulated: of 2^32 elements and some, of which the host has
- * the LARGE_EACH from 0 on, from 2^31 and, if there are as many, from 2^32: those of the machine's
- * first blocks (machine.h). */
+/* Large arrays, of simulated machines only: of more than 2^32 elements. The host has LARGE_EACH
+ * elements from index 0, from 2^31 and, if they exist, from 2^32: those that the machine's first
+ * blocks (machine.h) work on. */
 enum { LARGE_EACH = 4096 };
-/* How many elements of so many the host has. */
+/* Returns the number of elements that the host has of an array of `count`. */
 uint64_t large_kept(uint64_t count);
 struct array make_large_elements(size_t element, uint64_t count);
-/* Messages, each `stride` bytes behind the one before, that begin with `header` bytes; message i
- * has elements[i] elements. */
+/* Makes an array of messages, `stride` bytes apart, each with `header` bytes at the begin; message
+ * i has elements[i] elements. */
 struct array make_large_messages(enum cshim_codec_id codec, enum cshim_dtype dtype,
                                  const uint64_t *elements, unsigned messages, size_t header,
                                  uint64_t stride);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes that the kernels move per second, and what part that is of a copy within the device, which
- * is measured before each kernel. float32, the segment in one piece. Prints a JSON array.
+/* Measures the bytes per second that the kernels move, and their ratio to a copy within the device,
+ * which is measured before each kernel. float32, the segment in one piece. Prints a JSON array.
  *   kernels_bandwidth [MAXIMUM_MIB]
  */
 #include <stdio.h>
@@ -12,20 +12,20 @@
 
 enum { HEADER = 4 * CSHIM_KERNEL_HEADER_WORDS, RANKS_MAX = 8, REPEATS = 9, MIB = 1 << 20 };
 
-struct setting {
+struct kernel_setting {
     enum cshim_codec_id codec;
     uint64_t count;
     size_t message;
-    unsigned ranks; /* whose parts are added */
+    unsigned ranks; /* number of contributions to add */
     void *values, *other, *parts, *sum;
-    void *output; /* where sums go that are not encoded; or NULL */
+    void *output; /* for sums that are not encoded; or NULL */
     uint32_t *fault;
 };
 
 static bool is_first = true;
 static const uint32_t header[CSHIM_KERNEL_HEADER_WORDS];
 
-static void encode(const struct setting *setting)
+static void encode(const struct kernel_setting *setting)
 {
     struct cshim_kernel_encode parameters = {.dtype = CSHIM_FLOAT32,
                                              .input = setting->values,
@@ -39,7 +39,7 @@ static void encode(const struct setting *setting)
     machine_launch(CSHIM_KERNEL_ENCODE, setting->codec, setting->count, &parameters);
 }
 
-static void decode(const struct setting *setting)
+static void decode(const struct kernel_setting *setting)
 {
     struct cshim_kernel_decode parameters = {.dtype = CSHIM_FLOAT32,
                                              .encoded = setting->parts,
@@ -54,7 +54,7 @@ static void decode(const struct setting *setting)
     machine_launch(CSHIM_KERNEL_DECODE, setting->codec, setting->count, &parameters);
 }
 
-static void reduce(const struct setting *setting)
+static void reduce(const struct kernel_setting *setting)
 {
     struct cshim_kernel_reduce parameters = {.dtype = CSHIM_FLOAT32,
                                              .parts = setting->parts,
@@ -68,7 +68,7 @@ static void reduce(const struct setting *setting)
     machine_launch(CSHIM_KERNEL_REDUCE, setting->codec, setting->count, &parameters);
 }
 
-static void copy(const struct setting *setting)
+static void copy(const struct kernel_setting *setting)
 {
     gpu_check(gpu_cuda()->MemcpyDtoDAsync((CUdeviceptr)(uintptr_t)setting->other,
                                           (CUdeviceptr)(uintptr_t)setting->values,
@@ -82,8 +82,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Median seconds of a run. */
-static double seconds_of(void (*run)(const struct setting *), const struct setting *setting)
+/* Returns the median seconds of a run. */
+static double seconds_of(void (*run)(const struct kernel_setting *), const struct setting *setting)
 {
     const struct cshim_cuda *cuda = gpu_cuda();
     CUevent begin, end;
@@ -104,8 +104,8 @@ static double seconds_of(void (*run)(const struct setting *), const struct setti
     return milliseconds[REPEATS / 2] * 1e-3;
 }
 
-static void measure(const char *name, void (*run)(const struct setting *), double bytes,
-                    const struct setting *setting)
+static void measure(const char *name, void (*run)(const struct kernel_setting *), double bytes,
+                    const struct kernel_setting *setting)
 {
     const double copied = 2.0 * (double)setting->count * sizeof(float);
     const double copying = copied / seconds_of(copy, setting);
@@ -119,7 +119,7 @@ static void measure(const char *name, void (*run)(const struct setting *), doubl
     is_first = false;
 }
 
-/* Numbers between -1 and 1 that no block has alike. */
+/* Fills a buffer with numbers between -1 and 1, different in each block. */
 static void fill(void *values, size_t count)
 {
     enum { TILE = 1 << 20 };
@@ -141,17 +141,17 @@ int main(int argc, char **argv)
 {
     const size_t maximum = argc > 1 ? strtoul(argv[1], NULL, 10) : 1024;
     machine_open();
-    struct setting setting = {.values = machine_allocate(maximum * MIB),
-                              .other = machine_allocate(maximum * MIB),
-                              .parts = machine_allocate(RANKS_MAX * (maximum * MIB + 4096)),
-                              .sum = machine_allocate(maximum * MIB + 4096),
-                              .fault = machine_allocate(4 * CSHIM_KERNEL_FAULT_WORDS)};
+    struct kernel_setting setting = {.values = machine_allocate(maximum * MIB),
+                                     .other = machine_allocate(maximum * MIB),
+                                     .parts = machine_allocate(RANKS_MAX * (maximum * MIB + 4096)),
+                                     .sum = machine_allocate(maximum * MIB + 4096),
+                                     .fault = machine_allocate(4 * CSHIM_KERNEL_FAULT_WORDS)};
     fill(setting.values, maximum * MIB / sizeof(float));
     gpu_check(gpu_cuda()->MemsetD32Async((CUdeviceptr)(uintptr_t)setting.fault, 0,
                                          CSHIM_KERNEL_FAULT_WORDS, NULL),
               "clearing");
     for (enum cshim_codec_id codec = CSHIM_CODEC_RAW; codec < CSHIM_CODEC_COUNT; codec++) {
-        if (cshim_codec_is_packed(codec)) /* the CPU's alone */
+        if (cshim_codec_is_packed(codec)) /* on the CPU only */
             continue;
         for (size_t size = 1; size <= maximum; size *= 4) {
             setting.codec = codec;
@@ -161,7 +161,7 @@ int main(int argc, char **argv)
             const double plain = (double)(setting.count * sizeof(float));
             setting.ranks = 1;
             measure("encode", encode, plain + (double)encoded, &setting);
-            const size_t message = setting.message; /* the other ranks' parts are the first's */
+            const size_t message = setting.message; /* the same for all ranks */
             for (int rank = 1; rank < RANKS_MAX; rank++)
                 gpu_check(gpu_cuda()->MemcpyDtoDAsync(
                               (CUdeviceptr)(uintptr_t)setting.parts + rank * message,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels against the codecs of the CPU, bit for bit: every codec, element type and option, odd
- * counts, several pieces, unaligned buffers, rare values; nothing outside the messages is written.
- *   kernels_host|kernels_gpu [quick|few|names]  quick: fewer values; few: and a third of the
- *                                               cases; names: prints the kernels
- */
+/* Compares the kernels with the codecs of the CPU, bit for bit: every codec, element type and
+ * option, odd counts, several pieces, unaligned buffers, rare values. Nothing outside the messages
+ * may be written. kernels_host|kernels_gpu [quick|few|names]  quick: fewer values; few: and a third
+ * of the cases; names: prints the kernels */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +17,7 @@
 
 static unsigned passed, failed;
 
-/* Whether only some cases are tried, and whether this one is not of them. */
+/* True if only a third of the cases run; is_left_out() selects them. */
 static bool only_few;
 
 static bool is_left_out(void)
@@ -61,7 +60,7 @@ uint64_t elements_of(const struct shape *shape, uint32_t piece)
     return left < shape->chunk ? left : shape->chunk;
 }
 
-/* Where a piece begins in the caller's buffer, and how many elements that has. */
+/* Returns the index of a piece's first element in the caller's buffer. */
 static uint64_t begin_of(const struct shape *shape, uint64_t piece)
 {
     return piece * (shape->chunk + shape->gap);
@@ -77,7 +76,7 @@ size_t stride_of(enum cshim_codec_id codec, enum cshim_dtype dtype, const struct
     return HEADER + cshim_encoded_bytes(codec, dtype, shape->chunk) + 48;
 }
 
-/* The last word of a header is not compared. */
+/* Decodes messages, also with damaged headers, of which kernels do not compare the last word. */
 static void test_decode(enum cshim_codec_id codec, enum cshim_dtype dtype,
                         const struct shape *shape, const struct array *messages)
 {
@@ -125,7 +124,7 @@ static void test_decode(enum cshim_codec_id codec, enum cshim_dtype dtype,
     drop_array(&fault);
 }
 
-/* Encodes what is multiplied first: in float32, or in float64. */
+/* Encodes elements that are multiplied first, in float32 or in float64. */
 static void encode_products(enum cshim_codec_id codec, enum cshim_dtype dtype, void *input,
                             uint64_t count, double factor, const struct cshim_encoding *encoding,
                             void *encoded)
@@ -145,8 +144,9 @@ static void encode_products(enum cshim_codec_id codec, enum cshim_dtype dtype, v
     free(values);
 }
 
-/* Options: bit 0 error feedback, bit 1 rounding at random, bit 2 a factor, bit 3 one in memory. */
-static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum kind kind,
+/* Options: bit 0 error feedback, bit 1 stochastic rounding, bit 2 a factor, bit 3 a factor in
+ * memory. */
+static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum distribution kind,
                         const struct shape *shape, unsigned options)
 {
     const size_t element = cshim_dtype_bytes(dtype), stride = stride_of(codec, dtype, shape);
@@ -225,9 +225,8 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     drop_array(&factor_at);
 }
 
-/* Every so many-th value, as bits, from `begin` to before `end`, in rising order: blocks of like
- * magnitude.
- */
+/* Encodes one value of each `step` bit patterns, from `begin` to before `end`. Their rising order
+ * gives blocks of similar magnitude. */
 static void test_all_values(enum cshim_codec_id codec, enum cshim_dtype dtype, uint64_t begin,
                             uint64_t end, uint64_t step)
 {
@@ -268,7 +267,7 @@ static void test_codec(enum cshim_codec_id codec, enum cshim_dtype dtype, bool q
         {2047, 512, 4, 2, 0}, {5000, 1280, 4, 0, 24}, {4151, 260, 16, 0, 0}};
     const bool lossless = codec == CSHIM_CODEC_RAW || codec == CSHIM_CODEC_FP32;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        for (enum kind kind = NORMAL; kind < KINDS; kind++) {
+        for (enum distribution kind = NORMAL; kind < KINDS; kind++) {
             if (is_left_out())
                 continue;
             test_encode(codec, dtype, kind, &shapes[i], 0);
@@ -282,7 +281,7 @@ static void test_codec(enum cshim_codec_id codec, enum cshim_dtype dtype, bool q
         }
     }
     for (unsigned ranks = 1; ranks < RANKS_MAX; ranks += ranks < 5 ? 1 : 3) {
-        for (enum kind kind = NORMAL; kind < KINDS; kind++) {
+        for (enum distribution kind = NORMAL; kind < KINDS; kind++) {
             if (is_left_out())
                 continue;
             test_reduce(codec, dtype, kind, 256 * ranks + 3 * kind, ranks, 0);
@@ -298,7 +297,7 @@ static void test_codec(enum cshim_codec_id codec, enum cshim_dtype dtype, bool q
     }
     if (dtype == CSHIM_FLOAT32) {
         test_all_values(codec, dtype, 0, 1ULL << 32, only_few ? 655211 : quick ? 65521 : 61);
-        /* Magnitudes with which scales become normal floats. A mistake there was seen with 65000
+        /* Magnitudes at which scales become normal floats. A defect there was found with 65000
          * neighbouring values; a block spans fewer. */
         if (quick && cshim_codec_info(codec)->scale_bytes > 0)
             test_all_values(codec, dtype, 0x01300000, 0x04000000, 251);
@@ -307,7 +306,7 @@ static void test_codec(enum cshim_codec_id codec, enum cshim_dtype dtype, bool q
     }
 }
 
-/* Every kernel's name and the bytes of its parameter. */
+/* Prints every kernel's name and the size of its parameter. */
 static void print_names(void)
 {
     for (int operation = 0; operation < CSHIM_KERNEL_OPERATION_COUNT; operation++) {
@@ -334,7 +333,7 @@ int main(int argc, char **argv)
     for (enum cshim_codec_id codec = CSHIM_CODEC_RAW; codec < CSHIM_CODEC_COUNT; codec++) {
         for (enum cshim_dtype dtype = CSHIM_FLOAT32; dtype < CSHIM_DTYPE_COUNT; dtype++) {
             if (cshim_codec_is_packed(codec) || !cshim_codec_carries(codec, dtype))
-                continue; /* the former is the CPU's alone */
+                continue; /* the former is on the CPU only */
             test_codec(codec, dtype, quick);
             printf("%s %s: %u passed, %u failed so far\n", cshim_codec_name(codec),
                    cshim_dtype_name(dtype), passed, failed);
@@ -342,7 +341,7 @@ int main(int argc, char **argv)
             const bool plain = codec >= CSHIM_CODEC_FP32 && codec <= CSHIM_CODEC_BF16;
             if (codec == CSHIM_CODEC_RAW)
                 test_places(dtype);
-            for (enum kind kind = NORMAL; plain && kind < KINDS; kind++) {
+            for (enum distribution kind = NORMAL; plain && kind < KINDS; kind++) {
                 for (enum factors factors = NONE; factors <= IN_MEMORY; factors++)
                     test_cast(codec, dtype, kind, 1000 + kind, next_random() % 3, factors);
                 test_cast(codec, dtype, kind, 512, 0, NONE);

@@ -8,15 +8,15 @@
 #include "tests/nccl/kernels/machine.h"
 #include "tests/nccl/kernels/products.h"
 
-/* An array of a buffer's elements. */
+/* Makes an array for `count` elements of `element` bytes. */
 static struct array make_elements(size_t element, uint64_t count, size_t shift)
 {
     return count >> 32 != 0 ? make_large_elements(element, count)
                             : make_array(count * element, shift * element);
 }
 
-void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum kind kind, uint64_t all,
-               size_t shift, enum factors factors)
+void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum distribution kind,
+               uint64_t all, size_t shift, enum factors factors)
 {
     const uint32_t headroom = (uint32_t)(next_random() % 20);
     const size_t element = cshim_dtype_bytes(dtype), code = codec == CSHIM_CODEC_FP32 ? 4 : 2;
@@ -31,7 +31,7 @@ void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum kind kind
     struct array codes = make_elements(code, all, next_random() % 3);
     struct array largest = make_array(sizeof(uint32_t), 0);
     float *values = room_for(cshim_encoded_bytes(CSHIM_CODEC_FP32, dtype, count));
-    /* What was found before may be more. */
+    /* The word may hold a larger magnitude already. */
     uint32_t most = next_random() % 2 ? 0 : cshim_finite_magnitude(8 * value_of(NORMAL));
     fill(dtype, kind, input.host, count);
     memcpy(largest.host, &most, sizeof most);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first GPU as a machine, through the loader that the library has. */
+/* The first GPU as a machine, by the library's own loader of the driver. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

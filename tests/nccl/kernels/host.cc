@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host as a machine: the kernels' own source, its lanes as fibers. */
+/* The host as a machine: runs the kernels' own source, each lane as a fiber. */
 extern "C" {
 #include "kernels/kernels.h"
 }
@@ -9,7 +9,7 @@ extern "C" {
 #include "tests/nccl/kernels/sparse.h"
 #include "tests/nccl/kernels/warp.h"
 
-/* The kernels have the names of the CPU's functions, which have C linkage too. */
+/* Kernels are renamed, because the CPU's functions have the same names and C linkage, too. */
 #define cshim_encode kernel_encode
 #define cshim_decode kernel_decode
 #define cshim_reduce kernel_reduce
@@ -72,7 +72,7 @@ template <typename PARAMETERS, void FUNCTION(PARAMETERS)> static void run(const 
     FUNCTION(*(const PARAMETERS *)parameters);
 }
 
-/* Three blocks: warps have several grains, one or none. */
+/* Launches three blocks, so that warps have several grains, one or none. */
 template <typename PARAMETERS, void FUNCTION(PARAMETERS)>
 static void launch(enum cshim_codec_id codec, uint64_t count, const void *parameters)
 {

@@ -4,8 +4,8 @@
 #include "tests/nccl/kernels/cases.h"
 #include "tests/nccl/kernels/machine.h"
 
-/* Counts above 2^32, where offsets do not fit into 32 bits: as one piece, and as several of 2^31
- * elements that each begin far behind the one before. */
+/* Counts above 2^32, whose offsets do not fit into 32 bits: in one piece, and in pieces of 2^31
+ * elements. */
 void test_large(enum cshim_codec_id codec, enum cshim_dtype dtype, uint64_t count, uint64_t chunk)
 {
     enum { RANKS = 5 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the kernels run in a test: a GPU, warps of fibers on the host, or the compiled code
- * translated for it. Memory is the machine's; every function ends the program with a message if
- * something fails. */
+/* A machine on which a test runs the kernels: a GPU (gpu.c), warps of fibers on the host (host.cc),
+ * or compiled code translated for the host (machine/machine.cc). Pointers to the machine's memory
+ * must not be accessed by the host. Every function ends the program with a message on an error. */
 #ifndef TESTS_NCCL_KERNELS_MACHINE_H
 #define TESTS_NCCL_KERNELS_MACHINE_H
 
@@ -19,18 +19,18 @@ extern "C" {
 void machine_open(void);
 const char *machine_name(void);
 void *machine_allocate(size_t bytes);
-/* Only these bytes of the memory are the kernels': a machine that watches them forbids the others.
- */
+/* Sets the bytes of the memory that kernels may access. Simulated machines check that. */
 void machine_bounds(void *memory, void *from, size_t bytes);
 void machine_free(void *memory);
 void machine_write(void *to, const void *from, size_t bytes);
-/* Waits for all that was launched. */
+/* Copies to the host, after waiting for all launched kernels. */
 void machine_read(void *to, const void *from, size_t bytes);
-/* Whether memory is taken only where it is touched, and blocks can be left out: then large arrays
- * are possible (arrays.h). */
+/* Returns true if memory is allocated only where it is touched, and blocks can be left out, so that
+ * large arrays are possible (arrays.h). */
 bool machine_is_simulated(void);
-/* Launches a kernel for count elements; parameters as of cshim_kernel_launch. A simulated machine
- * launches a few blocks; for 2^32 elements or more LARGE_BLOCKS, and runs the first LARGE_RUN. */
+/* Launches a kernel for `count` elements, with the parameters of cshim_kernel_launch. A simulated
+ * machine launches a few blocks; for 2^32 elements or more it launches LARGE_BLOCKS, and runs only
+ * the first LARGE_RUN. */
 void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec,
                     uint64_t count, void *parameters);
 

@@ -4,7 +4,7 @@
 
 #include "kernels/kernels.h"
 
-/* The bytes of a kernel's parameter. */
+/* Returns the size of a kernel's parameter in bytes. */
 static inline uint32_t kernel_parameter_bytes(enum cshim_kernel_operation operation)
 {
     static const uint32_t bytes[CSHIM_KERNEL_OPERATION_COUNT] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of simulated machines for large arrays: zeros, taken where they are touched only. */
+/* Memory of simulated machines for large arrays: zeros, allocated only where they are touched. */
 #ifndef TESTS_NCCL_KERNELS_SPARSE_H
 #define TESTS_NCCL_KERNELS_SPARSE_H
 
@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-static const size_t SPARSE_FROM = (size_t)1 << 30; /* bytes of an array */
+static const size_t SPARSE_FROM = (size_t)1 << 30; /* arrays of at least as many bytes are sparse */
 
-/* Ends the program with a message if there is none; munmap it. */
+/* Returns sparse memory, which the caller frees by munmap; without memory ends the program with a
+ * message. */
 static inline void *sparse_allocate(size_t bytes)
 {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,

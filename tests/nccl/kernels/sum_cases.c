@@ -7,7 +7,7 @@
 #include "tests/nccl/kernels/machine.h"
 #include "tests/nccl/kernels/products.h"
 
-/* The sums that are expected, where they are multiplied: from those in float32 or in float64. */
+/* Multiplies expected sums, which are in float32 or in float64. */
 static void multiply_sums(enum cshim_codec_id codec, enum cshim_dtype dtype,
                           const void *const *parts, unsigned ranks, uint64_t count, double factor,
                           void *output, void *reencoded, const struct cshim_encoding *encoding)
@@ -43,8 +43,8 @@ static void multiply_sums(enum cshim_codec_id codec, enum cshim_dtype dtype,
     free(sums);
 }
 
-void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum kind kind, uint64_t count,
-                 unsigned ranks, unsigned options)
+void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum distribution kind,
+                 uint64_t count, unsigned ranks, unsigned options)
 {
     const struct shape shape = {count, count, 1, 0, 0};
     const size_t element = cshim_dtype_bytes(dtype), stride = stride_of(codec, dtype, &shape);
@@ -55,7 +55,7 @@ void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum kind ki
     struct array fault = make_array(4 * CSHIM_KERNEL_FAULT_WORDS, 0);
     const void *payloads[RANKS_MAX];
     const bool has_output = !(options & 8), has_reencoded = !(options & 16);
-    /* That of a mean is not negative. */
+    /* Positive for float64, as the factor of a mean is; negative for the other types. */
     const double factor = options & 4 ? (dtype == CSHIM_FLOAT64 ? -third : third) : 1;
     const uint64_t key = next_random(), first = next_random() / 256 * 256;
     void *input = room_for(count * element);

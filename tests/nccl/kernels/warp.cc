@@ -11,7 +11,7 @@ static bool done[WARP_LANES];
 static void (*running)(const void *);
 static const void *argument;
 
-/* The other lanes go on until they are here too. */
+/* Runs the other lanes until they are here, too. */
 void warp_meet(const char *place)
 {
     warp_places[warp_lane] = place;
@@ -26,7 +26,7 @@ static void run_lane()
     swapcontext(&lanes[warp_lane], &scheduler);
 }
 
-/* Apart from its caller's loop: getcontext may return twice, for all that the compiler knows. */
+/* A function of its own, because the compiler must assume that getcontext returns twice. */
 static void make_lane(ucontext_t *lane, char *stack)
 {
     getcontext(lane);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA C++ on a host, as far as the kernels need it: each lane of a warp is a fiber, and the lanes
- * meet in each of the functions that end in _sync. Blocks and warps run one after the other. That
- * shows what the kernels compute, and that all lanes come to the same meetings; it shows nothing of
- * the order of memory accesses, nor of the hardware's conversions, which are not compiled here.
- */
+/* CUDA C++ on a host, as far as the kernels need it: each lane of a warp is a fiber, and the
+ * functions whose names end in _sync are barriers of the lanes. Blocks and warps run one after the
+ * other. This shows what the kernels compute, and that all lanes reach the same barriers. It does
+ * not show the order of memory accesses, nor the hardware's conversions, which are not compiled
+ * here. */
 #ifndef TESTS_NCCL_KERNELS_WARP_H
 #define TESTS_NCCL_KERNELS_WARP_H
 
@@ -38,13 +38,13 @@ enum { WARP_LANES = 32, WARP_STACK = 1 << 16 };
 
 extern struct dim threadIdx, blockIdx, gridDim;
 
-/* What a lane brings to a meeting: a value and the kind of the meeting. */
+/* Value that each lane passes to a barrier, and the name of the barrier. */
 extern uint32_t warp_values[WARP_LANES];
 extern const char *warp_places[WARP_LANES];
 extern unsigned warp_lane;
 void warp_meet(const char *place);
 
-/* Launches a kernel with that many blocks of 256 threads, and runs the first of them. */
+/* Launches a kernel with `blocks` blocks of 256 threads, and runs the first `run` of them. */
 void warp_launch(void (*kernel)(const void *), const void *parameters, unsigned blocks,
                  unsigned run);
 

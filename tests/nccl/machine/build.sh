@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the machines that run the shipped kernels: one program for each architecture in
-# kernels.fatbin, and for the PTX in it. Prints their paths; beside each is NAME_grains, for roof.py. Needs
+# kernels.fatbin, and for the PTX in it. Prints their paths; also builds NAME_grains of each, for roof.py. Needs
 # cuobjdump and nvdisasm: tools/get-cuda.sh fetches them.
 #   build.sh FATBIN FOLDER
 set -eu

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the translated kernels (program.py) are written in: a warp's registers as rows of 32 lanes,
- * its predicates as masks, and the arithmetic of the instructions.
+/* Included by the translated kernels (program.py): a warp's registers as rows of 32 lanes, its
+ * predicates as masks, and the arithmetic of the instructions.
  *
- * Taken from NVIDIA's manuals, as no GPU has checked it: the results of the conversions to and from
- * binary16 and fp8 (cvt; F2FP, F2F, HADD2.F32) and of MUFU.RCP, which may be one unit off in its
- * last place; that a NaN that arithmetic makes is 0x7fffffff in float32 and quiet in float64. */
+ *  * Taken from NVIDIA's manuals and not checked on a GPU: the results of the conversions to and
+ * from binary16 and fp8 (cvt; F2FP, F2F, HADD2.F32) and of MUFU.RCP, which may be off by one unit
+ * in the last place; and that arithmetic makes the NaN 0x7fffffff in float32, and a quiet one in
+ * float64. */
 #ifndef TESTS_NCCL_MACHINE_LANES_H
 #define TESTS_NCCL_MACHINE_LANES_H
 
@@ -17,15 +18,15 @@ enum { LANES = 32, OPERANDS_MAX = 10 };
 typedef uint32_t row[LANES];
 extern row *rows;
 extern uint32_t *masks;
-extern uint32_t lane_block, warp_of_block; /* of the warp that runs */
+extern uint32_t lane_block, warp_of_block; /* indices of the running block and warp */
 
-enum kind {
+enum control {
     PLAIN,
-    UNIFORM_MEET, /* all lanes of the warp have to be here; in PTX they wait for each other */
-    MEET,         /* the same, and orders the lanes' accesses to memory */
+    UNIFORM_MEET, /* barrier: all lanes of the warp must be here; in PTX they wait for each other */
+    MEET,         /* likewise, and orders the lanes' accesses to memory */
     BRANCH,
     JUMP,   /* to the address in a row, plus the target */
-    GATHER, /* BSSY: these lanes will meet at a barrier */
+    GATHER, /* BSSY: sets the lanes that will join at a convergence barrier */
     JOIN,   /* BSYNC */
     LEAVE,  /* BREAK */
     FORGET, /* BMOV.CLEAR */
@@ -33,27 +34,27 @@ enum kind {
     IF_CONVERGED,
     END,
     YIELDS,
-    NEVER /* the compiler's way for a warp that could not converge */
+    NEVER /* code for warps that have diverged, which must not be reached */
 };
 
 struct instruction {
     void (*run)(uint32_t active, const uint16_t *operands);
-    enum kind kind;
-    bool is_uniform; /* of the warp, not of lanes */
+    enum control kind;
+    bool is_uniform; /* runs once for the warp, not for each lane */
     bool is_negated;
     uint16_t guard;
     uint16_t operands[OPERANDS_MAX];
-    uint32_t target; /* of a branch: the number of an instruction */
+    uint32_t target; /* of a branch: index of an instruction */
     const char *text;
 };
 
 struct constant {
     uint32_t row;
-    int bank; /* -1: the value itself */
+    int bank; /* constant bank; -1: `value` is an immediate */
     uint32_t value;
 };
 
-/* A part of each lane's own memory that may be used. */
+/* A range of each lane's local memory that may be used. */
 struct frame {
     uint32_t begin, end;
 };
@@ -81,12 +82,12 @@ struct program {
 enum space { GLOBAL, LOCAL, GENERIC };
 enum access { READ, WRITE, STRONG_READ, STRONG_WRITE };
 
-/* The host's address of what a lane accesses; ends the program if it may not. */
+/* Returns the host's address of a lane's access; ends the program if the access is not allowed. */
 uint8_t *access_memory(enum space space, enum access access, uint64_t address, unsigned bytes,
                        unsigned lane);
-/* Ends the program unless it is the one by which a kernel accesses memory. */
+/* Ends the program unless this is the descriptor for a kernel's memory accesses. */
 void check_descriptor(uint64_t descriptor);
-/* A word of a constant bank. */
+/* Returns a word of a constant bank. */
 uint32_t bank_word(unsigned bank, uint32_t offset);
 unsigned draw_lane(void);
 [[noreturn]] void fail(const char *format, ...);
@@ -104,7 +105,7 @@ unsigned draw_lane(void);
         }                                                                                          \
     }
 
-/* Each active lane, in an order that nobody may rely on: for atomics. */
+/* Runs the statement for each active lane, in random order, for atomics. */
 #define EACH_LANE_DRAWN(...)                                                                       \
     for (unsigned drawn = draw_lane(), k = 0; k < LANES; k++) {                                    \
         const unsigned l = (drawn + k) % LANES;                                                    \
@@ -144,7 +145,7 @@ static inline uint32_t bits32(float value)
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
-/* What arithmetic gives. */
+/* Bits of a result of arithmetic, with canonical NaNs. */
 static inline uint32_t R32(float value)
 {
     return value != value ? 0x7fffffffu : bits32(value);
@@ -202,7 +203,7 @@ static inline uint32_t reverse(uint32_t value)
         result |= (value >> i & 1) << (31 - i);
     return result;
 }
-/* The number of the highest bit, or how far it is from the left. */
+/* Returns the index of the highest bit; if is_shift, its distance from the left. */
 static inline uint32_t leading(uint32_t value, bool is_shift)
 {
     if (value == 0)
@@ -223,7 +224,7 @@ uint32_t permute(uint32_t a, uint32_t b, uint32_t selector);
 float fma_towards(float a, float b, float c, int direction);
 float float_above(uint64_t value);
 uint32_t reciprocal(uint32_t bits);
-/* The larger one, or the NaN that sums give if one is a NaN. */
+/* Returns the larger one; if one is a NaN, the canonical NaN. */
 static inline uint32_t most_float(float a, float b)
 {
     return a != a || b != b ? 0x7fffffffu : bits32(a > b ? a : b);
@@ -240,7 +241,8 @@ template <typename T> static inline T remainder_of(T a, T b)
     return b == 0 ? fail("divides by zero"), a : a % b;
 }
 
-/* Codes of binary16 and fp8, from the formats' definitions and not from codecs/. */
+/* Return codes of binary16 and fp8, computed from the formats' definitions, independently of
+ * codecs/. */
 uint32_t half_of(float value);
 uint32_t float_of_half(uint32_t code);
 uint32_t e4m3_of(float value);
@@ -285,18 +287,18 @@ static inline uint32_t atomic_swap(uint64_t address, uint32_t expected, uint32_t
     return before;
 }
 
-/* Exchanges values among the lanes; returns in which the lane that is asked exists. */
+/* Exchanges values among the lanes; returns the mask of lanes whose source lane exists. */
 uint32_t shuffle(bool is_butterfly, uint32_t active, uint32_t *to, const uint32_t *from,
                  const uint32_t *which, const uint32_t *limits);
-/* Gives each of the warp's lanes a value. */
+/* Sets the value in all lanes of the warp. */
 static inline void give_all(uint32_t *to, uint32_t value)
 {
     for (unsigned l = 0; l < LANES; l++)
         to[l] = value;
 }
-/* The value that all active lanes have. */
+/* Returns the value, which must be equal in all active lanes. */
 uint32_t common_value(uint32_t active, const uint32_t *from);
-/* Ends the program unless the active lanes name all of the warp. */
+/* Ends the program unless the mask of each active lane names all lanes of the warp. */
 static inline void all_named(uint32_t active, const uint32_t *named)
 {
     if (common_value(active, named) != ~0u)

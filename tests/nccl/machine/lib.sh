@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# What the tests of the compiled kernels share, beside tests/lib.sh, which it sources. They are skipped
-# where CUDA's compiler or disassemblers are missing.
+# Functions for the tests of the compiled kernels. Sources tests/lib.sh. Skips the tests if CUDA's compiler or
+# disassemblers are missing.
 #
-#   build_machines FATBIN FOLDER    builds the machines of build.sh; their paths are in FOLDER.programs
+#   build_machines FATBIN FOLDER    builds the machines of build.sh; writes their paths to FOLDER.programs
 . "$(dirname "${BASH_SOURCE[0]}")/../../lib.sh"
 cd "$top" || exit 3
 export CUDA_HOME=${CUDA_HOME:-/usr/local/cuda}

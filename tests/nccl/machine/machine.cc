@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A machine (tests/nccl/kernels/machine.h) that runs the shipped kernels' compiled code, as
- * translate.py has made C++ of it, and ends the program with a message at the first thing that a
- * kernel may not do: an access that is unaligned, outside an array or to what another lane has
- * accessed without order; a warp-wide instruction in part of a warp; a wait without end.
+/* A machine (tests/nccl/kernels/machine.h) that runs the shipped kernels' compiled code, which
+ * translate.py has translated to C++. Ends the program with a message at the first error of a
+ * kernel: an access that is unaligned, outside an array, or a race with another lane; a warp-wide
+ * instruction that not all lanes reach; an endless wait.
  *
- * A warp runs as groups of lanes that are at the same place. Which group goes on, in which order
- * the warps come, how many blocks there are, and what is in the registers to begin with are drawn
- * by chance; a warp runs to its end before the next. What lanes of several warps do to the same
- * bytes is recognised as a race, not tried out.
+ *  * A warp runs as groups of lanes that are at the same instruction. Random: which group
+ * continues, the order of the warps, the number of blocks, and the initial contents of registers. A
+ * warp runs to its end before the next begins. Accesses of several warps to the same bytes are
+ * reported as races, not interleaved.
  *
- *   MACHINE_SEED=N              another draw
- *   MACHINE_BLOCKS=N            so many blocks
- *   MACHINE_DELETE=KERNEL:N     without instruction N of a kernel
- *   MACHINE_WATCH=KERNEL:N      says at the end if the instruction never changed a register
- *   MACHINE_COUNTS=FILE         how often each instruction ran: KERNEL N ISSUED EXECUTED TEXT
- */
+ *   MACHINE_SEED=N              seed of the random choices
+ *   MACHINE_BLOCKS=N            number of blocks
+ *   MACHINE_DELETE=KERNEL:N     skips instruction N of a kernel
+ *   MACHINE_WATCH=KERNEL:N      reports at the end if the instruction never changed a register
+ *   MACHINE_COUNTS=FILE         writes how often each instruction ran: KERNEL N ISSUED EXECUTED
+ * TEXT */
 extern "C" {
 #include "kernels/kernels.h"
 }
@@ -42,13 +42,13 @@ enum {
     FIRST_PREDICATE = 2,
     STEPS_MAX = 20000000
 };
-static const uint64_t WINDOW = 0x7e000000; /* of the lanes' own memory among all addresses */
+static const uint64_t WINDOW = 0x7e000000; /* generic address of the lanes' local memory */
 
-/* Where the driver puts what in constant bank 0. */
+/* Layout of constant bank 0. */
 struct layout {
     const char *program;
     uint32_t grid, window, stack, descriptor;
-    uint32_t base, parameters; /* the address of the bank, of the parameters in it; or 0 */
+    uint32_t base, parameters; /* offsets of the bank's address (or 0) and of the parameters */
 };
 static const struct layout layouts[] = {
     {"ptx_90", 0xc, 0x20, 0x28, 0x118, 0x40, 0},
@@ -66,15 +66,15 @@ uint32_t lane_block, warp_of_block;
 
 static const struct layout *layout;
 static const struct kernel *kernel;
-/* How often warps, or parts of them, came to an instruction, and did so with lanes whose guard let
- * them execute it. */
+/* Number of times that groups of lanes reached an instruction (issued), and that at least one of
+ * the lanes executed it, by its guard (executed). */
 struct count {
     uint64_t issued, executed;
 };
 static std::vector<std::vector<struct count>> counts;
 static std::mt19937 chance;
 static uint32_t blocks_wanted, first_seed, launch_number, warp_number, epoch, place;
-static uint64_t descriptor; /* of memory; its bits mean nothing here */
+static uint64_t descriptor; /* memory descriptor; its bits have no meaning here */
 static bool is_ptx;
 
 void fail(const char *format, ...)
@@ -117,7 +117,8 @@ float float_above(uint64_t value)
     return (long double)nearest < (long double)value ? nextafterf(nearest, INFINITY) : nearest;
 }
 
-/* The manual allows an error of one in the last place: which, is drawn. */
+/* Returns the reciprocal with a random error of up to one unit in the last place, which the manual
+ * allows. */
 uint32_t reciprocal(uint32_t bits)
 {
     const uint32_t flushed = flush(bits);
@@ -149,7 +150,7 @@ uint64_t to_uint64(float value)
     return !(value > 0) ? 0 : value >= 18446744073709551616.0f ? ~0ull : (uint64_t)value;
 }
 
-/* The magnitude of a finite code. */
+/* Returns the magnitude of a finite code. */
 static double code_value(uint32_t code, int mantissa, int bias)
 {
     const int exponent = (int)(code >> mantissa), one = 1 << mantissa;
@@ -158,8 +159,8 @@ static double code_value(uint32_t code, int mantissa, int bias)
                          : ldexp(digits + one, exponent - bias - mantissa);
 }
 
-/* The code of the nearest magnitude up to `top`, the even one of two that are as near; top + 1 if
- * the value is as far beyond as the next code would be near. */
+/* Returns the code of the nearest magnitude, ties to even; top + 1 if the value rounds beyond the
+ * largest code `top`. */
 static uint32_t nearest_code(double value, uint32_t top, int mantissa, int bias)
 {
     uint32_t low = 0, high = top + 1;
@@ -241,7 +242,7 @@ uint32_t common_value(uint32_t active, const uint32_t *from)
 }
 
 /* Memory --------------------------------------------------------------------------------------- */
-/* Who accessed a byte last: the launch, the warp and its lane and epoch. */
+/* The last access to a byte: launch, warp, lane and epoch. */
 struct visit {
     uint32_t launch;
     uint16_t warp, lane;
@@ -250,9 +251,9 @@ struct visit {
 static const uint16_t SEVERAL = 0xffff;
 
 struct block {
-    uint8_t *begin, *end, *from, *to; /* from, to: what may be accessed */
+    uint8_t *begin, *end, *from, *to; /* from, to: range that may be accessed */
     struct visit *written, *read;
-    size_t mapping; /* its bytes; 0: it is of aligned_alloc */
+    size_t mapping; /* bytes of the mmap; 0: from aligned_alloc */
 };
 
 static std::vector<struct block *> all_blocks;
@@ -284,7 +285,7 @@ static void note_visit(struct visit &visit, unsigned lane)
              joins && visit.lane != lane ? SEVERAL : (uint16_t)lane, epoch};
 }
 
-/* Where the part of the lanes' own memory ends that a byte is in; 0: it may not be used. */
+/* For each byte of local memory the end of its range; 0: it may not be used. */
 static uint32_t frame_end[OWN_BYTES];
 
 static void map_frames()
@@ -361,10 +362,10 @@ static void set_bank(uint32_t at, const void *from, uint32_t bytes)
 }
 
 /* Warps ---------------------------------------------------------------------------------------- */
-struct group {
+struct lane_group {
     uint32_t lanes, at;
 };
-static std::vector<struct group> ready;
+static std::vector<struct lane_group> ready;
 static uint32_t ended, waiting, wait_at[LANES], barriers[BARRIERS][LANES];
 static int wait_for[LANES];
 
@@ -383,14 +384,15 @@ static unsigned first_lane(uint32_t lanes)
     return (unsigned)__builtin_ctz(lanes);
 }
 
-/* Who has joined at a barrier has to gather before it joins there again. */
+/* Releases lanes that have joined at a barrier, for which they must gather before they join again.
+ */
 static void let_go(uint32_t lanes, int barrier)
 {
     for (unsigned l = 0; l < LANES && barrier >= 0; l++)
         barriers[barrier][l] = lanes >> l & 1 ? 0 : barriers[barrier][l];
 }
 
-/* Lanes that all have come where they wait for each other go on. */
+/* Releases lanes that wait for each other, if all of them have arrived. */
 static void release()
 {
     for (uint32_t rest = waiting; rest != 0; rest &= rest - 1) {
@@ -422,14 +424,14 @@ static void wait(uint32_t lanes, uint32_t at, int barrier)
     release();
 }
 
-/* The next group. In PTX, which does not say where lanes come together again, those that are behind
- * go on more often, and take along who is at the same place. */
-static struct group next_group()
+/* Returns the next group to run. In PTX, which has no convergence barriers, groups that are behind
+ * run more often, and merge with those at the same instruction. */
+static struct lane_group next_group()
 {
     size_t chosen = draw((unsigned)ready.size());
     for (size_t i = 0; i < ready.size() && is_ptx && draw(8) != 0; i++)
         chosen = ready[i].at < ready[chosen].at ? i : chosen;
-    struct group group = ready[chosen];
+    struct lane_group group = ready[chosen];
     ready.erase(ready.begin() + (ptrdiff_t)chosen);
     for (size_t i = 0; i < ready.size() && is_ptx;) {
         if (ready[i].at == group.at) {
@@ -442,10 +444,10 @@ static struct group next_group()
     return group;
 }
 
-/* Some of a group's lanes go elsewhere; which go on first is drawn. */
-static void part(struct group &group, uint32_t lanes, uint32_t at)
+/* Splits a group whose lanes branch differently; which part continues first is random. */
+static void part(struct lane_group &group, uint32_t lanes, uint32_t at)
 {
-    struct group other = {lanes, at};
+    struct lane_group other = {lanes, at};
     group.lanes &= ~lanes;
     if (group.lanes == 0 || draw(2) == 0)
         std::swap(group, other);
@@ -453,10 +455,10 @@ static void part(struct group &group, uint32_t lanes, uint32_t at)
         ready.push_back(other);
 }
 
-static void jump(struct group &group, const struct instruction &code, uint32_t lanes)
+static void jump(struct lane_group &group, const struct instruction &code, uint32_t lanes)
 {
     group.at++;
-    std::vector<struct group> parts;
+    std::vector<struct lane_group> parts;
     for (; lanes != 0;) {
         const uint32_t *const to = rows[code.operands[0]];
         const uint32_t address = to[first_lane(lanes)] + code.target;
@@ -479,14 +481,14 @@ static void jump(struct group &group, const struct instruction &code, uint32_t l
     }
 }
 
-/* The lanes of which a predicate is true; with the highest bit, false. */
+/* Returns the mask of lanes in which a predicate is true; if its highest bit is set, false. */
 static uint32_t condition(uint16_t predicate)
 {
     return predicate & 0x8000 ? ~masks[predicate & 0x7fff] : masks[predicate];
 }
 
-/* Runs a group to where it waits or ends. */
-static void run_group(struct group group, struct count *count, uint32_t *steps)
+/* Runs a group until it waits or ends. */
+static void run_group(struct lane_group group, struct count *count, uint32_t *steps)
 {
     while (group.lanes != 0) {
         place = group.at;
@@ -632,7 +634,7 @@ static void write_counts()
     fclose(file);
 }
 
-/* The instruction KERNEL:N. */
+/* Returns the instruction KERNEL:N. */
 static struct instruction *instruction_at(const char *name)
 {
     for (uint32_t k = 0; k < program.kernel_count; k++) {
@@ -709,9 +711,8 @@ const char *machine_name(void)
     return program.name;
 }
 
-/* Memory that a multiple of 2^32 is in: there addresses have a lower half of zero, and sums of
- * addresses carry. Half of the time it is where an array begins (arrays.c). NULL if there is none.
- */
+/* Returns memory that contains a multiple of 2^32, where the sums of addresses carry; NULL if there
+ * is none. For half of the calls, by chance, an array (arrays.c) begins there. */
 static uint8_t *across_a_carry(size_t bytes, size_t *mapping)
 {
     const uintptr_t multiple = (uintptr_t)(0x100 + draw(0x4000)) << 32;
@@ -804,8 +805,8 @@ void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id c
     if (kernel->parameter_bytes != kernel_parameter_bytes(operation))
         fail("takes %u bytes of parameters", kernel->parameter_bytes);
     cshim_kernel_set_codec(parameters, codec);
-    /* What one launch draws does not move what the next one does: counts (MACHINE_COUNTS) can be
-     * compared. */
+    /* A launch's random choices do not depend on those of earlier launches, so that counts
+     * (MACHINE_COUNTS) can be compared. */
     chance.seed(0x9e3779b9u * first_seed + ++launch_number);
     const uint32_t few = blocks_wanted > 0 ? blocks_wanted : 1 + draw(3), top = STACK_TOP;
     const bool is_large = count >> 32 != 0;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Deletes one instruction each, drawn by chance among those that the few cases execute, in at least one lane, and that
-do something in machine.cc, and says how many of the deletions are found: by the results of the few cases or else of the
-quick ones, or since the same cases take more instructions: lanes that go the slow way to the same bits, or apart from
-their warp for longer.
-A copy that only ever copies what is there already does nothing, which no case can find: another is drawn instead.
+"""Deletes random instructions, one at a time, and prints how many of the deletions the cases find. The instructions are
+drawn from those that the few cases execute in at least one lane, and that have an effect in machine.cc. A deletion is
+found by wrong results of the few cases, otherwise of the quick ones, or because the same cases take more instructions:
+lanes take a slower path to the same bits, or stay diverged for longer.
+A copy to a register that always has the value already cannot be found: another instruction is drawn instead.
     mutants.py NUMBER SEED PROGRAM..."""
 import functools
 import os
@@ -19,7 +19,7 @@ COPY = re.compile(r"(@!?%?\w+ )?(U?MOV|IMAD\.MOV|R2UR|U?LDCU?|CS2R|mov)\b")
 
 
 def run(program, cases, **settings):
-    """What the program says at its end, or the first case that did not pass, where it is ended."""
+    """Returns the program's last output, or the first case that fails, at which the program is ended."""
     process = subprocess.Popen([program, cases], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                env={**os.environ, **settings})
     line = ""
@@ -31,8 +31,8 @@ def run(program, cases, **settings):
 
 
 def counted(program, cases, **settings):
-    """Whether all cases passed, what the first said that did not, and each instruction with how often a warp came to it,
-    and how often that with lanes whose guard let them execute it."""
+    """Returns whether all cases passed, the output of the first one that failed, and for each instruction how often it
+    was issued, and how often at least one lane executed it."""
     with tempfile.NamedTemporaryFile() as file:
         passed, line = run(program, cases, MACHINE_COUNTS=file.name, **settings)
         lines = [line.rstrip("\n").split(" ", 4) for line in open(file.name)]
@@ -41,7 +41,7 @@ def counted(program, cases, **settings):
 
 @functools.cache
 def original(program, cases):
-    """The instructions with their counts under the cases, which pass."""
+    """Returns the instructions with their counts in the cases, which must pass."""
     passed, line, counts = counted(program, cases)
     if not passed:
         sys.exit(f"{program} fails as it is: {line}")
@@ -53,7 +53,7 @@ def total(counts):
 
 
 def delete(program, kernel, place, text):
-    """How the deletion is found, and what tells so."""
+    """Deletes an instruction. Returns how the deletion is found, and the evidence."""
     for cases in ("few", "quick"):
         passed, line, counts = counted(program, cases, MACHINE_DELETE=f"{kernel}:{place}")
         if not passed:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the translations of PTX and of machine code have in common: a kernel as a list of instructions
-for machine.cc, each with a form. A form is one C++ function for all instructions that do the same with
+"""Shared by the translations of PTX and of machine code: a kernel as a list of instructions for
+machine.cc, each with a form. A form is a C++ function for all instructions that do the same with
 different registers. Its text comes from a template, in which $ marks the operands by their numbers:
 
     $1 $f1 $q1 $d1 $p1     a source: 32 bits, float, 64 bits, double, predicate
     $w1                    32 bits as a number of 64, where -x is 2^32 - x, for carries
     $D1 = X; $E1 = X;      a destination of 32 bits, of 64
     $P1 = X;               a predicate
-    $r1                    the whole row of a register: what each lane has
+    $r1                    the row of a register: its value in each lane
 
-A template is run for each active lane l, or once if it begins with "whole:". """
+A template runs for each active lane l, or once if it begins with "whole:". """
 import functools
 import re
 
@@ -18,18 +18,18 @@ TRUE, NOWHERE, PREDICATES = 0, 1, 2  # masks
 
 
 class Unknown(Exception):
-    """An instruction or operand that this translation does not know."""
+    """An instruction or operand that this translation does not support."""
 
 
 class Operand:
-    """A row or a mask, and how it is changed before it is used."""
+    """A row or a mask, and the modifiers that apply before it is used."""
 
     def __init__(self, kind, index, change=()):
         self.kind, self.index, self.change = kind, index, tuple(change)
 
 
 def source(kind, number, operand):
-    """The C++ of a source."""
+    """Returns the C++ of a source."""
     row = f"r{number}"
     change = operand.change
     if kind == "p":
@@ -61,7 +61,7 @@ def source(kind, number, operand):
 
 
 def form(template, operands):
-    """The text of a form's function but its name."""
+    """Returns the text of a form's function without its name."""
     whole = template.startswith("whole:")
     used, set_masks = {}, []
 
@@ -107,12 +107,12 @@ class Kernel:
     def __init__(self, name, registers, predicates):
         self.name, self.rows, self.masks = name, registers, predicates
         self.instructions, self.constants, self.known = [], [], {}
-        self.parameters = (0, 0)  # where they lie in constant bank 0, and their bytes
-        self.frames = []  # parts of the lanes' own memory: begin, end
+        self.parameters = (0, 0)  # offset in constant bank 0, and size
+        self.frames = []  # ranges of the lanes' local memory: begin, end
         self.bank2 = b""
 
     def constant(self, bank, value, words=1):
-        """The row of an immediate value (bank -1), or of what is `value` bytes into a bank."""
+        """Returns the row of an immediate value (bank -1), or of the word at offset `value` of a bank."""
         key = (bank, value, words)
         if key not in self.known:
             self.known[key] = self.rows

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PTX translated to instructions of program.py. Every function has its own registers, parameters and
-memory, since none calls itself; each kernel has a copy of the functions that it calls.
+"""Translates PTX to instructions of program.py. Every function has its own registers, parameters and
+memory, because none is recursive; each kernel has a copy of the functions that it calls.
 
     translate(ptx, output)"""
 import re
 
 from program import Kernel, Operand, PREDICATES, REGISTERS, TRUE, Unknown
 
-WINDOW, GAP = 0x7E000000, 16  # where the lanes' own memory is among all addresses; between its variables
-BASE, PARAMETERS = 0x40, 0x160  # in constant bank 0, as machine.cc has it for PTX
+WINDOW, GAP = 0x7E000000, 16  # generic address of the lanes' local memory; bytes between its variables
+BASE, PARAMETERS = 0x40, 0x160  # offsets in constant bank 0, as in machine.cc for PTX
 BITS = {"pred": 1, "f32": 32, "f64": 64}
 VALUE = {"u16": "(uint16_t)$N", "s16": "(int16_t)$N", "u32": "$N", "s32": "(int32_t)$N", "f32": "$fN",
          "u64": "$qN", "s64": "(int64_t)$qN", "f64": "$dN", "pred": "$pN"}
@@ -28,7 +28,7 @@ def value(number, t):
 
 
 def result(t, text):
-    """The assignment of operand 0."""
+    """Returns the assignment to operand 0."""
     if t == "pred":
         return f"$P0 = {text};"
     if t in ("f32", "f64"):
@@ -136,7 +136,7 @@ def split(text):
 
 
 def functions(text):
-    """Name, whether it is a kernel, names and bytes of its parameters and results, and its body."""
+    """Yields of each function: name, whether it is a kernel, names and sizes of parameters and results, body."""
     for match in re.finditer(r"(\.visible \.entry|\.func)\s*(\([^)]*\))?\s*([\w$]+)\s*\(([^)]*)\)[^{;]*\{", text):
         end, depth = match.end(), 1
         while depth:
@@ -174,7 +174,7 @@ class Translation:
         return at
 
     def parameters_of(self, name):
-        """Where the parameters and results are that a call passes."""
+        """Returns the locations of the parameters and results that a call passes."""
         if name not in self.storage:
             self.storage[name] = {n: self.variable(size) for n, size in self.known[name][0]}
         return self.storage[name]
@@ -196,9 +196,9 @@ class Translation:
         return self.immediate(text)
 
     def address(self, name, offset):
-        """The row of a variable's base, and how far it is from there."""
+        """Returns the row of a variable's base, and the offset from it."""
         where = self.symbols[name]
-        if where is None:  # of the kernel: where it is in constant bank 0, which begins at the base
+        if where is None:  # a kernel's parameter: its offset in constant bank 0, which begins at the base
             return self.kernel.constant(0, BASE, 2), PARAMETERS + offset
         return self.kernel.constant(-1, where, 2), offset
 
@@ -235,7 +235,7 @@ class Translation:
                 self.kernel.rows += max(bits(t), 32) // 32
 
     def instruction(self, function, is_kernel, statement):
-        """Adds a statement's instructions; returns those that go to a label."""
+        """Adds a statement's instructions; returns those that branch to a label."""
         add, text = self.kernel.add, f"{function}: {statement}"
         match = re.fullmatch(r"(?:@(!?)(%p\d+) )?([a-z][\w.:]*)(?: (.*))?", statement)
         if not match:
@@ -324,7 +324,7 @@ class Translation:
             kind = kind[1:]
         mode = ("STRONG_" if volatile else "") + ("WRITE" if op == "st" else "READ")
         words = 2 if size == "64" else 1
-        # A vector's registers lie anywhere: they are gathered, so that it is one access.
+        # A vector's registers are not adjacent: they are gathered, so that it is one access.
         total = words * len(names)
         template = f"uint32_t words[{total} * LANES]; "
         rows = [self.operand(n) for n in names]
@@ -342,7 +342,7 @@ class Translation:
         self.kernel.add(text, "PLAIN", template, rows + where, guard)
 
     def move_parts(self, text, guard, op, operands):
-        """mov of a register's parts to registers, or the other way round."""
+        """Adds a mov between a register and several that hold its parts."""
         width = int(op[-2:])
         if operands[0].startswith("{"):
             parts = split(operands[0][1:-1])

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints how many warp instructions a grain costs in each kernel, and which share of the time in which
-a copy moves the same bytes they need: as issue slots (one warp instruction per scheduler and cycle), and
-in the narrowest unit. The peak rates are those of the data sheets and of NVIDIA's programming guide.
+"""Prints the warp instructions per grain (256 elements) of each kernel, and their time relative to a copy of
+the same bytes: by issue slots (one warp instruction per scheduler and cycle), and in the busiest unit. The
+peak rates are those of the data sheets and of NVIDIA's programming guide.
     roof.py DEVICE MACHINE-FOLDER     DEVICE: H100 sm_90, A100 sm_80, L4 sm_80 (it runs that code)"""
 import collections
 import os
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-# Multiprocessors, GHz, GB/s that a copy reaches (nine tenths of the data sheet); lanes per cycle and multiprocessor of each unit.
+# Multiprocessors, GHz, GB/s of a copy (nine tenths of the data sheet); lanes per cycle and multiprocessor of each unit.
 DEVICES = {"H100": ("sm_90", 132, 1.755, 3000, {"alu": 64, "fma": 128, "slow": 16, "memory": 32}),
            "A100": ("sm_80", 108, 1.41, 1800, {"alu": 64, "fma": 64, "slow": 16, "memory": 32}),
            "L4": ("sm_80", 58, 2.04, 270, {"alu": 64, "fma": 128, "slow": 16, "memory": 32})}
@@ -34,7 +34,7 @@ for operation in ("encode", "decode", "reduce"):
                 _, _, count, _, _, *words = line.split()
                 op = next(word for word in words if not word.startswith("@"))
                 counts[UNIT_OF.get(op.split(".")[0], "control")] += int(count) / 64
-        cycles = float(text) / (speed / clock / processors)  # that the bytes take on one multiprocessor
+        cycles = float(text) / (speed / clock / processors)  # cycles in which a copy moves the bytes, on one multiprocessor
         total = sum(counts.values())
         unit = max(rates, key=lambda u: counts[u] / rates[u])
         print(f"{operation:7} {codec:9} {total:6.0f}   {100 * total / 4 / cycles:4.0f} %   "

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machine code as nvdisasm prints it, translated to instructions of program.py.
+"""Translates machine code, as nvdisasm prints it, to instructions of program.py.
 
     translate(cubin, listing, output)     listing: of nvdisasm -hex -c
 
-TABLE says what every instruction does. Of what an operand's name ends in and of an instruction's
-modifiers nothing is passed over: what the table does not name is an error."""
+TABLE has the effect of every instruction. No suffix of an operand and no modifier of an instruction is
+ignored: those that the table does not have are errors."""
 import itertools
 import re
 import struct
@@ -21,7 +21,7 @@ SPACE = {"LDG": "GLOBAL", "STG": "GLOBAL", "LD": "GENERIC", "ST": "GENERIC", "LD
 
 
 def compare(m):
-    """ISETP: of 32 bits, of 64, or the upper half of 64 after the lower half gave operand 5."""
+    """ISETP: compares 32 bits, 64 bits, or the upper half of 64 after operand 5, the result of the lower half."""
     sign, c = m["sign"] or "S32", COMPARE[m["compare"]]
     if sign in ("U64", "S64"):
         a, b = ("$q2", "$q3") if sign == "U64" else ("(int64_t)$q2", "(int64_t)$q3")
@@ -61,8 +61,8 @@ def constants(m):
 
 
 VOTE = "whole: uint32_t votes = 0; for (unsigned l = 0; l < LANES; l++) votes |= (uint32_t)$p{} << l; votes &= active; "
-# What an instruction's name is, without the U of those for a whole warp; what it does; which operands it
-# has if some may be left out: D registers that are written, P and N predicates that are not so (true, false).
+# Name of an instruction, without the U of uniform ones; its effect; and, if some operands may be omitted, their list:
+# D registers that are written, P and N predicates whose default is true or false.
 TABLE = [
     (r"IADD3(\.X)?", ADD),
     (r"IADD3?\.64", "$E0 = $q1 + $q2;"),
@@ -98,7 +98,7 @@ TABLE = [
     (r"SEL\.64", "$E0 = $p3 ? $q1 : $q2;"),
     (r"MOV", "$D0 = $1;"),
     (r"MOV\.64", "$E0 = $q1;"),
-    (r"HFMA2(\.MMA)?", "$D0 = $3;"),  # only of -0 * 0 + two immediates
+    (r"HFMA2(\.MMA)?", "$D0 = $3;"),  # only as -0 * 0 + two immediates
     (r"CS2R", "$E0 = $q1;"),
     (r"S2R", "$D0 = $s1;"),
     (r"P2R", "$D0 = ($p1 | $p2 << 1 | $p3 << 2 | $p4 << 3 | $p5 << 4 | $p6 << 5 | $p7 << 6) & $8;"),
@@ -123,7 +123,7 @@ TABLE = [
     (r"F2F\.F32\.F64", "$D0 = R32((float)$d1);"),
     (r"F2F\.F64\.F32", "$E0 = R64((double)$f1);"),
     (r"F2F\.F16\.F32", "$D0 = half_of($f1);"),
-    (r"HADD2\.F32", "$D0 = float_of_half($1);"),  # only of a half and zero
+    (r"HADD2\.F32", "$D0 = float_of_half($1);"),  # only for a half plus zero
     (r"F2FP(\.F16\.F32)?\.PACK_AB", "$D0 = pair(half_of($f1), half_of($f2), 16);"),
     (r"F2FP\.SATFINITE\.(?P<to>E4M3|E5M2)\.F32\.PACK_AB_MERGE_C",
      lambda m: f"$D0 = pair($3 & 0xffffu, pair({m['to'].lower()}_of($f1), {m['to'].lower()}_of($f2), 8), 16);"),
@@ -151,12 +151,12 @@ FLOATS = ("FADD", "FMNMX", "FMNMX3", "FMUL", "FFMA", "FSEL", "FSETP", "HFMA2", "
 
 
 def split(text):
-    """The operands, which commas separate but those in brackets."""
+    """Splits operands at commas outside brackets."""
     return [part.strip() for part in re.split(r",(?![^\[]*\])", text)] if text else []
 
 
 class Listing:
-    """One kernel's instructions while they are translated."""
+    """The instructions of a kernel during translation."""
 
     def __init__(self, kernel, labels):
         self.kernel, self.labels = kernel, labels
@@ -174,7 +174,7 @@ class Listing:
         return Operand("mask", NOWHERE if sink and match[3] == "T" else number, match[1])
 
     def operand(self, text, op, raw, wide, sink):
-        """A source or destination; raw: the instruction's 32 bits that a number would be in."""
+        """Returns a source or destination; raw: the instruction's 32 bits that hold an immediate."""
         if re.fullmatch(r"!?U?P(\d|T)", text):
             return self.predicate(text, sink)
         match = re.fullmatch(r"([-~]?)(\|?)(U?R(?:\d+|Z)|SRZ)\|?((?:\.\w+)*)", text)
@@ -196,8 +196,8 @@ class Listing:
         raise Unknown(f"operand {text}")
 
     def address(self, text):
-        """[R2.64+UR4+0x10] as three operands, of which those that are not there are zero. In the first
-        architecture's listings what addresses 64 bits has no .64; what has 32 bits is .U32."""
+        """Returns [R2.64+UR4+0x10] as three operands; omitted ones are zero. In listings of the first
+        architecture 64-bit addresses have no suffix, and 32-bit ones .U32."""
         match = re.fullmatch(r"\[(U?R(?:\d+|Z))?(?:\.64|\.U32)?(?:\+?(UR\d+))?(?:\+?(-?0x\w+))?\]", text)
         if not match:
             raise Unknown(f"address {text}")
@@ -206,7 +206,7 @@ class Listing:
                 Operand("row", self.kernel.constant(-1, offset, 2))]
 
     def access(self, template, address, first, last=()):
-        """The template and operands of an access to memory, which may be by way of a descriptor, desc[UR4]."""
+        """Returns template and operands of a memory access, possibly with a descriptor, desc[UR4]."""
         match = re.fullmatch(r"(?:desc\[(UR\d+)\])?(.*)", address)
         if match[1]:
             template = "check_descriptor($q0); " + template
@@ -214,7 +214,7 @@ class Listing:
         return template, [descriptor, *first, *self.address(match[2]), *last]
 
     def normal(self, base, texts):
-        """The operands' texts with those that are left out."""
+        """Returns the operands' texts, including omitted ones."""
         is_predicate = lambda text: re.fullmatch(r"!?U?P(\d|T)", text)
         if re.fullmatch(r"IADD3(\.X)?|IMAD\.WIDE.*|IMAD\.HI.*|LEA", base):
             rest = texts[1:]
@@ -246,7 +246,7 @@ class Listing:
         return texts
 
     def plain(self, op, base, texts, raw):
-        """The template and operands of an instruction that does not go anywhere."""
+        """Returns template and operands of an instruction that is no branch."""
         name = base
         if base.startswith("VOTE") and texts[1].endswith("PT") and not re.match(r"U?P", texts[0]):
             name = base + " mask"
@@ -293,7 +293,7 @@ class Listing:
         return template, operands
 
     def condition(self, texts):
-        """The predicate, besides the guard, with which an instruction goes elsewhere, if it has one."""
+        """Returns the predicate of a branch, besides the guard; None if there is none."""
         operands = [self.predicate(t) for t in texts if re.fullmatch(r"!?U?P\d", t)]
         if operands and "!" in operands[0].change:
             operands[0] = Operand("mask", operands[0].index | 0x8000)
@@ -320,7 +320,7 @@ class Listing:
             operands = [Operand("barrier", int(texts[1 if kind == "FORGET" else 0][1:]))]
         elif kind == "MEET":
             if texts and texts[0][0] == "R":
-                kind = "NEVER"  # by the compiler for warps that diverged
+                kind = "NEVER"  # code for warps that have diverged
             elif texts and texts[0] != "0xffffffff":
                 raise Unknown(text)
         elif kind == "PLAIN":
@@ -339,7 +339,7 @@ def sections(cubin):
 
 
 def attributes(info):
-    """Of a section .nv.info: pairs of an attribute and its value."""
+    """Yields the attributes of a section .nv.info, with their values."""
     at = 0
     while at < len(info):
         form, attribute, size = struct.unpack_from("<BBH", info, at)
@@ -380,7 +380,7 @@ def translate(cubin, listing, output):
                 raise Unknown(f"{name}: the listing lacks what is before {at}")
             rest = re.sub(r"\(\*.*?\*\)", "", rest).replace(".reuse", "").strip()
             text = f"{'@' + guard + ' ' if guard else ''}{op} {rest}"
-            if op == "DEPBAR.LE":  # waits for loads, which are done here when the next instruction comes
+            if op == "DEPBAR.LE":  # waits for loads, which complete at once here
                 rest = ""
             try:
                 state.add(int(at, 16), guard, op, split(rest), int(raw, 16), text)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the kernels of one architecture as C++ for machine.cc.
+"""Translates the kernels of one architecture to C++ for machine.cc.
     translate.py sm_90 CUBIN LISTING|ptx_90 PTX"""
 import sys
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stand-in for cuBLAS: see runtime.h. */
+/* Stand-in for cuBLAS (runtime.h). */
 #include <cblas.h>
 #include <cublas_v2.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@ struct cublasContext {
     CUstream stream;
 };
 
-/* A matrix of whole columns, `stride` elements apart. */
+/* A column-major matrix, with columns `stride` elements apart. */
 struct operand {
     const float *values;
     int rows, columns, stride;
@@ -114,7 +114,7 @@ STANDIN_EXPORT cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation
                          .beta = *beta});
 }
 
-/* Vectors without gaps only. */
+/* Supports vectors with increment 1 only. */
 STANDIN_EXPORT cublasStatus_t cublasSgemv(cublasHandle_t handle, cublasOperation_t operation,
                                           int rows, int columns, const float *alpha,
                                           const float *matrix, int stride, const float *vector,

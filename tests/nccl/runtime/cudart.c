@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stand-in for the CUDA runtime: see runtime.h. The numbers of the driver's errors are the
- * runtime's. */
+/* Stand-in for the CUDA runtime (runtime.h). The runtime's errors have the numbers of the driver's.
+ */
 #include <cuda_runtime_api.h>
 
 #include "tests/nccl/runtime/runtime.h"
 
 enum { KERNELS_MAX = 64 };
 
-/* What nvcc's code tells of each kernel when the program starts. */
+/* Kernels that nvcc's code has registered when the program started. */
 static struct {
     const void *function;
     const char *name;
@@ -28,7 +28,7 @@ static cudaError_t result(CUresult status)
     return (cudaError_t)status;
 }
 
-/* The context of this thread's device, which is made when it is first needed. */
+/* Makes the context of this thread's device current; creates it at the first call. */
 static CUresult use(int device)
 {
     CUcontext context = NULL;
@@ -43,7 +43,7 @@ static CUresult use(int device)
 
 #define IN_CONTEXT(call) (use(-1) == CUDA_SUCCESS ? result(call) : result(use(-1)))
 
-/* What nvcc's code calls ------------------------------------------------------------------------*/
+/* Functions that nvcc's code calls ------------------------------------------------------------- */
 STANDIN_EXPORT void **__cudaRegisterFatBinary(void *binary)
 {
     static void *handle;
@@ -112,7 +112,7 @@ STANDIN_EXPORT cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, di
     return result(CUDA_ERROR_NOT_FOUND);
 }
 
-/* What the program calls ------------------------------------------------------------------------*/
+/* Functions that the program calls ------------------------------------------------------------- */
 STANDIN_EXPORT cudaError_t cudaGetLastError(void)
 {
     const cudaError_t status = last;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The trainer's kernels on the host: all threads of a grid, one after the other, when the stream
- * comes to it. Only where a buffer begins is checked; what is read behind its end is seldom a
- * number. */
+/* Runs the trainer's kernels on the host: when the stream reaches a launch, all threads of its
+ * grid, one after the other. Checks only the begin of each buffer; bytes beyond its end are mostly
+ * NaNs. */
 #include <mutex>
 #include <string.h>
 #include <tuple>
@@ -16,12 +16,12 @@ struct dim {
     unsigned x;
 };
 static dim threadIdx, blockIdx, blockDim, gridDim;
-static std::mutex running; /* guards the four */
+static std::mutex running; /* guards the four variables */
 
 #include "examples/mnist_nccl/device.cuh"
 
-/* Turns a device's pointer into one that the stream's thread may use; numbers stay what they are.
- */
+/* Converts a device pointer into one that the stream's thread may access; leaves other arguments
+ * unchanged. Returns false if the access is refused. */
 template <typename T> static bool see(T &argument, int device, const char *who)
 {
     if constexpr (std::is_pointer_v<T>) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for the CUDA driver, for tests; proves nothing about speed or the real driver.
- * Here: allocation at once, of pinned host memory, and in stream order from pools. */
+ * Here: allocation of device memory, of pinned host memory, and in stream order from pools. */
 #include <stdlib.h>
 
 #include "tests/nccl/standin/cuda_internal.h"
@@ -10,7 +10,7 @@ struct CUmemPoolHandle_st {
     int device;
 };
 
-/* The current context, for calls that may not be made while a stream is captured. */
+/* Sets the current context, for calls that are forbidden while a stream is captured. */
 static CUresult current_and_safe(CUcontext *context)
 {
     const CUresult status = standin_current_state(context);
@@ -28,7 +28,8 @@ STANDIN_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
     return *pointer != 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Frees wait for the whole context, as really: behind a kernel that never ends, for ever. */
+/* Waits for all work of the context before a free, as the real driver does: with a kernel that
+ * never ends, forever. */
 static CUresult wait_for_all(void)
 {
     CUcontext context;
@@ -87,8 +88,7 @@ STANDIN_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *
     return CUDA_SUCCESS;
 }
 
-/* Pools
- * ------------------------------------------------------------------------------------------*/
+/* Pools ---------------------------------------------------------------------------------------- */
 STANDIN_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
 {
     STANDIN_ENTER();
@@ -107,7 +107,7 @@ static bool is_pool(CUmemoryPool pool)
     return pool != NULL && pool->magic == STANDIN_POOL;
 }
 
-/* What was allocated stays valid until it is freed, as really. */
+/* Allocations stay valid until they are freed, as with the real driver. */
 STANDIN_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
     STANDIN_ENTER();
@@ -140,7 +140,7 @@ static CUresult run_end(void *payload, uint64_t ticket)
                : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
-/* The stream, unless it is captured: nodes that allocate are not imitated. */
+/* Sets the stream; an error if it is captured, as allocation nodes are not supported here. */
 static CUresult ordered_stream(CUstream handle, CUstream *stream)
 {
     const CUresult status = standin_stream_of(handle, stream);

@@ -20,7 +20,7 @@ uint64_t standin_capture_id(CUstream stream)
     return stream->capture != NULL ? stream->capture->id : 0;
 }
 
-/* Whether a call that may be unsafe breaks this capture, made by this thread. */
+/* Returns true if an unsafe call of this thread invalidates the capture. */
 static bool forbids(const struct standin_capture *capture)
 {
     const bool mine = pthread_equal(capture->thread, pthread_self()) != 0;
@@ -84,7 +84,7 @@ CUresult standin_capture_record(CUstream stream, CUevent event)
     return CUDA_SUCCESS;
 }
 
-/* A stream that waits for a captured event becomes part of the capture. */
+/* Adds a stream to a capture, because it waits for a captured event. */
 static CUresult join(CUstream stream, struct standin_capture *capture)
 {
     CUgraph graph = capture->graph;
@@ -105,7 +105,7 @@ bool standin_capture_wait(CUstream stream, CUevent event, CUresult *status)
     *status = CUDA_SUCCESS;
     if (stream->capture == NULL && capture == NULL)
         return false;
-    if (capture == NULL) { /* recorded outside: cannot be waited for inside */
+    if (capture == NULL) { /* an event recorded outside cannot be waited for in a capture */
         standin_capture_invalidate(stream->capture);
         *status = CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     } else if (capture->status == CU_STREAM_CAPTURE_STATUS_NONE) {
@@ -170,7 +170,7 @@ STANDIN_EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCapture
     return status;
 }
 
-/* Takes the capture off its streams. */
+/* Removes the capture from its streams. */
 static void detach(struct standin_capture *capture)
 {
     struct standin_capture **link = &active;
@@ -232,7 +232,7 @@ STANDIN_EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptu
     CUresult status = CUDA_SUCCESS;
     pthread_mutex_lock(&standin_lock);
     const struct standin_capture *capture = stream->capture;
-    /* Asking about the legacy stream is refused too, but invalidates nothing. */
+    /* Queries of the legacy stream are refused, too, but invalidate nothing. */
     for (CUstream other = stream->context->streams; other != NULL; other = other->next)
         if (stream == stream->context->legacy && is_blocking_capture(other))
             status = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;

@@ -14,7 +14,7 @@ pthread_mutex_t standin_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t standin_progress = PTHREAD_COND_INITIALIZER;
 _Thread_local bool standin_in_callback;
 
-static pid_t initialised; /* by which process; 0: none */
+static pid_t initialised; /* process that called cuInit; 0: none */
 static CUcontext primaries[DEVICES_MAX];
 static _Thread_local CUcontext stack[STACK_MAX];
 static _Thread_local int depth;
@@ -44,7 +44,7 @@ CUresult standin_enter(const char *name)
     int code;
     if (standin_fails(name, &code))
         return (CUresult)code;
-    if (initialised != getpid()) /* a child after fork included, as really */
+    if (initialised != getpid()) /* also after a fork, as with the real driver */
         return CUDA_ERROR_NOT_INITIALIZED;
     if (standin_in_callback) {
         fprintf(stderr, "standin libcuda: %s called from a host function or a destructor\n", name);
@@ -158,7 +158,7 @@ STANDIN_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attr
     return CUDA_SUCCESS;
 }
 
-/* Contexts --------------------------------------------------------------------------------------*/
+/* Contexts ------------------------------------------------------------------------------------- */
 static CUcontext context_new(int device)
 {
     CUcontext context = standin_zeros(sizeof *context);

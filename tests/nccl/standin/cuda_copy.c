@@ -6,18 +6,18 @@
 
 #include "tests/nccl/standin/cuda_internal.h"
 
-/* A copy between any two of host and device, or a fill. */
+/* A copy between host or device memory, or a fill. */
 struct transfer {
     const char *name;
     CUcontext context;
     uintptr_t to, from;
     size_t bytes;
     uint32_t value;
-    unsigned width; /* of a fill, in bytes; 0: a copy */
-    void *staged;   /* what was in pageable memory at the call */
+    unsigned width; /* width of a fill in bytes; 0: a copy */
+    void *staged;   /* bytes of pageable memory, copied at the call */
 };
 
-/* The bytes of an address: its own where it is the host's. */
+/* Returns the address at which the stream's thread may access the memory. */
 static void *bytes_of(const struct transfer *transfer, uintptr_t address, bool write)
 {
     const void *pointer = (const void *)address;
@@ -52,16 +52,17 @@ static void release_transfer(void *payload)
     free(payload);
 }
 
-/* Host memory that is not pinned is read at the call, and written before it returns. */
+/* Returns true for host memory that is not pinned: copies read it at the call, and write it before
+ * the call returns. */
 static bool is_pageable(uintptr_t address)
 {
     return !standin_is_memory((const void *)address) &&
            !standin_is_device_address((const void *)address);
 }
 
-/* The host waits for the copies of memory that is not pinned until their source may be used again.
- * The driver has put the bytes into memory of its own then, and the device may get them later.
- * Small copies go to the device by the way of the kernels' launches, and are there before them. */
+/* A copy from pageable memory returns when the source may be reused: the driver has staged the
+ * bytes, and the device may get them later. Copies up to this size travel with the commands of the
+ * stream, so the device has them before later kernels. */
 enum { SMALL_COPY = 64 << 10 };
 
 static bool arrives_later(const struct transfer *transfer)
@@ -70,7 +71,7 @@ static bool arrives_later(const struct transfer *transfer)
            standin_is_device_address((const void *)transfer->to);
 }
 
-/* Takes in a transfer, if it must, behind all that the stream has done; the lock is held. */
+/* Enqueues a transfer; if `behind_all`, after all work of the stream. The lock is held. */
 static CUresult take_in(CUstream stream, struct transfer *transfer, bool behind_all)
 {
     const CUresult status = behind_all ? standin_stream_synchronize(stream) : CUDA_SUCCESS;
@@ -81,7 +82,7 @@ static CUresult take_in(CUstream stream, struct transfer *transfer, bool behind_
     return status;
 }
 
-/* Starts a transfer; the host waits for its end if `wait`, or if the host's memory is written. */
+/* Starts a transfer; waits for its end if `wait`, or if it writes pageable memory. */
 static CUresult start(CUstream handle, struct transfer wanted, bool wait)
 {
     CUstream stream;

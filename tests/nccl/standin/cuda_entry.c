@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for the CUDA driver, for tests; proves nothing about speed or the real driver.
- * Here: cuGetProcAddress, and what libnccl.so.2 finds. */
+ * Here: cuGetProcAddress, and the functions for libnccl.so.2. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/nccl/standin/cuda_internal.h"
 
-/* Of the forms of a function, here is the one that the shim asks for, under its name or with _v2.
- * Versions are not looked at: kernels/driver.h takes them from CUDA's own types. */
+/* Returns the only version of a function that is here, by its name or with the suffix _v2. Ignores
+ * the requested version: kernels/driver.h gets its types from CUDA's own headers. */
 STANDIN_EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version,
                                             cuuint64_t flags, CUdriverProcAddressQueryResult *found)
 {
@@ -16,12 +16,12 @@ STANDIN_EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **function,
     (void)version;
     if (symbol == NULL || function == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    if (flags > CU_GET_PROC_ADDRESS_LEGACY_STREAM) /* per-thread streams as 0 are not imitated */
+    if (flags > CU_GET_PROC_ADDRESS_LEGACY_STREAM) /* per-thread streams: not supported */
         return CUDA_ERROR_NOT_SUPPORTED;
     void *self = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     snprintf(second, sizeof second, "%s_v2", symbol);
     *function = dlsym(self, second);
-    if (*function == NULL && strstr(symbol, "_v") == NULL) /* names are without suffix, as really */
+    if (*function == NULL && strstr(symbol, "_v") == NULL) /* names have no suffix */
         *function = dlsym(self, symbol);
     dlclose(self);
     if (found != NULL)
@@ -30,7 +30,7 @@ STANDIN_EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **function,
     return *function != NULL ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
-/* For libnccl.so.2 ------------------------------------------------------------------------------*/
+/* For libnccl.so.2 ----------------------------------------------------------------------------- */
 static CUresult enqueue(CUstream handle, CUcontext context, struct standin_op *op)
 {
     CUstream stream;

@@ -29,7 +29,7 @@ STANDIN_EXPORT CUresult cuEventDestroy_v2(CUevent event)
     STANDIN_ENTER();
     if (!is_event(event))
         return CUDA_ERROR_INVALID_HANDLE;
-    event->magic = STANDIN_DEAD; /* waits for it know the stream and position already */
+    event->magic = STANDIN_DEAD; /* enqueued waits hold the stream and position */
     return CUDA_SUCCESS;
 }
 
@@ -54,7 +54,7 @@ STANDIN_EXPORT CUresult cuEventRecord(CUevent event, CUstream handle)
     if (stream->capture != NULL) {
         status = standin_capture_record(stream, event);
     } else {
-        struct standin_record *record = calloc(1, sizeof *record); /* kept: events are few */
+        struct standin_record *record = calloc(1, sizeof *record); /* never freed */
         if (record == NULL)
             abort();
         status = standin_push(stream, standin_op_new("event", run_record, NULL, record));
@@ -69,7 +69,7 @@ STANDIN_EXPORT CUresult cuEventRecord(CUevent event, CUstream handle)
     return status;
 }
 
-/* The checks that query and synchronise share; the lock is held. */
+/* Checks an event, for query and synchronise; the lock is held. */
 static CUresult event_state(CUevent event)
 {
     if (!is_event(event))
@@ -155,8 +155,7 @@ STANDIN_EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsign
     return status;
 }
 
-/* Host functions
- * ---------------------------------------------------------------------------------*/
+/* Host functions ------------------------------------------------------------------------------- */
 struct host_call {
     CUhostFn function;
     void *argument;
@@ -166,7 +165,7 @@ static CUresult run_host(void *payload, uint64_t ticket)
 {
     const struct host_call *call = payload;
     (void)ticket;
-    pthread_mutex_lock(&standin_lock); /* the program may pass on that it was called */
+    pthread_mutex_lock(&standin_lock); /* the callback may notify the program */
     standin_order_host(&standin_running->clock);
     pthread_mutex_unlock(&standin_lock);
     standin_in_callback = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for the CUDA driver, for tests; proves nothing about speed or the real driver.
- * Here: faults on order (STANDIN_FAIL), names of errors and files. */
+ * Here: injected faults (STANDIN_FAIL), names of errors, and files. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,16 +13,16 @@ enum { FAULTS_MAX = 16, NAME_MAX_LENGTH = 48 };
 
 static struct fault {
     char name[NAME_MAX_LENGTH];
-    long call; /* which one fails */
+    long call; /* number of the call that fails */
     int code;
-    long rank; /* only in this process; -1: in all */
+    long rank; /* rank of the process in which it fails; -1: in all */
     long calls;
 } faults[FAULTS_MAX];
 static int fault_count;
 static pthread_once_t parsed = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The process's rank as its launcher has it, else its number. */
+/* Returns the process's rank as the launcher has set it, otherwise its process id. */
 long standin_process_rank(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"};
@@ -52,7 +52,8 @@ int standin_open_file(const char *variable)
     return file;
 }
 
-/* "cuMemAlloc" for "cuMemAlloc_v2". */
+/* Returns the length of a function's name without its suffix: of "cuMemAlloc" for "cuMemAlloc_v2".
+ */
 static size_t plain_length(const char *name)
 {
     const char *suffix = strstr(name, "_v");

@@ -8,8 +8,8 @@
 
 struct CUgraphExec_st {
     uint32_t magic;
-    CUgraph graph; /* a copy of its own */
-    int launches;  /* that have not ended, and one for the handle */
+    CUgraph graph; /* copy owned by the instance */
+    int launches;  /* number of launches that have not ended, plus one for the handle */
 };
 
 CUgraph standin_graph_new(void)
@@ -31,7 +31,7 @@ int standin_graph_add(CUgraph graph, struct standin_op *op, int branch, int afte
     return graph->count++;
 }
 
-/* User objects: the destructor runs where nothing of CUDA may be called. */
+/* Releases a user object; its destructor must not call CUDA. */
 static void release_object(CUuserObject object, unsigned count)
 {
     pthread_mutex_lock(&standin_lock);
@@ -117,8 +117,7 @@ STANDIN_EXPORT CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject obje
     return CUDA_SUCCESS;
 }
 
-/* Instances
- * --------------------------------------------------------------------------------------*/
+/* Instances ------------------------------------------------------------------------------------ */
 static CUgraph copy(CUgraph graph)
 {
     CUgraph twin = standin_graph_new();
@@ -167,11 +166,10 @@ STANDIN_EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
     return CUDA_SUCCESS;
 }
 
-/* Launches: branch 0 on the stream's thread, each other one on a thread of its own.
- * ---------------*/
-struct launch {
+/* Launches: branch 0 on the stream's thread, each other one on a thread of its own. ------------ */
+struct graph_launch {
     CUgraphExec exec;
-    struct standin_entry *nodes; /* what the graph's run as */
+    struct standin_entry *nodes; /* the graph's nodes in this launch */
     bool *done;
     CUresult status;
     pthread_mutex_t lock;
@@ -179,12 +177,12 @@ struct launch {
 };
 
 struct branch {
-    struct launch *launch;
+    struct graph_launch *launch;
     int number;
     pthread_t thread;
 };
 
-static void run_node(struct launch *launch, int number)
+static void run_node(struct graph_launch *launch, int number)
 {
     const struct standin_node *node = &launch->exec->graph->nodes[number];
     pthread_mutex_lock(&launch->lock);
@@ -217,7 +215,7 @@ static void *run_branch(void *argument)
 
 static CUresult run_launch(void *payload, uint64_t ticket)
 {
-    struct launch *launch = payload;
+    struct graph_launch *launch = payload;
     struct branch branches[STANDIN_BRANCHES_MAX] = {{0}};
     const int count = launch->exec->graph->branches;
     (void)ticket;
@@ -238,17 +236,18 @@ static CUresult run_launch(void *payload, uint64_t ticket)
 
 static void release_launch(void *payload)
 {
-    struct launch *launch = payload;
+    struct graph_launch *launch = payload;
     let_go(launch->exec);
     free(launch->nodes);
     free(launch->done);
     free(launch);
 }
 
-/* The tickets are drawn now: launches of graphs and of single operations have one order. */
+/* Draws the tickets at the launch, so that launches of graphs and of single operations have one
+ * order. */
 static uint64_t prepare_launch(void *payload)
 {
-    struct launch *launch = payload;
+    struct graph_launch *launch = payload;
     const CUgraph graph = launch->exec->graph;
     for (int i = 0; i < graph->count; i++) {
         const struct standin_op *op = graph->nodes[i].op;
@@ -257,12 +256,12 @@ static uint64_t prepare_launch(void *payload)
     return 0;
 }
 
-/* Each branch is ordered like a stream, behind what the launch's stream has taken in. That stream's
- * later operations are behind all branches. Branches have slots of other streams: then less is
- * found. */
+/* Sets the clocks of the nodes: each branch is ordered like a stream, after the work that the
+ * launch's stream had; later work of that stream comes after all branches. Branches share clock
+ * slots with streams, so some races are not found. */
 static void order_launch(void *payload, CUstream stream)
 {
-    struct launch *launch = payload;
+    struct graph_launch *launch = payload;
     const CUgraph graph = launch->exec->graph;
     struct standin_clock latest[STANDIN_BRANCHES_MAX];
     for (int branch = 0; branch < graph->branches; branch++)
@@ -288,8 +287,8 @@ STANDIN_EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle)
     if (exec == NULL || exec->magic != STANDIN_EXEC)
         return CUDA_ERROR_INVALID_VALUE;
     if (stream->capture != NULL)
-        return CUDA_ERROR_NOT_SUPPORTED; /* child graphs are not imitated */
-    struct launch *launch = calloc(1, sizeof *launch);
+        return CUDA_ERROR_NOT_SUPPORTED; /* child graphs are not supported here */
+    struct graph_launch *launch = calloc(1, sizeof *launch);
     const size_t nodes = (size_t)exec->graph->count + 1;
     if (launch == NULL)
         abort();

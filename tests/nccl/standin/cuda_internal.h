@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the stand-in for libcuda.so.1 (standin.h says what that is). One lock guards all state but
- * the table of allocations, which has its own (taken last). */
+/* Internal to the stand-in for libcuda.so.1 (standin.h). One lock guards all state except the table
+ * of allocations, which has a lock of its own, acquired last. */
 #ifndef STANDIN_CUDA_INTERNAL_H
 #define STANDIN_CUDA_INTERNAL_H
 
@@ -22,16 +22,16 @@ enum standin_magic {
     STANDIN_DEAD = 0x44454144
 };
 
-/* Handles are never given back to the C library, so that the use of a dead one is seen. */
+/* Handles are never freed, so that the use of a destroyed one is found. */
 struct CUctx_st {
     uint32_t magic;
     int device;
-    unsigned retained; /* references */
+    unsigned retained; /* number of references */
     CUresult error;    /* sticky; written under the lock, atomic */
     CUstream legacy, streams;
 };
 
-/* What is known to be before: the newest operation of each stream (cuda_order.c). */
+/* A vector clock: for each stream its newest operation that is ordered before (cuda_order.c). */
 enum { STANDIN_SLOTS = 64 };
 
 struct standin_clock {
@@ -51,23 +51,23 @@ struct CUstream_st {
     CUcontext context;
     unsigned flags;
     int priority;
-    uint64_t number; /* in the process, for delays and messages */
+    uint64_t number; /* number in the process, for delays and messages */
     uint64_t random;
-    uint64_t enqueued, completed, released; /* operations: taken in, done, allowed to run */
+    uint64_t enqueued, completed, released; /* operations; released: may run */
     struct standin_entry *first, *last;
     pthread_cond_t work;
     bool closing;
-    CUstream next; /* of the context */
+    CUstream next; /* next stream of the context */
     struct standin_capture *capture;
     int branch; /* in the capture */
     struct standin_clock clock;
 };
 
-/* The point in a stream that an event marks. */
+/* The position in a stream at which an event was recorded. */
 struct standin_record {
     CUstream stream;
-    uint64_t position; /* operations of the stream up to it */
-    double seconds;    /* when it ran */
+    uint64_t position; /* number of the stream's operations before it */
+    double seconds;    /* time at which it completed */
     struct standin_clock clock;
 };
 
@@ -75,7 +75,7 @@ struct CUevent_st {
     uint32_t magic;
     CUcontext context;
     unsigned flags;
-    struct standin_record *record; /* NULL before the first */
+    struct standin_record *record; /* NULL: never recorded */
     struct standin_capture *capture;
     uint64_t capture_id;
     int branch, node; /* in the capture */
@@ -83,13 +83,13 @@ struct CUevent_st {
 
 struct standin_library;
 
-/* cuda_context.c --------------------------------------------------------------------------------*/
+/* cuda_context.c ------------------------------------------------------------------------------- */
 extern pthread_mutex_t standin_lock;
-extern pthread_cond_t standin_progress; /* broadcast when anything of a stream is done */
+extern pthread_cond_t standin_progress; /* broadcast when an operation of a stream completes */
 
-/* What every function does first: fault injection, cuInit, callbacks, fork. */
+/* Begins every function: injects faults; checks cuInit, callbacks and fork. */
 CUresult standin_enter(const char *name);
-/* Leaves the function with an error of the call. */
+/* Returns from the function if the call returns an error. */
 #define STANDIN_CHECK(call)                                                                        \
     do {                                                                                           \
         const CUresult checked = (call);                                                           \
@@ -98,101 +98,102 @@ CUresult standin_enter(const char *name);
     } while (0)
 #define STANDIN_ENTER() STANDIN_CHECK(standin_enter(__func__))
 
-void *standin_zeros(size_t bytes); /* never NULL */
+void *standin_zeros(size_t bytes); /* allocates zeros; never NULL */
 long standin_setting(const char *name, long otherwise);
 int standin_device_count(void);
-/* The current context of this thread, alive, or NULL. */
+/* Returns this thread's current context, or NULL if there is none or it was destroyed. */
 CUcontext standin_current(void);
-/* Its sticky error; CUDA_ERROR_INVALID_CONTEXT without one. */
+/* Returns its sticky error; CUDA_ERROR_INVALID_CONTEXT without a context. */
 CUresult standin_current_state(CUcontext *context);
-/* Gives a context its error, unless it has one. */
+/* Sets a context's sticky error, unless it has one. */
 void standin_context_fail(CUcontext context, CUresult error);
-/* Whether this thread runs a host function or a destructor, where nothing of CUDA may be called. */
+/* True while this thread runs a host function or a destructor, which must not call CUDA. */
 extern _Thread_local bool standin_in_callback;
 
-/* cuda_fault.c ----------------------------------------------------------------------------------*/
+/* cuda_fault.c --------------------------------------------------------------------------------- */
 bool standin_fails(const char *name, int *code);
 int standin_open_file(const char *variable);
 long standin_process_rank(void);
 
-/* cuda_stream.c ---------------------------------------------------------------------------------*/
+/* cuda_stream.c -------------------------------------------------------------------------------- */
 struct standin_op *standin_op_new(const char *name, CUresult (*run)(void *, uint64_t),
                                   void (*release)(void *), void *payload);
 void standin_op_free(struct standin_op *op);
-/* The stream that a handle means in the current context. */
+/* Sets *stream to the stream of a handle in the current context. */
 CUresult standin_stream_of(CUstream handle, CUstream *stream);
 CUresult standin_stream_in(CUstream handle, CUcontext context, CUstream *stream);
-/* Takes in an operation; the lock is held. */
+/* Enqueues an operation; the lock is held. */
 CUresult standin_push(CUstream stream, struct standin_op *op);
 CUresult standin_enqueue(CUstream stream, struct standin_op *op);
-/* Appends to the queue itself, past captures and the legacy stream's order; the lock is held. */
+/* Appends to the queue, without regard to captures and the legacy stream; the lock is held. */
 void standin_append(CUstream stream, struct standin_op *op);
 void standin_append_wait(CUstream stream, CUstream other, uint64_t position,
                          const struct standin_clock *clock);
-/* Lets everything run that has been taken in (for STANDIN_LAZY); the lock is held. */
+/* Allows all enqueued operations to run (STANDIN_LAZY); the lock is held. */
 void standin_release_all(void);
-/* Waits until a stream has done so many operations, or its context has an error; lock held. */
+/* Waits until a stream has completed `position` operations, or its context has an error; the lock
+ * is held. */
 CUresult standin_wait(CUstream stream, uint64_t position, const struct standin_clock *clock);
 CUresult standin_context_wait(CUcontext context);
-/* What cuStreamSynchronize does; the lock is held. */
+/* Implements cuStreamSynchronize; the lock is held. */
 CUresult standin_stream_synchronize(CUstream stream);
 CUstream standin_stream_new(CUcontext context, unsigned flags);
 double standin_seconds(void);
 
-/* cuda_order.c ----------------------------------------------------------------------------------*/
-/* The entry that this thread runs, or NULL. */
+/* cuda_order.c --------------------------------------------------------------------------------- */
+/* The operation that this thread runs, or NULL. */
 extern _Thread_local const struct standin_entry *standin_running;
-/* An entry gets its place in its stream's order; the stream, or the host, has waited. Lock held. */
+/* Sets the clock of an operation that is about to run on a stream. The lock is held. */
 void standin_order_next(CUstream stream, struct standin_entry *entry);
-/* The same for an operation of a graph, in one of its branches, that begins at a clock. */
+/* Sets the clock of a graph's operation, in a branch that begins at `clock`. */
 void standin_order_inside(struct standin_entry *entry, const struct standin_clock *clock, int slot);
-/* After all that is in another clock, too. */
+/* Merges another clock: what is ordered before that is ordered before this one, too. */
 void standin_order_merge(struct standin_clock *clock, const struct standin_clock *other);
-/* Writes down that this thread has run an entry: STANDIN_ORDER. */
+/* Logs an operation that this thread has run (STANDIN_ORDER). */
 void standin_order_log(const struct standin_entry *entry);
 void standin_order_after(CUstream stream, const struct standin_clock *clock);
 void standin_order_host(const struct standin_clock *clock);
 struct standin_accesses;
-/* Takes down an access of the running entry to bytes of an allocation. False, after a line on
- * stderr, if it is not ordered with an earlier one. */
+/* Records an access of the running operation to bytes of an allocation. Returns false, after a
+ * message on stderr, if it is not ordered with an earlier access. */
 bool standin_order_access(struct standin_accesses **accesses, size_t begin, size_t end, bool write);
 
-/* cuda_memory.c ---------------------------------------------------------------------------------*/
-enum standin_kind { STANDIN_DEVICE_MEMORY, STANDIN_HOST_MEMORY, STANDIN_POOL_MEMORY };
-/* Reserves an address range; with `live` false it may not be accessed before
- * standin_memory_begin. 0 when there is no memory left. */
-CUdeviceptr standin_memory_new(enum standin_kind kind, CUcontext context, size_t bytes, bool live,
-                               const void *pool);
+/* cuda_memory.c -------------------------------------------------------------------------------- */
+enum standin_memory_type { STANDIN_DEVICE_MEMORY, STANDIN_HOST_MEMORY, STANDIN_POOL_MEMORY };
+/* Reserves an address range; if `live` is false, it may not be accessed before
+ * standin_memory_begin. Returns 0 without memory. */
+CUdeviceptr standin_memory_new(enum standin_memory_type kind, CUcontext context, size_t bytes,
+                               bool live, const void *pool);
 void standin_memory_begin(CUdeviceptr pointer);
-/* What was freed may not be accessed any more. False if that is no such allocation's beginning. */
-bool standin_memory_end(CUdeviceptr pointer, enum standin_kind kind);
-/* Marks pool memory as freed by the host: a second time is an error. */
+/* Ends an allocation, which may not be accessed any more. Returns false if none begins there. */
+bool standin_memory_end(CUdeviceptr pointer, enum standin_memory_type kind);
+/* Marks pool memory as freed by the host; returns false the second time. */
 bool standin_memory_mark_freed(CUdeviceptr pointer);
 void *standin_memory(int device, const void *pointer, size_t bytes, bool write, const char *who);
 bool standin_is_memory(const void *pointer);
 bool standin_reserve(CUcontext context, int64_t bytes);
 bool standin_memory_is_host(const void *pointer);
-/* Whether it lies where device memory may be, allocated or not. */
+/* Returns true for addresses of device memory, allocated or not. */
 bool standin_is_device_address(const void *pointer);
 
-/* cuda_capture.c --------------------------------------------------------------------------------*/
-/* The error of a call that may not be made while a stream is captured; lock not held. */
+/* cuda_capture.c ------------------------------------------------------------------------------- */
+/* Returns the error of a call that is forbidden while a stream is captured; the lock is not held.
+ */
 CUresult standin_unsafe(void);
-/* Puts an operation into the graph of a capturing stream; the lock is held. */
+/* Adds an operation to the graph of a captured stream; the lock is held. */
 CUresult standin_capture_push(CUstream stream, struct standin_op *op);
 CUresult standin_capture_record(CUstream stream, CUevent event);
-/* Whether the wait concerns a capture; *status is then its result. */
+/* Returns true if the wait is part of a capture; *status is its result. */
 bool standin_capture_wait(CUstream stream, CUevent event, CUresult *status);
 uint64_t standin_capture_id(CUstream stream); /* 0: not captured */
 void standin_capture_invalidate(struct standin_capture *capture);
-/* Whether use of the legacy stream is refused because a blocking stream is captured. */
+/* Returns an error if the legacy stream may not be used, because a blocking stream is captured. */
 CUresult standin_capture_implicit(CUcontext context);
 
-/* cuda_kernels.c: the kernels of kernels/kernels.h on the CPU
- * ------------------------------------*/
-/* Runs kernel `name` on a device; its parameters are a copy. */
+/* cuda_kernels.c: the kernels of kernels/kernels.h on the CPU ---------------------------------- */
+/* Runs kernel `name` on a device; `parameters` is a copy of its parameter. */
 CUresult standin_kernel_run(const char *name, int device, const void *parameters);
-/* Bytes of its parameter; 0 if there is no such kernel. */
+/* Returns the size of a kernel's parameter; 0 if there is no such kernel. */
 uint32_t standin_kernel_parameter_bytes(const char *name);
 
 #endif

@@ -13,13 +13,13 @@
 
 enum { HEADER_BYTES = 4 * CSHIM_KERNEL_HEADER_WORDS };
 
-/* What a kernel is called with, beside its parameters. */
+/* Context of a kernel's run. */
 struct site {
     const char *name;
     enum cshim_kernel_operation operation;
     enum cshim_codec_id codec;
     int device;
-    bool failed; /* an access was refused */
+    bool failed; /* a memory access was refused */
 };
 
 static void *access_bytes(struct site *site, const void *pointer, size_t bytes, bool write)
@@ -43,7 +43,7 @@ static size_t message_bytes(const struct site *site, enum cshim_dtype dtype, uin
     return HEADER_BYTES + cshim_encoded_bytes(site->codec, dtype, count);
 }
 
-/* Elements of piece p. */
+/* Returns the number of elements of a piece. */
 static uint64_t piece_length(uint64_t count, uint64_t chunk, uint32_t piece)
 {
     const uint64_t begin = chunk * piece;
@@ -85,7 +85,7 @@ static void write_header(const uint32_t *header, uint64_t elements, void *messag
     memcpy(message, words, sizeof words);
 }
 
-/* Elements of a narrower type as floats, and back; fp32's payload is plain floats. */
+/* Convert elements to float32 and back; the payload of codec fp32 is float32. */
 static void to_floats(enum cshim_dtype dtype, const void *input, size_t count, float *output)
 {
     cshim_encode(CSHIM_CODEC_FP32, dtype, input, count, output);
@@ -96,7 +96,7 @@ static void from_floats(enum cshim_dtype dtype, const float *input, size_t count
     cshim_decode(CSHIM_CODEC_FP32, dtype, input, count, output);
 }
 
-/* The factor of a kernel: given, or an element of dtype on the device. */
+/* Returns a kernel's factor: the parameter, or an element of `dtype` on the device. */
 static double factor_of(struct site *site, double factor, const void *factor_at,
                         enum cshim_dtype dtype)
 {
@@ -114,8 +114,8 @@ static double factor_of(struct site *site, double factor, const void *factor_at,
     return dtype == CSHIM_FLOAT64 ? wide : (double)value[0];
 }
 
-/* Multiplies elements in the type that sums are made in. Returns new memory, in *type: float64, or
- * float32 for all others. */
+/* Multiplies elements in the type of sums (float64 for float64, otherwise float32), which it sets
+ * in *type. Returns new memory. */
 static void *scaled(const void *input, enum cshim_dtype dtype, size_t count, double factor,
                     enum cshim_dtype *type)
 {
@@ -141,7 +141,7 @@ static void encode_values(const struct site *site, enum cshim_dtype dtype, enum 
                           const void *values, size_t count, const struct cshim_encoding *encoding,
                           void *encoded)
 {
-    if (site->codec == CSHIM_CODEC_RAW && type != dtype) { /* raw is the caller's own type */
+    if (site->codec == CSHIM_CODEC_RAW && type != dtype) { /* raw messages have the caller's type */
         void *narrow = room(count * cshim_dtype_bytes(dtype));
         from_floats(dtype, values, count, narrow);
         cshim_encode(CSHIM_CODEC_RAW, dtype, narrow, count, encoded);
@@ -151,7 +151,7 @@ static void encode_values(const struct site *site, enum cshim_dtype dtype, enum 
     cshim_encode_with(site->codec, type, values, count, encoding, encoded);
 }
 
-/* The options of the elements from `first` on; false if there are none. */
+/* Sets the codec's options for the elements from `first` on; returns false if there are none. */
 static bool encoding_of(struct site *site, const struct cshim_kernel_options *options,
                         uint64_t first, size_t count, struct cshim_encoding *encoding)
 {
@@ -211,7 +211,7 @@ static void decode(struct site *site, const struct cshim_kernel_decode *p)
     }
 }
 
-/* The sum in the type that sums are made in, times the factor: new memory, type in *type. */
+/* Returns the sum, multiplied by the factor, in the type of sums (*type), in new memory. */
 static void *scaled_sum(const struct site *site, const struct cshim_kernel_reduce *p,
                         enum cshim_dtype dtype, const void **parts, enum cshim_dtype *type)
 {
@@ -285,9 +285,8 @@ static void reduce(struct site *site, const struct cshim_kernel_reduce *p)
     free(parts);
 }
 
-/* The algorithm cast
- * ------------------------------------------------------------------------*/
-/* The buffer as float32, multiplied in the type of sums before it is narrowed to that. */
+/* The algorithm cast --------------------------------------------------------------------------- */
+/* Returns the buffer as float32, multiplied in the type of sums before the conversion. */
 static float *floats_of(struct site *site, const void *pointer, enum cshim_dtype dtype,
                         uint64_t count, double factor, const void *factor_at)
 {
@@ -319,7 +318,7 @@ static void largest(struct site *site, const struct cshim_kernel_cast *p)
     free(values);
 }
 
-/* fp16's scale for the whole buffer. */
+/* Returns the exponent of the scale for the whole buffer (fp16). */
 static int cast_exponent(struct site *site, const struct cshim_kernel_cast *p)
 {
     if (site->codec != CSHIM_CODEC_FP16)
@@ -378,8 +377,7 @@ static void widen(struct site *site, const struct cshim_kernel_cast *p)
     free(values);
 }
 
-/* Names
- * ------------------------------------------------------------------------------------------*/
+/* Names ---------------------------------------------------------------------------------------- */
 static bool find(const char *name, struct site *site)
 {
     for (int operation = 0; operation < CSHIM_KERNEL_OPERATION_COUNT; operation++)
@@ -403,7 +401,7 @@ uint32_t standin_kernel_parameter_bytes(const char *name)
 CUresult standin_kernel_run(const char *name, int device, const void *parameters)
 {
     struct site site = {.name = name, .device = device};
-    uint32_t codec; /* the first word of every structure */
+    uint32_t codec; /* the first word of every kernel's parameter */
     memcpy(&codec, parameters, sizeof codec);
     site.codec = (enum cshim_codec_id)codec;
     if (!find(name, &site))

@@ -8,13 +8,13 @@
 #include "kernels/kernels.h"
 #include "tests/nccl/standin/cuda_internal.h"
 
-/* The image that nvcc writes: a header, then one entry per architecture. */
+/* Fat binary that nvcc writes: a header, followed by an entry for each architecture. */
 #define IMAGE_MAGIC 0xba55ed50u
 
 struct image {
     uint32_t magic;
     uint16_t version, header_bytes;
-    uint64_t bytes; /* of the entries */
+    uint64_t bytes; /* bytes of the entries */
 };
 
 enum entry_kind { ENTRY_PTX = 1, ENTRY_BINARY = 2 };
@@ -24,7 +24,7 @@ struct image_entry {
     uint32_t header_bytes;
     uint64_t bytes;
     uint32_t unused[3];
-    uint32_t architecture; /* 90 */
+    uint32_t architecture; /* as 90 for sm_90 */
 };
 
 struct CUlib_st {
@@ -38,18 +38,18 @@ struct CUkern_st {
     CUlibrary library;
     const char *name;
     uint32_t parameter_bytes;
-    uint32_t loaded; /* a bit for each device */
+    uint32_t loaded; /* bit mask of devices */
 };
 
-/* A kernel in a context. */
+/* A kernel loaded in a context. */
 struct CUfunc_st {
     uint32_t magic;
     CUkernel kernel;
     CUcontext context;
 };
 
-/* Whether some entry runs on the device: a binary of the same family that is not newer, or PTX that
- * is not newer. */
+/* Returns CUDA_SUCCESS if an entry runs on the device: machine code of the same major architecture,
+ * or PTX, neither of a newer one. */
 static CUresult check_image(const uint8_t *code, size_t *bytes)
 {
     struct image image;
@@ -104,7 +104,7 @@ STANDIN_EXPORT CUresult cuLibraryUnload(CUlibrary library)
     return CUDA_SUCCESS;
 }
 
-/* Where the image is not compressed the names stand in it. */
+/* Returns true if an uncompressed image lacks the name of a kernel. */
 static bool image_lacks(CUlibrary library, const char *name)
 {
     return memmem(library->code, library->bytes, "cshim_", 6) != NULL &&
@@ -129,7 +129,8 @@ static bool is_kernel(CUkernel kernel)
     return kernel != NULL && kernel->magic == STANDIN_KERNEL;
 }
 
-/* Loading waits for the device, as it may really: behind a kernel that waits for us, for ever. */
+/* Loads a kernel, and waits for the device, as the real driver may: with a kernel that waits for
+ * the host, forever. */
 static CUresult load(CUkernel kernel, CUcontext context)
 {
     CUresult status = CUDA_SUCCESS;
@@ -163,9 +164,8 @@ STANDIN_EXPORT CUresult cuFuncLoad(CUfunction function)
     return status == CUDA_SUCCESS ? load(function->kernel, function->context) : status;
 }
 
-/* Launches
- * ---------------------------------------------------------------------------------------*/
-struct launch {
+/* Launches ------------------------------------------------------------------------------------- */
+struct kernel_launch {
     const char *name;
     int device;
     max_align_t parameters[];
@@ -173,7 +173,7 @@ struct launch {
 
 static CUresult run_launch(void *payload, uint64_t ticket)
 {
-    const struct launch *launch = payload;
+    const struct kernel_launch *launch = payload;
     (void)ticket;
     return standin_kernel_run(launch->name, launch->device, launch->parameters);
 }
@@ -194,7 +194,7 @@ static CUresult launch(CUkernel kernel, CUstream stream, void **parameters)
         if (status != CUDA_SUCCESS)
             return status;
     }
-    struct launch *launch = standin_zeros(sizeof *launch + kernel->parameter_bytes);
+    struct kernel_launch *launch = standin_zeros(sizeof *launch + kernel->parameter_bytes);
     launch->name = kernel->name;
     launch->device = stream->context->device;
     memcpy(launch->parameters, parameters[0], kernel->parameter_bytes);
@@ -215,7 +215,7 @@ STANDIN_EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x,
     if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x != CSHIM_KERNEL_THREADS ||
         block_y != 1 || block_z != 1 || shared_bytes != 0 || parameters == NULL || extra != NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    /* A kernel may be passed in the place of a function: then the stream says in which context. */
+    /* The handle may be a CUkernel; then the stream determines the context. */
     if (is_kernel((CUkernel)function))
         return launch((CUkernel)function, stream, parameters);
     if (function->magic != STANDIN_FUNCTION || function->context != stream->context)

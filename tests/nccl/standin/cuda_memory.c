@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for the CUDA driver, for tests; proves nothing about speed or the real driver.
- * Here: memory. A device address lies in a range without access rights, so that the host dies where
- * it touches it; the streams' threads see the same bytes SPAN_BYTES further on, after a check of
- * bounds, device and lifetime. New memory is full of NaNs. Addresses are not used again for long.
- */
+ * Here: memory. Device addresses lie in a range without access rights, so that the host crashes
+ * when it accesses them. The streams' threads access the same bytes SPAN_BYTES further on, after a
+ * check of bounds, device and lifetime. New memory is filled with NaNs. Addresses are reused as
+ * late as possible. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,27 +21,27 @@ static const char *const state_names[] = {"not yet allocated in stream order", "
 struct allocation {
     uintptr_t base;
     size_t bytes;
-    enum standin_kind kind;
+    enum standin_memory_type kind;
     enum state state;
     CUcontext context;
     const void *pool;
     struct standin_accesses *accesses; /* NULL before the first */
 };
 
-/* Sorted by address. */
+/* Allocations, sorted by address. */
 static struct allocation *table;
 static size_t table_count, table_room;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint8_t *span; /* device addresses, then the shadow */
+static uint8_t *span; /* device addresses, followed by the accessible bytes */
 static size_t cursor;
-static size_t used[16]; /* bytes of each device */
+static size_t used[16]; /* bytes allocated on each device */
 
 static size_t footprint(size_t bytes)
 {
     return (bytes + 2 * GUARD - 1) / GUARD * GUARD;
 }
 
-/* The first allocation that ends behind the address. */
+/* Returns the index of the first allocation that ends after the address. */
 static size_t find(uintptr_t address)
 {
     size_t low = 0, high = table_count;
@@ -91,7 +91,7 @@ static bool map_span(void)
     return true;
 }
 
-/* A free range, as far behind the last one as there is room: forgets what was freed there. */
+/* Returns a free range after the last one, cyclically; forgets freed allocations there. */
 static uintptr_t next_range(size_t size)
 {
     for (int rounds = 0; rounds < 2;) {
@@ -112,8 +112,8 @@ static uintptr_t next_range(size_t size)
     return 0;
 }
 
-CUdeviceptr standin_memory_new(enum standin_kind kind, CUcontext context, size_t bytes, bool live,
-                               const void *pool)
+CUdeviceptr standin_memory_new(enum standin_memory_type kind, CUcontext context, size_t bytes,
+                               bool live, const void *pool)
 {
     const size_t limit = (size_t)standin_setting("STANDIN_MEMORY", 8192) << 20;
     uintptr_t base = 0;
@@ -123,7 +123,7 @@ CUdeviceptr standin_memory_new(enum standin_kind kind, CUcontext context, size_t
         base = posix_memalign(&memory, GUARD, footprint(bytes)) == 0 ? (uintptr_t)memory : 0;
         for (size_t at = find(base);
              base != 0 && at < table_count && table[at].base < base + bytes;)
-            forget(at); /* what the C library has given out again */
+            forget(at); /* a freed range that the C library has reused */
     } else if (bytes <= limit && used[context->device] <= limit - bytes && map_span()) {
         base = next_range(footprint(bytes));
         used[context->device] += base != 0 ? bytes : 0;
@@ -188,7 +188,7 @@ bool standin_memory_mark_freed(CUdeviceptr pointer)
     return good;
 }
 
-bool standin_memory_end(CUdeviceptr pointer, enum standin_kind kind)
+bool standin_memory_end(CUdeviceptr pointer, enum standin_memory_type kind)
 {
     pthread_mutex_lock(&lock);
     struct allocation *allocation = exactly(pointer);
@@ -208,7 +208,7 @@ bool standin_memory_end(CUdeviceptr pointer, enum standin_kind kind)
     return good;
 }
 
-/* Why an access is refused, or NULL. */
+/* Returns why an access is refused, or NULL. */
 static const char *refusal(const struct allocation *allocation, int device, uintptr_t address,
                            size_t bytes)
 {

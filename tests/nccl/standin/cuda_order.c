@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for the CUDA driver, for tests; proves nothing about speed or the real driver.
- * Here: which operations are ordered, by vector clocks, so that two that use the same memory and
- * are not ordered are found whatever their timing was. What one thread of the host has waited for
- * counts as known to all its threads. STANDIN_RACES=0 turns it off. */
+ *  * Here: the order of operations, by vector clocks, which find two operations that use the same
+ * memory and are not ordered, whatever their timing. A wait of one host thread counts for all
+ * threads of the host. STANDIN_RACES=0 disables the check. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 
 #include "tests/nccl/standin/cuda_internal.h"
 
-/* Streams share slots where there are more of them; then less is found. */
+/* Number of operations of each slot. If there are more streams than slots, streams share them, and
+ * some races are not found. */
 static uint64_t epochs[STANDIN_SLOTS];
 static struct standin_clock host;
 
@@ -69,14 +70,13 @@ void standin_order_host(const struct standin_clock *clock)
     standin_order_merge(&host, clock);
 }
 
-/* Accesses of one allocation
- * ---------------------------------------------------------------------*/
+/* Accesses of one allocation ------------------------------------------------------------------- */
 struct access {
     size_t begin, end;
     bool write;
     int slot;
     uint64_t epoch;
-    const char *name; /* of the operation */
+    const char *name; /* name of the operation */
 };
 
 enum { KEPT = 64 };
@@ -92,7 +92,7 @@ static void keep(struct standin_accesses *accesses, struct access access)
         struct access *old = &accesses->kept[i];
         if (old->slot == access.slot && old->write == access.write && old->begin >= access.begin &&
             old->end <= access.end) {
-            *old = access; /* what is ordered behind this is behind the older one too */
+            *old = access; /* what comes after this access comes after the older one, too */
             return;
         }
     }

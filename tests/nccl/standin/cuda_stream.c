@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for the CUDA driver, for tests; proves nothing about speed or the real driver.
- * Here: streams. Each is a thread that works through its operations in order. */
+ * Here: streams. Each is a thread that runs its operations in order. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +34,7 @@ void standin_op_free(struct standin_op *op)
     free(op);
 }
 
-/* The threads
- * ------------------------------------------------------------------------------------*/
+/* The threads ---------------------------------------------------------------------------------- */
 static void be_late(CUstream stream)
 {
     const uint64_t most = (uint64_t)standin_setting("STANDIN_DELAY_US", 0);
@@ -100,7 +99,7 @@ CUstream standin_stream_new(CUcontext context, unsigned flags)
     stream->released = standin_setting("STANDIN_LAZY", 0) != 0 ? 0 : UINT64_MAX;
     pthread_cond_init(&stream->work, NULL);
 
-    sigset_t all, before; /* signals are the program's own threads' */
+    sigset_t all, before; /* signals are left to the program's threads */
     pthread_t thread;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -111,8 +110,7 @@ CUstream standin_stream_new(CUcontext context, unsigned flags)
     return stream;
 }
 
-/* Queues; the lock is held
- * -----------------------------------------------------------------------*/
+/* Queues; the lock is held --------------------------------------------------------------------- */
 void standin_append(CUstream stream, struct standin_op *op)
 {
     struct standin_entry *entry = standin_zeros(sizeof *entry);
@@ -157,8 +155,8 @@ void standin_append_wait(CUstream stream, CUstream other, uint64_t position,
     standin_append(stream, standin_op_new("wait for another stream", run_wait, free, wait));
 }
 
-/* The order of the legacy stream: after all that was taken in by the blocking streams of the
- * context, and before all that they take in later. */
+/* Orders the legacy stream: after all work that the blocking streams of the context have, and
+ * before all that they get later. */
 static void follow_legacy_order(CUstream stream)
 {
     CUcontext context = stream->context;
@@ -196,7 +194,8 @@ CUresult standin_enqueue(CUstream stream, struct standin_op *op)
     return status;
 }
 
-/* All streams of the process, for STANDIN_LAZY: each waits only for what was taken in before. */
+/* All streams of the process, for STANDIN_LAZY: a synchronisation runs only work enqueued before.
+ */
 enum { STREAMS_MAX = 4096 };
 static CUstream known[STREAMS_MAX];
 static int known_count;
@@ -252,8 +251,7 @@ CUresult standin_context_wait(CUcontext context)
     return status;
 }
 
-/* Handles
- * ----------------------------------------------------------------------------------------*/
+/* Handles -------------------------------------------------------------------------------------- */
 static CUstream per_thread_stream(CUcontext context)
 {
     static _Thread_local CUstream mine[8];
@@ -293,7 +291,8 @@ CUresult standin_stream_of(CUstream handle, CUstream *stream)
     return standin_stream_in(handle, standin_current(), stream);
 }
 
-/* Priorities from 0 to -5, as on GPUs of today; others are moved there, as really. */
+/* Makes a stream. Priorities are 0 to -5, as on current GPUs; others are clamped, as by the real
+ * driver. */
 static CUresult create(CUstream *stream, unsigned int flags, int priority)
 {
     CUcontext context;
@@ -332,7 +331,7 @@ STANDIN_EXPORT CUresult cuStreamGetPriority(CUstream handle, int *priority)
     return CUDA_SUCCESS;
 }
 
-/* What the stream has taken in still runs, as really. */
+/* Enqueued operations still run, as with the real driver. */
 STANDIN_EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
 {
     STANDIN_ENTER();
@@ -354,8 +353,7 @@ STANDIN_EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
     return CUDA_SUCCESS;
 }
 
-/* Synchronisation and questions
- * ------------------------------------------------------------------*/
+/* Synchronisation and queries ------------------------------------------------------------------ */
 CUresult standin_stream_synchronize(CUstream stream)
 {
     CUresult status = CUDA_SUCCESS;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
  * Here: how ranks find each other. A thread of the process that made the id waits for all ranks and
- * tells each where the others listen. As really, only the first 36 bytes of an id mean anything (a
- * magic number and an address); the rest is zero, and not looked at. */
+ * sends each the addresses of the others. As with the real NCCL, an id consists of a magic number
+ * and an address (36 bytes); the other bytes are zero and ignored. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -33,11 +33,11 @@ struct hello {
     struct standin_place place;
 };
 
-struct greeting { /* on a connection between ranks */
+struct greeting { /* first message on a connection between ranks */
     int rank, channel;
 };
 
-/* Blocking reads and writes that an abort ends. */
+/* Reads or writes all bytes; blocks until then, or until an abort. */
 static bool transfer(const int *aborted, int fd, void *bytes, size_t length, bool is_send)
 {
     for (size_t done = 0; done < length;) {
@@ -86,8 +86,7 @@ static int connect_to(int port)
     return fd;
 }
 
-/* The rendezvous
- * ---------------------------------------------------------------------------------*/
+/* The rendezvous ------------------------------------------------------------------------------- */
 struct root {
     uint64_t magic;
     int listener;
@@ -149,7 +148,7 @@ STANDIN_EXPORT ncclResult_t pncclGetUniqueId(ncclUniqueId *id)
         return ncclSystemError;
     }
     pthread_detach(thread);
-    memset(id, 0, sizeof *id); /* as NCCL does */
+    memset(id, 0, sizeof *id); /* as the real NCCL does */
     memcpy(id->internal, &handle, HANDLE_BYTES);
     return ncclSuccess;
 }
@@ -176,8 +175,7 @@ ncclResult_t standin_rendezvous(ncclComm_t comm, const ncclUniqueId *id,
     return (ncclResult_t)reply.status;
 }
 
-/* Connections
- * ------------------------------------------------------------------------------------*/
+/* Connections ---------------------------------------------------------------------------------- */
 static uint64_t host_hash(void)
 {
     char name[256] = "";
@@ -197,7 +195,7 @@ int standin_listen(ncclComm_t comm, struct standin_place *place)
     return fd;
 }
 
-/* Two ranks on one device are refused, as by 2.28.9. */
+/* Refuses two ranks on one device, as NCCL 2.28.9 does. */
 static ncclResult_t check_devices(ncclComm_t comm, const struct standin_place *all)
 {
     for (int peer = 0; peer < comm->ranks; peer++)
@@ -268,7 +266,7 @@ ncclResult_t standin_all_gather(ncclComm_t comm, const int *members, int count, 
 {
     struct standin_transfer transfers[2 * STANDIN_RANKS_MAX];
     size_t used = 0, failed = 0;
-    uint8_t *copy = malloc(bytes); /* transfers are of what may be written */
+    uint8_t *copy = malloc(bytes); /* struct standin_transfer has no const pointers */
     if (copy == NULL)
         abort();
     memcpy(copy, mine, bytes);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
- * Here: the collectives and messages as they are called. */
+ * Here: the functions for collectives and messages. */
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/nccl/standin/nccl_internal.h"
 
-static bool reduces(enum standin_kind kind)
+static bool reduces(enum standin_call_type kind)
 {
     return kind == STANDIN_ALL_REDUCE || kind == STANDIN_REDUCE_SCATTER;
 }
 
-/* The program's own operation, and the mean of floats, are sums of products. */
+/* Replaces PreMulSum operations, and the mean of floats, by a sum with a factor. */
 static ncclResult_t resolve_op(struct standin_task *task)
 {
     const struct standin_user_op *made = standin_user_op(task->comm, task->op);
@@ -126,7 +126,7 @@ STANDIN_EXPORT ncclResult_t pncclAlltoAll(const void *send, void *recv, size_t c
 }
 STANDIN_NCCL(ncclAlltoAll);
 
-/* The configuration of a call is not looked at. */
+/* The configuration of a call is ignored. */
 STANDIN_EXPORT ncclResult_t pncclAllReduceConfig(const void *send, void *recv, size_t count,
                                                  ncclDataType_t dtype, ncclRedOp_t op,
                                                  ncclComm_t comm, cudaStream_t stream,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
- * Here: communicators. Handles that are dead are used again at once, last first: who keeps state by
- * handle has to notice. */
+ * Here: communicators. Handles of destroyed communicators are reused at once, the latest first, to
+ * find errors in state that is kept by handle. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static pthread_once_t driver_once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static ncclComm_t dead;
 
-/* The real one opens the driver as late, and does not name it as needed. */
+/* Loads the driver at the first use, as the real NCCL does; it is no dependency of the library. */
 static void find_driver(void)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
@@ -74,8 +74,7 @@ void standin_set_async(ncclComm_t comm, ncclResult_t result)
     __atomic_store_n(&comm->async, (int)result, __ATOMIC_RELEASE);
 }
 
-/* Life
- * --------------------------------------------------------------------------------------------*/
+/* Begin and end -------------------------------------------------------------------------------- */
 ncclComm_t standin_new_comm(int rank, int ranks, CUcontext context, bool blocking)
 {
     pthread_mutex_lock(&lock);
@@ -133,7 +132,7 @@ void standin_work_begins(ncclComm_t comm)
 
 void standin_work_ends(ncclComm_t comm, ncclResult_t result)
 {
-    int busy = ncclInProgress; /* an error that came meanwhile stays */
+    int busy = ncclInProgress; /* keeps an error that has occurred meanwhile */
     if (__atomic_load_n(&comm->background, __ATOMIC_ACQUIRE) == 1)
         __atomic_compare_exchange_n(&comm->async, &busy, (int)result, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE);
@@ -186,8 +185,7 @@ void standin_settle(ncclComm_t comm)
     standin_wait_operations(comm);
 }
 
-/* Making
- * ------------------------------------------------------------------------------------------*/
+/* Creation ------------------------------------------------------------------------------------- */
 ncclResult_t standin_join_by_id(void *argument)
 {
     struct standin_creation creation = *(struct standin_creation *)argument;
@@ -238,7 +236,7 @@ static ncclResult_t init_rank(ncclComm_t *out, int ranks, const ncclUniqueId *id
         abort();
     *creation = (struct standin_creation){
         standin_new_comm(rank, ranks, context, standin_is_blocking(config, true)), *id};
-    *out = creation->comm; /* as really: there before the group ends, and of no use yet */
+    *out = creation->comm; /* set before the group ends, as by the real NCCL */
     return standin_submit_init(creation->comm, standin_join_by_id, creation);
 }
 
@@ -282,7 +280,7 @@ STANDIN_EXPORT ncclResult_t pncclCommInitAll(ncclComm_t *comms, int count, const
     if (result == ncclSuccess && (comms == NULL || count < 1))
         result = ncclInvalidArgument;
     if (result == ncclSuccess)
-        result = ncclGetUniqueId(&id); /* through the procedure linkage table, as really */
+        result = ncclGetUniqueId(&id); /* through the PLT, as in the real NCCL */
     if (result != ncclSuccess)
         return result;
     pncclGroupStart();
@@ -293,12 +291,11 @@ STANDIN_EXPORT ncclResult_t pncclCommInitAll(ncclComm_t *comms, int count, const
 }
 STANDIN_NCCL(ncclCommInitAll);
 
-/* Split and shrink: new communicators of an old one.
- * ----------------------------------------------*/
+/* Split and shrink: communicators made from another one. --------------------------------------- */
 struct birth {
-    ncclComm_t parent, comm; /* comm: NULL where this rank has no part */
+    ncclComm_t parent, comm; /* comm: NULL if this rank is in no child */
     int color, key;
-    int members[STANDIN_RANKS_MAX], count; /* of the parent that speak */
+    int members[STANDIN_RANKS_MAX], count; /* the parent's ranks that take part */
 };
 
 struct wish {
@@ -392,7 +389,7 @@ STANDIN_EXPORT ncclResult_t pncclCommShrink(ncclComm_t parent, int *excluded, in
         else if (rank == parent->rank)
             return standin_group_error(ncclInvalidUsage);
     }
-    if ((flags & NCCL_SHRINK_ABORT) != 0) { /* ends what runs; the control channel lives on */
+    if ((flags & NCCL_SHRINK_ABORT) != 0) { /* ends operations; the control channel stays open */
         __atomic_store_n(&parent->aborted, 1, __ATOMIC_RELEASE);
         standin_settle(parent);
         __atomic_store_n(&parent->aborted, 0, __ATOMIC_RELEASE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
- * Here: messages between ranks, many at a time. */
+ * Here: concurrent messages between ranks. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -10,10 +10,10 @@
 
 #include "tests/nccl/standin/nccl_internal.h"
 
-/* How soon an abort is noticed. */
+/* Interval at which aborts are noticed. */
 enum { WAKE_MS = 10 };
 
-/* Where a peer's connection has ended the real kernel waits until it is aborted; so does this. */
+/* Waits until the communicator is aborted, as the real kernel does after a connection has ended. */
 static enum standin_outcome wait_for_abort(ncclComm_t comm, enum standin_channel channel, int peer)
 {
     const struct timespec pause = {0, WAKE_MS * 1000000L};
@@ -26,7 +26,8 @@ static enum standin_outcome wait_for_abort(ncclComm_t comm, enum standin_channel
     return STANDIN_LOST;
 }
 
-/* The first transfer to (or from) a peer that is not done; count if there is none. */
+/* Returns the index of the first unfinished transfer to (or from) a peer; `count` if there is none.
+ */
 static size_t pending(const struct standin_transfer *transfers, size_t count, int peer,
                       bool is_send)
 {
@@ -37,7 +38,7 @@ static size_t pending(const struct standin_transfer *transfers, size_t count, in
     return count;
 }
 
-/* Moves what can be moved at once. False where the connection has ended. */
+/* Transfers what is possible without waiting. Returns false if the connection has ended. */
 static bool advance(int fd, struct standin_transfer *transfer)
 {
     uint8_t *place = (uint8_t *)transfer->bytes + transfer->done;
@@ -55,7 +56,7 @@ static bool matches(const struct standin_transfer *transfer)
            memcmp(transfer->bytes, transfer->expected, sizeof *transfer->expected) == 0;
 }
 
-/* What each peer's socket is watched for. */
+/* Fills in the poll events of each peer's socket. */
 static nfds_t watch(ncclComm_t comm, enum standin_channel channel,
                     const struct standin_transfer *transfers, size_t count, struct pollfd *sockets,
                     int *peers)
@@ -77,8 +78,8 @@ static nfds_t watch(ncclComm_t comm, enum standin_channel channel,
     return used;
 }
 
-/* Moves what is ready of one peer's. Whoever finds a mismatch still lets the peer have its own
- * header, so that both sides say so. */
+/* Progresses the transfers of one peer. After a mismatch still sends this rank's header, so that
+ * both sides report it. */
 static enum standin_outcome serve(ncclComm_t comm, enum standin_channel channel,
                                   const struct pollfd *socket, int peer,
                                   struct standin_transfer *transfers, size_t count, size_t *failed)
@@ -93,7 +94,7 @@ static enum standin_outcome serve(ncclComm_t comm, enum standin_channel channel,
         if (!matches(&transfers[at])) {
             *failed = at;
             if (pending(transfers, count, peer, false) < count)
-                return STANDIN_MISMATCH; /* what follows cannot be taken apart */
+                return STANDIN_MISMATCH; /* the following bytes cannot be interpreted */
         }
     }
     return STANDIN_DONE;

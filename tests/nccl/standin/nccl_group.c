@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
- * Here: groups. State is the thread's own; everything is launched when the outermost group ends. */
+ * Here: groups. The state is thread-local; everything is launched when the outermost group ends. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "tests/nccl/standin/nccl_internal.h"
 
-/* What makes a communicator. */
+/* A communicator to make at the end of the group. */
 struct init {
     ncclComm_t comm;
     ncclResult_t (*job)(void *);
@@ -17,14 +17,14 @@ struct init {
     struct init *next;
 };
 
-struct group {
+struct call_queue {
     struct standin_task *first, *last;
     struct init *inits;
 };
 
 static _Thread_local int depth;
 static _Thread_local ncclResult_t group_result;
-static _Thread_local struct group queue;
+static _Thread_local struct call_queue queue;
 
 static void free_tasks(struct standin_task *tasks)
 {
@@ -51,8 +51,7 @@ ncclResult_t standin_group_error(ncclResult_t result)
     return result;
 }
 
-/* Communicators
- * ----------------------------------------------------------------------------------*/
+/* Communicators -------------------------------------------------------------------------------- */
 static void *run_init(void *argument)
 {
     struct init *init = argument;
@@ -60,7 +59,7 @@ static void *run_init(void *argument)
     return NULL;
 }
 
-/* All of a group at once, for they wait for each other. */
+/* Makes all communicators of a group at once, on threads, because they wait for each other. */
 static ncclResult_t run_inits(struct init *inits)
 {
     ncclResult_t result = ncclSuccess;
@@ -79,9 +78,8 @@ static ncclResult_t run_inits(struct init *inits)
     return result;
 }
 
-/* Launches
- * ---------------------------------------------------------------------------------------*/
-/* The first task's communicator's tasks, taken out of the list; order is kept. */
+/* Launches ------------------------------------------------------------------------------------- */
+/* Removes the tasks of the first task's communicator from the list, in their order. */
 static struct standin_task *take_one_comm(struct standin_task **list)
 {
     const ncclComm_t comm = (*list)->comm;
@@ -99,7 +97,7 @@ static struct standin_task *take_one_comm(struct standin_task **list)
     return taken;
 }
 
-/* The first stream waits for all others, and these for it. */
+/* Makes the first stream wait for all others; with `before` false, these for the first. */
 static CUresult join_streams(const struct standin_task *tasks, bool before)
 {
     const struct standin_driver *driver = standin_the_driver();
@@ -113,8 +111,8 @@ static CUresult join_streams(const struct standin_task *tasks, bool before)
     return status;
 }
 
-/* Ranks are connected when they first exchange messages, as really: that takes memory of the
- * device. In a capture some transports cannot do it; this one is of those. */
+/* Connects ranks when they first exchange messages, as the real NCCL does. That takes device
+ * memory, and is refused in a capture, as by some transports. */
 static ncclResult_t connect_peers(const struct standin_task *tasks, bool captured)
 {
     ncclResult_t result = ncclSuccess;
@@ -149,7 +147,7 @@ static ncclResult_t launch_comm(struct standin_task *tasks)
     CUresult status = join_streams(tasks, true);
     for (const struct standin_task *task = tasks; task != NULL; task = task->next)
         standin_log(task, captured);
-    /* The plan takes the tasks over; the other streams are needed behind it. */
+    /* A copy of the list of streams, because the plan takes over the tasks. */
     struct standin_task streams = *tasks, *last = &streams;
     for (const struct standin_task *task = tasks->next; task != NULL; task = task->next) {
         last->next = malloc(sizeof *last);
@@ -180,7 +178,7 @@ static ncclResult_t launch(struct standin_task *tasks)
     return result;
 }
 
-/* A group is captured by one graph as a whole, or not at all. */
+/* Returns an error unless the whole group is captured by one graph, or no part of it. */
 static ncclResult_t check_group(const struct standin_task *tasks)
 {
     const struct standin_driver *driver = standin_the_driver();
@@ -198,14 +196,15 @@ static ncclResult_t check_group(const struct standin_task *tasks)
     return ncclSuccess;
 }
 
-/* The communicators of a group, but the first. */
+/* Tasks that a thread launches; `others`: their communicators except the first. */
 struct late {
     struct standin_task *tasks;
     ncclComm_t others[STANDIN_RANKS_MAX];
     int count;
 };
 
-/* Later, and on another thread: what is enqueued behind ncclInProgress comes too early. */
+/* Launches after a delay on another thread: work that a program enqueues while the state is
+ * ncclInProgress then comes too early. */
 static ncclResult_t launch_late(void *argument)
 {
     const struct timespec pause = {0, 2000000};
@@ -239,8 +238,8 @@ static ncclResult_t launch_in_background(struct standin_task *tasks)
 
 static ncclResult_t end_group(void)
 {
-    struct group group = queue;
-    queue = (struct group){NULL, NULL, NULL};
+    struct call_queue group = queue;
+    queue = (struct call_queue){NULL, NULL, NULL};
     ncclResult_t result = group_result;
     group_result = ncclSuccess;
     if (result == ncclSuccess && group.first != NULL && group.inits != NULL)
@@ -319,7 +318,7 @@ STANDIN_EXPORT ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *info)
     group_result = ncclSuccess;
     free_tasks(queue.first);
     free_inits(queue.inits);
-    queue = (struct group){NULL, NULL, NULL};
+    queue = (struct call_queue){NULL, NULL, NULL};
     if (info != NULL)
         info->estimatedTime = 1;
     return result;

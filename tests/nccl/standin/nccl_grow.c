@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
- * Here: communicators that grow (2.29). Ranks of the old one keep their numbers. One of them and
- * the new ranks have the id. */
+ *  * Here: communicators that grow (ncclCommGrow of 2.29). Ranks of the old communicator keep their
+ * numbers; one of them and the new ranks have the id. */
 #include <stdlib.h>
 
 #include "tests/nccl/standin/nccl_internal.h"
@@ -21,7 +21,7 @@ static ncclResult_t join(struct standin_creation wanted)
     return standin_join_by_id(creation);
 }
 
-/* The ranks of the old communicator get the id from the one that has it. */
+/* Ranks of the old communicator get the id from the one that has it. */
 static ncclResult_t join_by_growth(void *argument)
 {
     struct growth growth = *(struct growth *)argument;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
- * Here: the end of communicators, questions to them, and operations of the program's own. */
+ * Here: the end of communicators, queries, and PreMulSum operations. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/nccl/standin/nccl_internal.h"
 
-/* Checks that every function of a communicator begins with. */
+/* Checks at the begin of every function of a communicator. */
 static ncclResult_t enter(const char *name, int version, ncclComm_t comm, bool may_be_busy)
 {
     const ncclResult_t result = standin_since(name, version);
@@ -34,7 +34,7 @@ STANDIN_EXPORT ncclResult_t pncclCommDestroy(ncclComm_t comm)
 }
 STANDIN_NCCL(ncclCommDestroy);
 
-/* Ends what runs, at any time and from any thread; waits for nothing of other ranks. */
+/* Ends operations, at any time and from any thread, without waiting for other ranks. */
 STANDIN_EXPORT ncclResult_t pncclCommAbort(ncclComm_t comm)
 {
     if (comm == NULL)
@@ -48,8 +48,7 @@ STANDIN_EXPORT ncclResult_t pncclCommAbort(ncclComm_t comm)
 }
 STANDIN_NCCL(ncclCommAbort);
 
-/* Ends what runs, without the other ranks. From then on parts can be made of it, and nothing else.
- */
+/* Ends operations without the other ranks. From then on only children can be made. */
 STANDIN_EXPORT ncclResult_t pncclCommRevoke(ncclComm_t comm, int flags)
 {
     if (comm == NULL)
@@ -84,8 +83,7 @@ STANDIN_EXPORT ncclResult_t pncclCommFinalize(ncclComm_t comm)
 }
 STANDIN_NCCL(ncclCommFinalize);
 
-/* Questions
- * --------------------------------------------------------------------------------------*/
+/* Queries -------------------------------------------------------------------------------------- */
 STANDIN_EXPORT ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
     const ncclResult_t result = enter("ncclCommGetAsyncError", 0, comm, true);
@@ -140,8 +138,8 @@ STANDIN_EXPORT const char *pncclGetErrorString(ncclResult_t result)
 }
 STANDIN_NCCL(ncclGetErrorString);
 
-/* Operations of the program's own. A handle is mixed with its communicator's address, as really, so
- * that it means something else, or nothing, with another one.
+/* PreMulSum operations. A handle is mixed with its communicator's address, as in the real NCCL, so
+ * that it is another one, or invalid, with another communicator.
  * -------------------------------------*/
 static unsigned mixed(ncclComm_t comm, unsigned slot)
 {

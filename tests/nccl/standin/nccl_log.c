@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
- * Here: the log of calls, one JSON object a line. */
+ * Here: the log of calls, one JSON object per line. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@ static void open_logs(void)
     data_file = standin_the_driver()->open_file("STANDIN_DATA");
 }
 
-/* Bytes that the call makes this rank send. */
+/* Returns the bytes that this rank sends by the call. */
 static size_t bytes_sent(const struct standin_task *task)
 {
     const ncclComm_t comm = task->comm;
@@ -23,7 +23,7 @@ static size_t bytes_sent(const struct standin_task *task)
     const size_t others = (size_t)comm->ranks - 1;
     const bool is_root = comm->rank == task->root;
     switch (task->kind) {
-    case STANDIN_ALL_REDUCE: /* of a ring */
+    case STANDIN_ALL_REDUCE: /* by a ring */
         return 2 * others * bytes / (size_t)comm->ranks;
     case STANDIN_REDUCE_SCATTER:
     case STANDIN_ALL_GATHER:

@@ -7,7 +7,7 @@
 
 #include "tests/nccl/standin/nccl_run.h"
 
-/* One direction of one pair of ranks. */
+/* Messages in one direction between two ranks. */
 struct message {
     const struct standin_task *task;
     int peer;
@@ -19,7 +19,7 @@ struct message {
 struct list {
     struct message *messages;
     size_t count, room;
-    bool refused; /* an access */
+    bool refused; /* a memory access was refused */
 };
 
 static void add(ncclComm_t comm, struct list *list, const struct standin_task *task)
@@ -45,7 +45,7 @@ static void add(ncclComm_t comm, struct list *list, const struct standin_task *t
         standin_log_data(task, message->bytes, bytes);
 }
 
-/* Messages to oneself: the k-th that is sent is the k-th that is received. */
+/* Copies messages of this rank to itself: the k-th sent one is the k-th received one. */
 static CUresult copy_own(ncclComm_t comm, struct list *list)
 {
     size_t receive = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
- * Here: what happens on the stream. The tasks of a group run as one operation: collectives in their
+ * Here: operations on the stream. The tasks of a group run as one operation: collectives in their
  * order, then all point-to-point messages at once. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static void describe(const struct standin_header *header, char *text, size_t siz
              is_message ? " " : " root ", header->root, (unsigned long long)header->sequence);
 }
 
-/* Ends an exchange: an error of the context where ranks disagree. */
+/* Ends an exchange; returns a sticky error of the context if ranks do not match. */
 static CUresult finish(const struct standin_context *context, enum standin_outcome outcome,
                        const struct standin_transfer *failed)
 {
@@ -70,7 +70,7 @@ CUresult standin_move(const struct standin_context *context, struct standin_tran
     return finish(context, outcome, outcome == STANDIN_MISMATCH ? &transfers[failed] : NULL);
 }
 
-/* All ranks tell all others what they are about to do. */
+/* Exchanges headers among all ranks, and compares them. */
 static CUresult agree(const struct standin_context *context, bool *go_on)
 {
     const ncclComm_t comm = context->comm;
@@ -98,9 +98,9 @@ static CUresult agree(const struct standin_context *context, bool *go_on)
     return standin_move(context, transfers, count, go_on);
 }
 
-/* Reductions
- * -------------------------------------------------------------------------------------*/
-/* This rank's input, multiplied where the operation says so: a copy. NULL if it is refused. */
+/* Reductions ----------------------------------------------------------------------------------- */
+/* Returns a copy of this rank's input, multiplied by the operation's factor; NULL if the access is
+ * refused. */
 static uint8_t *own_input(const struct standin_context *context, size_t bytes)
 {
     const struct standin_task *task = context->task;
@@ -118,8 +118,8 @@ static uint8_t *own_input(const struct standin_context *context, size_t bytes)
     return copy;
 }
 
-/* Sends part r of the input to rank r and adds, in rank order, what comes of one's own part; parts
- * begin at begin[r]. The sum is new memory. */
+/* Sends part r of the input, which begins at begin[r], to rank r, and adds all ranks' contributions
+ * to this rank's part in rank order. The sum is in new memory. */
 static CUresult reduce_parts(const struct standin_context *context, uint8_t *input,
                              const size_t *begin, uint8_t **sum, bool *go_on)
 {
@@ -144,7 +144,7 @@ static CUresult reduce_parts(const struct standin_context *context, uint8_t *inp
     for (int rank = 1; rank < comm->ranks; rank++)
         standin_combine(context->task->dtype, step, parts, parts + (size_t)rank * mine, 1,
                         elements);
-    const uint64_t ranks = (uint64_t)comm->ranks; /* its first bytes are as any integer's */
+    const uint64_t ranks = (uint64_t)comm->ranks; /* little endian: valid for any integer type */
     if (op == ncclAvg && !context->task->scalar.used)
         standin_combine(context->task->dtype, STANDIN_QUOTIENT, parts, &ranks, 0, elements);
     *sum = parts;
@@ -211,8 +211,7 @@ static CUresult reduce_scatter(const struct standin_context *context, bool *go_o
     return status;
 }
 
-/* Copies
- * -----------------------------------------------------------------------------------------*/
+/* Copies --------------------------------------------------------------------------------------- */
 static CUresult all_gather(const struct standin_context *context, bool *go_on)
 {
     const ncclComm_t comm = context->comm;
@@ -228,7 +227,7 @@ static CUresult all_gather(const struct standin_context *context, bool *go_on)
     return gather_parts(context, output, begin, go_on);
 }
 
-/* In place it goes wrong, as NCCL's does. */
+/* Gives wrong results in place, as NCCL's does. */
 static CUresult all_to_all(const struct standin_context *context, bool *go_on)
 {
     const ncclComm_t comm = context->comm;
@@ -297,9 +296,9 @@ static CUresult run_collective(ncclComm_t comm, const struct standin_task *task,
     }
 }
 
-/* Plans
- * ------------------------------------------------------------------------------------------*/
-/* Operations of one communicator run in the order of their launches, whatever their streams. */
+/* Plans ---------------------------------------------------------------------------------------- */
+/* Returns true when it is the operation's turn: those of a communicator run in the order of their
+ * launches, whatever their streams. */
 static bool my_turn(ncclComm_t comm, uint64_t ticket)
 {
     pthread_mutex_lock(&comm->lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the stand-in for libnccl.so.2: what collectives and messages share as they run. */
+/* Internal to the stand-in for libnccl.so.2: shared by running collectives and messages. */
 #ifndef STANDIN_NCCL_RUN_H
 #define STANDIN_NCCL_RUN_H
 
@@ -8,25 +8,26 @@
 #define STANDIN_HEADER_MAGIC 0x4c43434eu
 #define STANDIN_POINT_TO_POINT ((uint32_t)STANDIN_SEND)
 
-/* A call as it runs. */
+/* A running call. */
 struct standin_context {
     ncclComm_t comm;
     const struct standin_task *task;
-    size_t element, bytes; /* of the task's count */
+    size_t element, bytes; /* bytes of an element, and of the task's count */
 };
 
-/* Memory of the communicator's device; NULL where it may not be accessed. */
+/* Returns the address at which memory of the communicator's device is accessed; NULL if it may not
+ * be. */
 void *standin_seen(const struct standin_context *context, const void *pointer, size_t bytes,
                    bool write);
 
-/* Moves all transfers; *go_on becomes false unless all was moved. Where ranks disagree it says so
- * and returns an error. */
+/* Completes all transfers; sets *go_on to false if it cannot. Returns an error, after a message, if
+ * ranks do not match. */
 CUresult standin_move(const struct standin_context *context, struct standin_transfer *transfers,
                       size_t count, bool *go_on);
 
-void *standin_room(size_t bytes); /* malloc that does not fail */
+void *standin_room(size_t bytes); /* malloc that ends the process without memory */
 
-/* Runs the point-to-point tasks of a list, all at once. */
+/* Runs the point-to-point tasks of a list concurrently. */
 CUresult standin_run_messages(ncclComm_t comm, const struct standin_task *tasks, bool *go_on);
 
 #endif

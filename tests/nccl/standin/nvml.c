@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in for NVML: what a GPU says of the NVLink fabric it belongs to. STANDIN_CLIQUE is the
- * clique's number; without it the GPU is in no fabric. */
+/* Stand-in for NVML: returns the NVLink fabric of a GPU. STANDIN_CLIQUE is the number of the
+ * clique; without it the GPU is in no fabric. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/nccl/standin/standin.h"
 
-#define VERSION (36u | 2u << 24) /* of the structure: 36 bytes */
+#define VERSION (36u | 2u << 24) /* version of the struct, which has 36 bytes */
 #define INVALID_ARGUMENT 2
 
-struct fabric {
+struct fabric_info {
     unsigned version;
     unsigned char cluster[16];
     int status;
@@ -35,7 +35,7 @@ STANDIN_EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
     return 0;
 }
 
-STANDIN_EXPORT int nvmlDeviceGetGpuFabricInfoV(void *device, struct fabric *fabric)
+STANDIN_EXPORT int nvmlDeviceGetGpuFabricInfoV(void *device, struct fabric_info *fabric)
 {
     const char *clique = getenv("STANDIN_CLIQUE");
     if (device == NULL || fabric->version != VERSION)
