@@ -5,7 +5,7 @@
  * Each element is rounded to the nearest multiple of a step, which is a power of two, so its error
  * is at most half a step; decoding is exact. A multiple is stored as its difference from a
  * prediction: the grain's middle, the previous multiple, or the line through the two previous ones.
- * All differences of a grain have the width of the largest. / */
+ * All differences of a grain have the width of the largest. */
 #ifndef CSHIM_BOUNDED_H
 #define CSHIM_BOUNDED_H
 

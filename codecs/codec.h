@@ -8,7 +8,7 @@
  *
  * docs/wire-format.md gives every byte. codecs/formats.def has a row for each codec, and
  * codecs/scalar.h defines each conversion once, for the CPU and the GPU.
- * / */
+ * */
 #ifndef CSHIM_CODEC_H
 #define CSHIM_CODEC_H
 
@@ -54,7 +54,7 @@ struct cshim_codec_info {
     double typical; /* measured relative L2 error of one quantization of normal data */
 };
 
-/* Returns the description of a codec, or NULL for CSHIM_CODEC_NONE and unknown ids. / */
+/* Returns the description of a codec, or NULL for CSHIM_CODEC_NONE and unknown ids. */
 const struct cshim_codec_info *cshim_codec_info(enum cshim_codec_id id);
 
 /* Returns the policy name of a codec id, "none" included; "?" for an unknown id. */

@@ -4,7 +4,7 @@
  *
  * Arithmetic is in float32. Each operation is either exact, or the last one and rounded once
  * (nearest even), so contraction to fused multiply-add cannot change a bit. The functions expect
- * the default floating-point environment. / */
+ * the default floating-point environment. */
 #ifndef CSHIM_FLOATS_H
 #define CSHIM_FLOATS_H
 
@@ -66,7 +66,7 @@ CSHIM_HD float cshim_scale_by_power(float value, int exponent)
 }
 
 /* Returns the bits of |value| if it is finite, else 0. A block's largest magnitude is the maximum
- * of these. / */
+ * of these. */
 CSHIM_HD uint32_t cshim_finite_magnitude(float value)
 {
     uint32_t magnitude = cshim_float_bits(value) & ~CSHIM_SIGN_BIT;

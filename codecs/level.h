@@ -9,7 +9,7 @@
  *   narrow_half, add_residual
  *                    as in struct cshim_level
  *   PASSES_CACHE     returns true if an array of that size is written past the caches
- * / */
+ * */
 #include "codecs/bounded.h"
 #include "codecs/portable.h"
 

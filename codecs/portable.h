@@ -9,7 +9,7 @@
  *
  * The loops are compiled for each format and SIMD level: `format` is a constant wherever they are
  * inlined.
- * / */
+ * */
 #ifndef CSHIM_PORTABLE_H
 #define CSHIM_PORTABLE_H
 
@@ -367,7 +367,7 @@ CSHIM_INLINE void cshim_encode_portably(struct cshim_format format, const float 
 /* Decoding -------------------------------------------------------------------------------- */
 
 /* Returns the unpacked codes of up to a grain: the payload itself, or `apart`, to which it unpacks
- * them. / */
+ * them. */
 CSHIM_INLINE const uint8_t *cshim_load_codes(struct cshim_format format, const uint8_t *payload,
                                              size_t count, uint8_t *restrict apart)
 {
@@ -421,7 +421,7 @@ CSHIM_INLINE float cshim_plain_float_value(struct cshim_format format, uint32_t 
 
 #if CSHIM_HAS_HALF
 /* Returns true if a shift converts the codes to binary16, including infinities and NaNs (or the one
- * NaN). / */
+ * NaN). */
 CSHIM_INLINE bool cshim_is_like_half(struct cshim_format format)
 {
     return format.family == CSHIM_FAMILY_FLOAT &&

@@ -4,7 +4,7 @@
  * docs/wire-format.md gives the formulas in prose.
  *
  * The functions take a format as a structure of numbers. If the codec is a compile-time constant,
- * so are these, and the compiler removes what the format does not need. / */
+ * so are these, and the compiler removes what the format does not need. */
 #ifndef CSHIM_SCALAR_H
 #define CSHIM_SCALAR_H
 

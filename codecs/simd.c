@@ -4,7 +4,7 @@
 
 #include "codecs/loops.h"
 
-/* Level in use plus one; 0 before the first query. Concurrent first queries find the same. / */
+/* Level in use plus one; 0 before the first query. Concurrent first queries find the same. */
 static atomic_int level_plus_one;
 
 /* The highest level that this build uses. `make SIMD=avx2` lowers it, so that the tests run as on a

@@ -24,7 +24,7 @@
  *   store            stores a vector, past the caches if asked to
  *   largest_lane     the greatest lane, unsigned
  *   store_joined     stores the result of join_codes without gaps
- * / */
+ * */
 #include "codecs/portable.h"
 
 /* Smallest magnitude of a float that is not finite, or whose sum with its residual may not be. */

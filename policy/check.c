@@ -18,8 +18,8 @@ static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *r
     return true;
 }
 
-/* The algorithm cast lets the MPI, NCCL or gloo library add the narrowed elements. The library has
- * no type for codes below 16 bits, nor for blocks with scales. */
+/* The algorithm cast lets MPI, NCCL or gloo add the converted elements. The library has no type for
+ * codes below 16 bits, nor for blocks with scales. */
 static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const struct cshim_codec_info *info = cshim_codec_info(rule->codec);
@@ -32,9 +32,9 @@ static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule
                              rule->name, parser->algorithm, cshim_codec_name(rule->codec));
 }
 
-/* With the algorithm cast the library's own all-reduce carries the elements: there is no place for
- * a residual, for random bits, for the error that ranks agree on, or for another codec. Without a
- * codec nothing is rounded. */
+/* The algorithm cast uses the library's own all-reduce, which cannot use residuals, random bits, an
+ * error that ranks agree on, or another codec for the sums. Rules with codec = none have no use for
+ * these options. */
 static bool check_options(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const char *option = NULL;
@@ -58,7 +58,7 @@ static bool check_options(struct cshim_parser *parser, const struct cshim_rule *
     return true;
 }
 
-/* A bound holds if nothing else is rounded. */
+/* abs_error holds only if no other codec of the rule rounds. */
 static bool check_bound(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const bool is_bounded =
@@ -76,7 +76,8 @@ static bool check_bound(struct cshim_parser *parser, const struct cshim_rule *ru
         rule->name);
 }
 
-/* topk needs the residual to itself: elements that it does not send wait there. */
+/* topk stores the elements that it does not send in the residual, so it needs error feedback, and
+ * allows no option that also uses it. */
 static bool check_few(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const bool has_few = rule->codec == CSHIM_CODEC_TOPK || rule->gather_codec == CSHIM_CODEC_TOPK;
@@ -94,15 +95,16 @@ static bool check_few(struct cshim_parser *parser, const struct cshim_rule *rule
     return true;
 }
 
-/* Ranks that a call of the rule has at least: there are at most as many nodes as ranks. */
+/* Returns the smallest number of ranks of the rule's calls: at least one rank for each node. */
 static uint32_t fewest_ranks(const struct cshim_rule *rule)
 {
     return rule->min_nodes > rule->min_ranks ? rule->min_nodes : rule->min_ranks;
 }
 
-/* Moves on from a call that an earlier rule, `taker`, matches. Tries more nodes, then more ranks,
- * then a larger size, only as `rule` allows. Only numbers right above a limit of an earlier rule
- * have to be tried, because nowhere else do fewer of them match. Returns false behind the last. */
+/* Changes `call`, which the earlier rule `taker` matches, to the next candidate within the limits
+ * of `rule`: with more nodes, then more ranks, then a larger size. Only values just above a limit
+ * of an earlier rule are tried, because elsewhere the same rules match. Returns false after the
+ * last candidate. */
 static bool advance(const struct cshim_policy *earlier, const struct cshim_rule *rule,
                     const struct cshim_rule *taker, struct cshim_call *call)
 {
@@ -153,7 +155,7 @@ static bool can_occur(const struct cshim_call *call)
             (call->library == CSHIM_NCCL && (CSHIM_MOVES >> call->collective & 1) == 0));
 }
 
-/* Returns the number of a rule's calls that the earlier rules leave to it. */
+/* Which calls of a rule the earlier rules leave to it. */
 enum reach { REACH_SOME, REACH_TAKEN, REACH_NO_SUCH_CALL };
 
 static enum reach find_reach(const struct cshim_policy *policy, const struct cshim_rule *rule)
@@ -187,7 +189,7 @@ static bool check(struct cshim_parser *parser, const struct cshim_rule *rule)
     if (rule->min_nodes > rule->max_ranks)
         return cshim_parser_fail(
             parser, "rule '%s' can never match: it asks for more nodes than ranks", rule->name);
-    if (parser->failed) /* the rules before it may not be what they are meant to be */
+    if (parser->failed) /* earlier rules may be incomplete */
         return true;
     const enum reach reach = find_reach(parser->policy, rule);
     if (reach == REACH_NO_SUCH_CALL)

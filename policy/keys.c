@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The keys of policy.ini: a table for each kind of section, with a row for each key. */
+/* Keys of policy.ini: a table for each type of section, with a row for each key. */
 #include "policy/parser.h"
 
 #include <ctype.h>
@@ -19,17 +19,17 @@ struct setting {
     struct cshim_parser *parser;
     const struct key *key;
     const char *value;
-    void *field; /* that the value fills */
+    void *field; /* destination of the value */
 };
 
 /* A key of a section. The strings are also its description in compshim-policy(5): docs/man/page.awk
  * reads the tables of keys below. */
 struct key {
     const char *name;
-    bool (*read)(const struct setting *set); /* false, with an error, if the value is none */
+    bool (*read)(const struct setting *set); /* false, with an error, for a wrong value */
     enum cshim_word_set words;
-    size_t offset;     /* of the field, in struct cshim_policy or struct cshim_rule */
-    const char *value; /* what it takes */
+    size_t offset;     /* of the field in struct cshim_policy or struct cshim_rule */
+    const char *value; /* form of the value, for help */
     const char *help;  /* one line */
 };
 
@@ -38,13 +38,14 @@ static struct cshim_rule *newest_rule(const struct cshim_parser *parser)
     return &parser->policy->rules[parser->policy->rule_count - 1];
 }
 
-/* The error of a value: `write` says how it is written. */
+/* Reports a malformed value; `write` is the expected form. Returns false. */
 static bool refuse(const struct setting *set, const char *what, const char *write)
 {
     return cshim_parser_fail(set->parser, "malformed %s '%s' (write %s)", what, set->value, write);
 }
 
-/* Refuses a word, with the name that is nearest, or with all names if none is near. */
+/* Reports an unknown word, with the nearest name, or with all names if none is near. Returns false.
+ */
 static bool refuse_word(struct cshim_parser *parser, const char *what, const char *word,
                         const char *const *names, size_t count)
 {
@@ -72,7 +73,7 @@ static bool find_word(const struct setting *set, const char *text, unsigned *pla
     return refuse_word(set->parser, words.what, text, words.names, words.count);
 }
 
-/* An enumeration: the values are the words' places. */
+/* Reads an enumeration, whose values are the words' indices. */
 static bool read_word(const struct setting *set)
 {
     unsigned place;
@@ -82,7 +83,7 @@ static bool read_word(const struct setting *set)
     return true;
 }
 
-/* bool: whether it is the second of two words. */
+/* Reads a bool: false and true are two words. */
 static bool read_switch(const struct setting *set)
 {
     unsigned place;
@@ -92,8 +93,7 @@ static bool read_switch(const struct setting *set)
     return true;
 }
 
-/* uint32_t, with bit 1 << place set for each of the words. They are separated by commas, with
- * blanks around them. */
+/* Reads a comma-separated list of words into a uint32_t, with bit 1 << index set for each word. */
 static bool read_list(const struct setting *set)
 {
     uint32_t *mask = set->field;
@@ -126,8 +126,8 @@ bool cshim_has_known_braces(const char *name)
     return true;
 }
 
-/* char[CSHIM_PATH_MAX]: one of the words, or a file's name. A misspelt word must not turn into a
- * file. */
+/* Reads a word or a file name into a char[CSHIM_PATH_MAX]. Refuses misspelt words, which would
+ * become files. */
 static bool read_report(const struct setting *set)
 {
     static const char *const known[] = {"off", "summary", "or a file, as in ./run.json"};
@@ -141,7 +141,7 @@ static bool read_report(const struct setting *set)
                              set->value);
 }
 
-/* Reads a number up to `most` and moves *text behind it. */
+/* Reads a number up to `most`, and moves *text after it. */
 static bool parse_number(const char **text, unsigned long long most, unsigned long long *number)
 {
     char *end;
@@ -164,7 +164,7 @@ static bool read_number(const struct setting *set)
     return true;
 }
 
-/* Two of uint32_t, the least and the most, one behind the other. */
+/* Reads a range into two consecutive uint32_t, the least and the most. */
 static bool read_range(const struct setting *set)
 {
     const char *rest = set->value;
@@ -184,7 +184,7 @@ static bool read_range(const struct setting *set)
     return true;
 }
 
-/* uint64_t: bytes of a buffer. */
+/* Reads the bytes of a buffer into a uint64_t. */
 static bool read_limit(const struct setting *set)
 {
     const struct cshim_rule *rule = newest_rule(set->parser);
@@ -195,14 +195,14 @@ static bool read_limit(const struct setting *set)
     return true;
 }
 
-/* uint64_t: bytes of memory. */
+/* Reads bytes of memory into a uint64_t. */
 static bool read_memory(const struct setting *set)
 {
     return cshim_parse_size(set->value, set->field) ||
            refuse(set, set->key->name, "a size, as in 1GiB");
 }
 
-/* uint32_t: one call in so many, 0 for "off". */
+/* Reads the N of "one call in N" into a uint32_t; 0 for "off". */
 static bool read_calls(const struct setting *set)
 {
     const char *rest = set->value;
@@ -214,7 +214,7 @@ static bool read_calls(const struct setting *set)
     return true;
 }
 
-/* uint32_t: elements of a grain, fewer than a quarter of them. */
+/* Reads a number of elements of a grain, at most a quarter of it, into a uint32_t. */
 static bool read_few(const struct setting *set)
 {
     const char *rest = set->value;
@@ -225,7 +225,7 @@ static bool read_few(const struct setting *set)
     return true;
 }
 
-/* Reads a double from least to most. */
+/* Reads a double from `least` to `most`. */
 static bool read_real(const struct setting *set, double least, double most, const char *write)
 {
     char *end;
@@ -238,14 +238,14 @@ static bool read_real(const struct setting *set, double least, double most, cons
     return true;
 }
 
-/* double, above 0 and below 1. */
+/* Reads a double above 0 and below 1. */
 static bool read_fraction(const struct setting *set)
 {
     return read_real(set, DBL_TRUE_MIN, 1 - DBL_EPSILON / 2,
                      "a number between 0 and 1, as in 0.01");
 }
 
-/* double: an error that elements of all types can have. */
+/* Reads a double that is a possible error in all element types. */
 static bool read_error(const struct setting *set)
 {
     return read_real(set, 1e-30, 1e30, "a number from 1e-30 to 1e30, as in 1e-4");
@@ -313,7 +313,7 @@ _Static_assert(sizeof(enum cshim_codec_id) == sizeof(unsigned) &&
                    sizeof(enum cshim_log_level) == sizeof(unsigned),
                "WORD");
 
-/* The keys of [compshim], and those of a rule. */
+/* Tables of the keys of [compshim] and of a rule. */
 static const struct {
     size_t count;
     const struct key *keys;

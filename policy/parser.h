@@ -5,7 +5,7 @@
 
 #include "policy/policy.h"
 
-/* The keys of a section whose header is wrong are not looked at. */
+/* Current section. Keys in a section with a wrong header are ignored. */
 enum cshim_section {
     CSHIM_SECTION_NONE,
     CSHIM_SECTION_WRONG,
@@ -13,37 +13,36 @@ enum cshim_section {
     CSHIM_SECTION_RULE
 };
 
-/* The state of one cshim_policy_parse. */
+/* State of one cshim_policy_parse(). */
 struct cshim_parser {
-    const char *next; /* the text that is not yet read, up to `end` */
+    const char *next; /* unread text, up to `end` */
     const char *end;
     const char *source;
-    unsigned line; /* the last one read, from 1; while a rule is checked, that of its header */
+    unsigned line; /* last line read, from 1; while a rule is checked, its header's line */
     struct cshim_policy *policy;
     enum cshim_section section;
-    bool general_seen;     /* whether there was a section [compshim] */
-    uint32_t keys_seen;    /* in this section, a bit for each of its keys */
-    const char *algorithm; /* of the newest rule, as the policy calls it; a static string */
+    bool general_seen;     /* a section [compshim] was read */
+    uint32_t keys_seen;    /* keys of the current section: a bit for each */
+    const char *algorithm; /* newest rule's algorithm, as written in the policy; a static string */
     bool failed;           /* somewhere */
-    bool section_failed;   /* in this section: it is not checked as a whole */
-    char *message;         /* of CSHIM_MESSAGE_MAX bytes; the failures, a line for each */
-    size_t used;           /* of it */
+    bool section_failed;   /* the current section has an error, so it is not checked as a whole */
+    char *message;         /* CSHIM_MESSAGE_MAX bytes for the errors, a line for each */
+    size_t used;           /* bytes of `message` in use */
 };
 
-/* Notes the failure "source:line: ...", or that there are more than the message can hold. The parse
- * goes on. Returns false, for the caller to return. */
+/* Appends the error "source:line: ..." to the message, or "and more errors" if there is no room.
+ * The parse continues. Returns false, for the caller to return. */
 bool cshim_parser_fail(struct cshim_parser *parser, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Sets a key of the section that is open. Returns false if it failed. */
+/* Sets a key of the current section. Returns false after an error. */
 bool cshim_set_key(struct cshim_parser *parser, const char *key, const char *value);
 
-/* Returns true if the newest rule has the key that fills this field of struct cshim_rule (its
- * offset). */
+/* Returns true if the newest rule has the key for the field at this offset in struct cshim_rule. */
 bool cshim_has_key(const struct cshim_parser *parser, size_t field);
 
-/* Checks the newest rule, whose keys have all been read: its keys against each other, and the rule
- * against those before it. Returns false if it failed. */
+/* Checks the newest rule after all its keys were read: the keys against each other, and the rule
+ * against the earlier ones. Returns false after an error. */
 bool cshim_check_rule(struct cshim_parser *parser);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* policy.ini: find, parse, check, match.
+/* Finds, parses, checks and matches policy.ini.
  *
- * Pure, but for cshim_policy_load: knows nothing of MPI or CUDA, keeps no globals. A parsed
- * policy is immutable and may be read by any thread. compshim-policy(5) documents the grammar.
- */
+ * Needs neither MPI nor CUDA, and has no global state; only cshim_policy_load() reads files and the
+ * environment. A parsed policy is immutable and may be read by any thread. compshim-policy(5)
+ * documents the grammar. */
 #ifndef CSHIM_POLICY_H
 #define CSHIM_POLICY_H
 
@@ -24,9 +24,8 @@ enum cshim_collective {
     CSHIM_BROADCAST = 5,
     CSHIM_COLLECTIVE_COUNT,
 };
-/* The collectives that move elements instead of adding them, and are matched only by rules that
- * name them: they carry parameters rather than gradients, and data that is only labelled as floats.
- */
+/* Data-movement collectives: matched only by rules that name them, because they often carry
+ * parameters instead of gradients, or data that is only declared as floats. */
 #define CSHIM_MOVES (1u << CSHIM_ALLGATHER | 1u << CSHIM_ALLTOALL | 1u << CSHIM_BROADCAST)
 
 enum cshim_op {
@@ -38,8 +37,8 @@ enum cshim_op {
 
 enum cshim_algorithm {
     CSHIM_ALGORITHM_AUTO = 0,
-    CSHIM_ALGORITHM_CAST = 1,     /* was called allreduce */
-    CSHIM_ALGORITHM_ONE_SHOT = 2, /* was called allgather */
+    CSHIM_ALGORITHM_CAST = 1,     /* older name: allreduce */
+    CSHIM_ALGORITHM_ONE_SHOT = 2, /* older name: allgather */
     CSHIM_ALGORITHM_TWO_SHOT = 3,
     CSHIM_ALGORITHM_HIERARCHICAL = 4,
     CSHIM_ALGORITHM_GRID = 5,
@@ -52,17 +51,17 @@ enum cshim_log_level { CSHIM_LOG_ERROR, CSHIM_LOG_WARN, CSHIM_LOG_INFO, CSHIM_LO
 #define CSHIM_PATH_MAX 1024
 #define CSHIM_MESSAGE_MAX 512
 
-/* Which calls that a rule matches are compressed. */
+/* Which of a rule's calls are compressed. */
 enum cshim_worth {
-    CSHIM_WORTH_MEASURED, /* all, but where their class was measured not to gain */
+    CSHIM_WORTH_MEASURED, /* all, except classes that were measured not to gain */
     CSHIM_WORTH_ALWAYS,   /* all */
-    CSHIM_WORTH_FORETOLD  /* those whose class was measured to gain */
+    CSHIM_WORTH_FORETOLD  /* classes that were measured to gain */
 };
 
 /* One [rule NAME] section. Masks have bit 1 << value set for each value that matches. */
 struct cshim_rule {
     char name[CSHIM_RULE_NAME_MAX];
-    unsigned line; /* of the section's header */
+    unsigned line; /* line of the section's header */
     uint32_t libraries;
     uint32_t collectives;
     uint32_t dtypes;
@@ -74,16 +73,16 @@ struct cshim_rule {
     uint32_t min_nodes;
     uint32_t max_nodes;
     enum cshim_codec_id codec;
-    enum cshim_codec_id gather_codec; /* of sums that travel on; none: as codec */
+    enum cshim_codec_id gather_codec; /* codec of an all-reduce's sums; none: as `codec` */
     enum cshim_algorithm algorithm;
     bool error_feedback;
     bool stochastic; /* rounding */
     enum cshim_worth worth;
-    uint32_t keep;        /* of codec or gather_codec topk: elements of each 256 that are sent */
-    double abs_error;     /* of codec or gather_codec bounded, for each rank; 0 with any other */
-    double max_rel_error; /* of one encoding, as a relative L2 error; 0: no limit */
-    uint32_t verify;      /* one compressed call in so many is also made natively; 0: none */
-    uint32_t check_ranks; /* one result in so many is compared across ranks; 0: none */
+    uint32_t keep;        /* topk as codec or gather_codec: elements of each 256 that are sent */
+    double abs_error;     /* bounded as codec or gather_codec: largest error per rank; else 0 */
+    double max_rel_error; /* largest relative L2 error of one encoding; 0: no limit */
+    uint32_t verify;      /* one of this many compressed calls is also made natively; 0: none */
+    uint32_t check_ranks; /* one of this many results is compared across ranks; 0: none */
 };
 
 /* A whole policy. Created by cshim_policy_parse, freed by cshim_policy_free. */
@@ -91,8 +90,8 @@ struct cshim_policy {
     char source[CSHIM_PATH_MAX]; /* the file it came from, or "built-in default" */
     char report[CSHIM_PATH_MAX]; /* "off", "summary" or a file name with {rank}, {jobid} */
     enum cshim_log_level log;
-    uint64_t seed;            /* of stochastic rounding */
-    uint64_t feedback_memory; /* bytes of residuals on each rank, at most */
+    uint64_t seed;            /* seed of stochastic rounding */
+    uint64_t feedback_memory; /* largest size of residuals on each rank */
     /* Bytes of the smallest buffer that a rule may compress in an MPI sum, by collective and
      * element type. */
     uint64_t compress_from[CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
@@ -100,75 +99,72 @@ struct cshim_policy {
     struct cshim_rule *rules;
 };
 
-/* The place of a rule in its policy, by which arrays with an entry for each rule are indexed. */
+/* Returns the index of a rule in its policy, for arrays with an entry for each rule. */
 static inline size_t cshim_rule_index(const struct cshim_policy *policy,
                                       const struct cshim_rule *rule)
 {
     return (size_t)(rule - policy->rules);
 }
 
-/* The facts of a call that a rule looks at. All are equal on all ranks of the communicator. */
+/* Properties of a call that rules and plans use; equal on all ranks of the communicator. */
 struct cshim_call {
     enum cshim_library library;
     enum cshim_collective collective;
     enum cshim_dtype dtype;
     enum cshim_op op;
-    uint64_t bytes; /* of the caller's buffer */
+    uint64_t bytes; /* size of the caller's buffer */
     uint32_t ranks;
-    uint32_t nodes;              /* that hold the ranks; 0: not known, rules for any number match */
-    uint32_t ranks_per_node;     /* on the node with the fewest; 0: hierarchical must not be used */
-    enum cshim_codec_id instead; /* taken in place of the rule's codec; CSHIM_CODEC_NONE: not */
+    uint32_t nodes;              /* nodes that hold the ranks; 0: unknown, matches any number */
+    uint32_t ranks_per_node;     /* smallest number of ranks on a node; 0: not hierarchical */
+    enum cshim_codec_id instead; /* replaces the rule's codec, unless CSHIM_CODEC_NONE */
     bool nonblocking;
-    uint32_t root;     /* of a reduce or broadcast */
-    uint64_t block;    /* elements of the largest rank's; 0: all are equal */
-    uint32_t partners; /* ranks that one may exchange with; 0: any number */
-    bool is_apart;     /* MPI: ranks of this node do not read each other's memory */
+    uint32_t root;     /* root of a reduce or broadcast */
+    uint64_t block;    /* elements of the largest block; 0: all blocks are equal */
+    uint32_t partners; /* limit of ranks that a rank may exchange with; 0: none */
+    bool is_apart;     /* MPI: ranks of a node do not read each other's memory */
 };
 
-/* Parses text[0..length) (need not end in NUL). `source` is the name errors carry. On success
- * returns the policy, which the caller frees. On failure returns NULL and writes to message a line
- * for each error: "source:LINE: what is wrong (did you mean 'x'?)". The lines behind the first
- * begin with "compshim: ", as all messages do once they are printed; the last has no newline. */
+/* Parses text[0..length) (need not end in NUL). `source` is the name in errors. On success returns
+ * the policy, which the caller frees. On failure returns NULL and writes to message a line for each
+ * error: "source:LINE: what is wrong (did you mean 'x'?)". All lines but the first begin with
+ * "compshim: ", which the log prints before the first; the last one has no newline. */
 struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const char *source,
                                         char message[CSHIM_MESSAGE_MAX]);
 
 void cshim_policy_free(struct cshim_policy *policy);
 
-/* A policy that is built in, from a file of policy/. "@NAME" stands for it wherever a policy's file
- * is named. The strings are static. */
+/* A built-in policy, from a file of policy/. "@NAME" denotes it wherever a policy's file can be
+ * named. The strings are static. */
 struct cshim_named_policy {
     const char *name; /* "@default" */
     const char *text;
 };
 
-/* Returns the built-in policy at an index from 0 on; both members are NULL behind the last one. */
+/* Returns the built-in policy at an index from 0 on; both members are NULL after the last one. */
 struct cshim_named_policy cshim_policy_named(size_t index);
 
-/* Returns true if a policy's name is that of a built-in one rather than of a file, as "./@name" is.
- */
+/* Returns true if a name denotes a built-in policy; "./@name" is a file. */
 static inline bool cshim_policy_is_named(const char *name)
 {
     return name[0] == '@';
 }
 
-/* The built-in default policy's text: that of "@default". */
+/* Returns the text of "@default", the built-in default policy. */
 const char *cshim_policy_default_text(void);
 
-/* The source of a policy that was found in the working folder and that nobody has named. Such a
- * file may come from anywhere, with what the user has unpacked there: it names no files to write.
- */
+/* Source of a policy that was found in the working folder without being named. It may have come
+ * with any unpacked archive, so the file names in it (`report`) are ignored. */
 #define CSHIM_POLICY_HERE "./policy.ini"
 
 /* Finds the policy's file as documented: $COMPSHIM_POLICY, ./policy.ini,
  * $XDG_CONFIG_HOME/compshim/policy.ini (or $HOME/.config), /etc/compshim/policy.ini, else the
  * built-in default, and reads it. On success returns malloc'ed text (NUL-terminated; caller frees),
  * its length, and in source the file's name as the user would write it ("built-in default"); the
- * message has the warnings, or is empty. A file at one of the usual places counts only if it
- * belongs to the user or to root and nobody else may write it; else a warning says so and the next
- * place is looked at. On failure, of a file that is named, returns NULL with the error in the
- * message. `explicit_path` (may be NULL) goes before the environment. Either may name a built-in
- * policy, which is then the source, too. A set-user-ID process takes nothing from the environment.
- */
+ * message has the warnings, or is empty. A file at a default path is used only if it belongs to the
+ * user or to root and nobody else may write it; otherwise a warning is stored and the next path is
+ * tried. If a named file fails, returns NULL with the error in the message. `explicit_path` (may be
+ * NULL) takes precedence over the environment. Either may name a built-in policy, which is then the
+ * source, too. A set-user-ID process takes nothing from the environment. */
 char *cshim_policy_load(const char *explicit_path, size_t *length, char source[CSHIM_PATH_MAX],
                         char message[CSHIM_MESSAGE_MAX]);
 
@@ -185,11 +181,11 @@ bool cshim_library_compresses(enum cshim_library library, enum cshim_collective 
 bool cshim_policy_names(const struct cshim_policy *policy, enum cshim_library library,
                         enum cshim_collective collective);
 
-/* Bytes of the smallest buffer that a rule may compress in an MPI sum of a collective, whatever its
- * elements are; UINT64_MAX if there is none. */
+/* Returns the size of the smallest buffer, of any element type, that a rule may compress in an MPI
+ * sum of a collective; UINT64_MAX if there is none. */
 uint64_t cshim_policy_smallest(const struct cshim_policy *policy, enum cshim_collective collective);
 
-/* The first rule that matches the call, or NULL when none does (which means pass through). */
+/* Returns the first rule that matches the call, or NULL: then the call is passed through. */
 const struct cshim_rule *cshim_policy_match(const struct cshim_policy *policy,
                                             const struct cshim_call *call);
 
@@ -209,10 +205,10 @@ enum cshim_word_set {
     CSHIM_WORTHS,      /* enum cshim_worth */
 };
 
-/* The words of a set, each in the place of its value; all strings are static. The codecs are the
- * largest set; there is room for one more word. */
+/* Words of a set, indexed by their values; all strings are static. Has room for the codecs, the
+ * largest set, and one more word. */
 struct cshim_words {
-    const char *what; /* how errors call one of them */
+    const char *what; /* name of such a value in errors */
     size_t count;
     const char *names[CSHIM_CODEC_COUNT + 1];
 };
@@ -226,7 +222,7 @@ const char *cshim_word_find(enum cshim_word_set set, const char *word, unsigned 
 /* Describes a key of policy.ini for help texts. The strings are static. */
 struct cshim_policy_key {
     const char *name;
-    const char *value; /* what it takes, such as "LIST" or "SIZE" */
+    const char *value; /* form of the value, such as "LIST" or "SIZE" */
     const char *help;  /* one line, without the words */
     struct cshim_words words;
 };
@@ -235,15 +231,16 @@ struct cshim_policy_key {
  * no more. */
 bool cshim_policy_key(bool of_rules, size_t index, struct cshim_policy_key *key);
 
-/* Names for values; "?" if out of range. cshim_op_name gives "other" for CSHIM_OP_OTHER. */
+/* Return the names of values; "?" if out of range. cshim_op_name() returns "other" for
+ * CSHIM_OP_OTHER. */
 const char *cshim_library_name(enum cshim_library library);
 const char *cshim_collective_name(enum cshim_collective collective);
 const char *cshim_op_name(enum cshim_op op);
 const char *cshim_algorithm_name(enum cshim_algorithm algorithm);
 
-/* The name in names[0..count) nearest to word by edit distance, ignoring case, if it is near enough
- * to be a likely slip (distance at most max(1, strlen(word)/3), rounded up); else the first name
- * that begins with word; else NULL. */
+/* Returns the name in names[0..count) with the smallest edit distance to `word`, ignoring case, if
+ * the distance is at most max(1, strlen(word) / 3), rounded up; else the first name that begins
+ * with `word`; else NULL. */
 const char *cshim_nearest_name(const char *word, const char *const *names, size_t count);
 
 /* Parses "64KiB", "25MB", "1024": B, KB, KiB, MB, MiB, GB, GiB, and K, M, G for KiB, MiB, GiB; a
@@ -253,7 +250,7 @@ bool cshim_parse_size(const char *text, uint64_t *bytes);
 /* Returns true if a report's or trace's name has no braces other than {rank} and {jobid}. */
 bool cshim_has_known_braces(const char *name);
 
-/* SHA-256 of text as 64 hex digits and NUL, as the report's policy.sha256. */
+/* Computes the SHA-256 of a text as 64 hex digits and NUL, for the report's policy.sha256. */
 void cshim_policy_sha256(const char *text, size_t length, char digest[65]);
 
 #endif

@@ -27,8 +27,7 @@ struct cshim_gloo_call {
     const struct cshim_gloo_context *context;
     const struct cshim_gloo_arguments *arguments;
     uint32_t number; /* made of the tag and the number of earlier calls with it */
-    struct cshim_gloo_buffer
-        *buffers[CSHIM_GLOO_BUFFERS];     /* each covers the call's whole scratch */
+    struct cshim_gloo_buffer *buffers[CSHIM_GLOO_BUFFERS]; /* each covers all of the scratch */
     unsigned pending[CSHIM_GLOO_BUFFERS]; /* number of incomplete messages of each buffer */
     void *exception;                      /* exception of gloo, or NULL */
     struct cshim_gloo_call *next;

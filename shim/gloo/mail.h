@@ -45,7 +45,7 @@ void cshim_gloo_mail_finish(struct cshim_gloo_mail *mail, int64_t timeout);
 /* Frees a receive, also of a message that never arrives. */
 void cshim_gloo_inbox_free(struct cshim_gloo_inbox *inbox);
 /* Frees the sent messages. Messages that have not been received may be freed only after gloo has
- * freed the context. / */
+ * freed the context. */
 void cshim_gloo_mail_free(struct cshim_gloo_mail *mail);
 
 #endif

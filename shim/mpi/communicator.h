@@ -53,9 +53,8 @@ struct cshim_comm {
     struct pending *active; /* nonblocking call that holds the scratch, or NULL */
     uint32_t pending;       /* number of active nonblocking calls; atomic */
     MPI_Request *requests;  /* CSHIM_REQUESTS(ranks) entries */
-    MPI_Status
-        *statuses; /* statuses of the requests of one transfer, by rank or by completed request */
-    int *indices;  /* requests that have completed */
+    MPI_Status *statuses;   /* of one transfer's requests, by rank or completion */
+    int *indices;           /* requests that have completed */
     struct cshim_planned planned[CSHIM_PLANS]; /* cached plans, replaced in turn */
     unsigned plans;                            /* number of plans cached so far */
     struct cshim_comm *next;                   /* next in the list of all states */

@@ -24,9 +24,8 @@ struct cshim_arguments {
     uint64_t count; /* number of elements: of one block if all are equal; of all blocks in an
                        allgatherv */
     const void *recvcounts; /* lengths of all blocks, or NULL */
-    const void
-        *sendcounts; /* all-to-all whose blocks differ: lengths of the sent blocks; else NULL */
-    bool large;      /* both counts are arrays of cshim_count (functions ..._c), else of int */
+    const void *sendcounts; /* all-to-all of unequal blocks: sent lengths; else NULL */
+    bool large; /* both counts are arrays of cshim_count (functions ..._c), else of int */
     MPI_Datatype datatype;
     MPI_Op op;
     int root; /* reduce and broadcast only */

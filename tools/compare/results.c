@@ -75,7 +75,7 @@ static struct spread find_spread(const struct compare_plan *plan, const struct c
     }
     qsort(values, spread.count, sizeof *values, compare_doubles);
     if (spread.count > 0) {
-        /* the mean of the middle two if their number is even */
+        /* mean of the middle two if the number is even */
         spread.median = (values[(spread.count - 1) / 2] + values[spread.count / 2]) / 2;
         spread.lowest = values[0];
         spread.highest = values[spread.count - 1];
