@@ -294,8 +294,8 @@ static void write_headline(const struct compare_plan *plan, FILE *file)
     if (best == NULL)
         return;
     const struct spread speed_up = find_spread(plan, best, COMPARE_FIGURE_SPEED_UP);
-    fprintf(file, "%.1f times the speed of off: %s on %s", speed_up.median, best->mode->label,
-            tool_plural(best->ranks, "rank"));
+    fprintf(file, "%.1f times as fast as without compshim: %s on %s", speed_up.median,
+            best->mode->label, tool_plural(best->ranks, "rank"));
     if (is_known(plan, COMPARE_FIGURE_ACCURACY))
         fprintf(file, ", accuracy %.2f %% against %.2f %%",
                 find_spread(plan, best, COMPARE_FIGURE_ACCURACY).median,
