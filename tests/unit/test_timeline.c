@@ -70,7 +70,8 @@ TEST(one_call)
     free(timeline);
 }
 
-/* Shared steps are divided by the calls' bytes. Steps of one call alone count for it. */
+/* Shared steps are divided by the calls' bytes. The time of a step that only one call has counts
+ * for that call. */
 TEST(two_calls)
 {
     struct cshim_timeline *timeline = make_timeline(2);
