@@ -97,7 +97,7 @@ CSHIM_INLINE size_t pack_bounded(bool is_wide, const uint8_t *input, size_t coun
     const size_t raw = count * (is_wide ? sizeof(double) : sizeof(float));
     uint32_t multiples[CSHIM_GRAIN], differences[BOUNDED_ORDERS][CSHIM_GRAIN];
     uint8_t codes[2 * CSHIM_GRAIN];
-    if (count == 0 || count > CSHIM_GRAIN || /* tells the compiler the range */
+    if (count == 0 || count > CSHIM_GRAIN || /* range check, for the compiler */
         !find_multiples(is_wide, input, count, (double)cshim_power_of_two(-exponent), multiples))
         return raw;
     const uint32_t slope = count > 1 ? multiples[1] - multiples[0] : 0;

@@ -81,7 +81,7 @@ struct cshim_rule {
     uint32_t keep;        /* topk as codec or gather_codec: elements of each 256 that are sent */
     double abs_error;     /* bounded as codec or gather_codec: largest error per rank; else 0 */
     double max_rel_error; /* largest relative L2 error of one encoding; 0: no limit */
-    uint32_t verify;      /* one of this many compressed calls is also made natively; 0: none */
+    uint32_t verify;      /* one of this many compressed calls is repeated natively; 0: none */
     uint32_t check_ranks; /* one of this many results is compared across ranks; 0: none */
 };
 

@@ -226,7 +226,7 @@ static bool have_all(struct cshim_gloo_agreement *agreement, size_t member)
 }
 #define HAVE_ALL(agreement, member) have_all(agreement, offsetof(struct peer, member))
 
-/* Ends the agreement on rank 0: tells all ranks that nothing is compressed. */
+/* Ends the agreement on rank 0 by NEVER, which it sends to all ranks: nothing is compressed. */
 static void say_never(struct cshim_gloo_context *context)
 {
     say(context->agreement, NEVER, &(struct word){.mark_count = 0});

@@ -230,7 +230,7 @@ static void explore_machine(struct session *session, double seconds)
     limit_sizes(measured, median, seconds);
 }
 
-/* Measures the sizes [first, end), natively or with every combination. */
+/* Measures the sizes [first, end): the native calls, or every combination. */
 static void measure(const struct session *session, size_t first, size_t end, bool ways,
                     const char *what)
 {
@@ -248,7 +248,7 @@ static void measure(const struct session *session, size_t first, size_t end, boo
     keep_best(session, output);
 }
 
-/* Measures each size natively and with every combination, once. */
+/* Measures the native call and every combination for each size, once. */
 static void measure_round(const struct session *session, unsigned round)
 {
     const size_t count = session->measured->size_count;
