@@ -38,7 +38,7 @@ struct cshim_level {
     struct cshim_loops codecs[CSHIM_CODEC_COUNT]; /* unused for raw and packed codecs */
     /* Rounds `count` floats to IEEE binary16; values that are too large become Inf. */
     void (*narrow_half)(const float *input, size_t count, uint8_t *output);
-    /* Fills `random`, which has room for count + 1 numbers, with the random numbers of elements
+    /* Fills `random`, which has room for count + 2 numbers, with the random numbers of elements
      * first, first + 1, ... Returns the address of the first one: random or random + 1. */
     const uint32_t *(*fill_random)(uint64_t key, uint64_t first, size_t count, uint32_t *random);
     /* Error feedback before encoding `count` floats, which begin with a block: residual[i] =

@@ -77,7 +77,7 @@ static bool check_bound(struct cshim_parser *parser, const struct cshim_rule *ru
 }
 
 /* topk stores the elements that it does not send in the residual, so it needs error feedback, and
- * allows no option that also uses it. */
+ * supports only sums, without stochastic rounding and max_rel_error. */
 static bool check_few(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const bool has_few = rule->codec == CSHIM_CODEC_TOPK || rule->gather_codec == CSHIM_CODEC_TOPK;

@@ -188,7 +188,7 @@ static bool takes_sums_of(const struct cshim_rule *rule, unsigned collective, un
 static uint64_t find_smallest(const struct cshim_policy *policy, unsigned collective,
                               unsigned dtype)
 {
-    uint64_t smallest = UINT64_MAX, passed = 0; /* smaller calls match codec = none */
+    uint64_t smallest = UINT64_MAX, passed = 0; /* smaller calls have codec = none */
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct cshim_rule *rule = &policy->rules[i];
         const bool any_ranks = rule->min_ranks == 1 && rule->max_ranks == UINT32_MAX &&

@@ -120,7 +120,7 @@ struct cshim_call {
     bool nonblocking;
     uint32_t root;     /* root of a reduce or broadcast */
     uint64_t block;    /* elements of the largest block; 0: all blocks are equal */
-    uint32_t partners; /* limit of ranks that a rank may exchange with; 0: none */
+    uint32_t partners; /* largest number of ranks that a rank may exchange with; 0: no limit */
     bool is_apart;     /* MPI: ranks of a node do not read each other's memory */
 };
 

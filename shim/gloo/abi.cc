@@ -97,7 +97,8 @@ const Options &options_of(const void *options)
     return *static_cast<const Options *>(options);
 }
 
-/* Returns true if memory can be read: write() to a pipe fails for an unreadable address. */
+/* Returns true if memory is aligned like a pointer and can be read: write() to a pipe fails for an
+ * unreadable address. */
 bool can_read(const void *memory, size_t bytes)
 {
     int ends[2];

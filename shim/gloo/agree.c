@@ -101,8 +101,8 @@ struct cshim_gloo_agreement {
     struct terms *terms;
     uint64_t terms_bytes;
     struct cshim_greeting own;
-    uint8_t here;      /* content of a presence message: 1 */
-    uint8_t *presence; /* content of each lower rank's presence message, or NULL */
+    uint8_t here;      /* the byte of a presence message: 1 */
+    uint8_t *presence; /* the received byte of each lower rank, or NULL */
     struct cshim_gloo_inbox *presence_inboxes;
     unsigned calls; /* number of calls that have begun */
     size_t use_count;
@@ -489,9 +489,9 @@ static bool accept(struct cshim_gloo_context *context)
     return true;
 }
 
-/* Exchanges and applies the terms after the decision to compress. All ranks do so in the same call,
- * which none has begun. Called without the lock, so that passed-through calls of other threads
- * continue. If a rank fails here, the calls of all ranks fail. */
+/* Exchanges and applies the terms after the decision to compress. All ranks do so before the same
+ * call, which none has begun. Called without the lock, so that passed-through calls of other
+ * threads continue. If a rank fails here, the calls of all ranks fail. */
 static void conclude(struct cshim_gloo_context *context, int64_t timeout)
 {
     struct cshim_gloo_agreement *agreement = context->agreement;

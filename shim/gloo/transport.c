@@ -162,7 +162,7 @@ static int complete(const struct cshim_exchange *exchange, unsigned first, unsig
 }
 
 /* Exchanges messages among all ranks of this node. CSHIM_MESSAGE_PARTS: sends each rank the block
- * of its share, and receives all ranks' contributions to the own share, one after the other in
+ * of its share, and receives each other rank's contribution to the own share at its local index in
  * `target`. CSHIM_MESSAGE_SUMS: sends the own share to all, and receives each other share at its
  * offset in `target`. */
 static int exchange_inside(const struct cshim_exchange *exchange, enum cshim_message kind,

@@ -34,8 +34,7 @@ for package in "$apt"/cache/archives/*.deb; do
     dpkg-deb --fsys-tarfile "$package" | tar -x -C "$root" --keep-directory-symlink --no-same-owner
 done
 rm -rf "$apt/cache"
-# Makes absolute links relative to the root: emulated programs resolve them within the root, but make and compilers do
-# not.
+# Makes absolute links point into the root: emulated programs resolve them there, but make and compilers do not.
 find "$root/usr/lib" "$root/etc" -type l -lname '/*' 2>/dev/null | while read -r link; do
     ln -snf "$root$(readlink "$link")" "$link"
 done

@@ -14,7 +14,7 @@ case $(file -bL "$program") in
 *x86-64*) processor=x86_64 ;;
 *) echo "$0: $program is no program for x86-64 or 64-bit Arm" >&2 && exit 2 ;;
 esac
-# Without `rep movsb`, which single-stepping would count once for each copied byte.
+# Avoids `rep movsb`, which single-stepping would count once for each copied byte.
 export GLIBC_TUNABLES=glibc.cpu.x86_rep_movsb_threshold=1000000:glibc.cpu.x86_rep_stosb_threshold=1000000
 emulator=()
 [ "$processor" = "$(uname -m)" ] || emulator=("qemu-$processor" -cpu max)

@@ -10,7 +10,7 @@ static struct cshim_timeline *make_timeline(size_t calls)
     struct cshim_timeline *timeline = cshim_timeline_make(32, 64, calls);
     assert_non_null(timeline);
     timeline->call_count = calls;
-    cshim_timeline_mark(timeline, NULL); /* at time 0 */
+    cshim_timeline_mark(timeline, NULL); /* mark at time 0 */
     return timeline;
 }
 
