@@ -94,7 +94,7 @@ TEST(from_where_it_pays)
     cshim_policy_free(policy);
 }
 
-/* Of equally fast candidates the more precise one is chosen. One above the allowed error is never
+/* Among equally fast candidates the most precise is chosen. One above the allowed error is never
  * chosen. */
 TEST(keeps_the_error)
 {
