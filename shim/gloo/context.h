@@ -8,7 +8,7 @@
 
 #include "shim/gloo/abi.h"
 #include "shim/host/call.h"
-#include "shim/host/segment.h"
+#include "shim/host/message.h"
 
 /* A slot is gloo's tag of a message. Its highest byte is the collective: gloo uses 1 to 8. The
  * engine uses other values, so ranks without it never receive its messages. */

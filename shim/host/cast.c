@@ -102,6 +102,6 @@ int cshim_cast_run(struct cshim_exchange *exchange)
             status = cast_plain(exchange, input, output, count);
     }
     exchange->figures.bytes_wire += plan->bytes_wire / plan->ranks;
-    cshim_event_step(exchange, CSHIM_STEP_COLLECT);
+    cshim_event_phase(exchange, CSHIM_PHASE_EXCHANGE);
     return status;
 }
