@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The floating-point environment in which the codecs and the shim compute. The program's own may
- * trap, round upwards or flush small numbers to zero, and differ between ranks. */
+/* Sets the floating-point environment in which the codecs and the shim compute. The program's own
+ * environment may trap, round upwards or flush small numbers to zero, and may differ between ranks.
+ */
 #ifndef CSHIM_ARITHMETIC_H
 #define CSHIM_ARITHMETIC_H
 
 #ifdef __x86_64__
 #include <xmmintrin.h>
-/* SSE computes everything here: its control register is enough, and quicker to write than all. */
+/* On x86-64 all arithmetic uses SSE, so its control register is enough; writing only that is
+ * faster. */
 typedef unsigned cshim_arithmetic;
 #elif defined(__aarch64__)
 #include <stdint.h>
-/* fesetenv leaves the bits that choose another binary16 and that replace NaNs as they are. */
+/* fesetenv() does not change the bits that select another binary16 format and that replace NaNs. */
 typedef struct {
     uint64_t control, status;
 } cshim_arithmetic;
@@ -19,15 +21,15 @@ typedef struct {
 typedef fenv_t cshim_arithmetic;
 #endif
 
-/* Sets the program's environment aside and the default one in force: no traps, to nearest, no flush
- * of denormals. The calling thread gives what is returned back to cshim_arithmetic_end. What is
- * computed between the two is read from memory and written to it, or stands in functions that are
- * not inlined: the compiler moves no such operation out of between. */
+/* Sets the default environment (no traps, round to nearest, no flush of denormals). Returns the
+ * program's, which the same thread passes to cshim_arithmetic_end(). The compiler might move
+ * floating-point operations out of the section between the two calls. So that section only reads
+ * and writes memory, or calls functions that are not inlined. */
 static inline cshim_arithmetic cshim_arithmetic_begin(void)
 {
 #ifdef __x86_64__
     const cshim_arithmetic programs = _mm_getcsr();
-    _mm_setcsr(0x1f80); /* all exceptions masked, and no other bit */
+    _mm_setcsr(0x1f80); /* all exceptions masked, all other bits 0 */
 #elif defined(__aarch64__)
     cshim_arithmetic programs;
     __asm__ volatile("mrs %0, fpcr\n\tmrs %1, fpsr"
@@ -42,7 +44,7 @@ static inline cshim_arithmetic cshim_arithmetic_begin(void)
     return programs;
 }
 
-/* Puts the program's environment in force again, with the exception flags it had. */
+/* Restores the program's environment, with its exception flags. */
 static inline void cshim_arithmetic_end(const cshim_arithmetic *programs)
 {
     __asm__ volatile("" ::: "memory");

@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internal to codecs/: a grain of the codec bounded, in portable C that the compiler makes vector
- * code of at each SIMD level. docs/wire-format.md, "bounded", gives every byte.
+/* Internal to codecs/: packs and unpacks a grain of the codec bounded, in portable C that the
+ * compiler vectorises at each SIMD level. docs/wire-format.md, "bounded", gives every byte.
  *
- * Elements become the nearest multiples of a step, a power of two, so that each is off by half a
- * step at most, and decoding loses nothing more. A multiple is kept as its distance from the middle
- * of its grain, from the multiple before it, or from the line through the two before it, in as many
- * bits as the largest distance of the grain needs.
- */
+ * Each element is rounded to the nearest multiple of a step, which is a power of two, so its error
+ * is at most half a step; decoding is exact. A multiple is stored as its difference from a
+ * prediction: the grain's middle, the previous multiple, or the line through the two previous ones.
+ * All differences of a grain have the width of the largest. */
 #ifndef CSHIM_BOUNDED_H
 #define CSHIM_BOUNDED_H
 
 #include "codecs/lossless.h"
 
 enum {
-    PACKED_BOUNDED = 64, /* in the first byte, beside the order */
-    BOUNDED_HEADER = 12, /* it, bits of a difference, exponent of the step, base and slope */
-    BOUNDED_ORDERS = 3, /* distance from the base, from the one before, from the line through two */
-    BOUNDED_EXPONENT = 120 /* of a step, at most, below and above zero */
+    PACKED_BOUNDED = 64,   /* flag in the first byte, which also holds the order */
+    BOUNDED_HEADER = 12,   /* bytes: flag, width, step's exponent, base, slope */
+    BOUNDED_ORDERS = 3,    /* predictions: base, previous, line */
+    BOUNDED_EXPONENT = 120 /* largest absolute exponent of a step */
 };
 
-/* The multiples nearest to elements. Adding 1.5 * 2^52 leaves no bits for fractions, and the
- * multiple in the lowest. Returns whether all are small enough: exact in the type of the elements,
- * and of float64 such that no difference has more than 32 bits. */
+/* Computes the multiple nearest to each element. Adding 1.5 * 2^52 rounds a double to an integer,
+ * which is then in its lowest bits. Returns true if all multiples are small enough: exact in the
+ * elements' type, and for float64 so small that every difference fits 32 bits. */
 CSHIM_INLINE bool find_multiples(bool is_wide, const uint8_t *restrict input, size_t count,
                                  double per_step, uint32_t *restrict multiples)
 {
@@ -44,13 +43,13 @@ CSHIM_INLINE bool find_multiples(bool is_wide, const uint8_t *restrict input, si
     return !beyond;
 }
 
-/* A number with its sign last, so that small ones have few bits. */
+/* Moves the sign of a number to its lowest bit (zigzag), so that small numbers have few bits. */
 CSHIM_INLINE uint32_t sign_last(uint32_t number)
 {
     return number << 1 ^ (0 - (number >> 31));
 }
 
-/* The bits that the largest of these numbers needs. */
+/* Returns the bits that the largest of the numbers needs, with the sign last. */
 CSHIM_INLINE unsigned width_of(const uint32_t *numbers, size_t count)
 {
     uint32_t all = 0;
@@ -59,7 +58,8 @@ CSHIM_INLINE unsigned width_of(const uint32_t *numbers, size_t count)
     return all != 0 ? 32 - (unsigned)__builtin_clz(all) : 0;
 }
 
-/* The differences between neighbours; in place of the first `skipped`, zeros. */
+/* Computes the differences of neighbouring numbers. The first `skipped` differences are set to 0.
+ */
 CSHIM_INLINE void subtract_last(const uint32_t *restrict numbers, size_t count, size_t skipped,
                                 uint32_t *restrict differences)
 {
@@ -68,7 +68,7 @@ CSHIM_INLINE void subtract_last(const uint32_t *restrict numbers, size_t count, 
         differences[i] = numbers[i] - numbers[i - 1];
 }
 
-/* The reverse, in place, of a number before the first. */
+/* Replaces differences by their prefix sums, which begin with `before`. */
 CSHIM_INLINE void add_last(uint32_t before, size_t count, uint32_t *numbers)
 {
     numbers[0] += before;
@@ -76,7 +76,7 @@ CSHIM_INLINE void add_last(uint32_t before, size_t count, uint32_t *numbers)
         numbers[i] += numbers[i - 1];
 }
 
-/* The middle of the smallest and the largest multiple. */
+/* Returns the mean of the smallest and the largest multiple. */
 CSHIM_INLINE uint32_t middle_of(const uint32_t *multiples, size_t count)
 {
     int32_t least = INT32_MAX, most = INT32_MIN;
@@ -88,15 +88,16 @@ CSHIM_INLINE uint32_t middle_of(const uint32_t *multiples, size_t count)
     return (uint32_t)((least + most) / 2);
 }
 
-/* Packs a grain of float32, or of float64 if it is wide, with a step of 2^exponent. Returns its
- * bytes: 0 if all its multiples are, those of the elements if it cannot be packed so. */
+/* Packs a grain of float32 (`is_wide`: float64) with a step of 2^exponent. Returns the number of
+ * bytes: 0 if all multiples are 0; the size of the elements, with nothing written, if packing does
+ * not make the grain smaller. */
 CSHIM_INLINE size_t pack_bounded(bool is_wide, const uint8_t *input, size_t count, int exponent,
                                  uint8_t *output)
 {
     const size_t raw = count * (is_wide ? sizeof(double) : sizeof(float));
     uint32_t multiples[CSHIM_GRAIN], differences[BOUNDED_ORDERS][CSHIM_GRAIN];
     uint8_t codes[2 * CSHIM_GRAIN];
-    if (count == 0 || count > CSHIM_GRAIN || /* so that the compiler knows that there are fewer */
+    if (count == 0 || count > CSHIM_GRAIN || /* range check, for the compiler */
         !find_multiples(is_wide, input, count, (double)cshim_power_of_two(-exponent), multiples))
         return raw;
     const uint32_t slope = count > 1 ? multiples[1] - multiples[0] : 0;
@@ -135,7 +136,7 @@ CSHIM_INLINE size_t pack_bounded(bool is_wide, const uint8_t *input, size_t coun
     return bytes;
 }
 
-/* Reads what pack_bounded wrote, of `bytes` bytes in all. Returns whether it is such. */
+/* Unpacks a grain of `bytes` bytes. Returns false if pack_bounded() cannot have written them. */
 CSHIM_INLINE bool unpack_bounded(bool is_wide, const uint8_t *restrict input, size_t bytes,
                                  size_t count, uint8_t *restrict output)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of codecs and element types, and what follows from it alone: names, sizes, hash. */
+/* Tables of codecs and element types, and the functions that only read them: names, sizes, hash. */
 #include <string.h>
 
 #include "codecs/codec.h"
@@ -7,7 +7,8 @@
 #include "codecs/loops.h"
 #include "codecs/scalar.h"
 
-/* Changes whenever the same table would mean other bytes, or other receivers of them. */
+/* Version of the wire format: increment it if encoded bytes, or their receivers, change without a
+ * change of the table. */
 #define WIRE_VERSION 2u
 
 static const struct cshim_codec_info codecs[CSHIM_CODEC_COUNT] = {
@@ -73,8 +74,7 @@ bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype)
     return id == own || info->element_bits <= 8;
 }
 
-/* A grain of topk: the index and the int4 code of each element that is sent, and the codes' scales.
- */
+/* A grain has the index and the int4 code of each sent element, and the codes' scales. */
 size_t cshim_topk_bytes(size_t kept)
 {
     const struct cshim_codec_info *values = &codecs[CSHIM_CODEC_INT4];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The wire formats on the CPU: what a codec is, and the functions that encode, decode and reduce.
+/* The wire formats on the CPU: describes the codecs; encodes, decodes and reduces.
  *
- * Pure: no MPI, no CUDA, no globals but the SIMD level, which is found once. Every function here is
- * thread-safe and reentrant except cshim_simd_limit, allocates nothing, and computes under the
- * default floating-point environment (round to nearest even, no flush to zero, exceptions masked),
- * whatever the caller's environment is.
+ * Needs neither MPI nor CUDA; its only global is the SIMD level, which is detected once. Every
+ * function is thread-safe and reentrant except cshim_simd_limit, allocates nothing, and computes
+ * under the default floating-point environment (round to nearest even, no flush to zero, exceptions
+ * masked), whatever the caller's environment is.
  *
  * docs/wire-format.md gives every byte. codecs/formats.def has a row for each codec, and
  * codecs/scalar.h defines each conversion once, for the CPU and the GPU.
- */
+ * */
 #ifndef CSHIM_CODEC_H
 #define CSHIM_CODEC_H
 
@@ -29,22 +29,22 @@ enum cshim_dtype {
 
 /* Wire formats, by the rows of formats.def. The values travel in message headers. */
 enum cshim_codec_id {
-    CSHIM_CODEC_NONE = 0, /* pass through: the caller's call, untouched */
+    CSHIM_CODEC_NONE = 0, /* calls are passed through */
 #define FORMAT(ID, NAME, name) CSHIM_CODEC_##NAME = ID,
 #include "codecs/formats.def"
     CSHIM_CODEC_COUNT
 };
 
-/* Instruction sets the codecs are written for, in rising order. */
+/* Instruction sets for which the codecs are compiled, in rising order. */
 enum cshim_simd { CSHIM_SIMD_SCALAR = 0, CSHIM_SIMD_AVX2 = 1, CSHIM_SIMD_AVX512 = 2 };
 
 /* Describes a codec, for plans and explanations. */
 struct cshim_codec_info {
     enum cshim_codec_id id;
     const char *name;      /* as in policy.ini; static */
-    unsigned element_bits; /* payload bits per element; 0 for raw and packed ones: the dtype's */
-    unsigned block;        /* elements that share one scale; 1 where there is no scale */
-    unsigned scale_bytes;  /* bytes of one scale; 0 where there is none */
+    unsigned element_bits; /* payload bits per element; 0: those of the dtype */
+    unsigned block;        /* elements that share one scale; 1 without scales */
+    unsigned scale_bytes;  /* bytes of one scale; 0 without scales */
     /* Error of one quantization of a finite x in a block whose largest finite magnitude is a:
      * |error| <= relative * |x| + absolute * a + 2^-145, where bf16's floor is 2^-134 instead: half
      * a step of its subnormals. Twice that for stochastic rounding. See docs/wire-format.md,
@@ -54,8 +54,7 @@ struct cshim_codec_info {
     double typical; /* measured relative L2 error of one quantization of normal data */
 };
 
-/* Returns the description of a codec, or NULL for an id that is none (CSHIM_CODEC_NONE included).
- */
+/* Returns the description of a codec, or NULL for CSHIM_CODEC_NONE and unknown ids. */
 const struct cshim_codec_info *cshim_codec_info(enum cshim_codec_id id);
 
 /* Returns the policy name of a codec id, "none" included; "?" for an unknown id. */
@@ -73,8 +72,8 @@ static inline bool cshim_codec_is_packed(enum cshim_codec_id id)
     return id == CSHIM_CODEC_LOSSLESS || id == CSHIM_CODEC_BOUNDED || id == CSHIM_CODEC_TOPK;
 }
 
-/* Returns true if a codec keeps every bit of every element. That includes bounded, which loses
- * something only where an encoding has a step. */
+/* Returns true if a codec keeps every bit of every element. Also true of bounded, which loses bits
+ * only if the encoding has a step (struct cshim_encoding). */
 static inline bool cshim_codec_is_exact(enum cshim_codec_id id)
 {
     return id == CSHIM_CODEC_RAW || id == CSHIM_CODEC_LOSSLESS || id == CSHIM_CODEC_BOUNDED;
@@ -89,24 +88,22 @@ bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype);
  * tables never compress together. */
 uint64_t cshim_codec_table_hash(void);
 
-/* Elements per pipeline grain: every codec's block divides it, so data may be cut at its multiples
- * and the encoded parts are those of the whole. */
+/* Elements of a grain. Every codec's block divides it, so an array that is cut at multiples of it
+ * is encoded to the same bytes as the whole. */
 #define CSHIM_GRAIN 256u
 /* Encoded sizes are multiples of this many bytes. */
 #define CSHIM_WIRE_ALIGN 16u
 
-/* Returns the bytes that count elements take when encoded: the payload rounded up to
- * CSHIM_WIRE_ALIGN, then the scales, rounded up again. 0 for count 0. For a packed codec it is an
- * upper bound. */
+/* Returns the encoded size of `count` elements: payload and scales, each rounded up to
+ * CSHIM_WIRE_ALIGN; 0 for no elements. For a packed codec this is an upper bound. */
 size_t cshim_encoded_bytes(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count);
 
-/* Returns the typical fraction of cshim_encoded_bytes that data take: for lossless measured on
- * normal data, for bounded on smooth fields, for topk with 4 elements of each grain; 1 for the
- * others. */
+/* Returns the fraction of cshim_encoded_bytes() that typical data take: normal data for lossless,
+ * smooth fields for bounded, 4 elements of each grain for topk. Returns 1 for other codecs. */
 double cshim_codec_typical_share(enum cshim_codec_id id, enum cshim_dtype dtype);
 
-/* Returns the bytes that the count elements at `encoded` take; for a packed codec often fewer than
- * cshim_encoded_bytes. */
+/* Returns the size of the `count` elements encoded at `encoded`; for a packed codec often less than
+ * cshim_encoded_bytes(). */
 size_t cshim_encoded_length(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count,
                             const void *encoded);
 
@@ -119,70 +116,70 @@ void cshim_encode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *in
 /* Options of an encoding beyond rounding to the nearest code. docs/wire-format.md gives the
  * formulas of error feedback and of stochastic rounding. */
 struct cshim_encoding {
-    /* Error feedback: count finite floats, zeros to begin with, or NULL. Each is added to its
-     * element before that is rounded, and replaced by what rounding lost; 0 where the element is
-     * not finite, so that it never becomes anything else than finite. What is added is at most the
-     * codec's step at the largest magnitude of the element's block (cshim_feedback_share), whatever
-     * was there. The caller's; must not overlap input, output or encoded bytes. The exact
-     * codecs neither read nor write it. */
+    /* Error feedback: `count` finite floats of the caller, initially 0; or NULL. Each is added to
+     * its element before rounding, and replaced by the rounding error, or by 0 if the element is
+     * not finite. The added value is limited to the codec's step at the largest magnitude of the
+     * element's block (cshim_feedback_share). Must not overlap input, output or encoded bytes. The
+     * exact codecs neither read nor write it. */
     float *residual;
-    /* Round up or down at random, so that the mean over many keys is the element. An element that
-     * has a code of its own keeps it; non-finite elements are encoded as without this option. fp32
-     * and the exact codecs ignore it. */
+    /* Stochastic rounding: rounds up or down at random, so that the mean over many keys is the
+     * element. Elements that a code represents exactly, and non-finite ones, are encoded as without
+     * it. fp32 and the exact codecs ignore it. */
     bool stochastic;
-    /* Chooses the random numbers: they are a pure function of this key and of the element's number,
-     * the same at every SIMD level. Keys must differ from rank to rank, from step to step and from
-     * call to call, or errors add up. Keys may be consecutive. */
+    /* Key of the random numbers, which depend only on it and on the element's index, at every SIMD
+     * level. Keys must differ between ranks, steps and calls, otherwise errors add up. They may be
+     * consecutive. */
     uint64_t key;
-    /* The number of the first element in its call. With it the codes of a call are the same however
-     * the call is cut at multiples of CSHIM_GRAIN. */
+    /* Index of the first element in its call, so that codes do not depend on how the call is cut at
+     * multiples of CSHIM_GRAIN. */
     uint64_t first;
-    /* The codec bounded may round each element to the nearest multiple of this step, an error of at
-     * most half a step. A power of two, or 0 for no loss. The other codecs ignore it. */
+    /* Step of the codec bounded, which rounds each element to a multiple of it: a power of two, or
+     * 0 for no loss. Other codecs ignore it. */
     float step;
-    /* Finite elements of each grain that the codec topk sends, besides all that are not finite. It
-     * adds residuals without a limit. Without a residual it sends all elements. */
+    /* Number of finite elements of each grain that the codec topk sends, in addition to all
+     * non-finite ones. topk adds residuals without a limit, and sends all elements if there is no
+     * residual. */
     unsigned keep;
 };
 
-/* Does what cshim_encode does, with options; NULL for none. */
+/* Like cshim_encode(), with options; NULL: none. */
 void cshim_encode_with(enum cshim_codec_id id, enum cshim_dtype dtype, const void *input,
                        size_t count, const struct cshim_encoding *encoding, void *encoded);
 
-/* Decodes count elements into output, rounding to dtype where it is narrower than float32. A value
- * that is too large for float16 becomes Inf, so that a program that watches for overflow sees it;
- * one that is too large for bfloat16 becomes the largest bfloat16. NaNs come out as the positive
- * quiet NaN without payload (the exact codecs, and fp32 for float32, keep the bytes). output needs
- * the alignment of its element; encoded any. */
+/* Decodes count elements into output, rounding to dtype where it is narrower than float32. Values
+ * too large for float16 become Inf, because programs check for overflow; values too large for
+ * bfloat16 become the largest bfloat16. NaNs become the positive quiet NaN without payload (the
+ * exact codecs, and fp32 for float32, keep the bytes). output needs the alignment of its element;
+ * encoded any. */
 void cshim_decode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *encoded, size_t count,
                   void *output);
 
 /* Decodes the encoded parts of all ranks and adds them in rank order, part 0 first, in float32
  * (float64 for dtype float64). Writes the sum, rounded once to dtype, to output and, encoded once,
- * to reencoded; either may be NULL. Works through the parts in tiles that stay in the cache.
- * ranks >= 1. output and reencoded must not overlap any part. */
+ * to reencoded; either may be NULL. Processes the parts in tiles that fit the cache. ranks >= 1.
+ * output and reencoded must not overlap any part. */
 void cshim_reduce(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
                   unsigned ranks, size_t count, void *output, void *reencoded);
 
-/* Adds count elements of a and b as cshim_reduce adds two parts in raw. output may be a or b. */
+/* Adds `count` elements of `a` and `b`, with the result of cshim_reduce() of two parts in raw.
+ * `output` may be `a` or `b`. */
 void cshim_add(enum cshim_dtype dtype, void *output, const void *a, const void *b, size_t count);
 
-/* Does what cshim_reduce does, with options (NULL for none) for the encoding of reencoded: the
- * residual belongs to the sum's elements, and does not enter output. If reencoded is NULL the
- * options are not used. */
+/* Like cshim_reduce(), with options (NULL: none) for encoding `reencoded`. The residual is that of
+ * the sum, and does not affect `output`. The options are not used if `reencoded` is NULL. */
 void cshim_reduce_with(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
                        unsigned ranks, size_t count, void *output, void *reencoded,
                        const struct cshim_encoding *encoding);
 
-/* Returns the SIMD level in use: the best that the processor has, unless lowered. */
+/* Returns the SIMD level in use: the highest that the processor has, unless cshim_simd_limit() has
+ * lowered it. */
 enum cshim_simd cshim_simd_level(void);
 
 /* Returns "scalar", "avx2" or "avx512"; "?" for another value. */
 const char *cshim_simd_name(enum cshim_simd level);
 
-/* Lowers (or raises back, up to what the processor has) the level, for tests and benchmarks; the
- * bytes are the same at every level. Returns the level now in use. Not for use while another thread
- * encodes. */
+/* Sets the SIMD level, up to the processor's, for tests and benchmarks; encoded bytes are the same
+ * at every level. Returns the level now in use. Must not be called while another thread encodes. */
 enum cshim_simd cshim_simd_limit(enum cshim_simd level);
 
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the wire formats are made of: the bits of floats, powers of two, sums, residuals, rounding
- * to floats of a few bits, random numbers. Valid C11 and CUDA C++.
+/* Building blocks of the wire formats: the bits of floats, powers of two, sums, residuals, rounding
+ * to small floats, random numbers. Valid C11 and CUDA C++.
  *
- * The arithmetic is in float32. Each operation is exact, or rounded once (nearest even) where it
- * gives the result: contraction to fused multiply-add could not change a bit. The functions expect
- * the default floating-point environment.
- */
+ * Arithmetic is in float32. Each operation is either exact, or the last one and rounded once
+ * (nearest even), so contraction to fused multiply-add cannot change a bit. The functions expect
+ * the default floating-point environment. */
 #ifndef CSHIM_FLOATS_H
 #define CSHIM_FLOATS_H
 
@@ -51,15 +50,14 @@ CSHIM_HD double cshim_bits_double(uint64_t bits)
     return value;
 }
 
-/* 2^exponent, for exponents of normal floats: -126 to 127. */
+/* Returns 2^exponent, for -126 <= exponent <= 127 (normal floats). */
 CSHIM_HD float cshim_power_of_two(int exponent)
 {
     return cshim_bits_float((uint32_t)(exponent + 127) << 23);
 }
 
-/* value * 2^exponent with one rounding at most, for |exponent| <= 252; larger exponents count as
- * 252. It takes two steps, because the power of two may be outside float32 where the product is
- * not. */
+/* Returns value * 2^exponent, rounded at most once. Exponents are clamped to ±252. Multiplies
+ * twice, because the power of two may be outside float32's range although the product is not. */
 CSHIM_HD float cshim_scale_by_power(float value, int exponent)
 {
     int bounded = exponent > 252 ? 252 : exponent < -252 ? -252 : exponent;
@@ -67,8 +65,8 @@ CSHIM_HD float cshim_scale_by_power(float value, int exponent)
     return value * cshim_power_of_two(half) * cshim_power_of_two(bounded - half);
 }
 
-/* The bits of |value| if it is finite, else 0. A block's largest magnitude is the maximum of these.
- */
+/* Returns the bits of |value| if it is finite, else 0. A block's largest magnitude is the maximum
+ * of these. */
 CSHIM_HD uint32_t cshim_finite_magnitude(float value)
 {
     uint32_t magnitude = cshim_float_bits(value) & ~CSHIM_SIGN_BIT;
@@ -76,37 +74,37 @@ CSHIM_HD uint32_t cshim_finite_magnitude(float value)
     return magnitude & (0u - is_finite);
 }
 
-/* Makes the largest float of infinity, for callers in which only the overflow of a finite value can
- * have given infinity. */
+/* Replaces infinity by the largest float. For results that are infinite only if a finite value has
+ * overflowed. */
 CSHIM_HD float cshim_saturate(float value)
 {
     uint32_t bits = cshim_float_bits(value);
     return (bits & ~CSHIM_SIGN_BIT) == CSHIM_INFINITY_BITS ? cshim_bits_float(bits - 1) : value;
 }
 
-/* Makes of any NaN the one NaN that decoders and sums give. */
+/* Replaces any NaN by the canonical NaN, which decoders and sums return. */
 CSHIM_HD float cshim_canonical(float value)
 {
     int is_nan = (cshim_float_bits(value) & ~CSHIM_SIGN_BIT) > CSHIM_INFINITY_BITS;
     return is_nan ? cshim_bits_float(CSHIM_NAN_BITS) : value;
 }
 
-/* One step of a reduction. The NaN of Inf - Inf has a sign that depends on the machine, so it is
- * made canonical. */
+/* Adds a value to a sum. Makes NaNs canonical, because the sign of the NaN of Inf - Inf depends on
+ * the machine. */
 CSHIM_HD float cshim_sum(float sum, float value)
 {
     return cshim_canonical(sum + value);
 }
 
-/* One step of a reduction in float64. */
+/* Like cshim_sum(), in float64. */
 CSHIM_HD double cshim_sum_double(double sum, double value)
 {
     double total = sum + value;
     return total == total ? total : cshim_bits_double(CSHIM_NAN_BITS_DOUBLE);
 }
 
-/* float64 to the nearest float32. A finite value stays finite; a NaN keeps its sign and the upper
- * part of its payload. */
+/* Converts float64 to the nearest float32. A finite value stays finite; a NaN keeps its sign and
+ * the upper part of its payload. */
 CSHIM_HD float cshim_narrow_double(double value)
 {
     uint64_t bits = cshim_double_bits(value);
@@ -119,7 +117,7 @@ CSHIM_HD float cshim_narrow_double(double value)
     return magnitude < (uint64_t)0x7ff << 52 ? cshim_saturate(narrow) : narrow;
 }
 
-/* float32 to float64, exactly. A NaN keeps its sign and payload, and becomes quiet. */
+/* Converts float32 to float64, exactly. A NaN keeps its sign and payload, and becomes quiet. */
 CSHIM_HD double cshim_widen_float(float value)
 {
     uint32_t bits = cshim_float_bits(value);
@@ -130,10 +128,10 @@ CSHIM_HD double cshim_widen_float(float value)
     return (double)value;
 }
 
-/* Error feedback: the sum of a value and its residual, which is encoded instead of the value. No
- * more than the limit is added, which is not negative, and nothing of a residual above 16 times the
- * limit. A finite value stays finite: the infinity that overflow makes of it is, as an integer, the
- * largest float plus one. */
+/* Error feedback: returns the sum of a value and its residual, which is encoded instead of the
+ * value. The residual is clamped to `limit` (not negative), and ignored if above 16 times that. A
+ * finite value stays finite: an overflow to infinity becomes the largest float, whose bits as an
+ * integer are one less. */
 CSHIM_HD float cshim_feedback_add(float value, float residual, float limit)
 {
     uint32_t magnitude = cshim_float_bits(residual) & ~CSHIM_SIGN_BIT;
@@ -146,8 +144,8 @@ CSHIM_HD float cshim_feedback_add(float value, float residual, float limit)
     return cshim_bits_float(bits - (is_infinite & was_finite));
 }
 
-/* Error feedback: the next residual, which is what the code has lost of the sum; 0 where that is
- * not finite. */
+/* Error feedback: returns the next residual, the difference between the sum and its decoded code; 0
+ * if that is not finite. */
 CSHIM_HD float cshim_feedback_rest(float sum, float decoded)
 {
     uint32_t bits = cshim_float_bits(sum - decoded);
@@ -169,8 +167,8 @@ CSHIM_HD uint32_t cshim_minifloat_encode(float value, int mantissa_bits, int min
     return cshim_float_bits(rounded) - anchor + ((binade - smallest) >> (23 - mantissa_bits));
 }
 
-/* The finalizer of splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
- * generators", 2014, with the constants of Vigna's version). */
+/* Finalizer of splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
+ * 2014, with the constants of Vigna's version). */
 CSHIM_HD uint64_t cshim_mix(uint64_t value)
 {
     value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -180,29 +178,28 @@ CSHIM_HD uint64_t cshim_mix(uint64_t value)
 
 #define CSHIM_GOLDEN 0x9e3779b97f4a7c15u
 
-/* Where the random sequence of a key begins. The key is mixed, so that keys may be consecutive
- * numbers. */
+/* Returns the start of a key's random sequence. Mixes the key, so that keys may be consecutive. */
 CSHIM_HD uint64_t cshim_random_stream(uint64_t key)
 {
     return cshim_mix(key + CSHIM_GOLDEN);
 }
 
-/* The 64 random bits of elements 2 * pair (the lower half) and 2 * pair + 1: number `pair` of
+/* Returns the 64 random bits of elements 2 * pair (lower half) and 2 * pair + 1: number `pair` of
  * splitmix64's sequence. */
 CSHIM_HD uint64_t cshim_random_pair(uint64_t stream, uint64_t pair)
 {
     return cshim_mix(stream + (pair + 1) * CSHIM_GOLDEN);
 }
 
-/* 1 with the probability given, else 0. The probability is less than 1, and counts in steps of
- * 2^-31, rounded down. */
+/* Returns 1 with a probability, else 0. The probability is below 1, and is rounded down to a
+ * multiple of 2^-31. */
 CSHIM_HD int cshim_happens(float probability, uint32_t random)
 {
     return (int32_t)(random >> 1) < (int32_t)(probability * 0x1p31f);
 }
 
-/* cshim_minifloat_encode, rounded up or down at random so that the mean is the value. The number of
- * steps of the code's last place and its fraction are exact. */
+/* Like cshim_minifloat_encode(), but rounds up or down at random, so that the mean is the value.
+ * The value in units of the code's last place, and its fraction, are computed exactly. */
 CSHIM_HD uint32_t cshim_minifloat_random(float value, int mantissa_bits, int min_exponent,
                                          uint32_t random)
 {
@@ -217,7 +214,7 @@ CSHIM_HD uint32_t cshim_minifloat_random(float value, int mantissa_bits, int min
     return (uint32_t)rounded + ((binade - smallest) >> (23 - mantissa_bits));
 }
 
-/* The exact value of a code without sign whose exponent is not reserved. */
+/* Returns the exact value of a code without sign whose exponent is not reserved. */
 CSHIM_HD float cshim_minifloat_decode(uint32_t code, int mantissa_bits, int min_exponent)
 {
     uint32_t exponent = code >> mantissa_bits;

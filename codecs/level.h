@@ -3,17 +3,17 @@
  *   TARGET           the compiler's attribute for the level's instructions
  *   LEVEL            the name of the table
  *   ENCODE, EXPAND, ADD_TWO
- *                    inline functions as cshim_encode_portably, without its random numbers,
- *                    cshim_expand_portably and cshim_add_two_portably; their second argument is
- *                    the codec's id
+ *                    inline functions like cshim_encode_portably (without random numbers),
+ *                    cshim_expand_portably and cshim_add_two_portably; their second argument is the
+ *                    codec's id
  *   narrow_half, add_residual
  *                    as in struct cshim_level
- *   PASSES_CACHE     whether arrays beyond a size are written past the caches
- */
+ *   PASSES_CACHE     returns true if an array of that size is written past the caches
+ * */
 #include "codecs/bounded.h"
 #include "codecs/portable.h"
 
-/* A format's loop that decodes in one mode. */
+/* Defines a format's decoding loop for one mode. */
 #define EXPANDING(ID, name, verb, MODE)                                                            \
     TARGET static void verb##_##name(const uint8_t *payload, const uint8_t *scales, size_t count,  \
                                      float *output)                                                \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loops with AVX2: what codecs/vector.h needs of its instructions. */
+/* The loops with AVX2: defines the operations that codecs/vector.h needs. */
 #include "codecs/portable.h"
 
 #if CSHIM_X86
@@ -50,8 +50,8 @@ INLINE uint32_t largest_lane(ints vector)
     return (uint32_t)_mm_cvtsi128_si32(largest);
 }
 
-/* The halves overlap as they are stored: what is behind the second is overwritten by the next
- * codes. Behind the last codes of an array nothing may be written. */
+/* Stores both halves so that they overlap. The bytes stored after the second half are overwritten
+ * by the next codes, so the last codes of an array are stored exactly. */
 INLINE void store_joined(int bits, ints codes, uint8_t *payload, bool is_last)
 {
     if (bits == 4) {
@@ -60,7 +60,7 @@ INLINE void store_joined(int bits, ints codes, uint8_t *payload, bool is_last)
         return;
     }
     uint8_t bytes[32];
-    is_last = is_last || 6 * bits < 16; /* more would be written than the next codes take */
+    is_last = is_last || 6 * bits < 16; /* the next codes would not overwrite all */
     uint8_t *to = is_last ? bytes : payload;
     _mm_storeu_si128((half *)to, LOWER_HALF(codes));
     _mm_storeu_si128((half *)(to + 2 * bits), UPPER_HALF(codes));

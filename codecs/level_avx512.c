@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loops with AVX-512 (F, BW, DQ and VL): what codecs/vector.h needs of its instructions. */
+/* The loops with AVX-512 (F, BW, DQ and VL): defines the operations that codecs/vector.h needs. */
 #include "codecs/portable.h"
 
 #if CSHIM_X86
@@ -33,13 +33,13 @@ enum { LANES = 16 };
     _mm512_mask_mov_ps(values, _mm512_cmp_ps_mask(values, values, _CMP_UNORD_Q), nan)
 #define REPLACE_CODE(values, codes, code, nan)                                                     \
     _mm512_mask_mov_ps(values, _mm512_cmpeq_epi32_mask(codes, code), nan)
-/* As one operation: the codes | (the floats' upper bytes & 0x80). */
+/* Returns codes | (upper bytes of the floats & 0x80), in one instruction. */
 #define WITH_SIGN(codes, values)                                                                   \
     _mm512_ternarylogic_epi32(codes, _mm512_srli_epi32((ints)(values), 24),                        \
                               _mm512_set1_epi32(0x80), 0xf8)
 #define LOOK_UP(table, indices) _mm512_permutexvar_ps(indices, table)
 
-/* Past the cache in halves, because messages are aligned to 32 bytes only. */
+/* Stores a vector; past the cache in halves, because messages are only 32-byte aligned. */
 INLINE void store(void *output, ints bytes, bool past_cache)
 {
     if (past_cache) {
@@ -64,7 +64,7 @@ CSHIM_INLINE int words_of_all(int bits, int i)
 
 INLINE void store_joined(int bits, ints codes, uint8_t *payload, bool is_last)
 {
-    (void)is_last; /* nothing is written behind the codes */
+    (void)is_last; /* never writes after the codes */
     codes = _mm512_permutexvar_epi16(EACH_LANE(words_of_all, bits), codes);
     _mm512_mask_storeu_epi16(payload, ~(__mmask32)0 >> (32 - 4 * bits), codes);
 }

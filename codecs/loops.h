@@ -14,43 +14,41 @@
 #define CSHIM_X86 0
 #endif
 
-/* Loops over float32 that start at a block's first element. payload and scales need no alignment,
- * but lie in one message, the scales after the payload: up to 16 bytes beyond the codes may be
- * read. Formats without scales ignore theirs. No padding is written. */
+/* Loops over float32 that start at a block's first element. Payload and scales need no alignment,
+ * but must be in one message, payload first: up to 16 bytes after the codes may be read. Formats
+ * without scales ignore theirs. No padding is written. */
 struct cshim_loops {
     void (*encode)(const float *input, size_t count, uint8_t *payload, uint8_t *scales);
     void (*decode)(const uint8_t *payload, const uint8_t *scales, size_t count, float *output);
-    /* sum[i] = sum[i] + decoded value, any NaN made the canonical one */
+    /* sum[i] = sum[i] + decoded value; NaNs become canonical */
     void (*add)(const uint8_t *payload, const uint8_t *scales, size_t count, float *sum);
-    /* Decodes the first and adds the second, in one pass. */
+    /* Decodes both arrays and stores their sum, in one pass. */
     void (*add_two)(const uint8_t *first, const uint8_t *first_scales, const uint8_t *second,
                     const uint8_t *second_scales, size_t count, float *sum);
-    /* Error feedback after the encoding of a sum: sum[i] = sum[i] - decoded value; 0 where that is
-     * not finite. */
+    /* Error feedback after encoding a sum: sum[i] = sum[i] - decoded value; 0 if that is not
+     * finite. */
     void (*rest)(const uint8_t *payload, const uint8_t *scales, size_t count, float *sum);
-    /* Encodes, but rounds at random with random[i], whose bits are uniformly distributed. */
+    /* Encodes with stochastic rounding; the bits of random[i] are uniformly distributed. */
     void (*encode_random)(const float *input, const uint32_t *random, size_t count,
                           uint8_t *payload, uint8_t *scales);
 };
 
-/* Everything that is compiled for one SIMD level. */
+/* All functions that are compiled for one SIMD level. */
 struct cshim_level {
-    struct cshim_loops codecs[CSHIM_CODEC_COUNT]; /* none for raw and packed ones */
-    /* Rounds count floats to IEEE binary16; what is too large becomes Inf. */
+    struct cshim_loops codecs[CSHIM_CODEC_COUNT]; /* unused for raw and packed codecs */
+    /* Rounds `count` floats to IEEE binary16; values that are too large become Inf. */
     void (*narrow_half)(const float *input, size_t count, uint8_t *output);
-    /* Fills random[0] to random[count - 1] (with room for one element more) with the
-     * numbers of elements first, first + 1, ... of the key's sequence. Returns where the first is:
-     * random or random + 1. */
+    /* Fills `random`, which has room for count + 2 numbers, with the random numbers of elements
+     * first, first + 1, ... Returns the address of the first one: random or random + 1. */
     const uint32_t *(*fill_random)(uint64_t key, uint64_t first, size_t count, uint32_t *random);
-    /* Error feedback before the encoding of count floats from a block's first on: residual[i] =
-     * input[i] + residual[i], but a residual counts as no more than `share` of the largest finite
-     * magnitude among the input of its block, and as 0 above 16 times that; the largest float
-     * instead of Inf where input is finite. */
+    /* Error feedback before encoding `count` floats, which begin with a block: residual[i] =
+     * input[i] + residual[i]. Residuals are clamped to `share` of the largest finite input of the
+     * block, and ignored above 16 times that. If input[i] is finite, the result is, too. */
     void (*add_residual)(const float *input, size_t count, size_t block, float share,
                          float *residual);
-    /* The codecs lossless and bounded, for up to CSHIM_GRAIN elements. Packs them into at most
-     * their own bytes, with the step of an encoding, and returns how many; unpacks so many bytes.
-     * Bytes that no packing gives become NaNs. */
+    /* Pack and unpack up to CSHIM_GRAIN elements by the codecs lossless and (step > 0) bounded.
+     * pack_grain returns the packed size, which is at most that of the elements. Invalid bytes are
+     * unpacked to NaNs. */
     size_t (*pack_grain)(enum cshim_dtype dtype, float step, const uint8_t *input, size_t count,
                          uint8_t *output);
     void (*unpack_grain)(enum cshim_dtype dtype, const uint8_t *input, size_t bytes, size_t count,
@@ -63,7 +61,7 @@ static inline size_t cshim_align(size_t bytes)
     return (bytes + CSHIM_WIRE_ALIGN - 1) / CSHIM_WIRE_ALIGN * CSHIM_WIRE_ALIGN;
 }
 
-/* lossless.c: arrays of grains. */
+/* Arrays of grains, lossless.c: */
 
 /* Returns the bytes of the table before the grains of an array of `count` elements: the array's
  * length, and the length of each grain. */
@@ -78,20 +76,20 @@ static inline size_t cshim_packed_table(size_t count)
 void cshim_pack_tile(enum cshim_codec_id id, enum cshim_dtype dtype,
                      const struct cshim_encoding *encoding, const uint8_t *input, size_t begin,
                      size_t length, size_t count, uint8_t *packed);
-/* Unpacks the elements [begin, begin + length), in any order of tiles. */
+/* Unpacks the elements [begin, begin + length). Tiles may be unpacked in any order. */
 void cshim_unpack_tile(enum cshim_codec_id id, enum cshim_dtype dtype, const uint8_t *packed,
                        size_t begin, size_t length, size_t count, uint8_t *output);
 
-/* topk.c: a grain of up to CSHIM_GRAIN float32. */
+/* Grains of up to CSHIM_GRAIN float32, topk.c: */
 
-/* Returns the bytes of a grain of which `kept` elements are sent; no other number of elements takes
- * as many bytes. Defined in codec.c. */
+/* Returns the size of a grain of which `kept` elements are sent. It is different for each number of
+ * elements. Defined in codec.c. */
 size_t cshim_topk_bytes(size_t kept);
-/* Packs a grain and returns its bytes. Adds the residual, if it is not NULL, and leaves in it what
+/* Packs a grain and returns its size. Adds the residual, if it is not NULL, and stores in it what
  * is not sent. */
 size_t cshim_topk_pack(const float *input, size_t count, unsigned keep, float *residual,
                        uint8_t *output);
-/* Unpacks `bytes` bytes. Elements of bytes that no packing gives become NaNs. */
+/* Unpacks `bytes` bytes. Invalid bytes are unpacked to NaNs. */
 void cshim_topk_unpack(const uint8_t *input, size_t bytes, size_t count, float *output);
 
 extern const struct cshim_level cshim_level_scalar;
@@ -99,7 +97,7 @@ extern const struct cshim_level cshim_level_scalar;
 extern const struct cshim_level cshim_level_avx2, cshim_level_avx512;
 #endif
 
-/* The loops of the level in use (cshim_simd_level). */
+/* Returns the loops of the SIMD level in use (cshim_simd_level). */
 const struct cshim_level *cshim_level(void);
 
 #endif

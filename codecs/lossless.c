@@ -5,7 +5,7 @@
 
 #include "codecs/loops.h"
 
-/* The lengths of the whole array and of its grains. */
+/* Reads the packed length of the whole array. */
 static uint32_t load_length(const uint8_t *packed)
 {
     uint32_t length;
@@ -22,7 +22,7 @@ static uint32_t load_grain_length(const uint8_t *packed, size_t grain)
 
 double cshim_codec_typical_share(enum cshim_codec_id id, enum cshim_dtype dtype)
 {
-    static const double shares[CSHIM_DTYPE_COUNT] = {0.86, 0.88, 0.90, 0.71}; /* by type */
+    static const double shares[CSHIM_DTYPE_COUNT] = {0.86, 0.88, 0.90, 0.71}; /* by element type */
     return id == CSHIM_CODEC_LOSSLESS  ? shares[dtype]
            : id == CSHIM_CODEC_BOUNDED ? 0.3
            : id == CSHIM_CODEC_TOPK    ? 0.03
@@ -39,7 +39,7 @@ size_t cshim_encoded_length(enum cshim_codec_id id, enum cshim_dtype dtype, size
     return length < most ? length : most;
 }
 
-/* Packs a grain that begins at an element of the array. */
+/* Packs a grain, whose first element has index `begin` in the array. */
 static size_t pack_grain(enum cshim_codec_id id, enum cshim_dtype dtype,
                          const struct cshim_encoding *encoding, size_t begin, const uint8_t *input,
                          size_t elements, uint8_t *packed)
@@ -73,14 +73,14 @@ void cshim_pack_tile(enum cshim_codec_id id, enum cshim_dtype dtype,
         memset(packed + end, 0, cshim_encoded_bytes(id, dtype, count) - end);
 }
 
-/* A grain is found by the lengths of those before it. An array whose lengths lie is read no further
- * than it may be long. */
+/* The lengths of the earlier grains give a grain's offset. Invalid lengths cannot cause a read
+ * after the array's largest possible size. */
 void cshim_unpack_tile(enum cshim_codec_id id, enum cshim_dtype dtype, const uint8_t *packed,
                        size_t begin, size_t length, size_t count, uint8_t *output)
 {
     const size_t element = cshim_dtype_bytes(dtype);
     const size_t most = cshim_encoded_bytes(id, dtype, count);
-    uint32_t before = 0; /* of 32 bits, so that as many are added at once as vectors have */
+    uint32_t before = 0; /* 32 bits, so that vector code adds more at once */
     for (size_t grain = 0; grain < begin / CSHIM_GRAIN; grain++)
         before += load_grain_length(packed, grain);
     size_t at = cshim_packed_table(count) + before;
@@ -88,7 +88,7 @@ void cshim_unpack_tile(enum cshim_codec_id id, enum cshim_dtype dtype, const uin
         const size_t elements = length - done < CSHIM_GRAIN ? length - done : CSHIM_GRAIN;
         const size_t bytes = load_grain_length(packed, (begin + done) / CSHIM_GRAIN);
         const bool is_inside = at + bytes <= most;
-        if (id == CSHIM_CODEC_TOPK) /* no grain has that many bytes */
+        if (id == CSHIM_CODEC_TOPK) /* SIZE_MAX: no valid grain has this size */
             cshim_topk_unpack(packed + (is_inside ? at : 0), is_inside ? bytes : SIZE_MAX, elements,
                               (float *)(void *)(output + done * element));
         else if (is_inside)

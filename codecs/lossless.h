@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internal to codecs/: a grain of the codec lossless, in portable C that the compiler makes vector
- * code of at each SIMD level. docs/wire-format.md, "lossless", gives every byte.
+/* Internal to codecs/: packs and unpacks a grain of the codec lossless, in portable C that the
+ * compiler vectorises at each SIMD level. docs/wire-format.md, "lossless", gives every byte.
  *
- * An element's bits are turned left by one, so that its exponent comes first and its sign last. The
- * exponents of a grain are mostly near the largest: each becomes a code of a few bits, how far it
- * is below the top of a window, or an escape. The bits behind the exponent are kept as they are: in
- * planes of four, two and one byte, and what is less than a byte beside the exponent's code.
- */
+ * An element's bits are rotated left by one, so that the exponent comes first and the sign last.
+ * Most exponents of a grain are near the largest one, so an exponent becomes a code of a few bits:
+ * its distance below the top of a window, or an escape. The bits after the exponent are stored
+ * unchanged: whole bytes in planes of four, two and one byte, the remaining bits together with the
+ * exponent's code. */
 #ifndef CSHIM_LOSSLESS_H
 #define CSHIM_LOSSLESS_H
 
 #include "codecs/portable.h"
 
 enum {
-    PACKED_HEADER = 4, /* width of the exponents' codes, escapes, top of the window */
-    PACKED_MASKED =
-        128,       /* added to the width: zeros are left out, a bit for each element says so */
-    WIDEST = 5,    /* codes of exponents */
-    WINDOWS = 8,   /* tried: with the largest exponent at the top, or so many above it */
-    DISTANCES = 40 /* below the largest exponent that are told apart */
+    PACKED_HEADER = 4,   /* bytes: width of the codes, number of escapes, top of the window */
+    PACKED_MASKED = 128, /* flag in the width: zeros are left out, with a mask */
+    WIDEST = 5,          /* largest width of a code */
+    WINDOWS = 8,         /* tried tops of the window: the largest exponent, and up to 7 below it */
+    DISTANCES = 40       /* distances below the largest exponent that are counted separately */
 };
 
-/* How elements of a type are parted. */
+/* How the bits of an element type are split. */
 struct packing {
-    unsigned bytes;         /* of an element */
-    unsigned exponent_bits; /* of these */
-    unsigned low_bytes;     /* kept in planes */
-    unsigned middle_bits;   /* kept beside the exponent's code */
+    unsigned bytes;         /* bytes of an element */
+    unsigned exponent_bits; /* number of exponent bits */
+    unsigned low_bytes;     /* whole bytes, stored in planes */
+    unsigned middle_bits;   /* remaining bits, stored with the exponent's code */
 };
 
 CSHIM_INLINE struct packing packing_of(enum cshim_dtype dtype)
@@ -40,8 +39,8 @@ CSHIM_INLINE struct packing packing_of(enum cshim_dtype dtype)
 /* The exponents of a grain, and their codes. */
 struct coded {
     uint16_t exponents[CSHIM_GRAIN];
-    uint8_t distances[CSHIM_GRAIN + 8]; /* of exponents below the window's top, or the escape */
-    uint8_t codes[2 * CSHIM_GRAIN];     /* these above the middle bits */
+    uint8_t distances[CSHIM_GRAIN + 8]; /* below the window's top, or the escape */
+    uint8_t codes[2 * CSHIM_GRAIN];     /* distances, shifted above the middle bits */
 };
 
 CSHIM_INLINE uint32_t load_narrow(const struct packing *packing, const uint8_t *input, size_t i)
@@ -56,8 +55,9 @@ CSHIM_INLINE uint32_t load_narrow(const struct packing *packing, const uint8_t *
     return ((uint32_t)narrow << 1 | (uint32_t)narrow >> 15) & 0xffff;
 }
 
-/* Parts count elements. The planes go to the message: of float64 the lowest four bytes of each,
- * then the next two; of float32 the lowest two, then the next; of 16-bit floats the lowest. */
+/* Splits `count` elements into exponents, middle bits and planes. The planes are, for float64, the
+ * lowest four bytes of each element, then the next two; for float32 the lowest two, then the next
+ * one; for 16-bit floats the lowest byte. */
 CSHIM_INLINE void part(const struct packing *packing, const uint8_t *restrict input, size_t count,
                        struct coded *restrict coded, uint8_t *restrict planes)
 {
@@ -86,7 +86,7 @@ CSHIM_INLINE void part(const struct packing *packing, const uint8_t *restrict in
     }
 }
 
-/* The reverse. The exponents' codes are gone from codes. */
+/* Joins exponents, middle bits and planes to elements, as part() splits them. */
 CSHIM_INLINE void join(const struct packing *packing, const struct coded *restrict coded,
                        const uint8_t *restrict planes, size_t count, uint8_t *restrict output)
 {
@@ -117,8 +117,8 @@ CSHIM_INLINE void join(const struct packing *packing, const struct coded *restri
     }
 }
 
-/* A plane of codes has 4, 2 or 1 of their bits, so that 2, 4 or 8 codes share a byte: those that
- * are a half, a quarter or an eighth of all codes apart. Returns its bytes. */
+/* Returns the bytes of a plane of codes. A plane holds 4, 2 or 1 bits of each code, so 2, 4 or 8
+ * codes share a byte; these are a half, a quarter or an eighth of the array apart. */
 CSHIM_INLINE size_t stride_of(size_t count, unsigned bits)
 {
     return (count * bits + 7) / 8;
@@ -137,7 +137,7 @@ CSHIM_INLINE uint8_t *put_plane(const uint8_t *restrict codes, size_t count, uns
     return output + stride;
 }
 
-/* Writes the lowest `width` bits of count codes, behind which there are zeros. */
+/* Writes the lowest `width` bits of `count` codes. The codes must be followed by zeros. */
 CSHIM_INLINE void put_codes(const uint8_t *codes, size_t count, unsigned width, uint8_t *output)
 {
     if (width == 8)
@@ -161,7 +161,7 @@ CSHIM_INLINE const uint8_t *take_plane(const uint8_t *restrict input, size_t cou
     return input + stride;
 }
 
-/* The reverse: up to 7 codes behind the last are written. */
+/* Reads codes that put_codes() has written. Also overwrites up to 8 codes after the last one. */
 CSHIM_INLINE void take_codes(const uint8_t *input, size_t count, unsigned width, uint8_t *codes)
 {
     memset(codes, 0, count + 8);
@@ -175,7 +175,7 @@ CSHIM_INLINE void take_codes(const uint8_t *input, size_t count, unsigned width,
         take_plane(input, count, 1, width & 6, codes);
 }
 
-/* The bytes of codes of a width. */
+/* Returns the bytes that put_codes() writes. */
 CSHIM_INLINE size_t codes_bytes(size_t count, unsigned width)
 {
     size_t bytes = 0;
@@ -184,13 +184,13 @@ CSHIM_INLINE size_t codes_bytes(size_t count, unsigned width)
     return bytes;
 }
 
-/* Codes of exponents. */
+/* Code of exponents. */
 struct window {
-    unsigned width; /* of a code */
-    unsigned top;   /* the exponent of code 0; the largest code is the escape */
+    unsigned width; /* bits of a code */
+    unsigned top;   /* exponent with the code 0; the largest code is the escape */
 };
 
-/* The window that takes the fewest bits, judged by every fourth element. */
+/* Returns the window that takes the fewest bits, estimated from every fourth element. */
 CSHIM_INLINE struct window choose_window(const struct packing *packing, const uint16_t *exponents,
                                          size_t count)
 {
@@ -224,7 +224,7 @@ CSHIM_INLINE struct window choose_window(const struct packing *packing, const ui
     return best;
 }
 
-/* The highest bit of each of eight bytes that is the escape. */
+/* Returns a word with the highest bit set of each byte, of eight, that equals the escape. */
 CSHIM_INLINE uint64_t find_escapes(const uint8_t *distances, uint8_t escape)
 {
     const uint64_t lower = 0x7f7f7f7f7f7f7f7f;
@@ -234,7 +234,7 @@ CSHIM_INLINE uint64_t find_escapes(const uint8_t *distances, uint8_t escape)
     return ~(((eight & lower) + lower) | eight | lower);
 }
 
-/* Packs count elements. Returns the bytes, or `limit` if it takes as many. */
+/* Packs `count` elements. Returns the packed size, or `limit` if it would be at least that. */
 CSHIM_INLINE size_t pack_elements(const struct packing *packing, const uint8_t *input, size_t count,
                                   uint8_t *output, size_t limit)
 {
@@ -272,7 +272,8 @@ CSHIM_INLINE size_t pack_elements(const struct packing *packing, const uint8_t *
     return bytes;
 }
 
-/* Reads what pack_elements wrote, of `bytes` bytes in all. Returns whether it is such. */
+/* Unpacks elements from `bytes` bytes. Returns false if pack_elements() cannot have written them.
+ */
 CSHIM_INLINE bool unpack_elements(const struct packing *packing, const uint8_t *input, size_t bytes,
                                   size_t count, uint8_t *output)
 {
@@ -326,8 +327,8 @@ CSHIM_INLINE size_t count_zeros(const struct packing *packing, const uint8_t *in
     return zeros;
 }
 
-/* Packs a grain of count elements. Returns its bytes: 0 if all elements are zero, those of the
- * elements if they are kept as they are. */
+/* Packs a grain. Returns the packed size: 0 if all elements are zero, the size of the elements if
+ * they are stored unchanged. */
 CSHIM_INLINE size_t pack_grain_of(const struct packing packing, const uint8_t *input, size_t count,
                                   uint8_t *output)
 {
@@ -357,7 +358,8 @@ CSHIM_INLINE size_t pack_grain_of(const struct packing packing, const uint8_t *i
     return bytes;
 }
 
-/* Unpacks a grain of so many bytes. What pack_grain_of cannot have written becomes NaNs. */
+/* Unpacks a grain of `bytes` bytes. Fills it with NaNs if pack_grain_of() cannot have written them.
+ */
 CSHIM_INLINE void unpack_grain_of(const struct packing packing, const uint8_t *input, size_t bytes,
                                   size_t count, uint8_t *output)
 {

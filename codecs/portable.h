@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internal to codecs/: loops over any format, in portable C.
+/* Internal to codecs/: loops for any format, in portable C.
  *
- * scalar.h defines each conversion, of one element. These loops give the same bits block by block:
- * what is known of a whole block (its scale, that all elements are finite) is found before its
- * loop, and the loop has no branches, so that the compiler makes vector code of it. Blocks with a
- * non-finite element or a scale at the ends of the float32 range are left to scalar.h's functions.
- * tests/unit/test_codec_reference.c compares the two.
+ * scalar.h defines the conversion of one element; these loops give the same bits for whole blocks.
+ * The properties of a block (its scale, and that all elements are finite) are computed before its
+ * loop, so that the loop has no branches and the compiler vectorises it. Blocks with a non-finite
+ * element or an extreme scale use scalar.h's functions. tests/unit/test_codec_reference.c compares
+ * the two.
  *
  * The loops are compiled for each format and SIMD level: `format` is a constant wherever they are
  * inlined.
- */
+ * */
 #ifndef CSHIM_PORTABLE_H
 #define CSHIM_PORTABLE_H
 
@@ -20,7 +20,8 @@
 
 #define CSHIM_INLINE static inline __attribute__((always_inline))
 
-/* 1 if the processor converts floats to binary16 and back, by the compiler's type for it. */
+/* 1 if the processor has instructions that convert between float and binary16, and the compiler a
+ * type for it. */
 #if defined(__ARM_FP16_FORMAT_IEEE) && defined(__aarch64__)
 #define CSHIM_HAS_HALF 1
 #include <arm_neon.h>
@@ -32,11 +33,11 @@
 #include <emmintrin.h>
 #endif
 
-/* How decoded values are written: they replace the output, or do so with stores past the caches, or
- * are added to it, or subtracted from it for error feedback. */
+/* How decoded values are written: stored to the output, stored past the caches, added to the
+ * output, or subtracted from it (error feedback). */
 enum cshim_put_mode { CSHIM_PUT, CSHIM_PUT_PAST_CACHE, CSHIM_PUT_SUM, CSHIM_PUT_REST };
 
-/* Reads a block's scale as messages have it; 0 where there is none. */
+/* Reads a block's stored scale; 0 for formats without scales. */
 CSHIM_INLINE uint32_t cshim_load_scale(struct cshim_format format, const uint8_t *scales,
                                        size_t block)
 {
@@ -52,8 +53,7 @@ CSHIM_INLINE void cshim_store_scale(struct cshim_format format, uint8_t *scales,
         scales[(size_t)format.scale_bytes * block + (size_t)byte] = (uint8_t)(stored >> 8 * byte);
 }
 
-/* Returns by how much the exponent of a small float's code rises when its bits are read as
- * binary16. */
+/* Returns the increase of the exponent if a small float's code is read as binary16. */
 CSHIM_INLINE int cshim_half_shift(struct cshim_format format)
 {
     return 14 + format.min_exponent;
@@ -88,16 +88,16 @@ CSHIM_INLINE float cshim_plain_inverse(struct cshim_format format, uint32_t stor
                : cshim_power_of_two(-((int)stored + format.min_scale));
 }
 
-/* Elements that one unrolled loop treats at once. */
+/* Elements that one unrolled loop processes. */
 enum { CSHIM_PART = 32 };
 
-/* Bits: ones where a condition holds, else zeros. */
+/* Returns 32 ones if a condition holds, else 32 zeros. */
 CSHIM_INLINE uint32_t cshim_mask(bool condition)
 {
     return 0u - (uint32_t)condition;
 }
 
-/* As cshim_canonical, in fewer instructions. */
+/* Like cshim_canonical(), in fewer instructions. */
 CSHIM_INLINE float cshim_one_nan(float value)
 {
     return value == value ? value : cshim_bits_float(CSHIM_NAN_BITS);
@@ -105,8 +105,8 @@ CSHIM_INLINE float cshim_one_nan(float value)
 
 /* Encoding -------------------------------------------------------------------------------- */
 
-/* The code of a small float, in the lower format.bits bits; see cshim_minifloat_encode. The bits
- * above are whatever arithmetic leaves there. The exponent of the rounded sum is the anchor's. */
+/* Returns the code of a small float in the lower format.bits bits (see cshim_minifloat_encode); the
+ * upper bits are undefined. The rounded sum has the anchor's exponent. */
 CSHIM_INLINE uint32_t cshim_plain_float_code(struct cshim_format format, float scaled)
 {
     const uint32_t dropped = 23 - (uint32_t)format.mantissa_bits;
@@ -115,7 +115,7 @@ CSHIM_INLINE uint32_t cshim_plain_float_code(struct cshim_format format, float s
     const uint32_t binade = exponent > smallest ? exponent : smallest;
     const float anchor = cshim_bits_float(binade + (dropped << 23));
     const uint32_t rounded = cshim_float_bits(__builtin_fabsf(scaled) + anchor);
-    /* In halves, of which vectors have more lanes. */
+    /* 16-bit arithmetic, because vectors have twice as many such lanes. */
     const uint16_t upper = (uint16_t)(rounded >> 16), lower = (uint16_t)rounded;
     const uint16_t raised =
         dropped >= 16 ? (uint16_t)(upper >> (dropped - 16)) : (uint16_t)(rounded >> dropped);
@@ -126,8 +126,8 @@ CSHIM_INLINE uint32_t cshim_plain_float_code(struct cshim_format format, float s
     return (code & ~sign) | ((uint32_t)(scaled_upper >> (16 - format.bits)) & sign);
 }
 
-/* The code of an element of a plain block, given the inverse of the block's step, in the lower
- * format.bits bits. */
+/* Returns the code of an element of a plain block, in the lower format.bits bits. `inverse` is the
+ * reciprocal of the block's step. */
 CSHIM_INLINE uint32_t cshim_plain_code(struct cshim_format format, float value, float inverse)
 {
     const float scaled = value * inverse;
@@ -136,7 +136,7 @@ CSHIM_INLINE uint32_t cshim_plain_code(struct cshim_format format, float value, 
     return cshim_plain_float_code(format, scaled);
 }
 
-/* Bytes of a code in memory, where codes of less than a byte take a byte each. */
+/* Returns the bytes of an unpacked code: at least 1. */
 CSHIM_INLINE size_t cshim_code_bytes(struct cshim_format format)
 {
     return format.bits > 8 ? (size_t)format.bits / 8 : 1;
@@ -158,7 +158,8 @@ CSHIM_INLINE void cshim_put_code(struct cshim_format format, uint8_t *restrict c
         codes[i] = (uint8_t)code;
 }
 
-/* The bits of the largest magnitude of up to a block; NaN and Inf are largest. */
+/* Returns the bits of the largest magnitude of at most a block; NaN and Inf count as the largest.
+ */
 CSHIM_INLINE uint32_t cshim_largest_magnitude(const float *restrict input, size_t count)
 {
     int32_t largest = 0;
@@ -170,8 +171,8 @@ CSHIM_INLINE uint32_t cshim_largest_magnitude(const float *restrict input, size_
 }
 
 #ifdef __SSE2__
-/* As cshim_largest_magnitude, for a multiple of 8 floats. SSE2 has a maximum of floats, but none of
- * integers of 32 bits. It skips NaNs, which are looked for separately. */
+/* Like cshim_largest_magnitude(), for a multiple of 8 floats. SSE2 has no maximum of 32-bit
+ * integers; its maximum of floats ignores NaNs, so these are detected separately. */
 CSHIM_INLINE uint32_t cshim_largest_of_part(const float *input, size_t count)
 {
     const __m128 sign = _mm_set1_ps(-0.0f);
@@ -205,8 +206,8 @@ CSHIM_INLINE uint32_t cshim_largest_of_block(const float *restrict input, size_t
     return largest;
 }
 
-/* The codes of a block that is not plain, element by element. random is NULL for rounding to
- * nearest. */
+/* Computes the codes of a block that is not plain, element by element. `random` is NULL for
+ * rounding to nearest. */
 CSHIM_INLINE void cshim_block_codes_singly(struct cshim_format format, const float *input,
                                            const uint32_t *random, size_t count, uint8_t *codes,
                                            uint32_t stored)
@@ -221,7 +222,7 @@ CSHIM_INLINE void cshim_block_codes_singly(struct cshim_format format, const flo
     }
 }
 
-/* The codes of elements of a plain block. */
+/* Computes the codes of elements of a plain block. */
 CSHIM_INLINE void cshim_plain_codes(struct cshim_format format, const float *restrict input,
                                     float inverse, size_t count, uint8_t *restrict codes)
 {
@@ -236,7 +237,7 @@ CSHIM_INLINE void cshim_plain_codes(struct cshim_format format, const float *res
         cshim_put_code(format, codes, i, cshim_plain_code(format, input[i], inverse));
 }
 
-/* The codes of bf16. Returns false if one of them is of a float that may round up to infinity. */
+/* Computes bf16 codes. Returns false if a float may round to infinity. */
 CSHIM_INLINE bool cshim_upper_codes(const float *restrict input, size_t count,
                                     uint8_t *restrict codes)
 {
@@ -251,8 +252,8 @@ CSHIM_INLINE bool cshim_upper_codes(const float *restrict input, size_t count,
     return largest < 0x7f7f;
 }
 
-/* The codes of a block, or of part of one, each in bytes of its own, and its scale. Returns false
- * where that is left to cshim_block_codes_singly. random is NULL for rounding to nearest. */
+/* Computes the scale and the unpacked codes of a block or part of one. Returns false if
+ * cshim_block_codes_singly() must do it. `random` is NULL for rounding to nearest. */
 CSHIM_INLINE bool cshim_block_codes(struct cshim_format format, const float *restrict input,
                                     const uint32_t *restrict random, size_t count,
                                     uint8_t *restrict codes, uint8_t *scales)
@@ -287,7 +288,7 @@ CSHIM_INLINE bool cshim_block_codes(struct cshim_format format, const float *res
     return true;
 }
 
-/* Joins the lower bits of 8 bytes without gaps, by twos, fours and eights. */
+/* Packs the lower bits of 8 bytes without gaps: joins pairs, then fours, then all. */
 CSHIM_INLINE uint64_t cshim_join_eight(unsigned bits, uint64_t codes)
 {
     const uint64_t one = (1u << bits) - 1, two = (1u << 2 * bits) - 1,
@@ -298,7 +299,7 @@ CSHIM_INLINE uint64_t cshim_join_eight(unsigned bits, uint64_t codes)
     return (codes & four) | (codes >> (32 - 4 * bits) & four << 4 * bits);
 }
 
-/* Splits what cshim_join_eight joined into a byte each. */
+/* Reverses cshim_join_eight(). */
 CSHIM_INLINE uint64_t cshim_part_eight(unsigned bits, uint64_t codes)
 {
     const uint64_t one = (1u << bits) - 1, two = (1u << 2 * bits) - 1,
@@ -309,11 +310,11 @@ CSHIM_INLINE uint64_t cshim_part_eight(unsigned bits, uint64_t codes)
     return (codes & ones) | (codes << (8 - bits) & ones << 8);
 }
 
-/* Codes of a grain, a byte each; what takes them 8 at a time may go beyond the last. */
+/* Size of an array for the unpacked codes of a grain, which are read and written 8 at a time. */
 enum { CSHIM_CODES_ROOM = CSHIM_GRAIN + 8 };
 
-/* Writes up to a grain of codes of less than 8 bits from the first bit of a byte on. Unused
- * bits of the last byte become 0. Bytes of `codes` after the last code are overwritten. */
+/* Packs up to a grain of codes of less than 8 bits, from the first bit of a byte on. Unused bits of
+ * the last byte are set to 0. Bytes of `codes` after the last code are overwritten. */
 CSHIM_INLINE void cshim_store_codes(struct cshim_format format, uint8_t *restrict codes,
                                     size_t count, uint8_t *restrict payload)
 {
@@ -327,7 +328,7 @@ CSHIM_INLINE void cshim_store_codes(struct cshim_format format, uint8_t *restric
         memcpy(&word, codes + 8 * i, sizeof word);
         joined[i] = cshim_join_eight(bits, word);
     }
-    for (size_t i = 0; i < words; i++) /* each next word replaces what this one has too much */
+    for (size_t i = 0; i < words; i++) /* the next word overwrites the surplus bytes */
         memcpy(bytes + bits * i, &joined[i], sizeof joined[i]);
     memcpy(payload, bytes, cshim_payload_bytes(bits, count));
 }
@@ -365,8 +366,8 @@ CSHIM_INLINE void cshim_encode_portably(struct cshim_format format, const float 
 
 /* Decoding -------------------------------------------------------------------------------- */
 
-/* Returns where each of up to a grain of codes has bytes of its own: in the payload, or in `apart`.
- */
+/* Returns the unpacked codes of up to a grain: the payload itself, or `apart`, to which it unpacks
+ * them. */
 CSHIM_INLINE const uint8_t *cshim_load_codes(struct cshim_format format, const uint8_t *payload,
                                              size_t count, uint8_t *restrict apart)
 {
@@ -384,7 +385,7 @@ CSHIM_INLINE const uint8_t *cshim_load_codes(struct cshim_format format, const u
     return apart;
 }
 
-/* Reads one of the codes that cshim_load_codes gives. */
+/* Reads a code from the array that cshim_load_codes() returns. */
 CSHIM_INLINE uint32_t cshim_get_code(struct cshim_format format, const uint8_t *codes, size_t i)
 {
     uint16_t half;
@@ -399,13 +400,13 @@ CSHIM_INLINE uint32_t cshim_get_code(struct cshim_format format, const uint8_t *
     return word;
 }
 
-/* The value of a small float's code, but for the scale. */
+/* Returns the value of a small float's code, without the scale. */
 CSHIM_INLINE float cshim_plain_float_value(struct cshim_format format, uint32_t code)
 {
     const int mantissa_bits = format.mantissa_bits;
     const uint32_t sign = code >> (format.bits - 1) << 31;
     const uint32_t magnitude = code & ((1u << (format.bits - 1)) - 1);
-    /* A subnormal code counts steps, which are the last place of this power of two. */
+    /* A subnormal code is a number of steps; a step is the last place of this power of two. */
     const float anchor = cshim_power_of_two(23 + format.min_exponent - mantissa_bits);
     const float steps = cshim_bits_float(cshim_float_bits(anchor) | magnitude) - anchor;
     const uint32_t normal =
@@ -419,8 +420,8 @@ CSHIM_INLINE float cshim_plain_float_value(struct cshim_format format, uint32_t 
 }
 
 #if CSHIM_HAS_HALF
-/* Returns true if a shift turns the codes into binary16, with its infinities and NaNs or one NaN.
- */
+/* Returns true if a shift converts the codes to binary16, including infinities and NaNs (or the one
+ * NaN). */
 CSHIM_INLINE bool cshim_is_like_half(struct cshim_format format)
 {
     return format.family == CSHIM_FAMILY_FLOAT &&
@@ -429,7 +430,7 @@ CSHIM_INLINE bool cshim_is_like_half(struct cshim_format format)
              format.mantissa_bits >= 2));
 }
 
-/* As cshim_plain_float_value, but 2^-cshim_half_shift times that. */
+/* Returns cshim_plain_float_value() times 2^-cshim_half_shift(). */
 CSHIM_INLINE float cshim_half_value(struct cshim_format format, uint32_t code)
 {
     const int shift = 10 - format.mantissa_bits;
@@ -457,8 +458,8 @@ CSHIM_INLINE float cshim_plain_factor(struct cshim_format format, uint32_t store
     return format.family == CSHIM_FAMILY_UPPER ? 1 : cshim_plain_step(format, stored);
 }
 
-/* The value of code number i of a plain block; any NaN for NaN, but that of integers is canonical
- * if they are to be put as they are. */
+/* Returns the value of code `i` of a plain block. A NaN may have any payload, except for integer
+ * formats that are stored, not added: their NaN is canonical. */
 CSHIM_INLINE float cshim_plain_value(struct cshim_format format, const uint8_t *codes, size_t i,
                                      float factor, bool is_put)
 {
@@ -479,7 +480,8 @@ CSHIM_INLINE float cshim_plain_value(struct cshim_format format, const uint8_t *
     return cshim_plain_float_value(format, code) * factor;
 }
 
-/* Puts a value, or the sum of it and what is there, or what it has lost of that. */
+/* Returns the new output value for a decoded value, by mode: the value, the sum, or the residual.
+ */
 CSHIM_INLINE float cshim_put_value(struct cshim_format format, float old, float value,
                                    enum cshim_put_mode mode)
 {
@@ -508,7 +510,7 @@ CSHIM_INLINE void cshim_expand_block(struct cshim_format format, const uint8_t *
             mode);
 }
 
-/* Decodes count elements from the first of a block on. */
+/* Decodes `count` elements, which begin with a block. */
 CSHIM_INLINE void cshim_expand_portably(struct cshim_format format, const uint8_t *payload,
                                         const uint8_t *scales, size_t count, float *output,
                                         enum cshim_put_mode mode)
@@ -554,7 +556,7 @@ CSHIM_INLINE void cshim_add_two_blocks(struct cshim_format format, const uint8_t
                                cshim_plain_value(format, b, i, b_factor, false));
 }
 
-/* Decodes the first and adds the second. */
+/* Decodes two arrays and stores their sum. */
 CSHIM_INLINE void cshim_add_two_portably(struct cshim_format format, const uint8_t *first,
                                          const uint8_t *first_scales, const uint8_t *second,
                                          const uint8_t *second_scales, size_t count, float *sum)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every conversion of every wire format, defined once: for the portable loops, for what the vector
- * loops leave to them, and for the GPU. Valid C11 and CUDA C++; the arithmetic is that of floats.h.
+/* Defines every conversion of every wire format once: for the portable loops, for the rare blocks
+ * of the vector loops, and for the GPU. Valid C11 and CUDA C++; the arithmetic is that of floats.h.
  * docs/wire-format.md gives the formulas in prose.
  *
- * The functions take a format as a structure of numbers. Where the codec is a constant these are
- * constants too, and the compiler keeps only what that format needs.
- */
+ * The functions take a format as a structure of numbers. If the codec is a compile-time constant,
+ * so are these, and the compiler removes what the format does not need. */
 #ifndef CSHIM_SCALAR_H
 #define CSHIM_SCALAR_H
 
@@ -22,29 +21,29 @@
 #endif
 
 enum cshim_family {
-    CSHIM_FAMILY_UPPER,  /* the upper bits of a float32 */
+    CSHIM_FAMILY_UPPER,  /* upper bits of a float32 */
     CSHIM_FAMILY_FLOAT,  /* a small float times a power of two */
     CSHIM_FAMILY_INTEGER /* an integer times a scale of 8 significant bits */
 };
 
-/* A wire format as numbers: a row of formats.def, and what follows from it. */
+/* A wire format as numbers, computed from its row of formats.def. */
 struct cshim_format {
     enum cshim_family family;
-    int bits;        /* of a code */
-    int block;       /* elements that share a scale; a grain where there is none */
-    int scale_bytes; /* 0 where there is none */
-    /* Of floats: */
-    int mantissa_bits; /* also of the upper bits of a float32 */
-    int has_infinity;  /* if not, only the code with all magnitude bits set is reserved, for NaN */
-    int min_exponent;  /* of the smallest normal code */
-    int max_exponent;  /* of the largest code */
-    int min_scale;     /* the exponent that scale byte 0 stands for */
-    /* Added to the bits of a block's largest magnitude, so that one that would round above the top
-     * code takes the next exponent: where it is rounded to nearest, and where at random, when any
-     * that is above that code may. */
+    int bits;        /* bits of a code */
+    int block;       /* elements that share a scale; a grain without scales */
+    int scale_bytes; /* 0 without scales */
+    /* Floats only: */
+    int mantissa_bits; /* also set for CSHIM_FAMILY_UPPER */
+    int has_infinity;  /* 0: only the code with all magnitude bits set is reserved, for NaN */
+    int min_exponent;  /* exponent of the smallest normal code */
+    int max_exponent;  /* exponent of the largest code */
+    int min_scale;     /* exponent that scale byte 0 means */
+    /* Added to the bits of a block's largest magnitude to find its exponent, so that a magnitude
+     * that would round above the top code gets the next exponent. `random_bump` is for stochastic
+     * rounding, where every magnitude above the top code may do so. */
     uint32_t bump, random_bump;
-    /* Of integers: */
-    int top; /* the largest code */
+    /* Integers only: */
+    int top; /* largest code */
 };
 
 CSHIM_CONSTANT struct cshim_format cshim_upper_format(int bits)
@@ -54,8 +53,9 @@ CSHIM_CONSTANT struct cshim_format cshim_upper_format(int bits)
     return format;
 }
 
-/* The smallest scale is the one with which the smallest code is float32's smallest number, or as
- * small as a byte allows that also has the scale of float32's largest number. */
+/* Returns the format of a small float. With its smallest scale the smallest code is float32's
+ * smallest number, or a larger one if otherwise a byte could not hold the scale of float32's
+ * largest number. */
 CSHIM_CONSTANT struct cshim_format cshim_float_format(int exponent_bits, int mantissa_bits,
                                                       int has_infinity, int block)
 {
@@ -86,7 +86,7 @@ CSHIM_CONSTANT struct cshim_format cshim_integer_format(int bits, int block)
     return format;
 }
 
-/* The format of a codec; that of fp32 for raw and for what is no codec. */
+/* Returns the format of a codec; for raw and unknown codecs that of fp32. */
 CSHIM_CONSTANT struct cshim_format cshim_format(uint32_t codec)
 {
     switch (codec) {
@@ -105,13 +105,14 @@ CSHIM_CONSTANT struct cshim_format cshim_format(uint32_t codec)
     }
 }
 
-/* Bytes of count codes: they follow each other without gaps, the first in the lowest bits. */
+/* Returns the bytes of `count` codes, which are packed without gaps, the first in the lowest bits.
+ */
 CSHIM_HD uint64_t cshim_payload_bytes(unsigned bits, uint64_t count)
 {
     return count * (bits / 8) + (count * (bits % 8) + 7) / 8;
 }
 
-/* Code number i of up to 8 bits: it lies in one byte or in two. */
+/* Reads code `i`, which has up to 8 bits and is in one byte or in two. */
 CSHIM_HD uint32_t cshim_narrow_code(const uint8_t *payload, unsigned bits, uint64_t i)
 {
     const uint64_t bit = bits * i;
@@ -121,9 +122,9 @@ CSHIM_HD uint32_t cshim_narrow_code(const uint8_t *payload, unsigned bits, uint6
     return window >> bit % 8 & ((1u << bits) - 1);
 }
 
-/* The exponent of the scale of a block of floats whose largest finite magnitude has the bits given;
- * `headroom` leaves so many binades free above it. Zeros take 2^0, for which all loops have a fast
- * way; gradients have many blocks of zeros. */
+/* Returns the exponent of a block's scale. `largest`: bits of its largest finite magnitude;
+ * `headroom`: binades left free above it. Blocks of zeros, which are frequent in gradients, get
+ * 2^0, for which all loops are fast. */
 CSHIM_HD int cshim_scale_exponent(struct cshim_format format, uint32_t largest, uint32_t bump,
                                   int headroom)
 {
@@ -133,28 +134,28 @@ CSHIM_HD int cshim_scale_exponent(struct cshim_format format, uint32_t largest, 
     return exponent < format.min_scale ? format.min_scale : exponent;
 }
 
-/* The exponent with which fp16 carries a whole buffer: 2^headroom times the largest finite
- * magnitude, whose bits are given, stays below the top code. */
+/* Returns the exponent for a whole buffer in fp16: 2^headroom times the largest finite magnitude
+ * (bits: `largest`) stays below the top code. */
 CSHIM_HD int cshim_cast_exponent(uint32_t largest, int headroom)
 {
     const struct cshim_format half = cshim_format(CSHIM_CODEC_FP16);
     return cshim_scale_exponent(half, largest, half.bump, headroom);
 }
 
-/* The sign bit of a value's code, all other bits 0. */
+/* Returns the sign bit of a value's code, all other bits 0. */
 CSHIM_HD uint32_t cshim_code_sign(struct cshim_format format, float value)
 {
     return cshim_float_bits(value) >> 31 << (format.bits - 1);
 }
 
-/* The code of infinity, which is that of NaN where the format has none. */
+/* Returns the code of infinity; that of NaN if the format has no infinity. */
 CSHIM_HD uint32_t cshim_float_infinity(struct cshim_format format)
 {
     const uint32_t largest = (1u << (format.bits - 1)) - 1;
     return format.has_infinity ? largest >> format.mantissa_bits << format.mantissa_bits : largest;
 }
 
-/* A small float of a value that is divided by 2^exponent. */
+/* Returns the code of value / 2^exponent. */
 CSHIM_HD uint32_t cshim_float_encode(struct cshim_format format, float value, int exponent)
 {
     uint32_t magnitude = cshim_float_bits(value) & ~CSHIM_SIGN_BIT;
@@ -183,8 +184,8 @@ CSHIM_HD float cshim_float_decode(struct cshim_format format, uint32_t code, int
     return cshim_bits_float(sign | cshim_float_bits(value));
 }
 
-/* fp16 and bf16 are element types too, whose conversions have names. fp16 is IEEE binary16 times
- * 2^exponent; bf16 is the upper half of a float32, and a finite value never becomes Inf. */
+/* Conversions of fp16 and bf16, which are also element types. fp16 is IEEE binary16 times
+ * 2^exponent; bf16 is the upper half of a float32, where a finite value never becomes Inf. */
 CSHIM_HD uint16_t cshim_fp16_encode(float value, int exponent)
 {
     return (uint16_t)cshim_float_encode(cshim_format(CSHIM_CODEC_FP16), value, exponent);
@@ -195,8 +196,8 @@ CSHIM_HD float cshim_fp16_decode(uint16_t code, int exponent)
     return cshim_float_decode(cshim_format(CSHIM_CODEC_FP16), code, exponent);
 }
 
-/* The IEEE conversion to binary16, for buffers of float16: what is too large becomes Inf, because
- * programs that watch for overflow (loss scalers) must see it. */
+/* Converts to IEEE binary16, for buffers of float16. Values that are too large become Inf, because
+ * programs check for overflow (loss scalers). */
 CSHIM_HD uint16_t cshim_half_from_float(float value)
 {
     uint32_t bits = cshim_float_bits(value);
@@ -217,7 +218,8 @@ CSHIM_HD uint16_t cshim_bf16_encode(float value)
     return (uint16_t)(sign | (rounded > 0x7f7fu ? 0x7f7fu : rounded));
 }
 
-/* The 16 bits that are dropped, plus 16 random ones, carry with the probability of the former. */
+/* Stochastic rounding to bf16: the 16 dropped bits plus 16 random ones produce a carry with the
+ * right probability. */
 CSHIM_HD uint16_t cshim_bf16_random(float value, uint32_t random)
 {
     uint32_t bits = cshim_float_bits(value);
@@ -230,18 +232,18 @@ CSHIM_HD float cshim_bf16_decode(uint16_t code)
     return cshim_canonical(cshim_bits_float((uint32_t)code << 16));
 }
 
-/* The integer formats' 16-bit scale code E << 7 | m stands for (128 + m) * 2^(E - 156). Those with
- * a normal float32 value are that value's upper half, less 22 << 7. Ordinary ones are normal and
- * small enough for 127 times them to be finite. */
+/* The 16-bit scale code E << 7 | m of the integer formats means (128 + m) * 2^(E - 156). If that is
+ * a normal float32, the code is its upper half minus 22 << 7. A scale is ordinary if it is normal
+ * and 127 times it is finite. */
 #define CSHIM_INTEGER_SCALE_OFFSET (22 << 7)
 #define CSHIM_INTEGER_FIRST_ORDINARY (23 << 7)
 #define CSHIM_INTEGER_LAST_ORDINARY ((269 << 7) + 127)
-/* 2^0, for blocks of zeros. */
+/* Scale 2^0, for blocks of zeros. */
 #define CSHIM_INTEGER_UNIT_SCALE (149 << 7)
 
-/* The smallest scale of which the top-fold is not below the largest magnitude, as a code. 2^24 /
- * (top * 2^shift) lies from 256 to 511: one or the other of shift and shift + 1 gives a significand
- * of 128 to 255. */
+/* Returns the code of the smallest scale for which top * scale is at least the largest magnitude
+ * (bits: `largest`). 2^24 / (top * 2^shift) is from 256 to 511, so either shift or shift + 1 gives
+ * a significand from 128 to 255. */
 CSHIM_HD uint32_t cshim_integer_scale(struct cshim_format format, uint32_t largest)
 {
     const uint32_t top = (uint32_t)format.top;
@@ -253,8 +255,8 @@ CSHIM_HD uint32_t cshim_integer_scale(struct cshim_format format, uint32_t large
     else
         for (exponent = 1; mantissa != 0 && mantissa < 0x800000u; exponent--)
             mantissa <<= 1;
-    /* largest = mantissa * 2^(exponent - 150); divide by the top code, rounding up. If that gives
-     * more than 8 bits, half of it. No branch, which would be taken at random. */
+    /* largest = mantissa * 2^(exponent - 150); divide by the top code, rounding up. If that has
+     * more than 8 bits, halve it: without a branch, which would be unpredictable. */
     const uint32_t divisor = top << shift, is_half = mantissa > 255 * divisor;
     const uint32_t steps = (((mantissa + is_half) >> is_half) + divisor - 1) / divisor;
     const int scale_exponent = exponent + 6 + shift + (int)is_half;
@@ -265,10 +267,10 @@ CSHIM_HD uint32_t cshim_integer_scale(struct cshim_format format, uint32_t large
     return (uint32_t)scale_exponent << 7 | (steps - 128u);
 }
 
-/* The integer nearest to a number of steps. */
+/* Returns the integer nearest to `steps`. */
 CSHIM_HD int cshim_nearest_integer(float steps)
 {
-    const float round = 0x1.8p23f; /* its last place is 1: the sum is rounded to an integer */
+    const float round = 0x1.8p23f; /* its last place is 1, so the sum is rounded to an integer */
     return (int)(cshim_float_bits(steps + round) - cshim_float_bits(round));
 }
 
@@ -278,18 +280,18 @@ CSHIM_HD float cshim_integer_decode(int code, uint32_t scale)
     return cshim_saturate(cshim_scale_by_power(value, (int)(scale >> 7) - 156));
 }
 
-/* What the elements of a block are rounded with; each family has its own part. The numbers of
- * integers are 2^64 times as large below the ordinary scales and 2^-64 times above, so that they
- * are normal floats everywhere. */
+/* Factors for rounding the elements of a block; each family uses some of the fields. For integers,
+ * elements and step are multiplied by 2^64 if the scale is below the ordinary ones, and by 2^-64 if
+ * above, so that they are normal floats. */
 struct cshim_scaling {
     int exponent;  /* floats: elements are divided by 2^exponent */
-    float lift;    /* integers: what elements are multiplied by: 1, 2^64 or 2^-64 */
-    float step;    /* the scale, lifted */
+    float lift;    /* integers: factor of the elements: 1, 2^64 or 2^-64 */
+    float step;    /* the scale times `lift` */
     float inverse; /* the rounded reciprocal of step */
 };
 
-/* The scale, as messages have it, of a block whose largest finite magnitude has the bits given; 0
- * for a format without scales. */
+/* Returns the stored scale of a block whose largest finite magnitude has the bits `largest`; 0 for
+ * a format without scales. */
 CSHIM_HD uint32_t cshim_choose_scale(struct cshim_format format, uint32_t largest, int at_random)
 {
     if (format.family == CSHIM_FAMILY_FLOAT) {
@@ -316,10 +318,10 @@ CSHIM_HD struct cshim_scaling cshim_scaling(struct cshim_format format, uint32_t
     return scaling;
 }
 
-/* Error feedback: the most that a residual may be, as a part of the largest finite magnitude of the
- * element's block. It is the distance of the codes around that magnitude: twice what rounding to
- * nearest loses there, so that what this block's own roundings have left is below it. Rounding at
- * random may lose twice as much. A residual above it is of data of another magnitude. */
+/* Error feedback: returns the limit of a residual, as a fraction of the largest finite magnitude of
+ * the element's block. It is the distance between the codes near that magnitude, twice the largest
+ * error of rounding to nearest; stochastic rounding may lose twice as much. A larger residual comes
+ * from data of another magnitude. */
 CSHIM_HD float cshim_feedback_share(struct cshim_format format, int at_random)
 {
     const float step = format.family == CSHIM_FAMILY_INTEGER
@@ -328,7 +330,7 @@ CSHIM_HD float cshim_feedback_share(struct cshim_format format, int at_random)
     return at_random ? 2 * step : step;
 }
 
-/* The code of any element, rounded to nearest. */
+/* Returns the code of any element, rounded to nearest. */
 CSHIM_HD uint32_t cshim_encode_nearest(struct cshim_format format, float value,
                                        struct cshim_scaling scaling)
 {
@@ -342,9 +344,9 @@ CSHIM_HD uint32_t cshim_encode_nearest(struct cshim_format format, float value,
     return (uint32_t)code & (0xffffffffu >> (32 - format.bits));
 }
 
-/* The code of a finite element, rounded up or down at random. An integer is the nearest, or that on
- * the other side of the value with a probability of the distance; the product and the difference
- * are exact but for the difference of values that are tiny beside their scale. */
+/* Returns the code of a finite element, rounded up or down at random. For integers, takes the
+ * nearest one, or the one on the other side of the value with a probability equal to the distance.
+ * Product and difference are exact, except for values that are tiny compared to their scale. */
 CSHIM_HD uint32_t cshim_encode_random(struct cshim_format format, float value,
                                       struct cshim_scaling scaling, uint32_t random)
 {
@@ -363,7 +365,7 @@ CSHIM_HD uint32_t cshim_encode_random(struct cshim_format format, float value,
     return (uint32_t)(nearest + towards * moves) & (0xffffffffu >> (32 - format.bits));
 }
 
-/* The value of a code, whose higher bits are 0, under a scale as messages have it. */
+/* Returns the value of a code, whose higher bits are 0, with the stored scale. */
 CSHIM_HD float cshim_decode_code(struct cshim_format format, uint32_t code, uint32_t stored)
 {
     if (format.family == CSHIM_FAMILY_FLOAT)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which instruction set the loops use. */
+/* Detects the instruction set that the loops use. */
 #include <stdatomic.h>
 
 #include "codecs/loops.h"
 
-/* The level in use plus one; 0 until it is first asked for. Threads that ask at once find the same.
- */
+/* Level in use plus one; 0 before the first query. Concurrent first queries find the same. */
 static atomic_int level_plus_one;
 
 /* The highest level that this build uses. `make SIMD=avx2` lowers it, so that the tests run as on a
@@ -14,9 +13,8 @@ static atomic_int level_plus_one;
 #define CSHIM_SIMD_BUILT CSHIM_SIMD_AVX512
 #endif
 
-/* The builtin also asks whether the operating system keeps the wide registers. F16C, which the AVX2
- * loops use too, cannot be asked for in clang; it is older than AVX2, and no processor has one
- * without the other. */
+/* The builtin also checks that the operating system saves the wide registers. The AVX2 loops also
+ * use F16C, which clang's builtin cannot check; every processor with AVX2 has it. */
 static enum cshim_simd processor_level(void)
 {
 #if CSHIM_X86

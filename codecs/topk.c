@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Grains of the codec topk: of each grain the few elements of largest magnitude, by their places
- * and in the codes of int4; all others are read as zeros. docs/wire-format.md gives every byte.
+/* Grains of the codec topk: only the few elements of largest magnitude are sent, as index and int4
+ * code; all others are decoded as zeros. docs/wire-format.md gives every byte.
  *
- * Elements that are not sent stay in the residual, whole, and are added the next time. Nothing of a
- * residual is forgotten, because an element may wait for many calls. Without a residual all
+ * Elements that are not sent stay in the residual completely, and are added in the next call.
+ * Residuals have no limit, because an element may wait for many calls. Without a residual all
  * elements are sent. */
 #include <string.h>
 
@@ -12,19 +12,19 @@
 
 #define VALUES CSHIM_CODEC_INT4
 
-/* The bytes of so many codes. */
+/* Returns the bytes of `kept` codes. */
 static size_t codes_bytes(size_t kept)
 {
     const struct cshim_codec_info *info = cshim_codec_info(VALUES);
     return (kept * info->element_bits + 7) / 8;
 }
 
-/* Finds the elements to send: all that are not finite, and the `most` of largest magnitude among
- * the others, the first of several that are alike, but no zeros. Returns how many, with their
- * places in order. */
+/* Chooses the elements to send: all that are not finite, and the `most` largest in magnitude of the
+ * others (the first of equal ones, no zeros). Writes their indices in rising order, and returns
+ * their number. */
 static size_t choose(const float *elements, size_t count, size_t most, uint8_t *places)
 {
-    uint32_t left[CSHIM_GRAIN]; /* magnitudes; 0 where an element is chosen, or is zero */
+    uint32_t left[CSHIM_GRAIN]; /* magnitudes; 0 for chosen elements */
     bool chosen[CSHIM_GRAIN];
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
@@ -54,7 +54,7 @@ size_t cshim_topk_pack(const float *input, size_t count, unsigned keep, float *r
                        uint8_t *output)
 {
     float elements[CSHIM_GRAIN], values[CSHIM_GRAIN];
-    uint8_t codes[2 * CSHIM_GRAIN] = {0}; /* more may be read than there is */
+    uint8_t codes[2 * CSHIM_GRAIN] = {0}; /* padding: decoders read past the end */
     for (size_t i = 0; i < count; i++) {
         const bool is_finite = (cshim_float_bits(input[i]) & ~CSHIM_SIGN_BIT) < CSHIM_INFINITY_BITS;
         elements[i] =
@@ -80,7 +80,7 @@ size_t cshim_topk_pack(const float *input, size_t count, unsigned keep, float *r
 void cshim_topk_unpack(const uint8_t *input, size_t bytes, size_t count, float *output)
 {
     float values[CSHIM_GRAIN];
-    uint8_t codes[2 * CSHIM_GRAIN]; /* more may be read than there is */
+    uint8_t codes[2 * CSHIM_GRAIN]; /* padding: decoders read past the end */
     size_t kept = 0;
     while (kept < count && cshim_topk_bytes(kept) < bytes)
         kept++;

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encode, decode and reduce for every codec and element type. The loops of the formats work on
- * float32 only: other types are widened and narrowed here, in tiles that stay in the first-level
- * cache. */
+/* Encode, decode and reduce for every codec and element type. The formats' loops process float32
+ * only: this file converts other types, in tiles that fit the first-level cache. */
 #include "codecs/arithmetic.h"
 #include "codecs/loops.h"
 #include "codecs/scalar.h"
 
-/* The elements of a tile, a multiple of every block. Tiles are aligned so that no vector crosses
- * the lines of the cache. */
+/* Elements of a tile, a multiple of every block; bytes of a cache line, to which tiles are aligned.
+ */
 enum { TILE = 2048, LINE = 64 };
 
-/* The public functions compute in the default floating-point environment. The functions that
- * compute are not inlined into them, so that no operation can move out of between. */
+/* The public functions set the default floating-point environment around their computations. The
+ * functions that compute are not inlined, so that the compiler cannot move an operation out of that
+ * section. */
 
-/* How an encoded array is laid out, and the loops that work on it. */
+/* Layout of an encoded array, and the loops that process it. */
 struct view {
     enum cshim_dtype dtype;
     size_t count;
     const struct cshim_level *level;
     const struct cshim_loops *loops;
     const struct cshim_codec_info *info;
-    unsigned bits;  /* of a code */
-    size_t scales;  /* where the scales begin, in bytes */
-    bool is_exact;  /* its elements are the caller's bytes, ... */
-    bool is_packed; /* ... or what these are unpacked from */
+    unsigned bits;  /* bits of a code */
+    size_t scales;  /* offset of the scales in bytes */
+    bool is_exact;  /* encoded elements are the caller's bytes (raw) */
+    bool is_packed; /* grains have different lengths */
 };
 
 /* float16 data are fp16 payloads whose scales are all 2^0. */
@@ -31,8 +31,8 @@ enum { UNIT = 125, TILE_SCALES = TILE / CSHIM_GRAIN };
 static const uint8_t unit_scales[] = {UNIT, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT};
 _Static_assert(sizeof unit_scales == TILE_SCALES, "one scale for each block of a tile");
 
-/* The loops that read an element type's own bytes as floats; those of float32 for float64, which is
- * narrowed before. */
+/* Returns the loops that read elements of a type as floats. For float64, which is converted to
+ * float32 first, those of float32. */
 static const struct cshim_loops *own_loops(const struct cshim_level *level, enum cshim_dtype dtype)
 {
     static const enum cshim_codec_id own[CSHIM_DTYPE_COUNT] = {
@@ -79,7 +79,7 @@ static void pad(const struct view *view, uint8_t *encoded)
     memset(encoded + scales_end, 0, end - scales_end);
 }
 
-/* Elements of float64 that are looked at before they are converted. */
+/* Number of float64 elements that are checked before they are converted. */
 enum { DOUBLES = 64 };
 
 /* Smallest upper half of a double's magnitude that may become infinity as a float, or is not
@@ -137,16 +137,17 @@ static void write_elements(enum cshim_dtype dtype, const float *input, size_t le
     } else if (dtype == CSHIM_FLOAT16) {
         cshim_level()->narrow_half(input, length, output);
     } else {
-        /* These have no scales: nothing is written at the last argument. */
+        /* These formats have no scales, so nothing is written to the last argument. */
         own_loops(cshim_level(), dtype)->encode(input, length, output, output);
     }
 }
 
-/* No operation moves out of a function that is not inlined; and threads may have small stacks, so
- * what few calls need is kept out of the frames of the others. */
+/* Not inlined, for two reasons: the compiler cannot move operations out of the function, and large
+ * arrays that few calls need are not in the stack frames of the others, because threads may have
+ * small stacks. */
 #define APART __attribute__((noinline))
 
-/* Encodes a tile of floats whose elements from `begin` on are rounded at random. */
+/* Encodes a tile of floats, the elements from `begin` on, with stochastic rounding. */
 static APART void encode_at_random(const struct view *view, const struct cshim_encoding *encoding,
                                    const float *input, size_t length, size_t begin,
                                    uint8_t *payload, uint8_t *scales)
@@ -157,7 +158,7 @@ static APART void encode_at_random(const struct view *view, const struct cshim_e
     view->loops->encode_random(input, numbers, length, payload, scales);
 }
 
-/* Encodes a tile of floats as the elements from `begin` on, with the options given, if any. */
+/* Encodes a tile of floats, the elements from `begin` on, with options or NULL. */
 static void encode_tile(const struct view *view, const struct cshim_encoding *encoding,
                         const float *input, size_t length, size_t begin, uint8_t *encoded)
 {
@@ -213,7 +214,7 @@ static APART void encode(enum cshim_codec_id id, enum cshim_dtype dtype, const u
     pad(&view, encoded);
 }
 
-/* The scales of a tile. */
+/* Returns the scales of a tile. */
 static const uint8_t *scales_at(const struct view *view, const uint8_t *encoded, size_t begin)
 {
     return view->is_exact ? unit_scales : encoded + scale_offset(view, begin);
@@ -221,7 +222,7 @@ static const uint8_t *scales_at(const struct view *view, const uint8_t *encoded,
 
 typedef void decoding_loop(const uint8_t *, const uint8_t *, size_t, float *);
 
-/* Does what decode_floats does, for a packed array. */
+/* Like decode_floats(), for a packed array. */
 static APART void unpack_floats(const struct view *view, decoding_loop *loop,
                                 const uint8_t *encoded, size_t begin, size_t length, float *output)
 {
@@ -231,7 +232,7 @@ static APART void unpack_floats(const struct view *view, decoding_loop *loop,
     loop((const uint8_t *)unpacked, unit_scales, length, output);
 }
 
-/* Decodes length elements of an encoded array from `begin` on by one of the view's loops. */
+/* Decodes `length` elements of an encoded array, from `begin` on, by one of the view's loops. */
 static void decode_floats(const struct view *view, decoding_loop *loop, const uint8_t *encoded,
                           size_t begin, size_t length, float *output)
 {
@@ -267,7 +268,7 @@ static APART void decode(enum cshim_codec_id id, enum cshim_dtype dtype, const u
         decode_tiles(&view, encoded, output);
 }
 
-/* Sums length elements from `begin` on over all parts. */
+/* Sums `length` elements, from `begin` on, over all parts. */
 static void sum_floats(const struct view *view, const void *const *parts, unsigned ranks,
                        size_t begin, size_t length, float *sum)
 {
@@ -374,8 +375,9 @@ static APART void reduce_any(const struct view *view, const void *const *parts, 
     }
 }
 
-/* codec.h asks for an output that overlaps no part. In raw it may be one of them where there is
- * reencoded: a tile of all parts is read before the output's is written. */
+/* Implements cshim_reduce_with(). codec.h requires that the output overlaps no part; in raw, with
+ * `reencoded`, it may also equal one, because a tile of all parts is read before that of the output
+ * is written. */
 static APART void reduce(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
                          unsigned ranks, size_t count, uint8_t *output, uint8_t *reencoded,
                          const struct cshim_encoding *encoding)
@@ -426,8 +428,9 @@ void cshim_reduce_with(enum cshim_codec_id id, enum cshim_dtype dtype, const voi
     cshim_arithmetic_end(&programs);
 }
 
-/* Sums of float32 are added where they are wanted, which may not be over the parts. Of other types
- * a tile is read before it is written. */
+/* Sums float32 in a tile first, because the output may equal an input, but cshim_reduce() writes
+ * float32 sums directly. For other types it reads a tile of both inputs before it writes the
+ * output. */
 void cshim_add(enum cshim_dtype dtype, void *output, const void *a, const void *b, size_t count)
 {
     _Alignas(LINE) float tile[TILE];

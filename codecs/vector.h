@@ -1,49 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internal to codecs/: the loops with vectors, for any width of vectors.
+/* Internal to codecs/: the vector loops, for any vector width.
  *
- * They treat whole blocks of ordinary numbers. Blocks with a non-finite element or a scale at the
- * ends of the float32 range, and the last, partial block, go to the scalar level's loops, so that
- * the exceptional cases exist once. The including file defines, before:
+ * They process whole blocks of ordinary numbers. Blocks with a non-finite element or an extreme
+ * scale, and the last, partial block, use the scalar level's loops, so that the rare cases exist
+ * only once. The including file defines, before:
  *   TARGET, LEVEL    as for level.h
  *   INLINE           an inline function with the level's instructions
- *   V(operation)     the compiler's function for an operation on whole vectors
- *   EACH_LANE(f, a)  a vector of f(a, 0), f(a, 1), ...: one number for each lane of 32 bits
+ *   V(operation)     the compiler's intrinsic for an operation on whole vectors
+ *   EACH_LANE(f, a)  a vector of f(a, 0), f(a, 1), ...: one number for each 32-bit lane
  *   ints, floats     vectors of LANES lanes; half: a vector half as long
  *   LOAD, LOAD_HALF, LOAD_QUARTER, LOWER_HALF, UPPER_HALF, JOIN
  *                    vectors from memory, and their halves
- *   REPEAT           a vector that has the same 16 bytes again and again
- *   PERMUTE          the lanes with the numbers given
- *   ANY_GREATER      whether a lane of one vector is greater than that of another, with signs
- *   KEEP_UP_TO       values where one number is not greater than another, 0 elsewhere
+ *   REPEAT           a vector that repeats the same 16 bytes
+ *   PERMUTE          the lanes with the given indices
+ *   ANY_GREATER      true if any lane of one vector is greater (signed) than that of another
+ *   KEEP_UP_TO       values in lanes where one number is not greater than another, 0 in the others
  *   REPLACE_NANS, REPLACE_CODE
- *                    values with NaN instead of any NaN, or where the code is the one given
- *   WITH_SIGN        codes of a byte with the signs of floats as their highest bits
- *   LOOK_UP          the floats of a table of 16 by the lower bits of each lane; not defined where
- *                    that is no single instruction
+ *                    values with the canonical NaN instead of any NaN, or in lanes with the given
+ *                    code
+ *   WITH_SIGN        one-byte codes with the signs of floats as their highest bits
+ *   LOOK_UP          floats of a table of 16, by the lower bits of each lane; undefined if there is
+ *   no single instruction for it
  *   store            stores a vector, past the caches if asked to
- *   largest_lane     the greatest lane, without signs
- *   store_joined     stores what join_codes gives without gaps
- */
+ *   largest_lane     the greatest lane, unsigned
+ *   store_joined     stores the result of join_codes without gaps
+ * */
 #include "codecs/portable.h"
 
-/* Smallest magnitude of a float that is not finite, or that may not be with its residual. */
+/* Smallest magnitude of a float that is not finite, or whose sum with its residual may not be. */
 #define SUM_EXCEPTIONAL 0x7c000000u
 /* Smallest magnitude of a float that rounds up to infinity in bf16, or is not finite. */
 #define BF16_EXCEPTIONAL 0x7f7f8000u
 
 enum {
-    /* Elements that upper floats are treated by. */
+    /* Elements that are processed together in formats of the family UPPER. */
     STEP = 2 * LANES,
-    /* Elements of four vectors: what is encoded at once in formats of bytes and less. Blocks of
-     * less are encoded with AVX2, because wider vectors do not shorten the way to the scale. */
+    /* Elements of four vectors, which are encoded together in formats of at most 8 bits. Smaller
+     * blocks are encoded with AVX2, because wider vectors do not shorten the computation of the
+     * scale. */
     NARROWEST_BLOCK = 4 * LANES,
     FLOATS_PER_LINE = 16,
-    /* How far ahead of the loops, in floats, memory is asked for: the hardware's own prefetching
-     * stops at the end of each page. */
+    /* Prefetch distance, in floats. The hardware's own prefetching stops at the end of each page.
+     */
     PREFETCH_FLOATS = 2048
 };
 
-/* Formats that the vector code knows: integers, and floats that turn into binary16 by a shift. */
+/* Returns true for formats that the vector code supports: integers, and floats that a shift
+ * converts to binary16. */
 CSHIM_INLINE bool has_blocks(struct cshim_format format)
 {
     bool is_half = format.bits == 16 && format.mantissa_bits == 10 && format.has_infinity;
@@ -61,33 +64,33 @@ CSHIM_INLINE float decoding_factor(struct cshim_format format, uint32_t stored)
                : cshim_power_of_two((int)stored + format.min_scale + cshim_half_shift(format));
 }
 
-/* Arrays of at least this many elements are written past the caches, which would not keep them
- * anyway: that spares the memory reading each line before it is overwritten. Pipelines work on
- * smaller pieces, which do stay in the cache. */
+/* Returns true if an array is written past the caches, because it does not fit them: then memory
+ * need not read each line before it is overwritten. The pieces of pipelined calls are smaller and
+ * stay in the cache. */
 CSHIM_INLINE bool goes_past_cache(const void *output, size_t count)
 {
     return count >= (size_t)1 << 22 && (uintptr_t)output % 32 == 0;
 }
 
-/* Stores past the cache are ordered with later ones only by a fence. */
+/* Orders stores past the cache before later stores, by a fence. */
 CSHIM_INLINE void end_past_cache(bool past_cache)
 {
     if (past_cache)
         _mm_sfence();
 }
 
-/* Asks for the memory of a vector of floats ahead of the loops, once for each line. */
+/* Prefetches a vector of floats, once for each cache line. */
 INLINE void prefetch(const float *input, size_t i)
 {
     if (i % FLOATS_PER_LINE == 0)
         _mm_prefetch((const char *)(input + i + PREFETCH_FLOATS), _MM_HINT_T0);
 }
 
-/* The bits of the largest magnitude among the floats of a block; NaN and Inf are largest. */
+/* Returns the bits of the largest magnitude in a block; NaN and Inf count as the largest. */
 INLINE uint32_t largest_of(const float *input, size_t count)
 {
     const ints magnitude = V(set1_epi32)((int)~CSHIM_SIGN_BIT);
-    /* With the thread sanitizer the compiler does not see that all are set. */
+    /* Initialised, because with the thread sanitizer the compiler warns otherwise. */
     ints largest[4] = {{0}};
     for (size_t i = 0; i < count; i += NARROWEST_BLOCK) {
         for (size_t k = 0; k < 4; k++) {
@@ -100,8 +103,9 @@ INLINE uint32_t largest_of(const float *input, size_t count)
         V(max_epu32)(V(max_epu32)(largest[0], largest[1]), V(max_epu32)(largest[2], largest[3])));
 }
 
-/* Puts values, or the sum of them and what is there, with any NaN made canonical; or, of a sum that
- * was encoded, what they have lost, and 0 where it is not finite: there it less itself is NaN. */
+/* Writes decoded values, or adds them to the output, with NaNs made canonical. CSHIM_PUT_REST:
+ * replaces the output, an encoded sum, by its difference from the values, or by 0 if the sum is not
+ * finite (then sum - sum is NaN). */
 INLINE void put(float *output, floats values, enum cshim_put_mode mode)
 {
     if (mode == CSHIM_PUT_REST) {
@@ -114,9 +118,9 @@ INLINE void put(float *output, floats values, enum cshim_put_mode mode)
     store(output, (ints)REPLACE_NANS(result, nan), mode == CSHIM_PUT_PAST_CACHE);
 }
 
-/* Codes of small floats, one in each lane: cshim_minifloat_encode and the sign. The exponent lies
- * in a lane's upper 16 bits, so that the saturating subtraction of 16-bit numbers gives how far it
- * is above the smallest, or 0. */
+/* Returns codes of small floats with their signs, one in each lane (cshim_minifloat_encode). The
+ * exponent is in a lane's upper 16 bits, so a saturating 16-bit subtraction gives its distance
+ * above the smallest exponent, or 0. */
 INLINE ints float_codes(struct cshim_format format, floats scaled)
 {
     const int dropped = 23 - format.mantissa_bits;
@@ -138,20 +142,20 @@ INLINE ints codes_of(struct cshim_format format, const float *input, floats inve
                                                  : float_codes(format, scaled);
 }
 
-/* Packing joins 16 bytes of each vector with 16 bytes of the next. This is where lane i of the
- * elements in their order comes from after four vectors were packed twice. */
+/* Returns the source index of lane i of the elements in order, after four vectors were packed
+ * twice: a pack instruction interleaves 16 bytes of each vector with 16 of the next. */
 CSHIM_INLINE int lane_of_four(int lanes, int i)
 {
     return i % (lanes / 4) * 4 + i / (lanes / 4);
 }
 
-/* Source index of lane i after two vectors were packed once. */
+/* Returns the source index of lane i after two vectors were packed once. */
 CSHIM_INLINE int lane_of_two(int lanes, int i)
 {
     return i % (lanes / 2) / 2 * 4 + i / (lanes / 2) * 2 + i % 2;
 }
 
-/* The codes of 4 * LANES elements, a byte each. */
+/* Returns the codes of 4 * LANES elements, a byte each. */
 INLINE ints byte_codes(struct cshim_format format, const float *input, floats inverse)
 {
     const ints low =
@@ -163,8 +167,8 @@ INLINE ints byte_codes(struct cshim_format format, const float *input, floats in
                    EACH_LANE(lane_of_four, LANES));
 }
 
-/* Codes are joined until those of eight elements, `bits` bytes, are the lower bytes of 8. Then the
- * bytes of 16 elements move together: the shuffle for 4 * i to 4 * i + 3; 0x80 gives a zero. */
+/* Returns bytes 4 * i to 4 * i + 3 of a shuffle that closes the gaps after joining: the codes of
+ * eight elements are then `bits` bytes at the beginning of 8. 0x80 gives a zero. */
 CSHIM_INLINE int joined_bytes(int bits, int i)
 {
     uint32_t shuffle = 0;
@@ -180,8 +184,8 @@ CSHIM_INLINE int gap_of_even(int gap, int i)
     return i % 2 == 0 ? gap : 0;
 }
 
-/* Joins the lower bits of each 16 bytes without gaps, by twos, fours and eights: they become the
- * lower 2 * bits bytes of these 16. */
+/* Packs the lower bits of each 16 bytes without gaps into the lower 2 * bits of these bytes: joins
+ * pairs, then fours, then eights. */
 INLINE ints join_codes(int bits, ints codes)
 {
     const int gap = 32 - 4 * bits;
@@ -195,14 +199,14 @@ INLINE ints join_codes(int bits, ints codes)
     return V(shuffle_epi8)(codes, EACH_LANE(joined_bytes, bits));
 }
 
-/* Floats as binary16. */
+/* Converts floats to binary16. */
 INLINE ints halves_of(floats low, floats high)
 {
     return JOIN(V(cvtps_ph)(low, _MM_FROUND_TO_NEAREST_INT),
                 V(cvtps_ph)(high, _MM_FROUND_TO_NEAREST_INT));
 }
 
-/* Encodes a block of finite floats, given what they are multiplied by. */
+/* Encodes a block of finite floats, multiplied by `factor`. */
 INLINE void encode_block(struct cshim_format format, const float *input, float factor,
                          uint8_t *payload, bool past_cache, bool is_last)
 {
@@ -223,7 +227,7 @@ INLINE void encode_block(struct cshim_format format, const float *input, float f
     }
 }
 
-/* The codes and the scale of a block. */
+/* codes_at() and scale_at() return the offsets of a block's codes and scale. */
 CSHIM_INLINE size_t codes_at(struct cshim_format format, size_t element)
 {
     return cshim_payload_bytes((unsigned)format.bits, element);
@@ -234,20 +238,20 @@ CSHIM_INLINE size_t scale_at(struct cshim_format format, size_t element)
     return element / (size_t)format.block * (size_t)format.scale_bytes;
 }
 
-/* To take codes apart, the two bytes in which code number i lies become the lower bytes of a lane;
- * the shuffle for that lane. */
+/* Returns lane i of a shuffle that moves the two bytes with code i to the lower bytes of the lane.
+ */
 CSHIM_INLINE int window(int bits, int i)
 {
     return (int)(0x80800100u + 0x0101u * (unsigned)(i * bits / 8));
 }
 
-/* Then the lane is shifted so far to the left that the code begins with the highest bit. */
+/* Returns the left shift that then moves code i to the highest bits of its lane. */
 CSHIM_INLINE int lift(int bits, int i)
 {
     return 32 - bits - i * bits % 8;
 }
 
-/* The values of LANES integers. The bytes that are read may go beyond the codes. */
+/* Returns the values of LANES integer codes. May read bytes after the codes. */
 INLINE floats integer_values(struct cshim_format format, const uint8_t *payload, floats scale)
 {
     const int bits = format.bits;
@@ -272,14 +276,14 @@ INLINE floats integer_values(struct cshim_format format, const uint8_t *payload,
                         V(set1_epi32)(-format.top - 1), (floats)V(set1_epi32)((int)CSHIM_NAN_BITS));
 }
 
-/* 2 * LANES codes of small floats as binary16: the sign stays, the magnitude moves to where a
- * binary16 has its own. NaN is the largest magnitude of a format without infinities; a NaN of
- * binary16 is made of it. */
+/* Converts 2 * LANES codes of small floats to binary16: the magnitude is shifted to its position
+ * there. In a format without infinities the largest magnitude is NaN, and becomes a NaN of
+ * binary16. */
 INLINE ints halves_of_codes(struct cshim_format format, const uint8_t *payload)
 {
     const int shift = 10 - format.mantissa_bits;
     ints halves = V(slli_epi16)(V(cvtepi8_epi16)(LOAD_HALF(payload)), (unsigned)shift);
-    if (format.has_infinity) /* and as many exponent bits */
+    if (format.has_infinity) /* same exponent bits as binary16 */
         return halves;
     halves &= V(set1_epi16)((short)(0x8000 | 0x7f << shift));
     ints is_nan = V(add_epi16)(halves, V(set1_epi16)((short)(1 << shift)));
@@ -289,8 +293,8 @@ INLINE ints halves_of_codes(struct cshim_format format, const uint8_t *payload)
     return halves | is_nan;
 }
 
-/* The values of STEP codes, those of bf16 or whole floats or, from number i on, of a block, whose
- * codes are multiplied by `scale`. */
+/* Returns the values of STEP codes: of bf16 or float32, or, from index i on, of a block, multiplied
+ * by `scale`. */
 INLINE void values_of(struct cshim_format format, const uint8_t *payload, int i, floats scale,
                       floats values[2])
 {
@@ -313,13 +317,13 @@ INLINE void values_of(struct cshim_format format, const uint8_t *payload, int i,
     }
 }
 
-/* Elements that are decoded at once. */
+/* Returns the number of elements that are decoded together. */
 CSHIM_INLINE int unit_of(struct cshim_format format)
 {
     return format.family == CSHIM_FAMILY_UPPER ? (int)STEP : format.block;
 }
 
-/* Decodes a block, given what codes are multiplied by, or STEP elements where there is no scale. */
+/* Decodes a block, multiplied by `factor`; STEP elements in a format without scales. */
 INLINE void expand_block(struct cshim_format format, const uint8_t *payload, float factor,
                          float *output, enum cshim_put_mode mode)
 {
@@ -332,7 +336,7 @@ INLINE void expand_block(struct cshim_format format, const uint8_t *payload, flo
     }
 }
 
-/* Decodes two and puts their sum. */
+/* Decodes two blocks and writes their sum. */
 INLINE void add_two_blocks(struct cshim_format format, const uint8_t *first, float first_factor,
                            const uint8_t *second, float second_factor, float *sum)
 {
@@ -346,7 +350,7 @@ INLINE void add_two_blocks(struct cshim_format format, const uint8_t *first, flo
     }
 }
 
-/* The bf16 code of each lane, in its lower half. */
+/* Returns the bf16 code of each lane, in its lower half. */
 INLINE ints upper_codes(ints bits)
 {
     const ints odd = V(srli_epi32)(bits, 16) & V(set1_epi32)(1);
@@ -354,7 +358,7 @@ INLINE ints upper_codes(ints bits)
     return V(srli_epi32)(V(add_epi32)(bits, rounding), 16);
 }
 
-/* Encodes STEP floats as bf16; returns false if one of them is exceptional. */
+/* Encodes STEP floats as bf16. Returns false if one of them is exceptional. */
 INLINE bool encode_upper(const float *input, uint8_t *payload, bool past_cache)
 {
     const ints magnitude = V(set1_epi32)((int)~CSHIM_SIGN_BIT);
@@ -381,8 +385,9 @@ TARGET static void narrow_half(const float *input, size_t count, uint8_t *output
     cshim_level_scalar.narrow_half(input + i, count - i, output + 2 * i);
 }
 
-/* As add_residual. Blocks whose sums may not be finite, and the last, partial one, are left to the
- * scalar loop. The largest magnitude of the next block is looked for as in encode_run. */
+/* Implements add_residual (struct cshim_level). Blocks whose sums may not be finite, and the last,
+ * partial block, use the scalar loop. The largest magnitude is computed one block ahead, as in
+ * encode_run(). */
 INLINE void add_blocks(const float *input, size_t count, size_t block, float share, float *residual)
 {
     for (size_t begin = 0, left = count; begin < count; begin += block, left = count - begin) {
@@ -392,7 +397,8 @@ INLINE void add_blocks(const float *input, size_t count, size_t block, float sha
             const floats far = (floats)V(add_epi32)((ints)limit, V(set1_epi32)(4 << 23));
             largest = left < 2 * block ? SUM_EXCEPTIONAL : largest_of(input + begin + block, block);
             for (size_t i = begin; i < begin + block; i += LANES) {
-                /* min and max of two zeros give the second: a residual's zero keeps its sign. */
+                /* min and max of two zeros return the second operand, so a residual of -0 keeps its
+                 * sign. */
                 const floats sign_bit = V(set1_ps)(-0.0f), own = V(loadu_ps)(residual + i);
                 const floats limited = V(max_ps)(V(xor_ps)(limit, sign_bit), V(min_ps)(limit, own));
                 const floats near = KEEP_UP_TO(limited, V(andnot_ps)(sign_bit, own), far);
@@ -404,7 +410,7 @@ INLINE void add_blocks(const float *input, size_t count, size_t block, float sha
     }
 }
 
-/* As in struct cshim_level. */
+/* See struct cshim_level. */
 TARGET static void add_residual(const float *input, size_t count, size_t block, float share,
                                 float *residual)
 {
@@ -416,10 +422,10 @@ TARGET static void add_residual(const float *input, size_t count, size_t block, 
         add_blocks(input, count, block, share, residual);
 }
 
-/* Encodes blocks, or STEP floats at a time where there is no scale, from element `begin` on up to
- * the first that is left to the scalar loops, and returns where that begins, or count. The largest
- * magnitude of the next block is looked for before a block is encoded, so that the loads from
- * memory and the arithmetic overlap. */
+/* Encodes blocks (STEP floats at a time in formats without scales), from element `begin` on, up to
+ * the first that needs the scalar loops. Returns the index of that block's first element, or
+ * `count`. The largest magnitude is computed one block ahead, so that loads from memory overlap
+ * with arithmetic. */
 INLINE size_t encode_run(struct cshim_format format, const float *input, size_t begin, size_t count,
                          uint8_t *payload, uint8_t *scales, bool past_cache)
 {
@@ -443,7 +449,7 @@ INLINE size_t encode_run(struct cshim_format format, const float *input, size_t 
     return count;
 }
 
-/* As cshim_encode_portably, which rounds to nearest where there are no random numbers. */
+/* Like cshim_encode_portably() without random numbers. */
 INLINE void encode_array(struct cshim_format format, enum cshim_codec_id id, const float *input,
                          size_t count, uint8_t *payload, uint8_t *scales)
 {
@@ -471,8 +477,8 @@ INLINE void encode_array(struct cshim_format format, enum cshim_codec_id id, con
                    scales + scale_at(format, whole));
 }
 
-/* Reads what the codes of the block with a scale are multiplied by. Returns false if the block is
- * left to the scalar loops. */
+/* Reads the factor of a block's codes from its scale. Returns false if the block needs the scalar
+ * loops. */
 INLINE bool read_factor(struct cshim_format format, const uint8_t *scale, float *factor)
 {
     *factor = 1;
@@ -483,7 +489,7 @@ INLINE bool read_factor(struct cshim_format format, const uint8_t *scale, float 
     return cshim_is_plain(format, stored);
 }
 
-/* As cshim_expand_portably. */
+/* Like cshim_expand_portably(). */
 INLINE void expand_array(struct cshim_format format, enum cshim_codec_id id, const uint8_t *payload,
                          const uint8_t *scales, size_t count, float *output,
                          enum cshim_put_mode mode)
@@ -510,7 +516,7 @@ INLINE void expand_array(struct cshim_format format, enum cshim_codec_id id, con
     end_past_cache(mode == CSHIM_PUT_PAST_CACHE);
 }
 
-/* As cshim_add_two_portably. */
+/* Like cshim_add_two_portably(). */
 INLINE void add_two_arrays(struct cshim_format format, enum cshim_codec_id id, const uint8_t *first,
                            const uint8_t *first_scales, const uint8_t *second,
                            const uint8_t *second_scales, size_t count, float *sum)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of the CUDA driver, taken from the libcuda that the process has already loaded, and
- * the kernels (kernels.h), which are embedded in this library. Nothing here links to CUDA. No
- * function here may be called from a constructor, a destructor or a child process after fork. */
+/* Finds the functions of the CUDA driver in the libcuda that the process has already loaded, and
+ * launches the kernels (kernels.h), which are embedded in this library. Nothing here links to CUDA.
+ * No function here may be called from a constructor, a destructor or a child process after fork. */
 #ifndef CSHIM_DRIVER_H
 #define CSHIM_DRIVER_H
 

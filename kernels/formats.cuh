@@ -3,7 +3,7 @@
  *
  * The types format<ID> are the fast path: inlined code of one codec for ordinary blocks. Each row
  * of codecs/formats.def has one, derived from its family; a specialisation may replace functions by
- * faster ones. `stored` is a scale as it stands in a message. A type has these functions:
+ * faster ones. `stored` is a scale as it is stored in a message. A type has these functions:
  *
  *   choose(largest)                      returns a block's scale, and if encode_fast may be used
  *   encode_fast(values, factor, codes)   encodes values, multiplied by the scale's factor
@@ -14,8 +14,8 @@
  *   add_fast(codes, factor, sum)         decodes values and adds them to sums
  *
  * The functions that take a struct cshim_format are the slow path: single elements, by
- * codecs/scalar.h, not inlined. with_format leads from a codec's number to its type. The format
- * comes with the kernel's parameters. */
+ * codecs/scalar.h, not inlined. with_format() calls a function with the type of a codec's id. The
+ * format comes with the kernel's parameters. */
 #ifndef CSHIM_FORMATS_CUH
 #define CSHIM_FORMATS_CUH
 
@@ -50,7 +50,7 @@ CSHIM_DEVICE uint32_t get_code(const uint32_t *words, unsigned bits, unsigned i)
 
 /* The scale of a block, for encode_fast. */
 struct block_scale {
-    uint32_t stored; /* as it stands in the message */
+    uint32_t stored; /* as stored in the message */
     float factor;    /* multiplies the values */
     bool is_fast;
 };
@@ -324,8 +324,8 @@ CSHIM_DEVICE uint64_t block_of(const struct cshim_format *format, uint64_t eleme
 /* A pseudo codec for the float16 elements of a raw message: fp16 without scales. */
 #define RAW_HALF ((uint32_t)CSHIM_CODEC_COUNT)
 
-/* Returns the codec that decodes a message to be reduced. For raw it is the one that equals the
- * element type. */
+/* Returns the codec that decodes a message of a reduction. A raw message holds elements, so it is
+ * decoded by the codec that stores this element type unchanged. */
 CSHIM_DEVICE uint32_t part_codec(uint32_t codec, uint32_t dtype)
 {
     if (codec != CSHIM_CODEC_RAW)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Distribution of work, and access to memory. A warp processes one grain of 256 elements at a time,
- * and lane l the eight neighbouring elements from 8 l on. Accesses are 16 bytes wide in aligned
- * buffers. Unaligned buffers and the ends of buffers are accessed element by element, in functions
- * that are not inlined, because every kernel contains them and the binary has to stay small.
+ * and lane l the eight elements from 8 * l on. Accesses are 16 bytes wide in aligned buffers.
+ * Unaligned buffers and the ends of buffers are accessed element by element, in functions that are
+ * not inlined, because every kernel contains them and the binary has to stay small.
  *
  * Valid CUDA C++, and C++ for a host that defines __shfl_xor_sync and the other intrinsics. */
 #ifndef CSHIM_MEMORY_CUH
@@ -72,8 +72,8 @@ CSHIM_DEVICE uint32_t warps()
 }
 
 /* Calls `work` for each grain of this warp, beginning with `grain`, until it returns false; `grain`
- * is then the one left to the caller. All warps stride over the grains of one piece. The loop keeps
- * values that all grains need in registers, unless it calls a function. */
+ * is then the one that the caller must process. All warps stride over the grains of one piece. The
+ * loop keeps values that all grains need in registers, unless it calls a function. */
 template <typename FUNCTION> CSHIM_DEVICE bool for_each_grain(struct grain &grain, FUNCTION work)
 {
 #pragma unroll 1
@@ -84,8 +84,8 @@ template <typename FUNCTION> CSHIM_DEVICE bool for_each_grain(struct grain &grai
 }
 
 /* Calls `work` for each piece in which this warp has grains, with the first of these grains. `work`
- * calls for_each_grain; for a grain that this leaves, `rest` is called. The warps stride over the
- * grains of all pieces. */
+ * calls for_each_grain(); `rest` is called for a grain at which that stops. The warps stride over
+ * the grains of all pieces. */
 template <typename FUNCTION, typename REST>
 CSHIM_DEVICE void for_each_piece(uint64_t count, uint64_t chunk, uint32_t pieces, FUNCTION work,
                                  REST rest)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks a rule as a whole: that its keys are compatible, and that some call can match it. */
+/* Checks a rule as a whole: that its keys fit together, and that some call can ever reach it. */
 #include "policy/parser.h"
 
 static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *rule)
@@ -18,8 +18,8 @@ static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *r
     return true;
 }
 
-/* Checks the codec of algorithm cast, with which the library itself adds the converted elements:
- * libraries have no types for codes below 16 bits, nor for blocks with scales. */
+/* The algorithm cast lets MPI, NCCL or gloo add the converted elements. The library has no type for
+ * codes below 16 bits, nor for blocks with scales. */
 static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const struct cshim_codec_info *info = cshim_codec_info(rule->codec);
@@ -32,9 +32,9 @@ static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule
                              rule->name, parser->algorithm, cshim_codec_name(rule->codec));
 }
 
-/* Checks options against algorithm and codec. With cast the library's own all-reduce sends the
- * elements, so it supports no residual, no stochastic rounding, no common error and no
- * gather_codec. Without a codec nothing is rounded. */
+/* The algorithm cast uses the library's own all-reduce, which cannot use residuals, random bits, an
+ * error that ranks agree on, or another codec for the sums. Rules with codec = none have no use for
+ * these options. */
 static bool check_options(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const char *option = NULL;
@@ -58,7 +58,7 @@ static bool check_options(struct cshim_parser *parser, const struct cshim_rule *
     return true;
 }
 
-/* Checks the codec bounded, whose bound holds only if nothing else is rounded. */
+/* abs_error holds only if no other codec of the rule rounds. */
 static bool check_bound(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const bool is_bounded =
@@ -76,7 +76,8 @@ static bool check_bound(struct cshim_parser *parser, const struct cshim_rule *ru
         rule->name);
 }
 
-/* Checks the codec topk, which needs the residual for elements that it does not send. */
+/* topk stores the elements that it does not send in the residual, so it needs error feedback, and
+ * supports only sums, without stochastic rounding and max_rel_error. */
 static bool check_few(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const bool has_few = rule->codec == CSHIM_CODEC_TOPK || rule->gather_codec == CSHIM_CODEC_TOPK;
@@ -94,17 +95,16 @@ static bool check_few(struct cshim_parser *parser, const struct cshim_rule *rule
     return true;
 }
 
-/* Returns the least number of ranks of a call that the rule matches, which is at least the number
- * of nodes. */
+/* Returns the smallest number of ranks of the rule's calls: at least one rank for each node. */
 static uint32_t fewest_ranks(const struct cshim_rule *rule)
 {
     return rule->min_nodes > rule->min_ranks ? rule->min_nodes : rule->min_ranks;
 }
 
-/* Advances *call, which the earlier rule `taker` matches, to the next one to try: with more nodes,
- * then more ranks, then a larger size, within the limits of `rule`. Only numbers just above a limit
- * of an earlier rule need to be tried, because only there fewer of these rules match. Returns false
- * after the last one. */
+/* Changes `call`, which the earlier rule `taker` matches, to the next candidate within the limits
+ * of `rule`: with more nodes, then more ranks, then a larger size. Only values just above a limit
+ * of an earlier rule are tried, because elsewhere the same rules match. Returns false after the
+ * last candidate. */
 static bool advance(const struct cshim_policy *earlier, const struct cshim_rule *rule,
                     const struct cshim_rule *taker, struct cshim_call *call)
 {
@@ -155,8 +155,7 @@ static bool can_occur(const struct cshim_call *call)
             (call->library == CSHIM_NCCL && (CSHIM_MOVES >> call->collective & 1) == 0));
 }
 
-/* Which calls reach a rule: some; none, because earlier rules match them; or there are no such
- * calls. */
+/* Which calls of a rule the earlier rules leave to it. */
 enum reach { REACH_SOME, REACH_TAKEN, REACH_NO_SUCH_CALL };
 
 static enum reach find_reach(const struct cshim_policy *policy, const struct cshim_rule *rule)
@@ -190,7 +189,7 @@ static bool check(struct cshim_parser *parser, const struct cshim_rule *rule)
     if (rule->min_nodes > rule->max_ranks)
         return cshim_parser_fail(
             parser, "rule '%s' can never match: it asks for more nodes than ranks", rule->name);
-    if (parser->failed) /* earlier rules have errors, so their limits may be wrong */
+    if (parser->failed) /* earlier rules may be incomplete */
         return true;
     const enum reach reach = find_reach(parser->policy, rule);
     if (reach == REACH_NO_SUCH_CALL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The keys of policy.ini: a table for each kind of section, with a row for each key. */
+/* Keys of policy.ini: a table for each type of section, with a row for each key. */
 #include "policy/parser.h"
 
 #include <ctype.h>
@@ -19,17 +19,17 @@ struct setting {
     struct cshim_parser *parser;
     const struct key *key;
     const char *value;
-    void *field; /* field that gets the value */
+    void *field; /* destination of the value */
 };
 
 /* A key of a section. The strings are also its description in compshim-policy(5): docs/man/page.awk
  * reads the tables of keys below. */
 struct key {
     const char *name;
-    bool (*read)(const struct setting *set); /* false, with an error, if the value is invalid */
+    bool (*read)(const struct setting *set); /* false, with an error, for a wrong value */
     enum cshim_word_set words;
-    size_t offset;     /* of the field, in struct cshim_policy or struct cshim_rule */
-    const char *value; /* description of valid values */
+    size_t offset;     /* of the field in struct cshim_policy or struct cshim_rule */
+    const char *value; /* form of the value, for help */
     const char *help;  /* one line */
 };
 
@@ -38,13 +38,14 @@ static struct cshim_rule *newest_rule(const struct cshim_parser *parser)
     return &parser->policy->rules[parser->policy->rule_count - 1];
 }
 
-/* Reports an invalid value; `write` describes valid ones. Returns false. */
+/* Reports a malformed value; `write` is the expected form. Returns false. */
 static bool refuse(const struct setting *set, const char *what, const char *write)
 {
     return cshim_parser_fail(set->parser, "malformed %s '%s' (write %s)", what, set->value, write);
 }
 
-/* Reports an unknown word, with the nearest name or, if none is near, all names. Returns false. */
+/* Reports an unknown word, with the nearest name, or with all names if none is near. Returns false.
+ */
 static bool refuse_word(struct cshim_parser *parser, const char *what, const char *word,
                         const char *const *names, size_t count)
 {
@@ -72,7 +73,7 @@ static bool find_word(const struct setting *set, const char *text, unsigned *pla
     return refuse_word(set->parser, words.what, text, words.names, words.count);
 }
 
-/* Reads an enumeration, whose values are the indices of the words. */
+/* Reads an enumeration, whose values are the words' indices. */
 static bool read_word(const struct setting *set)
 {
     unsigned place;
@@ -82,7 +83,7 @@ static bool read_word(const struct setting *set)
     return true;
 }
 
-/* Reads a bool: true for the second of two words. */
+/* Reads a bool: false and true are two words. */
 static bool read_switch(const struct setting *set)
 {
     unsigned place;
@@ -92,7 +93,7 @@ static bool read_switch(const struct setting *set)
     return true;
 }
 
-/* Reads words separated by commas into a uint32_t, with bit 1 << index set for each of them. */
+/* Reads a comma-separated list of words into a uint32_t, with bit 1 << index set for each word. */
 static bool read_list(const struct setting *set)
 {
     uint32_t *mask = set->field;
@@ -125,8 +126,8 @@ bool cshim_has_known_braces(const char *name)
     return true;
 }
 
-/* Reads one of the words or a file name into a char[CSHIM_PATH_MAX]. Refuses misspelt words, which
- * would become files. */
+/* Reads a word or a file name into a char[CSHIM_PATH_MAX]. Refuses misspelt words, which would
+ * become files. */
 static bool read_report(const struct setting *set)
 {
     static const char *const known[] = {"off", "summary", "or a file, as in ./run.json"};
@@ -140,7 +141,7 @@ static bool read_report(const struct setting *set)
                              set->value);
 }
 
-/* Reads a number up to `most`, and advances *text past it. */
+/* Reads a number up to `most`, and moves *text after it. */
 static bool parse_number(const char **text, unsigned long long most, unsigned long long *number)
 {
     char *end;
@@ -163,7 +164,7 @@ static bool read_number(const struct setting *set)
     return true;
 }
 
-/* Reads a range into two adjacent uint32_t: minimum and maximum. */
+/* Reads a range into two consecutive uint32_t, the least and the most. */
 static bool read_range(const struct setting *set)
 {
     const char *rest = set->value;
@@ -183,7 +184,7 @@ static bool read_range(const struct setting *set)
     return true;
 }
 
-/* uint64_t: bytes of a buffer. */
+/* Reads the bytes of a buffer into a uint64_t. */
 static bool read_limit(const struct setting *set)
 {
     const struct cshim_rule *rule = newest_rule(set->parser);
@@ -194,14 +195,14 @@ static bool read_limit(const struct setting *set)
     return true;
 }
 
-/* uint64_t: bytes of memory. */
+/* Reads bytes of memory into a uint64_t. */
 static bool read_memory(const struct setting *set)
 {
     return cshim_parse_size(set->value, set->field) ||
            refuse(set, set->key->name, "a size, as in 1GiB");
 }
 
-/* Reads an interval of calls into a uint32_t; "off" is 0. */
+/* Reads the N of "one call in N" into a uint32_t; 0 for "off". */
 static bool read_calls(const struct setting *set)
 {
     const char *rest = set->value;
@@ -213,7 +214,7 @@ static bool read_calls(const struct setting *set)
     return true;
 }
 
-/* Reads a number of elements of a grain, fewer than a quarter of it, into a uint32_t. */
+/* Reads a number of elements of a grain, at most a quarter of it, into a uint32_t. */
 static bool read_few(const struct setting *set)
 {
     const char *rest = set->value;
@@ -244,7 +245,7 @@ static bool read_fraction(const struct setting *set)
                      "a number between 0 and 1, as in 0.01");
 }
 
-/* Reads an absolute error into a double, in the range that all element types represent. */
+/* Reads a double that is a possible error in all element types. */
 static bool read_error(const struct setting *set)
 {
     return read_real(set, 1e-30, 1e30, "a number from 1e-30 to 1e30, as in 1e-4");
@@ -312,7 +313,7 @@ _Static_assert(sizeof(enum cshim_codec_id) == sizeof(unsigned) &&
                    sizeof(enum cshim_log_level) == sizeof(unsigned),
                "WORD");
 
-/* The keys of [compshim], and those of a rule. */
+/* Tables of the keys of [compshim] and of a rule. */
 static const struct {
     size_t count;
     const struct key *keys;

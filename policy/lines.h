@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lines of policies and of files with learned choices. */
+/* Splits the text of policies, and of files with learned choices, into lines without comments and
+ * surrounding blanks. */
 #ifndef CSHIM_LINES_H
 #define CSHIM_LINES_H
 
@@ -7,16 +8,16 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Returns the text without the byte order mark that it may begin with. */
+/* Returns the text after its byte order mark, if it has one. */
 static inline const char *cshim_lines_begin(const char *text, const char *end)
 {
     static const char byte_order_mark[] = "\xEF\xBB\xBF";
     return end - text >= 3 && memcmp(text, byte_order_mark, 3) == 0 ? text + 3 : text;
 }
 
-/* Finds the next line without its comment and without the blanks around it. A comment begins with ;
- * or # at the beginning of the line or after a blank. Advances *next past the line; returns NULL at
- * the end of the text. */
+/* Returns the next line, without its comment and surrounding blanks, or NULL at the end of the
+ * text. A comment begins with ; or #, at the beginning of the line or after a blank. Moves *next
+ * after the line. */
 static inline const char *cshim_lines_next(const char **next, const char *end, size_t *length)
 {
     const char *line = *next;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the policy's file and reads it; names its text by a digest. */
+/* Finds and reads the policy's file, and computes its digest. */
 #include "policy/policy.h"
 
 #include <errno.h>
@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Maximum bytes of a policy; larger files are something else. */
+/* Larger files are no policies. */
 #define FILE_LIMIT ((size_t)1 << 20)
 
-/* A row for each file of policy/: "default" is the first. */
+/* Built-in policies, a row for each file of policy/; "default" is the first. */
 static const struct cshim_named_policy named[] = {
 #include "policies_ini.h"
 };
@@ -30,8 +30,8 @@ const char *cshim_policy_default_text(void)
     return named[0].text;
 }
 
-/* Copies the text of a built-in policy. Returns NULL, with a message, if there is none of the name
- * or no memory. */
+/* Copies the text of a built-in policy. Returns NULL, with a message, for an unknown name, or
+ * without memory. */
 static char *load_named(const char *name, size_t *length, char source[CSHIM_PATH_MAX],
                         char message[CSHIM_MESSAGE_MAX])
 {
@@ -60,8 +60,8 @@ static char *load_named(const char *name, size_t *length, char source[CSHIM_PATH
     return NULL;
 }
 
-/* Opens the policy at one of the usual paths, if it belongs to the user or root and nobody else may
- * write it. Returns NULL if there is none; then the message is a warning, or empty. */
+/* Opens the policy at one of the default paths, if only the user and root can have written it.
+ * Otherwise returns NULL, with a warning or an empty message. */
 static FILE *open_found(const char *path, char message[CSHIM_MESSAGE_MAX])
 {
     struct stat facts;
@@ -88,9 +88,9 @@ static FILE *open_found(const char *path, char message[CSHIM_MESSAGE_MAX])
     return file;
 }
 
-/* Reads the policy at a path. `named_by` is what named the path, as "COMPSHIM_POLICY", or NULL for
- * one of the usual paths. Returns NULL if there is none, with a message: an error if the path was
- * named, otherwise a warning or nothing. */
+/* Reads the policy at a path. `named_by`: origin of the path ("COMPSHIM_POLICY"), or NULL for a
+ * default path. Returns NULL if there is none, with a message: an error for a named path; otherwise
+ * a warning, or empty. */
 static char *load_path(const char *path, const char *named_by, size_t *length,
                        char source[CSHIM_PATH_MAX], char message[CSHIM_MESSAGE_MAX])
 {
@@ -135,8 +135,7 @@ static char *load_path(const char *path, const char *named_by, size_t *length,
     return NULL;
 }
 
-/* Writes the path of the user's own policy. Returns false if the environment has no home or
- * configuration folder. */
+/* Writes the path of the user's policy. Returns false if the environment has no folder for it. */
 static bool user_path(char path[CSHIM_PATH_MAX])
 {
     const char *base = secure_getenv("XDG_CONFIG_HOME");

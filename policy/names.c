@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Maximum length of a name. Longer candidates count as not near. */
+/* Largest length of a name. Longer words are near to none. */
 #define NAME_LIMIT 63
 
 static const struct cshim_words sets[] = {
@@ -91,7 +91,7 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Levenshtein distance without regard to case, one row of the table at a time. */
+/* Returns the Levenshtein distance, ignoring case. Keeps one row of the table at a time. */
 static size_t edit_distance(const char *word, const char *name)
 {
     size_t row[NAME_LIMIT + 1];

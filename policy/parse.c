@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads policy.ini line by line. inih splits each line into key and value. The reader that passes
- * lines to inih does what inih does not: it counts lines, refuses lines that inih would cut,
- * removes comments, and handles the section headers, because inih reports neither empty sections
- * nor names above 49 bytes. */
+/* Parses policy.ini. inih splits each line into key and value. The reader that feeds inih counts
+ * lines, refuses lines that inih would cut, removes comments, and handles section headers, because
+ * inih reports neither empty sections nor names of more than 49 bytes. */
 #include "policy/parser.h"
 
 #include <ctype.h>
@@ -14,10 +13,10 @@
 
 #include "policy/lines.h"
 
-/* Maximum number of rules. The time of the check for unreachable rules grows with their number. */
+/* Limited, because the check for unreachable rules takes longer with more rules. */
 #define RULE_LIMIT 256u
 
-/* Checks the section that ends here, at the next header or at the end of the text. */
+/* Checks the current section, at the next header or at the end of the text. */
 static void end_section(struct cshim_parser *parser)
 {
     if (parser->section == CSHIM_SECTION_RULE && !parser->section_failed)
@@ -89,7 +88,7 @@ static bool unknown_section(struct cshim_parser *parser, const char *title, cons
                              space, name, *name != '\0' ? name : "NAME");
 }
 
-/* Begins the section of a header, "[compshim]" or "[rule NAME]", whose text it modifies. */
+/* Begins the section of a header, "[compshim]" or "[rule NAME]". Overwrites `header`. */
 static bool begin_section(struct cshim_parser *parser, char *header)
 {
     char *title = header + 1 + strspn(header + 1, " \t");
@@ -119,13 +118,13 @@ static bool begin_section(struct cshim_parser *parser, char *header)
     return true;
 }
 
-/* inih calls this for the next line, which goes to buffer. Returns NULL at the end of the text. A
- * line with an error becomes an empty one. */
+/* Callback of inih: copies the next line to `buffer`; an empty one instead of a line with an error.
+ * Returns NULL at the end of the text. */
 static char *read_line(char *buffer, int size, void *stream)
 {
     struct cshim_parser *parser = stream;
     size_t length;
-    /* inih would take an indented line for the continuation of the last value. */
+    /* inih would append an indented line to the last value. */
     const char *line = cshim_lines_next(&parser->next, parser->end, &length);
     if (line == NULL)
         return NULL;
@@ -151,7 +150,7 @@ static char *read_line(char *buffer, int size, void *stream)
     return buffer;
 }
 
-/* inih calls this for each key. It always returns nonzero: 0 would be a malformed line to inih. */
+/* Callback of inih for each key. Always returns nonzero, because 0 means a malformed line. */
 static int handle_key(void *user, const char *section, const char *key, const char *value)
 {
     (void)section;
@@ -184,12 +183,12 @@ static bool takes_sums_of(const struct cshim_rule *rule, unsigned collective, un
            (rule->ops >> CSHIM_SUM & 1) != 0 && (rule->dtypes >> dtype & 1) != 0;
 }
 
-/* Returns the bytes of the smallest MPI sum of a type that some rule compresses. Most calls are
- * smaller: the engine passes them through without matching rules. */
+/* Returns the size of the smallest MPI sum of an element type that some rule compresses, so that
+ * the engine passes smaller calls through without matching rules. */
 static uint64_t find_smallest(const struct cshim_policy *policy, unsigned collective,
                               unsigned dtype)
 {
-    uint64_t smallest = UINT64_MAX, passed = 0; /* smaller calls are passed through so far */
+    uint64_t smallest = UINT64_MAX, passed = 0; /* smaller calls have codec = none */
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct cshim_rule *rule = &policy->rules[i];
         const bool any_ranks = rule->min_ranks == 1 && rule->max_ranks == UINT32_MAX &&

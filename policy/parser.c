@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The errors of a parse: a line for each, with its position in the policy. */
+/* Collects the errors of a parse, a line for each. */
 #include "policy/parser.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of the source's name that errors show. Only the end of a longer path is shown, which leaves
- * room for the error. */
+/* Largest length of the source's name in errors. Of longer paths only the end is shown. */
 #define SOURCE_SHOWN 255
 
-/* Messages are printed with this prefix; further lines of a message contain it. */
+/* Separates the lines of a message. The log prints "compshim: " only before the first one. */
 #define NEXT_LINE "\ncompshim: "
 
-/* Replaces errors that do not fit in the message. */
+/* Printed instead of errors for which the message has no room. */
 static const char more[] = NEXT_LINE "and more errors";
 
 bool cshim_parser_fail(struct cshim_parser *parser, const char *format, ...)
@@ -21,7 +20,7 @@ bool cshim_parser_fail(struct cshim_parser *parser, const char *format, ...)
     const size_t room = CSHIM_MESSAGE_MAX - parser->used;
     const char *separator = parser->used > 0 ? NEXT_LINE : "";
     parser->failed = parser->section_failed = true;
-    if (room < sizeof more) /* `more` is there already */
+    if (room < sizeof more) /* `more` is already printed */
         return false;
     size_t length = strlen(parser->source);
     const char *shown =

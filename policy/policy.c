@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-/* Returns true if a mask has a value. CSHIM_DTYPE_OTHER and CSHIM_OP_OTHER are above 31, and in no
- * mask. */
+/* Returns true if a mask contains a value. CSHIM_DTYPE_OTHER and CSHIM_OP_OTHER are above 31, so no
+ * mask contains them. */
 static bool in_mask(uint32_t mask, unsigned value)
 {
     return value < 32 && (mask >> value & 1) != 0;

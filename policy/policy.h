@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Policies (policy.ini): finds, parses, checks and matches them.
+/* Finds, parses, checks and matches policy.ini.
  *
- * Pure, except cshim_policy_load: uses no MPI, no CUDA and no globals. A parsed policy is
- * immutable and may be read by any thread. compshim-policy(5) documents the grammar. */
+ * Needs neither MPI nor CUDA, and has no global state; only cshim_policy_load() reads files and the
+ * environment. A parsed policy is immutable and may be read by any thread. compshim-policy(5)
+ * documents the grammar. */
 #ifndef CSHIM_POLICY_H
 #define CSHIM_POLICY_H
 
@@ -23,8 +24,8 @@ enum cshim_collective {
     CSHIM_BROADCAST = 5,
     CSHIM_COLLECTIVE_COUNT,
 };
-/* Data-movement collectives, which only rules that name them match: they send parameters rather
- * than gradients, and data of other types that is only declared as floats. */
+/* Data-movement collectives: matched only by rules that name them, because they often carry
+ * parameters instead of gradients, or data that is only declared as floats. */
 #define CSHIM_MOVES (1u << CSHIM_ALLGATHER | 1u << CSHIM_ALLTOALL | 1u << CSHIM_BROADCAST)
 
 enum cshim_op {
@@ -36,8 +37,8 @@ enum cshim_op {
 
 enum cshim_algorithm {
     CSHIM_ALGORITHM_AUTO = 0,
-    CSHIM_ALGORITHM_CAST = 1,     /* was called allreduce */
-    CSHIM_ALGORITHM_ONE_SHOT = 2, /* was called allgather */
+    CSHIM_ALGORITHM_CAST = 1,     /* older name: allreduce */
+    CSHIM_ALGORITHM_ONE_SHOT = 2, /* older name: allgather */
     CSHIM_ALGORITHM_TWO_SHOT = 3,
     CSHIM_ALGORITHM_HIERARCHICAL = 4,
     CSHIM_ALGORITHM_GRID = 5,
@@ -52,45 +53,45 @@ enum cshim_log_level { CSHIM_LOG_ERROR, CSHIM_LOG_WARN, CSHIM_LOG_INFO, CSHIM_LO
 
 /* Which of a rule's calls are compressed. */
 enum cshim_worth {
-    CSHIM_WORTH_MEASURED, /* all except those whose class was measured not to gain */
+    CSHIM_WORTH_MEASURED, /* all, except classes that were measured not to gain */
     CSHIM_WORTH_ALWAYS,   /* all */
-    CSHIM_WORTH_FORETOLD  /* those whose class was measured to gain */
+    CSHIM_WORTH_FORETOLD  /* classes that were measured to gain */
 };
 
-/* One [rule NAME] section. Masks have bit 1 << value set for each matching value. */
+/* One [rule NAME] section. Masks have bit 1 << value set for each value that matches. */
 struct cshim_rule {
     char name[CSHIM_RULE_NAME_MAX];
-    unsigned line; /* of the section's header */
+    unsigned line; /* line of the section's header */
     uint32_t libraries;
     uint32_t collectives;
     uint32_t dtypes;
     uint32_t ops;
-    uint64_t min_size; /* minimum bytes of the caller's buffer */
-    uint64_t max_size; /* maximum bytes of the caller's buffer, inclusive */
+    uint64_t min_size; /* bytes of the caller's buffer, inclusive */
+    uint64_t max_size; /* inclusive */
     uint32_t min_ranks;
     uint32_t max_ranks;
     uint32_t min_nodes;
     uint32_t max_nodes;
     enum cshim_codec_id codec;
-    enum cshim_codec_id gather_codec; /* codec of reduced chunks; none: same as `codec` */
+    enum cshim_codec_id gather_codec; /* codec of an all-reduce's sums; none: as `codec` */
     enum cshim_algorithm algorithm;
     bool error_feedback;
-    bool stochastic; /* stochastic rounding */
+    bool stochastic; /* rounding */
     enum cshim_worth worth;
-    uint32_t keep;        /* topk (codec or gather_codec): number of elements sent of each 256 */
-    double abs_error;     /* bounded (codec or gather_codec): error for each rank; otherwise 0 */
-    double max_rel_error; /* limit on the relative L2 error of an encoding; 0: none */
-    uint32_t verify;      /* interval of compressed calls that are also made natively; 0: none */
-    uint32_t check_ranks; /* interval of results that are compared across ranks; 0: none */
+    uint32_t keep;        /* topk as codec or gather_codec: elements of each 256 that are sent */
+    double abs_error;     /* bounded as codec or gather_codec: largest error per rank; else 0 */
+    double max_rel_error; /* largest relative L2 error of one encoding; 0: no limit */
+    uint32_t verify;      /* one of this many compressed calls is repeated natively; 0: none */
+    uint32_t check_ranks; /* one of this many results is compared across ranks; 0: none */
 };
 
 /* A whole policy. Created by cshim_policy_parse, freed by cshim_policy_free. */
 struct cshim_policy {
-    char source[CSHIM_PATH_MAX]; /* file name, or "built-in default" */
+    char source[CSHIM_PATH_MAX]; /* the file it came from, or "built-in default" */
     char report[CSHIM_PATH_MAX]; /* "off", "summary" or a file name with {rank}, {jobid} */
     enum cshim_log_level log;
     uint64_t seed;            /* seed of stochastic rounding */
-    uint64_t feedback_memory; /* maximum bytes of residuals on each rank */
+    uint64_t feedback_memory; /* largest size of residuals on each rank */
     /* Bytes of the smallest buffer that a rule may compress in an MPI sum, by collective and
      * element type. */
     uint64_t compress_from[CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
@@ -98,94 +99,93 @@ struct cshim_policy {
     struct cshim_rule *rules;
 };
 
-/* Returns the index of a rule in its policy. */
+/* Returns the index of a rule in its policy, for arrays with an entry for each rule. */
 static inline size_t cshim_rule_index(const struct cshim_policy *policy,
                                       const struct cshim_rule *rule)
 {
     return (size_t)(rule - policy->rules);
 }
 
-/* Properties of a call by which rules match and plans are made; equal on all ranks of the
- * communicator. */
+/* Properties of a call that rules and plans use; equal on all ranks of the communicator. */
 struct cshim_call {
     enum cshim_library library;
     enum cshim_collective collective;
     enum cshim_dtype dtype;
     enum cshim_op op;
-    uint64_t bytes; /* of the caller's buffer */
+    uint64_t bytes; /* size of the caller's buffer */
     uint32_t ranks;
-    uint32_t nodes;              /* number of nodes; 0: unknown, rules for any number match */
-    uint32_t ranks_per_node;     /* on the node with the fewest; 0: hierarchical is not possible */
-    enum cshim_codec_id instead; /* replaces the rule's codec unless it is CSHIM_CODEC_NONE */
+    uint32_t nodes;              /* nodes that hold the ranks; 0: unknown, matches any number */
+    uint32_t ranks_per_node;     /* smallest number of ranks on a node; 0: not hierarchical */
+    enum cshim_codec_id instead; /* replaces the rule's codec, unless CSHIM_CODEC_NONE */
     bool nonblocking;
     uint32_t root;     /* root of a reduce or broadcast */
     uint64_t block;    /* elements of the largest block; 0: all blocks are equal */
-    uint32_t partners; /* connection limit of a rank; 0: none */
-    bool is_apart;     /* MPI: ranks of this node do not read each other's memory */
+    uint32_t partners; /* largest number of ranks that a rank may exchange with; 0: no limit */
+    bool is_apart;     /* MPI: ranks of a node do not read each other's memory */
 };
 
-/* Parses text[0..length) (need not end in NUL). `source` is the name errors carry. On success
- * returns the policy, which the caller frees. On failure returns NULL and writes to message a line
- * for each error: "source:LINE: what is wrong (did you mean 'x'?)". Lines after the first begin
- * with "compshim: ", the prefix with which messages are printed; the last one has no newline. */
+/* Parses text[0..length) (need not end in NUL). `source` is the name in errors. On success returns
+ * the policy, which the caller frees. On failure returns NULL and writes to message a line for each
+ * error: "source:LINE: what is wrong (did you mean 'x'?)". All lines but the first begin with
+ * "compshim: ", which the log prints before the first; the last one has no newline. */
 struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const char *source,
                                         char message[CSHIM_MESSAGE_MAX]);
 
 void cshim_policy_free(struct cshim_policy *policy);
 
-/* A built-in policy, from a file of policy/. "@NAME" may be used for it wherever a policy's file is
+/* A built-in policy, from a file of policy/. "@NAME" denotes it wherever a policy's file can be
  * named. The strings are static. */
 struct cshim_named_policy {
     const char *name; /* "@default" */
     const char *text;
 };
 
-/* Returns the built-in policy at an index, from 0; both members are NULL after the last one. */
+/* Returns the built-in policy at an index from 0 on; both members are NULL after the last one. */
 struct cshim_named_policy cshim_policy_named(size_t index);
 
-/* Returns true if a name is that of a built-in policy rather than a file; "./@name" is a file. */
+/* Returns true if a name denotes a built-in policy; "./@name" is a file. */
 static inline bool cshim_policy_is_named(const char *name)
 {
     return name[0] == '@';
 }
 
-/* Returns the text of the built-in default policy, "@default". */
+/* Returns the text of "@default", the built-in default policy. */
 const char *cshim_policy_default_text(void);
 
-/* Source of a policy that was found in the working folder. It is untrusted, because it may be part
- * of an unpacked archive: its `report` file name is ignored. */
+/* Source of a policy that was found in the working folder without being named. It may have come
+ * with any unpacked archive, so the file names in it (`report`) are ignored. */
 #define CSHIM_POLICY_HERE "./policy.ini"
 
 /* Finds the policy's file as documented: $COMPSHIM_POLICY, ./policy.ini,
  * $XDG_CONFIG_HOME/compshim/policy.ini (or $HOME/.config), /etc/compshim/policy.ini, else the
  * built-in default, and reads it. On success returns malloc'ed text (NUL-terminated; caller frees),
  * its length, and in source the file's name as the user would write it ("built-in default"); the
- * message has the warnings, or is empty. A file at one of the usual paths is used only if it
- * belongs to the user or to root and nobody else may write it; otherwise a warning is added and the
- * next path is tried. If a named file fails, returns NULL with the error in the message.
- * `explicit_path` (may be NULL) overrides the environment. Either may name a built-in policy, which
- * is then the source, too. A set-user-ID process ignores the environment. */
+ * message has the warnings, or is empty. A file at a default path is used only if it belongs to the
+ * user or to root and nobody else may write it; otherwise a warning is stored and the next path is
+ * tried. If a named file fails, returns NULL with the error in the message. `explicit_path` (may be
+ * NULL) takes precedence over the environment. Either may name a built-in policy, which is then the
+ * source, too. A set-user-ID process takes nothing from the environment. */
 char *cshim_policy_load(const char *explicit_path, size_t *length, char source[CSHIM_PATH_MAX],
                         char message[CSHIM_MESSAGE_MAX]);
 
-/* Returns true if a rule matches the call, regardless of the size of its buffer. */
+/* Returns true if a rule matches the call, or would if its buffer had another size. */
 bool cshim_rule_matches_but_size(const struct cshim_rule *rule, const struct cshim_call *call);
 
 /* Returns true if a rule matches the call. */
 bool cshim_rule_matches(const struct cshim_rule *rule, const struct cshim_call *call);
 
-/* Returns true if the engine of a library can compress a collective. */
+/* Returns true if calls of a collective can be compressed with a library at all. */
 bool cshim_library_compresses(enum cshim_library library, enum cshim_collective collective);
 
-/* Returns true if a rule names a collective of a library. */
+/* Returns true if some rule is for a collective of a library. */
 bool cshim_policy_names(const struct cshim_policy *policy, enum cshim_library library,
                         enum cshim_collective collective);
 
-/* Returns the bytes of the smallest buffer that a rule may compress in an MPI sum of a collective,
- * of any element type; UINT64_MAX if there is none. */
+/* Returns the size of the smallest buffer, of any element type, that a rule may compress in an MPI
+ * sum of a collective; UINT64_MAX if there is none. */
 uint64_t cshim_policy_smallest(const struct cshim_policy *policy, enum cshim_collective collective);
 
-/* Returns the first rule that matches the call; NULL if none does (the call is passed through). */
+/* Returns the first rule that matches the call, or NULL: then the call is passed through. */
 const struct cshim_rule *cshim_policy_match(const struct cshim_policy *policy,
                                             const struct cshim_call *call);
 
@@ -205,10 +205,10 @@ enum cshim_word_set {
     CSHIM_WORTHS,      /* enum cshim_worth */
 };
 
-/* The words of a set, indexed by value; all strings are static. The codecs are the largest set;
- * there is room for one more word. */
+/* Words of a set, indexed by their values; all strings are static. Has room for the codecs, the
+ * largest set, and one more word. */
 struct cshim_words {
-    const char *what; /* name of the set's elements in error messages */
+    const char *what; /* name of such a value in errors */
     size_t count;
     const char *names[CSHIM_CODEC_COUNT + 1];
 };
@@ -222,25 +222,25 @@ const char *cshim_word_find(enum cshim_word_set set, const char *word, unsigned 
 /* Describes a key of policy.ini for help texts. The strings are static. */
 struct cshim_policy_key {
     const char *name;
-    const char *value; /* type of the value, as "LIST" or "SIZE" */
+    const char *value; /* form of the value, such as "LIST" or "SIZE" */
     const char *help;  /* one line, without the words */
     struct cshim_words words;
 };
 
-/* Describes the key of [compshim] or of a rule at an index, from 0. Returns false after the last
- * one. */
+/* Describes the key of [compshim], or of a rule, at an index from 0 on. Returns false if there are
+ * no more. */
 bool cshim_policy_key(bool of_rules, size_t index, struct cshim_policy_key *key);
 
-/* Return the names of values; "?" if out of range. cshim_op_name returns "other" for
+/* Return the names of values; "?" if out of range. cshim_op_name() returns "other" for
  * CSHIM_OP_OTHER. */
 const char *cshim_library_name(enum cshim_library library);
 const char *cshim_collective_name(enum cshim_collective collective);
 const char *cshim_op_name(enum cshim_op op);
 const char *cshim_algorithm_name(enum cshim_algorithm algorithm);
 
-/* Returns the name in names[0..count) nearest to word by edit distance, ignoring case, if it is
- * likely to be meant (distance at most max(1, strlen(word)/3), rounded up); otherwise the first
- * name that begins with word; otherwise NULL. */
+/* Returns the name in names[0..count) with the smallest edit distance to `word`, ignoring case, if
+ * the distance is at most max(1, strlen(word) / 3), rounded up; else the first name that begins
+ * with `word`; else NULL. */
 const char *cshim_nearest_name(const char *word, const char *const *names, size_t count);
 
 /* Parses "64KiB", "25MB", "1024": B, KB, KiB, MB, MiB, GB, GiB, and K, M, G for KiB, MiB, GiB; a
@@ -250,7 +250,7 @@ bool cshim_parse_size(const char *text, uint64_t *bytes);
 /* Returns true if a report's or trace's name has no braces other than {rank} and {jobid}. */
 bool cshim_has_known_braces(const char *name);
 
-/* Writes the SHA-256 of text as 64 hex digits and NUL, for the report's policy.sha256. */
+/* Computes the SHA-256 of a text as 64 hex digits and NUL, for the report's policy.sha256. */
 void cshim_policy_sha256(const char *text, size_t length, char digest[65]);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes as people write them. */
+/* Parses sizes such as "64KiB". */
 #include "policy/policy.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #define DIGITS "0123456789"
 #define SIZE_LIMIT ((uint64_t)1 << 63)
-/* More decimals are refused. A size with all of them, in the largest unit, fits 128 bits. */
+/* Largest number of decimals: with it, a size in the largest unit fits 128 bits. */
 #define DECIMALS 9
 
 static bool find_unit(const char *name, uint64_t *bytes)
@@ -33,7 +33,7 @@ bool cshim_parse_size(const char *text, uint64_t *bytes)
     const char *fraction = text + whole + has_point;
     size_t decimals = has_point ? strspn(fraction, DIGITS) : 0;
     const char *unit_name = fraction + decimals + strspn(fraction + decimals, " ");
-    unsigned __int128 number = 0; /* of bytes / scale */
+    unsigned __int128 number = 0; /* unit: bytes / scale */
     uint64_t unit, scale = 1;
     if (whole == 0 || (has_point && decimals == 0) || !find_unit(unit_name, &unit))
         return false;

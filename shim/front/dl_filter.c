@@ -45,7 +45,7 @@ static int may_have_wrapper(const char *name)
            strncmp(name, "nccl", 4) == 0;
 }
 
-/* Returns true if the lookup comes from the shim itself, which looks for the real functions. */
+/* Returns true if the lookup comes from the shim itself, which searches for the real functions. */
 static int is_own_caller(const void *address)
 {
     Dl_info info;

@@ -18,7 +18,8 @@
 
 using milliseconds = std::chrono::milliseconds;
 
-/* gloo's classes of exceptions. Those who catch them compare names, so they catch these. */
+/* gloo's exception classes, declared again. Handlers compare class names, so a handler for gloo's
+ * own class also catches these. */
 namespace gloo
 {
 struct Exception : std::runtime_error {
@@ -29,8 +30,9 @@ struct IoException : Exception {
 };
 } // namespace gloo
 
-/* gloo::transport::UnboundBuffer: its first virtual functions, in their order. The subclasses are
- * gloo's: the compiler must not take it for a class of this file alone. */
+/* Layout of gloo::transport::UnboundBuffer, with its first virtual functions in their order. It has
+ * external linkage because gloo defines the subclasses: the compiler must not assume that it sees
+ * all of them. */
 struct cshim_gloo_buffer {
     virtual ~cshim_gloo_buffer() = 0;
     void *memory;
@@ -50,20 +52,20 @@ using Buffer = cshim_gloo_buffer;
 using OwnedBuffer = std::unique_ptr<Buffer>;
 using Reduction = std::function<void(void *, const void *, const void *, size_t)>;
 
-/* Parts of the names of these functions in any transport, in their places in the table of virtual
- * functions; the first two places hold destructors. */
+/* Parts of these functions' mangled names, which all transports have in common, in the order of the
+ * table of virtual functions. The first two entries of that table are destructors. */
 const char *const function_names[] = {
     "13UnboundBufferD", "13UnboundBufferD", "8waitRecvEPi", "8waitSendEPi",
     "13abortWaitRecv",  "13abortWaitSend",  "4sendEimm",    "4recvEimm",
 };
 constexpr size_t function_count = sizeof function_names / sizeof *function_names;
 
-/* What gloo::AllreduceOptions is. */
+/* Layout of gloo::AllreduceOptions. */
 struct Options {
     std::shared_ptr<void> context;
     milliseconds timeout;
     int algorithm;
-    std::vector<Buffer *> inputs; /* each is a unique_ptr */
+    std::vector<Buffer *> inputs; /* each element is a unique_ptr in gloo */
     std::vector<Buffer *> outputs;
     size_t elements;
     size_t element_bytes;
@@ -71,10 +73,10 @@ struct Options {
     uint32_t tag;
     size_t segment_bytes;
 };
-/* What the options of the other collectives begin with. */
+/* Layout of the first members that the options of all other collectives share. */
 struct OtherOptions {
     std::shared_ptr<void> context;
-    Buffer *input; /* a unique_ptr, as is the next */
+    Buffer *input; /* a unique_ptr in gloo, as is `output` */
     Buffer *output;
 };
 static_assert(sizeof(std::shared_ptr<void>) == 16 && sizeof(std::vector<Buffer *>) == 24 &&
@@ -95,7 +97,8 @@ const Options &options_of(const void *options)
     return *static_cast<const Options *>(options);
 }
 
-/* Whether memory can be read: the kernel reads it, and says so. */
+/* Returns true if memory is aligned like a pointer and can be read: write() to a pipe fails for an
+ * unreadable address. */
 bool can_read(const void *memory, size_t bytes)
 {
     int ends[2];
@@ -108,7 +111,8 @@ bool can_read(const void *memory, size_t bytes)
     return is_readable;
 }
 
-/* Whether there is a buffer of gloo's. */
+/* Returns true if the pointer is to a buffer of gloo, judged by the names of its virtual functions.
+ */
 bool is_buffer(const Buffer *buffer)
 {
     const void *const *table;
@@ -125,9 +129,9 @@ bool is_buffer(const Buffer *buffer)
     return true;
 }
 
-/* Where rank and size lie in this gloo's contexts: behind a table of virtual functions, if they
- * have one. It is found once, since dladdr looks through all symbols of an object: in PyTorch's
- * that takes a fifth of a millisecond. */
+/* Offset of rank and size in this gloo's contexts: 0, or after the pointer to virtual functions in
+ * versions that have one. Determined once, because dladdr() searches all symbols of an object,
+ * which takes 0.2 ms for PyTorch's library. */
 std::atomic<size_t> place_of_rank;
 
 bool read_context(const void *context, int *rank, int *ranks)
@@ -151,16 +155,16 @@ bool is_context(const void *context)
     return read_context(context, &rank, &ranks);
 }
 
-/* Whether a vector may be one of buffers, before its elements are looked at. */
+/* Returns true if the pointers in a vector are plausible. Does not read its elements. */
 bool is_vector(const std::vector<Buffer *> &vector)
 {
-    uintptr_t ends[3]; /* of the elements, of their room */
+    uintptr_t ends[3]; /* begin and end of the elements, end of the allocated memory */
     std::memcpy(ends, static_cast<const void *>(&vector), sizeof ends);
     return ends[0] <= ends[1] && ends[1] <= ends[2] && ends[0] % sizeof(void *) == 0 &&
            (ends[1] - ends[0]) % sizeof(void *) == 0;
 }
 
-/* What must be true of the options themselves. */
+/* Returns true if the options' own fields are plausible. */
 bool fit(const Options &options)
 {
     size_t bytes;
@@ -171,7 +175,7 @@ bool fit(const Options &options)
            !__builtin_mul_overflow(options.elements, options.element_bytes, &bytes);
 }
 
-/* Whether all buffers have the call's size. */
+/* Returns true if all buffers have the call's size. */
 bool have_size(const Options &options, const std::vector<Buffer *> &buffers)
 {
     for (const Buffer *buffer : buffers)
@@ -188,16 +192,17 @@ bool are_buffers(const std::vector<Buffer *> &buffers)
     return true;
 }
 
-/* Whether a function can be called: it has code in some object. */
+/* Returns true if a std::function can be called: its code is in a loaded object. */
 bool is_function(const Reduction &function)
 {
     Dl_info info;
-    const void *words[4]; /* two of the callable's, then what manages it and what calls it */
+    const void *words[4]; /* two of the stored callable, manager function, call function */
     std::memcpy(words, static_cast<const void *>(&function), sizeof words);
     return dladdr(words[2], &info) != 0 && dladdr(words[3], &info) != 0;
 }
 
-/* Calls a function. Keeps what it throws, if nothing is kept yet. */
+/* Calls a function. Returns 0, or 1 if it throws; stores the exception in *exception unless that
+ * already has one. */
 template <typename Function> int guard(void **exception, Function function)
 try {
     function();
@@ -208,7 +213,8 @@ try {
     return 1;
 }
 
-/* Lends an object to a place where nothing is freed: its bytes, and not what it owns. */
+/* Copies the bytes of an object to memory whose destructor never runs, so the original keeps what
+ * it owns. */
 template <typename T> void lend(T *place, const T &object)
 {
     std::memcpy(static_cast<void *>(place), static_cast<const void *>(&object), sizeof object);
@@ -225,7 +231,7 @@ bool cshim_gloo_open(cshim_gloo_function function, char *library, size_t size)
     const char *slash = std::strrchr(info.dli_fname, '/');
     snprintf(library, size, "gloo of %.100s", slash != nullptr ? slash + 1 : info.dli_fname);
     void *handle = dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
-    if (handle == nullptr) /* the program itself holds gloo */
+    if (handle == nullptr) /* gloo is linked into the program */
         handle = dlopen(nullptr, RTLD_LAZY);
     make_buffer =
         reinterpret_cast<MakeBuffer>(dlsym(handle, "_ZN4gloo7Context19createUnboundBufferEPvm"));
@@ -304,7 +310,7 @@ int cshim_gloo_native(const cshim_gloo_arguments *arguments, const void *input, 
             make_buffer(arguments->context, const_cast<void *>(input), elements * bytes),
             make_buffer(arguments->context, output, elements * bytes)};
         const std::vector<Buffer *> inputs{owned[0].get()}, outputs{owned[1].get()};
-        alignas(Options) unsigned char memory[sizeof(Options)]; /* nothing in it is its own */
+        alignas(Options) unsigned char memory[sizeof(Options)]; /* bytewise copy: never destroyed */
         Options *options = reinterpret_cast<Options *>(memory);
         lend(options, options_of(arguments->options));
         lend(&options->inputs, inputs);
@@ -319,7 +325,7 @@ int cshim_gloo_native(const cshim_gloo_arguments *arguments, const void *input, 
 
 void cshim_gloo_pass(const void *options, int64_t timeout)
 {
-    alignas(Options) unsigned char memory[sizeof(Options)]; /* nothing in it is its own */
+    alignas(Options) unsigned char memory[sizeof(Options)]; /* bytewise copy: never destroyed */
     lend(reinterpret_cast<Options *>(memory), options_of(options));
     reinterpret_cast<Options *>(memory)->timeout = milliseconds(timeout);
     allreduce(memory);
@@ -327,7 +333,7 @@ void cshim_gloo_pass(const void *options, int64_t timeout)
 
 bool cshim_gloo_measure(const void *address, int *rank, int *ranks, uint64_t *bytes)
 {
-    static bool is_known; /* atomic: these options have been looked at */
+    static bool is_known; /* atomic: options of this layout have been checked */
     const OtherOptions &options = *static_cast<const OtherOptions *>(address);
     if (!__atomic_load_n(&is_known, __ATOMIC_ACQUIRE) && !can_read(address, sizeof options))
         return false;
@@ -421,7 +427,7 @@ int cshim_gloo_look(cshim_gloo_buffer *buffer, void **exception)
         exception,
         [=] {
             buffer->abort_wait_received();
-            buffer->wait_received(nullptr, std::chrono::hours(1)); /* which is aborted */
+            buffer->wait_received(nullptr, std::chrono::hours(1)); /* aborted: returns at once */
         });
 }
 
@@ -430,7 +436,7 @@ void cshim_gloo_break(const void *context)
     char byte;
     void *exception = nullptr;
     guard(&exception,
-          [&] { /* the wait takes too long, for nothing is to be received */
+          [&] { /* times out, because nobody sends this message */
                 make_buffer(context, &byte, sizeof byte)->wait_received(nullptr, milliseconds(1));
           });
     cshim_gloo_drop(exception);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gloo's classes, as far as the engine needs them, for C. abi.cc is the one file that knows how
- * they lie in memory. No header of gloo has been used: the layout is the same in all versions from
- * 2019 on, and is checked before anything relies on it.
+/* C interface to the classes of gloo that the engine needs. Only abi.cc knows their memory layout.
+ * It uses no header of gloo: the layout is the same in all versions since 2019, and is checked
+ * before the engine relies on it.
  *
- * gloo's exceptions do not come out of these functions: they are kept, and thrown again by
- * cshim_gloo_throw. Functions that take `exception` return 0, or 1 with the exception in it; an
- * exception that is there already stays. All functions are thread-safe. */
+ * These functions throw nothing, except cshim_gloo_throw() and cshim_gloo_pass(). Functions with a
+ * parameter `exception` return 0, or 1 after storing gloo's exception there; they do not replace an
+ * exception that is already stored. All functions are thread-safe. */
 #ifndef CSHIM_GLOO_ABI_H
 #define CSHIM_GLOO_ABI_H
 
@@ -19,59 +19,60 @@ extern "C" {
 
 #include "shim/gloo/engine.h"
 
-/* A call of gloo::allreduce, as its options tell it. */
+/* Arguments of a call of gloo::allreduce, read from its options. */
 struct cshim_gloo_arguments {
     const void *options;
     const void *context; /* gloo::Context */
     int rank;
     int ranks;
-    int64_t timeout; /* of each wait, in milliseconds */
-    uint32_t tag;    /* the same on all ranks, and no other call under way has it */
+    int64_t timeout; /* time limit of each wait, in milliseconds */
+    uint32_t tag;    /* equal on all ranks, and different from those of concurrent calls */
     uint64_t elements;
     size_t element_bytes;
-    void *output; /* the memory of the first output */
+    void *output; /* memory of the first output buffer */
 };
 
-/* Adds elements of a type, as cshim_add does. output may equal an input. */
+/* Adds elements of a type, as cshim_add() does. `output` may equal an input. */
 typedef void (*cshim_gloo_reduction)(enum cshim_dtype dtype, void *output, const void *a,
                                      const void *b, size_t elements);
 
-/* Finds the functions of the gloo that allreduce is in, and writes what reports call it. Returns
- * false if it lacks a function that is needed. */
+/* Finds the functions of the gloo that contains `allreduce`, and writes its name for reports to
+ * `library`. Returns false if a needed function is missing. */
 bool cshim_gloo_open(cshim_gloo_function allreduce, char *library, size_t size);
 
 /* Returns true if the classes of this gloo have the layout that this engine expects, by the
  * contents of a call's options, by whether their memory can be read, and by the names of the
  * buffers' functions. Costs some system calls: made once, at the first call of a context. */
 bool cshim_gloo_recognise(const void *options);
-/* The gloo::Context of any options. */
+/* Returns the gloo::Context of any options. */
 const void *cshim_gloo_context_of(const void *options);
-/* Reads the options of a call on a context that was recognised. Returns false if they do not fit
- * together; then gloo will say what is wrong. */
+/* Reads the options of a call on a recognised context. Returns false if they are inconsistent; the
+ * call is then left to gloo, which reports the error. */
 bool cshim_gloo_read(const void *options, struct cshim_gloo_arguments *arguments);
-/* Adds all input buffers of this rank in the first output, as gloo does. *sum is then where the
- * input of the call lies; a single buffer stays where it is. */
+/* Adds all input buffers of this rank into the first output, as gloo does, and sets *sum to the
+ * result. A single input buffer is not copied: *sum points to it. */
 int cshim_gloo_add_inputs(const struct cshim_gloo_arguments *arguments, const void **sum,
                           void **exception);
-/* Copies the first output to the others. */
+/* Copies the first output buffer to the other output buffers. */
 void cshim_gloo_copy_output(const struct cshim_gloo_arguments *arguments);
 /* Calls the reduction function of the options. */
 int cshim_gloo_reduce(const struct cshim_gloo_arguments *arguments, void *output, const void *a,
                       const void *b, size_t elements, void **exception);
-/* gloo's own all-reduce, by the options of the arguments, but for the buffers, their elements and,
- * unless it is NULL, the reduction. */
+/* Calls gloo's own all-reduce with the options of the arguments, but with other buffers and
+ * elements, and with `reduction` instead of the program's function unless it is NULL. */
 int cshim_gloo_native(const struct cshim_gloo_arguments *arguments, const void *input, void *output,
                       uint64_t elements, enum cshim_dtype dtype, cshim_gloo_reduction reduction,
                       void **exception);
 
-/* gloo's own all-reduce, by the options, with another limit. Throws what gloo throws. */
+/* Calls gloo's own all-reduce with the options, but with another time limit. Throws gloo's
+ * exceptions. */
 void cshim_gloo_pass(const void *options, int64_t milliseconds);
 
-/* Any other call of gloo, which is counted: rank and ranks of its context, and the bytes of its
- * larger buffer. Returns false if its options are not laid out as expected. */
+/* Reads the options of any other collective, to count it: rank and ranks of its context, and the
+ * bytes of its larger buffer. Returns false if the options have an unexpected layout. */
 bool cshim_gloo_measure(const void *options, int *rank, int *ranks, uint64_t *bytes);
 
-/* A reference to a context that does not keep it. */
+/* A weak reference to a context: it does not keep the context alive. */
 struct cshim_gloo_reference {
     void *words[2]; /* std::weak_ptr<gloo::Context> */
 };
@@ -79,38 +80,38 @@ void cshim_gloo_refer(struct cshim_gloo_reference *reference, const void *option
 bool cshim_gloo_is_gone(const struct cshim_gloo_reference *reference);
 void cshim_gloo_forget(struct cshim_gloo_reference *reference);
 
-/* gloo's own buffers: memory that messages are sent from and received into. */
+/* A buffer of gloo: memory that messages are sent from and received into. */
 struct cshim_gloo_buffer;
 struct cshim_gloo_buffer *cshim_gloo_buffer_make(const void *context, void *memory, size_t bytes,
                                                  void **exception);
 void cshim_gloo_buffer_free(struct cshim_gloo_buffer *buffer);
-/* Start a message of `bytes` bytes at an offset of the buffer, to or from a rank. */
+/* Start to send or receive a message of `bytes` bytes at an offset of the buffer. */
 int cshim_gloo_send(struct cshim_gloo_buffer *buffer, int to, uint64_t slot, size_t offset,
                     size_t bytes, void **exception);
 int cshim_gloo_receive(struct cshim_gloo_buffer *buffer, int from, uint64_t slot, size_t offset,
                        size_t bytes, void **exception);
-/* Wait until one more of the messages that were started is complete. A wait that takes longer than
- * so many milliseconds is an exception, and breaks the connections of the context. Return
- * CSHIM_GLOO_WOKEN where cshim_gloo_wake was called meanwhile, or before. */
+/* Wait until one more of the started messages is complete. A longer wait than `milliseconds` is an
+ * exception, and gloo closes the context's connections. Return CSHIM_GLOO_WOKEN if
+ * cshim_gloo_wake() has ended the wait. */
 #define CSHIM_GLOO_WOKEN 2
 int cshim_gloo_wait_sent(struct cshim_gloo_buffer *buffer, int64_t milliseconds, void **exception);
 int cshim_gloo_wait_received(struct cshim_gloo_buffer *buffer, int64_t milliseconds,
                              void **exception);
-/* Ends a wait of another thread, or the next one. */
+/* Ends a wait of another thread on this buffer; if there is none, the next wait returns at once. */
 void cshim_gloo_wake(struct cshim_gloo_buffer *buffer, bool receives);
-/* Looks, without waiting, whether what is being received can still come: the exception says why
- * not. */
+/* Checks without waiting whether the message being received can still arrive. Stores an exception
+ * if not. */
 int cshim_gloo_look(struct cshim_gloo_buffer *buffer, void **exception);
 
-/* Closes a context's connections, as gloo does when a wait takes too long: the other ranks wait for
- * nothing of this one any more. */
+/* Closes a context's connections, as gloo does when a wait exceeds its time limit. Other ranks that
+ * wait for this one then fail instead. */
 void cshim_gloo_break(const void *context);
 
-/* Makes an exception of gloo's class for errors that end a context, with a text of ours. */
+/* Returns a gloo::IoException with the text `why`. */
 void *cshim_gloo_exception(const char *why);
-/* Throws an exception that was kept, and frees it. */
+/* Throws a stored exception, and frees it. */
 void cshim_gloo_throw(void *exception) __attribute__((noreturn));
-/* Frees it. */
+/* Frees a stored exception. */
 void cshim_gloo_drop(void *exception);
 
 #ifdef __cplusplus

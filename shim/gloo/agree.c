@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agreement of a context. docs/agreement.md has its messages, and why no two ranks decide
- * differently about a call; tests/model/gloo_agreement.pml follows this file.
+/* Agreement of the ranks of a context. docs/agreement.md describes the protocol and why no two
+ * ranks decide differently about a call; tests/model/gloo_agreement.pml is a model of this file.
  *
- * Ranks may come to the first all-reduce as late as they like, and some may lack the shim. So a
- * rank waits for another only if the other is known to have the shim and must come to the call, as
- * gloo itself would wait for it. Until that is known calls are passed through, while messages are
- * under way. A sum that is complete on one rank has begun on all of them, so whatever they sent
- * before it has been sent. */
+ * Ranks may enter the first all-reduce at any time, and some may lack the shim. So a rank waits for
+ * another rank only if that one is known to have the shim and must enter the call, as gloo itself
+ * would wait for it. Until then calls are passed through while the messages of the agreement
+ * travel. If a sum is complete on one rank, all ranks have begun it, so their earlier messages have
+ * been sent. */
 #include "shim/gloo/agree.h"
 
 #include <stdio.h>
@@ -20,61 +20,63 @@
 #include "shim/report/report.h"
 #include "shim/gloo/transport.h"
 
-/* Seconds that a process waits in all for ranks that may lack the shim: in first calls until they
- * come, and after them for messages that may be under way. */
+/* Total seconds that a process waits for ranks that may lack the shim: PATIENCE in first calls, for
+ * ranks to enter them, and GRACE after these calls, for messages that may still arrive. */
 #define PATIENCE_SECONDS 0.7
 #define GRACE_SECONDS 0.2
-#define PATIENCE_PART 0.1 /* of the call's own limit */
-/* A rank that has taken part in so many calls and has not answered has no shim. */
+#define PATIENCE_PART 0.1 /* share of the call's own time limit */
+/* A rank that has not answered after this many calls is taken to lack the shim. */
 #define CALLS_MAX 1000
 #define TAGS_MAX (CALLS_MAX + 256)
-/* Calls under way that a message can name. A program with more at once agrees when it has fewer. */
+/* Maximum number of pending calls that a message can name. With more concurrent calls the agreement
+ * waits until there are fewer. */
 #define MARKS_MAX 32
 #define TERMS_MAX ((uint64_t)64 << 20) /* bytes */
 
-/* The slots of the messages. Older versions use those between. */
+/* Slots of the messages. Older versions use the numbers between. */
 enum { HELLO = 0, PRESENCE = 1, WORDS = 8, TERMS };
 #define SLOT(message) (CSHIM_GLOO_SLOT_AGREEMENT | (uint64_t)(message))
 
-/* Calls with a tag: all ranks pass through the first `count` of them. */
+/* Names calls: the first `count` calls with this tag, which all ranks pass through. */
 struct mark {
     uint32_t tag;
     uint32_t count;
 };
 
-/* A message from a rank to rank 0, or from rank 0 to all. */
+/* Message of the agreement, from a rank to rank 0 or from rank 0 to all. */
 struct word {
-    uint8_t kind; /* first, and never 0 */
+    uint8_t kind; /* first byte, never 0: its arrival is polled */
     uint8_t unused[3];
     uint32_t mark_count;
     uint64_t terms_bytes;
     struct mark marks[MARKS_MAX];
 };
 enum kind {
-    PASSING = 1, /* the sender does not wait any more: it passes calls through */
-    PROPOSAL,    /* all ranks have the shim; marks: calls under way at rank 0 */
-    READY,       /* the sender waits in each further call; marks: calls under way there */
-    NATIVE,      /* rank 0 passes through the call of the mark */
-    COMPRESS,    /* calls are compressed, but for those of the marks; the terms follow */
+    PASSING = 1, /* the sender has stopped waiting and passes calls through */
+    PROPOSAL,    /* all ranks have the shim; marks: pending calls of rank 0 */
+    READY,       /* the sender waits in each further call; marks: its pending calls */
+    NATIVE,      /* rank 0 passes through the call that the mark names */
+    COMPRESS,    /* calls are compressed, except those that the marks name; the terms follow */
     NEVER,       /* no call is compressed */
 };
 
-/* Followed by an int for each rank, the lowest rank of its node, by the policy's text, and by the
- * choices of an earlier job. */
+/* Header of the terms that rank 0 sends. It is followed by an int for each rank (the lowest rank of
+ * its node), by the policy's text, and by the choices of an earlier job. */
 struct terms {
-    uint64_t observe; /* 1 or 2: observed */
+    uint64_t observe; /* 2: calls are recorded (COMPSHIM=observe); else 1 */
     uint64_t has_learned;
     uint64_t learned_length;
     char source[CSHIM_PATH_MAX];
     char job[CSHIM_JOB_MAX];
 };
 
-/* The calls with a tag. Ranks count them alike, because one ends before the next begins. */
+/* Counts of the calls with one tag. They are equal on all ranks, because calls with equal tags
+ * follow each other. */
 struct use {
     uint32_t tag;
     uint32_t begun;
     uint32_t ended;
-    uint32_t native; /* so many are passed through on all ranks, as far as is known */
+    uint32_t native; /* number of calls known to be passed through on all ranks */
 };
 
 struct peer {
@@ -87,28 +89,28 @@ struct peer {
 struct cshim_gloo_agreement {
     struct cshim_gloo_mail mail, presences;
     int rank, ranks;
-    enum { OPEN, ACCEPTING, SETTLED } state; /* ACCEPTING: a thread takes the terms */
-    double began;                            /* the first call */
+    enum { OPEN, ACCEPTING, SETTLED } state; /* ACCEPTING: a thread is applying the terms */
+    double began;                            /* start of the first call */
     double patience_ends;
-    double spoiled;        /* seconds of the process's patience that this context has used up */
-    bool is_proposed;      /* by rank 0 */
+    double spoiled;        /* seconds that this context has added to patience_spent */
+    bool is_proposed;      /* rank 0 has said PROPOSAL */
     bool is_decided;       /* rank 0 has said COMPRESS */
-    bool passes, is_ready; /* this rank has said so */
+    bool passes, is_ready; /* this rank has said PASSING, READY */
     bool has_asked, has_warned;
-    struct cshim_offer offer; /* at rank 0 */
+    struct cshim_offer offer; /* rank 0 only */
     struct terms *terms;
     uint64_t terms_bytes;
     struct cshim_greeting own;
-    uint8_t here;      /* what a presence is: 1 */
-    uint8_t *presence; /* of each lower rank, or NULL */
+    uint8_t here;      /* the byte of a presence message: 1 */
+    uint8_t *presence; /* the received byte of each lower rank, or NULL */
     struct cshim_gloo_inbox *presence_inboxes;
-    unsigned calls; /* that have begun */
+    unsigned calls; /* number of calls that have begun */
     size_t use_count;
     struct use uses[TAGS_MAX];
-    struct peer peers[]; /* at rank 0 by rank; elsewhere rank 0 alone */
+    struct peer peers[]; /* on rank 0: all ranks, by rank; elsewhere: rank 0 only */
 };
 
-static int64_t patience_spent; /* atomic: microseconds */
+static int64_t patience_spent; /* atomic, in microseconds */
 
 static struct peer *first_peer(struct cshim_gloo_agreement *agreement)
 {
@@ -122,7 +124,8 @@ static struct peer *end_of_peers(struct cshim_gloo_agreement *agreement)
 
 /* Calls ---------------------------------------------------------------------------------------- */
 
-/* The calls with a tag; NULL if none is known and there is no room, or `adds` is false. */
+/* Returns the counts of the calls with a tag. Adds an entry if there is none and `adds`. Returns
+ * NULL if there is none, or no room for one. */
 static struct use *find_use(struct cshim_gloo_agreement *agreement, uint32_t tag, bool adds)
 {
     for (size_t i = agreement->use_count; i-- > 0;)
@@ -135,8 +138,8 @@ static struct use *find_use(struct cshim_gloo_agreement *agreement, uint32_t tag
     return use;
 }
 
-/* Lists calls that have begun natively somewhere, as far as is known, and may not have begun on all
- * ranks. Returns false if a word has no room for them. */
+/* Lists in `word` the passed-through calls that are known to have begun on some rank, but perhaps
+ * not on all. Returns false if the message has no room for them. */
 static bool list_marks(const struct cshim_gloo_agreement *agreement, struct word *word)
 {
     word->mark_count = 0;
@@ -172,7 +175,7 @@ static bool has_marks_left(const struct cshim_gloo_agreement *agreement)
     return false;
 }
 
-/* Nothing is left to be agreed: calls need no look at the agreement any more. */
+/* Ends the agreement: later calls skip it. */
 static void set_agreed(struct cshim_gloo_context *context)
 {
     __atomic_store_n(&context->has_agreed, true, __ATOMIC_RELEASE);
@@ -180,7 +183,7 @@ static void set_agreed(struct cshim_gloo_context *context)
 
 /* Words ---------------------------------------------------------------------------------------- */
 
-/* Sends a word to rank 0, or from there to all. */
+/* Sends a message to rank 0; on rank 0, to all other ranks. */
 static void say(struct cshim_gloo_agreement *agreement, enum kind kind, struct word *word)
 {
     const int first = agreement->rank == 0 ? 1 : 0,
@@ -197,7 +200,7 @@ static void expect_word(struct cshim_gloo_agreement *agreement, struct peer *pee
                            offsetof(struct word, kind));
 }
 
-/* Takes in what a peer has said. */
+/* Applies a peer's message, and expects the next one. */
 static void hear(struct cshim_gloo_context *context, struct peer *peer)
 {
     struct cshim_gloo_agreement *agreement = context->agreement;
@@ -210,7 +213,7 @@ static void hear(struct cshim_gloo_context *context, struct peer *peer)
     agreement->terms_bytes = word.terms_bytes;
     if (word.kind == NEVER)
         set_agreed(context);
-    if (word.kind != COMPRESS && word.kind != NEVER) /* after READY nothing comes but its end */
+    if (word.kind != COMPRESS && word.kind != NEVER) /* COMPRESS and NEVER are the last messages */
         expect_word(agreement, peer);
 }
 
@@ -223,14 +226,15 @@ static bool have_all(struct cshim_gloo_agreement *agreement, size_t member)
 }
 #define HAVE_ALL(agreement, member) have_all(agreement, offsetof(struct peer, member))
 
-/* Ends the agreement of rank 0: nothing is compressed. */
+/* Ends the agreement on rank 0 by NEVER, which it sends to all ranks: nothing is compressed. */
 static void say_never(struct cshim_gloo_context *context)
 {
     say(context->agreement, NEVER, &(struct word){.mark_count = 0});
     set_agreed(context);
 }
 
-/* Proposes to compress once all ranks have said the same. */
+/* Compares all ranks' greetings, on rank 0. If they fit, proposes to compress; otherwise warns and
+ * ends the agreement. */
 static void propose(struct cshim_gloo_context *context)
 {
     struct cshim_gloo_agreement *agreement = context->agreement;
@@ -251,7 +255,7 @@ static void propose(struct cshim_gloo_context *context)
     }
 }
 
-/* Takes in what has come, and answers. Does not wait. */
+/* Applies the messages that have arrived, and answers them. Does not wait. */
 static void listen(struct cshim_gloo_context *context, int64_t timeout)
 {
     struct cshim_gloo_agreement *agreement = context->agreement;
@@ -276,7 +280,7 @@ static void listen(struct cshim_gloo_context *context, int64_t timeout)
     }
 }
 
-/* Finds out whether what has not come can still come. */
+/* Checks whether the expected messages can still arrive; if not, the mail is broken. */
 static void look(struct cshim_gloo_agreement *agreement)
 {
     for (struct peer *peer = first_peer(agreement); peer < end_of_peers(agreement); peer++) {
@@ -287,7 +291,8 @@ static void look(struct cshim_gloo_agreement *agreement)
 
 /* The beginning and the end -------------------------------------------------------------------- */
 
-/* Seconds that this process may still wait for ranks that may lack the shim. */
+/* Returns the seconds that this process may still wait for ranks that may lack the shim; at most
+ * `most`. */
 static double patience_left(double most)
 {
     const double left = PATIENCE_SECONDS + GRACE_SECONDS -
@@ -301,8 +306,8 @@ static void spend_patience(struct cshim_gloo_agreement *agreement, double second
     __atomic_fetch_add(&patience_spent, (int64_t)(seconds * 1e6), __ATOMIC_RELAXED);
 }
 
-/* Begins the agreement at the first call of the context. Returns false without memory: the other
- * ranks get no answer then. */
+/* Begins the agreement at the first call of the context. Returns false without memory; other ranks
+ * then get no answer from this one. */
 static bool open_agreement(struct cshim_gloo_context *context,
                            const struct cshim_gloo_arguments *arguments)
 {
@@ -356,8 +361,8 @@ void cshim_gloo_agreement_free(struct cshim_gloo_agreement *agreement)
     free(agreement);
 }
 
-/* Closes the context's connections: other ranks may wait for this one. gloo's own calls fail then,
- * on all ranks. */
+/* Closes the context's connections, because other ranks may wait for this one. gloo's calls then
+ * fail on all ranks. */
 static void break_off(struct cshim_gloo_context *context)
 {
     cshim_gloo_break(context->context);
@@ -366,7 +371,8 @@ static void break_off(struct cshim_gloo_context *context)
 
 /* The agreed terms ---------------------------------------------------------------------------- */
 
-/* Puts the terms together: where each rank is, and the policy. */
+/* Writes the terms: the node of each rank, the policy and the learned choices. Returns false
+ * without memory. */
 static bool write_terms(struct cshim_gloo_agreement *agreement)
 {
     const struct cshim_offer *offer = &agreement->offer;
@@ -394,14 +400,16 @@ static bool write_terms(struct cshim_gloo_agreement *agreement)
     return true;
 }
 
-/* The other ranks count on this one: the calls of all fail. */
+/* Logs that memory is missing, and marks the mail as broken: other ranks wait for this one, so
+ * calls must fail on all ranks. */
 static void lack_memory(struct cshim_gloo_agreement *agreement)
 {
     cshim_log(CSHIM_LOG_ERROR, "no memory for a context of gloo");
     agreement->mail.is_broken = true;
 }
 
-/* Says to all ranks that calls are compressed. The lock is held: no call begins meanwhile. */
+/* Sends COMPRESS and the terms to all ranks. The caller holds the lock, so that no call begins
+ * meanwhile. */
 static void say_compress(struct cshim_gloo_agreement *agreement)
 {
     struct word word = {.mark_count = 0};
@@ -415,7 +423,7 @@ static void say_compress(struct cshim_gloo_agreement *agreement)
                          agreement->terms_bytes);
 }
 
-/* Waits for the terms, which rank 0 has sent. Returns false without memory. */
+/* Receives the terms from rank 0. Returns false without memory. */
 static bool await_terms(struct cshim_gloo_agreement *agreement, int64_t timeout)
 {
     const uint64_t least = sizeof(struct terms) + (size_t)agreement->ranks * sizeof(int);
@@ -442,7 +450,7 @@ static bool find_levels(struct cshim_gloo_context *context)
     return true;
 }
 
-/* Takes the choices of an earlier job. */
+/* Parses the choices of an earlier job, if the terms have any. Returns false if that fails. */
 static bool take_learned(struct cshim_gloo_context *context, const char *text)
 {
     const struct terms *terms = context->agreement->terms;
@@ -455,7 +463,8 @@ static bool take_learned(struct cshim_gloo_context *context, const char *text)
     return context->learned != NULL;
 }
 
-/* Takes the terms. Returns false without memory. */
+/* Applies the terms to the context: job, layout, transport, memory. Returns false without memory.
+ */
 static bool accept(struct cshim_gloo_context *context)
 {
     const struct cshim_gloo_agreement *agreement = context->agreement;
@@ -480,9 +489,9 @@ static bool accept(struct cshim_gloo_context *context)
     return true;
 }
 
-/* Does what follows the decision to compress, on all ranks at once: in a call that none of them has
- * begun. The lock is not held, so calls of other threads that are passed through go on. Where a
- * rank fails, the calls of all do. */
+/* Exchanges and applies the terms after the decision to compress. All ranks do so before the same
+ * call, which none has begun. Called without the lock, so that passed-through calls of other
+ * threads continue. If a rank fails here, the calls of all ranks fail. */
 static void conclude(struct cshim_gloo_context *context, int64_t timeout)
 {
     struct cshim_gloo_agreement *agreement = context->agreement;
@@ -495,7 +504,8 @@ static void conclude(struct cshim_gloo_context *context, int64_t timeout)
     cshim_gloo_mail_finish(mail, timeout);
 }
 
-/* Settles what was found. */
+/* Ends the exchange of the terms: from now on calls may be compressed, unless the mail is broken.
+ */
 static void settle(struct cshim_gloo_context *context)
 {
     struct cshim_gloo_agreement *agreement = context->agreement;
@@ -514,7 +524,7 @@ static void settle(struct cshim_gloo_context *context)
 
 /* Ranks that do not answer --------------------------------------------------------------------- */
 
-/* Says which ranks have not answered. */
+/* Warns which ranks have not answered. */
 static void warn_of_absent(struct cshim_gloo_agreement *agreement, bool is_last_time)
 {
     char absent[700] = "";
@@ -536,7 +546,8 @@ static void warn_of_absent(struct cshim_gloo_agreement *agreement, bool is_last_
     agreement->has_warned = true;
 }
 
-/* Starts to receive presences, by which ranks know that a lower one warns. */
+/* Starts to receive presence messages: a rank that gets one leaves the warning to the lower rank
+ * that sent it. */
 static void expect_presences(struct cshim_gloo_agreement *agreement)
 {
     const size_t ranks = (size_t)agreement->rank;
@@ -549,7 +560,8 @@ static void expect_presences(struct cshim_gloo_agreement *agreement)
                                SLOT(PRESENCE), &agreement->presence[rank], 1, 0);
 }
 
-/* Returns true if all ranks have answered rank 0, or rank 0 has, or a lower rank warns. */
+/* Returns true if this rank need not warn: all ranks have answered (on rank 0), rank 0 has
+ * answered, or a lower rank warns. */
 static bool is_answered(struct cshim_gloo_context *context)
 {
     struct cshim_gloo_agreement *agreement = context->agreement;
@@ -564,8 +576,9 @@ static bool is_answered(struct cshim_gloo_context *context)
     return agreement->peers[0].passes;
 }
 
-/* After the first call all ranks that have the shim have answered. Gives their messages some time,
- * and warns. The lock is held, but not while this waits. */
+/* Warns of ranks that have not answered after the first call, in which all ranks with the shim have
+ * sent a message. First waits a short time for these messages. The caller holds the lock, which is
+ * released during the wait. */
 static void ask_absent(struct cshim_gloo_context *context, int64_t timeout)
 {
     struct cshim_gloo_agreement *agreement = context->agreement;
@@ -595,7 +608,8 @@ static enum way decide_as_root(struct cshim_gloo_agreement *agreement)
     struct word word;
     if (agreement->is_proposed && HAVE_ALL(agreement, is_ready))
         return list_marks(agreement, &word) ? CONCLUDE : PASS;
-    /* A rank that does not wait may be in this very call, and wait for this rank. */
+    /* A rank that has stopped waiting may have passed this call through already, and wait for this
+     * rank in it. */
     for (struct peer *peer = first_peer(agreement); peer < end_of_peers(agreement); peer++)
         if (peer->passes && !peer->is_ready)
             return PASS;
@@ -611,7 +625,7 @@ static enum way decide_as_other(const struct cshim_gloo_agreement *agreement)
     return agreement->peers[0].passes ? PASS : POLICY;
 }
 
-/* Decides about this rank's next call with a tag, if it can. */
+/* Decides about this rank's next call with a tag; UNDECIDED if it must wait for messages. */
 static enum way decide(struct cshim_gloo_agreement *agreement, const struct use *use)
 {
     if (use != NULL && use->begun < use->native)
@@ -622,11 +636,11 @@ static enum way decide(struct cshim_gloo_agreement *agreement, const struct use 
         agreement->rank == 0 ? decide_as_root(agreement) : decide_as_other(agreement);
     if (way != POLICY)
         return way;
-    /* Nothing is known of some ranks. */
+    /* Some ranks may lack the shim. */
     return agreement->passes || cshim_seconds() >= agreement->patience_ends ? PASS : UNDECIDED;
 }
 
-/* This rank passes a call through, and says so where another may wait for it. */
+/* Begins a call that is passed through, and notifies the ranks that may wait for this one. */
 static void begin_native(struct cshim_gloo_agreement *agreement, struct use *use)
 {
     struct word word = {.mark_count = 0};
@@ -646,7 +660,8 @@ static void begin_native(struct cshim_gloo_agreement *agreement, struct use *use
     }
 }
 
-/* Stops to ask. Rank 0 says so to ranks that wait for its word; another rank that waits goes on. */
+/* Stops the agreement after CALLS_MAX calls. Rank 0 sends NEVER, for ranks that wait for it. A rank
+ * that has said READY does not stop. */
 static void give_up(struct cshim_gloo_context *context)
 {
     struct cshim_gloo_agreement *agreement = context->agreement;
@@ -659,8 +674,8 @@ static void give_up(struct cshim_gloo_context *context)
     set_agreed(context);
 }
 
-/* Decides about a call of a context that is not agreed. The lock is held, but not while this waits.
- * Returns PASS or POLICY. */
+/* Decides about a call of a context whose ranks have not agreed. The caller holds the lock, which
+ * is released during waits. Returns PASS or POLICY. */
 static enum way find_way(struct cshim_gloo_context *context,
                          const struct cshim_gloo_arguments *arguments)
 {
@@ -676,7 +691,7 @@ static enum way find_way(struct cshim_gloo_context *context,
         struct use *use = find_use(agreement, arguments->tag, agreement->state == OPEN);
         const enum way way = decide(agreement, use);
         if (use == NULL && agreement->state == OPEN) {
-            agreement->mail.is_broken = true; /* ranks count on this one */
+            agreement->mail.is_broken = true; /* other ranks may wait for this one */
             continue;
         }
         if (way == CONCLUDE) {
@@ -699,7 +714,7 @@ static enum way find_way(struct cshim_gloo_context *context,
         const double waited = cshim_seconds() - began;
         const bool is_over = arguments->timeout > 0 && waited * 1e3 > (double)arguments->timeout;
         if (agreement->state == OPEN && is_over)
-            agreement->mail.is_broken = true; /* gloo would have thrown */
+            agreement->mail.is_broken = true; /* as gloo's own time limit */
         else if (agreement->state == OPEN)
             look(agreement);
         pthread_mutex_unlock(&context->agreeing);
@@ -715,7 +730,7 @@ struct cshim_gloo_verdict cshim_gloo_agree(struct cshim_gloo_context *context,
     if (arguments->ranks == 1 || __atomic_load_n(&context->has_agreed, __ATOMIC_ACQUIRE))
         return verdict;
     verdict.is_native = true;
-    if (arguments->elements == 0) /* no rank waits for another one */
+    if (arguments->elements == 0) /* in such a call no rank waits for another */
         return verdict;
     const double began = cshim_seconds();
     pthread_mutex_lock(&context->agreeing);

@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agreement of the ranks of a context: whether all of them have the shim, and which policy
- * holds. docs/agreement.md has the protocol. */
+/* Agreement of the ranks of a context: do all of them have the shim, and which policy do they use?
+ * docs/agreement.md has the protocol. */
 #ifndef CSHIM_GLOO_AGREE_H
 #define CSHIM_GLOO_AGREE_H
 
 #include "shim/gloo/context.h"
 
-/* The verdict about a call, equal on all ranks. */
+/* Decision about a call, equal on all ranks. */
 struct cshim_gloo_verdict {
     bool is_native; /* passed through, whatever the policy says */
     bool is_open;   /* cshim_gloo_agree_end follows, once gloo has made the call */
-    int64_t waited; /* milliseconds, where the call is passed through */
+    int64_t waited; /* milliseconds that a passed-through call has waited for the agreement */
 };
-/* Decides whether the policy applies to a call of a context, before the call. The ranks agree by
- * messages at the first calls, which are passed through as long as a rank may not have come yet or
- * may lack the shim. A rank without the shim gets messages that it never asks for, and is not
- * disturbed. Once all have agreed, the context's reason, job and layout are set. Thread-safe, as
- * the next one. */
+/* Decides, before a call, whether the policy applies to it. The ranks agree by messages in their
+ * first calls, which are passed through as long as a rank may be late or lack the shim. A rank
+ * without the shim is not disturbed: it never receives the messages. Once all have agreed, sets the
+ * context's reason, job and layout. Thread-safe, as is cshim_gloo_agree_end(). */
 struct cshim_gloo_verdict cshim_gloo_agree(struct cshim_gloo_context *context,
                                            const struct cshim_gloo_arguments *arguments);
 /* Ends the agreement's part in a call whose verdict is_open. */
 void cshim_gloo_agree_end(struct cshim_gloo_context *context,
                           const struct cshim_gloo_arguments *arguments);
-/* Frees what an agreement has left; gloo has freed the context. NULL is ignored. */
+/* Frees an agreement after gloo has freed the context. Ignores NULL. */
 void cshim_gloo_agreement_free(struct cshim_gloo_agreement *agreement);
 
 #endif

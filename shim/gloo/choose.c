@@ -11,27 +11,28 @@
 #include "shim/gloo/agree.h"
 
 struct cshim_gloo_class {
-    struct cshim_class class; /* its choice is rank 0's */
+    struct cshim_class class; /* its choice is used on rank 0 only */
     struct cshim_draw draw;
-    uint32_t stream; /* 0: calls that are numbered by their tags; else that tag + 1 whose calls are
-                        counted */
+    uint32_t stream; /* 0: calls are numbered by their tags; else all have the tag `stream` - 1 and
+                        are counted */
     struct cshim_gloo_class *next;
 };
 
 #define SLOT_TAG_SHIFT 24
-/* Messages to rank 0, and from there: of a decision, and where the ranks wait for each other. */
+/* Message types. A decision: TIMINGS to rank 0, STAGE from it. A barrier: HERE to rank 0, GO from
+ * it. */
 enum { TIMINGS, STAGE, HERE, GO };
 
 static void lack_memory(const struct cshim_gloo_arguments *arguments, void **exception)
 {
     cshim_log(CSHIM_LOG_ERROR, "no memory for a class of calls of gloo");
     *exception = cshim_gloo_exception("no memory for a class of calls of gloo");
-    cshim_gloo_break(arguments->context); /* the other ranks are in the call */
+    cshim_gloo_break(arguments->context); /* the other ranks wait in the call */
 }
 
-/* Numbers a call, equally on all ranks. Programs number their calls by the tag, or give many one
- * tag, which is small then: the first call with a tag has its number, further ones are counted. The
- * lock is held. */
+/* Returns a number for a call, equal on all ranks, and its stream. Programs give each call a tag of
+ * its own, or many calls one small tag: the first call with a tag is numbered by the tag, further
+ * calls with it are counted. The caller holds the lock. */
 static uint64_t number_call(struct cshim_gloo_context *context, uint32_t tag, uint32_t *stream)
 {
     const uint32_t before = tag < CSHIM_GLOO_TAGS ? context->chosen_by_tag[tag]++ : 0;
@@ -39,8 +40,8 @@ static uint64_t number_call(struct cshim_gloo_context *context, uint32_t tag, ui
     return before == 0 ? tag : before;
 }
 
-/* Finds the class of a call, or starts it. The lock is held. Returns NULL if no algorithm can make
- * the call, or without memory, which sets *exception. */
+/* Finds or adds the class of a call. The caller holds the lock. Returns NULL if no algorithm can
+ * make the call, or without memory, which sets *exception. */
 static struct cshim_gloo_class *find_class(struct cshim_gloo_context *context,
                                            const struct cshim_gloo_arguments *arguments,
                                            const struct cshim_rule *rule,
@@ -69,8 +70,8 @@ static struct cshim_gloo_class *find_class(struct cshim_gloo_context *context,
     return class;
 }
 
-/* Waits until what a call takes is known. The lock is held, but not meanwhile. Returns false if the
- * ranks that decide have lost each other. */
+/* Waits until a call's candidate is known. The caller holds the lock, which is released during the
+ * wait. Returns false if a decision has failed. */
 static bool await_decision(struct cshim_gloo_context *context, const struct cshim_gloo_class *class,
                            uint64_t number)
 {
@@ -90,16 +91,16 @@ static void note_refusal(struct cshim_gloo_context *context, struct cshim_gloo_c
     pthread_mutex_unlock(&context->choosing);
 }
 
-/* A message from each rank to rank 0, and an answer to all. */
+/* An exchange with rank 0: each rank sends it a message, and it sends all ranks an answer. */
 struct talk {
     struct cshim_gloo_mail mail;
-    struct cshim_gloo_inbox *inboxes; /* by rank; ranks other than 0 have one */
+    struct cshim_gloo_inbox *inboxes; /* on rank 0: by rank; elsewhere: one */
     size_t bytes, answer_bytes;
-    void *messages; /* at rank 0 of all ranks; elsewhere this rank's */
+    void *messages; /* on rank 0: those of all ranks; elsewhere: this rank's */
     void *answer;
 };
 
-/* Returns NULL without memory. */
+/* Allocates an exchange with rank 0. Returns NULL without memory. */
 static struct talk *start_talk(const struct cshim_gloo_arguments *arguments, size_t bytes,
                                size_t answer_bytes)
 {
@@ -122,7 +123,7 @@ static uint64_t slot_of(const struct cshim_gloo_arguments *arguments, unsigned k
     return CSHIM_GLOO_SLOT_DECISION | (uint64_t)arguments->tag << SLOT_TAG_SHIFT | kind;
 }
 
-/* Sends rank 0 this rank's message, or receives those of all ranks there. */
+/* Sends this rank's message to rank 0; on rank 0, receives those of all ranks. */
 static void tell_rank_0(struct talk *talk, const struct cshim_gloo_arguments *arguments,
                         unsigned kind)
 {
@@ -138,7 +139,7 @@ static void tell_rank_0(struct talk *talk, const struct cshim_gloo_arguments *ar
         cshim_gloo_mail_await(&talk->mail, &talk->inboxes[rank], arguments->timeout);
 }
 
-/* Receives rank 0's answer, or sends it from there to all ranks. */
+/* Receives rank 0's answer; on rank 0, sends it to all ranks. */
 static void hear_rank_0(struct talk *talk, const struct cshim_gloo_arguments *arguments,
                         unsigned kind)
 {
@@ -153,8 +154,8 @@ static void hear_rank_0(struct talk *talk, const struct cshim_gloo_arguments *ar
     cshim_gloo_mail_await(&talk->mail, &talk->inboxes[0], arguments->timeout);
 }
 
-/* Ends a talk. Returns false if the ranks have lost each other: gloo may still write to the
- * messages then, which are left behind. */
+/* Ends an exchange with rank 0. Returns false if a connection is broken; then nothing is freed,
+ * because gloo may still write to the messages. */
 static bool end_talk(struct talk *talk, const struct cshim_gloo_arguments *arguments)
 {
     cshim_gloo_mail_finish(&talk->mail, arguments->timeout);
@@ -166,7 +167,8 @@ static bool end_talk(struct talk *talk, const struct cshim_gloo_arguments *argum
     return true;
 }
 
-/* Waits until all ranks have begun a call. Where gloo throws, so does the call itself. */
+/* Waits until all ranks have begun a call. Errors of gloo are ignored: the call itself meets them
+ * again. */
 static void meet(const struct cshim_gloo_arguments *arguments, void **exception)
 {
     struct talk *talk = start_talk(arguments, 1, 1);
@@ -215,7 +217,7 @@ struct cshim_plan cshim_gloo_choose(struct cshim_gloo_context *context,
     return plan;
 }
 
-/* Decides at rank 0, and takes the stage. Wakes the calls that wait for that. */
+/* Applies the next stage, which rank 0 decides here, and wakes the calls that wait for it. */
 static void end_decision(struct cshim_gloo_context *context, const struct cshim_gloo_chosen *chosen,
                          struct talk *talk)
 {
@@ -235,7 +237,7 @@ static void end_decision(struct cshim_gloo_context *context, const struct cshim_
     pthread_mutex_unlock(&context->choosing);
 }
 
-/* Makes a decision of the ranks: each sends rank 0 its timings and receives the next stage. */
+/* Lets the ranks decide: each sends rank 0 its timings and receives the next stage. */
 static void decide(struct cshim_gloo_context *context, const struct cshim_gloo_arguments *arguments,
                    const struct cshim_gloo_chosen *chosen, void **exception)
 {

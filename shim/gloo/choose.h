@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses how a call of an agreed context is made: natively, or compressed by one of the algorithms
- * that can make it, as calls of its class have learned (shim/core/draw.h). */
+/* Chooses how a call of an agreed context is made: by gloo, or compressed with one of the possible
+ * algorithms. Uses the measured durations of calls of its class (shim/core/draw.h). */
 #ifndef CSHIM_GLOO_CHOOSE_H
 #define CSHIM_GLOO_CHOOSE_H
 
@@ -8,29 +8,31 @@
 #include "shim/gloo/context.h"
 #include "shim/gloo/agree.h"
 
-/* A call whose class is measured. Nothing of it needs to be undone when gloo throws. */
+/* A call, and its candidate if its class is measured. Owns nothing, so an exception of gloo may
+ * skip its end. */
 struct cshim_gloo_chosen {
-    struct cshim_gloo_class *class; /* NULL: it is not measured */
+    struct cshim_gloo_class *class; /* NULL: not measured */
     uint64_t number;
     struct cshim_draw_call drawn;
     double began;
 };
 
-/* Chooses the candidate of a call that `rule` compresses, and plans the call by it; waits where
- * other ranks decide, and for all ranks before a call that is timed. The plan's reason is
- * CSHIM_REASON_NO_GAIN if the call is to be made natively. Errors are an exception. Thread-safe, as
- * the next one. */
+/* Chooses the candidate of a call that `rule` compresses, and plans the call with it. May wait for
+ * a decision of the ranks, and waits for all ranks before a timed call. The plan's reason is
+ * CSHIM_REASON_NO_GAIN if gloo is to make the call. Stores errors in *exception. Thread-safe, as is
+ * cshim_gloo_chosen_end(). */
 struct cshim_plan cshim_gloo_choose(struct cshim_gloo_context *context,
                                     const struct cshim_gloo_arguments *arguments,
                                     const struct cshim_rule *rule, struct cshim_call *call,
                                     struct cshim_gloo_chosen *chosen, void **exception);
 
-/* Ends a measured call that has been made, and has the ranks decide if this is the call for it. */
+/* Ends a measured call after it was made: records its duration, and lets the ranks decide if they
+ * do so in this call. */
 void cshim_gloo_chosen_end(struct cshim_gloo_context *context,
                            const struct cshim_gloo_arguments *arguments,
                            const struct cshim_gloo_chosen *chosen, void **exception);
 
-/* Frees what calls of a context have learned. */
+/* Frees the classes of a context. */
 void cshim_gloo_classes_free(struct cshim_gloo_context *context);
 
 #endif

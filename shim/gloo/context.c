@@ -28,7 +28,7 @@ static void free_context(struct cshim_gloo_context *context)
     cshim_gloo_agreement_free(context->agreement);
     cshim_gloo_classes_free(context);
     free(context->learned);
-    free(context->inside); /* and across */
+    free(context->inside); /* `across` is part of it */
     cshim_gloo_forget(&context->reference);
     pthread_mutex_destroy(&context->agreeing);
     pthread_mutex_destroy(&context->choosing);
@@ -37,8 +37,8 @@ static void free_context(struct cshim_gloo_context *context)
     free(context);
 }
 
-/* Takes the contexts out of the list that gloo has freed. The lock is held; they are freed without
- * it. */
+/* Removes from the list the contexts that gloo has freed, and returns them. The caller holds the
+ * lock, and frees them after releasing it. */
 static struct cshim_gloo_context *take_gone(void)
 {
     struct cshim_gloo_context *gone = NULL;
@@ -55,7 +55,8 @@ static struct cshim_gloo_context *take_gone(void)
     return gone;
 }
 
-/* Finds a context and notes one more user of it. The lock is held. */
+/* Finds a context in the list and counts one more user of it. Returns NULL if there is none. The
+ * caller holds the lock. */
 static struct cshim_gloo_context *find(const void *address)
 {
     struct cshim_gloo_context *context = contexts;
@@ -66,7 +67,7 @@ static struct cshim_gloo_context *find(const void *address)
     return context;
 }
 
-/* Adds a context to the list. The lock is held. */
+/* Adds a context to the list. Returns NULL without memory. The caller holds the lock. */
 static struct cshim_gloo_context *add(const struct cshim_gloo_arguments *arguments)
 {
     struct cshim_gloo_context *context = calloc(1, sizeof *context);
@@ -145,7 +146,7 @@ struct cshim_gloo_call *cshim_gloo_call_take(struct cshim_gloo_context *context,
     if (call == NULL && (call = make_call(context)) == NULL)
         return NULL;
     call->arguments = arguments;
-    call->number = number != 0 ? number : 1; /* 0 would mean that there is none */
+    call->number = number != 0 ? number : 1; /* 0 means no number */
     call->exception = NULL;
     return call;
 }

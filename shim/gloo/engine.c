@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way of a call of gloo::allreduce: recognise it, describe it, plan it, run the plan, count it;
- * or pass it on. And what the front gets of this engine. */
+/* Path of a call of gloo::allreduce: recognise, describe, plan, run and count it, or pass it
+ * through. Also defines the table of functions that the front gets of this engine. */
 #include "shim/gloo/engine.h"
 
 #include "shim/core/log.h"
@@ -11,20 +11,20 @@
 #include "shim/gloo/transport.h"
 
 static cshim_gloo_function real_allreduce;
-static bool is_usable; /* atomic: gloo has what the engine needs, in the way it knows */
+static bool is_usable; /* atomic: gloo has the needed functions, and no unknown layout was found */
 static bool is_known;  /* atomic: a call has been recognised */
 
 /* Counting ------------------------------------------------------------------------------------- */
 
-/* The job that counts a call; NULL if this process does not: rank 0 counts for all. Calls without a
- * job are counted by the policy that this process would have chosen. */
+/* Returns the job whose ledger counts a call, or NULL if this rank does not count: only rank 0
+ * does. Without a job of the context, uses the job of this process's own policy. */
 static struct cshim_job *find_counting(struct cshim_job *job, int rank, int ranks)
 {
     if (job == NULL && rank == 0)
         job = cshim_job_native();
     if (job == NULL || rank != 0)
         return NULL;
-    cshim_job_grow(job, true, ranks, 0); /* on how many nodes is known once they agree */
+    cshim_job_grow(job, true, ranks, 0); /* 0: the number of nodes is not known yet */
     cshim_job_touch(job);
     return job;
 }
@@ -36,7 +36,7 @@ static void count_pass(struct cshim_job *job, int rank, int ranks, enum cshim_re
         cshim_ledger_pass(&job->ledger, reason);
 }
 
-/* Counts a call whose options are not known. */
+/* Counts a call whose options cannot be read. */
 static void count_unread(enum cshim_reason reason)
 {
     struct cshim_job *job = cshim_job_native();
@@ -58,7 +58,7 @@ static void count(unsigned function, const void *options)
 
 /* A call --------------------------------------------------------------------------------------- */
 
-/* Makes a call that is compressed. What gloo throws is left in the call. */
+/* Runs a compressed call. Stores an exception of gloo in the call. */
 static void run(struct cshim_gloo_call *call, const struct cshim_plan *plan)
 {
     const struct cshim_gloo_arguments *arguments = call->arguments;
@@ -93,7 +93,7 @@ static enum cshim_reason compress(struct cshim_gloo_context *context,
     if (*exception != NULL || plan.reason != CSHIM_REASON_COMPRESS)
         return plan.reason;
     struct cshim_gloo_call *call = cshim_gloo_call_take(context, arguments);
-    if (call == NULL) { /* the other ranks are in the call */
+    if (call == NULL) { /* the other ranks wait in the call */
         cshim_log(CSHIM_LOG_ERROR, "no memory for another call of gloo under way");
         *exception = cshim_gloo_exception("no memory for another call of gloo under way");
         cshim_gloo_break(arguments->context);
@@ -109,7 +109,8 @@ static enum cshim_reason compress(struct cshim_gloo_context *context,
     return CSHIM_REASON_COMPRESS;
 }
 
-/* Tries the reduction of a call, whose arguments these are. */
+/* Calls the reduction function of a call, for cshim_reduction_describe(). Returns nonzero if it
+ * throws. */
 static int try_reduction(const void *arguments, void *output, const void *a, const void *b,
                          size_t elements)
 {
@@ -136,7 +137,8 @@ static struct cshim_call facts_of(const struct cshim_gloo_context *context,
     return facts;
 }
 
-/* Decides about a call of a context that is known, and makes it if it is compressed. */
+/* Decides about a call of a known context, and runs it if it is compressed. Otherwise counts and
+ * returns the reason. */
 static enum cshim_reason consider(struct cshim_gloo_context *context,
                                   const struct cshim_gloo_arguments *arguments, bool is_native,
                                   struct cshim_observation *observation,
@@ -168,7 +170,8 @@ static enum cshim_reason consider(struct cshim_gloo_context *context,
     return reason;
 }
 
-/* Finds the context of a call and reads its options. Returns NULL if they are not as expected. */
+/* Finds the context of a call and reads its options. Returns NULL if the options have an unknown
+ * layout or are inconsistent. */
 static struct cshim_gloo_context *open_call(const void *options,
                                             struct cshim_gloo_arguments *arguments)
 {
@@ -184,9 +187,10 @@ static struct cshim_gloo_context *open_call(const void *options,
     return NULL;
 }
 
-/* A call that was not recognised, and which gloo has made: the layout is another one. What gloo
- * refuses is only a wrong call. Once a call has been recognised, ranks may have agreed: then the
- * calls of their contexts are compressed, whatever becomes of this one. */
+/* Counts a call that gloo has made although it was not recognised, so the layout is unknown. (A
+ * wrong call does not get here: gloo throws.) If no call has been recognised before, all later
+ * calls are passed through. If one has, ranks may have agreed to compress, so the engine stays in
+ * use. */
 static void refuse(void)
 {
     count_unread(CSHIM_REASON_UNKNOWN_LAYOUT);
@@ -196,8 +200,8 @@ static void refuse(void)
                                   "compshim does not know: its calls are passed through");
 }
 
-/* gloo has made a call of a context that has not agreed, or one that is measured. What is known of
- * the context is found anew: gloo may have thrown instead. */
+/* Ends a call that gloo has made, for the agreement and for the class that measures it. Looks the
+ * context up again, because no reference is held while gloo may throw. */
 static void end_native_call(const struct cshim_gloo_arguments *arguments, bool is_open,
                             const struct cshim_gloo_chosen *chosen)
 {
@@ -215,7 +219,7 @@ static void end_native_call(const struct cshim_gloo_arguments *arguments, bool i
         cshim_gloo_throw(exception);
 }
 
-/* Nothing of this function needs to be undone when gloo throws. */
+/* Replaces gloo::allreduce. Holds nothing while gloo may throw. */
 static void allreduce(const void *options)
 {
     struct cshim_observation observation = {.job = NULL};
@@ -238,7 +242,7 @@ static void allreduce(const void *options)
         cshim_gloo_throw(exception);
     if (reason == CSHIM_REASON_COMPRESS)
         return;
-    if (verdict.waited > 0 && arguments.timeout > 0) /* the call's limit is that of all its waits */
+    if (verdict.waited > 0 && arguments.timeout > 0) /* the time limit covers both waits */
         cshim_gloo_pass(
             options, verdict.waited < arguments.timeout ? arguments.timeout - verdict.waited : 1);
     else

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The interface between the front, which exports the symbols of gloo, and the gloo engine, which
- * exports only cshim_gloo_engine. Neither needs a header of gloo: options travel as addresses. */
+/* Interface between the front, which exports the symbols of gloo, and the gloo engine, which
+ * exports only cshim_gloo_engine. Neither needs a header of gloo: options are passed as addresses.
+ */
 #ifndef CSHIM_GLOO_ENGINE_H
 #define CSHIM_GLOO_ENGINE_H
 
@@ -9,7 +10,7 @@
 #include "gloo_engine.h"
 #include "shim/report/ledger.h"
 
-/* A function of gloo, which takes its options and may throw. */
+/* A collective of gloo: takes its options and may throw. */
 typedef void (*cshim_gloo_function)(const void *options);
 
 #define CSHIM_GLOO_ENGINE_ABI 2
@@ -17,14 +18,15 @@ typedef void (*cshim_gloo_function)(const void *options);
 
 struct cshim_gloo_engine {
     unsigned abi; /* CSHIM_GLOO_ENGINE_ABI */
-    /* Called before the first call, and again in a child of fork. `allreduce` is gloo's own.
-     * Another engine that is in the process too, as `is_beside` tells, reports beside this one. */
+    /* Called before the first call, and again in a child of fork(). `allreduce` is gloo's own
+     * function. `is_beside`: another engine is active in this process, too, and writes its own
+     * report. */
     void (*start)(cshim_gloo_function allreduce, bool is_beside);
-    /* In place of gloo::allreduce, from any thread. Throws what gloo throws. */
+    /* Called instead of gloo::allreduce, from any thread. Throws gloo's exceptions. */
     cshim_gloo_function allreduce;
-    /* Counts a call that the front is about to pass on, with its bytes. */
+    /* Counts a call, with its bytes, before the front passes it through. */
     void (*count)(unsigned function, const void *options);
-    /* Counts an all-reduce that the front is about to pass on without a look at it. */
+    /* Counts an all-reduce that the front passes through without reading its options. */
     void (*count_unread)(enum cshim_reason reason);
 };
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A message that was sent, whose memory lasts until it has been received. */
+/* A sent message, which is kept until it has been received. */
 struct cshim_gloo_letter {
     struct cshim_gloo_letter *next;
     struct cshim_gloo_buffer *buffer;
@@ -12,7 +12,7 @@ struct cshim_gloo_letter {
     unsigned char message[];
 };
 
-/* Notes that gloo has thrown, and drops the exception. Returns true if it has not. */
+/* Returns true if there is no exception. Otherwise frees it and marks the mail as broken. */
 static bool note_exception(struct cshim_gloo_mail *mail, void *exception)
 {
     if (exception == NULL)
@@ -29,7 +29,7 @@ void cshim_gloo_mail_send(struct cshim_gloo_mail *mail, uint64_t slot, int first
     if (mail->is_broken || first >= end)
         return;
     struct cshim_gloo_letter *letter = calloc(1, sizeof *letter + bytes);
-    if (letter == NULL) { /* others may wait for it */
+    if (letter == NULL) { /* other ranks may wait for the message */
         mail->is_broken = true;
         return;
     }
@@ -58,9 +58,9 @@ void cshim_gloo_mail_expect(struct cshim_gloo_mail *mail, struct cshim_gloo_inbo
         inbox->arrival = (const uint8_t *)message + arrival;
 }
 
-/* gloo has no test for a message, and breaks the context's connections where a wait takes longer
- * than its limit. So this looks at one byte that gloo's thread writes. What else has come may be
- * read once gloo's own wait has returned, which orders the two threads. */
+/* gloo cannot test for a message, and closes the context's connections if a wait exceeds its time
+ * limit. So this polls one byte, which gloo's thread writes. The other bytes may be read only after
+ * gloo's own wait, which synchronises the two threads. */
 bool cshim_gloo_mail_has_come(struct cshim_gloo_mail *mail, struct cshim_gloo_inbox *inbox,
                               int64_t timeout)
 {

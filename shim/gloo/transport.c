@@ -10,7 +10,8 @@
 #include "shim/host/message.h"
 #include "shim/host/watch.h"
 
-/* Below the tag, a slot has two bits for the kind of message and the rest for the segment. */
+/* Bits of a slot: the tag from TAG_SHIFT on, two bits for the message type, and the segment in the
+ * lowest bits. */
 #define KIND_SHIFT 22
 #define TAG_SHIFT 24
 
@@ -19,14 +20,15 @@ static struct cshim_gloo_call *call_of(const struct cshim_exchange *exchange)
     return (struct cshim_gloo_call *)exchange->communicator;
 }
 
-/* The buffer of a request. Requests with all peers lie behind each other. */
+/* Returns the index of a request's buffer. Requests with all peers are consecutive and share one.
+ */
 static unsigned buffer_of(const struct cshim_exchange *exchange, unsigned request)
 {
     return request / cshim_grid_places(&exchange->plan->grid);
 }
 
-/* Messages of one kind between two ranks come in the order in which they were sent; a segment's
- * place in flight keeps those apart that are under way together. */
+/* Returns the slot of a message. gloo delivers messages with one slot in the order in which they
+ * were sent; segments that are in flight together have different slots. */
 static uint64_t slot_of(const struct cshim_exchange *exchange, unsigned request,
                         enum cshim_message kind)
 {
@@ -35,7 +37,9 @@ static uint64_t slot_of(const struct cshim_exchange *exchange, unsigned request,
            (uint64_t)kind << KIND_SHIFT | place;
 }
 
-/* The buffer of a message, made for the call's first one of its kind. NULL with an exception. */
+/* Returns the buffer of a message, which it makes at the call's first message of its type, and
+ * counts the message as pending. Returns NULL, and stores an exception in the call, if that fails.
+ */
 static struct cshim_gloo_buffer *open_buffer(struct cshim_gloo_call *call, unsigned index)
 {
     struct cshim_gloo_buffer **buffer = &call->buffers[index];
@@ -62,13 +66,13 @@ static void forget(const struct cshim_exchange *exchange, unsigned first, unsign
         call_of(exchange)->pending[buffer_of(exchange, i)] = 0;
 }
 
-/* A peer's rank in the context. */
+/* Returns a peer's rank in the context. */
 static int rank_of(const struct cshim_exchange *exchange, int peer)
 {
     return exchange->plan->schedule->staged ? call_of(exchange)->context->across[peer] : peer;
 }
 
-/* Starts a message, by cshim_gloo_receive or cshim_gloo_send. */
+/* Starts a message by `how`, which is cshim_gloo_receive or cshim_gloo_send. */
 static int start(const struct cshim_exchange *exchange, unsigned request, const void *message,
                  size_t bytes, int peer, enum cshim_message kind,
                  int (*how)(struct cshim_gloo_buffer *buffer, int rank, uint64_t slot,
@@ -81,9 +85,10 @@ static int start(const struct cshim_exchange *exchange, unsigned request, const 
                (size_t)((const uint8_t *)message - call->host.scratch), bytes, &call->exception);
 }
 
-/* A message that is longer than it should be comes from a rank that makes another call. Where
- * memory has no room for it, gloo's thread ends the process. So it may be written over what follows
- * in the scratch: its header fails the call. */
+/* Starts to receive a message. Lets it be as long as the rest of the scratch: a message that is too
+ * long comes from a rank that makes a different call, and gloo ends the process if a message
+ * exceeds its buffer. The overwritten scratch does no harm, because the message's header fails the
+ * call. */
 static int receive(const struct cshim_exchange *exchange, unsigned request, void *message,
                    size_t bytes, int from, enum cshim_message kind)
 {
@@ -101,12 +106,12 @@ static int send(const struct cshim_exchange *exchange, unsigned request, const v
 
 /* A wait for messages of a buffer. */
 struct buffer_wait {
-    struct cshim_wait watched; /* the first, so that its address is the wait's */
+    struct cshim_wait watched; /* first, because wake() casts its address */
     struct cshim_gloo_buffer *buffer;
     bool receives;
 };
 
-/* Makes gloo's wait return CSHIM_GLOO_WOKEN, which it may also do without a reason. */
+/* Makes gloo's wait return CSHIM_GLOO_WOKEN, which may also happen spuriously. */
 static void wake(struct cshim_wait *watched)
 {
     const struct buffer_wait *wait = (const struct buffer_wait *)watched;
@@ -156,9 +161,10 @@ static int complete(const struct cshim_exchange *exchange, unsigned first, unsig
     return status;
 }
 
-/* Exchanges a message among all ranks of this node. To be added, a block of each share goes to its
- * rank, and the contributions to the own share arrive one after the other. For a gather, the own
- * share goes to all, and the other shares arrive in their places. */
+/* Exchanges messages among all ranks of this node. CSHIM_MESSAGE_PARTS: sends each rank the block
+ * of its share, and receives each other rank's contribution to the own share at its local index in
+ * `target`. CSHIM_MESSAGE_SUMS: sends the own share to all, and receives each other share at its
+ * offset in `target`. */
 static int exchange_inside(const struct cshim_exchange *exchange, enum cshim_message kind,
                            const void *source, void *target, const struct cshim_range *block)
 {
@@ -223,7 +229,8 @@ static int gather_inside(const struct cshim_exchange *exchange, const void *shar
                            &(struct cshim_range){0, UINT64_MAX});
 }
 
-/* gloo's own all-reduce, with another reduction than the call's unless it is NULL. */
+/* Calls gloo's own all-reduce, with `reduction`, or with the program's reduction if that is NULL.
+ */
 static int add(const struct cshim_exchange *exchange, const void *input, void *output,
                uint64_t count, enum cshim_dtype dtype, cshim_gloo_reduction reduction)
 {
@@ -244,7 +251,8 @@ static int sum_narrowed(const struct cshim_exchange *exchange, void *codes, uint
     return add(exchange, codes, codes, count, dtype, cshim_add);
 }
 
-/* Whole numbers, which are as long as the type that gloo is told of. */
+/* Takes the larger of two integers, for maximum(). gloo sees them as float64, which has the same
+ * size. */
 static void take_larger(enum cshim_dtype dtype, void *output, const void *a, const void *b,
                         size_t count)
 {
@@ -261,7 +269,7 @@ static int maximum(const struct cshim_exchange *exchange, const uint64_t *own, u
     return add(exchange, own, largest, (uint64_t)count, CSHIM_FLOAT64, take_larger);
 }
 
-/* All ranks get the sums: there are few of them. */
+/* All ranks get the sums, not only the root: they are few. */
 static int sum_at(const struct cshim_exchange *exchange, const double *values, double *sums,
                   int count, int root)
 {
@@ -269,7 +277,8 @@ static int sum_at(const struct cshim_exchange *exchange, const double *values, d
     return add(exchange, values, sums, (uint64_t)count, CSHIM_FLOAT64, cshim_add);
 }
 
-/* The engine breaks the context's connections, so that the call fails on all ranks. */
+/* Stores an exception in the call. The engine then closes the context's connections, so that the
+ * call fails on all ranks. */
 static int fail(const struct cshim_exchange *exchange, const char *why)
 {
     struct cshim_gloo_call *call = call_of(exchange);

@@ -17,7 +17,7 @@
 #include "shim/host/communicator.h"
 #include "shim/mpi/job.h"
 
-struct pending; /* a nonblocking call under way; defined in nonblocking.c */
+struct pending; /* an active nonblocking call; defined in nonblocking.c */
 
 #define CSHIM_PLANS 4
 
@@ -35,7 +35,7 @@ struct cshim_planned {
 struct cshim_comm {
     struct cshim_communicator host; /* first, because the transport casts its address */
     uint32_t references;            /* one of the communicator and one of each holder; atomic */
-    struct cshim_comm *parent;      /* only of a persistent request: state of its communicator */
+    struct cshim_comm *parent;      /* persistent request only: state of its communicator */
     MPI_Comm program;               /* the program's communicator; MPI_COMM_SELF once it is freed */
     enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why calls are always passed through */
 
@@ -51,9 +51,9 @@ struct cshim_comm {
     MPI_Comm node;    /* hierarchical: the ranks of this node, with MPI_ERRORS_RETURN */
     int *internode_ranks;   /* hierarchical: world ranks of this local index on all nodes */
     struct pending *active; /* nonblocking call that holds the scratch, or NULL */
-    uint32_t pending;       /* number of nonblocking calls under way; atomic */
+    uint32_t pending;       /* number of active nonblocking calls; atomic */
     MPI_Request *requests;  /* CSHIM_REQUESTS(ranks) entries */
-    MPI_Status *statuses;   /* of the requests of one transfer, by rank or by completed request */
+    MPI_Status *statuses;   /* of one transfer's requests, by rank or completion */
     int *indices;           /* requests that have completed */
     struct cshim_planned planned[CSHIM_PLANS]; /* cached plans, replaced in turn */
     unsigned plans;                            /* number of plans cached so far */

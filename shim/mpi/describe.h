@@ -21,9 +21,10 @@ struct cshim_arguments {
     bool nonblocking;
     const void *sendbuf;
     void *recvbuf;
-    uint64_t count;         /* elements; of one block if all are equal; of all in an allgatherv */
+    uint64_t count; /* number of elements: of one block if all are equal; of all blocks in an
+                       allgatherv */
     const void *recvcounts; /* lengths of all blocks, or NULL */
-    const void *sendcounts; /* all-to-all whose blocks differ: of the sent ones */
+    const void *sendcounts; /* all-to-all of unequal blocks: sent lengths; else NULL */
     bool large; /* both counts are arrays of cshim_count (functions ..._c), else of int */
     MPI_Datatype datatype;
     MPI_Op op;

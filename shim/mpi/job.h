@@ -9,7 +9,7 @@
  * blocking call needs no lock for its communicator, because MPI forbids two concurrent collective
  * calls on one. The locks are
  *
- *   nonblocking.c   for the calls under way; held by the thread that advances them;
+ *   nonblocking.c   for the active calls; held by the thread that advances them;
  *   requests.c      for the list of persistent requests;
  *   communicator.c  for the list of communicators, and for their numbers;
  *   ledger.h        for the rows.

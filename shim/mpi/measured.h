@@ -3,7 +3,7 @@
  * (shim/host/classes.h). For each call, once its rule is known:
  *
  *     cshim_measured_choose(state, &call, rule, comm, &measured);
- *     ... plan by cshim_measured_plan(), or make the call natively ...
+ *     ... plan by cshim_measured_plan(), or let the library make the call ...
  *
  * All ranks must make the same calls. Calls on one communicator must not be concurrent. */
 #ifndef CSHIM_MPI_MEASURED_H

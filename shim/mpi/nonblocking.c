@@ -23,7 +23,7 @@
 
 #define FINALIZE_SECONDS 10.0
 
-/* A call under way. */
+/* An active nonblocking call. */
 struct pending {
     struct cshim_exchange exchange;
     struct cshim_plan plan;
@@ -241,7 +241,7 @@ static bool is_under_way(int tag)
     return found;
 }
 
-/* Returns each tag once. After that, skips the tags of calls under way, as long as others are free.
+/* Returns each tag once. After that, skips the tags of active calls, as long as others are free. /
  */
 int cshim_nonblocking_tag(void)
 {

@@ -14,10 +14,10 @@
 /* Finds out whether all ranks can advance exchanges in the background (cshim_mpi.nonblocking), and
  * prepares MPI_COMM_WORLD if so. Collective. Returns false if the library reports an error. */
 bool cshim_nonblocking_setup(void);
-/* Waits for calls under way, at most 10 s, then stops the callbacks. Collective. */
+/* Waits for active calls, at most 10 s, then stops the callbacks. Collective. */
 void cshim_nonblocking_teardown(void);
 
-/* Returns a tag that no call under way has. */
+/* Returns a tag that no active call has. */
 int cshim_nonblocking_tag(void);
 /* Makes the program's request: a receive with `tag` on cshim_mpi.alone, started unless
  * `persistent`. Returns an MPI error. */
@@ -27,14 +27,14 @@ int cshim_nonblocking_receive(int tag, bool persistent, MPI_Request *request);
  * the job without memory. Returns an MPI error. */
 int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struct cshim_plan *plan,
                             struct cshim_comm *comm, int tag, MPI_Request request);
-/* Waits until no call on this communicator is under way. Returns at once within a progress
+/* Waits until no nonblocking call on this communicator is active. Returns at once within a progress
  * callback: a library may free a communicator there, when the sample's reduction, its last call,
  * completes. */
 void cshim_nonblocking_drain(struct cshim_comm *comm);
-/* Prepares a communicator for a blocking call, after its calls under way have ended. Collective if
- * it is not prepared. Returns an MPI error. */
+/* Prepares a communicator for a blocking call, after its active calls have ended. Collective if it
+ * is not prepared. Returns an MPI error. */
 int cshim_nonblocking_prepare(MPI_Comm comm, struct cshim_comm *state);
-/* Returns true if `request` is that of a call under way; sets *comm to the program's communicator
+/* Returns true if `request` is that of an active call; sets *comm to the program's communicator
  * then. */
 bool cshim_nonblocking_has(MPI_Request request, MPI_Comm *comm);
 

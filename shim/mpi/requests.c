@@ -59,7 +59,7 @@ static int new_tag(void)
 }
 
 /* Returns a reason against compressing a nonblocking call. With max_rel_error the codec could
- * change while calls are under way. If buffers may be on a GPU, the ranks would have to communicate
+ * change while calls are active. If buffers may be on a GPU, the ranks would have to communicate
  * before the call. */
 static enum cshim_reason find_obstacle(const struct cshim_rule *rule, MPI_Comm comm,
                                        struct cshim_comm **state)

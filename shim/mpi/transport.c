@@ -78,7 +78,7 @@ static int first_error(const MPI_Status *statuses, int count, const int *indices
     return MPI_ERR_IN_STATUS;
 }
 
-/* A blocking wait for the requests of an exchange. */
+/* State of a blocking wait for the requests of an exchange. */
 struct exchange_wait {
     struct cshim_wait watched; /* first: watch.c gets its address */
     const struct cshim_exchange *exchange;

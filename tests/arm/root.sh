@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Unpacks Debian's packages for 64-bit Arm that compshim is built from, and all that they need, into a folder: what is
-# cross-compiled against, and what an emulated program finds as its system. Does nothing if they are there. Changes
-# nothing of this machine's packages.
+# Unpacks Debian's packages for 64-bit Arm that compshim needs, and their dependencies, into a folder: the sysroot of
+# the cross compiler and of emulated programs. Does nothing if they are there. Does not change this machine's packages.
 # usage: tests/arm/root.sh FOLDER
 set -eu
 root=$1
@@ -12,7 +11,7 @@ libopenblas-dev openmpi-bin libopenmpi-dev libgloo-dev"
 mkdir -p "$root"
 root=$(cd "$root" && pwd)
 
-# apt with a state of its own, in which nothing is installed. Where this machine gets its packages from, it gets these.
+# apt with a separate state, in which nothing is installed, and with this machine's mirrors.
 apt=$root/apt
 mkdir -p "$apt"/lists/partial "$apt"/cache/archives/partial "$apt"/empty
 : >"$apt/status"
@@ -26,7 +25,7 @@ as_arm update
 # shellcheck disable=SC2086 # a word for each
 as_arm -y --download-only install $packages
 
-# The packages of Debian 12 lie in /lib and /usr/lib: one is a link to the other.
+# Debian 12's packages contain files in both /lib and /usr/lib, so one must be a link to the other.
 mkdir -p "$root"/usr/bin "$root"/usr/sbin "$root"/usr/lib
 for folder in bin sbin lib; do
     [ -e "$root/$folder" ] || ln -s "usr/$folder" "$root/$folder"
@@ -35,7 +34,7 @@ for package in "$apt"/cache/archives/*.deb; do
     dpkg-deb --fsys-tarfile "$package" | tar -x -C "$root" --keep-directory-symlink --no-same-owner
 done
 rm -rf "$apt/cache"
-# Links of the root to itself, as programs in an emulator would follow them; make and compilers do not.
+# Makes absolute links point into the root: emulated programs resolve them there, but make and compilers do not.
 find "$root/usr/lib" "$root/etc" -type l -lname '/*' 2>/dev/null | while read -r link; do
     ln -snf "$root$(readlink "$link")" "$link"
 done

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Cross-builds everything but the engine for NCCL for 64-bit Arm and runs it in an emulator: the unit tests of codecs,
-# plan, policy, core and report, and a job of two ranks with MPI and one with gloo, in every codec, whose sums have to
-# be those of this machine bit by bit. This machine's mpirun starts the emulated ranks.
-# Needs what `make test` needs, Debian's cross compiler and qemu-user, and fetches Debian's packages for Arm once.
+# Cross-builds everything except the engine for NCCL for 64-bit Arm, and runs tests in an emulator: the unit tests, and
+# a job of two ranks with MPI and one with gloo, with every codec, whose sums must equal those of this machine bit by
+# bit. This machine's mpirun starts the emulated ranks. Needs the packages of `make test`, Debian's cross compiler and
+# qemu-user; downloads Debian's packages for Arm once.
 # usage: tests/arm/run.sh [quick]
-# quick: the codecs' golden bytes and the two jobs; says that it is skipped where the packages cannot be had.
+# quick: only the codecs' golden bytes and the two jobs; skipped if the packages cannot be downloaded
 set -eu
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build}
@@ -22,7 +22,7 @@ export QEMU_LD_PREFIX=$root QEMU_CPU=max
 logs=$arm/logs
 rm -rf "$logs" && mkdir -p "$logs"
 
-# Left out: what tests programs without the library (mnist), and NCCL's agreement.
+# Left out: tests of programs without the library (mnist), and of NCCL's agreement.
 units=(tests/unit/test_*.c)
 [ "${1-}" != quick ] || units=(tests/unit/test_codec_golden.c tests/unit/test_codec_table.c)
 mapfile -t units < <(basename -s .c "${units[@]}" | grep -v -e mnist -e rendezvous)
@@ -54,7 +54,7 @@ run_job() {
     grep -o '"codec": "[a-z0-9_]*"' "$scratch/report.json" | sort -u
     rm -rf "$scratch"
 }
-run_jobs() { # mpi|gloo LAUNCHER...: the job of this machine and the emulated one
+run_jobs() { # mpi|gloo LAUNCHER...: compares this machine's job with the emulated one
     local own emulated
     own=$(run_job "$1" "$build" "${@:2}" env LD_PRELOAD="$PWD/$build/libcompshim.so") || { echo "$own" && return 1; }
     emulated=$(run_job "$1" "$arm" "${@:2}" qemu-aarch64 -E LD_PRELOAD="$PWD/$arm/libcompshim.so") ||

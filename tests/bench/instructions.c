@@ -2,15 +2,14 @@
 /* Counts the instructions of the codecs, for tests/bench/instructions.sh.
  *
  *   instructions codecs          prints the codecs' names, a line each, in the order of the counts
- *   instructions count LEVEL     counts at this SIMD level by stepping through a process of its own
- *   instructions trace LEVEL     does the same work for an emulator that writes down each
- * instruction it runs: what is counted lies between mark_begin and mark_end
+ *   instructions count LEVEL     counts at this SIMD level, by single-stepping a child process
+ *   instructions trace LEVEL     does the same work in an emulator that logs each instruction;
+ *                                those between mark_begin and mark_end count
  *
  * `count` prints a number for each piece of work. A codec has eight pieces: encode, decode, reduce
- * (two encoded parts to their sum) and reencode (two encoded parts to their encoded sum), of
- * SHORTER elements of float32, then of LONGER. The elements that the longer array has more take the
- * difference.
- */
+ * (two encoded inputs to their sum) and reencode (two encoded inputs to their encoded sum), of
+ * SHORTER elements of float32, then of LONGER. The difference of the two is the cost of the
+ * additional elements. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,8 +28,8 @@ enum work { ENCODE, DECODE, REDUCE, REENCODE, WORK_COUNT };
 static _Alignas(64) float input[LONGER], output[LONGER];
 static _Alignas(64) uint8_t parts[2][LONGER * 5], reencoded[LONGER * 5];
 
-/* Set while a piece of work runs in a process that is stepped through, which shares it with the
- * process that counts; NULL in a trace. */
+/* Shared with the counting process: 1 while a piece of work runs in the stepped process. NULL in a
+ * trace. */
 static volatile sig_atomic_t *is_marked;
 
 /* Fills the input with a slow wave for bounded, else with roughly normal numbers: sums of four
@@ -63,11 +62,11 @@ static void do_work(enum cshim_codec_id id, enum work work, size_t count)
         cshim_reduce_with(id, CSHIM_FLOAT32, both, 2, count, NULL, reencoded, encoding);
 }
 
-/* The names that a trace is searched for. */
+/* A trace is searched for these names. */
 void mark_begin(void);
 void mark_end(void);
 
-/* Begins a piece of work: stops for the process that counts. */
+/* Begins a piece of work: stops this process, so that the counting process notices. */
 __attribute__((noinline)) void mark_begin(void)
 {
     if (is_marked == NULL)
@@ -82,7 +81,7 @@ __attribute__((noinline)) void mark_end(void)
         *is_marked = 0;
 }
 
-/* Does the pieces of all codecs. */
+/* Runs the pieces of work of all codecs. */
 static void do_codecs(void)
 {
     for (int id = CSHIM_CODEC_RAW; id < CSHIM_CODEC_COUNT; id++) {
@@ -100,8 +99,8 @@ static void do_codecs(void)
     }
 }
 
-/* Has a process of its own do the pieces and steps through each, from mark_begin's signal until the
- * mark is gone. Returns an exit status. */
+/* Runs the pieces of work in a child process, and single-steps each of them from mark_begin's
+ * signal until mark_end. Returns an exit status. */
 static int count_pieces(void)
 {
     is_marked =

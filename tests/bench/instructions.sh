@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Counts the instructions that each codec runs per element of float32: encode, decode, reduce of two parts, and the
-# same encoded again. A program for this machine's processor is stepped through; one for another processor runs in an
-# emulator that writes down each instruction (Debian's qemu-user).
+# Counts the instructions that each codec runs per element of float32: to encode, to decode, to reduce two encoded
+# inputs, and to encode that sum again. Single-steps a program for this machine's processor; runs one for another
+# processor in an emulator that logs each instruction (Debian's qemu-user).
 # usage: tests/bench/instructions.sh PROGRAM [LEVEL...]
 # PROGRAM is build/instructions, or the same built for another processor. The default is each LEVEL of scalar, avx2 and
 # avx512 that the processor has.
@@ -14,7 +14,7 @@ case $(file -bL "$program") in
 *x86-64*) processor=x86_64 ;;
 *) echo "$0: $program is no program for x86-64 or 64-bit Arm" >&2 && exit 2 ;;
 esac
-# A repeated instruction stops once for each byte that it copies.
+# Avoids `rep movsb`, which single-stepping would count once for each copied byte.
 export GLIBC_TUNABLES=glibc.cpu.x86_rep_movsb_threshold=1000000:glibc.cpu.x86_rep_stosb_threshold=1000000
 emulator=()
 [ "$processor" = "$(uname -m)" ] || emulator=("qemu-$processor" -cpu max)

@@ -21,7 +21,7 @@ contains "and what to do" "as root (sudo make demo)"
 contains "it is as short as over links" "one epoch of 10000 images"
 check "on the page too" says "shared memory, because hosts with links cannot be emulated here: unshare: not today"
 output=$(sed -n '/^MNIST, convolutional/{n;p}' <<<"$output")
-contains "the headline comes first" " times the speed of off: fp8_e4m3 (8 bit) on 2 ranks, accuracy "
+contains "the headline comes first" " times as fast as without compshim: fp8_e4m3 (8 bit) on 2 ranks, accuracy "
 expect "links that are asked for" 1 demo PATH="$scratch/refusing:$PATH" DEMO_LINK=200mbit
 contains "are not left out in silence" "cannot emulate hosts with links here"
 

@@ -89,7 +89,7 @@ check "have medians" grep -qE '^fp16 \(16 bit\) +5\.0 +2\.40$' <<<"$output"
 check "and their spread; that of the speed-up within repeats" \
     grep -qE '^  lowest-highest +4\.0-6\.0 +1\.67-4\.00$' <<<"$output"
 check "on the page too" shows spread.html '^lowest-highest | 4.0-6.0 | 1.67-4.00 |'
-check "and in its headline" shows spread.html '^2.4× the speed of off: fp16 (16 bit) on 2 ranks, 1.67 to 4.00 in 3 runs'
+check "and in its headline" shows spread.html '^2.4× as fast as without compshim: fp16 (16 bit) on 2 ranks, 1.67 to 4.00 in 3 runs'
 check "and under the first line" grep -qx '1.67 to 4.00 times in 3 runs' <<<"$output"
 check "and as JSON" python3 - spread.json <<'PY'
 import json, sys
@@ -115,7 +115,7 @@ check "has no number of bits" grep -qE '^lossless +20.0 ' <<<"$output"
 expect "a policy file as a mode" 0 "$tool" compare --modes off --policy job.ini --html job.html -- ./trainer 2 '{mode}'
 contains "is a row" "job.ini"
 check "and the headline of the page, which tells a single run" \
-    shows job.html '^2.0× the speed of off: job.ini on 2 ranks, a single run of each, 2.00 times fewer'
+    shows job.html '^2.0× as fast as without compshim: job.ini on 2 ranks, a single run of each, 2.00 times fewer'
 check "as the plot does" shows job.html 'What a step of the program takes, from a single run'
 contains "and the table" "Time, a single run each (--repeat shows the spread); speed-up"
 check "is the policy of the run" cmp job.ini policy.job.ini

@@ -26,7 +26,7 @@ explain() {
 
 explain "a large sum" --size 25MiB --ranks 4
 printf '%s\n' "$output" >large.txt
-# How segments are cut is tested with the planner, so numbers that follow from it are masked by N.
+# Masks numbers that depend on the cut of segments by N, because the planner's tests check these.
 output=$(sed -E '/^(segments|scratch|bytes on|  per rank, on|  between|ratio)/s/[0-9].*/N/' large.txt)
 golden "a large sum's text" "$golden/explain_large.txt"
 explain "a sum's operations" --size 120KiB --ranks 3 --nodes 2 --ops

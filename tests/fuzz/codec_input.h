@@ -18,7 +18,7 @@ struct codec_input {
     enum cshim_codec_id codec;
     enum cshim_dtype dtype; /* one that the codec supports */
     size_t count;           /* elements, at least 1 */
-    size_t offset;          /* of the encoded bytes from 16-byte alignment */
+    size_t offset;          /* offset of the encoded bytes from 16-byte alignment */
     size_t element_bytes;
     size_t encoded_bytes;
 };

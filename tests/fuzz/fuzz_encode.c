@@ -10,14 +10,14 @@
 struct encoding {
     struct codec_input input;
     const uint8_t *elements;
-    const float *residual; /* before the encoding, or NULL */
+    const float *residual; /* residual before the encoding, or NULL */
     bool stochastic;
     uint64_t key;
     uint64_t first;
     float step;
     unsigned keep;
     uint8_t *encoded;
-    float *residual_after; /* after the encoding, or NULL */
+    float *residual_after; /* residual after the encoding, or NULL */
 };
 
 static void encode(struct encoding *encoding, int fill)

@@ -62,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!is_same) {
         fuzz_check_line(text, sizeof text, "here: call ");
         FUZZ_CHECK(strstr(text, "; there: ") != NULL);
-        /* The last words are there, so the text was not cut off. */
+        /* The text ends with these words, so it was not cut off. */
         FUZZ_CHECK(strstr(strstr(text, "; there: "), "step ") != NULL ||
                    strstr(text, "no message of this version") != NULL);
     }

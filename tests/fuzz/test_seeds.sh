@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Every seed of every fuzz target, and 500 inputs derived from each, without libFuzzer: what was found before stays
-# fixed. The inputs are always the same; their digests say so.
+# Runs every seed of every fuzz target, and 500 inputs derived from each, without libFuzzer, so that earlier findings
+# stay fixed. Digests check that the inputs are always the same.
 . "$(dirname "$0")/../lib.sh"
-export LC_ALL=C # the order of the files
+export LC_ALL=C # fixed order of the files
 cd "$top/tests/fuzz/seeds" || exit
 set -o pipefail
 for target in *; do

@@ -27,7 +27,7 @@
 #endif
 
 #define PERIOD 31      /* elements repeat with this period */
-#define LARGEST_PART 3 /* largest magnitude of one rank's element, before scaling */
+#define LARGEST_PART 3 /* largest magnitude of an element, before scaling */
 #define GUARD 16       /* bytes after each buffer that nobody may write to */
 
 int rank, failures;
@@ -258,7 +258,9 @@ struct call legal_make_call(const struct step *step, int number, MPI_Comm comm)
     return call;
 }
 
-/* Returns the buffer to pass to MPI. Half the ranks pass NULL for a buffer without elements. */
+/* Returns the buffer to pass to MPI. For a buffer without elements this is NULL with a probability
+ * of one half, drawn for each rank and call; never for exchanges in an MPI that rejects that
+ * (EXCHANGES_NOTHING). */
 static void *named(const struct call *call, char *buffer, int count)
 {
     const bool is_exchange = call->step->kind == ALLGATHER || call->step->kind == ALLTOALL;

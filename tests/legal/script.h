@@ -45,7 +45,7 @@ enum operation { SUM, LARGEST, USER, OPERATIONS }; /* USER: a sum function of th
 struct step {
     enum kind kind;
     int place;  /* communicator: 0 is the world, else that made by step place - 1 */
-    int target; /* START: the step that created the request */
+    int target; /* START: number of the step that created the request */
     enum element element;
     enum operation operation;
     int count;

@@ -31,7 +31,7 @@
 #include "tests/mpi/job.h"
 
 #define MANY 12
-#define SMALL_STACK (32 << 10) /* twice the stack that the calls need natively */
+#define SMALL_STACK (32 << 10) /* twice the stack that the native calls need */
 
 static void check_call(int good, const char *what, int i)
 {
@@ -172,8 +172,8 @@ static void run_many(const MPI_Comm *comms, int comm_count, int count, int round
     drop(&between);
 }
 
-/* Rank 0 waits for a message that the last rank sends only after its own call is complete, so rank
- * 0 has to progress the call while it waits in MPI_Recv. */
+/* Rank 0 waits in MPI_Recv for a message that the last rank sends after its own call is complete,
+ * so MPI_Recv must progress rank 0's call. */
 static void run_behind_receive(int count)
 {
     struct call call;

@@ -45,7 +45,9 @@ struct times {
     double posted, computed, ended, all;
 };
 
-/* Computes in slices for `seconds`. Records when the sum completed, if it did before the end. */
+/* Computes in slices for `seconds` while the sum runs. Returns the times, since the start, at which
+ * the call was posted, the computation ended, the sum completed (as seen by MPI_Test, else by the
+ * MPI_Wait at the end), and all had ended. */
 static struct times sum_beside(float *in, float *out, int count, double seconds)
 {
     MPI_Request request;

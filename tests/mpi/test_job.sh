@@ -90,7 +90,7 @@ contains "the program does its work" "work done"
 expect "the report can be turned off" 0 shimmed 3 COMPSHIM_REPORT=off "$program"
 check "then nothing is printed" test "$output" = "$native"
 
-# A missing engine is reported once per rank, and the job runs natively.
+# A missing engine is reported once per rank, and all calls are passed through.
 cp "$build/libcompshim.so" "$scratch/"
 output=$(mpi 2 LD_PRELOAD="${preload%"$build"*}$scratch/libcompshim.so" "$program" 2>&1)
 contains "a missing engine is said" "cannot open the engine"

@@ -16,8 +16,8 @@ cat >"$scratch/show" <<'S'
 echo "preload=$LD_PRELOAD policy=$COMPSHIM_POLICY mark=$COMPSHIM_FORWARDED mine=$MINE"
 S
 chmod +x "$scratch/show"
-# Open MPI 5's mpirun sometimes does not end after its ranks on another node have ended, natively too (10 of 33 runs
-# on a busy machine with Debian 13's PRRTE). The test then tries again.
+# Open MPI 5's mpirun sometimes does not end after its ranks on another node have ended, even without the shim (10 of
+# 33 runs on a busy machine with Debian 13's PRRTE). The test then tries again.
 tries=1
 [ ! -x "${MPI_HOME-}/bin/prterun" ] || tries=5
 remote() { # VARIABLE=VALUE... -- MPIRUN-ARGUMENTS

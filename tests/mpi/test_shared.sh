@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks that ranks of a node read each other's memory wherever the system lets processes of one user share any: in
-# separate user and PID namespaces, and under any file size limit. The built-in policy compresses within a node only
-# if they do. Killed ranks leave no shared memory behind.
+# separate user and PID namespaces, and under any file size limit. The built-in policy compresses within a node only if
+# they do. No shared memory of killed ranks remains.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_repeated_sum
 unset COMPSHIM_POLICY

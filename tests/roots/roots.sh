@@ -170,7 +170,7 @@ try() {
     fi
     case $1 in
     "make test") verdict="$verdict: $(grep -E '^[0-9]+ passed, ' "$log" | tail -n 1)" ;;
-    "make demo") verdict="$verdict: $(grep -hE '^[0-9.]+ times the speed|^The ranks are joined' "$log" | tac | paste -sd ' ')" ;;
+    "make demo") verdict="$verdict: $(grep -hE '^[0-9.]+ times as fast|^The ranks are joined' "$log" | tac | paste -sd ' ')" ;;
     esac
     case $verdict in FAILED*) failures=$((failures + 1)) ;; esac
     row "$system" "$user" "$process1" "$mnist" "$1" $((SECONDS - began)) "$verdict"

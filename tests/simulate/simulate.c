@@ -39,8 +39,9 @@ extern const struct cshim_mpi_engine cshim_mpi_engine;
 static bool computes;
 static double encode_speed, decode_speed, part_speed, add_speed;
 
-/* Processor work. The linker makes the engine call __wrap_X instead of X (-Wl,--wrap=X).
- * ------------ */
+/* Processor work ------------------------------------------------------------------------------ */
+
+/* The linker makes the engine call __wrap_X instead of X (-Wl,--wrap=X). */
 
 static void charge(size_t elements, double per_second)
 {

@@ -44,7 +44,7 @@ LD_PRELOAD=$preload COMPSHIM_REPORT=$scratch/report.json expect "sums between an
     "$build/allreduce_bench" --sizes 1MiB --seconds 0.1
 report "were hierarchical" 'any(row["algorithm"] == "hierarchical" for row in r["rows"])'
 
-# With the shim on half the ranks, the job runs natively, has the right sums, and prints the reason in time.
+# With the shim on half the ranks, all calls are passed through, the sums are right, and the reason is printed in time.
 policy policy.ini fp8_e4m3 two_shot
 half() { # REMAINDER: the ranks with it modulo 2 have the shim
     # shellcheck disable=SC2016
@@ -60,7 +60,7 @@ contains "rank 3 tells" "rank 0 does not answer rank 3"
 quiet "nobody else complains of that"
 check "both were decided within 20 s each" test $((SECONDS - began)) -lt 40
 
-# srun is asked not to pass the environment on.
+# srun's options exclude the shim's variables.
 for export in "--export=NONE" "--export=PATH,HOME"; do
     rm -f report.json
     COMPSHIM_REPORT=$scratch/report.json expect "compshim run srun $export" 0 \

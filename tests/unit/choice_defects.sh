@@ -5,7 +5,8 @@
 #   [BUILD=DIR] tests/unit/choice_defects.sh
 . "$(dirname "$0")/../lib.sh"
 
-# defect NAME FILE SED: FILE is a source of the choice, or a test, whose simulated engine then behaves wrongly
+# defect NAME FILE SED: applies SED to a copy of FILE, a source file of the choice, or of a test to make its simulated
+# engine wrong. Passes if the tests then fail.
 tests=test_choice.c
 defect() {
     rm -rf "$scratch/tests/unit"

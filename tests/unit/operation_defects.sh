@@ -12,7 +12,7 @@ cp -r "$top/tests/unit" "$scratch/tests"
 objects=$(find "$build"/obj/{codecs,policy,shim/core} -name '*.o' ! -path '*/algorithms/*' ! -name log.o)
 sources=$(cd "$scratch" && echo shim/core/algorithms/*.c)
 
-# defect NAME FILE SED: FILE is a source in shim/core/algorithms
+# defect NAME FILE SED: applies SED to a copy of FILE in shim/core/algorithms; passes if the test then fails
 defect() {
     local source=shim/core/algorithms/$2 output
     cp "$top"/shim/core/algorithms/*.c "$scratch/shim/core/algorithms"

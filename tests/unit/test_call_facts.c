@@ -39,7 +39,7 @@ TEST(layouts)
     }
 }
 
-/* Checks that every byte of a header is compared, except the error field, which is returned. */
+/* Every byte of a header is compared, except the error field, which is returned. */
 TEST(headers)
 {
     const struct cshim_plan plan = {.codec = CSHIM_CODEC_INT4,
@@ -73,7 +73,8 @@ TEST(headers)
     }
 }
 
-/* Checks each type's path from the least precise codec to raw, where it ends. */
+/* For each element type, adaptive precision steps from the least precise codec up to raw, where it
+ * ends. */
 TEST(moves)
 {
     static const struct {
@@ -108,7 +109,7 @@ TEST(moves)
     }
 }
 
-/* Two kinds of call share a slot. Neither gets a codec less precise than its rule's, or one that
+/* Two classes of calls share a slot. Neither gets a codec less precise than its rule's, or one that
  * does not carry its type. */
 TEST(slots_are_shared)
 {

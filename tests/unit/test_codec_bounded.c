@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The codec bounded: no element is off by more than half a step, whatever is among them, at every
- * SIMD level with the same bytes; sums within the bound of a rule; smooth fields become short. */
+/* Tests the codec bounded: errors of at most half a step for any elements, the same bytes at every
+ * SIMD level, sums within the bound of a rule, and high ratios for smooth fields. */
 #include "codecs/hash.h"
 #include "shim/core/plan.h"
 #include "test_codec_data.h"
 
 enum { MOST = 3000, PARTS = 5, KINDS = 10 };
 
-/* Smooth, a random walk, noise, the middles between two multiples, magnitudes at the largest
- * multiple, of all sizes, some not finite, any bits, parabolas, zeros with a spike. */
+/* Returns an element of an array of some kind: smooth, random walk, noise, halfway between two
+ * multiples, near the largest multiple, of all magnitudes, some not finite, any bits, parabolas,
+ * zeros with a spike. */
 static double number(int kind, size_t i, double step, double before, uint64_t *state)
 {
     const double normal = next_normal(state);
@@ -68,8 +69,8 @@ static double element_of(enum cshim_dtype dtype, const uint8_t *elements, size_t
 
 static uint8_t parts[PARTS][MOST * 8], packed[PARTS][MOST * 9], output[MOST * 8], other[MOST * 9];
 
-/* What is decoded is within half a step of elements that are finite, and the others are as they
- * were. */
+/* Checks that decoded elements are within half a step of finite elements, and equal to the others.
+ */
 static void check_once(enum cshim_dtype dtype, const uint8_t *elements, double step, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -107,8 +108,8 @@ TEST(no_element_is_off_by_more_than_half_a_step)
                     check((enum cshim_dtype)dtype, kind, exponent, count);
 }
 
-/* If this fails, the wire format has changed. The data need no functions whose last bit differs
- * between C libraries. */
+/* Compares encoded bytes with stored ones: a failure means that the wire format has changed. The
+ * data are computed without functions whose last bit differs between C libraries. */
 TEST(bytes_stay)
 {
     static const uint64_t digests[] = {0x2c4a523b93d58e9cu, 0xf074d2cdd18bdf22u};
@@ -142,8 +143,8 @@ TEST(without_a_step_nothing_is_lost)
     assert_false(cshim_codec_carries(CSHIM_CODEC_BOUNDED, CSHIM_FLOAT16));
 }
 
-/* Parts and sums as two_shot makes them, by the step that a plan takes: the sum of float64 is
- * within abs_error times the ranks. */
+/* With contributions and sums as in two_shot, and the plan's step, the error of a sum of float64 is
+ * at most abs_error times the ranks. */
 TEST(sums_keep_the_bound_of_a_rule)
 {
     char text[200], message[CSHIM_MESSAGE_MAX];
@@ -200,7 +201,7 @@ TEST(messages_become_shorter)
     assert_true(ratio(7, -7) > 0.99);
 }
 
-/* Any change of a message gives some elements; nothing behind its longest length is read. */
+/* Damaged messages are decoded to some elements, without reads after the longest length. */
 TEST(messages_that_lie_do_no_harm)
 {
     uint64_t random = 3;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the codec tests share: cmocka, the list of lossy codecs, and blocks of difficult numbers. */
+/* Shared by the codec tests: cmocka, the list of lossy codecs, and blocks of difficult numbers. */
 #ifndef TEST_CODEC_DATA_H
 #define TEST_CODEC_DATA_H
 
@@ -17,7 +17,7 @@ static const enum cshim_codec_id scaled_codecs[] = {
 };
 enum { SCALED_CODECS = COUNT_OF(scaled_codecs) };
 
-/* Whether a codec is one of integers times a scale. */
+/* Returns true for codecs of integers times a scale. */
 static inline bool is_integer(enum cshim_codec_id id)
 {
     return cshim_codec_info(id)->scale_bytes == 2;
@@ -37,7 +37,7 @@ static inline uint32_t bits_of(float value)
     return bits;
 }
 
-/* splitmix64: a fixed sequence for each seed. */
+/* Returns the next number of splitmix64: a fixed sequence for each seed. */
 static inline uint64_t next_random(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;
@@ -46,7 +46,8 @@ static inline uint64_t next_random(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* Roughly normal, with standard deviation 1: the sum of twelve uniform numbers, less six. */
+/* Returns a roughly normal number with standard deviation 1: the sum of twelve uniform numbers,
+ * minus six. */
 static inline float next_normal(uint64_t *state)
 {
     double sum = -6;
@@ -116,7 +117,7 @@ static inline void fill(enum pattern pattern, uint64_t seed, float *values, size
         values[i] = pattern_value(pattern, i, &state);
 }
 
-/* malloc that cannot fail. */
+/* Allocates memory, or fails the test. */
 static inline void *allocate(size_t bytes)
 {
     void *memory = malloc(bytes != 0 ? bytes : 1);

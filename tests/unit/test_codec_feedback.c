@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Error feedback: what the residual is, that no more than a step of it is added, that nothing is
- * lost over many steps, that it is always finite, and the same for sums and for every element type
- * (test_codec_levels.c has the SIMD levels and cuts). */
+/* Tests error feedback, for elements of every type and for sums: the value of the residual, which
+ * is always finite; that at most a step of it is added; and that nothing is lost over many steps.
+ * test_codec_levels.c tests the SIMD levels and cuts. */
 #include "test_codec_data.h"
 
 enum { COUNT = 4096 + 77, RANKS = 3 };
@@ -14,14 +14,14 @@ static size_t encoded_bytes(enum cshim_codec_id id)
     return cshim_encoded_bytes(id, CSHIM_FLOAT32, COUNT);
 }
 
-/* The elements whose largest magnitude limits a residual. */
+/* Returns the number of elements whose largest magnitude limits a residual. */
 static size_t block_of(enum cshim_codec_id id)
 {
     const size_t block = cshim_codec_info(id)->block;
     return block > 1 ? block : CSHIM_GRAIN;
 }
 
-/* The largest finite magnitude of the block in which element i lies. */
+/* Returns the largest finite magnitude of element i's block. */
 static float largest_of(enum cshim_codec_id id, const float *input, size_t i, size_t count)
 {
     const size_t begin = i - i % block_of(id);
@@ -31,7 +31,7 @@ static float largest_of(enum cshim_codec_id id, const float *input, size_t i, si
     return largest;
 }
 
-/* The most that may be added to element i. */
+/* Returns the limit of the residual that is added to element i. */
 static float limit_of(enum cshim_codec_id id, bool stochastic, const float *input, size_t i)
 {
     const struct cshim_codec_info *info = cshim_codec_info(id);
@@ -41,7 +41,7 @@ static float limit_of(enum cshim_codec_id id, bool stochastic, const float *inpu
     return limit;
 }
 
-/* What is to be encoded: the sum, which stays finite if the element is. */
+/* Returns the sum to be encoded, which is finite if the element is. */
 static float expected_sum(float value, float rest, float limit)
 {
     const bool is_far = bits_of(fabsf(rest)) > bits_of(limit) + (4 << 23); /* 16 times */
@@ -49,7 +49,7 @@ static float expected_sum(float value, float rest, float limit)
     return isfinite(value) && isinf(sum) ? copysignf(FLT_MAX, sum) : sum;
 }
 
-/* The residuals and bytes that follow from the definition, computed with the plain functions. */
+/* Computes residuals and bytes by the definition, with the plain functions. */
 static void expect(enum cshim_codec_id id, struct cshim_encoding encoding, const float *input,
                    float *rest, uint8_t *bytes)
 {
@@ -65,7 +65,7 @@ static void expect(enum cshim_codec_id id, struct cshim_encoding encoding, const
     }
 }
 
-/* Three steps of every pattern, so that residuals of one meet values of the next. */
+/* Encodes each pattern three times, so that residuals are added to the next values. */
 TEST(residual_is_what_rounding_lost)
 {
     static float expected[COUNT];
@@ -102,8 +102,8 @@ static void fill_blocks(uint64_t seed, int range, float *numbers)
     }
 }
 
-/* Whatever another tensor has left, a call is off by no more than the bound and a step, which is
- * twice what rounding loses of the block's largest element. */
+/* With residuals of another tensor, the error of a call is at most the bound plus a step, which is
+ * twice the largest rounding error of the block's largest element. */
 TEST(old_residuals_add_a_step_at_most)
 {
     for (int trial = 0; trial < 60 * 2 * CSHIM_CODEC_COUNT; trial++) {
@@ -128,7 +128,7 @@ TEST(old_residuals_add_a_step_at_most)
     }
 }
 
-/* Another tensor at the same place, a thousand times as large before. */
+/* The residuals are those of a tensor whose values were a thousand times as large. */
 TEST(ones_after_large_values_are_ones)
 {
     for (size_t c = 0; c < SCALED_CODECS; c++) {
@@ -146,9 +146,9 @@ TEST(ones_after_large_values_are_ones)
     }
 }
 
-/* What was decoded over many steps is what went in, less the last residual, as long as the largest
- * elements of the blocks keep their magnitude: nothing else is lost but float32's rounding of the
- * sums (and, where rounding is at random, of the differences). */
+/* Over many steps the sum of decoded values is the sum of the inputs minus the last residual, as
+ * long as the blocks' largest magnitudes do not change. The only other error is float32's rounding
+ * of the sums (and, with stochastic rounding, of the differences). */
 TEST(nothing_is_lost_over_many_steps)
 {
     enum { STEPS = 60 };
@@ -171,7 +171,7 @@ TEST(nothing_is_lost_over_many_steps)
                 out[i] += (double)decoded[i];
             }
         }
-        /* No sum of a value and a residual is above 12 here. */
+        /* All sums of a value and a residual are at most 12. */
         double bound = (c % 2 + 1) * (info->bound_relative + info->bound_absolute) * 12;
         for (size_t i = 0; i < COUNT; i++) {
             assert_true(fabs(out[i] - (in[i] - (double)residual[i])) < STEPS * 12 * 0x1p-23);
@@ -180,7 +180,7 @@ TEST(nothing_is_lost_over_many_steps)
     }
 }
 
-/* Values too small for a code by themselves arrive all the same, in time. */
+/* Values that are too small for a code are transmitted after some steps. */
 TEST(small_values_arrive)
 {
     double total = 0;
@@ -196,7 +196,7 @@ TEST(small_values_arrive)
     assert_true(fabs(total - 10) <= 0.51);
 }
 
-/* The largest floats, where a sum with the residual would overflow. */
+/* With the largest floats, the sum with a residual would overflow. */
 TEST(finite_values_stay_finite)
 {
     for (int id = CSHIM_CODEC_FP32; id < CSHIM_CODEC_COUNT; id++) {
@@ -230,7 +230,7 @@ TEST(raw_leaves_the_residual_alone)
     assert_memory_equal(residual, before, sizeof residual);
 }
 
-/* Other types are encoded, and leave the residual, as the floats they become. */
+/* Other types are converted to float32 before encoding, also for the residual. */
 TEST(other_types_are_widened_first)
 {
     static double wide[COUNT];
@@ -256,7 +256,7 @@ TEST(other_types_are_widened_first)
     }
 }
 
-/* A reduction's encoding is that of the sum, which itself is given without the residual. */
+/* A reduction encodes the sum plus its residual, but returns the sum without it. */
 TEST(sums_are_encoded_like_other_values)
 {
     static uint8_t ranks[RANKS][COUNT * 4 + 64];
@@ -281,7 +281,7 @@ TEST(sums_are_encoded_like_other_values)
     }
 }
 
-/* The same for float64, whose sums are narrowed before they are encoded. */
+/* Sums of float64 are converted to float32 before they are encoded. */
 TEST(wide_sums_are_narrowed_first)
 {
     static double wide[COUNT], sum[COUNT];
@@ -303,7 +303,7 @@ TEST(wide_sums_are_narrowed_first)
     assert_memory_equal(residual, expected, sizeof residual);
 }
 
-/* Every length of the last tile, nothing beyond which is touched. */
+/* Tests every length of the last tile, and that nothing after it is written. */
 TEST(every_short_count)
 {
     fill(PATTERN_MIXED, 3, values, COUNT);

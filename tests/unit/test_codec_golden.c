@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of the wire, written down: a change of any of them is a change of the wire format. Each
- * codec has a short vector with its very bytes, and digests of what becomes of long arrays with all
- * special values. A new codec needs a line in each table; the failing test prints it. */
+/* Compares encoded bytes with stored ones, so that no change of the wire format is missed. Each
+ * codec has the bytes of a short array, and digests of the results for long arrays with all special
+ * values. A new codec needs a line in each table; the failing test prints it. */
 #include "codecs/hash.h"
 #include "test_codec_data.h"
 
@@ -9,7 +9,7 @@ enum { MANY = 5000, ROOM = MANY * 8 + 1024, PARTS = 3, MODES = 4 };
 
 static const size_t counts[] = {1, 7, 31, 33, 64, 255, 257, 1000, MANY};
 
-/* Elements of every kind: any bits, and the patterns of the other tests. */
+/* Fills an array with any bits, and with the patterns of the other tests. */
 static void make_input(enum cshim_dtype dtype, unsigned seed, uint8_t *input)
 {
     static float values[MANY];
@@ -32,7 +32,8 @@ static void make_input(enum cshim_dtype dtype, unsigned seed, uint8_t *input)
     }
 }
 
-/* Everything that the codec makes of all counts. mode: bit 0 stochastic, bit 1 error feedback. */
+/* Returns a digest of the codec's results for all counts. Bits of `mode`: 0 stochastic, 1 error
+ * feedback. */
 static uint64_t digest_of(enum cshim_codec_id id, enum cshim_dtype dtype, unsigned mode)
 {
     static uint8_t input[ROOM], parts[PARTS][ROOM], output[ROOM], reencoded[ROOM];
@@ -200,7 +201,7 @@ static const float short_vector[] = {1.0f,  -0.5f,     3.25f,    -7.0f, 0.0f,
                                      NAN,   -INFINITY, 0.109375f};
 enum { SHORT = COUNT_OF(short_vector) };
 
-/* The message of the short vector: payload, padding, scales, padding. */
+/* Encodings of the short array: payload, padding, scales, padding. */
 static const char *const messages[CSHIM_CODEC_COUNT] = {
     [CSHIM_CODEC_RAW] = "0000803f000000bf000050400000e0c000000000000000800000807f000028c06f12833aff"
                         "ff7f3f0000c07f000080ff0000e03d000000000000000000000000",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same bytes come out at every SIMD level, whatever the alignment, the cut, the caller's
- * floating-point environment, and what was in the output before; also with error feedback and
- * random rounding. */
+/* Tests that results are the same at every SIMD level, for every alignment, cut, floating-point
+ * environment of the caller, and previous contents of the output; also with error feedback and
+ * stochastic rounding. */
 #include "test_codec_data.h"
 
 #if defined(__x86_64__)
@@ -10,10 +10,10 @@
 
 enum { LONGEST = 5000, RANKS = 3, KEY = 9, FIRST = 1001 };
 
-/* How is encoded: error feedback and random rounding, as bits. */
+/* Encoding options, as bits. */
 enum { PLAIN, FEEDBACK, STOCHASTIC, MODES = 4 };
 
-/* Everything that can be made of one input with one codec. */
+/* All results for one input and one codec. */
 struct results {
     uint8_t encoded[RANKS][LONGEST * 8 + 64];
     uint8_t reencoded[LONGEST * 8 + 64];
@@ -26,7 +26,7 @@ static struct results expected, found;
 static double inputs[RANKS][LONGEST + 1];
 static float residuals[LONGEST];
 
-/* The options of a mode for elements from `begin` on. */
+/* Returns the options of a mode, for elements from `begin` on. */
 static struct cshim_encoding options(int mode, float *residual, size_t begin)
 {
     return (struct cshim_encoding){.residual = mode & FEEDBACK ? residual + begin : NULL,
@@ -42,7 +42,7 @@ static void compute(enum cshim_codec_id id, enum cshim_dtype dtype, int mode, si
     const void *parts[RANKS];
     memset(results, 0xa5, sizeof *results);
     if (id == CSHIM_CODEC_TOPK && dtype != CSHIM_FLOAT32)
-        return; /* it reads nothing else */
+        return; /* topk reads nothing else */
     memcpy(results->residual, residuals, count * sizeof *residuals);
     const struct cshim_encoding encoding = options(mode, (float *)(void *)results->residual, 0);
     for (unsigned rank = 0; rank < RANKS; rank++) {
@@ -127,7 +127,7 @@ TEST(levels_agree_on_every_short_count)
     }
 }
 
-/* Every byte string is a valid encoding, and all levels give the same floats for it. */
+/* Every byte string is a valid encoding, and all levels decode it to the same floats. */
 TEST(levels_agree_on_any_bytes)
 {
     enum cshim_simd best = cshim_simd_limit(CSHIM_SIMD_AVX512);
@@ -156,7 +156,7 @@ TEST(levels_agree_on_any_bytes)
     cshim_simd_limit(best);
 }
 
-/* Encoded data may stand anywhere, and nothing outside their bytes is written. */
+/* Encoded data may have any alignment, and no byte outside them is written. */
 TEST(alignment_and_surroundings_do_not_matter)
 {
     enum { COUNT = 1111 };
@@ -183,7 +183,7 @@ TEST(alignment_and_surroundings_do_not_matter)
     }
 }
 
-/* Arrays too large for the caches are stored in another way; they are the same bytes. */
+/* Arrays too large for the caches are written past them, with the same bytes. */
 TEST(levels_agree_on_large_arrays)
 {
     enum { COUNT = (1 << 22) + 37 };
@@ -216,19 +216,19 @@ TEST(levels_agree_on_large_arrays)
     cshim_simd_limit(best);
 }
 
-/* Payload bits of a float32 element. */
+/* Returns the payload bits of a float32 element. */
 static size_t element_bits(const struct cshim_codec_info *info)
 {
     return info->element_bits != 0 ? info->element_bits : 32;
 }
 
-/* Where the scales begin. */
+/* Returns the offset of the scales. */
 static size_t payload_end(size_t count, size_t bits)
 {
     return (count * bits + 127) / 128 * 16;
 }
 
-/* payload, zeros to 16 bytes, scales, zeros to 16 bytes; not of packed codecs */
+/* Payload and scales are each padded with zeros to 16 bytes, except for packed codecs. */
 TEST(padding_is_zero)
 {
     fill_inputs(CSHIM_FLOAT32, PATTERN_NORMAL);
@@ -255,7 +255,7 @@ TEST(padding_is_zero)
     }
 }
 
-/* Pieces cut at CSHIM_GRAIN have the payload, the scales and the residuals of the whole. */
+/* Checks that pieces cut at CSHIM_GRAIN have the payload, scales and residuals of the whole. */
 static void cut(const struct cshim_codec_info *info, int mode)
 {
     static uint8_t piece[LONGEST * 4 + 64];

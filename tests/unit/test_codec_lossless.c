@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The codec lossless: every bit of every element, of every type, at every SIMD level; sums as those
- * of raw; how long messages become; and messages whose lengths lie. */
+/* Tests the codec lossless: all bits of elements of every type, at every SIMD level; sums equal to
+ * those of raw; the ratio; and messages with wrong lengths. */
 #include "test_codec_data.h"
 
 enum { MOST = 6000, PARTS = 3, KINDS = 6 };
 
-/* Any bits, normal numbers, numbers of many magnitudes, few that are not zero, grains of zeros
- * among others, and numbers with some that are not finite. */
+/* Returns an element of an array of some kind: any bits, normal numbers, many magnitudes, mostly
+ * zeros, some grains of zeros, some not finite. */
 static double number(int kind, size_t i, uint64_t *state)
 {
     const double normal = next_normal(state);
@@ -35,7 +35,7 @@ static void fill_elements(enum cshim_dtype dtype, int kind, uint64_t seed, uint8
         uint64_t bits = next_random(&seed);
         if (kind > 0 && dtype == CSHIM_FLOAT64)
             memcpy(&bits, &value, sizeof bits);
-        else if (kind > 0 && dtype == CSHIM_FLOAT16) /* of all magnitudes near 1 */
+        else if (kind > 0 && dtype == CSHIM_FLOAT16) /* magnitudes around 1 */
             bits = value == 0 ? 0 : half_of_one - bits % 0x1800 + (bits & 0x8000);
         else if (kind > 0)
             bits = bits_of((float)value) >> (dtype == CSHIM_BFLOAT16 ? 16 : 0);
@@ -88,7 +88,7 @@ static double ratio(enum cshim_dtype dtype, int kind)
            (double)cshim_encoded_length(CSHIM_CODEC_LOSSLESS, dtype, MOST, packed[0]);
 }
 
-/* docs/wire-format.md has the figures of normal data. */
+/* The ratios of normal data are those in docs/wire-format.md. */
 TEST(messages_become_shorter)
 {
     assert_true(ratio(CSHIM_FLOAT32, 0) > 0.99 && ratio(CSHIM_FLOAT16, 0) > 0.99);
@@ -99,7 +99,7 @@ TEST(messages_become_shorter)
     assert_true(ratio(CSHIM_FLOAT32, 4) > 2.2);
 }
 
-/* Any change of a message gives some elements; nothing behind its longest length is read. */
+/* Damaged messages are decoded to some elements, without reads after the longest length. */
 TEST(lengths_that_lie_do_no_harm)
 {
     uint64_t random = 3;

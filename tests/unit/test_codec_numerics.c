@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What users are promised: published error bounds, the non-finite contract, sums in rank order, and
- * the other element types. */
+/* Tests the documented properties: error bounds, non-finite elements, sums in rank order, and the
+ * other element types. */
 #include "test_codec_data.h"
 
 enum { COUNT = 4096 + 77, RANKS = 5 };
@@ -10,7 +10,7 @@ static uint8_t reencoded[COUNT * 8 + 64];
 static const void *const parts[RANKS] = {encoded[0], encoded[1], encoded[2], encoded[3],
                                          encoded[4]};
 
-/* What values become on the way; rounded to nearest, or at random. */
+/* Encodes and decodes values, with rounding to nearest or stochastic rounding. */
 static void encode_decode(enum cshim_codec_id id, bool at_random, const float *values,
                           float *decoded)
 {
@@ -19,7 +19,7 @@ static void encode_decode(enum cshim_codec_id id, bool at_random, const float *v
     cshim_decode(id, CSHIM_FLOAT32, encoded[0], COUNT, decoded);
 }
 
-/* The largest finite magnitude of element i's block. */
+/* Returns the largest finite magnitude of element i's block. */
 static double block_largest(const double *values, size_t i, size_t block)
 {
     double largest = 0;
@@ -29,7 +29,7 @@ static double block_largest(const double *values, size_t i, size_t block)
     return largest;
 }
 
-/* Largest |error| that the codec's description allows for element i. */
+/* Returns the largest |error| that the codec's description allows for element i. */
 static double allowed_error(const struct cshim_codec_info *info, const double *values, size_t i)
 {
     double floor = info->id == CSHIM_CODEC_BF16 ? 0x1p-134 : 0x1p-145;
@@ -37,7 +37,7 @@ static double allowed_error(const struct cshim_codec_info *info, const double *v
            info->bound_absolute * block_largest(values, i, info->block) + floor;
 }
 
-/* Random rounding may be twice as far off as rounding to nearest. */
+/* The bound of stochastic rounding is twice that of rounding to nearest. */
 TEST(errors_keep_to_the_bounds)
 {
     static float values[COUNT], decoded[COUNT];
@@ -62,7 +62,7 @@ TEST(errors_keep_to_the_bounds)
     }
 }
 
-/* The published typical error is that of normal data, within a tenth. */
+/* The documented typical error is that of normal data, within a tenth. */
 TEST(typical_errors_are_as_published)
 {
     enum { MANY = 1 << 16 };
@@ -89,8 +89,8 @@ TEST(typical_errors_are_as_published)
     free(values);
 }
 
-/* A non-finite element stays non-finite, as itself where the format has it, and leaves the codes
- * and scale of its neighbours as they would be with a zero in its place. */
+/* A non-finite element stays non-finite (unchanged, if the format has it), and its neighbours'
+ * codes and scale are those of a block with a zero instead of it. */
 TEST(non_finites_stay_and_do_no_harm)
 {
     static float values[COUNT], decoded[COUNT], clean[COUNT];
@@ -171,7 +171,7 @@ TEST(reductions_add_in_rank_order)
     }
 }
 
-/* Whole numbers up to 16 are codes of e4m3 at any of these scales, so sums of them are exact. */
+/* Integers up to 16 are codes of e4m3 with each of these scales, so their sums are exact. */
 TEST(small_whole_numbers_are_summed_exactly)
 {
     static float values[COUNT], sum[COUNT], total[COUNT];
@@ -189,7 +189,7 @@ TEST(small_whole_numbers_are_summed_exactly)
         assert_true(sum[i] == total[i]);
 }
 
-/* float64 is narrowed once on the way in, saturates, and is summed in float64. */
+/* float64 is converted to float32 once for encoding, saturating, and is summed in float64. */
 TEST(doubles_are_narrowed_and_summed_wide)
 {
     static double values[COUNT], sum[COUNT], expected[COUNT];
@@ -235,11 +235,11 @@ TEST(raw_doubles_are_exact)
     assert_memory_equal(again, expected, sizeof sum);
 }
 
-/* In raw the sums may replace any of the parts, if they are also encoded. */
+/* In raw the sums may overwrite any of the inputs, if they are also encoded. */
 TEST(raw_sums_in_place)
 {
     static _Alignas(double) uint8_t home[COUNT * sizeof(float)], sums[COUNT * 8 + 64];
-    const size_t bytes = (COUNT - 1) * sizeof(float); /* whole doubles, too */
+    const size_t bytes = (COUNT - 1) * sizeof(float); /* a multiple of the size of a double, too */
     uint64_t random = 22;
     for (enum cshim_dtype dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
         for (unsigned ranks = 1; ranks <= RANKS; ranks++)
@@ -261,7 +261,7 @@ TEST(raw_sums_in_place)
             }
 }
 
-/* Sums of 16-bit data are made in float32 and rounded once: 2048 + 1 + 1 is 2050 in float16 though
+/* 16-bit elements are summed in float32 and rounded once: 2048 + 1 + 1 is 2050 in float16 though
  * 2048 + 1 is not a float16; 256 + 1 + 1 likewise in bfloat16. */
 TEST(sixteen_bit_sums_are_rounded_once)
 {
@@ -283,7 +283,7 @@ TEST(sixteen_bit_sums_are_rounded_once)
     }
 }
 
-/* The overflow of a float16 sum must be seen by who watches for it; bfloat16 has float32's range.
+/* A float16 sum that overflows is Inf, because programs check for it; bfloat16 has float32's range.
  */
 TEST(sixteen_bit_overflow)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The portable loops, which work by blocks, against scalar.h, which defines each conversion of one
- * element: every code under every scale, and floats of every exponent. With EVERY_FLOAT=1 in the
- * environment all 2^32 floats are encoded; that takes tens of minutes. */
+/* Compares the portable loops, which process blocks, with scalar.h, which defines the conversion of
+ * one element: for every code with every scale, and for floats of every exponent. EVERY_FLOAT=1 in
+ * the environment encodes all 2^32 floats, which takes tens of minutes. */
 #include "codecs/portable.h"
 #include "test_codec_data.h"
 
@@ -18,7 +18,7 @@ static bool is_thorough(void)
     return getenv("EVERY_FLOAT") != NULL;
 }
 
-/* Encodes one element after another by the definition. */
+/* Encodes element by element, by the definition. */
 static void expect_codes(struct cshim_format format, const float *input, size_t count,
                          uint8_t *payload, uint8_t *scales)
 {
@@ -42,7 +42,7 @@ static void expect_codes(struct cshim_format format, const float *input, size_t 
     }
 }
 
-/* Consecutive floats in blocks, of which each begins with one that is 2^raised times as large. */
+/* Fills blocks with consecutive floats; the first of each block is multiplied by 2^raised. */
 static void fill_blocks(struct cshim_format format, uint32_t first, uint32_t raised, float *input)
 {
     for (uint32_t i = 0; i < LENGTH; i++) {
@@ -61,7 +61,7 @@ static void check_encoding(enum cshim_codec_id id, uint32_t first, uint32_t rais
     static float input[LENGTH];
     static uint8_t payload[ROOM], scales[SCALES], expected[ROOM], expected_scales[SCALES];
     fill_blocks(format, first, raised, input);
-    /* Also parts of blocks. */
+    /* Every third length is not a multiple of the block. */
     const size_t count = first % 3 == 0 ? LENGTH - first % LENGTH / 2 : LENGTH;
     cshim_level_scalar.codecs[id].encode(input, count, payload, scales);
     expect_codes(format, input, count, expected, expected_scales);
@@ -84,7 +84,7 @@ TEST(codes_are_those_of_the_definition)
     }
 }
 
-/* Reads code number i by the definition. */
+/* Reads code i by the definition. */
 static uint32_t code_at(struct cshim_format format, const uint8_t *payload, size_t i)
 {
     uint32_t code = 0;
@@ -107,7 +107,7 @@ static void assert_same_floats(enum cshim_codec_id id, const char *what, const f
     }
 }
 
-/* The payload is decoded, added, subtracted, and added to itself. */
+/* Checks decoding of a payload in all modes: stored, added, subtracted, and added to itself. */
 static void check_decoding(enum cshim_codec_id id, const uint8_t *payload, const uint8_t *scales)
 {
     const struct cshim_format format = cshim_format(id);
@@ -136,8 +136,8 @@ static void check_decoding(enum cshim_codec_id id, const uint8_t *payload, const
     assert_same_floats(id, "the sum of two", found, expected, scales);
 }
 
-/* Whether a scale is looked at: all of a byte, those around the ends of the ordinary ones, and some
- * of the others. */
+/* Returns true if a scale is tested: every one-byte scale, those near the ends of the ordinary
+ * range, and some of the others. */
 static bool is_tried(struct cshim_format format, uint32_t stored)
 {
     const uint32_t ends[] = {0, CSHIM_INTEGER_FIRST_ORDINARY, CSHIM_INTEGER_LAST_ORDINARY, 0xffff};
@@ -158,7 +158,7 @@ TEST(values_are_those_of_the_definition)
                 continue;
             for (size_t block = 0; block < LENGTH / (size_t)format.block; block++)
                 cshim_store_scale(format, scales, block, stored);
-            /* Arrays of codes one after the other; of floats, some of those. */
+            /* Arrays of consecutive codes: all of up to 16 bits, some of the 32-bit ones. */
             for (uint32_t first = 0; first < 1u << (format.bits < 16 ? 9 : 16); first += LENGTH) {
                 for (size_t i = 0; i < LENGTH; i++) {
                     const uint64_t code = format.bits == 32 ? ((uint64_t)first + i) * 65537
@@ -176,7 +176,7 @@ TEST(values_are_those_of_the_definition)
     }
 }
 
-/* Sums of NaNs, and of infinities of both signs, are one NaN. */
+/* Sums of NaNs, and of infinities of both signs, are the canonical NaN. */
 TEST(sums_of_two_have_one_nan)
 {
     static float input[2][LENGTH], sum[LENGTH];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stochastic rounding: which codes it may choose, that its mean is the value, and that the random
- * numbers depend on key and element number alone. All keys are fixed, so that no test is random. */
+/* Tests stochastic rounding: the codes that it may choose, that its mean is the value, and that the
+ * random numbers depend only on key and index. All keys are fixed, so each run is the same. */
 #include "codecs/scalar.h"
 #include "test_codec_data.h"
 
@@ -16,10 +16,10 @@ static void encode(enum cshim_codec_id id, const float *input, size_t count, uin
     cshim_encode_with(id, CSHIM_FLOAT32, input, count, &encoding, output);
 }
 
-/* Codes of the formats on both sides of numbers, as docs/wire-format.md gives them. */
+/* Parameters of a format, from docs/wire-format.md, to find the codes on both sides of a number. */
 struct grid {
     enum cshim_codec_id id;
-    int mantissa_bits, min_exponent, min_scale; /* of the floats */
+    int mantissa_bits, min_exponent, min_scale; /* floats only */
     double largest;                             /* top code */
 };
 
@@ -33,7 +33,7 @@ static const struct grid grids[] = {
 };
 enum { GRIDS = COUNT_OF(grids), FIRST_INTEGER = 4 };
 
-/* The value of code 1 in units of which x is a number: the step of the codes around x. */
+/* Returns the distance between the codes around x. */
 static double step_around(const struct grid *grid, const uint8_t *scale, double x)
 {
     if (grid->mantissa_bits == 0) {
@@ -46,7 +46,7 @@ static double step_around(const struct grid *grid, const uint8_t *scale, double 
     return ldexp(1, binade - grid->mantissa_bits + exponent);
 }
 
-/* Where the scale of element i stands in what COUNT elements become. */
+/* Returns the address of element i's scale in the encoding of COUNT elements. */
 static const uint8_t *scale_at(enum cshim_codec_id id, size_t i)
 {
     const struct cshim_codec_info *info = cshim_codec_info(id);
@@ -88,8 +88,8 @@ TEST(results_are_one_of_the_two_codes_around)
     }
 }
 
-/* Blocks whose largest magnitude is above the top code, but would round to it, so that rounding to
- * nearest would saturate: that would be a bias here. */
+/* Blocks whose largest magnitude is above the top code, but rounds to it, get the next scale:
+ * otherwise stochastic rounding would be biased. */
 TEST(the_largest_of_a_block_is_never_cut_off)
 {
     for (size_t g = 0; g < GRIDS; g++) {
@@ -109,8 +109,8 @@ TEST(the_largest_of_a_block_is_never_cut_off)
     }
 }
 
-/* About half way between two of the largest codes of an integer format, the one as often as the
- * other, also where the upper is above all floats and reads as FLT_MAX. */
+/* Values halfway between two of the largest codes of an integer format are rounded to both equally
+ * often, even if the upper code exceeds all floats and is decoded to FLT_MAX. */
 TEST(integers_round_fairly_at_the_ends_of_float)
 {
     const float largest[] = {FLT_MAX, 1.0f, 0x1p-120f, 0x1p-139f};
@@ -133,7 +133,7 @@ TEST(integers_round_fairly_at_the_ends_of_float)
     }
 }
 
-/* Values that are codes, in blocks with the top code: whole numbers. */
+/* Integers, which are exact codes in blocks that contain the top code, do not change. */
 TEST(codes_stay)
 {
     for (size_t g = 0; g < GRIDS; g++) {
@@ -153,7 +153,7 @@ TEST(codes_stay)
 
 enum { FEW = 512, KEYS = 3000 };
 
-/* The errors of one key, each in units of its own standard deviation; 0 for codes. */
+/* Computes the errors with one key, each divided by its standard deviation; 0 for exact codes. */
 static void standard_errors(const struct grid *grid, uint64_t key, double *errors)
 {
     memset(values + FEW, 0, sizeof values - FEW * sizeof *values);
@@ -167,9 +167,9 @@ static void standard_errors(const struct grid *grid, uint64_t key, double *error
     }
 }
 
-/* Sums over many keys of standard errors are as those of independent numbers with mean 0: for each
- * element, for each key, and for products of neighbours. All limits are six deviations; the sums
- * are many, but the numbers always the same. */
+/* Sums of standardised errors over many keys are like those of independent numbers with mean 0: for
+ * each element, for each key, and for products of neighbours. The limit is six standard deviations;
+ * the many sums cannot fail by chance, because the numbers are always the same. */
 TEST(mean_is_the_value)
 {
     for (size_t g = 0; g < GRIDS; g++) {
@@ -196,8 +196,8 @@ TEST(mean_is_the_value)
     }
 }
 
-/* An element far below the others is not lost: a thousandth of a step is kept once in a thousand
- * times. */
+/* An element far below the others is not lost: a thousandth of a step is rounded up once in a
+ * thousand times. */
 TEST(small_elements_are_kept_in_the_mean)
 {
     enum { MANY = 32 * 128 };
@@ -229,15 +229,15 @@ TEST(keys_decide)
     }
 }
 
-/* The first numbers of a key, by splitmix64 as published (next_random): its first output seeds the
- * sequence that the elements take by halves. */
+/* Compares the first numbers of a key with published splitmix64 (next_random). The first output is
+ * the seed of a second sequence, and each of its numbers serves two elements. */
 TEST(numbers_are_those_of_the_wire_format)
 {
     enum { NUMBERS = 64 };
     uint64_t key_state = 12345, stream = next_random(&key_state);
     uint16_t codes[NUMBERS];
     for (size_t i = 0; i < NUMBERS; i++)
-        values[i] = float_of(0x3f800000u + 0x8000u); /* half way between two codes of bf16 */
+        values[i] = float_of(0x3f800000u + 0x8000u); /* halfway between two codes of bf16 */
     encode(CSHIM_CODEC_BF16, values, NUMBERS, 12345, 0, encoded);
     memcpy(codes, encoded, sizeof codes);
     for (size_t i = 0; i < NUMBERS; i += 2) {
@@ -247,7 +247,7 @@ TEST(numbers_are_those_of_the_wire_format)
     }
 }
 
-/* Without blocks, even a cut at an odd place changes nothing. */
+/* Formats without blocks may be cut at any index, even an odd one. */
 TEST(numbers_belong_to_elements)
 {
     fill(PATTERN_NORMAL, 6, values, COUNT);
@@ -258,7 +258,7 @@ TEST(numbers_belong_to_elements)
     }
 }
 
-/* What happens with probability 0 does not even once in 2^31 times. */
+/* With probability 0 an event never happens, for all 2^31 random numbers. */
 TEST(probabilities_at_their_ends)
 {
     const float almost_one = 1 - 0x1p-24f;

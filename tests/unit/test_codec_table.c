@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names, sizes and the fingerprint of the codec table. */
+/* Tests names, sizes and the hash of the codec table. */
 #include "policy/policy.h"
 #include "test_codec_data.h"
 
@@ -25,7 +25,7 @@ TEST(names_and_ids_agree)
     assert_int_equal(cshim_dtype_bytes(CSHIM_DTYPE_OTHER), 0);
 }
 
-/* The ids and widths are in messages, so they are written down here once more. */
+/* Repeats ids and widths, because they are part of the wire format. */
 TEST(sizes_are_those_of_the_wire_format)
 {
     const struct {
@@ -68,7 +68,7 @@ TEST(sizes_are_those_of_the_wire_format)
         assert_int_equal(cshim_encoded_bytes(cases[i].id, cases[i].dtype, cases[i].count),
                          cases[i].bytes);
     }
-    /* A gigabyte and more does not overflow. */
+    /* Sizes above a gigabyte do not overflow. */
     assert_int_equal(cshim_encoded_bytes(CSHIM_CODEC_RAW, CSHIM_FLOAT64, (size_t)1 << 33),
                      (size_t)1 << 36);
 }
@@ -90,7 +90,7 @@ TEST(carried_types)
     assert_true(cshim_codec_carries(CSHIM_CODEC_RAW, CSHIM_FLOAT16));
 }
 
-/* The bounds of the rows are those that docs/wire-format.md gives, rounded up a little. */
+/* The bounds in the table are those of docs/wire-format.md, rounded up a little. */
 TEST(bounds_are_those_derived)
 {
     for (size_t c = 0; c < SCALED_CODECS; c++) {
@@ -102,8 +102,8 @@ TEST(bounds_are_those_derived)
     }
 }
 
-/* If this fails, the table changed: raise WIRE_VERSION if the bytes did, and write the new value.
- */
+/* If this fails, the table has changed: increment WIRE_VERSION if encoded bytes have changed, and
+ * update the value here. */
 TEST(table_hash_is_stable)
 {
     const uint64_t hash = cshim_codec_table_hash();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The codec topk: which elements of a grain are sent, at every SIMD level; that all others wait in
- * the residual, and nothing is lost over many calls; elements that are not finite; encoders without
- * a residual; and messages that lie. */
+/* Tests the codec topk at every SIMD level: which elements of a grain are sent; that all others
+ * stay in the residual, and nothing is lost over many calls; non-finite elements; encoding without
+ * a residual; and damaged messages. */
 #include "test_codec_data.h"
 
 enum { MOST = 3000, KEEP = 5 };
@@ -21,7 +21,8 @@ static void transfer(size_t count, unsigned keep, float *rest)
     cshim_decode(CSHIM_CODEC_TOPK, CSHIM_FLOAT32, encoded, count, decoded);
 }
 
-/* How many finite elements of a grain come before element i: by magnitude, then by place. */
+/* Returns the number of finite elements of a grain that precede element i, ordered by magnitude,
+ * then by index. */
 static size_t rank_of(const float *grain, size_t length, size_t i)
 {
     size_t rank = 0;
@@ -34,8 +35,8 @@ static size_t rank_of(const float *grain, size_t length, size_t i)
     return rank;
 }
 
-/* Of a grain whose elements with their residuals are wanted: the first by rank are sent, within
- * what int4 rounds, and what is not sent is in the residual as it was. */
+/* Checks a grain whose elements plus residuals are `wanted`: the first by rank are sent with int4's
+ * error, and the others are unchanged in the residual. */
 static void check_grain(size_t begin, size_t length)
 {
     float largest = 0;
@@ -94,7 +95,7 @@ TEST(all_levels_write_the_same)
     }
 }
 
-/* Also where the elements are small, or fall by much from call to call. */
+/* Nothing is lost over many calls, even if the elements are small or decrease fast. */
 TEST(nothing_is_lost_over_many_calls)
 {
     static double in[MOST], out[MOST];
@@ -114,7 +115,7 @@ TEST(nothing_is_lost_over_many_calls)
         assert_true(fabs(in[i] - out[i] - (double)residual[i]) < CALLS * 0x1p-18);
 }
 
-/* Four of 256 elements are sent with 4 bits each, and the message has 91 times fewer bytes. */
+/* With four of 256 elements sent, in 4 bits each, a message has 91 times fewer bytes. */
 TEST(messages_are_short)
 {
     fill(PATTERN_NORMAL, 1, values, 256 * 10);
@@ -128,7 +129,7 @@ TEST(messages_are_short)
                      most_bytes(256));
 }
 
-/* A rank that has no memory for a residual loses no more than int4 does. */
+/* Without a residual (a rank without memory) all elements are sent, with int4's error. */
 TEST(without_a_residual_all_are_sent)
 {
     fill(PATTERN_NORMAL, 4, values, MOST);
@@ -138,7 +139,7 @@ TEST(without_a_residual_all_are_sent)
                     (decoded[i] != 0 || fabsf(values[i]) < 0.5f));
 }
 
-/* What is sent on is the sum, and what of it is not sent on waits. */
+/* A reduction packs the sum, and keeps what is not sent in the residual. */
 TEST(sums_are_packed_like_other_values)
 {
     static float sum[MOST], expected[MOST];
@@ -160,7 +161,7 @@ TEST(sums_are_packed_like_other_values)
     assert_memory_equal(residual, expected, sizeof residual);
 }
 
-/* The first grain's length reaches behind the message. */
+/* A grain whose length exceeds the message is decoded to NaNs. */
 TEST(a_length_that_lies_gives_the_one_nan)
 {
     fill(PATTERN_NORMAL, 1, values, 300);
@@ -172,7 +173,7 @@ TEST(a_length_that_lies_gives_the_one_nan)
         assert_int_equal(bits_of(decoded[i]), 0x7fc00000);
 }
 
-/* Any change of a message gives some elements; nothing behind its longest length is read. */
+/* Damaged messages are decoded to some elements, without reads after the longest length. */
 TEST(messages_that_lie_do_no_harm)
 {
     uint64_t random = 3;

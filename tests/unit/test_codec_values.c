@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each format's values against references written here from docs/wire-format.md alone: every code
- * is decoded, and a sweep over all floats (every one with CSHIM_SWEEP=full) is encoded to the
- * nearest. */
+/* Compares each format with references written here from docs/wire-format.md: decodes every code,
+ * and checks that a sweep over the floats (all of them with CSHIM_SWEEP=full) is encoded to the
+ * nearest code. */
 #include "test_codec_data.h"
 
-/* A prime, so that the sweep meets all low bits with all exponents. */
+/* A prime, so that the sweep combines all low bits with all exponents. */
 #define STRIDE 2003u
 
 static uint64_t stride(void)
@@ -13,7 +13,7 @@ static uint64_t stride(void)
     return sweep != NULL && strcmp(sweep, "full") == 0 ? 1 : STRIDE;
 }
 
-/* A small float format: all non-negative finite values in rising order; the index is the code. */
+/* Values of a small float format: all non-negative finite ones in rising order, indexed by code. */
 struct table {
     unsigned count;
     double values[32768];
@@ -30,7 +30,7 @@ static void make_table(struct table *table, unsigned count, int mantissa_bits, i
     }
 }
 
-/* The code whose value is nearest to magnitude; the even one of two as near. */
+/* Returns the code whose value is nearest to `magnitude`; of two equally near ones the even one. */
 static unsigned nearest(const struct table *table, double magnitude)
 {
     unsigned low = 0, high = table->count - 1;
@@ -47,7 +47,7 @@ static unsigned nearest(const struct table *table, double magnitude)
     return below < above ? low : high;
 }
 
-/* What the sweep needs to know of a power-of-two scaled format. */
+/* Parameters of a format that is scaled by powers of two. */
 struct scaled_format {
     enum cshim_codec_id id;
     unsigned values, mantissa_bits;
@@ -68,10 +68,10 @@ static unsigned code_at(const uint8_t *encoded, size_t i, size_t bytes)
     return bytes == 2 ? (unsigned)(encoded[2 * i] | encoded[2 * i + 1] << 8) : encoded[i];
 }
 
-/* Checks the encoding of one block of finite floats: the scale is the smallest that keeps the
- * largest magnitude from rounding above the top code (near the smallest scale, where all but
- * subnormal floats are meant, one that is twice as large is allowed), and every element has the
- * nearest code. Every 13th element is made zero to see the signs. */
+/* Checks the encoding of one block of finite floats: every element has the nearest code, and the
+ * scale is the smallest with which the largest magnitude does not round above the top code. Near
+ * the smallest scale, which only subnormal floats need, twice that is allowed. Every 13th element
+ * is set to zero to test its sign. */
 static void check_block(const struct scaled_format *format, const float *block, size_t count,
                         const uint8_t *encoded)
 {
@@ -98,7 +98,7 @@ static void check_block(const struct scaled_format *format, const float *block, 
     }
 }
 
-/* Blocks of floats of neighbouring bit patterns, so that all meet mantissas of all kinds. */
+/* Encodes blocks of consecutive bit patterns, so that all types of mantissas occur. */
 TEST(scaled_encoders_choose_the_nearest)
 {
     static float block[256];
@@ -121,7 +121,7 @@ TEST(scaled_encoders_choose_the_nearest)
     }
 }
 
-/* Blocks whose magnitudes spread over the whole format, subnormal codes included. */
+/* Encodes blocks whose magnitudes span the whole format, including subnormal codes. */
 TEST(scaled_encoders_use_subnormal_codes)
 {
     static float block[256];
@@ -145,7 +145,7 @@ TEST(scaled_encoders_use_subnormal_codes)
     }
 }
 
-/* Where the largest magnitude is next to the point from which it rounds above the top code. */
+/* Tests largest magnitudes near the point from which they round above the top code. */
 TEST(scales_change_at_the_top_codes_rounding_point)
 {
     static uint8_t encoded[32];
@@ -167,7 +167,8 @@ TEST(scales_change_at_the_top_codes_rounding_point)
     }
 }
 
-/* All codes with all scales: exact, except that a finite value beyond FLT_MAX becomes FLT_MAX. */
+/* All codes are decoded exactly with all scales, except that finite values above FLT_MAX become
+ * FLT_MAX. */
 TEST(scaled_decoders_know_every_code)
 {
     static uint8_t encoded[65536 * 2 + 256];
@@ -203,8 +204,8 @@ TEST(scaled_decoders_know_every_code)
     }
 }
 
-/* Every finite bf16 value decodes to itself and encodes back; NaN codes become the canonical one.
- */
+/* Every finite bf16 value is decoded exactly and encoded to the same code; NaN codes become the
+ * canonical NaN. */
 TEST(bf16_codes_round_trip)
 {
     static uint16_t codes[65536], again[65536];
@@ -248,7 +249,7 @@ TEST(bf16_chooses_the_nearest)
     }
 }
 
-/* An integer format: codes -top to top in so many bits, and -top - 1 for what is not finite. */
+/* An integer format: `bits` bits, codes -top to top, and -top - 1 for non-finite elements. */
 struct integer_format {
     enum cshim_codec_id id;
     int top;
@@ -261,7 +262,7 @@ static const struct integer_format integer_formats[] = {
 };
 enum { INTEGER_FORMATS = COUNT_OF(integer_formats) };
 
-/* Writes codes one after the other, bit by bit. */
+/* Writes codes without gaps, bit by bit. */
 static void pack(const struct integer_format *format, const int *codes, size_t count,
                  uint8_t *payload)
 {
@@ -272,7 +273,7 @@ static void pack(const struct integer_format *format, const int *codes, size_t c
     }
 }
 
-/* The value of an integer format's scale code. */
+/* Returns the value of an integer format's scale code. */
 static double integer_scale(unsigned code)
 {
     return ldexp(128 + (code & 127), (int)(code >> 7) - 156);
@@ -334,8 +335,8 @@ TEST(integer_decoders_know_every_code)
     }
 }
 
-/* Codes of up to 8 bits lie one after the other from the lowest bit of the first byte on, whole
- * blocks and parts of one; nothing is in what is left of the last byte. */
+/* Codes of up to 8 bits are stored without gaps from the lowest bit of the first byte on, for whole
+ * and partial blocks. The unused bits of the last byte are 0. */
 TEST(integer_codes_lie_in_order)
 {
     enum { MOST = 300 };
@@ -362,7 +363,7 @@ TEST(integer_codes_lie_in_order)
     }
 }
 
-/* Any float16 data survive fp16, and float16 and bfloat16 data survive their own codecs. */
+/* All float16 and bfloat16 elements are unchanged by the codecs fp16 and bf16. */
 TEST(sixteen_bit_data_survive_their_own_codec)
 {
     static uint16_t input[65536], output[65536];

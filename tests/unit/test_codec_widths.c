@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The portable loops with codes of every width, in every count. */
+/* Tests the portable loops with codes of every width, in every count. */
 #include "test_codec_widths.h"
 
 #define WIDTHS_TARGET

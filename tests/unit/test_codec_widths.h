@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Codes of every width from 2 to 8 bits, most of which no row of formats.def has: loops of a level
- * against codes that are written bit by bit. */
+/* Tests a level's loops with codes of every width from 2 to 8 bits, most of which formats.def does
+ * not have, against codes that are written bit by bit. */
 #include "codecs/portable.h"
 #include "test_codec_data.h"
 
 enum { COUNT = 3 * CSHIM_GRAIN + 45, ROOM = COUNT + 64, PAINT = 0xa5 };
 
-/* What count elements become, one code and one bit after the other; paint follows. */
+/* Encodes `count` elements bit by bit; the following bytes are filled with a pattern. */
 static void expect(struct cshim_format format, const float *input, size_t count, uint8_t *payload)
 {
     const size_t block = (size_t)format.block;
@@ -58,8 +58,8 @@ static void check(const struct loops *loops, enum pattern pattern, size_t count)
     }
 }
 
-/* Whole blocks of ordinary numbers only, for a level of this processor that leaves the rest to the
- * scalar loops. */
+/* Checks whole blocks of ordinary numbers, for a SIMD level that uses the scalar loops for all
+ * others. Skipped if the processor lacks the level. */
 static inline void check_whole_blocks(enum cshim_simd level, const struct loops *loops,
                                       size_t count)
 {
@@ -70,7 +70,7 @@ static inline void check_whole_blocks(enum cshim_simd level, const struct loops 
             check(&loops[i], PATTERN_NORMAL, blocks * (size_t)loops[i].block);
 }
 
-/* Defines the loops for a width and a block from ENCODE and EXPAND, as codecs/level.h has them. */
+/* Defines the loops for a width and a block from ENCODE and EXPAND, as codecs/level.h does. */
 #define LOOPS(bits, block)                                                                         \
     WIDTHS_TARGET static void encode_##bits##_##block(const float *input, size_t count,            \
                                                       uint8_t *payload, uint8_t *scales)           \

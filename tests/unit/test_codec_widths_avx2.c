@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loops with AVX2 and codes of every width. */
+/* Tests the AVX2 loops with codes of every width. */
 #define cshim_level_avx2 level_of_this_test
 #include "codecs/level_avx2.c" // NOLINT(bugprone-suspicious-include)
 

@@ -5,8 +5,8 @@
 
 #define RANKS 24
 
-/* Checks that each rank has a distinct local index on its node, by which rank_at finds it if all
- * nodes have equally many ranks. */
+/* Checks that each rank has a distinct local index on its node, and that rank_at() finds it by that
+ * index if all nodes have equally many ranks. */
 static void check_places(const int *id_of, int ranks, int rank)
 {
     struct cshim_layout layout;

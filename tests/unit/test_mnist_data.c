@@ -191,7 +191,7 @@ TEST(refuses_wrong_checksum, .setup_func = set_up, .teardown_func = tear_down)
     uint8_t packed[2 * IMAGE_BYTES];
     write_gzipped(fixture->image_path, fixture->images, IMAGE_BYTES);
     size_t count = read_whole(fixture->image_path, packed, sizeof packed);
-    packed[count - 8] ^= 1; /* the checksum is the last word but one */
+    packed[count - 8] ^= 1; /* the checksum is the second to last word */
     write_plain(fixture->image_path, packed, count);
     assert_refused(fixture, fixture->image_path, "damaged after byte ");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the records of COMPSHIM=observe: kinds stay separate, further kinds share classes, and sums
- * stay exact. */
+/* Tests the records of COMPSHIM=observe: types of calls are counted separately, further types share
+ * size classes, and sums stay exact. */
 
 #include "shim/report/observed.h"
 #include "tests/unit/unit.h"
@@ -30,7 +30,7 @@ static struct cshim_observed *make_observed(void)
     return observed;
 }
 
-/* Kinds that differ in one property are counted separately. */
+/* Types of calls that differ in one property are counted separately. */
 TEST(kinds_apart)
 {
     struct cshim_observed *observed = make_observed();
@@ -111,7 +111,7 @@ TEST(nothing_is_lost)
     free(observed);
 }
 
-/* Another rank's kinds, classes and unlisted calls are added to the same entries. */
+/* Another rank's types, classes and unlisted calls are added to the same entries. */
 TEST(merged)
 {
     struct cshim_observed *one = make_observed(), *all = make_observed();

@@ -28,7 +28,7 @@ struct parcel {
     uint64_t bytes;
     uint8_t *sent_at, *received_at; /* NULL: not posted yet */
     uint64_t room;
-    uint64_t digest; /* of the bytes when they were sent */
+    uint64_t digest; /* digest of the bytes when they were sent */
     bool delivered;
     unsigned sender_slot, receiver_slot;
     struct parcel *next;
@@ -47,16 +47,16 @@ struct rank {
     struct cshim_layout layout;
     struct cshim_role role;
     double *input, *output;
-    uint64_t first_input, first_output; /* element of the call that the buffer begins with */
+    uint64_t first_input, first_output; /* index in the call of each buffer's first element */
     uint8_t *scratch;
     struct flight flights[CSHIM_SEGMENTS_IN_FLIGHT];
     uint64_t iteration;
     unsigned age;
-    /* The message under way and the inputs. */
+    /* Begin and end of the message being written, and the inputs of a reduction. */
     uint8_t *begun, *end;
     const uint8_t *inputs[RANKS_MAX];
     uint64_t sends[CSHIM_MESSAGES][RANKS_MAX], receives[CSHIM_MESSAGES][RANKS_MAX];
-    uint64_t node_operations; /* NODE_REDUCE and NODE_GATHER so far */
+    uint64_t node_operations; /* number of NODE_REDUCE and NODE_GATHER operations so far */
     bool waits_for_node;
 };
 
@@ -84,7 +84,8 @@ static void fault(struct machine *machine, const char *what)
         machine->failure = what;
 }
 
-/* Returns element `element` of a rank's contribution: for an all-to-all to rank `to`. */
+/* Returns element `element` of a rank's contribution; in an all-to-all, of the block for rank `to`.
+ */
 static double value(int rank, int to, uint64_t element)
 {
     return (double)(cshim_mix((uint64_t)rank << 48 ^ (uint64_t)to << 40 ^ element) % (1u << 30));
@@ -192,7 +193,8 @@ static void start_send(struct machine *machine, struct rank *rank, struct flight
     machine->bytes += parcel->bytes;
 }
 
-/* Returns true if no message that a WAIT waits for is missing; delivers those that can be. */
+/* Delivers the messages that a WAIT waits for, as far as possible. Returns true if none is missing.
+ */
 static bool wait_is_over(struct machine *machine, struct rank *rank, struct flight *flight,
                          const struct cshim_operation *wait)
 {
@@ -326,7 +328,7 @@ static void reduce(struct machine *machine, struct rank *rank, struct flight *fl
     free(sums);
 }
 
-/* Adds the inputs of a node's ranks to this rank's share, which needs nobody's scratch. */
+/* Adds the inputs of a node's ranks to this rank's share, without using any scratch. */
 static void reduce_node(const struct machine *machine, const struct rank *rank,
                         const struct flight *flight)
 {
@@ -446,7 +448,7 @@ static bool execute(struct machine *machine, struct rank *rank, struct flight *f
     return true;
 }
 
-/* Checks that no message of a segment that has ended is under way. */
+/* Checks that no message of an ended segment is in flight. */
 static void check_end(struct machine *machine, const struct rank *rank, unsigned slot)
 {
     for (struct parcel *p = machine->parcels; p != NULL; p = p->next)
@@ -491,7 +493,7 @@ static bool is_done(const struct machine *machine, const struct rank *rank)
     return rank->iteration >= machine->plan.segments + CSHIM_PIPELINE_DEPTH;
 }
 
-/* Runs all ranks in random order until none can go on. */
+/* Runs all ranks in random order until none can continue. */
 static void run(struct machine *machine)
 {
     bool any = true;
@@ -602,7 +604,7 @@ static void set_up_rank(struct machine *machine, int r)
             rank->input[i] = value(r, to, i - machine->sent_begins[r][to]);
     for (uint64_t i = 0; !is_alltoall && i < elements; i++)
         rank->input[i] = value(r, 0, rank->first_input + i);
-    if (plan->collective == CSHIM_BROADCAST && rank->output != NULL) /* which has one buffer */
+    if (plan->collective == CSHIM_BROADCAST && rank->output != NULL) /* has one buffer */
         memcpy(rank->output, rank->input, elements * sizeof *rank->input);
     rank->role = (struct cshim_role){
         .plan = plan,
@@ -700,7 +702,7 @@ static bool run_call(struct machine *machine, enum cshim_collective collective,
     run(machine);
     if (machine->failure == NULL)
         check_results(machine);
-    /* The planner takes nodes for equally full, and blocks for equally large. */
+    /* The planner assumes equally full nodes and equally large blocks. */
     if (machine->failure == NULL && !has_blocks && !machine->plan.schedule->staged &&
         machine->bytes != machine->plan.bytes_wire)
         fault(machine, "other bytes than the plan's");

@@ -253,8 +253,8 @@ TEST(value_errors)
     }
 }
 
-/* Later errors are no consequences of earlier ones: a rule with a misspelt key is not also said to
- * lack that key. */
+/* An error causes no further errors: for a rule with a misspelt key, its absence is not reported,
+ * too. */
 TEST(all_errors_at_once)
 {
     assert_refused(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests where a policy is looked for, unreadable files, and the SHA-256 of a policy. */
+/* Tests the paths of policies, unreadable files, and the SHA-256 of a policy. */
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -18,7 +18,7 @@ static void *decide(void *data)
     return NULL;
 }
 
-/* Missing ranks are waited for until the time limit. Three communicators do so at once. */
+/* Ranks wait for missing ones until the time limit. Three communicators do so concurrently. */
 TEST(who_is_not_ready_is_named)
 {
     uint8_t ids[3][CSHIM_ID_BYTES], other[CSHIM_ID_BYTES];
@@ -51,7 +51,7 @@ TEST(who_is_not_ready_is_named)
     cshim_rendezvous_leave(lost);
 }
 
-/* Before the ranks are ready, nobody can have heard "on", so all continue natively. */
+/* Before the ranks are ready, nobody can have received "on", so all continue uncompressed. */
 TEST(the_maker_ends_before_the_decision)
 {
     uint8_t id[CSHIM_ID_BYTES];
@@ -68,8 +68,8 @@ TEST(the_maker_ends_before_the_decision)
     }
 }
 
-/* One rank has reported that it is ready and gets no answer. It does not know what the others
- * heard. */
+/* One rank has reported that it is ready and gets no answer. It does not know which answer the
+ * others got. */
 TEST(the_maker_ends_at_the_decision)
 {
     uint8_t id[CSHIM_ID_BYTES];
@@ -101,7 +101,7 @@ TEST(the_makers_end_after_the_decision_is_no_matter)
     cshim_rendezvous_leave(first);
 }
 
-/* The process continues after a while, and the ranks have waited for it. */
+/* The serving process is stopped for a while; the ranks wait until it continues. */
 TEST(the_maker_is_stopped_for_a_while)
 {
     uint8_t id[CSHIM_ID_BYTES];

@@ -208,7 +208,7 @@ static unsigned count_in(const char *folder)
     return (unsigned)atoi(text);
 }
 
-/* Ids, used or not, keep neither threads nor files. */
+/* Ids, used or not, hold neither threads nor files. */
 TEST(ids_are_cheap)
 {
     uint8_t id[CSHIM_ID_BYTES];
@@ -225,7 +225,7 @@ TEST(ids_are_cheap)
     assert_in_range(count_in("fd"), 0, files + 4);
 }
 
-/* The oldest ids are forgotten. Ranks with such an id stay native. */
+/* The oldest ids are forgotten. The calls of ranks with such an id are passed through. */
 TEST(not_all_ids_are_remembered)
 {
     uint8_t old[CSHIM_ID_BYTES], id[CSHIM_ID_BYTES];

@@ -10,7 +10,7 @@ static struct cshim_timeline *make_timeline(size_t calls)
     struct cshim_timeline *timeline = cshim_timeline_make(32, 64, calls);
     assert_non_null(timeline);
     timeline->call_count = calls;
-    cshim_timeline_mark(timeline, NULL); /* at time 0 */
+    cshim_timeline_mark(timeline, NULL); /* mark at time 0 */
     return timeline;
 }
 
@@ -70,7 +70,8 @@ TEST(one_call)
     free(timeline);
 }
 
-/* Shared steps are divided by the calls' bytes. Steps of one call alone count for it. */
+/* Shared steps are divided by the calls' bytes. The time of a step that only one call has counts
+ * for that call. */
 TEST(two_calls)
 {
     struct cshim_timeline *timeline = make_timeline(2);

@@ -66,7 +66,7 @@ static void print_objects(const struct check_findings *findings)
         }
 }
 
-/* Prints what was found about the program besides its uses. */
+/* Prints findings that are not call sites of MPI, NCCL or gloo: set-up that affects the preload. */
 static void print_notes(const struct check_findings *findings)
 {
     for (size_t i = 0; i < findings->use_count; i++)

@@ -133,7 +133,7 @@ struct check_judgement {
     const char *explanation; /* a sentence without its full stop */
     const char *remedy;
     const struct check_abi *abi; /* NULL: no such library was found */
-    size_t provider;             /* index of the library in the closure; SIZE_MAX: none */
+    size_t provider;             /* index of the library in struct closure; SIZE_MAX: none */
     const char *engine;          /* path of the engine that serves it; NULL: none */
 };
 

@@ -209,7 +209,7 @@ static bool file_has_this_host_only(const char *path)
     return is_only;
 }
 
-/* Returns true if a value may name another host. NULL is no value. */
+/* Returns true if a value may name another host. NULL: no value. */
 static bool is_elsewhere(enum hosts_value kind, const char *value)
 {
     if (kind == HOSTS_NONE)
@@ -235,7 +235,7 @@ bool check_leads_away(char **words)
      * this host only, whatever hosts it is given. */
     bool has_parts = tool_is_program(*words, "horovodrun accelerate deepspeed");
     if (tool_is_program(*words, "deepspeed") && access("/job/hostfile", F_OK) == 0)
-        return true; /* its default */
+        return true; /* the option's default */
     for (; *end != NULL; end++)
         has_parts |= strcmp(*end, ":") == 0;
     last = has_parts ? end : last;

@@ -29,7 +29,8 @@ static bool is_fortran_suffix(const char *text)
     return false;
 }
 
-/* Fills in what a symbol's name says. Returns false if it is none of the functions. */
+/* Fills in library and function from a symbol's name. Returns false if it is none of the functions.
+ */
 static bool match(const char *symbol, struct check_use *use)
 {
     const char *name = symbol + (tolower((unsigned char)*symbol) == 'p');
@@ -64,8 +65,8 @@ static bool is_internal(const struct closure_object *object)
     return tool_starts_with(basename(name), names);
 }
 
-/* Returns how an object uses a function that one of its symbols names. The dynamic linker looks for
- * the function in the executable first, then in preloads, then in libraries. */
+/* Returns how an object uses a function that one of its symbols names. The dynamic linker searches
+ * the executable first, then preloads, then libraries. */
 static enum check_use_kind kind_of_use(const struct closure_object *object,
                                        const struct check_use *use,
                                        const struct object_symbol *symbol)
@@ -131,7 +132,7 @@ static bool find_symbols(struct check_findings *findings, size_t index, bool int
     return opens;
 }
 
-/* Looks for names of libraries that a program could pass to dlopen(). */
+/* Finds names of libraries that a program could pass to dlopen(). */
 static void find_names(struct check_findings *findings, size_t index)
 {
     static const char *const names[] = {"libmpi.so", "libmpich.so", "libmpi_abi.so", "libnccl.so"};
@@ -146,7 +147,7 @@ static void find_names(struct check_findings *findings, size_t index)
     }
 }
 
-/* Looks for texts that only the code of gloo or NCCL contains: the name of a source file in gloo's
+/* Finds texts that only the code of gloo or NCCL contains: the name of a source file in gloo's
  * error messages, one of NCCL's variables. They are the only trace of a hidden copy in a stripped
  * object. Skips NCCL's library and gloo's own. */
 static void find_texts(struct check_findings *findings, size_t index)

@@ -129,7 +129,7 @@ static void find_provider(const struct check_findings *findings, enum check_libr
 }
 
 /* Returns true if a program's call would reach a wrapper. A Fortran call does if a Fortran layer
- * turns it into a C call. */
+ * converts it to a C call. */
 static bool is_interposable(const struct check_findings *findings, const struct check_use *use)
 {
     if (!use->fortran)
@@ -406,7 +406,7 @@ static bool judge_file(const struct check_findings *findings, struct check_judge
 void check_judge(struct check_result *result, const char *name)
 {
     const struct check_findings *findings = &result->findings;
-    /* the best verdict, of the first library among equals */
+    /* best verdict; the first library's among equal ones */
     const struct check_judgement *best = NULL;
     for (enum check_library i = 0; i < CHECK_LIBRARY_COUNT; i++) {
         const struct check_judgement *library = &result->libraries[i];

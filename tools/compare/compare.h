@@ -39,7 +39,7 @@ struct compare_options {
     uint64_t min_size; /* bytes */
 };
 
-/* A way to run the program. */
+/* A mode: how the program is run. */
 struct compare_mode {
     const char *name;  /* as given: "off", a codec or a policy file; "serial" */
     const char *label; /* for the tables: "fp16 (16 bit)" */

@@ -75,7 +75,7 @@ static struct spread find_spread(const struct compare_plan *plan, const struct c
     }
     qsort(values, spread.count, sizeof *values, compare_doubles);
     if (spread.count > 0) {
-        /* the mean of the middle two if their number is even */
+        /* mean of the middle two if the number is even */
         spread.median = (values[(spread.count - 1) / 2] + values[spread.count / 2]) / 2;
         spread.lowest = values[0];
         spread.highest = values[spread.count - 1];
@@ -294,8 +294,8 @@ static void write_headline(const struct compare_plan *plan, FILE *file)
     if (best == NULL)
         return;
     const struct spread speed_up = find_spread(plan, best, COMPARE_FIGURE_SPEED_UP);
-    fprintf(file, "%.1f times the speed of off: %s on %s", speed_up.median, best->mode->label,
-            tool_plural(best->ranks, "rank"));
+    fprintf(file, "%.1f times as fast as without compshim: %s on %s", speed_up.median,
+            best->mode->label, tool_plural(best->ranks, "rank"));
     if (is_known(plan, COMPARE_FIGURE_ACCURACY))
         fprintf(file, ", accuracy %.2f %% against %.2f %%",
                 find_spread(plan, best, COMPARE_FIGURE_ACCURACY).median,

@@ -35,7 +35,7 @@ struct explain_link explain_link(const char *rate);
  * without a rate. */
 struct explain_limit {
     double native;
-    double chosen; /* by the plan, or natively if it does not compress */
+    double chosen; /* by the plan, or by the native call if the plan does not compress */
 };
 #define EXPLAIN_LIMIT "a limit of the link, no prediction: a job measures what its calls take"
 #define EXPLAIN_NO_LINK "calls within one node cross none (--nodes N)"

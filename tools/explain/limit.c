@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Computes a lower bound of the seconds in which a node's link carries the bytes of a call,
- * natively and compressed.
+/* Computes a lower bound of the time that a node's link needs for the bytes of a call, both for the
+ * native call and for the compressed one.
  *
- * The model: a link carries the same rate in both directions at once, and nodes have equal numbers
- * of ranks. Processors, latency and framing are left out, so the bound is no prediction. */
+ * Model: links are full duplex, and nodes have equal numbers of ranks. Processors, latency and
+ * framing are ignored, so the bound is no prediction. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -28,7 +28,7 @@ struct outcome {
 };
 
 struct dry_run {
-    const char *path; /* of the report */
+    const char *path; /* path of the report */
     const json_t *report;
     const struct explain_setting *setting;
     uint32_t nodes; /* number of nodes to spread the ranks over; 0: as recorded */
@@ -37,7 +37,7 @@ struct dry_run {
     struct outcome *outcomes;
     /* Sums over all classes: */
     double compressed_calls;
-    double bytes_native; /* of the compressed calls */
+    double bytes_native; /* sums over the compressed calls */
     double bytes_wire;
     double seconds;
     struct explain_limit limit;
@@ -155,7 +155,7 @@ static void add_up(struct dry_run *run, struct outcome *outcome)
     if (plan->reason == CSHIM_REASON_COMPRESS) {
         outcome->bytes_native = calls * (double)plan->bytes_native;
         outcome->bytes_wire = calls * (double)plan->bytes_wire;
-        if (plan->rule->verify > 0) /* these calls are also made natively */
+        if (plan->rule->verify > 0) /* these calls are repeated by the library */
             outcome->bytes_wire += floor(calls / plan->rule->verify) * (double)plan->bytes_native;
         outcome->bytes_wire += bytes_of_samples(run, outcome);
         run->compressed_calls += calls;

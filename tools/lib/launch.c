@@ -271,7 +271,7 @@ static void wait_for_end(struct child *child, pid_t process, int output)
 {
     struct pollfd pipe_end = {.fd = output, .events = POLLIN};
     double begin = cshim_seconds();
-    double deadline = 0; /* for the end after a signal; 0: none */
+    double deadline = 0; /* deadline for the end after a signal; 0: none */
     for (;;) {
         if (stop_signal != 0 && cshim_seconds() >= deadline) {
             kill(-process, deadline == 0 ? SIGTERM : SIGKILL);

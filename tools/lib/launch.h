@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the shim gets into a program: finds its library, and makes the value of LD_PRELOAD. Runs a
- * measured program, with the shim or without. The caller owns returned texts. */
+/* Finds the shim's library, makes the value of LD_PRELOAD, and runs measured programs with the shim
+ * or without it. The caller owns returned texts. */
 #ifndef TOOL_LAUNCH_H
 #define TOOL_LAUNCH_H
 

@@ -67,7 +67,7 @@ struct part {
     size_t keys;
     size_t from;
     size_t to;
-    const size_t *widths; /* of all columns */
+    const size_t *widths; /* widths of all columns */
 };
 
 /* Returns the text of a cell. From column `least` on, an empty heading has the text of the one to

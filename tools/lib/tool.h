@@ -136,13 +136,13 @@ void tool_print(FILE *file, size_t indent, const char *format, ...)
 /* A table of text, printed with aligned columns, as CSV or as Markdown. With two rows of headings,
  * an empty cell of the first belongs to the one to its left. */
 struct tool_table {
-    const char *name;  /* by which a page's script finds it */
+    const char *name;  /* key by which a page's script finds the table */
     const char *title; /* printed above it, or NULL */
     size_t columns;
     size_t numeric_from; /* first column that is aligned right */
     size_t headings;     /* number of rows above the line */
     size_t keys;         /* number of columns that each part of a wide table begins with; 0: one */
-    const char *prefix;  /* of each printed line; NULL: none */
+    const char *prefix;  /* printed before each line; NULL: none */
     size_t rows;
     char **cells; /* rows * columns, owned */
 };

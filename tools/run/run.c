@@ -2,8 +2,8 @@
 /* compshim run: starts a program with the shim preloaded, and makes launchers pass the preload on.
  *
  * If all processes of the command run on this host, the tool stays as the command's parent: it
- * forwards signals, waits for the end, and receives a datagram from each process in which the
- * preloaded library has come to MPI, NCCL or gloo.
+ * forwards signals, waits for the end, and receives a datagram from each process that uses MPI,
+ * NCCL or gloo through the preloaded library.
  *
  * The command is in the tool's process group, so the terminal's signals reach both. A signal that
  * was sent to this process alone must be forwarded. One that was sent to the whole group must not:
@@ -349,11 +349,11 @@ struct watch {
     double for_group[NSIG]; /* time of the witness's last report of each signal */
     bool interrupted;
     bool ended;
-    int status; /* of the command, from waitpid, once it has ended */
+    int status; /* the command's status from waitpid(), once it has ended */
 };
 
 /* Opens a socket and puts its name into the environment. The preloaded library sends it a datagram
- * from each process that comes to MPI, NCCL or gloo. Returns the socket, or -1 on failure. */
+ * from each process that uses MPI, NCCL or gloo. Returns the socket, or -1 on failure. */
 static int open_receiver(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -507,7 +507,7 @@ static void take_signals(struct watch *watch)
     struct signalfd_siginfo arrived;
     while (read(watch->arrivals, &arrived, sizeof arrived) == (ssize_t)sizeof arrived) {
         const int signal = (int)arrived.ssi_signo;
-        /* Signals of the terminal's keys are sent to the group by the kernel. SIGHUP, for the end
+        /* The kernel sends signals of the terminal's keys to the whole group. SIGHUP, for the end
          * of the terminal, may be sent to one process only. */
         const bool of_keys = arrived.ssi_code > 0 && signal != SIGHUP;
         if (signal == SIGCHLD || signal == SIGPIPE || signal == QUESTION)
@@ -549,7 +549,7 @@ static void attend(struct watch *watch)
         take_reports(watch);
         take_signals(watch);
         take_children(watch);
-        /* Comes last: an ended process has sent its datagram before. */
+        /* Checked last: an ended process has sent its datagram before. */
         if (watch->receiver >= 0 && recv(watch->receiver, &datagram, 1, 0) >= 0) {
             close(watch->receiver);
             watch->receiver = -1;
@@ -559,7 +559,7 @@ static void attend(struct watch *watch)
     waitpid(watch->witness, NULL, 0);
 }
 
-/* Ends this process by a signal, so that its parent sees what it would see of the command. */
+/* Ends this process by a signal, so that its parent sees the same status as for the command. */
 static _Noreturn void end_by(int signal_number)
 {
     sigset_t only;
@@ -572,8 +572,8 @@ static _Noreturn void end_by(int signal_number)
     _exit(128 + signal_number);
 }
 
-/* Warns that no process came to MPI, NCCL or gloo through the library, with advice. A script may
- * have removed LD_PRELOAD; what a script starts is not known. */
+/* Warns, with advice, that no process used MPI, NCCL or gloo through the library. We cannot see
+ * what a script starts, or whether it removed LD_PRELOAD. */
 static void warn_nothing_caught(const char *name)
 {
     struct check_program program;

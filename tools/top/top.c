@@ -26,7 +26,7 @@ static const struct tool_option options[] = {
     {0},
 };
 
-/* Figures of all processes at one time. */
+/* Figures of all processes at one time, a snapshot. */
 struct look {
     double time;
     size_t count;
@@ -211,8 +211,8 @@ static void print_look(const struct look *before, const struct look *after)
                once ? "" : "; Ctrl-C ends the waiting");
 }
 
-/* Prints looks until a signal comes; with --once, one. Returns true if the last one contained a
- * job. */
+/* Prints the figures repeatedly until a signal; with --once, once. Returns true if there was a job
+ * at the end. */
 static bool watch(struct look looks[2])
 {
     const bool is_screen = !once && isatty(STDOUT_FILENO);
@@ -226,7 +226,7 @@ static bool watch(struct look looks[2])
         fputs(is_screen ? "\033[H\033[2J" : "", stdout);
         const struct look *const before = &looks[(turn - 1) % 2];
         if (is_screen || turn == 1 ||
-            before->count + after->count > 0) /* without a job prints so once */
+            before->count + after->count > 0) /* prints only once that there is no job */
             print_look(before, after);
         fflush(stdout);
         if (once || ferror(stdout))

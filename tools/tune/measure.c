@@ -17,8 +17,8 @@
 
 #define ROUNDS_MAX 31
 #define ROUNDS_WANTED 3   /* the largest sizes are left out if this many do not fit the time */
-#define RULES_MAX 240     /* in one policy */
-#define CALLS_AT_LEAST 6  /* of the benchmark, per size */
+#define RULES_MAX 240     /* rules in one policy */
+#define CALLS_AT_LEAST 6  /* calls of the benchmark per size */
 #define SIZE_SECONDS 0.02 /* the benchmark repeats a size for at least this time */
 #define ESTIMATE_BYTES (1ull << 20)
 
@@ -230,7 +230,7 @@ static void explore_machine(struct session *session, double seconds)
     limit_sizes(measured, median, seconds);
 }
 
-/* Measures the sizes [first, end), natively or in every combination. */
+/* Measures the sizes [first, end): the native calls, or every combination. */
 static void measure(const struct session *session, size_t first, size_t end, bool ways,
                     const char *what)
 {
@@ -248,7 +248,7 @@ static void measure(const struct session *session, size_t first, size_t end, boo
     keep_best(session, output);
 }
 
-/* Measures each size natively and in every combination, once. */
+/* Measures the native call and every combination for each size, once. */
 static void measure_round(const struct session *session, unsigned round)
 {
     const size_t count = session->measured->size_count;

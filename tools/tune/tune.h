@@ -52,10 +52,10 @@ char *tune_policy(const struct tune_measured *measured, double max_rel_error);
  * (measure.c). */
 bool tune_is_measured(const struct tune_measured *measured, enum cshim_codec_id codec,
                       enum cshim_algorithm algorithm);
-/* Runs the benchmark by `launcher` (a command to which the program is added) in every way for about
- * `seconds`, with files in a folder next to `output` that is removed at the end. The caller has set
- * the sizes; fills in the rest of *measured. Leaves the largest sizes out if they would take too
- * long. Exits, with a message, if a run fails or is interrupted. */
+/* Runs the benchmark by `launcher` (a command to which the program is added) with every combination
+ * for about `seconds`, with files in a folder next to `output` that is removed at the end. The
+ * caller has set the sizes; fills in the rest of *measured. Leaves the largest sizes out if they
+ * would take too long. Exits, with a message, if a run fails or is interrupted. */
 void tune_measure(char *const *launcher, double seconds, const char *output,
                   struct tune_measured *measured);
 
