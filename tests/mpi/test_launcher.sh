@@ -65,7 +65,11 @@ else
     contains "all is forwarded" "preload=$preload policy=p mark= mine="
     expect "and what a file of programs says" 0 remote LD_PRELOAD="$preload" COMPSHIM_POLICY=p MINE=yes -- \
         --app "$scratch/app"
-    contains "here, where nothing needs to be forwarded" "preload=$preload policy=p mark= mine=yes"
+    if [ "$tries" = 1 ]; then # Open MPI 4 runs them on this host
+        contains "here, where nothing needs to be forwarded" "preload=$preload policy=p mark= mine=yes"
+    else
+        contains "the list of that file stands" "mark= mine=yes"
+    fi
 fi
 cd "$build" || exit 3
 relative=${preload/"$build"\//./}
