@@ -345,7 +345,7 @@ CSHIM_INLINE void cshim_encode_portably(struct cshim_format format, const float 
     for (size_t begin = 0; begin < count; begin += CSHIM_GRAIN) {
         const size_t length = count - begin < CSHIM_GRAIN ? count - begin : CSHIM_GRAIN;
         uint8_t *const to = payload + cshim_payload_bytes((unsigned)format.bits, begin);
-        uint8_t narrow[CSHIM_CODES_ROOM];
+        uint8_t narrow[CSHIM_CODES_ROOM] = {0}; /* gcc 13 does not see that all is written */
         uint8_t *const codes = format.bits < 8 ? narrow : to;
         for (size_t i = 0; i < length; i += block) {
             const size_t at = begin + i, left = length - i < block ? length - i : block;
