@@ -32,7 +32,7 @@ INCLUDES = {
     "shim/nccl": "kernels shim/report " + BASE,
     "shim/host": "shim/report " + BASE,
     "shim/report": BASE,
-    "shim/core": "shim/core/algorithms policy codecs",
+    "shim/core": "policy codecs",
     "shim/core/algorithms": BASE,
     "kernels": "codecs",
     "policy": "codecs",

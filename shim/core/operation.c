@@ -4,26 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "shim/core/algorithms/compiler.h"
-
-/* Returns the compiler of what the plan's peers do. */
-static void (*compiler_of(const struct cshim_plan *plan))(struct cshim_compiler *compiler)
-{
-    const bool is_one_shot = plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT;
-    switch (plan->collective) {
-    case CSHIM_ALLGATHER:
-        return cshim_compile_allgather;
-    case CSHIM_ALLTOALL:
-        return cshim_compile_alltoall;
-    case CSHIM_BROADCAST:
-        return is_one_shot ? cshim_compile_broadcast : cshim_compile_scattered_broadcast;
-    default:
-        break;
-    }
-    if (plan->algorithm == CSHIM_ALGORITHM_GRID)
-        return cshim_compile_grid;
-    return is_one_shot ? cshim_compile_one_shot : cshim_compile_two_shot;
-}
+#include "shim/core/compiler.h"
 
 bool cshim_compile(struct cshim_operations *operations, const struct cshim_segment *segment)
 {
@@ -31,12 +12,8 @@ bool cshim_compile(struct cshim_operations *operations, const struct cshim_segme
     struct cshim_compiler compiler = {
         .operations = operations, .segment = segment, .role = segment->role, .plan = plan};
     operations->count = 0;
-    if (plan->algorithm == CSHIM_ALGORITHM_CAST)
-        return true;
-    if (plan->schedule->staged)
-        cshim_compile_hierarchical(&compiler, compiler_of(plan));
-    else
-        compiler_of(plan)(&compiler);
+    if (plan->schedule->compile != NULL)
+        plan->schedule->compile(&compiler);
     return !compiler.failed;
 }
 

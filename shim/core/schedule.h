@@ -54,6 +54,8 @@ enum cshim_receiver {
     CSHIM_TO_LIBRARY /* an all-reduce of the library's own */
 };
 
+struct cshim_compiler;
+
 /* One row: a collective by an algorithm. */
 struct cshim_schedule {
     uint16_t steps; /* bit 1 << step for each step of enum cshim_step */
@@ -68,6 +70,9 @@ struct cshim_schedule {
     /* Roundings on the way of a value; 0: one at every rank. */
     uint8_t quantizations;
     bool root_gives; /* parts are the root's alone; else every peer gives some */
+    /* Compiles the operations of a segment (shim/core/algorithms); NULL: the library's own
+     * all-reduce makes the call. */
+    void (*compile)(struct cshim_compiler *compiler);
 };
 
 /* The schedule of a collective by an algorithm; NULL where there is no such thing. Static. */
@@ -89,7 +94,12 @@ bool cshim_schedule_needs_library(const struct cshim_schedule *schedule);
 
 /* Returns true if a peer receives the sums of elements that another peer has added up. `root` is
  * the call's. */
-bool cshim_schedule_gets_sums(const struct cshim_schedule *schedule, uint32_t peer, uint32_t root);
+static inline bool cshim_schedule_gets_sums(const struct cshim_schedule *schedule, uint32_t peer,
+                                            uint32_t root)
+{
+    return schedule->sums_to == CSHIM_TO_ALL ||
+           (schedule->sums_to == CSHIM_TO_ROOT && peer == root);
+}
 
 /* Returns true if elements of all ranks are added up; otherwise each comes from one rank. */
 bool cshim_schedule_adds(const struct cshim_schedule *schedule);

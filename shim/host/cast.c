@@ -24,7 +24,7 @@ static size_t tile_length(uint64_t count, uint64_t first)
 }
 
 /* Sets the scale's exponent: ranks times the largest finite magnitude on any rank stays below the
- * largest binary16. Returns an error of the transport. */
+ * largest binary16. Returns 0 or a transport error. */
 static int agree_exponent(struct cshim_exchange *exchange, const uint8_t *input, uint64_t count,
                           int *exponent)
 {

@@ -288,7 +288,7 @@ static int advance_flight(struct cshim_exchange *exchange, struct cshim_flight *
                           unsigned age, bool *done)
 {
     const struct cshim_operations *operations = flight->operations;
-    struct open_message open = {0};
+    struct open_message open = {.end = flight->scratch};
     enum cshim_phase phase = CSHIM_PHASE_EXCHANGE;
     int status = 0;
     *done = true;

@@ -112,7 +112,7 @@ static void publish_block(const struct cshim_exchange *exchange, const uint8_t *
 }
 
 /* Exchanges a block of the shares by shared memory, and finds the contributions to this rank's. If
- * a rank has no shared scratch, only turns is_shared_inside off. Returns an error of the transport.
+ * a rank has no shared scratch, only turns is_shared_inside off. Returns 0 or a transport error.
  */
 static int share_block(struct cshim_exchange *exchange, const uint8_t *input,
                        const struct cshim_range *block)
@@ -130,7 +130,7 @@ static int share_block(struct cshim_exchange *exchange, const uint8_t *input,
 }
 
 /* Exchanges a block of the shares by messages, into `memory`, which has room for a block of each
- * local rank. Returns an error of the transport. */
+ * local rank. Returns 0 or a transport error. */
 static int send_block(const struct cshim_exchange *exchange, const uint8_t *input,
                       const struct cshim_range *block, uint8_t *memory)
 {
@@ -144,7 +144,7 @@ static int send_block(const struct cshim_exchange *exchange, const uint8_t *inpu
 }
 
 /* Allocates memory for a block of each local rank, unless it is allocated. Without memory ends the
- * job or returns an error of the transport, because the other ranks are in the call. */
+ * job or returns a transport error, because the other ranks are in the call. */
 static int allocate_block(const struct cshim_exchange *exchange, size_t length, uint8_t **memory)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
@@ -158,7 +158,7 @@ static int allocate_block(const struct cshim_exchange *exchange, size_t length, 
 }
 
 /* Adds this rank's share of `input`, block by block and in rank order, so that shared memory and
- * messages give the same sums. Returns an error of the transport. */
+ * messages give the same sums. Returns 0 or a transport error. */
 static int reduce_shares(struct cshim_exchange *exchange, const uint8_t *input, uint8_t *share)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
@@ -191,8 +191,8 @@ static int reduce_shares(struct cshim_exchange *exchange, const uint8_t *input, 
     return status;
 }
 
-/* Copies the reduced shares of all local ranks from their scratch. Returns an error of the
- * transport. */
+/* Copies the reduced shares of all local ranks from their scratch. Returns 0 or a transport
+ * error. */
 static int gather_shared(struct cshim_exchange *exchange, const struct cshim_flight *flight,
                          uint8_t *output)
 {

@@ -75,7 +75,7 @@ struct machine {
 static uint64_t draw(struct machine *machine, uint64_t below)
 {
     machine->random = machine->random * 6364136223846793005u + 1442695040888963407u;
-    return (machine->random >> 33) % below;
+    return below > 0 ? (machine->random >> 33) % below : 0;
 }
 
 static void fault(struct machine *machine, const char *what)
@@ -598,12 +598,13 @@ static void set_up_rank(struct machine *machine, int r)
     rank->input = calloc(elements + 1, sizeof *rank->input);
     rank->output = calloc(results + 1, sizeof *rank->output);
     rank->scratch = calloc(CSHIM_SEGMENTS_IN_FLIGHT, plan->slot_bytes);
+    assert_true(rank->input != NULL && rank->output != NULL && rank->scratch != NULL);
     for (int to = 0; is_alltoall && to < machine->ranks; to++)
         for (uint64_t i = machine->sent_begins[r][to]; i < machine->sent_begins[r][to + 1]; i++)
             rank->input[i] = value(r, to, i - machine->sent_begins[r][to]);
     for (uint64_t i = 0; !is_alltoall && i < elements; i++)
         rank->input[i] = value(r, 0, rank->first_input + i);
-    if (plan->collective == CSHIM_BROADCAST) /* a broadcast has one buffer */
+    if (plan->collective == CSHIM_BROADCAST && rank->output != NULL) /* it has one buffer */
         memcpy(rank->output, rank->input, elements * sizeof *rank->input);
     rank->role = (struct cshim_role){
         .plan = plan,
@@ -720,7 +721,8 @@ static void run_calls(enum cshim_collective collective, unsigned calls)
         CSHIM_ALGORITHM_ONE_SHOT, CSHIM_ALGORITHM_TWO_SHOT, CSHIM_ALGORITHM_HIERARCHICAL,
         CSHIM_ALGORITHM_GRID};
     static struct machine machine;
-    const uint64_t first_seed = getenv("SEED") != NULL ? strtoull(getenv("SEED"), NULL, 10) : 0;
+    const char *seed_text = getenv("SEED");
+    const uint64_t first_seed = seed_text != NULL ? strtoull(seed_text, NULL, 10) : 0;
     for (unsigned i = 0; i < COUNT_OF(algorithms); i++) {
         unsigned made = 0;
         for (uint64_t seed = first_seed; seed < first_seed + calls; seed++) {

@@ -5,7 +5,7 @@
  *
  * Buffers: contributions[q], what peer q sends to this peer; this peer's own is in an all-gather
  * also the message that it sends. outgoing[q] in an all-to-all: the block for peer q. */
-#include "shim/core/algorithms/compiler.h"
+#include "shim/core/compiler.h"
 
 static uint64_t contributions(const struct cshim_compiler *compiler, int index)
 {

@@ -3,7 +3,7 @@
  * chunk r to peer r, which forwards the chunk as it came to all others, so that the root sends the
  * segment once instead of p - 1 times. One rounding; the root decodes its own elements too, so that
  * all ranks have the same, unless the codec leaves them as they are. */
-#include "shim/core/algorithms/compiler.h"
+#include "shim/core/compiler.h"
 
 static bool is_root(const struct cshim_compiler *compiler)
 {

@@ -11,7 +11,7 @@
  *
  * Buffers of the row: as in two_shot. Buffers of the column: contributions[i], place i's sum of its
  * row for this peer's piece; reduced[i], piece i; outgoing[i], this row's sum of piece i. */
-#include "shim/core/algorithms/compiler.h"
+#include "shim/core/compiler.h"
 
 static const struct cshim_peer_group *row_of(const struct cshim_compiler *compiler)
 {

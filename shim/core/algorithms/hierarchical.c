@@ -6,10 +6,10 @@
  * ranks have no share: they only help their node.
  *
  * Buffer: the stage, with the node's sum of this rank's share. */
-#include "shim/core/algorithms/compiler.h"
+#include "shim/core/compiler.h"
 
-void cshim_compile_hierarchical(struct cshim_compiler *compiler,
-                                void (*between_nodes)(struct cshim_compiler *compiler))
+static void compile_by_nodes(struct cshim_compiler *compiler,
+                             void (*between_nodes)(struct cshim_compiler *compiler))
 {
     cshim_emit_node(compiler, CSHIM_OPERATION_NODE_REDUCE);
     if (compiler->role->peer >= 0)
@@ -17,4 +17,14 @@ void cshim_compile_hierarchical(struct cshim_compiler *compiler,
     compiler->depth = CSHIM_PIPELINE_DEPTH;
     if (cshim_role_gathers(compiler->role))
         cshim_emit_node(compiler, CSHIM_OPERATION_NODE_GATHER);
+}
+
+void cshim_compile_hierarchical(struct cshim_compiler *compiler)
+{
+    compile_by_nodes(compiler, cshim_compile_two_shot);
+}
+
+void cshim_compile_grid_of_nodes(struct cshim_compiler *compiler)
+{
+    compile_by_nodes(compiler, cshim_compile_grid);
 }

@@ -4,7 +4,7 @@
  * an element's contribution.
  *
  * Buffers: contributions[q], peer q's; this peer's own is also the message that it sends. */
-#include "shim/core/algorithms/compiler.h"
+#include "shim/core/compiler.h"
 
 static uint64_t contributions(const struct cshim_compiler *compiler, int index)
 {

@@ -6,7 +6,7 @@
  *
  * Buffers: contributions[q], peer q's to this peer's chunk; reduced[q], chunk q; outgoing[q], this
  * peer's contribution to chunk q. Chunks may be empty. */
-#include "shim/core/algorithms/compiler.h"
+#include "shim/core/compiler.h"
 
 static uint64_t contributions(const struct cshim_compiler *compiler, int index)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/core/algorithms/compiler.h"
+#include "shim/core/compiler.h"
 
 #include <stdlib.h>
 
@@ -30,15 +30,17 @@ static struct cshim_operation *append(struct cshim_compiler *compiler,
                                       enum cshim_operation_kind kind, enum cshim_message message)
 {
     struct cshim_operations *operations = compiler->operations;
-    if (operations->count == operations->capacity) {
+    if (operations->count == operations->capacity && !compiler->failed) {
         const unsigned capacity = operations->capacity > 0 ? 2 * operations->capacity : 32;
         struct cshim_operation *list = realloc(operations->list, capacity * sizeof *list);
-        compiler->failed = compiler->failed || list == NULL;
-        if (compiler->failed)
-            return &compiler->unused;
-        operations->list = list;
-        operations->capacity = capacity;
+        compiler->failed = list == NULL;
+        if (list != NULL) {
+            operations->list = list;
+            operations->capacity = capacity;
+        }
     }
+    if (compiler->failed)
+        return &compiler->unused;
     struct cshim_operation *operation = &operations->list[operations->count++];
     *operation = (struct cshim_operation){
         .kind = (uint8_t)kind, .depth = compiler->depth, .message = (uint8_t)message};

@@ -63,7 +63,7 @@ void cshim_emit_node(struct cshim_compiler *compiler, enum cshim_operation_kind 
 void cshim_emit_reduce_to_message(struct cshim_compiler *compiler, enum cshim_message message,
                                   unsigned inputs, const struct cshim_range *range, bool keeps);
 
-/* Compilers, one per file of this folder. */
+/* The algorithms (shim/core/algorithms, a file each), which schedule.c lists by collective. */
 void cshim_compile_one_shot(struct cshim_compiler *compiler);
 void cshim_compile_two_shot(struct cshim_compiler *compiler);
 void cshim_compile_grid(struct cshim_compiler *compiler);
@@ -71,8 +71,7 @@ void cshim_compile_broadcast(struct cshim_compiler *compiler);
 void cshim_compile_scattered_broadcast(struct cshim_compiler *compiler);
 void cshim_compile_allgather(struct cshim_compiler *compiler);
 void cshim_compile_alltoall(struct cshim_compiler *compiler);
-/* Among nodes by another algorithm. */
-void cshim_compile_hierarchical(struct cshim_compiler *compiler,
-                                void (*between_nodes)(struct cshim_compiler *compiler));
+void cshim_compile_hierarchical(struct cshim_compiler *compiler);
+void cshim_compile_grid_of_nodes(struct cshim_compiler *compiler);
 
 #endif
