@@ -83,7 +83,8 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Returns the median seconds of a run. */
-static double seconds_of(void (*run)(const struct kernel_setting *), const struct setting *setting)
+static double seconds_of(void (*run)(const struct kernel_setting *),
+                         const struct kernel_setting *setting)
 {
     const struct cshim_cuda *cuda = gpu_cuda();
     CUevent begin, end;
