@@ -105,8 +105,8 @@ static uint32_t fewest_ranks(const struct cshim_rule *rule)
  * then more ranks, then a larger size, within the limits of `rule`. Only numbers just above a limit
  * of an earlier rule need to be tried, because only there fewer of these rules match. Returns false
  * after the last one. */
-static bool advance(const struct cshim_policy *earlier, const struct cshim_rule *rule,
-                    const struct cshim_rule *taker, struct cshim_call *call)
+static bool advance_call(const struct cshim_policy *earlier, const struct cshim_rule *rule,
+                         const struct cshim_rule *taker, struct cshim_call *call)
 {
     uint32_t ranks = rule->max_ranks;
     uint64_t bytes = rule->max_size;
@@ -141,7 +141,7 @@ static bool is_covered(const struct cshim_policy *earlier, const struct cshim_ru
     const struct cshim_rule *taker;
     call.ranks = fewest_ranks(rule);
     while ((taker = cshim_policy_match(earlier, &call)) != NULL)
-        if (!advance(earlier, rule, taker, &call))
+        if (!advance_call(earlier, rule, taker, &call))
             return true;
     return false;
 }
@@ -179,7 +179,7 @@ static enum reach find_reach(const struct cshim_policy *policy, const struct csh
     return reach;
 }
 
-static bool check(struct cshim_parser *parser, const struct cshim_rule *rule)
+static bool check_newest(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     if (!cshim_has_key(parser, offsetof(struct cshim_rule, codec)))
         return cshim_parser_fail(
@@ -213,7 +213,7 @@ bool cshim_check_rule(struct cshim_parser *parser)
     const struct cshim_rule *rule = &parser->policy->rules[parser->policy->rule_count - 1];
     const unsigned line = parser->line;
     parser->line = rule->line;
-    const bool is_good = check(parser, rule);
+    const bool is_good = check_newest(parser, rule);
     parser->line = line;
     return is_good;
 }
