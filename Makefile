@@ -81,7 +81,7 @@ library_ldflags += -Wl,--no-undefined
 endif
 
 pure_sources := $(wildcard codecs/*.c policy/*.c) \
-	$(filter-out shim/core/log.c,$(wildcard shim/core/*.c))
+	$(filter-out shim/core/log.c,$(wildcard shim/core/*.c shim/core/algorithms/*.c))
 report_sources := $(addprefix shim/report/,ledger.c observed.c trace.c table.c json.c)
 front_sources := $(filter-out shim/front/dl_%,$(wildcard shim/front/*.c)) shim/core/log.c
 mpi_sources := $(wildcard shim/mpi/*.c)

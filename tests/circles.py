@@ -33,6 +33,7 @@ INCLUDES = {
     "shim/host": "shim/report " + BASE,
     "shim/report": BASE,
     "shim/core": "policy codecs",
+    "shim/core/algorithms": BASE,
     "kernels": "codecs",
     "policy": "codecs",
     "codecs": "",

@@ -25,9 +25,10 @@ $(BUILD)/tests/test_rendezvous_%: $(BUILD)/obj/tests/unit/test_rendezvous_%.o \
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -lcmocka
 
-$(BUILD)/tests/test_timeline: $(call objects,tests/unit/test_timeline.c shim/nccl/timeline.c shim/core/schedule.c)
+$(BUILD)/tests/test_timeline: $(call objects,tests/unit/test_timeline.c shim/nccl/timeline.c $(pure_sources) \
+		shim/core/log.c)
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -lcmocka -lm
+	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ $(static_libraries) -lcmocka -lm
 
 $(BUILD)/tests/test_bounce: $(call objects,tests/unit/test_bounce.c shim/host/bounce.c)
 	@mkdir -p $(@D)

@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include "shim/core/compiler.h"
+
 const struct cshim_shape cshim_shapes[CSHIM_COLLECTIVE_COUNT] = {
     [CSHIM_ALLREDUCE] = {.has_blocks = false, .ring_passes = 2},
     [CSHIM_REDUCE] = {.has_blocks = false, .ring_passes = 1},
@@ -29,37 +31,39 @@ const struct cshim_shape cshim_shapes[CSHIM_COLLECTIVE_COUNT] = {
 /* Rows without steps: the algorithm does not support the collective. */
 static const struct cshim_schedule table[CSHIM_COLLECTIVE_COUNT][CSHIM_ALGORITHM_COUNT] = {
     ROW(ALLREDUCE, CAST) = {BIT(ENCODE) | BIT(EXCHANGE) | BIT(NARROW) | AND_SEND_ON, CSHIM_CHUNKS,
-                            CSHIM_TO_LIBRARY, CSHIM_TO_ALL, 1, 0, false, 0, false},
+                            CSHIM_TO_LIBRARY, CSHIM_TO_ALL, 1, 0, false, 0, false, NULL},
     ROW(ALLREDUCE, ONE_SHOT) = {ADD_UP, CSHIM_WHOLE, CSHIM_TO_ALL, CSHIM_TO_NOBODY, 1, 1, false, 1,
-                                false},
+                                false, cshim_compile_one_shot},
     ROW(ALLREDUCE, TWO_SHOT) = {ADD_UP | AND_SEND_ON, CSHIM_CHUNKS, CSHIM_TO_OWNER, CSHIM_TO_ALL, 3,
-                                1, false, 2, false},
+                                1, false, 2, false, cshim_compile_two_shot},
     ROW(ALLREDUCE, HIERARCHICAL) = {INSIDE | ADD_UP | AND_SEND_ON, CSHIM_CHUNKS, CSHIM_TO_OWNER,
-                                    CSHIM_TO_ALL, 3, 1, true, 2, false},
+                                    CSHIM_TO_ALL, 3, 1, true, 2, false, cshim_compile_hierarchical},
     ROW(ALLREDUCE, GRID) = {BY_GRID, CSHIM_CHUNKS, CSHIM_TO_OWNER, CSHIM_TO_ALL, 3, 0, false, 3,
-                            false},
+                            false, cshim_compile_grid},
     ROW(REDUCE, ONE_SHOT) = {ADD_UP, CSHIM_WHOLE, CSHIM_TO_ROOT, CSHIM_TO_NOBODY, 1, 1, false, 1,
-                             false},
+                             false, cshim_compile_one_shot},
     ROW(REDUCE, TWO_SHOT) = {ADD_UP | AND_SEND_ON, CSHIM_CHUNKS, CSHIM_TO_OWNER, CSHIM_TO_ROOT, 3,
-                             1, false, 2, false},
+                             1, false, 2, false, cshim_compile_two_shot},
     ROW(REDUCE, HIERARCHICAL) = {INSIDE | ADD_UP | AND_SEND_ON, CSHIM_CHUNKS, CSHIM_TO_OWNER,
-                                 CSHIM_TO_ROOT, 3, 1, true, 2, false},
+                                 CSHIM_TO_ROOT, 3, 1, true, 2, false, cshim_compile_hierarchical},
     ROW(REDUCE_SCATTER, TWO_SHOT) = {ADD_UP, CSHIM_BLOCKS, CSHIM_TO_OWNER, CSHIM_TO_NOBODY, 3, 1,
-                                     false, 1, false},
+                                     false, 1, false, cshim_compile_two_shot},
     ROW(REDUCE_SCATTER, HIERARCHICAL) = {BIT(REDUCE_INSIDE) | ADD_UP, CSHIM_BLOCKS, CSHIM_TO_OWNER,
-                                         CSHIM_TO_NOBODY, 3, 1, true, 1, false},
+                                         CSHIM_TO_NOBODY, 3, 1, true, 1, false,
+                                         cshim_compile_hierarchical},
     ROW(ALLGATHER, ONE_SHOT) = {MOVE, CSHIM_BLOCKS, CSHIM_TO_ALL, CSHIM_TO_NOBODY, 1, 1, false, 1,
-                                false},
+                                false, cshim_compile_allgather},
     ROW(ALLTOALL, ONE_SHOT) = {MOVE, CSHIM_BLOCKS, CSHIM_TO_OWNER, CSHIM_TO_NOBODY, 3, 1, false, 1,
-                               false},
+                               false, cshim_compile_alltoall},
     ROW(BROADCAST, ONE_SHOT) = {MOVE, CSHIM_WHOLE, CSHIM_TO_ALL, CSHIM_TO_NOBODY, 0, 1, false, 1,
-                                true},
+                                true, cshim_compile_broadcast},
     ROW(BROADCAST, TWO_SHOT) = {MOVE | BIT(COLLECT), CSHIM_CHUNKS, CSHIM_TO_OWNER, CSHIM_TO_ALL, 3,
-                                1, false, 1, true},
+                                1, false, 1, true, cshim_compile_scattered_broadcast},
 };
 
 static const struct cshim_schedule grid_of_nodes = {
-    INSIDE | BY_GRID, CSHIM_CHUNKS, CSHIM_TO_OWNER, CSHIM_TO_ALL, 3, 0, true, 3, false};
+    INSIDE | BY_GRID,           CSHIM_CHUNKS, CSHIM_TO_OWNER, CSHIM_TO_ALL, 3, 0, true, 3, false,
+    cshim_compile_grid_of_nodes};
 
 const struct cshim_schedule *cshim_schedule_grid_of_nodes(void)
 {
@@ -79,12 +83,6 @@ const struct cshim_schedule *cshim_schedule_of(enum cshim_collective collective,
 bool cshim_schedule_needs_library(const struct cshim_schedule *schedule)
 {
     return schedule->parts_to == CSHIM_TO_LIBRARY || (schedule->steps & INSIDE) != 0;
-}
-
-bool cshim_schedule_gets_sums(const struct cshim_schedule *schedule, uint32_t peer, uint32_t root)
-{
-    return schedule->sums_to == CSHIM_TO_ALL ||
-           (schedule->sums_to == CSHIM_TO_ROOT && peer == root);
 }
 
 bool cshim_schedule_adds(const struct cshim_schedule *schedule)

@@ -54,6 +54,8 @@ enum cshim_receiver {
     CSHIM_TO_LIBRARY /* the library's own all-reduce */
 };
 
+struct cshim_compiler;
+
 /* One row: a collective by an algorithm. */
 struct cshim_schedule {
     uint16_t steps; /* bit 1 << step for each step of enum cshim_step */
@@ -68,6 +70,9 @@ struct cshim_schedule {
     /* Number of times that a value is rounded; 0: once at every rank. */
     uint8_t quantizations;
     bool root_gives; /* only the root contributes; otherwise every peer does */
+    /* Compiles the operations of a segment (shim/core/algorithms); NULL: the library's own
+     * all-reduce makes the call. */
+    void (*compile)(struct cshim_compiler *compiler);
 };
 
 /* Returns the schedule of a collective by an algorithm; NULL if there is none. Static. */
@@ -90,7 +95,12 @@ bool cshim_schedule_needs_library(const struct cshim_schedule *schedule);
 
 /* Returns true if a peer receives the sums of elements that another peer has added up. `root` is
  * the call's. */
-bool cshim_schedule_gets_sums(const struct cshim_schedule *schedule, uint32_t peer, uint32_t root);
+static inline bool cshim_schedule_gets_sums(const struct cshim_schedule *schedule, uint32_t peer,
+                                            uint32_t root)
+{
+    return schedule->sums_to == CSHIM_TO_ALL ||
+           (schedule->sums_to == CSHIM_TO_ROOT && peer == root);
+}
 
 /* Returns true if the collective is a reduction; otherwise it only moves elements. */
 bool cshim_schedule_adds(const struct cshim_schedule *schedule);

@@ -9,7 +9,7 @@
 
 #include "shim/gloo/abi.h"
 #include "shim/host/call.h"
-#include "shim/host/segment.h"
+#include "shim/host/message.h"
 
 /* Slots are gloo's names of messages. The highest byte tells its collectives apart: gloo uses 1 to
  * 8. The engine's messages have bytes of their own, so ranks without it never ask for one. */

@@ -79,7 +79,7 @@ static int share_error(struct cshim_exchange *exchange)
 }
 
 /* Moves this class of tensors (rule, type, count) to a more precise codec if the error of any
- * rank's encoding is above max_rel_error. Returns an error of the transport. */
+ * rank's encoding is above max_rel_error. Returns 0 or a transport error. */
 static int watch_error(struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;
@@ -213,7 +213,7 @@ void cshim_call_sample_compare(const struct cshim_sample *sample, struct cshim_e
     cshim_sample_add(&exchange->figures, results, sample->sums, sample->available);
 }
 
-/* Sums the sampled elements in float64 and compares them. Returns an error of the transport. */
+/* Sums the sampled elements in float64 and compares them. Returns 0 or a transport error. */
 static int end_sample(struct cshim_sample *sample, struct cshim_exchange *exchange)
 {
     if (!sample->taken)
@@ -247,7 +247,7 @@ static int sum_natively(const struct cshim_exchange *exchange, uint8_t *sum)
 }
 
 /* Makes a native sum before a call that is to be verified. Sets *native to it; NULL if the call is
- * not verified or a rank has no memory. Collective. Returns an error of the transport. */
+ * not verified or a rank has no memory. Collective. Returns 0 or a transport error. */
 static int begin_verifying(const struct cshim_exchange *exchange, uint32_t interval_index,
                            void **native)
 {
@@ -323,8 +323,8 @@ static uint64_t digest(const uint8_t *bytes, uint64_t length)
     return hash;
 }
 
-/* Compares digests of the ranks' results, if the call is due. Collective. Returns an error of the
- * transport. */
+/* Compares digests of the ranks' results, if the call is due. Collective. Returns 0 or a transport
+ * error. */
 static int compare_ranks(struct cshim_exchange *exchange, uint32_t interval_index)
 {
     const struct cshim_plan *plan = exchange->plan;

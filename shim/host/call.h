@@ -28,10 +28,10 @@ struct cshim_sample {
 };
 
 /* Makes the call. Sets *seconds to the duration of the exchange on this rank, without samples and
- * checks. Returns an error of the transport. */
+ * checks. Returns 0 or a transport error. */
 int cshim_call_run(struct cshim_exchange *exchange, double *seconds);
-/* Acquires the scratch of a call, before the exchange. Without memory, ends the job or returns an
- * error of the transport. */
+/* Acquires the scratch of a call, before the exchange. Without memory, ends the job or returns a
+ * transport error. */
 int cshim_call_acquire_scratch(const struct cshim_exchange *exchange);
 /* Releases scratch and residual after the exchange. If the call failed, the scratch is leaked,
  * because the library may still write to it. */

@@ -24,7 +24,7 @@ static size_t tile_length(uint64_t count, uint64_t first)
 }
 
 /* Sets the scale's exponent: ranks times the largest finite magnitude on any rank stays below the
- * largest binary16. Returns an error of the transport. */
+ * largest binary16. Returns 0 or a transport error. */
 static int agree_exponent(struct cshim_exchange *exchange, const uint8_t *input, uint64_t count,
                           int *exponent)
 {
@@ -102,6 +102,6 @@ int cshim_cast_run(struct cshim_exchange *exchange)
             status = cast_plain(exchange, input, output, count);
     }
     exchange->figures.bytes_wire += plan->bytes_wire / plan->ranks;
-    cshim_event_step(exchange, CSHIM_STEP_COLLECT);
+    cshim_event_phase(exchange, CSHIM_PHASE_EXCHANGE);
     return status;
 }

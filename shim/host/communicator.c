@@ -16,11 +16,11 @@ bool cshim_communicator_reserve(struct cshim_communicator *communicator)
         calloc(communicator->job->policy->rule_count, sizeof *communicator->calls_by_rule);
     communicator->block_begins = calloc(2 * (ranks + 1), sizeof *communicator->block_begins);
     communicator->sent_begins = communicator->block_begins + ranks + 1;
-    communicator->parts = calloc(ranks, sizeof *communicator->parts);
+    communicator->inputs = calloc(ranks, sizeof *communicator->inputs);
     communicator->share_lengths = calloc(local_ranks, sizeof *communicator->share_lengths);
     communicator->share_begins = calloc(ranks, sizeof *communicator->share_begins);
     return communicator->calls_by_rule != NULL && communicator->block_begins != NULL &&
-           communicator->parts != NULL && communicator->share_lengths != NULL &&
+           communicator->inputs != NULL && communicator->share_lengths != NULL &&
            communicator->share_begins != NULL;
 }
 
@@ -28,10 +28,12 @@ void cshim_communicator_free(struct cshim_communicator *communicator)
 {
     cshim_residuals_free(communicator);
     cshim_layout_free(&communicator->layout);
+    for (unsigned i = 0; i < CSHIM_SEGMENTS_IN_FLIGHT; i++)
+        cshim_operations_free(&communicator->operations[i]);
     free(communicator->classes);
     free(communicator->share_begins);
     free(communicator->share_lengths);
-    free((void *)communicator->parts);
+    free((void *)communicator->inputs);
     free(communicator->block_begins);
     free(communicator->calls_by_rule);
 }

@@ -8,6 +8,7 @@
 #define CSHIM_HOST_COMMUNICATOR_H
 
 #include "shim/core/layout.h"
+#include "shim/core/operation.h"
 #include "shim/core/tolerance.h"
 #include "shim/report/job.h"
 #include "shim/host/transport.h"
@@ -44,12 +45,13 @@ struct cshim_communicator {
     struct cshim_residual *residuals; /* most recently used first */
     uint32_t residuals_used;          /* number of calls that have used a residual */
     uint8_t *scratch;                 /* scratch of the call under way */
+    struct cshim_operations operations[CSHIM_SEGMENTS_IN_FLIGHT]; /* of its segments in flight */
     /* Offset of each rank's block, and the end of the last: ranks + 1 entries. sent_begins: of the
      * blocks that an all-to-all sends. */
     uint64_t *block_begins, *sent_begins;
-    const void **parts; /* contributions to a chunk, by rank */
-    int *share_lengths; /* length of each local rank's share of a segment, in elements */
-    int *share_begins;  /* offset of each share, or of each node's chunk in the own share */
+    const void **inputs; /* inputs of the operation under way */
+    int *share_lengths;  /* length of each local rank's share of a segment, in elements */
+    int *share_begins;   /* offset of each share, or of each node's chunk in the own share */
 };
 
 /* Allocates what compressed calls need besides scratch, after rank, ranks and layout are set.

@@ -6,10 +6,9 @@
 /* Shorter intervals are counted but not traced: a polling nonblocking call has very many. */
 #define SHORTEST_SECONDS 2e-6
 
-void cshim_event_step(struct cshim_exchange *exchange, enum cshim_step step)
+void cshim_event_phase(struct cshim_exchange *exchange, enum cshim_phase phase)
 {
     const double began = exchange->mark, now = cshim_seconds(), seconds = now - began;
-    const enum cshim_phase phase = cshim_step_phase(step);
     struct cshim_row *figures = &exchange->figures;
     exchange->mark = now;
     *(phase == CSHIM_PHASE_ENCODE     ? &figures->seconds_encode

@@ -5,9 +5,9 @@
 
 #include "shim/host/exchange.h"
 
-/* Adds the time since exchange->mark to the phase of `step`, and traces it. Called when a step ends
- * or is interrupted. */
-void cshim_event_step(struct cshim_exchange *exchange, enum cshim_step step);
+/* Adds the time since exchange->mark to a phase, and traces it. Called when the phase ends or is
+ * interrupted. */
+void cshim_event_phase(struct cshim_exchange *exchange, enum cshim_phase phase);
 /* Traces a compressed call that has ended. */
 void cshim_event_call(const struct cshim_exchange *exchange, double began, double seconds);
 /* A call that is passed through, and recorded or traced. */

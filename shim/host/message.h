@@ -1,62 +1,74 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of a segment: headers, sends, receives, and waiting for them. `transfer` says which
- * message (segment.h); `from` and `to` are indices in this rank's row or column. */
+/* Messages of a segment: headers, receives, sends, and waiting for them. Each function executes
+ * part of an operation (shim/core/operation.h). */
 #ifndef CSHIM_HOST_MESSAGE_H
 #define CSHIM_HOST_MESSAGE_H
 
-#include "shim/host/segment.h"
+#include "shim/host/exchange.h"
 
-/* Returns the bytes of `elements` encoded elements of a kind of message; `encoded` points to them.
+/* Groups of requests (transport.h): each has one request for each index of the row or column, and
+ * each segment in flight its own. A request is numbered by transfer, then segment, then index. */
+enum cshim_transfer {
+    CSHIM_RECEIVE_PARTS,
+    CSHIM_RECEIVE_SUMS,
+    CSHIM_SEND_PARTS,
+    CSHIM_SEND_SUMS,
+    CSHIM_ROW_TRANSFERS,
+    /* In the column, the same in this order. */
+    CSHIM_TRANSFERS = 2 * CSHIM_ROW_TRANSFERS
+};
+
+/* Number of requests of all segments in flight between `peers` peers. A grid of p peers has twice
+ * the transfers, but at most p / 2 + 1 indices. */
+#define CSHIM_REQUESTS(peers)                                                                      \
+    (CSHIM_SEGMENTS_IN_FLIGHT * CSHIM_ROW_TRANSFERS * ((unsigned)(peers) + 2))
+
+/* Forgets all requests of a segment's slot. */
+void cshim_message_forget(struct cshim_exchange *exchange, const struct cshim_flight *flight);
+
+/* Returns the bytes of `elements` encoded elements of a type of message; `encoded` points to them.
  */
-size_t cshim_message_bytes(const struct cshim_exchange *exchange, enum cshim_message kind,
+size_t cshim_message_bytes(const struct cshim_exchange *exchange, enum cshim_message type,
                            uint64_t elements, const uint8_t *encoded);
-
-/* Returns the number of a transfer's request with index 0; the other indices follow. */
-unsigned cshim_message_request(const struct cshim_exchange *exchange,
-                               const struct cshim_segment *segment, enum cshim_transfer transfer);
-
-/* Returns the peer at an index of this rank's row or column. */
-int cshim_message_peer(const struct cshim_exchange *exchange, enum cshim_dimension dimension,
-                       int place);
 
 /* Returns true if the other ranks of this node read this rank's messages in place (shared memory).
  */
 bool cshim_message_is_read_in_place(const struct cshim_exchange *exchange);
 
 /* Returns the scratch of another peer if both ranks read each other's in place; otherwise NULL. */
-const uint8_t *cshim_message_scratch(const struct cshim_exchange *exchange, int peer);
+const uint8_t *cshim_message_scratch(const struct cshim_exchange *exchange, uint32_t peer);
 
-/* Writes the header of a message with `elements` elements. */
+/* Writes the header of a message. */
 void cshim_message_write_header(const struct cshim_exchange *exchange,
-                                const struct cshim_segment *segment, enum cshim_message kind,
-                                uint64_t elements, uint8_t *message);
+                                const struct cshim_flight *flight,
+                                const struct cshim_operation *operation);
 
-/* Starts to receive the message of a transfer; does nothing if it has no elements. Returns an error
- * of the transport. */
-int cshim_message_receive(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                          enum cshim_transfer transfer, int from);
+/* Starts to receive a message. Returns 0 or a transport error. */
+int cshim_message_receive(struct cshim_exchange *exchange, const struct cshim_flight *flight,
+                          const struct cshim_operation *operation);
 
 /* Starts to send a message of `bytes` bytes, and counts them. Sends the header only, if the
- * receiver reads the rest in place. Returns an error of the transport. */
-int cshim_message_send(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                       enum cshim_transfer transfer, const uint8_t *message, int to, size_t bytes);
+ * receiver reads the rest in place. Returns 0 or a transport error. */
+int cshim_message_send(struct cshim_exchange *exchange, const struct cshim_flight *flight,
+                       const struct cshim_operation *operation, size_t bytes);
 
 /* Checks the header of a received message, and returns its encoded elements: in the sender's
- * scratch, if they are read in place. For this rank's own index, returns its own elements. If the
- * message belongs to another call, sets exchange->failed, and nothing may be decoded. */
+ * scratch, if they are read in place. Returns this rank's own message unchecked. If the message
+ * belongs to another call, sets exchange->failed, and nothing may be decoded. */
 const uint8_t *cshim_message_elements(struct cshim_exchange *exchange,
-                                      const struct cshim_segment *segment,
-                                      enum cshim_transfer transfer, int from);
+                                      const struct cshim_flight *flight,
+                                      const struct cshim_operation *operation);
 
-/* Warns that rank `rank` has waited CSHIM_SLOW_SECONDS for the awaited transfer, and names the
+/* Warns that rank `rank` has waited CSHIM_SLOW_SECONDS for the awaited messages, and names the
  * peers from which nothing has arrived. `rank_of` converts a peer to a rank that the user knows.
- * May be called by any thread while cshim_message_complete() runs. */
+ * May be called by any thread while cshim_message_wait() runs. */
 void cshim_message_report_wait(const struct cshim_exchange *exchange, int rank,
                                int (*rank_of)(const struct cshim_exchange *exchange, int peer));
 
-/* Completes a transfer with all peers. Waits, unless the exchange is nonblocking; then sets *done.
- * If a message was longer than its buffer, checks its header. Returns an error of the transport. */
-int cshim_message_complete(struct cshim_exchange *exchange, const struct cshim_segment *segment,
-                           enum cshim_transfer transfer, bool *done);
+/* Executes the flight's next operation, a WAIT. Waits, unless the exchange is nonblocking; then
+ * sets *done. If a message was longer than its buffer, checks its header. Returns 0 or a transport
+ * error. */
+int cshim_message_wait(struct cshim_exchange *exchange, const struct cshim_flight *flight,
+                       bool *done);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "shim/core/plan.h"
 
-/* Area that follows the shared scratch, for the intra-node steps of hierarchical (inside.c). */
+/* Area that follows the shared scratch, for the intra-node operations of hierarchical (node.c). */
 #define CSHIM_SCRATCH_INSIDE ((uint64_t)4 << 20)
 #define CSHIM_SCRATCH_SHARED (CSHIM_SCRATCH_LIMIT + CSHIM_SCRATCH_INSIDE)
 

@@ -9,7 +9,7 @@
 
 #include "shim/core/log.h"
 #include "shim/host/classes.h"
-#include "shim/host/segment.h"
+#include "shim/host/message.h"
 #include "shim/mpi/transport.h"
 #include "shim/host/scratch.h"
 

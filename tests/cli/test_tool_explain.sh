@@ -29,6 +29,12 @@ printf '%s\n' "$output" >large.txt
 # How segments are cut is tested with the planner, so numbers that follow from it are masked by N.
 output=$(sed -E '/^(segments|scratch|bytes on|  per rank, on|  between|ratio)/s/[0-9].*/N/' large.txt)
 golden "a large sum's text" "$golden/explain_large.txt"
+explain "a sum's operations" --size 120KiB --ranks 3 --nodes 2 --ops
+printf '%s\n' "$output" | sed -n '/^operations/,$p' >operations.txt
+output=$(<operations.txt)
+golden "the list of operations" "$golden/explain_operations.txt"
+expect "operations of many sizes" 2 "$tool" explain --sizes 1MiB,2MiB --ops
+contains "says what goes with --ops" "--ops goes with --size"
 explain "a large sum as JSON" --size 25MiB --ranks 4 --json
 check "the JSON's numbers agree with the text" python3 - "$output" large.txt <<'PY'
 import json, sys

@@ -24,6 +24,7 @@ static struct {
     uint32_t ranks;                                /* 0: RANKS */
     uint32_t nodes;                                /* 0: as many as ranks */
     bool json;
+    bool operations;
 } chosen = {.size = UINT64_MAX};
 
 static const struct tool_option options[] = {
@@ -48,6 +49,8 @@ static const struct tool_option options[] = {
     {"library", 0, TOOL_TEXT, &chosen.library, "NAME", "mpi (default), nccl, gloo"},
     {"machine", 0, TOOL_TEXT, &chosen.machine, "FILE",
      "choices that a job has learned (COMPSHIM_MACHINE)"},
+    {"ops", 0, TOOL_FLAG, &chosen.operations, NULL,
+     "with --size: print the operations of rank 0 for the first segment, too"},
     {"json", 0, TOOL_FLAG, &chosen.json, NULL, "print the same as JSON"},
     {0},
 };
@@ -135,6 +138,8 @@ static void check_choice(void)
         tool_misuse("--size is missing: the bytes of the buffer (or --sizes, or --report)");
     if (choices > 1)
         tool_misuse("take one of --size, --sizes and --report");
+    if (chosen.operations && (chosen.size == UINT64_MAX || chosen.json))
+        tool_misuse("--ops goes with --size, and without --json");
     if (chosen.report != NULL && (chosen.library != NULL || chosen.collective != NULL ||
                                   chosen.dtype != NULL || chosen.op != NULL || chosen.ranks > 0))
         tool_misuse("--report FILE says itself what was called: leave out --library, "
@@ -203,7 +208,7 @@ static bool wants_text(void)
     return chosen.policy != NULL && chosen.size == UINT64_MAX && chosen.sizes == NULL &&
            chosen.report == NULL && chosen.library == NULL && chosen.collective == NULL &&
            chosen.dtype == NULL && chosen.op == NULL && chosen.ranks == 0 && chosen.nodes == 0 &&
-           chosen.link == NULL && chosen.machine == NULL;
+           chosen.link == NULL && chosen.machine == NULL && !chosen.operations;
 }
 
 /* Prints the policy's text, after checking it. */
@@ -248,6 +253,8 @@ static int run_explain(char **words)
             tool_json_print(explain_json(&answer, &link));
         else
             explain_print_text(&answer, &link);
+        if (chosen.operations)
+            explain_print_operations(&answer);
     }
     if (!chosen.json && chosen.report == NULL && chosen.nodes == 0 && call.ranks > 1)
         puts("assumed: each rank on a node of its own (--nodes N for another layout)");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Intra-node steps of the algorithm hierarchical, before and after the inter-node exchange.
+/* Intra-node operations of the algorithm hierarchical, before and after the inter-node exchange.
  *
  * Ranks that share memory copy their contributions into the area that follows the shared scratch;
  * each rank adds its share from there. Reduced shares are read where they were decoded. A barrier
@@ -7,7 +7,7 @@
  * before a rank writes to a half again, it has passed a barrier after the others' reads. For the
  * same reason nobody reads a segment's stage any more when a later segment's sum is written to it.
  */
-#include "shim/host/inside.h"
+#include "shim/host/node.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static bool can_read(const struct cshim_exchange *exchange)
            communicator->transport->scratch_of(exchange, other) != NULL;
 }
 
-bool cshim_steps_may_share_inside(const struct cshim_exchange *exchange)
+bool cshim_node_may_share(const struct cshim_exchange *exchange)
 {
     return exchange->communicator->transport->scratch_of != NULL &&
            (uint64_t)exchange->communicator->layout.local_ranks <= RANKS_MAX &&
@@ -112,7 +112,7 @@ static void publish_block(const struct cshim_exchange *exchange, const uint8_t *
 }
 
 /* Exchanges a block of the shares by shared memory, and finds the contributions to this rank's. If
- * a rank has no shared scratch, only turns is_shared_inside off. Returns an error of the transport.
+ * a rank has no shared scratch, only turns is_shared_inside off. Returns 0 or a transport error.
  */
 static int share_block(struct cshim_exchange *exchange, const uint8_t *input,
                        const struct cshim_range *block)
@@ -125,12 +125,12 @@ static int share_block(struct cshim_exchange *exchange, const uint8_t *input,
     publish_block(exchange, input, block, communicator->scratch + half);
     const int status = node_barrier(exchange);
     for (int i = 0; i < layout->local_ranks && exchange->is_shared_inside; i++)
-        communicator->parts[i] = next_scratch(exchange, &next) + half + own;
+        communicator->inputs[i] = next_scratch(exchange, &next) + half + own;
     return status;
 }
 
 /* Exchanges a block of the shares by messages, into `memory`, which has room for a block of each
- * local rank. Returns an error of the transport. */
+ * local rank. Returns 0 or a transport error. */
 static int send_block(const struct cshim_exchange *exchange, const uint8_t *input,
                       const struct cshim_range *block, uint8_t *memory)
 {
@@ -139,12 +139,12 @@ static int send_block(const struct cshim_exchange *exchange, const uint8_t *inpu
     const int length = communicator->share_lengths[layout->local_rank];
     const size_t bytes = cshim_range_within(block, length) * exchange->element_bytes;
     for (int i = 0; i < layout->local_ranks; i++)
-        communicator->parts[i] = memory + (size_t)i * bytes;
+        communicator->inputs[i] = memory + (size_t)i * bytes;
     return communicator->transport->spread_inside(exchange, input, memory, block);
 }
 
 /* Allocates memory for a block of each local rank, unless it is allocated. Without memory ends the
- * job or returns an error of the transport, because the other ranks are in the call. */
+ * job or returns a transport error, because the other ranks are in the call. */
 static int allocate_block(const struct cshim_exchange *exchange, size_t length, uint8_t **memory)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
@@ -158,7 +158,7 @@ static int allocate_block(const struct cshim_exchange *exchange, size_t length, 
 }
 
 /* Adds this rank's share of `input`, block by block and in rank order, so that shared memory and
- * messages give the same sums. Returns an error of the transport. */
+ * messages give the same sums. Returns 0 or a transport error. */
 static int reduce_shares(struct cshim_exchange *exchange, const uint8_t *input, uint8_t *share)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
@@ -180,9 +180,9 @@ static int reduce_shares(struct cshim_exchange *exchange, const uint8_t *input, 
         }
         if (status != 0) /* leaks the memory, because the library may still write to it */
             return status;
-        communicator->parts[layout->local_rank] =
+        communicator->inputs[layout->local_rank] =
             own_share(exchange, input) + block.begin * element;
-        cshim_reduce(CSHIM_CODEC_RAW, exchange->plan->dtype, communicator->parts,
+        cshim_reduce(CSHIM_CODEC_RAW, exchange->plan->dtype, communicator->inputs,
                      (unsigned)layout->local_ranks,
                      cshim_range_within(&block, communicator->share_lengths[layout->local_rank]),
                      share + block.begin * element, NULL);
@@ -191,15 +191,15 @@ static int reduce_shares(struct cshim_exchange *exchange, const uint8_t *input, 
     return status;
 }
 
-/* Copies the reduced shares of all local ranks from their scratch. Returns an error of the
- * transport. */
-static int gather_shared(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+/* Copies the reduced shares of all local ranks from their scratch. Returns 0 or a transport
+ * error. */
+static int gather_shared(struct cshim_exchange *exchange, const struct cshim_flight *flight,
                          uint8_t *output)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
     const struct cshim_plan *plan = exchange->plan;
     const size_t element = exchange->element_bytes;
-    const size_t stage = (size_t)(segment->stage - communicator->scratch);
+    const size_t stage = (size_t)(flight->stage - communicator->scratch);
     const int status = node_barrier(exchange);
     int next = 0;
     if (plan->schedule->sums_to == CSHIM_TO_ROOT && communicator->rank != (int)plan->root)
@@ -211,28 +211,28 @@ static int gather_shared(struct cshim_exchange *exchange, const struct cshim_seg
     return status;
 }
 
-int cshim_steps_close_inside(struct cshim_exchange *exchange)
+int cshim_node_close(struct cshim_exchange *exchange)
 {
     const int status = exchange->is_shared_inside ? node_barrier(exchange) : 0;
-    cshim_event_step(exchange, CSHIM_STEP_EXCHANGE);
+    cshim_event_phase(exchange, CSHIM_PHASE_EXCHANGE);
     return status;
 }
 
 /* Computes offset and length of each local rank's share. */
-static void find_shares(struct cshim_exchange *exchange, const struct cshim_range *segment)
+static void find_shares(struct cshim_exchange *exchange, const struct cshim_segment *segment)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
     const struct cshim_layout *layout = &communicator->layout;
     for (int i = 0; i < layout->local_ranks; i++) {
-        const struct cshim_range share = cshim_segment_share(exchange, segment, i);
-        communicator->share_begins[i] = (int)(share.begin - segment->begin);
+        const struct cshim_range share = cshim_segment_share(segment, i);
+        communicator->share_begins[i] = (int)(share.begin - segment->whole.begin);
         communicator->share_lengths[i] = (int)share.length;
     }
 }
 
 /* Copies the chunks of all blocks into the order in which the node adds them: those of the first
  * local rank on all nodes, those of the second, and so on. Returns the number of elements. */
-static uint64_t stage_blocks(struct cshim_exchange *exchange, const struct cshim_segment *segment,
+static uint64_t stage_blocks(struct cshim_exchange *exchange, const struct cshim_flight *flight,
                              uint8_t *blocks)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
@@ -243,7 +243,7 @@ static uint64_t stage_blocks(struct cshim_exchange *exchange, const struct cshim
         const uint64_t begin = staged;
         for (int node = 0; node < (int)layout->nodes; node++) {
             const struct cshim_range chunk =
-                cshim_segment_block(exchange, segment, node, local_rank);
+                cshim_segment_block(&flight->segment, node, local_rank);
             if (local_rank == layout->local_rank)
                 communicator->share_begins[node] = (int)(staged - begin);
             memcpy(blocks + staged * element, exchange->input + chunk.begin * element,
@@ -255,43 +255,41 @@ static uint64_t stage_blocks(struct cshim_exchange *exchange, const struct cshim
     return staged;
 }
 
-int cshim_steps_reduce_inside(struct cshim_exchange *exchange, const struct cshim_segment *segment)
+int cshim_node_reduce(struct cshim_exchange *exchange, const struct cshim_flight *flight)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
     const struct cshim_plan *plan = exchange->plan;
-    const uint8_t *input = exchange->input + segment->whole.begin * exchange->element_bytes;
-    uint64_t elements = segment->whole.length;
+    const uint8_t *input = exchange->input + flight->segment.whole.begin * exchange->element_bytes;
+    uint64_t elements = flight->segment.whole.length;
     if (plan->schedule->division == CSHIM_BLOCKS) {
-        uint8_t *blocks = segment->stage + plan->stage_bytes / (plan->shares + 1);
-        elements = stage_blocks(exchange, segment, blocks);
+        uint8_t *blocks = flight->stage + plan->stage_bytes / (plan->shares + 1);
+        elements = stage_blocks(exchange, flight, blocks);
         input = blocks;
     } else {
-        find_shares(exchange, &segment->whole);
+        find_shares(exchange, &flight->segment);
     }
-    const int status = reduce_shares(exchange, input, segment->stage);
+    const int status = reduce_shares(exchange, input, flight->stage);
     /* Each element is sent by all other local ranks to the one that adds it. */
     count_node_bytes(exchange, (uint64_t)(communicator->layout.local_ranks - 1) * elements);
-    cshim_event_step(exchange, CSHIM_STEP_REDUCE_INSIDE);
     return status;
 }
 
-int cshim_steps_gather_inside(struct cshim_exchange *exchange, const struct cshim_segment *segment)
+int cshim_node_gather(struct cshim_exchange *exchange, const struct cshim_flight *flight)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
     const struct cshim_layout *layout = &communicator->layout;
     const struct cshim_plan *plan = exchange->plan;
-    uint64_t elements = (uint64_t)(layout->local_ranks - 1) * segment->whole.length;
-    find_shares(exchange, &segment->whole);
+    uint64_t elements = (uint64_t)(layout->local_ranks - 1) * flight->segment.whole.length;
+    find_shares(exchange, &flight->segment);
     if (plan->schedule->sums_to == CSHIM_TO_ROOT)
-        elements = segment->whole.length -
+        elements = flight->segment.whole.length -
                    (uint64_t)communicator->share_lengths[layout->local_of[plan->root]];
-    uint8_t *output = exchange->output + segment->whole.begin * exchange->element_bytes;
+    uint8_t *output = exchange->output + flight->segment.whole.begin * exchange->element_bytes;
     const int status = exchange->is_shared_inside
-                           ? gather_shared(exchange, segment, output)
-                           : communicator->transport->gather_inside(
-                                 exchange, segment->stage, output, communicator->share_lengths,
-                                 communicator->share_begins);
+                           ? gather_shared(exchange, flight, output)
+                           : communicator->transport->gather_inside(exchange, flight->stage, output,
+                                                                    communicator->share_lengths,
+                                                                    communicator->share_begins);
     count_node_bytes(exchange, elements);
-    cshim_event_step(exchange, CSHIM_STEP_GATHER_INSIDE);
     return status;
 }

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All-gather and all-to-all: each peer sends its block to all peers, or a block of its own to each.
+ * A segment has one chunk of each block, which may be empty. Nothing is reduced: every peer decodes
+ * what it receives, and its own block. p - 1 messages a peer, one rounding.
+ *
+ * Buffers: contributions[q], what peer q sends to this peer; this peer's own is in an all-gather
+ * also the message that it sends. outgoing[q] in an all-to-all: the block for peer q. */
+#include "shim/core/compiler.h"
+
+static uint64_t contributions(const struct cshim_compiler *compiler, int index)
+{
+    return cshim_slot(compiler, CSHIM_ROW, CSHIM_CONTRIBUTIONS, index);
+}
+
+static void receive_blocks(struct cshim_compiler *compiler)
+{
+    for (int i = 1; i < compiler->role->groups[CSHIM_ROW].ranks; i++) {
+        const int from = cshim_neighbour(compiler, CSHIM_ROW, -i);
+        cshim_emit_receive(compiler, CSHIM_MESSAGE_PARTS, from,
+                           cshim_segment_owned(compiler->segment, from).length,
+                           contributions(compiler, from));
+    }
+}
+
+/* Returns false if the block has no more elements. */
+static bool encode_block(struct cshim_compiler *compiler, int to, const struct cshim_range *chunk,
+                         uint64_t offset)
+{
+    if (chunk->length == 0)
+        return false;
+    cshim_emit_message(compiler, CSHIM_MESSAGE_PARTS, to, chunk->length, offset);
+    cshim_emit_encode(compiler, CSHIM_MESSAGE_PARTS, chunk, 0);
+    return true;
+}
+
+static void decode_blocks(struct cshim_compiler *compiler)
+{
+    cshim_emit_wait_received(compiler, CSHIM_MESSAGE_PARTS, 1);
+    for (int from = 0; from < compiler->role->groups[CSHIM_ROW].ranks; from++) {
+        const struct cshim_range chunk = cshim_segment_owned(compiler->segment, from);
+        if (chunk.length == 0)
+            continue;
+        cshim_emit_read(compiler, CSHIM_MESSAGE_PARTS, from, chunk.length,
+                        contributions(compiler, from), 0, 0);
+        cshim_emit_decode(compiler, CSHIM_MESSAGE_PARTS, &chunk);
+    }
+    cshim_emit_wait_sent(compiler, CSHIM_MESSAGE_PARTS);
+}
+
+void cshim_compile_allgather(struct cshim_compiler *compiler)
+{
+    const struct cshim_peer_group *row = &compiler->role->groups[CSHIM_ROW];
+    const struct cshim_range own = cshim_segment_owned(compiler->segment, row->rank);
+    const uint64_t offset = contributions(compiler, row->rank);
+    receive_blocks(compiler);
+    if (encode_block(compiler, -1, &own, offset))
+        for (int i = 1; i < row->ranks; i++)
+            cshim_emit_send(compiler, CSHIM_MESSAGE_PARTS, cshim_neighbour(compiler, CSHIM_ROW, i),
+                            offset);
+    decode_blocks(compiler);
+}
+
+void cshim_compile_alltoall(struct cshim_compiler *compiler)
+{
+    const struct cshim_peer_group *row = &compiler->role->groups[CSHIM_ROW];
+    receive_blocks(compiler);
+    for (int i = 1; i <= row->ranks; i++) {
+        const int to = cshim_neighbour(compiler, CSHIM_ROW, i % row->ranks);
+        const struct cshim_range chunk = cshim_segment_sent(compiler->segment, to);
+        const uint64_t offset = to == row->rank
+                                    ? contributions(compiler, to)
+                                    : cshim_slot(compiler, CSHIM_ROW, CSHIM_OUTGOING, to);
+        if (encode_block(compiler, to, &chunk, offset) && to != row->rank)
+            cshim_emit_send(compiler, CSHIM_MESSAGE_PARTS, to, offset);
+    }
+    decode_blocks(compiler);
+}

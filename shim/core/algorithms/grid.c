@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* grid: two_shot along rows, whose reduced chunks are the contributions of a two_shot along columns
+ * (shim/core/grid.h). Column c owns chunk c of the segment, and place i of the column piece i of
+ * the chunk. Each peer sends its contribution to each chunk to the column's peer in its own row,
+ * which reduces the row's contributions and sends each piece to the piece's owner in the column.
+ * The owner reduces the rows' sums, and sends the reduced piece back to all places of the column.
+ * Those forward the chunk along their rows. About 4 sqrt(p) messages a peer, three roundings.
+ *
+ * An owner outside its column (at the last place) contributes nothing to it and receives no reduced
+ * pieces from it.
+ *
+ * Buffers of the row: as in two_shot. Buffers of the column: contributions[i], place i's sum of its
+ * row for this peer's piece; reduced[i], piece i; outgoing[i], this row's sum of piece i. */
+#include "shim/core/compiler.h"
+
+static const struct cshim_peer_group *row_of(const struct cshim_compiler *compiler)
+{
+    return &compiler->role->groups[CSHIM_ROW];
+}
+
+static const struct cshim_peer_group *column_of(const struct cshim_compiler *compiler)
+{
+    return &compiler->role->groups[CSHIM_COLUMN];
+}
+
+static bool has_column(const struct cshim_compiler *compiler)
+{
+    return column_of(compiler)->rank >= 0;
+}
+
+static struct cshim_range chunk_of(const struct cshim_compiler *compiler, int column)
+{
+    return cshim_segment_owned(compiler->segment, column);
+}
+
+/* Returns the piece of this peer's column that a place owns. */
+static struct cshim_range piece_of(const struct cshim_compiler *compiler, int place)
+{
+    return cshim_segment_piece(compiler->segment, (int)compiler->role->column, (uint32_t)place);
+}
+
+/* Returns true if a place of the column is that of an owner outside it. */
+static bool is_outside(const struct cshim_compiler *compiler, int place)
+{
+    return (uint32_t)place == compiler->plan->grid.rows;
+}
+
+static void receive_all(struct cshim_compiler *compiler)
+{
+    const struct cshim_peer_group *row = row_of(compiler), *column = column_of(compiler);
+    for (int i = 1; i < row->ranks; i++) {
+        const int from = cshim_neighbour(compiler, CSHIM_ROW, -i);
+        cshim_emit_receive(compiler, CSHIM_MESSAGE_PARTS, from,
+                           chunk_of(compiler, row->rank).length,
+                           cshim_slot(compiler, CSHIM_ROW, CSHIM_CONTRIBUTIONS, from));
+        cshim_emit_receive(compiler, CSHIM_MESSAGE_SUMS, from, chunk_of(compiler, from).length,
+                           cshim_slot(compiler, CSHIM_ROW, CSHIM_REDUCED, from));
+    }
+    for (int i = 1; i < column->ranks; i++) {
+        const int from = cshim_neighbour(compiler, CSHIM_COLUMN, -i);
+        if (!is_outside(compiler, from))
+            cshim_emit_receive(compiler, CSHIM_MESSAGE_COLUMN_PARTS, from,
+                               piece_of(compiler, column->rank).length,
+                               cshim_slot(compiler, CSHIM_COLUMN, CSHIM_CONTRIBUTIONS, from));
+        if (!is_outside(compiler, column->rank))
+            cshim_emit_receive(compiler, CSHIM_MESSAGE_COLUMN_SUMS, from,
+                               piece_of(compiler, from).length,
+                               cshim_slot(compiler, CSHIM_COLUMN, CSHIM_REDUCED, from));
+    }
+}
+
+/* Encodes the contribution to a column's chunk, piece by piece. Returns false if it is empty. */
+static bool encode_chunk(struct cshim_compiler *compiler, int column, uint64_t offset)
+{
+    const uint64_t elements = chunk_of(compiler, column).length;
+    if (elements == 0)
+        return false;
+    cshim_emit_message(compiler, CSHIM_MESSAGE_PARTS, column, elements, offset);
+    for (uint32_t i = 0; i < cshim_grid_depth(&compiler->plan->grid); i++) {
+        const struct cshim_range piece = cshim_segment_piece(compiler->segment, column, i);
+        if (piece.length > 0)
+            cshim_emit_encode(compiler, CSHIM_MESSAGE_PARTS, &piece, 0);
+    }
+    return true;
+}
+
+static void contribute(struct cshim_compiler *compiler)
+{
+    const struct cshim_peer_group *row = row_of(compiler);
+    for (int i = 1; i < row->ranks; i++) {
+        const int to = cshim_neighbour(compiler, CSHIM_ROW, i);
+        const uint64_t offset = cshim_slot(compiler, CSHIM_ROW, CSHIM_OUTGOING, to);
+        if (encode_chunk(compiler, to, offset))
+            cshim_emit_send(compiler, CSHIM_MESSAGE_PARTS, to, offset);
+    }
+    encode_chunk(compiler, row->rank,
+                 cshim_slot(compiler, CSHIM_ROW, CSHIM_CONTRIBUTIONS, row->rank));
+}
+
+/* Reduces the row's contributions to each piece of this column's chunk. */
+static void reduce_row(struct cshim_compiler *compiler)
+{
+    const struct cshim_peer_group *row = row_of(compiler), *column = column_of(compiler);
+    const uint64_t elements = chunk_of(compiler, row->rank).length;
+    if (elements == 0)
+        return;
+    for (int from = 0; from < row->ranks; from++)
+        cshim_emit_read(compiler, CSHIM_MESSAGE_PARTS, from, elements,
+                        cshim_slot(compiler, CSHIM_ROW, CSHIM_CONTRIBUTIONS, from), 0,
+                        (unsigned)from);
+    for (int to = 0; to < column->ranks; to++) {
+        const struct cshim_range piece = piece_of(compiler, to);
+        const uint64_t offset = cshim_slot(
+            compiler, CSHIM_COLUMN, to == column->rank ? CSHIM_CONTRIBUTIONS : CSHIM_OUTGOING, to);
+        if (piece.length == 0)
+            continue;
+        cshim_emit_message(compiler, CSHIM_MESSAGE_COLUMN_PARTS, to, piece.length, offset);
+        cshim_emit_reduce_to_message(compiler, CSHIM_MESSAGE_COLUMN_PARTS, (unsigned)row->ranks,
+                                     &piece, false);
+        if (to != column->rank)
+            cshim_emit_send(compiler, CSHIM_MESSAGE_COLUMN_PARTS, to, offset);
+    }
+}
+
+/* Reduces the rows' sums of this peer's piece. */
+static void reduce_column(struct cshim_compiler *compiler)
+{
+    const struct cshim_peer_group *column = column_of(compiler);
+    const struct cshim_range piece = piece_of(compiler, column->rank);
+    const uint64_t offset = cshim_slot(compiler, CSHIM_COLUMN, CSHIM_REDUCED, column->rank);
+    unsigned inputs = 0;
+    if (piece.length == 0)
+        return;
+    for (int from = 0; from < column->ranks; from++)
+        if (!is_outside(compiler, from))
+            cshim_emit_read(compiler, CSHIM_MESSAGE_COLUMN_PARTS, from, piece.length,
+                            cshim_slot(compiler, CSHIM_COLUMN, CSHIM_CONTRIBUTIONS, from), 0,
+                            inputs++);
+    cshim_emit_message(compiler, CSHIM_MESSAGE_COLUMN_SUMS, -1, piece.length, offset);
+    cshim_emit_reduce_to_message(compiler, CSHIM_MESSAGE_COLUMN_SUMS, inputs, &piece, false);
+    for (int i = 1; i < column->ranks; i++) {
+        const int to = cshim_neighbour(compiler, CSHIM_COLUMN, i);
+        if (!is_outside(compiler, to))
+            cshim_emit_send(compiler, CSHIM_MESSAGE_COLUMN_SUMS, to, offset);
+    }
+}
+
+/* Sends the reduced pieces of this column's chunk along the row. */
+static void forward_chunk(struct cshim_compiler *compiler)
+{
+    const struct cshim_peer_group *row = row_of(compiler), *column = column_of(compiler);
+    const uint64_t offset = cshim_slot(compiler, CSHIM_ROW, CSHIM_REDUCED, row->rank);
+    const uint64_t elements = chunk_of(compiler, row->rank).length;
+    if (elements == 0)
+        return;
+    cshim_emit_message(compiler, CSHIM_MESSAGE_SUMS, -1, elements, offset);
+    for (int from = 0; from < column->ranks; from++) {
+        const uint64_t piece = piece_of(compiler, from).length;
+        if (piece == 0)
+            continue;
+        cshim_emit_read(compiler, CSHIM_MESSAGE_COLUMN_SUMS, from, piece,
+                        cshim_slot(compiler, CSHIM_COLUMN, CSHIM_REDUCED, from), 0, 0);
+        cshim_emit_forward(compiler, CSHIM_MESSAGE_COLUMN_SUMS, piece);
+    }
+    for (int i = 1; i < row->ranks; i++)
+        cshim_emit_send(compiler, CSHIM_MESSAGE_SUMS, cshim_neighbour(compiler, CSHIM_ROW, i),
+                        offset);
+}
+
+static void decode_chunks(struct cshim_compiler *compiler)
+{
+    const struct cshim_peer_group *row = row_of(compiler);
+    for (int from = 0; from < row->ranks; from++) {
+        const uint64_t elements = chunk_of(compiler, from).length;
+        if (elements == 0)
+            continue;
+        cshim_emit_read(compiler, CSHIM_MESSAGE_SUMS, from, elements,
+                        cshim_slot(compiler, CSHIM_ROW, CSHIM_REDUCED, from), 0, 0);
+        for (uint32_t i = 0; i < cshim_grid_depth(&compiler->plan->grid); i++) {
+            const struct cshim_range piece = cshim_segment_piece(compiler->segment, from, i);
+            if (piece.length > 0)
+                cshim_emit_decode(compiler, CSHIM_MESSAGE_SUMS, &piece);
+        }
+    }
+}
+
+void cshim_compile_grid(struct cshim_compiler *compiler)
+{
+    receive_all(compiler);
+    contribute(compiler);
+    cshim_emit_wait_received(compiler, CSHIM_MESSAGE_PARTS, 1);
+    reduce_row(compiler);
+    if (has_column(compiler)) {
+        cshim_emit_wait_received(compiler, CSHIM_MESSAGE_COLUMN_PARTS, 2);
+        reduce_column(compiler);
+        cshim_emit_wait_received(compiler, CSHIM_MESSAGE_COLUMN_SUMS, 2);
+        forward_chunk(compiler);
+    }
+    cshim_emit_wait_received(compiler, CSHIM_MESSAGE_SUMS, CSHIM_PIPELINE_DEPTH);
+    decode_chunks(compiler);
+    cshim_emit_wait_sent(compiler, CSHIM_MESSAGE_PARTS);
+    cshim_emit_wait_sent(compiler, CSHIM_MESSAGE_SUMS);
+    if (!has_column(compiler))
+        return;
+    cshim_emit_wait_sent(compiler, CSHIM_MESSAGE_COLUMN_PARTS);
+    cshim_emit_wait_sent(compiler, CSHIM_MESSAGE_COLUMN_SUMS);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hierarchical: the ranks of each node reduce the segment; each gets a share of the node's sum.
+ * The ranks with the same local index, one of each node, then reduce their share by another
+ * algorithm, two_shot or grid. Finally the ranks of each node gather the reduced shares; in a
+ * reduce on the root's node only, in a reduce-scatter nowhere. If nodes are unevenly full, some
+ * ranks have no share: they only help their node.
+ *
+ * Buffer: the stage, with the node's sum of this rank's share. */
+#include "shim/core/compiler.h"
+
+static void compile_by_nodes(struct cshim_compiler *compiler,
+                             void (*between_nodes)(struct cshim_compiler *compiler))
+{
+    cshim_emit_node(compiler, CSHIM_OPERATION_NODE_REDUCE);
+    if (compiler->role->peer >= 0)
+        between_nodes(compiler);
+    compiler->depth = CSHIM_PIPELINE_DEPTH;
+    if (cshim_role_gathers(compiler->role))
+        cshim_emit_node(compiler, CSHIM_OPERATION_NODE_GATHER);
+}
+
+void cshim_compile_hierarchical(struct cshim_compiler *compiler)
+{
+    compile_by_nodes(compiler, cshim_compile_two_shot);
+}
+
+void cshim_compile_grid_of_nodes(struct cshim_compiler *compiler)
+{
+    compile_by_nodes(compiler, cshim_compile_grid);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* two_shot: peer r owns chunk r of the segment. Each peer sends its contribution to each chunk to
+ * the chunk's owner. The owner reduces the contributions in peer order, encodes the reduced chunk
+ * once and sends it to all peers; in a reduce to the root, in a reduce-scatter to nobody.
+ * 2 (p - 1) messages a peer, two roundings of an element.
+ *
+ * Buffers: contributions[q], peer q's to this peer's chunk; reduced[q], chunk q; outgoing[q], this
+ * peer's contribution to chunk q. Chunks may be empty. */
+#include "shim/core/compiler.h"
+
+static uint64_t contributions(const struct cshim_compiler *compiler, int index)
+{
+    return cshim_slot(compiler, CSHIM_ROW, CSHIM_CONTRIBUTIONS, index);
+}
+
+static uint64_t reduced(const struct cshim_compiler *compiler, int index)
+{
+    return cshim_slot(compiler, CSHIM_ROW, CSHIM_REDUCED, index);
+}
+
+static uint64_t outgoing(const struct cshim_compiler *compiler, int index)
+{
+    return cshim_slot(compiler, CSHIM_ROW, CSHIM_OUTGOING, index);
+}
+
+/* Returns true if a peer receives the reduced chunks of the others. */
+static bool is_receiver(const struct cshim_compiler *compiler, int peer)
+{
+    const enum cshim_collective collective = compiler->plan->collective;
+    return collective == CSHIM_ALLREDUCE ||
+           (collective == CSHIM_REDUCE && (uint32_t)peer == compiler->role->root);
+}
+
+static void contribute(struct cshim_compiler *compiler)
+{
+    const struct cshim_peer_group *row = &compiler->role->groups[CSHIM_ROW];
+    const struct cshim_range own = cshim_segment_owned(compiler->segment, row->rank);
+    for (int i = 1; i < row->ranks; i++) {
+        const int from = cshim_neighbour(compiler, CSHIM_ROW, -i);
+        cshim_emit_receive(compiler, CSHIM_MESSAGE_PARTS, from, own.length,
+                           contributions(compiler, from));
+        if (is_receiver(compiler, row->rank))
+            cshim_emit_receive(compiler, CSHIM_MESSAGE_SUMS, from,
+                               cshim_segment_owned(compiler->segment, from).length,
+                               reduced(compiler, from));
+    }
+    for (int i = 1; i < row->ranks; i++) {
+        const int to = cshim_neighbour(compiler, CSHIM_ROW, i);
+        const struct cshim_range chunk = cshim_segment_owned(compiler->segment, to);
+        if (chunk.length == 0)
+            continue;
+        cshim_emit_message(compiler, CSHIM_MESSAGE_PARTS, to, chunk.length, outgoing(compiler, to));
+        cshim_emit_encode(compiler, CSHIM_MESSAGE_PARTS, &chunk, 0);
+        cshim_emit_send(compiler, CSHIM_MESSAGE_PARTS, to, outgoing(compiler, to));
+    }
+    if (own.length == 0 || cshim_plan_adds_at_home(compiler->plan))
+        return;
+    cshim_emit_message(compiler, CSHIM_MESSAGE_PARTS, row->rank, own.length,
+                       contributions(compiler, row->rank));
+    cshim_emit_encode(compiler, CSHIM_MESSAGE_PARTS, &own, 0);
+}
+
+static void reduce_own_chunk(struct cshim_compiler *compiler)
+{
+    const struct cshim_peer_group *row = &compiler->role->groups[CSHIM_ROW];
+    const struct cshim_range own = cshim_segment_owned(compiler->segment, row->rank);
+    const bool adds_at_home = cshim_plan_adds_at_home(compiler->plan);
+    if (own.length == 0)
+        return;
+    for (int from = 0; from < row->ranks; from++) {
+        if (from == row->rank && adds_at_home)
+            cshim_emit_read_own(compiler, &own, (unsigned)from);
+        else
+            cshim_emit_read(compiler, CSHIM_MESSAGE_PARTS, from, own.length,
+                            contributions(compiler, from), outgoing(compiler, row->rank),
+                            (unsigned)from);
+    }
+    if (compiler->plan->collective == CSHIM_REDUCE_SCATTER) {
+        cshim_emit_reduce(compiler, CSHIM_MESSAGE_PARTS, (unsigned)row->ranks, &own,
+                          CSHIM_TO_RESULT);
+        return;
+    }
+    cshim_emit_message(compiler, CSHIM_MESSAGE_SUMS, -1, own.length, reduced(compiler, row->rank));
+    cshim_emit_reduce_to_message(compiler, CSHIM_MESSAGE_SUMS, (unsigned)row->ranks, &own,
+                                 adds_at_home && is_receiver(compiler, row->rank));
+    for (int i = 1; i < row->ranks; i++) {
+        const int to = cshim_neighbour(compiler, CSHIM_ROW, i);
+        if (is_receiver(compiler, to))
+            cshim_emit_send(compiler, CSHIM_MESSAGE_SUMS, to, reduced(compiler, row->rank));
+    }
+}
+
+/* Decodes this peer's own chunk, too, unless the sum was added in the result. */
+static void decode_chunks(struct cshim_compiler *compiler)
+{
+    const struct cshim_peer_group *row = &compiler->role->groups[CSHIM_ROW];
+    for (int from = 0; from < row->ranks; from++) {
+        const struct cshim_range chunk = cshim_segment_owned(compiler->segment, from);
+        if (chunk.length == 0 || (from == row->rank && cshim_plan_adds_at_home(compiler->plan)))
+            continue;
+        cshim_emit_read(compiler, CSHIM_MESSAGE_SUMS, from, chunk.length, reduced(compiler, from),
+                        reduced(compiler, from), 0);
+        cshim_emit_decode(compiler, CSHIM_MESSAGE_SUMS, &chunk);
+    }
+}
+
+void cshim_compile_two_shot(struct cshim_compiler *compiler)
+{
+    contribute(compiler);
+    cshim_emit_wait_received(compiler, CSHIM_MESSAGE_PARTS, 1);
+    reduce_own_chunk(compiler);
+    if (is_receiver(compiler, compiler->role->groups[CSHIM_ROW].rank)) {
+        cshim_emit_wait_received(compiler, CSHIM_MESSAGE_SUMS, CSHIM_PIPELINE_DEPTH);
+        decode_chunks(compiler);
+    }
+    cshim_emit_wait_sent(compiler, CSHIM_MESSAGE_PARTS);
+    if (compiler->plan->collective != CSHIM_REDUCE_SCATTER)
+        cshim_emit_wait_sent(compiler, CSHIM_MESSAGE_SUMS);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/core/compiler.h"
+
+#include <stdlib.h>
+
+static enum cshim_dimension dimension_of(enum cshim_message message)
+{
+    return message < CSHIM_ROW_MESSAGES ? CSHIM_ROW : CSHIM_COLUMN;
+}
+
+uint64_t cshim_slot(const struct cshim_compiler *compiler, enum cshim_dimension dimension,
+                    enum cshim_area area, int index)
+{
+    const struct cshim_plan *plan = compiler->plan;
+    const uint64_t longest_row = plan->grid.columns + (plan->peers % plan->grid.rows != 0);
+    if (dimension == CSHIM_ROW)
+        return (area * longest_row + (uint64_t)index) * plan->piece_bytes;
+    return (CSHIM_OUTGOING + 1) * longest_row * plan->piece_bytes +
+           (area * (uint64_t)cshim_grid_depth(&plan->grid) + (uint64_t)index) * plan->column_bytes;
+}
+
+int cshim_neighbour(const struct cshim_compiler *compiler, enum cshim_dimension dimension, int step)
+{
+    const struct cshim_peer_group *group = &compiler->role->groups[dimension];
+    return (group->rank + step + group->ranks) % group->ranks;
+}
+
+/* Appends an operation. Without memory, returns one that nobody executes. */
+static struct cshim_operation *append(struct cshim_compiler *compiler,
+                                      enum cshim_operation_kind kind, enum cshim_message message)
+{
+    struct cshim_operations *operations = compiler->operations;
+    if (operations->count == operations->capacity && !compiler->failed) {
+        const unsigned capacity = operations->capacity > 0 ? 2 * operations->capacity : 32;
+        struct cshim_operation *list = realloc(operations->list, capacity * sizeof *list);
+        compiler->failed = list == NULL;
+        if (list != NULL) {
+            operations->list = list;
+            operations->capacity = capacity;
+        }
+    }
+    if (compiler->failed)
+        return &compiler->unused;
+    struct cshim_operation *operation = &operations->list[operations->count++];
+    *operation = (struct cshim_operation){
+        .kind = (uint8_t)kind, .depth = compiler->depth, .message = (uint8_t)message};
+    return operation;
+}
+
+/* Appends an operation that concerns a message with the peer at an index. */
+static struct cshim_operation *append_with(struct cshim_compiler *compiler,
+                                           enum cshim_operation_kind kind,
+                                           enum cshim_message message, int index, uint64_t elements,
+                                           uint64_t offset)
+{
+    struct cshim_operation *operation = append(compiler, kind, message);
+    operation->index = (uint32_t)index;
+    operation->peer = (uint32_t)cshim_role_peer(compiler->role, dimension_of(message), index);
+    operation->elements = elements;
+    operation->offset = offset;
+    return operation;
+}
+
+static struct cshim_operation *append_range(struct cshim_compiler *compiler,
+                                            enum cshim_operation_kind kind,
+                                            enum cshim_message message,
+                                            const struct cshim_range *range)
+{
+    struct cshim_operation *operation = append(compiler, kind, message);
+    operation->begin = range->begin;
+    operation->elements = range->length;
+    return operation;
+}
+
+void cshim_emit_receive(struct cshim_compiler *compiler, enum cshim_message message, int from,
+                        uint64_t elements, uint64_t offset)
+{
+    if (elements > 0)
+        append_with(compiler, CSHIM_OPERATION_RECEIVE, message, from, elements, offset);
+}
+
+void cshim_emit_message(struct cshim_compiler *compiler, enum cshim_message message, int to,
+                        uint64_t elements, uint64_t offset)
+{
+    append_with(compiler, CSHIM_OPERATION_MESSAGE, message, to >= 0 ? to : 0, elements, offset)
+        ->options = to >= 0 ? 0 : CSHIM_FOR_ALL;
+}
+
+void cshim_emit_encode(struct cshim_compiler *compiler, enum cshim_message message,
+                       const struct cshim_range *range, uint8_t options)
+{
+    append_range(compiler, CSHIM_OPERATION_ENCODE, message, range)->options = options;
+}
+
+void cshim_emit_send(struct cshim_compiler *compiler, enum cshim_message message, int to,
+                     uint64_t offset)
+{
+    append_with(compiler, CSHIM_OPERATION_SEND, message, to, 0, offset);
+}
+
+/* Appends a wait for the messages of the whole row or column. */
+static void append_wait(struct cshim_compiler *compiler, enum cshim_operation_kind kind,
+                        enum cshim_message message)
+{
+    append(compiler, kind, message)->parts =
+        (uint32_t)compiler->role->groups[dimension_of(message)].ranks;
+}
+
+void cshim_emit_wait_received(struct cshim_compiler *compiler, enum cshim_message message,
+                              uint8_t depth)
+{
+    compiler->depth = depth;
+    append_wait(compiler, CSHIM_OPERATION_WAIT_RECEIVED, message);
+}
+
+void cshim_emit_wait_sent(struct cshim_compiler *compiler, enum cshim_message message)
+{
+    compiler->depth = CSHIM_PIPELINE_DEPTH;
+    append_wait(compiler, CSHIM_OPERATION_WAIT_SENT, message);
+}
+
+void cshim_emit_read(struct cshim_compiler *compiler, enum cshim_message message, int from,
+                     uint64_t elements, uint64_t offset, uint64_t sender_offset, unsigned input)
+{
+    struct cshim_operation *operation =
+        append_with(compiler, CSHIM_OPERATION_READ, message, from, elements, offset);
+    operation->sender_offset = sender_offset;
+    operation->parts = input;
+}
+
+void cshim_emit_read_own(struct cshim_compiler *compiler, const struct cshim_range *range,
+                         unsigned input)
+{
+    append_range(compiler, CSHIM_OPERATION_READ_OWN, CSHIM_MESSAGE_PARTS, range)->parts = input;
+}
+
+void cshim_emit_reduce(struct cshim_compiler *compiler, enum cshim_message message, unsigned inputs,
+                       const struct cshim_range *range, uint8_t options)
+{
+    struct cshim_operation *operation =
+        append_range(compiler, CSHIM_OPERATION_REDUCE, message, range);
+    operation->parts = inputs;
+    operation->options = options;
+}
+
+void cshim_emit_reduce_to_message(struct cshim_compiler *compiler, enum cshim_message message,
+                                  unsigned inputs, const struct cshim_range *range, bool keeps)
+{
+    if (cshim_message_codec(compiler->plan, message) == compiler->plan->codec) {
+        cshim_emit_reduce(compiler, message, inputs, range,
+                          CSHIM_TO_MESSAGE | (keeps ? CSHIM_TO_RESULT : 0));
+        return;
+    }
+    cshim_emit_reduce(compiler, message, inputs, range, CSHIM_TO_RESULT);
+    cshim_emit_encode(compiler, message, range, CSHIM_FROM_RESULT);
+}
+
+void cshim_emit_forward(struct cshim_compiler *compiler, enum cshim_message message,
+                        uint64_t elements)
+{
+    append_range(compiler, CSHIM_OPERATION_FORWARD, message, &(struct cshim_range){0, elements});
+}
+
+void cshim_emit_decode(struct cshim_compiler *compiler, enum cshim_message message,
+                       const struct cshim_range *range)
+{
+    append_range(compiler, CSHIM_OPERATION_DECODE, message, range)->parts = 1;
+}
+
+void cshim_emit_node(struct cshim_compiler *compiler, enum cshim_operation_kind kind)
+{
+    append(compiler, kind, CSHIM_MESSAGE_PARTS);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the compilers of algorithms share: functions that append one operation each, and the buffers
+ * of a segment's scratch. Each compiler states its algorithm, then its buffers, then the list.
+ *
+ * In loops over peers, a rank sends to the next peer first and receives from the previous one
+ * first, so that the ranks do not all send to the same one. */
+#ifndef CSHIM_COMPILER_H
+#define CSHIM_COMPILER_H
+
+#include "shim/core/operation.h"
+
+struct cshim_compiler {
+    struct cshim_operations *operations;
+    const struct cshim_segment *segment;
+    const struct cshim_role *role;
+    const struct cshim_plan *plan;
+    uint8_t depth;                 /* of the next operations */
+    bool failed;                   /* no memory */
+    struct cshim_operation unused; /* written to once there is no memory */
+};
+
+/* Areas of a segment's scratch, one slot for each peer of the row: contributions received, reduced
+ * chunks, and contributions sent. The areas for the column follow, in the same order. */
+enum cshim_area { CSHIM_CONTRIBUTIONS, CSHIM_REDUCED, CSHIM_OUTGOING };
+
+/* Returns the offset of slot `index` in an area of the row or column. */
+uint64_t cshim_slot(const struct cshim_compiler *compiler, enum cshim_dimension dimension,
+                    enum cshim_area area, int index);
+
+/* Returns the index of the rank's `step`th next peer in its row or column; negative steps go back.
+ */
+int cshim_neighbour(const struct cshim_compiler *compiler, enum cshim_dimension dimension,
+                    int step);
+
+void cshim_emit_receive(struct cshim_compiler *compiler, enum cshim_message message, int from,
+                        uint64_t elements, uint64_t offset);
+/* `to`: index of the receiver; -1: several. */
+void cshim_emit_message(struct cshim_compiler *compiler, enum cshim_message message, int to,
+                        uint64_t elements, uint64_t offset);
+void cshim_emit_encode(struct cshim_compiler *compiler, enum cshim_message message,
+                       const struct cshim_range *range, uint8_t options);
+void cshim_emit_send(struct cshim_compiler *compiler, enum cshim_message message, int to,
+                     uint64_t offset);
+/* Waits at a pipeline depth for the messages of the whole row or column. */
+void cshim_emit_wait_received(struct cshim_compiler *compiler, enum cshim_message message,
+                              uint8_t depth);
+void cshim_emit_wait_sent(struct cshim_compiler *compiler, enum cshim_message message);
+void cshim_emit_read(struct cshim_compiler *compiler, enum cshim_message message, int from,
+                     uint64_t elements, uint64_t offset, uint64_t sender_offset, unsigned input);
+void cshim_emit_read_own(struct cshim_compiler *compiler, const struct cshim_range *range,
+                         unsigned input);
+/* `message`: type of the message that the sum is appended to. */
+void cshim_emit_reduce(struct cshim_compiler *compiler, enum cshim_message message, unsigned inputs,
+                       const struct cshim_range *range, uint8_t options);
+void cshim_emit_forward(struct cshim_compiler *compiler, enum cshim_message message,
+                        uint64_t elements);
+void cshim_emit_decode(struct cshim_compiler *compiler, enum cshim_message message,
+                       const struct cshim_range *range);
+void cshim_emit_node(struct cshim_compiler *compiler, enum cshim_operation_kind kind);
+
+/* The sum of a message's elements is appended to it; if `keeps`, it is also written to the result.
+ */
+void cshim_emit_reduce_to_message(struct cshim_compiler *compiler, enum cshim_message message,
+                                  unsigned inputs, const struct cshim_range *range, bool keeps);
+
+/* The algorithms (shim/core/algorithms, a file each), which schedule.c lists by collective. */
+void cshim_compile_one_shot(struct cshim_compiler *compiler);
+void cshim_compile_two_shot(struct cshim_compiler *compiler);
+void cshim_compile_grid(struct cshim_compiler *compiler);
+void cshim_compile_broadcast(struct cshim_compiler *compiler);
+void cshim_compile_scattered_broadcast(struct cshim_compiler *compiler);
+void cshim_compile_allgather(struct cshim_compiler *compiler);
+void cshim_compile_alltoall(struct cshim_compiler *compiler);
+void cshim_compile_hierarchical(struct cshim_compiler *compiler);
+void cshim_compile_grid_of_nodes(struct cshim_compiler *compiler);
+
+#endif

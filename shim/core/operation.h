@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations: what this rank does for one segment of a compressed call, as a list. An algorithm
+ * compiles the list (shim/core/algorithms), a runner executes it (shim/host/exchange.c), and
+ * `compshim explain --ops` prints it:
+ *
+ *     struct cshim_operations operations = {0};
+ *     if (cshim_compile(&operations, &segment))
+ *         for (unsigned i = 0; i < operations.count; i++)
+ *             puts(cshim_operation_text(&operations.list[i], text));
+ *     cshim_operations_free(&operations);
+ *
+ * A list is executed in order. Several segments are in flight at once, each with a cursor into its
+ * list: an operation of pipeline depth d is executed d iterations after its segment has started, so
+ * that messages travel while other segments are encoded, reduced and decoded. Only WAIT blocks.
+ *
+ * A *contribution* is what one rank adds to a chunk: encoded elements of its own buffer. A *reduced
+ * chunk* is what the chunk's owner has added up, encoded once more. Pure: no MPI, no CUDA. */
+#ifndef CSHIM_OPERATION_H
+#define CSHIM_OPERATION_H
+
+#include "shim/core/header.h"
+#include "shim/core/segment.h"
+
+enum cshim_operation_kind {
+    /* The ranks of the node reduce the segment; each gets its share in its stage. */
+    CSHIM_OPERATION_NODE_REDUCE,
+    /* Starts to receive the message of `elements` elements from `peer` at `offset`. */
+    CSHIM_OPERATION_RECEIVE,
+    /* Begins a message of `elements` elements at `offset` with its header. */
+    CSHIM_OPERATION_MESSAGE,
+    /* Encodes a range of this rank's elements, and appends it to the message. */
+    CSHIM_OPERATION_ENCODE,
+    /* Starts to send the message to `peer`. */
+    CSHIM_OPERATION_SEND,
+    /* Waits until the messages of all `parts` indices of the row or column have arrived. */
+    CSHIM_OPERATION_WAIT_RECEIVED,
+    /* Waits until they have been sent. */
+    CSHIM_OPERATION_WAIT_SENT,
+    /* Checks the message of `peer` at `offset`, and makes it input number `parts` of the operations
+     * below, which continue where the one before has stopped reading. */
+    CSHIM_OPERATION_READ,
+    /* Makes a range of this rank's own elements input number `parts`. */
+    CSHIM_OPERATION_READ_OWN,
+    /* Adds a range of the inputs 0 to `parts` - 1. */
+    CSHIM_OPERATION_REDUCE,
+    /* Appends a range of input 0 to the message, as it is. */
+    CSHIM_OPERATION_FORWARD,
+    /* Decodes a range of input 0 into the result. */
+    CSHIM_OPERATION_DECODE,
+    /* The ranks of the node gather their reduced shares in their results. */
+    CSHIM_OPERATION_NODE_GATHER,
+    CSHIM_OPERATION_KINDS
+};
+
+/* Options of an operation. */
+enum {
+    CSHIM_TO_MESSAGE = 1,  /* REDUCE: encodes the sum, and appends it to the message */
+    CSHIM_TO_RESULT = 2,   /* REDUCE: writes the sum to the result */
+    CSHIM_FROM_RESULT = 4, /* ENCODE: reads what REDUCE has written to the result */
+    CSHIM_FOR_ALL = 8,     /* MESSAGE: is sent to several peers */
+};
+
+/* Index in the array of messages' types, and pipeline depth, fit a byte. */
+struct cshim_operation {
+    uint8_t kind;    /* enum cshim_operation_kind */
+    uint8_t depth;   /* pipeline iterations after the start of the segment */
+    uint8_t message; /* enum cshim_message: type of the message, or of the inputs */
+    uint8_t options;
+    uint32_t index; /* of the peer in the row or column */
+    uint32_t peer;  /* index among the plan's peers */
+    uint32_t parts;
+    uint64_t offset;        /* of the message in the segment's scratch, in bytes */
+    uint64_t sender_offset; /* READ: of the same message in the scratch of its sender */
+    uint64_t begin;         /* first element, counted as by cshim_segment_owned() */
+    uint64_t elements;
+};
+
+struct cshim_operations {
+    struct cshim_operation *list;
+    unsigned count;
+    unsigned capacity;
+};
+
+/* An operation of the last pipeline iteration of a segment has this depth. */
+#define CSHIM_PIPELINE_DEPTH (CSHIM_SEGMENTS_IN_FLIGHT - 1)
+
+/* Replaces the list by that of a segment for its role's rank; empty for the algorithm cast, which
+ * the library's own all-reduce executes. Returns false without memory. */
+bool cshim_compile(struct cshim_operations *operations, const struct cshim_segment *segment);
+void cshim_operations_free(struct cshim_operations *operations);
+
+#define CSHIM_OPERATION_TEXT_MAX 128
+/* Writes an operation as a line without its end, and returns `text`. */
+const char *cshim_operation_text(const struct cshim_operation *operation,
+                                 char text[CSHIM_OPERATION_TEXT_MAX]);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which elements of a call each rank handles: its role in the call, and the segments that the call
+ * is executed in. Pure: every rank derives the same ranges from the plan and the layout.
+ *
+ *     struct cshim_role role = {.plan = &plan, .layout = &layout, .rank = rank, ...};
+ *     cshim_role_find(&role);
+ *     for (uint64_t i = 0; i < plan.segments; i++) {
+ *         struct cshim_segment segment = cshim_segment_at(&role, i);
+ *         struct cshim_range chunk = cshim_segment_owned(&segment, peer);
+ *     }
+ */
+#ifndef CSHIM_SEGMENT_H
+#define CSHIM_SEGMENT_H
+
+#include <stddef.h>
+
+#include "shim/core/layout.h"
+#include "shim/core/plan.h"
+
+/* A range of elements. */
+struct cshim_range {
+    uint64_t begin;
+    uint64_t length;
+};
+
+/* Returns how many elements of the range are below `length`. */
+static inline size_t cshim_range_within(const struct cshim_range *range, int length)
+{
+    const uint64_t left = (uint64_t)length > range->begin ? (uint64_t)length - range->begin : 0;
+    return left < range->length ? left : range->length;
+}
+
+/* Dimensions of the grid of peers. A rank exchanges messages with its row and its column; without a
+ * grid all peers are one row. */
+enum cshim_dimension { CSHIM_ROW, CSHIM_COLUMN, CSHIM_DIMENSIONS };
+struct cshim_peer_group {
+    int rank;  /* this rank's index; -1: it is not in one */
+    int ranks; /* number of ranks */
+};
+
+/* A rank's role in a call. The caller sets the first group, cshim_role_find() the second. */
+struct cshim_role {
+    const struct cshim_plan *plan;
+    const struct cshim_layout *layout;
+    int rank;
+    /* Offset of each rank's block in elements, and the end of the last: ranks + 1 entries. NULL if
+     * the call has no blocks. sent_begins: of the blocks that an all-to-all sends. */
+    const uint64_t *block_begins, *sent_begins;
+
+    int peer;      /* index among the plan's peers; -1: it only helps its node */
+    uint32_t root; /* peer that is, or whose node has, the plan's root */
+    struct cshim_peer_group groups[CSHIM_DIMENSIONS];
+    uint32_t first_of_row; /* first peer of this rank's row */
+    uint32_t column;       /* this rank's column */
+};
+
+/* Finds the rank's peers: all ranks; in hierarchical, one rank of each node. */
+void cshim_role_find(struct cshim_role *role);
+
+/* Returns the peer at an index of the rank's row or column. */
+int cshim_role_peer(const struct cshim_role *role, enum cshim_dimension dimension, int index);
+
+/* Returns true if the ranks of this node gather their reduced shares at the end: for a call with a
+ * root, on its node only. */
+bool cshim_role_gathers(const struct cshim_role *role);
+
+/* A segment of a call. */
+struct cshim_segment {
+    const struct cshim_role *role;
+    uint64_t index;
+    struct cshim_range whole; /* range of the call's elements; with blocks all of them */
+    struct cshim_range share; /* what peers exchange; hierarchical: a share of `whole` */
+};
+
+struct cshim_segment cshim_segment_at(const struct cshim_role *role, uint64_t index);
+
+/* Returns a local rank's share of a segment; empty for ranks beyond plan->shares. */
+struct cshim_range cshim_segment_share(const struct cshim_segment *segment, int local_rank);
+
+/* Returns a segment's chunk of the block of a local rank of a node (hierarchical). */
+struct cshim_range cshim_segment_block(const struct cshim_segment *segment, int node,
+                                       int local_rank);
+
+/* Returns the elements of the share that a peer of the row owns: it reduces them (in a grid: its
+ * column does), or without a reduction contributes or forwards them. May be empty. Counted from the
+ * call's first element with blocks, otherwise from the share's. */
+struct cshim_range cshim_segment_owned(const struct cshim_segment *segment, int peer);
+
+/* Returns this rank's block for another rank in an all-to-all, counted in its send buffer. */
+struct cshim_range cshim_segment_sent(const struct cshim_segment *segment, int to);
+
+/* Returns the elements of a column's chunk that index `place` of the column owns; without a grid
+ * the chunk. */
+struct cshim_range cshim_segment_piece(const struct cshim_segment *segment, int column,
+                                       uint32_t place);
+
+#endif
