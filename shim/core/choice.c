@@ -229,7 +229,7 @@ static void drop_slow(struct cshim_choice *choice)
 }
 
 /* Settles on the fastest candidate, unless others are close and may be sampled further. */
-static void settle(struct cshim_choice *choice)
+static void settle_class(struct cshim_choice *choice)
 {
     const unsigned former = choice->best;
     take_samples(choice);
@@ -315,7 +315,7 @@ void cshim_choice_decide(struct cshim_choice *choice)
     if (choice->phase == CSHIM_CHOICE_FIRST)
         drop_slow(choice);
     else if (choice->phase == CSHIM_CHOICE_LAST)
-        settle(choice);
+        settle_class(choice);
     else
         end_period(choice);
 }

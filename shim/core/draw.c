@@ -130,8 +130,8 @@ static float largest_of(const struct cshim_draw_timings *timings, unsigned ranks
 }
 
 /* Passes the durations of calls that all ranks have timed to the choice, each once. */
-static void learn(struct cshim_draw *draw, struct cshim_choice *choice,
-                  const struct cshim_draw_timings *timings, unsigned ranks)
+static void learn_timings(struct cshim_draw *draw, struct cshim_choice *choice,
+                          const struct cshim_draw_timings *timings, unsigned ranks)
 {
     for (unsigned i = 0; i < draw->own.samples && i < CSHIM_DRAW_SAMPLES; i++) {
         struct cshim_draw_sample *sample = &draw->own.sample[i];
@@ -187,7 +187,7 @@ struct cshim_draw_stage cshim_draw_decide(struct cshim_draw *draw, struct cshim_
 {
     const struct cshim_draw_stage *latest = latest_stage(draw);
     uint64_t highest = 0, late = 0;
-    learn(draw, choice, timings, ranks);
+    learn_timings(draw, choice, timings, ranks);
     for (unsigned rank = 0; rank < ranks; rank++) {
         highest = timings[rank].highest > highest ? timings[rank].highest : highest;
         late += timings[rank].late;

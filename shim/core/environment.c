@@ -64,7 +64,7 @@ __attribute__((format(printf, 3, 4))) static void add_warning(char *message, siz
 }
 
 /* Writes the folder of a path, and returns the name in it. */
-static const char *split(const char *path, char folder[CSHIM_PATH_MAX])
+static const char *split_path(const char *path, char folder[CSHIM_PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash != NULL ? slash + 1 : path;
@@ -86,7 +86,7 @@ bool cshim_is_same_file(const char *a, const char *b)
     struct stat facts;
     if (lead_to_one(a, b, &facts))
         return S_ISREG(facts.st_mode);
-    return strcmp(split(a, folder), split(b, other)) == 0 &&
+    return strcmp(split_path(a, folder), split_path(b, other)) == 0 &&
            (strcmp(folder, other) == 0 || lead_to_one(folder, other, &facts));
 }
 
@@ -117,7 +117,7 @@ static bool check_file(const char *kind, const char *variable, const char *path,
                  path);
         return false;
     }
-    split(path, folder);
+    split_path(path, folder);
     const bool exists = stat(path, &facts) == 0, is_folder = exists && S_ISDIR(facts.st_mode);
     if (strchr(folder, '{') == NULL && (is_folder || access(exists ? path : folder, W_OK) != 0))
         add_warning(message, size, "cannot write the %s %.200s: %s: name another by %s", kind, path,

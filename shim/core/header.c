@@ -29,8 +29,8 @@ struct cshim_header cshim_header_make(const struct cshim_plan *plan, uint32_t se
 
 /* Describes a header's call in words; writes `otherwise` if it is no header. Returns the length of
  * the text. */
-static size_t describe(const struct cshim_header *header, const char *otherwise, char *text,
-                       size_t size)
+static size_t describe_header(const struct cshim_header *header, const char *otherwise, char *text,
+                              size_t size)
 {
     if (header->magic != CSHIM_HEADER_MAGIC)
         return (size_t)snprintf(text, size, "%s", otherwise);
@@ -58,9 +58,9 @@ bool cshim_header_check(const struct cshim_header *want, const void *message, fl
     if (memcmp(want, &got, offsetof(struct cshim_header, error)) == 0)
         return true;
     size_t length = (size_t)snprintf(text, CSHIM_MISMATCH_MAX, "here: ");
-    length += describe(want, "", text + length, CSHIM_MISMATCH_MAX - length);
+    length += describe_header(want, "", text + length, CSHIM_MISMATCH_MAX - length);
     length += (size_t)snprintf(text + length, CSHIM_MISMATCH_MAX - length, "; there: ");
-    describe(&got, "no message of this version", text + length, CSHIM_MISMATCH_MAX - length);
+    describe_header(&got, "no message of this version", text + length, CSHIM_MISMATCH_MAX - length);
     return false;
 }
 
@@ -68,5 +68,5 @@ void cshim_header_describe(const void *message, char text[CSHIM_MISMATCH_MAX])
 {
     struct cshim_header header;
     memcpy(&header, message, sizeof header);
-    describe(&header, "no compressed message", text, CSHIM_MISMATCH_MAX);
+    describe_header(&header, "no compressed message", text, CSHIM_MISMATCH_MAX);
 }

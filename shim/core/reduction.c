@@ -16,7 +16,8 @@ static const double left[PAIRS] = {1, -2, 0.75, -96};
 static const double right[PAIRS] = {2, -2.5, -0.125, 40};
 
 /* Writes numbers as the type's elements. */
-static void store(enum cshim_dtype dtype, const double numbers[PAIRS], uint64_t elements[PAIRS])
+static void store_elements(enum cshim_dtype dtype, const double numbers[PAIRS],
+                           uint64_t elements[PAIRS])
 {
     float narrow[PAIRS];
     for (unsigned i = 0; i < PAIRS; i++)
@@ -43,7 +44,7 @@ static bool is_operation(enum cshim_dtype dtype, enum operation operation, const
     uint64_t want[PAIRS];
     for (unsigned i = 0; i < PAIRS; i++)
         numbers[i] = combine(operation, left[i], right[i]);
-    store(dtype, numbers, want);
+    store_elements(dtype, numbers, want);
     return memcmp(want, results, PAIRS * cshim_dtype_bytes(dtype)) == 0;
 }
 
@@ -66,8 +67,8 @@ static enum cshim_op find_operation(cshim_reduction *reduction, const void *of,
                                     enum cshim_dtype dtype)
 {
     uint64_t a[PAIRS], b[PAIRS], results[PAIRS] = {0};
-    store(dtype, left, a);
-    store(dtype, right, b);
+    store_elements(dtype, left, a);
+    store_elements(dtype, right, b);
     if (reduction(of, results, a, b, PAIRS) != 0)
         return CSHIM_OP_COUNT;
     for (enum operation operation = SUM; operation < OPERATIONS; operation++)

@@ -55,8 +55,8 @@ static bool is_nonblocking(const ncclConfig_t *config)
 /* Makes the state of a new communicator, and says hello at the rendezvous of its id. Called before
  * NCCL's own function, so that a rank without compshim is noticed. Returns NULL without memory;
  * without a rendezvous the communicator has no member, and its calls are passed through. */
-static struct cshim_nccl_comm *join(ncclComm_t *made_at, const ncclUniqueId *id, int ranks,
-                                    int rank, const ncclConfig_t *config)
+static struct cshim_nccl_comm *join_rendezvous(ncclComm_t *made_at, const ncclUniqueId *id,
+                                               int ranks, int rank, const ncclConfig_t *config)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "no memory for it";
     const struct cshim_hello hello = {
@@ -90,14 +90,14 @@ static ncclResult_t expect_joined(ncclResult_t status, struct cshim_nccl_comm *c
 
 static ncclResult_t comm_init_rank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
 {
-    struct cshim_nccl_comm *joined = join(comm, &id, ranks, rank, NULL);
+    struct cshim_nccl_comm *joined = join_rendezvous(comm, &id, ranks, rank, NULL);
     return expect_joined(cshim_nccl.real->CommInitRank(comm, ranks, id, rank), joined);
 }
 
 static ncclResult_t comm_init_rank_config(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
                                           ncclConfig_t *config)
 {
-    struct cshim_nccl_comm *joined = join(comm, &id, ranks, rank, config);
+    struct cshim_nccl_comm *joined = join_rendezvous(comm, &id, ranks, rank, config);
     return expect_joined(cshim_nccl.real->CommInitRankConfig(comm, ranks, id, rank, config),
                          joined);
 }
@@ -106,7 +106,8 @@ static ncclResult_t comm_init_rank_config(ncclComm_t *comm, int ranks, ncclUniqu
 static ncclResult_t comm_init_rank_scalable(ncclComm_t *comm, int ranks, int rank, int id_count,
                                             ncclUniqueId *ids, ncclConfig_t *config)
 {
-    struct cshim_nccl_comm *joined = join(comm, id_count > 0 ? ids : NULL, ranks, rank, config);
+    struct cshim_nccl_comm *joined =
+        join_rendezvous(comm, id_count > 0 ? ids : NULL, ranks, rank, config);
     return expect_joined(
         cshim_nccl.real->CommInitRankScalable(comm, ranks, rank, id_count, ids, config), joined);
 }
@@ -238,7 +239,7 @@ static ncclResult_t comm_grow(ncclComm_t comm, int ranks, const ncclUniqueId *id
         cshim_rendezvous_grow(known->member, known->grown++, (uint8_t *)own.internal))
         meet_at = &own;
     struct cshim_nccl_comm *joined =
-        join(child, meet_at, ranks, known != NULL ? known->rank : rank, config);
+        join_rendezvous(child, meet_at, ranks, known != NULL ? known->rank : rank, config);
     if (joined != NULL)
         joined->nonblocking = joined->nonblocking || inherits_nonblocking(known, config);
     cshim_registry_release(known);

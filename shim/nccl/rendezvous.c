@@ -36,7 +36,7 @@ struct cshim_member {
     bool may_be_heard; /* bytes of READY were sent, so the decision may count on this rank */
 };
 
-static void explain(char *why, const char *what)
+static void explain_errno(char *why, const char *what)
 {
     snprintf(why, CSHIM_RENDEZVOUS_WHY_MAX, "%s: %s", what, strerror(errno));
 }
@@ -104,11 +104,11 @@ bool cshim_rendezvous_serve(uint8_t id[CSHIM_ID_BYTES], const struct cshim_offer
     }
     if ((!find_nccls_address(id, &tag) && !find_any_address(&tag)) ||
         getrandom(&tag.nonce, sizeof tag.nonce, 0) != sizeof tag.nonce) {
-        explain(why, "no address to meet at");
+        explain_errno(why, "no address to meet at");
         return false;
     }
     if (!cshim_rendezvous_start_server(&tag, offer)) {
-        explain(why, "cannot wait for the other ranks");
+        explain_errno(why, "cannot wait for the other ranks");
         return false;
     }
     memcpy(id + TAG_OFFSET, &tag, sizeof tag);
@@ -268,7 +268,7 @@ struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
     gethostname(member->request.machine, sizeof member->request.machine - 1);
     if (request_with_retries(member, CSHIM_REQUEST_HELLO, HELLO_SECONDS, &reply, NULL))
         return member;
-    explain(why, "cannot reach the process that made the unique id");
+    explain_errno(why, "cannot reach the process that made the unique id");
     cshim_rendezvous_leave(member);
     return NULL;
 }
@@ -286,7 +286,7 @@ struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member)
     struct cshim_reply reply;
     if (!request_with_retries(member, CSHIM_REQUEST_READY, READY_SECONDS, &reply,
                               &decision.offer.text)) {
-        explain(decision.why, "no answer from the process that made the unique id");
+        explain_errno(decision.why, "no answer from the process that made the unique id");
         decision.known = !member->may_be_heard; /* if not heard, it cannot be "on" */
         hang_up(member);
         return decision;

@@ -121,7 +121,7 @@ static void write_more(struct connection *connection)
 
 /* Starts to write a reply that is due, or closes a connection after its time limit. Returns the
  * time at which to call this again; 0: not needed. */
-static double settle(struct connection *connection)
+static double settle_connection(struct connection *connection)
 {
     const double now = cshim_seconds();
     double due = 0;
@@ -194,7 +194,7 @@ static int settle_all(void)
 {
     double due = is_full ? cshim_seconds() + PAUSE_SECONDS : 0;
     for (struct connection **link = &connections, *one; (one = *link) != NULL;) {
-        const double next = one->socket >= 0 ? settle(one) : 0;
+        const double next = one->socket >= 0 ? settle_connection(one) : 0;
         if (next > 0 && (due <= 0 || next < due))
             due = next;
         if (one->socket >= 0) {
@@ -211,7 +211,7 @@ static int settle_all(void)
 }
 
 /* The server's thread, the only one that adds and frees connections. */
-static void *serve(void *data)
+static void *serve_ranks(void *data)
 {
     struct epoll_event events[64];
     pthread_mutex_lock(&lock);
@@ -260,7 +260,7 @@ static bool start_thread(void)
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, 1 << 20);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    errno = pthread_create(&thread, &attributes, serve, NULL);
+    errno = pthread_create(&thread, &attributes, serve_ranks, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return errno == 0;

@@ -50,7 +50,7 @@ static size_t bytes_of(const struct session *session)
     return sizeof *session + session->ranks * sizeof *session->entries;
 }
 
-static void drop(struct session **link)
+static void drop_session(struct session **link)
 {
     struct session *session = *link;
     *link = session->next;
@@ -76,11 +76,11 @@ static bool drop_oldest(const struct session *kept)
     if (idle == NULL)
         idle = oldest;
     if (idle != NULL)
-        drop(idle);
+        drop_session(idle);
     return idle != NULL;
 }
 
-static void remember(size_t bytes, const struct session *kept)
+static void reserve_memory(size_t bytes, const struct session *kept)
 {
     remembered += bytes;
     while (remembered > REMEMBERED_BYTES && drop_oldest(kept))
@@ -96,7 +96,7 @@ bool cshim_session_add(uint64_t nonce, const struct cshim_offer *offer)
     session->offer = offer;
     session->next = sessions;
     sessions = session;
-    remember(sizeof *session, session);
+    reserve_memory(sizeof *session, session);
     return true;
 }
 
@@ -134,7 +134,7 @@ static bool is_of_another(const struct session *session, const struct cshim_requ
 static void decide_off(struct session *session)
 {
     session->decided = true;
-    session->reply.on = 0; /* it may have been decided "on" before (welcome) */
+    session->reply.on = 0; /* it may have been decided "on" before (record_hello) */
     session->reply.speaker = session->ranks;
     for (uint32_t rank = session->ranks; rank-- > 0;)
         if (session->entries[rank].here && (session->ready == 0 || session->entries[rank].ready))
@@ -143,7 +143,7 @@ static void decide_off(struct session *session)
 
 /* Records a rank's hello. The first rank determines the number of ranks; if another rank has a
  * different number, the decision is "off". Returns NULL on an error. */
-static struct rank_entry *welcome(struct session *session, const struct cshim_request *request)
+static struct rank_entry *record_hello(struct session *session, const struct cshim_request *request)
 {
     const struct cshim_hello *hello = &request->hello;
     if (hello->ranks == 0 || hello->ranks > RANKS_MAX || hello->rank >= hello->ranks)
@@ -153,7 +153,7 @@ static struct rank_entry *welcome(struct session *session, const struct cshim_re
         if (session->entries == NULL)
             return NULL;
         session->ranks = hello->ranks;
-        remember(hello->ranks * sizeof *session->entries, session);
+        reserve_memory(hello->ranks * sizeof *session->entries, session);
     }
     if (hello->ranks != session->ranks) {
         snprintf(session->reply.text, sizeof session->reply.text,
@@ -174,7 +174,7 @@ bool cshim_session_hear(const struct cshim_request *request, uint64_t connection
     struct session *session = find_or_grow(request);
     if (session == NULL || is_of_another(session, request))
         return false;
-    struct rank_entry *entry = welcome(session, request);
+    struct rank_entry *entry = record_hello(session, request);
     if (entry == NULL)
         return session->decided;
     if (request->kind == CSHIM_REQUEST_READY && !entry->ready) {

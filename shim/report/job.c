@@ -94,7 +94,7 @@ static bool has_choices(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MA
 
 /* Loads the policy for this process. Returns false, with a message, if it is invalid. One process
  * of the job logs the warnings, the first time. */
-static bool load(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
+static bool load_offer(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
 {
     static bool has_spoken;
     struct cshim_policy *policy = NULL;
@@ -121,7 +121,7 @@ static bool load(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
 void cshim_job_load(struct cshim_offer *offer)
 {
     char message[CSHIM_MESSAGE_MAX];
-    if (load(offer, message))
+    if (load_offer(offer, message))
         return;
     cshim_log(CSHIM_LOG_ERROR, "%s", message);
     _exit(1); /* not exit: exit handlers could wait for other ranks */
@@ -140,7 +140,7 @@ struct cshim_job *cshim_job_native(void)
     pthread_mutex_lock(&lock);
     struct cshim_job *job = jobs;
     pthread_mutex_unlock(&lock);
-    if (job != NULL || !load(&offer, message))
+    if (job != NULL || !load_offer(&offer, message))
         return job;
     job = cshim_job_find(&offer);
     cshim_offer_free(&offer);

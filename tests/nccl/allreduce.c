@@ -46,7 +46,7 @@ struct buffers {
     unsigned char *receive;
 };
 
-static void call(const struct buffers *buffers)
+static void make_call(const struct buffers *buffers)
 {
     if (scattered)
         NCCL(ncclReduceScatter(buffers->send, buffers->receive, buffers->result, datatype(), op,
@@ -57,7 +57,7 @@ static void call(const struct buffers *buffers)
     CUDA(cuStreamSynchronize(world.stream));
 }
 
-static void check(enum data data, const struct buffers *buffers, int in_place)
+static void check_result(enum data data, const struct buffers *buffers, int in_place)
 {
     const size_t size = cshim_dtype_bytes(sums_dtype), bytes = buffers->result * size;
     unsigned char *result = malloc(bytes + 64);
@@ -77,7 +77,7 @@ static void check(enum data data, const struct buffers *buffers, int in_place)
     free(result);
 }
 
-static void run(enum data data, size_t count, int in_place)
+static void run_count(enum data data, size_t count, int in_place)
 {
     const size_t size = cshim_dtype_bytes(sums_dtype);
     const size_t shift = count % 5 * size; /* offset from the allocation's alignment, in bytes */
@@ -100,8 +100,8 @@ static void run(enum data data, size_t count, int in_place)
     gpu_write(buffers.receive + buffers.result * size, kept, 64);
     if (in_place)
         buffers.receive = buffers.send + buffers.first * size;
-    call(&buffers);
-    check(data, &buffers, in_place);
+    make_call(&buffers);
+    check_result(data, &buffers, in_place);
     gpu_read(kept, buffers.send, bytes);
     if (!in_place && memcmp(kept, buffers.host, bytes) != 0)
         fail("the input was changed", data, count, 0, 0, 0, 0);
@@ -145,18 +145,18 @@ int main(int argc, char **argv)
     if (argc > 4)
         make_op(argv[4]);
     if (all)
-        try_all_codecs(argv[2], world.rank, world.ranks, run);
+        try_all_codecs(argv[2], world.rank, world.ranks, run_count);
     for (size_t c = 0; !all && c < sizeof counts / sizeof counts[0]; c++) {
-        run(NORMAL, counts[c], 0);
-        run(NORMAL, counts[c], 1);
+        run_count(NORMAL, counts[c], 0);
+        run_count(NORMAL, counts[c], 1);
     }
     for (int data = 0; !all && data < DATA_COUNT; data++) {
         const int needs_range = data == TINY || data == HUGE_VALUES;
         if (sums_dtype != CSHIM_FLOAT16 || !needs_range)
-            run((enum data)data, 20011, data % 2);
+            run_count((enum data)data, 20011, data % 2);
     }
     if (!all)
-        run(NORMAL, 400009, 0);
+        run_count(NORMAL, 400009, 0);
     if (op >= ncclNumOps)
         NCCL(ncclRedOpDestroy(op, world.comm));
     printf("rank %d: digest %016llx, %d failures\n", world.rank, (unsigned long long)digest,

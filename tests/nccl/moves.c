@@ -30,7 +30,7 @@ static void check_block(enum data data, size_t count, int rank, size_t first,
 }
 
 /* Makes the call; in a broadcast only the root passes a send buffer. */
-static void call(void *send, void *receive, size_t count, int root)
+static void make_call(void *send, void *receive, size_t count, int root)
 {
     if (collective == GATHER)
         NCCL(ncclAllGather(send, receive, count, datatype(), world.comm, world.stream));
@@ -43,7 +43,7 @@ static void call(void *send, void *receive, size_t count, int root)
                            world.comm, world.stream));
 }
 
-static void run(enum data data, size_t count, int in_place, int root)
+static void run_count(enum data data, size_t count, int in_place, int root)
 {
     const size_t size = cshim_dtype_bytes(sums_dtype), bytes = count * size;
     const size_t ranks = (size_t)world.ranks, rank = (size_t)world.rank;
@@ -57,7 +57,7 @@ static void run(enum data data, size_t count, int in_place, int root)
     for (size_t i = 0; i < sent; i++)
         store(host, i, element(data, world.rank, world.ranks, i));
     gpu_write(send, host, sent * size);
-    call(send, receive, count, root);
+    make_call(send, receive, count, root);
     CUDA(cuStreamSynchronize(world.stream));
     gpu_read(host, receive, blocks * bytes);
     for (size_t block = 0; block < blocks; block++)
@@ -86,9 +86,9 @@ int main(int argc, char **argv)
         dtype_by_name(argv[3], &sums_dtype);
     world = gpu_join();
     for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++)
-        run(NORMAL, counts[c], (int)c % 2, (int)(c / 2) % world.ranks);
-    run(HEAVY, 20011, 0, world.ranks - 1);
-    run(NONFINITE, 20011, 1, 1);
+        run_count(NORMAL, counts[c], (int)c % 2, (int)(c / 2) % world.ranks);
+    run_count(HEAVY, 20011, 0, world.ranks - 1);
+    run_count(NONFINITE, 20011, 1, 1);
     printf("rank %d: digest %016llx, %d failures\n", world.rank, (unsigned long long)digest,
            failures);
     gpu_leave(&world);

@@ -79,7 +79,7 @@ static struct call_buffers prepare(int call)
     return buffers;
 }
 
-static void make(const struct call_buffers *buffers)
+static void make_call(const struct call_buffers *buffers)
 {
     if (is("scatter"))
         NCCL(ncclReduceScatter(buffers->send, buffers->receive, COUNT, datatype(), op, world.comm,
@@ -133,7 +133,7 @@ int main(int argc, char **argv)
     if (grouped)
         NCCL(ncclGroupStart());
     for (int call = 0; call < calls; call++)
-        make(&buffers[call]);
+        make_call(&buffers[call]);
     if (grouped)
         NCCL(ncclGroupEnd());
     CUDA(cuStreamSynchronize(world.stream));

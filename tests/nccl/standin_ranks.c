@@ -320,7 +320,7 @@ static CUevent new_event(void)
     return event;
 }
 
-static void begin(CUstreamCaptureMode mode)
+static void begin_capture(CUstreamCaptureMode mode)
 {
     CUDA(cuStreamBeginCapture(world.stream, mode));
 }
@@ -347,14 +347,14 @@ static void case_unsafe(void)
 {
     CUdeviceptr memory = allocate(64), more;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    begin_capture(CU_STREAM_CAPTURE_MODE_GLOBAL);
     EXPECT(cuMemAlloc(&more, 64), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     EXPECT(cuMemsetD32Async(memory, 0, 1, world.stream), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     end_with(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-    begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    begin_capture(CU_STREAM_CAPTURE_MODE_GLOBAL);
     EXPECT(cuStreamSynchronize(world.stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     end_with(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-    begin(CU_STREAM_CAPTURE_MODE_GLOBAL); /* allowed, as this thread's mode is relaxed */
+    begin_capture(CU_STREAM_CAPTURE_MODE_GLOBAL); /* allowed, as this thread's mode is relaxed */
     CUDA(cuThreadExchangeStreamCaptureMode(&mode));
     EXPECT(cuMemAlloc(&more, 64), CUDA_SUCCESS);
     CUDA(cuThreadExchangeStreamCaptureMode(&mode));
@@ -375,12 +375,12 @@ static void case_threads(void)
 {
     pthread_t thread;
     CUresult result;
-    begin(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    begin_capture(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
     pthread_create(&thread, NULL, allocate_elsewhere, &result);
     pthread_join(thread, NULL);
     EXPECT(result, CUDA_SUCCESS);
     CUDA(cuGraphExecDestroy(end_capture()));
-    begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    begin_capture(CU_STREAM_CAPTURE_MODE_GLOBAL);
     pthread_create(&thread, NULL, allocate_elsewhere, &result);
     pthread_join(thread, NULL);
     EXPECT(result, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -391,14 +391,14 @@ static void case_events(void)
 {
     const CUevent outside = new_event(), inside = new_event(), never = new_event();
     CUDA(cuEventRecord(outside, other));
-    begin(CU_STREAM_CAPTURE_MODE_RELAXED);
+    begin_capture(CU_STREAM_CAPTURE_MODE_RELAXED);
     EXPECT(cuStreamWaitEvent(world.stream, outside, 0), CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
     end_with(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-    begin(CU_STREAM_CAPTURE_MODE_RELAXED);
+    begin_capture(CU_STREAM_CAPTURE_MODE_RELAXED);
     CUDA(cuEventRecord(inside, world.stream));
     EXPECT(cuEventQuery(inside), CUDA_ERROR_CAPTURED_EVENT);
     end_with(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-    begin(CU_STREAM_CAPTURE_MODE_RELAXED);
+    begin_capture(CU_STREAM_CAPTURE_MODE_RELAXED);
     CUDA(cuEventRecord(never, world.stream));
     CUDA(cuStreamWaitEvent(other, never, 0)); /* joins the capture, and is not joined back */
     CUDA(cuMemsetD32Async(allocate(4), 0, 1, other));
@@ -430,7 +430,7 @@ static void case_objects(void)
     CUstreamCaptureStatus status;
     CUgraph graph;
     CUDA(cuUserObjectCreate(&object, NULL, destroy, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
-    begin(CU_STREAM_CAPTURE_MODE_RELAXED);
+    begin_capture(CU_STREAM_CAPTURE_MODE_RELAXED);
     CUDA(cuStreamGetCaptureInfo(world.stream, &status, NULL, &graph, NULL, NULL, NULL));
     CUDA(cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
     const CUgraphExec exec = end_capture();
@@ -447,7 +447,7 @@ static void case_objects(void)
 static void case_group(void)
 {
     int32_t *values = gpu_allocate(8);
-    begin(CU_STREAM_CAPTURE_MODE_RELAXED);
+    begin_capture(CU_STREAM_CAPTURE_MODE_RELAXED);
     NCCL(ncclGroupStart());
     NCCL(ncclAllReduce(values, values, 1, ncclInt32, ncclSum, world.comm, world.stream));
     NCCL(ncclAllReduce(values + 1, values + 1, 1, ncclInt32, ncclSum, world.comm, other));

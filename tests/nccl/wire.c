@@ -15,7 +15,7 @@ struct wire_case {
     int calls; /* number of calls in one group */
 };
 
-static void call(const struct wire_case *one, float *send, float *receive)
+static void make_call(const struct wire_case *one, float *send, float *receive)
 {
     if (one->collective == REDUCE)
         NCCL(ncclAllReduce(send, receive, one->count, ncclFloat32, one->op, world.comm,
@@ -43,7 +43,7 @@ static void run_wire_case(const struct wire_case *one, unsigned number)
     for (int turn = 0; turn < 2; turn++) {
         NCCL(ncclGroupStart());
         for (int i = 0; i < one->calls; i++)
-            call(one, send, receive[i]);
+            make_call(one, send, receive[i]);
         NCCL(ncclGroupEnd());
     }
     CUDA(cuStreamSynchronize(world.stream));

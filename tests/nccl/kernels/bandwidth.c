@@ -68,7 +68,7 @@ static void reduce(const struct kernel_setting *setting)
     machine_launch(CSHIM_KERNEL_REDUCE, setting->codec, setting->count, &parameters);
 }
 
-static void copy(const struct kernel_setting *setting)
+static void copy_on_device(const struct kernel_setting *setting)
 {
     gpu_check(gpu_cuda()->MemcpyDtoDAsync((CUdeviceptr)(uintptr_t)setting->other,
                                           (CUdeviceptr)(uintptr_t)setting->values,
@@ -83,7 +83,8 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Returns the median seconds of a run. */
-static double seconds_of(void (*run)(const struct kernel_setting *), const struct setting *setting)
+static double seconds_of(void (*run)(const struct kernel_setting *),
+                         const struct kernel_setting *setting)
 {
     const struct cshim_cuda *cuda = gpu_cuda();
     CUevent begin, end;
@@ -108,7 +109,7 @@ static void measure(const char *name, void (*run)(const struct kernel_setting *)
                     const struct kernel_setting *setting)
 {
     const double copied = 2.0 * (double)setting->count * sizeof(float);
-    const double copying = copied / seconds_of(copy, setting);
+    const double copying = copied / seconds_of(copy_on_device, setting);
     const double seconds = seconds_of(run, setting);
     printf("%s\n  {\"kernel\": \"%s\", \"codec\": \"%s\", \"parts\": %u, \"bytes\": %llu, "
            "\"seconds\": %.3g, "

@@ -78,7 +78,7 @@ void machine_free(void *memory)
     gpu_check(cshim_cuda.MemFree((CUdeviceptr)(uintptr_t)memory), "freeing");
 }
 
-static void copy(const void *to, const void *from, size_t bytes)
+static void copy_bytes(const void *to, const void *from, size_t bytes)
 {
     gpu_check(cshim_cuda.MemcpyAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from,
                                      bytes, NULL),
@@ -88,12 +88,12 @@ static void copy(const void *to, const void *from, size_t bytes)
 
 void machine_write(void *to, const void *from, size_t bytes)
 {
-    copy(to, from, bytes);
+    copy_bytes(to, from, bytes);
 }
 
 void machine_read(void *to, const void *from, size_t bytes)
 {
-    copy(to, from, bytes);
+    copy_bytes(to, from, bytes);
 }
 
 void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec,

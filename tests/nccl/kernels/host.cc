@@ -74,7 +74,7 @@ template <typename PARAMETERS, void FUNCTION(PARAMETERS)> static void run(const 
 
 /* Launches three blocks, so that warps have several grains, one or none. */
 template <typename PARAMETERS, void FUNCTION(PARAMETERS)>
-static void launch(enum cshim_codec_id codec, uint64_t count, const void *parameters)
+static void launch_kernel(enum cshim_codec_id codec, uint64_t count, const void *parameters)
 {
     PARAMETERS copy = *(const PARAMETERS *)parameters;
     const bool is_large = count >> 32 != 0;
@@ -88,21 +88,21 @@ void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id c
 {
     switch (operation) {
     case CSHIM_KERNEL_ENCODE:
-        launch<struct cshim_kernel_encode, kernel_encode>(codec, count, parameters);
+        launch_kernel<struct cshim_kernel_encode, kernel_encode>(codec, count, parameters);
         break;
     case CSHIM_KERNEL_DECODE:
-        launch<struct cshim_kernel_decode, kernel_decode>(codec, count, parameters);
+        launch_kernel<struct cshim_kernel_decode, kernel_decode>(codec, count, parameters);
         break;
     case CSHIM_KERNEL_NARROW:
-        launch<struct cshim_kernel_cast, cshim_narrow>(codec, count, parameters);
+        launch_kernel<struct cshim_kernel_cast, cshim_narrow>(codec, count, parameters);
         break;
     case CSHIM_KERNEL_WIDEN:
-        launch<struct cshim_kernel_cast, cshim_widen>(codec, count, parameters);
+        launch_kernel<struct cshim_kernel_cast, cshim_widen>(codec, count, parameters);
         break;
     case CSHIM_KERNEL_LARGEST:
-        launch<struct cshim_kernel_cast, cshim_largest>(codec, count, parameters);
+        launch_kernel<struct cshim_kernel_cast, cshim_largest>(codec, count, parameters);
         break;
     default:
-        launch<struct cshim_kernel_reduce, kernel_reduce>(codec, count, parameters);
+        launch_kernel<struct cshim_kernel_reduce, kernel_reduce>(codec, count, parameters);
     }
 }

@@ -369,14 +369,14 @@ static std::vector<struct lane_group> ready;
 static uint32_t ended, waiting, wait_at[LANES], barriers[BARRIERS][LANES];
 static int wait_for[LANES];
 
-static unsigned draw(unsigned below)
+static unsigned draw_below(unsigned below)
 {
     return (unsigned)(chance() % below);
 }
 
 unsigned draw_lane(void)
 {
-    return draw(LANES);
+    return draw_below(LANES);
 }
 
 static unsigned first_lane(uint32_t lanes)
@@ -393,7 +393,7 @@ static void let_go(uint32_t lanes, int barrier)
 }
 
 /* Releases lanes that wait for each other, if all of them have arrived. */
-static void release()
+static void release_lanes()
 {
     for (uint32_t rest = waiting; rest != 0; rest &= rest - 1) {
         const unsigned l = first_lane(rest);
@@ -421,15 +421,15 @@ static void wait(uint32_t lanes, uint32_t at, int barrier)
         }
     }
     waiting |= lanes;
-    release();
+    release_lanes();
 }
 
 /* Returns the next group to run. In PTX, which has no convergence barriers, groups that are behind
  * run more often, and merge with those at the same instruction. */
 static struct lane_group next_group()
 {
-    size_t chosen = draw((unsigned)ready.size());
-    for (size_t i = 0; i < ready.size() && is_ptx && draw(8) != 0; i++)
+    size_t chosen = draw_below((unsigned)ready.size());
+    for (size_t i = 0; i < ready.size() && is_ptx && draw_below(8) != 0; i++)
         chosen = ready[i].at < ready[chosen].at ? i : chosen;
     struct lane_group group = ready[chosen];
     ready.erase(ready.begin() + (ptrdiff_t)chosen);
@@ -445,11 +445,11 @@ static struct lane_group next_group()
 }
 
 /* Splits a group whose lanes branch differently; which part continues first is random. */
-static void part(struct lane_group &group, uint32_t lanes, uint32_t at)
+static void split_group(struct lane_group &group, uint32_t lanes, uint32_t at)
 {
     struct lane_group other = {lanes, at};
     group.lanes &= ~lanes;
-    if (group.lanes == 0 || draw(2) == 0)
+    if (group.lanes == 0 || draw_below(2) == 0)
         std::swap(group, other);
     if (other.lanes != 0)
         ready.push_back(other);
@@ -525,7 +525,7 @@ static void run_group(struct lane_group group, struct count *count, uint32_t *st
             const uint32_t go = lanes & condition(code.operands[0]);
             group.at++;
             if (go != 0)
-                part(group, go, code.target);
+                split_group(group, go, code.target);
             break;
         }
         case JUMP:
@@ -555,7 +555,7 @@ static void run_group(struct lane_group group, struct count *count, uint32_t *st
             for (unsigned l = 0; l < LANES; l++)
                 barriers[barrier][l] &= barriers[barrier][l] & lanes ? ~lanes : ~0u;
             let_go(lanes, (int)barrier);
-            release();
+            release_lanes();
             group.at++;
             break;
         case FORGET:
@@ -574,11 +574,11 @@ static void run_group(struct lane_group group, struct count *count, uint32_t *st
             ended |= lanes;
             group.lanes &= ~lanes;
             group.at++;
-            release();
+            release_lanes();
             break;
         case YIELDS:
             group.at++;
-            if (draw(2) == 0) {
+            if (draw_below(2) == 0) {
                 ready.push_back(group);
                 return;
             }
@@ -594,9 +594,9 @@ static void poison()
     for (uint32_t i = FIRST_REGISTER; i < kernel->rows; i++)
         std::fill(rows[i], rows[i] + LANES, (uint32_t)chance());
     for (uint32_t i = FIRST_PREDICATE; i < kernel->masks; i++)
-        masks[i] = draw(2) ? ~0u : 0;
+        masks[i] = draw_below(2) ? ~0u : 0;
     for (auto &lane : own)
-        memset(lane, (int)draw(256), sizeof lane);
+        memset(lane, (int)draw_below(256), sizeof lane);
     for (uint32_t i = 0; i < kernel->constant_count; i++) {
         const struct constant &constant = kernel->constants[i];
         const uint32_t word =
@@ -715,8 +715,9 @@ const char *machine_name(void)
  * is none. For half of the calls, by chance, an array (arrays.c) begins there. */
 static uint8_t *across_a_carry(size_t bytes, size_t *mapping)
 {
-    const uintptr_t multiple = (uintptr_t)(0x100 + draw(0x4000)) << 32;
-    const uintptr_t before = draw(2) ? 256 : 16 * (uintptr_t)draw((unsigned)(bytes / 16) + 1);
+    const uintptr_t multiple = (uintptr_t)(0x100 + draw_below(0x4000)) << 32;
+    const uintptr_t before =
+        draw_below(2) ? 256 : 16 * (uintptr_t)draw_below((unsigned)(bytes / 16) + 1);
     const uintptr_t from = (multiple - before) / PAGE_BYTES * PAGE_BYTES;
     const size_t size = multiple - before - from + bytes;
     if (mmap((void *)from, size, PROT_READ | PROT_WRITE,
@@ -750,7 +751,7 @@ void *machine_allocate(size_t bytes)
     struct block *const block = new struct block();
     if (bytes >= SPARSE_FROM)
         block->begin = (uint8_t *)sparse_allocate(block->mapping = bytes);
-    else if (draw(2) == 0)
+    else if (draw_below(2) == 0)
         block->begin = across_a_carry(bytes, &block->mapping);
     if (block->begin == NULL)
         block->begin = (uint8_t *)aligned_alloc(256, (bytes + 255) / 256 * 256);
@@ -808,7 +809,7 @@ void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id c
     /* A launch's random choices do not depend on those of earlier launches, so that counts
      * (MACHINE_COUNTS) can be compared. */
     chance.seed(0x9e3779b9u * first_seed + ++launch_number);
-    const uint32_t few = blocks_wanted > 0 ? blocks_wanted : 1 + draw(3), top = STACK_TOP;
+    const uint32_t few = blocks_wanted > 0 ? blocks_wanted : 1 + draw_below(3), top = STACK_TOP;
     const bool is_large = count >> 32 != 0;
     const uint32_t grid = is_large ? (uint32_t)LARGE_BLOCKS : few,
                    blocks = is_large ? (uint32_t)LARGE_RUN : few;
@@ -831,7 +832,7 @@ void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id c
         order[i] = i;
     std::shuffle(order.begin(), order.end(), chance);
     for (uint32_t warp : order) {
-        if (draw(8) == 0)
+        if (draw_below(8) == 0)
             poison();
         run_warp(warp, counts[number].data());
     }

@@ -25,7 +25,8 @@ struct product {
     float alpha, beta;
 };
 
-static float *see(const struct product *product, const struct operand *operand, bool write)
+static float *access_operand(const struct product *product, const struct operand *operand,
+                             bool write)
 {
     size_t count = (size_t)operand->stride * (size_t)(operand->columns - 1) + (size_t)operand->rows;
     return standin_driver.memory(product->device, operand->values, count * sizeof(float), write,
@@ -40,9 +41,9 @@ static CBLAS_TRANSPOSE transpose(cublasOperation_t operation)
 static CUresult run(void *payload, uint64_t ticket)
 {
     const struct product *product = payload;
-    const float *left = see(product, &product->left, false);
-    const float *right = see(product, &product->right, false);
-    float *result = see(product, &product->result, true);
+    const float *left = access_operand(product, &product->left, false);
+    const float *right = access_operand(product, &product->right, false);
+    float *result = access_operand(product, &product->result, true);
     (void)ticket;
     if (left == NULL || right == NULL || result == NULL)
         return CUDA_ERROR_ILLEGAL_ADDRESS;

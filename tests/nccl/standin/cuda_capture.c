@@ -21,7 +21,7 @@ uint64_t standin_capture_id(CUstream stream)
 }
 
 /* Returns true if an unsafe call of this thread invalidates the capture. */
-static bool forbids(const struct standin_capture *capture)
+static bool forbids_unsafe(const struct standin_capture *capture)
 {
     const bool mine = pthread_equal(capture->thread, pthread_self()) != 0;
     if (capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED)
@@ -36,7 +36,7 @@ CUresult standin_unsafe(void)
     CUresult status = CUDA_SUCCESS;
     pthread_mutex_lock(&standin_lock);
     for (struct standin_capture *capture = active; capture != NULL; capture = capture->next)
-        if (forbids(capture)) {
+        if (forbids_unsafe(capture)) {
             standin_capture_invalidate(capture);
             status = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
         }
@@ -171,7 +171,7 @@ STANDIN_EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCapture
 }
 
 /* Removes the capture from its streams. */
-static void detach(struct standin_capture *capture)
+static void detach_capture(struct standin_capture *capture)
 {
     struct standin_capture **link = &active;
     while (*link != capture)
@@ -198,7 +198,7 @@ static CUresult end(CUstream stream, CUgraph *graph)
     for (int branch = 1; branch < capture->graph->branches && status == CUDA_SUCCESS; branch++)
         if (!capture->joined[branch])
             status = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-    detach(capture);
+    detach_capture(capture);
     capture->status = CU_STREAM_CAPTURE_STATUS_NONE;
     if (status == CUDA_SUCCESS)
         *graph = capture->graph;

@@ -378,7 +378,7 @@ static void widen(struct site *site, const struct cshim_kernel_cast *p)
 }
 
 /* Names ---------------------------------------------------------------------------------------- */
-static bool find(const char *name, struct site *site)
+static bool find_kernel(const char *name, struct site *site)
 {
     for (int operation = 0; operation < CSHIM_KERNEL_OPERATION_COUNT; operation++)
         for (int codec = 0; codec < CSHIM_CODEC_COUNT; codec++) {
@@ -395,7 +395,7 @@ static bool find(const char *name, struct site *site)
 uint32_t standin_kernel_parameter_bytes(const char *name)
 {
     struct site site;
-    return find(name, &site) ? kernel_parameter_bytes(site.operation) : 0;
+    return find_kernel(name, &site) ? kernel_parameter_bytes(site.operation) : 0;
 }
 
 CUresult standin_kernel_run(const char *name, int device, const void *parameters)
@@ -404,7 +404,7 @@ CUresult standin_kernel_run(const char *name, int device, const void *parameters
     uint32_t codec; /* the first word of every kernel's parameter */
     memcpy(&codec, parameters, sizeof codec);
     site.codec = (enum cshim_codec_id)codec;
-    if (!find(name, &site))
+    if (!find_kernel(name, &site))
         return CUDA_ERROR_NOT_FOUND;
     if (cshim_kernel_name(site.operation, site.codec) == NULL) {
         fprintf(stderr, "standin libcuda: %s is not for codec %u\n", name, codec);

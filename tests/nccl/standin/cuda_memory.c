@@ -42,7 +42,7 @@ static size_t footprint(size_t bytes)
 }
 
 /* Returns the index of the first allocation that ends after the address. */
-static size_t find(uintptr_t address)
+static size_t find_allocation(uintptr_t address)
 {
     size_t low = 0, high = table_count;
     while (low < high) {
@@ -63,7 +63,7 @@ static void insert(struct allocation allocation)
         if (table == NULL)
             abort();
     }
-    const size_t at = find(allocation.base);
+    const size_t at = find_allocation(allocation.base);
     memmove(table + at + 1, table + at, (table_count - at) * sizeof *table);
     table[at] = allocation;
     table_count++;
@@ -100,7 +100,7 @@ static uintptr_t next_range(size_t size)
             rounds++;
         }
         const uintptr_t base = (uintptr_t)span + cursor;
-        size_t at = find(base);
+        size_t at = find_allocation(base);
         while (at < table_count && table[at].base < base + size && table[at].state == GONE)
             forget(at);
         if (at == table_count || table[at].base >= base + size) {
@@ -121,7 +121,7 @@ CUdeviceptr standin_memory_new(enum standin_memory_type kind, CUcontext context,
     if (kind == STANDIN_HOST_MEMORY) {
         void *memory = NULL;
         base = posix_memalign(&memory, GUARD, footprint(bytes)) == 0 ? (uintptr_t)memory : 0;
-        for (size_t at = find(base);
+        for (size_t at = find_allocation(base);
              base != 0 && at < table_count && table[at].base < base + bytes;)
             forget(at); /* a freed range that the C library has reused */
     } else if (bytes <= limit && used[context->device] <= limit - bytes && map_span()) {
@@ -138,7 +138,7 @@ CUdeviceptr standin_memory_new(enum standin_memory_type kind, CUcontext context,
 
 static struct allocation *exactly(CUdeviceptr pointer)
 {
-    const size_t at = find((uintptr_t)pointer);
+    const size_t at = find_allocation((uintptr_t)pointer);
     return at < table_count && table[at].base == (uintptr_t)pointer ? &table[at] : NULL;
 }
 
@@ -226,7 +226,7 @@ void *standin_memory(int device, const void *pointer, size_t bytes, bool write, 
     const uintptr_t address = (uintptr_t)pointer;
     void *seen = NULL;
     pthread_mutex_lock(&lock);
-    const size_t at = find(address);
+    const size_t at = find_allocation(address);
     const bool near = at < table_count && table[at].base < address + bytes;
     const char *why = near ? refusal(&table[at], device, address, bytes) : "no device memory";
     if (why == NULL && table[at].kind != STANDIN_HOST_MEMORY &&
@@ -244,7 +244,7 @@ void *standin_memory(int device, const void *pointer, size_t bytes, bool write, 
 
 static struct allocation *holding(uintptr_t address)
 {
-    const size_t at = find(address);
+    const size_t at = find_allocation(address);
     return at < table_count && table[at].base <= address && table[at].state != GONE ? &table[at]
                                                                                     : NULL;
 }

@@ -200,7 +200,7 @@ enum { STREAMS_MAX = 4096 };
 static CUstream known[STREAMS_MAX];
 static int known_count;
 
-static void remember(CUstream stream)
+static void remember_stream(CUstream stream)
 {
     for (int i = 0; i < known_count; i++)
         if (known[i] == stream || known[i]->magic != STANDIN_STREAM) {
@@ -261,7 +261,7 @@ static CUstream per_thread_stream(CUcontext context)
             pthread_mutex_lock(&standin_lock);
             mine[i]->next = context->streams;
             context->streams = mine[i];
-            remember(mine[i]);
+            remember_stream(mine[i]);
             pthread_mutex_unlock(&standin_lock);
         }
         if (mine[i]->context == context)
@@ -304,7 +304,7 @@ static CUresult create(CUstream *stream, unsigned int flags, int priority)
     pthread_mutex_lock(&standin_lock);
     (*stream)->next = context->streams;
     context->streams = *stream;
-    remember(*stream);
+    remember_stream(*stream);
     pthread_mutex_unlock(&standin_lock);
     return CUDA_SUCCESS;
 }

@@ -97,7 +97,7 @@ struct reply {
     struct standin_place places[STANDIN_RANKS_MAX];
 };
 
-static void *serve(void *argument)
+static void *serve_root(void *argument)
 {
     const struct root root = *(struct root *)argument;
     struct reply reply = {.status = ncclSuccess};
@@ -143,7 +143,7 @@ STANDIN_EXPORT ncclResult_t pncclGetUniqueId(ncclUniqueId *id)
     if (root == NULL || getrandom(&handle.magic, sizeof handle.magic, 0) < 0)
         abort();
     *root = (struct root){handle.magic, open_listener(&handle.address)};
-    if (root->listener < 0 || pthread_create(&thread, NULL, serve, root) != 0) {
+    if (root->listener < 0 || pthread_create(&thread, NULL, serve_root, root) != 0) {
         free(root);
         return ncclSystemError;
     }

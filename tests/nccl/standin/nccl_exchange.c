@@ -28,8 +28,8 @@ static enum standin_outcome wait_for_abort(ncclComm_t comm, enum standin_channel
 
 /* Returns the index of the first unfinished transfer to (or from) a peer; `count` if there is none.
  */
-static size_t pending(const struct standin_transfer *transfers, size_t count, int peer,
-                      bool is_send)
+static size_t find_pending(const struct standin_transfer *transfers, size_t count, int peer,
+                           bool is_send)
 {
     for (size_t i = 0; i < count; i++)
         if (transfers[i].peer == peer && transfers[i].is_send == is_send &&
@@ -39,7 +39,7 @@ static size_t pending(const struct standin_transfer *transfers, size_t count, in
 }
 
 /* Transfers what is possible without waiting. Returns false if the connection has ended. */
-static bool advance(int fd, struct standin_transfer *transfer)
+static bool advance_transfer(int fd, struct standin_transfer *transfer)
 {
     uint8_t *place = (uint8_t *)transfer->bytes + transfer->done;
     const size_t left = transfer->length - transfer->done;
@@ -57,18 +57,18 @@ static bool matches(const struct standin_transfer *transfer)
 }
 
 /* Fills in the poll events of each peer's socket. */
-static nfds_t watch(ncclComm_t comm, enum standin_channel channel,
-                    const struct standin_transfer *transfers, size_t count, struct pollfd *sockets,
-                    int *peers)
+static nfds_t watch_peers(ncclComm_t comm, enum standin_channel channel,
+                          const struct standin_transfer *transfers, size_t count,
+                          struct pollfd *sockets, int *peers)
 {
     nfds_t used = 0;
     for (int peer = 0; peer < comm->ranks; peer++) {
         short events = 0;
         if (peer == comm->rank)
             continue;
-        if (pending(transfers, count, peer, true) < count)
+        if (find_pending(transfers, count, peer, true) < count)
             events |= POLLOUT;
-        if (pending(transfers, count, peer, false) < count)
+        if (find_pending(transfers, count, peer, false) < count)
             events |= POLLIN;
         if (events != 0) {
             sockets[used] = (struct pollfd){comm->sockets[channel][peer], events, 0};
@@ -80,20 +80,21 @@ static nfds_t watch(ncclComm_t comm, enum standin_channel channel,
 
 /* Progresses the transfers of one peer. After a mismatch still sends this rank's header, so that
  * both sides report it. */
-static enum standin_outcome serve(ncclComm_t comm, enum standin_channel channel,
-                                  const struct pollfd *socket, int peer,
-                                  struct standin_transfer *transfers, size_t count, size_t *failed)
+static enum standin_outcome serve_peer(ncclComm_t comm, enum standin_channel channel,
+                                       const struct pollfd *socket, int peer,
+                                       struct standin_transfer *transfers, size_t count,
+                                       size_t *failed)
 {
     for (int is_send = 0; is_send < 2; is_send++) {
         const short ready = is_send ? POLLOUT | POLLERR : POLLIN | POLLHUP | POLLERR;
-        const size_t at = pending(transfers, count, peer, is_send != 0);
+        const size_t at = find_pending(transfers, count, peer, is_send != 0);
         if (at == count || (socket->revents & ready) == 0)
             continue;
-        if (!advance(socket->fd, &transfers[at]))
+        if (!advance_transfer(socket->fd, &transfers[at]))
             return *failed < count ? STANDIN_MISMATCH : wait_for_abort(comm, channel, peer);
         if (!matches(&transfers[at])) {
             *failed = at;
-            if (pending(transfers, count, peer, false) < count)
+            if (find_pending(transfers, count, peer, false) < count)
                 return STANDIN_MISMATCH; /* the following bytes cannot be interpreted */
         }
     }
@@ -108,7 +109,7 @@ enum standin_outcome standin_exchange(ncclComm_t comm, enum standin_channel chan
     int peers[STANDIN_RANKS_MAX];
     *failed = count;
     for (;;) {
-        const nfds_t used = watch(comm, channel, transfers, count, sockets, peers);
+        const nfds_t used = watch_peers(comm, channel, transfers, count, sockets, peers);
         if (used == 0)
             return *failed < count ? STANDIN_MISMATCH : STANDIN_DONE;
         if (standin_is_stopped(comm, channel))
@@ -117,7 +118,7 @@ enum standin_outcome standin_exchange(ncclComm_t comm, enum standin_channel chan
             continue;
         for (nfds_t i = 0; i < used; i++) {
             const enum standin_outcome outcome =
-                serve(comm, channel, &sockets[i], peers[i], transfers, count, failed);
+                serve_peer(comm, channel, &sockets[i], peers[i], transfers, count, failed);
             if (outcome != STANDIN_DONE)
                 return outcome;
         }

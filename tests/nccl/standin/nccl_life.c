@@ -141,7 +141,7 @@ STANDIN_NCCL(ncclGetErrorString);
 /* PreMulSum operations. A handle is mixed with its communicator's address, as in the real NCCL, so
  * that it is another one, or invalid, with another communicator.
  * -------------------------------------*/
-static unsigned mixed(ncclComm_t comm, unsigned slot)
+static unsigned mix_handle(ncclComm_t comm, unsigned slot)
 {
     const uint64_t hash = (uint64_t)(uintptr_t)comm * 0x9e3779b97f4a7c15u;
     return (slot ^ ((unsigned)(hash >> 40) & 0xffffc0u)) + ncclNumOps;
@@ -150,7 +150,7 @@ static unsigned mixed(ncclComm_t comm, unsigned slot)
 struct standin_user_op *standin_user_op(ncclComm_t comm, ncclRedOp_t op)
 {
     for (unsigned slot = 0; slot < STANDIN_USER_OPS_MAX; slot++)
-        if (mixed(comm, slot) == (unsigned)op && comm->user_ops[slot].used)
+        if (mix_handle(comm, slot) == (unsigned)op && comm->user_ops[slot].used)
             return &comm->user_ops[slot];
     return NULL;
 }
@@ -171,7 +171,7 @@ STANDIN_EXPORT ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *sca
         *made = (struct standin_user_op){true, dtype, residence, scalar, {0}};
         if (residence == ncclScalarHostImmediate)
             memcpy(made->scalar, scalar, standin_dtype_bytes(dtype));
-        *op = (ncclRedOp_t)mixed(comm, slot);
+        *op = (ncclRedOp_t)mix_handle(comm, slot);
         return ncclSuccess;
     }
     return ncclInternalError;

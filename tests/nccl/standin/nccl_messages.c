@@ -22,7 +22,7 @@ struct list {
     bool refused; /* a memory access was refused */
 };
 
-static void add(ncclComm_t comm, struct list *list, const struct standin_task *task)
+static void add_message(ncclComm_t comm, struct list *list, const struct standin_task *task)
 {
     const size_t element = standin_dtype_bytes(task->dtype), bytes = task->count * element;
     const struct standin_context context = {comm, task, element, bytes};
@@ -100,7 +100,7 @@ CUresult standin_run_messages(ncclComm_t comm, const struct standin_task *tasks,
     struct list list = {0};
     for (const struct standin_task *task = tasks; task != NULL; task = task->next)
         if (task->kind >= STANDIN_SEND)
-            add(comm, &list, task);
+            add_message(comm, &list, task);
     CUresult status = list.refused ? CUDA_ERROR_ILLEGAL_ADDRESS : copy_own(comm, &list);
     if (status == CUDA_SUCCESS)
         status = move_others(comm, &list, go_on);

@@ -30,7 +30,7 @@ void *standin_seen(const struct standin_context *context, const void *pointer, s
                                                      context->task->name);
 }
 
-static void describe(const struct standin_header *header, char *text, size_t size)
+static void describe_header(const struct standin_header *header, char *text, size_t size)
 {
     static const char *const names[] = {"AllReduce", "ReduceScatter", "AllGather",
                                         "AlltoAll",  "Broadcast",     "point-to-point"};
@@ -51,8 +51,8 @@ static CUresult finish(const struct standin_context *context, enum standin_outco
     if (outcome != STANDIN_MISMATCH || failed == NULL)
         return CUDA_SUCCESS;
     memcpy(&got, failed->bytes, sizeof got);
-    describe(failed->expected, here, sizeof here);
-    describe(&got, there, sizeof there);
+    describe_header(failed->expected, here, sizeof here);
+    describe_header(&got, there, sizeof there);
     fprintf(stderr, "standin libnccl: ranks do not match: rank %d: %s; rank %d: %s\n",
             context->comm->rank, here, failed->peer,
             got.magic == STANDIN_HEADER_MAGIC ? there : "not a header");
