@@ -478,6 +478,8 @@ int cshim_steps_close(struct cshim_exchange *exchange, bool begins, bool *done)
         status = transport->complete(exchange, 0, peers, done, &too_long);
         if (status == 0 && *done)
             status = transport->complete(exchange, peers, peers, done, &too_long);
+        /* The others have read before what this rank writes next. */
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
     }
     cshim_event_step(exchange, CSHIM_STEP_EXCHANGE);
     return status;
