@@ -108,7 +108,7 @@ have_cxx := $(shell command -v $(firstword $(CXX)) 2>/dev/null)
 ifneq ($(have_cxx),)
 products += $(BUILD)/libcompshim-gloo.so
 endif
-have_mpich := $(shell command -v $(MPICH_CC) 2>/dev/null)
+have_mpich := $(shell command -v $(firstword $(MPICH_CC)) 2>/dev/null)
 ifneq ($(have_mpich),)
 products += $(BUILD)/libcompshim-mpich.so
 endif
@@ -174,10 +174,11 @@ help:
 ## make study           MNIST accuracy of each codec over several seeds; STUDY="--seeds 5 --resume"
 ## make install         PREFIX=/usr/local DESTDIR=; make uninstall takes the same
 ## make dist            reproducible tarballs of the last commit and of its benchmarks' results in build/
-## make deb             a Debian package of the last commit in build/, checked by lintian
-## make wheel           a reproducible wheel for pip in build/, of the built files
+## make deb             a Debian package of the last commit in build/, checked by lintian; ARM=1: cross-built for 64-bit Arm
+## make wheel           a reproducible wheel for pip in build/, of the built files; ARM=1: for 64-bit Arm, in build-arm/
 ## make test-wheel      installs the wheel and trains with PyTorch; downloads PyTorch and auditwheel from PyPI
-## make test-package    installs, tests and removes the Debian package in a fresh Debian (needs root)
+## make test-package    installs, tests and removes the Debian package in a fresh Debian (needs root); ARM=1: in one for
+##                      64-bit Arm in an emulator, the wheel too
 ## make clean
 .PHONY: packages
 packages: packages-build
@@ -454,21 +455,26 @@ dist:
 		HEAD tests/bench/results | gzip -9n >$(BUILD)/compshim-$(VERSION)-results.tar.gz
 
 .PHONY: deb
-deb: packages-deb
-	@BUILD=$(BUILD) packaging/make-deb.sh $(VERSION)
+deb: packages-deb $(if $(ARM),packages-arm)
+	@BUILD=$(BUILD) ARM=$(ARM) packaging/make-deb.sh $(VERSION)
 
 .PHONY: wheel
+ifeq ($(ARM),)
 wheel: packages-wheel
 	@$(MAKE) --no-print-directory all $(BUILD)/wheel/compshim
-	$(call say,GEN,$(BUILD)/wheel)python3 packaging/make-wheel.py $(VERSION) $(BUILD)
+	$(call say,GEN,$(BUILD)/wheel)CC='$(CC)' python3 packaging/make-wheel.py $(VERSION) $(BUILD)
+else
+wheel: packages-arm
+	@BUILD=$(BUILD) tests/arm/make.sh wheel ARM=
+endif
 
 .PHONY: test-wheel
 test-wheel: packages-wheel
 	@BUILD=$(BUILD) bash tests/package/wheel.sh
 
 .PHONY: test-package
-test-package: packages-package deb
-	@BUILD=$(BUILD) bash tests/package/clean_root.sh
+test-package: packages-package deb $(if $(ARM),wheel)
+	@BUILD=$(BUILD) ARM=$(ARM) bash tests/package/clean_root.sh
 
 .PHONY: clean
 clean:

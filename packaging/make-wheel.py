@@ -4,8 +4,9 @@ and the libraries that it needs, policies, manual pages, and a program that star
 
     make-wheel.py VERSION BUILD
 
-Building a commit again gives the same bytes (SOURCE_DATE_EPOCH, or the commit's time). The tag names the
-newest version of glibc's symbols that is used. dist-info/sboms lists code of other projects in the files."""
+Building a commit again gives the same bytes (SOURCE_DATE_EPOCH, or the commit's time). The tag names the processor
+that CC compiles for (default: gcc) and the newest version of glibc's symbols that is used. dist-info/sboms lists code
+of other projects in the files."""
 import base64
 import hashlib
 import json
@@ -13,6 +14,7 @@ import os
 import pathlib
 import platform
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -21,7 +23,7 @@ import zipfile
 version, build = sys.argv[1], pathlib.Path(sys.argv[2])
 name = f"compshim-{version}"
 information = f"{name}.dist-info"
-machine = platform.machine()
+compiler = shlex.split(os.environ.get("CC", "gcc"))
 # pip installs the files under data/ into the environment's folders.
 manual = f"{name}.data/data/share/man"
 
@@ -30,10 +32,27 @@ def output(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
+def asked(*question):
+    """Returns the compiler's answer to its options -print-... and -dump..."""
+    return output(*compiler, *question).strip()
+
+
+def brought_by(path, needed):
+    """Adds to `needed` the libraries that a file needs, directly or indirectly, but for those of every system."""
+    # By manylinux.
+    everywhere = r"(lib(c|m|dl|pthread|rt|z)|ld-linux-.*)\.so\.\d+"
+    headers = output(asked("-print-prog-name=readelf"), "-d", str(path))
+    for name in re.findall(r"\(NEEDED\).*\[(.*)\]", headers):
+        if name not in needed and not re.fullmatch(everywhere, name):
+            needed[name] = os.path.realpath(asked(f"-print-file-name={name}"))
+            brought_by(needed[name], needed)
+    return needed
+
+
 def stripped(path):
     """Returns the file without symbols, which would make it several times as large, and without the build ID."""
     target = build / "wheel" / "stripped"
-    output("strip", "--strip-unneeded", "--remove-section=.note.gnu.build-id", "-o", str(target), str(path))
+    output(asked("-print-prog-name=strip"), "--strip-unneeded", "--remove-section=.note.gnu.build-id", "-o", str(target), str(path))
     return target.read_bytes()
 
 
@@ -48,10 +67,7 @@ def package_of(path):
 
 
 tool = build / "wheel" / "compshim"
-loaded = dict(re.findall(r"(\S+) => (/\S+)", output("ldd", str(tool))))
-# Every system has these libraries, by manylinux; all others go into the wheel.
-everywhere = r"lib(c|m|dl|pthread|rt|z)\.so\.\d+"
-brought = {os.path.basename(path): path for path in loaded.values() if not re.fullmatch(everywhere, os.path.basename(path))}
+brought = brought_by(tool, {})
 files = {f"compshim/lib/{path.name}": stripped(path) for path in sorted(build.glob("libcompshim*.so"))}
 files.update({f"compshim/lib/{library}": stripped(path) for library, path in brought.items()})
 files["compshim/bin/compshim"] = stripped(tool)
@@ -60,7 +76,7 @@ newest = (2, 17)
 for path, content in files.items():
     for found in re.findall(rb"GLIBC_(\d+)\.(\d+)", content):
         newest = max(newest, (int(found[0]), int(found[1])))
-tag = f"manylinux_{newest[0]}_{newest[1]}_{machine}"
+tag = f"manylinux_{newest[0]}_{newest[1]}_{asked('-dumpmachine').split('-')[0]}"
 
 for policy in (*sorted(map(str, pathlib.Path("policy").glob("*.ini"))), "examples/policy.ini"):
     files[f"compshim/share/{os.path.basename(policy)}"] = pathlib.Path(policy).read_bytes()
@@ -89,7 +105,7 @@ files[f"{information}/METADATA"] = (
 ).encode() + pathlib.Path("README.md").read_bytes()
 
 distribution = platform.freedesktop_os_release()["ID"]
-linked = [output("gcc", f"-print-file-name={name}").strip() for name in ("libinih.a", "libmd.a")]
+linked = [asked(f"-print-file-name={name}") for name in ("libinih.a", "libmd.a")]
 parts = {package_of(os.path.realpath(path))[0]: package_of(os.path.realpath(path)) for path in [*linked, *brought.values()]}
 files[f"{information}/sboms/compshim.cdx.json"] = json.dumps(
     {

@@ -347,6 +347,8 @@ static int close_messages(struct cshim_exchange *exchange, bool *done)
         status = transport->complete(exchange, 0, peers, done, &too_long);
         if (status == 0 && *done)
             status = transport->complete(exchange, peers, peers, done, &too_long);
+        /* The others have read before what this rank writes next. */
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
     }
     cshim_event_phase(exchange, CSHIM_PHASE_EXCHANGE);
     return status;

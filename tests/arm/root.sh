@@ -1,17 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Unpacks Debian's packages for 64-bit Arm that compshim needs, and their dependencies, into a folder: the sysroot of
-# the cross compiler and of emulated programs. Does nothing if they are there. Does not change this machine's packages.
+# Unpacks Debian's packages for 64-bit Arm that compshim is built from, and all that they need, into a folder: what is
+# cross-compiled against, and what an emulated program finds as its system. FOLDER/var/lib/dpkg says of which package
+# each file is. Does nothing if they are there. Changes nothing of this machine's packages.
 # usage: tests/arm/root.sh FOLDER
 set -eu
 root=$1
 packages="libc6-dev libstdc++-12-dev libcmocka-dev libinih-dev libmd-dev libjansson-dev libelf-dev zlib1g-dev
-libopenblas-dev openmpi-bin libopenmpi-dev libgloo-dev"
+libopenblas-dev openmpi-bin libopenmpi-dev libmpich-dev libgloo-dev"
 [ "$(cat "$root/packages" 2>/dev/null)" != "$packages" ] || exit 0
 mkdir -p "$root"
 root=$(cd "$root" && pwd)
 
-# apt with a separate state, in which nothing is installed, and with this machine's mirrors.
+# apt with a state of its own, in which nothing is installed. Where this machine gets its packages from, it gets these.
 apt=$root/apt
 mkdir -p "$apt"/lists/partial "$apt"/cache/archives/partial "$apt"/empty
 : >"$apt/status"
@@ -25,16 +26,30 @@ as_arm update
 # shellcheck disable=SC2086 # a word for each
 as_arm -y --download-only install $packages
 
-# Debian 12's packages contain files in both /lib and /usr/lib, so one must be a link to the other.
+# The packages of Debian 12 lie in /lib and /usr/lib: one is a link to the other.
 mkdir -p "$root"/usr/bin "$root"/usr/sbin "$root"/usr/lib
 for folder in bin sbin lib; do
     [ -e "$root/$folder" ] || ln -s "usr/$folder" "$root/$folder"
 done
+database=$root/var/lib/dpkg
+mkdir -p "$database/info"
+: >"$database/status"
 for package in "$apt"/cache/archives/*.deb; do
     dpkg-deb --fsys-tarfile "$package" | tar -x -C "$root" --keep-directory-symlink --no-same-owner
+    dpkg-deb -f "$package" >"$apt/control"
+    { cat "$apt/control" && printf 'Status: install ok installed\n\n'; } >>"$database/status"
+    name=$(dpkg-deb -f "$package" Package)
+    ! grep -qx 'Multi-Arch: same' "$apt/control" || name=$name:$(dpkg-deb -f "$package" Architecture)
+    dpkg-deb --fsys-tarfile "$package" | tar -t |
+        sed -E "s,/\$,,; s,^\.(/(bin|sbin|lib)/),./usr\1,; s,^\.,$root," >"$database/info/$name.list"
+    for member in shlibs symbols; do
+        dpkg-deb --ctrl-tarfile "$package" | tar -x -O "./$member" >"$database/info/$name.$member" 2>/dev/null ||
+            rm "$database/info/$name.$member"
+    done
 done
+echo 1 >"$database/info/format"
 rm -rf "$apt/cache"
-# Makes absolute links point into the root: emulated programs resolve them there, but make and compilers do not.
+# Links of the root to itself, as programs in an emulator would follow them; make and compilers do not.
 find "$root/usr/lib" "$root/etc" -type l -lname '/*' 2>/dev/null | while read -r link; do
     ln -snf "$root$(readlink "$link")" "$link"
 done

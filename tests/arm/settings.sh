@@ -1,0 +1,17 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# Sourced in the project's root by scripts that cross-build for 64-bit Arm. Unpacks the root (root.sh) of the build
+# folder $build into $root, and sets $settings to the Makefile's variables for it. dpkg's programs then find the root's
+# packages.
+root=$PWD/$build/root
+tests/arm/root.sh "$root"
+export DPKG_ADMINDIR=$root/var/lib/dpkg
+# Where packages are installed, Debian chooses one of several BLAS and MPI; these are only unpacked.
+libraries=$root/usr/lib/aarch64-linux-gnu
+blas="-I$root/usr/include/aarch64-linux-gnu/openblas-pthread -L$libraries/openblas-pthread"
+mpi="-I$libraries/openmpi/include -L$libraries/openmpi/lib -Wl,--no-as-needed -lmpi -Wl,--as-needed"
+cc="aarch64-linux-gnu-gcc --sysroot=$root -Wl,-rpath-link,$libraries $blas"
+# shellcheck disable=SC2034 # used by who sources this
+settings=("CC=$cc" "CXX=aarch64-linux-gnu-g++ --sysroot=$root" "MPICC=$cc $mpi"
+    "MPICH_CC=$cc -I$root/usr/include/aarch64-linux-gnu/mpich" NVCC= nccl_header=
+    "gloo_header=$root/usr/include/gloo/allreduce.h")
