@@ -370,7 +370,7 @@ bool cshim_agree(void)
         cshim_share_setup(node);
         PMPI_Comm_free(&node);
         /* From here on an MPI library with fault tolerance may let the job survive a lost rank. */
-        PMPI_Comm_set_errhandler(cshim_mpi.world, MPI_ERRORS_RETURN);
+        cshim_mpi_return_errors_of(cshim_mpi.world);
         cshim_log(CSHIM_LOG_INFO, "on: policy %s, codecs in %s", terms.source,
                   cshim_simd_name(cshim_simd_level()));
     }

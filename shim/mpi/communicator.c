@@ -393,7 +393,7 @@ int cshim_comm_prepare_levels(struct cshim_comm *state)
     const int status =
         PMPI_Comm_split(state->program, state->host.layout.node, state->host.rank, &state->node);
     if (status == MPI_SUCCESS)
-        PMPI_Comm_set_errhandler(state->node, MPI_ERRORS_RETURN);
+        cshim_mpi_return_errors_of(state->node);
     return status;
 }
 

@@ -48,7 +48,7 @@ struct cshim_comm {
     int *world_ranks; /* its ranks' ranks in the job's communicator, which carries the messages */
     int number;       /* identifies its messages, together with rank 0's world rank */
     int first_tag;    /* follows from `number` */
-    MPI_Comm node;    /* hierarchical: the ranks of this node, with MPI_ERRORS_RETURN */
+    MPI_Comm node;    /* hierarchical: the ranks of this node; returns its errors */
     int *internode_ranks;   /* hierarchical: world ranks of this local index on all nodes */
     struct pending *active; /* nonblocking call that holds the scratch, or NULL */
     uint32_t pending;       /* number of active nonblocking calls; atomic */

@@ -39,7 +39,7 @@ static MPI_Comm make_alone(void)
     PMPI_Group_free(&self);
     if (status != MPI_SUCCESS)
         return MPI_COMM_NULL;
-    PMPI_Comm_set_errhandler(alone, MPI_ERRORS_RETURN);
+    cshim_mpi_return_errors_of(alone);
     return alone;
 }
 

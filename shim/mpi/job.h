@@ -67,6 +67,11 @@ void *cshim_mpi_library(void);
 /* Prints `why` and aborts the job, because the other ranks would wait for this one. */
 void cshim_mpi_end_job(const char *why) __attribute__((noreturn));
 
+/* Makes the library return the errors of a communicator, by a handler that does nothing: Intel MPI
+ * 2021.19 ends the job under MPI_ERRORS_RETURN in a program built for the standard ABI. Returns
+ * MPI's status. */
+int cshim_mpi_return_errors_of(MPI_Comm comm);
+
 /* Makes Open MPI return errors that belong to no communicator, or to MPI_COMM_WORLD or
  * MPI_COMM_SELF, whose handlers it calls. Stores the program's two handlers, for
  * cshim_mpi_restore_handlers(). Returns false, and does nothing, in another library. For one
