@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "shim/core/header.h"
-#include "shim/nccl/describe.h"
+#include "shim/nccl/choose.h"
 #include "shim/nccl/measure.h"
 
 struct batch {
@@ -210,11 +210,22 @@ static ncclResult_t turn(struct run *run, size_t number)
     return status;
 }
 
+/* Records the events before or after the sampled calls that are compressed, or those that are not.
+ */
+static void mark_sampled(const struct cshim_nccl_call *calls, size_t count, bool compressed,
+                         bool is_end)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_compressed(&calls[i]) == compressed)
+            cshim_choose_mark(&calls[i], is_end);
+}
+
 static ncclResult_t run_all(struct run *run)
 {
     ncclResult_t status = for_all(run, enter);
     if (status == ncclSuccess)
         status = cshim_measure_begin(run->calls, run->count, &run->timelines);
+    mark_sampled(run->calls, run->count, true, false);
     for (size_t number = 0; status == ncclSuccess; number++) {
         bool any = false;
         choose(run, number % CSHIM_SEGMENTS_IN_FLIGHT);
@@ -225,6 +236,7 @@ static ncclResult_t run_all(struct run *run)
         status = turn(run, number);
     }
     const ncclResult_t ended = for_all(run, leave);
+    mark_sampled(run->calls, run->count, true, true);
     return status != ncclSuccess ? status : ended;
 }
 
@@ -245,15 +257,31 @@ static ncclResult_t look_for_fault(const struct cshim_nccl_comm *comm)
     return ncclInternalError;
 }
 
-/* Plans a call, or makes it natively if it is not worth compressing after all. */
-static ncclResult_t plan(struct cshim_nccl_call *call)
+static bool is_alone(const struct cshim_nccl_call *calls, size_t count,
+                     const struct cshim_nccl_call *call)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++)
+        found += calls[i].comm == call->comm;
+    return found == 1;
+}
+
+/* Plans all calls, before any is made. */
+static ncclResult_t choose_all(struct cshim_nccl_call *calls, size_t count)
+{
+    ncclResult_t status = ncclSuccess;
+    for (size_t i = 0; i < count && status == ncclSuccess; i++)
+        if (calls[i].comm->reason == CSHIM_REASON_COMPRESS)
+            status = cshim_choose(&calls[i], is_alone(calls, count, &calls[i]));
+        else
+            calls[i].plan.reason = calls[i].comm->reason;
+    return status;
+}
+
+/* Makes a call natively if it is not worth compressing after all, or prepares it. */
+static ncclResult_t begin_call(struct cshim_nccl_call *call)
 {
     struct cshim_nccl_comm *comm = call->comm;
-    const struct cshim_call facts = cshim_call_facts(call);
-    if (comm->reason == CSHIM_REASON_COMPRESS)
-        call->plan = cshim_plan_call(comm->job->policy, &facts, cshim_call_elements(call));
-    else
-        call->plan.reason = comm->reason;
     /* NCCL connects ranks when they first send to each other. In a capture not every transport can
      * do so. */
     if (is_compressed(call) && call->capture_id != 0 &&
@@ -273,12 +301,15 @@ static ncclResult_t plan(struct cshim_nccl_call *call)
 }
 
 /* Those that are made natively go in one group. */
-static ncclResult_t plan_all(struct cshim_nccl_call *calls, size_t count)
+static ncclResult_t begin_all(struct cshim_nccl_call *calls, size_t count)
 {
+    mark_sampled(calls, count, false, false);
     ncclResult_t status = cshim_nccl.real->GroupStart();
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        status = plan(&calls[i]);
-    return cshim_nccl_end_group(status);
+        status = begin_call(&calls[i]);
+    status = cshim_nccl_end_group(status);
+    mark_sampled(calls, count, false, true);
+    return status;
 }
 
 /* Finds where the calls of a communicator run, of which `first` is the first in the group. NCCL has
@@ -328,13 +359,17 @@ ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count)
         run.batches[i].segments = segments + 2 * count * i;
     ncclResult_t status = segments != NULL ? cshim_prepare(calls, count) : ncclSystemError;
     if (status == ncclSuccess)
-        status = plan_all(calls, count);
+        status = choose_all(calls, count);
+    if (status == ncclSuccess)
+        status = begin_all(calls, count);
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
         if (is_compressed(&calls[i]) && calls[i].workspace == NULL)
             status = arrange(&calls[i], calls + count);
     if (status == ncclSuccess)
         status = run_all(&run);
     cshim_measure_end(run.timelines, calls, count, status == ncclSuccess);
+    for (size_t i = 0; i < count && status == ncclSuccess; i++)
+        cshim_choose_count(&calls[i]);
     free(segments);
     return status;
 }

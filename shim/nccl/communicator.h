@@ -49,6 +49,7 @@ struct cshim_nccl_comm {
     atomic_int working; /* ncclInProgress while it does; then what became of it */
     struct cshim_nccl_comm *next_newcomer; /* that is being made in the same group */
     struct cshim_member *member;           /* of the rendezvous where its ranks agree, or NULL */
+    struct cshim_tag reached_at; /* this process by the other ranks; family 0: not known */
     uint64_t grown;                        /* communicators that have grown from it */
     pthread_mutex_t asking; /* held while NCCL is asked about it; the end of a handle waits */
     atomic_bool aborted;    /* its handle may not be used any more */
@@ -82,6 +83,7 @@ struct cshim_nccl_comm {
     uint32_t sampled;        /* sampled calls of the group under way */
     struct cshim_sample_slot *samples; /* the workspace's, at rank 0; NULL: none are compared */
     struct cshim_measurement measurement;
+    struct cshim_choosing *choosing; /* NULL: no rule's calls are measured */
     CUmemoryPool residual_pool;
     struct cshim_residual *residuals;
     struct cshim_nccl_comm *next;

@@ -45,6 +45,13 @@ struct cshim_nccl_sample {
     struct cshim_sample_slot *slot; /* where rank 0 compares them; or NULL */
 };
 
+/* How a call was chosen (choose.c). */
+struct cshim_chosen {
+    struct cshim_class *class; /* NULL: the call is not counted among those of a class */
+    unsigned candidate;
+    bool is_sampled;
+};
+
 struct cshim_nccl_call {
     ncclComm_t handle;
     struct cshim_nccl_comm *comm; /* a reference is held */
@@ -62,6 +69,7 @@ struct cshim_nccl_call {
 
     /* How the call is reissued: batch.c fills it in. */
     struct cshim_plan plan;
+    struct cshim_chosen chosen;
     struct cshim_workspace *workspace; /* the communicator's, or the graph's */
     uint64_t batch_bytes;              /* of the workspace, for each batch */
     struct cshim_residual *residual;   /* or NULL */

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "shim/core/clock.h"
+#include "shim/nccl/choose.h"
 #include "shim/nccl/measure.h"
 #include "shim/nccl/nvlink.h"
 
@@ -23,6 +24,7 @@ struct facts {
     uint64_t reason; /* CSHIM_REASON_COMPRESS, or why this rank cannot compress */
     uint64_t began;  /* where its trace's time begins; 0: it has no trace */
     uint64_t left;   /* bytes of its device */
+    struct cshim_tag collected_at; /* rank 0's: where durations are */
 };
 
 /* What telling needs: on the device and on the host, this rank's facts and behind them those of all
@@ -87,7 +89,7 @@ static enum cshim_reason make_ready(struct cshim_nccl_comm *comm, char why[CSHIM
     }
     comm->calls_by_rule = calloc(comm->job->policy->rule_count, sizeof *comm->calls_by_rule);
     comm->ranks_by_node = calloc((size_t)comm->ranks, sizeof *comm->ranks_by_node);
-    if (comm->calls_by_rule == NULL || comm->ranks_by_node == NULL) {
+    if (comm->calls_by_rule == NULL || comm->ranks_by_node == NULL || !cshim_choosing_make(comm)) {
         snprintf(why, CSHIM_CUDA_WHY_MAX, "no memory for a communicator");
         return CSHIM_REASON_NO_MEMORY;
     }
@@ -113,6 +115,7 @@ static ncclResult_t begin(struct cshim_nccl_comm *comm, bool compress)
         exchange->facts[0].reason = CSHIM_REASON_NO_MEMORY;
     else if (compress)
         exchange->facts[0].reason = make_ready(comm, why);
+    exchange->facts[0].collected_at = cshim_choosing_collect(comm);
     size_t left = SIZE_MAX, all;
     if (scope.result == CUDA_SUCCESS)
         cshim_cuda.MemGetInfo(&left, &all);
@@ -272,8 +275,10 @@ static ncclResult_t take_facts(struct cshim_nccl_comm *comm, bool compress)
         comm->workspace = NULL;
     }
     cshim_job_grow(comm->job, comm->rank == 0, comm->ranks, comm->nodes);
-    if (compress && comm->reason == CSHIM_REASON_COMPRESS)
+    if (compress && comm->reason == CSHIM_REASON_COMPRESS) {
         cshim_measure_make(comm);
+        cshim_choosing_meet(comm, &all[0].collected_at);
+    }
     return ncclSuccess;
 }
 
@@ -409,6 +414,7 @@ void cshim_prepare_undo(struct cshim_nccl_comm *comm)
         return;
     {
         CSHIM_SCOPE scope = cshim_device_enter(comm);
+        cshim_choosing_free(comm);
         cshim_measure_free(comm);
         cshim_feedback_free(comm);
         if (comm->stream != NULL)

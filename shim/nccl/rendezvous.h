@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shim/nccl/durations.h"
 #include "shim/report/job.h"
 
 #define CSHIM_ID_BYTES 128u
@@ -53,6 +54,10 @@ struct cshim_member;
 struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
                                            const struct cshim_hello *hello,
                                            char why[CSHIM_RENDEZVOUS_WHY_MAX]);
+
+/* Sets the address of this process, as the other ranks can reach it. Its family is 0 if it is not
+ * known. */
+void cshim_rendezvous_find_own_address(const struct cshim_member *member, struct cshim_tag *tag);
 
 /* Leaves in an id where the ranks of a communicator meet that grows from the member's: the id for
  * the ranks that are new, or for this rank, to join by. The ranks of the old one have no id, but

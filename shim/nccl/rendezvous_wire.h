@@ -17,21 +17,12 @@
 #define CSHIM_WIRE_POLICY_MAX (1u << 20)
 #define CSHIM_MACHINE_MAX 64
 
-/* At the end of an id. */
-struct cshim_tag {
-    uint32_t magic;
-    uint16_t family;
-    uint16_t port; /* in network order, as the address */
-    uint8_t address[16];
-    uint64_t nonce;  /* only those who have the id may join */
-    uint64_t parent; /* the nonce of the communicator that this one grows from, or 0 */
-};
-
 enum cshim_request_kind {
     CSHIM_REQUEST_HELLO, /* answered at once */
     CSHIM_REQUEST_READY, /* answered with the decision */
     CSHIM_REQUEST_WAIT,  /* answered when all ranks have come or one is lost, or after a while */
     CSHIM_REQUEST_DONE,  /* not answered */
+    CSHIM_REQUEST_ASK,   /* answered at once: rendezvous_durations.c */
     CSHIM_REQUEST_KINDS,
 };
 
@@ -40,8 +31,13 @@ struct cshim_request {
     uint32_t kind;
     uint64_t nonce, parent; /* as in the tag */
     struct cshim_hello hello;
-    char machine[CSHIM_MACHINE_MAX];    /* for messages */
-    char why[CSHIM_RENDEZVOUS_WHY_MAX]; /* READY: unable; DONE: failed; or empty */
+    union {
+        struct {
+            char machine[CSHIM_MACHINE_MAX];    /* for messages */
+            char why[CSHIM_RENDEZVOUS_WHY_MAX]; /* READY: unable; DONE: failed; or empty */
+        };
+        struct cshim_ask ask;
+    };
 };
 
 struct cshim_reply {
@@ -51,7 +47,12 @@ struct cshim_reply {
     uint32_t absence; /* enum cshim_absence */
     uint32_t speaker; /* off: the rank that tells the user */
     uint32_t length;  /* of the policy's text, which follows if on */
-    char text[1024];  /* on: the policy's source; else why */
+    uint32_t has_learned;
+    uint32_t learned_length; /* of the choices of an earlier job, which follow the policy */
+    union {
+        char text[1024]; /* on: the policy's source; else why */
+        struct cshim_answer answer;
+    };
 };
 
 union cshim_address {
@@ -102,6 +103,15 @@ static inline enum cshim_moved cshim_move(int connection, bool sends, void *data
  * listens; the tag gets that address and its port. Returns false, with errno set, if that cannot
  * be. */
 bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_offer *offer);
+
+/* rendezvous_durations.c: the durations that the ranks of a communicator have sent, and the answers
+ * to them (durations.h). No sockets; the caller locks. */
+
+/* Begins with a nonce. Returns false without memory. */
+bool cshim_collection_add(uint64_t nonce, uint32_t ranks);
+void cshim_collection_drop(uint64_t nonce);
+/* Answers a request of the kind CSHIM_REQUEST_ASK. */
+void cshim_collection_answer(const struct cshim_request *request, struct cshim_answer *answer);
 
 /* rendezvous_session.c: what the ranks of one id have said, and what is decided for them. No
  * sockets; times are those of cshim_seconds; the caller locks. */

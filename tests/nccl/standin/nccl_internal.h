@@ -190,6 +190,8 @@ bool standin_reciprocal(ncclDataType_t dtype, int ranks, void *scalar);
 struct standin_user_op *standin_user_op(ncclComm_t comm, ncclRedOp_t op);
 
 /* nccl_log.c ------------------------------------------------------------------------------------*/
+/* Bytes that the call makes this rank send. */
+size_t standin_bytes_sent(const struct standin_task *task);
 /* Writes a line for a call that is launched. */
 void standin_log(const struct standin_task *task, bool captured);
 /* In the file that STANDIN_DATA names: a digest of what a task of this rank sends, when it runs. */

@@ -14,6 +14,9 @@
  *   STANDIN_RACES=1          finds operations that use the same memory and are not ordered
  *   STANDIN_ORDER=FILE       the operations that ran as JSON lines, with the clock that each had:
  *                            what is ordered before it; {rank} in the name
+ *   STANDIN_CLOCK=US,MIB     what events tell is computed: US microseconds for each operation of
+ *                            NCCL, a tenth for each kernel, and MIB MiB/s for what NCCL sends; a
+ *                            program changes it by standin_set_clock
  *   STANDIN_FAIL=NAME:N[:CODE][@RANK],...   the N-th call of a function fails (N from 1), in
  *                            every process or in that of a rank
  *   STANDIN_NCCL_VERSION=22809
@@ -80,6 +83,9 @@ struct standin_driver {
     /* Whether the N-th call of this function shall fail: STANDIN_FAIL. */
     bool (*fails)(const char *name, int *code);
     long (*process_rank)(void);
+    /* STANDIN_CLOCK: the operation that this thread runs takes as long as so many of NCCL's, and
+     * what so many bytes take. */
+    void (*spend)(double operations, size_t bytes);
     int (*open_file)(const char *variable); /* that it names, to append lines; or -1 */
 };
 
