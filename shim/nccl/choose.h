@@ -4,7 +4,7 @@
  * them.
  *
  * CUDA events around a sampled call, on the program's stream, tell what it took; the host reads them
- * later. The ranks agree on the durations as durations.h describes, while the program goes on: when
+ * later. The ranks agree on the durations as rendezvous_durations.h describes, while the program goes on: when
  * a decision is due, the class's calls take the best candidate so far until it is in force. All
  * ranks of a communicator make the same calls of a class in the same order, and learn of a decision
  * between the same two calls. So they choose alike, and the host waits only if an answer takes

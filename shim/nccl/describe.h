@@ -130,15 +130,17 @@ struct cshim_residual {
     const void *buffer;
     uint64_t count;
     enum cshim_dtype dtype;
-    uint64_t bytes; /* of memory, against the policy's limit */
+    enum cshim_algorithm algorithm; /* of the latest call: the places of its sums */
+    uint64_t bytes;                 /* of memory, against the policy's limit */
     /* float32 elements on the device, zeros at first: of those that this rank has encoded, by their
      * place in the buffer; then of the sums it has encoded as their owner, chunk behind chunk. */
     CUdeviceptr memory;
     struct cshim_residual *next;
 };
 
-/* The residual of a call's buffer, made if there is none. Returns NULL without memory, and for a
- * new buffer of a captured call. */
+/* The residual of a call's buffer, made if there is none; zeros if the call before took another
+ * algorithm. Returns NULL without memory, and for a captured call that would need new memory or
+ * zeros. */
 struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call);
 
 /* Frees the residuals of a communicator that ends. Its context is current. */

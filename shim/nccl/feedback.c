@@ -71,9 +71,28 @@ static struct cshim_residual *make_residual(const struct cshim_nccl_call *call)
         bytes_in_use -= bytes;
         return NULL;
     }
-    *residual = (struct cshim_residual){
-        .buffer = call->send, .count = call->plan.count, .dtype = call->plan.dtype, .bytes = bytes};
+    *residual = (struct cshim_residual){.buffer = call->send,
+                                        .count = call->plan.count,
+                                        .dtype = call->plan.dtype,
+                                        .algorithm = call->plan.algorithm,
+                                        .bytes = bytes};
     return allocate(call, residual) == CUDA_SUCCESS ? residual : NULL;
+}
+
+/* Clears a residual for a call by another algorithm than the one before, which may still be under
+ * way. Returns false if it has too few bytes for that; then it stays for graphs that use it, and is
+ * not found any more. */
+static bool change_algorithm(const struct cshim_nccl_call *call, struct cshim_residual *residual)
+{
+    CSHIM_SCOPE scope = cshim_device_enter(call->comm);
+    residual->algorithm = call->plan.algorithm;
+    if (scope.result == CUDA_SUCCESS && residual_bytes(&call->plan) <= residual->bytes &&
+        cshim_workspace_await(call->comm->workspace, call->stream) == CUDA_SUCCESS &&
+        cshim_cuda.MemsetD32Async(residual->memory, 0, residual->bytes / sizeof(float),
+                                  call->stream) == CUDA_SUCCESS)
+        return true;
+    residual->buffer = NULL;
+    return false;
 }
 
 struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call)
@@ -84,7 +103,11 @@ struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call)
     while (*link != NULL && ((*link)->buffer != call->send || (*link)->count != call->plan.count ||
                              (*link)->dtype != call->plan.dtype))
         link = &(*link)->next;
-    if (*link != NULL || call->capture_id != 0) /* a graph would allocate at each launch */
+    if (*link != NULL && (*link)->algorithm == call->plan.algorithm)
+        return *link;
+    if (call->capture_id != 0) /* a graph would allocate, or clear, at each launch */
+        return NULL;
+    if (*link != NULL && change_algorithm(call, *link))
         return *link;
     struct cshim_residual *residual = make_residual(call);
     if (residual != NULL) {

@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "shim/nccl/durations.h"
+#include "shim/nccl/rendezvous_durations.h"
 #include "shim/report/job.h"
 
 #define CSHIM_ID_BYTES 128u

@@ -105,7 +105,7 @@ static inline enum cshim_moved cshim_move(int connection, bool sends, void *data
 bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_offer *offer);
 
 /* rendezvous_durations.c: the durations that the ranks of a communicator have sent, and the answers
- * to them (durations.h). No sockets; the caller locks. */
+ * to them (rendezvous_durations.h). No sockets; the caller locks. */
 
 /* Begins with a nonce. Returns false without memory. */
 bool cshim_collection_add(uint64_t nonce, uint32_t ranks);

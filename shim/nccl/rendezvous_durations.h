@@ -17,8 +17,8 @@
  *
  * The durations that all ranks get are the least over the ranks: nothing makes the ranks begin a
  * sampled call at once, and the rank that begins last waits least in it. */
-#ifndef CSHIM_NCCL_DURATIONS_H
-#define CSHIM_NCCL_DURATIONS_H
+#ifndef CSHIM_NCCL_RENDEZVOUS_DURATIONS_H
+#define CSHIM_NCCL_RENDEZVOUS_DURATIONS_H
 
 #include "shim/report/classes.h"
 

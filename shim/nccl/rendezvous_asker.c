@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/durations.h"
+#include "shim/nccl/rendezvous_durations.h"
 
 #include <poll.h>
 #include <stdlib.h>
