@@ -112,5 +112,15 @@ rules "codec = fp8_e4m3" "worth = foretold"
 learned "worth = foretold" 2 steady "one_shot fp8_e4m3"
 rules "codec = int8" "error_feedback = on"
 learned "error feedback" 2 steady "one_shot int8"
+# The first calls are three by one_shot, then three by two_shot.
+rules "codec = int4" "error_feedback = on"
+first() { # N: prints the digest of result N
+    preloaded 2 CALLS=6 PRINT=1 TOLERANCE=4 "$program" steady | grep -xE '[0-9a-f]{16}' | sed -n "$1p"
+}
+fourth=$(first 4) third=$(first 3)
+rules "codec = int4" "error_feedback = on" "worth = always" "algorithm = two_shot"
+check "residuals begin anew where the algorithm changes" test -n "$fourth" -a "$fourth" = "$(first 1)"
+check "and serve where it does not" test "$(first 1)" != "$(first 2)" -a "$third" != "$fourth"
+rules "codec = int8" "error_feedback = on"
 learned "error feedback where algorithms change" 3 changes "two_shot int8" CALLS=1000 CLOCK=$fast STANDIN_CLOCK=$slow
 finish
