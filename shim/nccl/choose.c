@@ -148,18 +148,16 @@ static ncclResult_t await_answer(struct cshim_nccl_comm *comm, uint32_t index,
         cshim_asker_wait(asker, 1);
         if (cshim_seconds() - began > warn) {
             cshim_log(CSHIM_LOG_WARN,
-                      "rank %d of a communicator of %d ranks has waited %.0f s for rank 0's answer "
-                      "about a choice",
-                      comm->rank, comm->ranks, warn);
+                      "rank %d of %d has waited %.0f s for rank 0's process", comm->rank,
+                      comm->ranks, warn);
             warn *= 5;
         }
     }
     if (asked == CSHIM_ASKED_ANSWERED)
         return ncclSuccess;
     cshim_log(CSHIM_LOG_ERROR,
-              "rank %d of a communicator of %d ranks cannot choose as the others do: rank 0 has "
-              "ended the communicator, or its process",
-              comm->rank, comm->ranks);
+              "rank %d of %d cannot choose as the others do: rank 0 has ended", comm->rank,
+              comm->ranks);
     return ncclRemoteError;
 }
 
