@@ -243,8 +243,9 @@ static bool reserve_memory(struct cshim_comm *state)
     state->requests = calloc(CSHIM_REQUESTS(ranks), sizeof(MPI_Request));
     state->statuses = calloc(ranks, sizeof *state->statuses);
     state->indices = calloc(ranks, sizeof *state->indices);
-    return has_host && cshim_classes_reserve(&state->host.classes, cshim_job.policy, CSHIM_MPI) && cshim_scratch_reserve() &&
-           state->requests != NULL && state->statuses != NULL && state->indices != NULL;
+    return has_host && cshim_classes_reserve(&state->host.classes, cshim_job.policy, CSHIM_MPI) &&
+           cshim_scratch_reserve() && state->requests != NULL && state->statuses != NULL &&
+           state->indices != NULL;
 }
 
 int cshim_mpi_free_descriptors(void)

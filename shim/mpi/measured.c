@@ -34,8 +34,9 @@ int cshim_measured_choose(struct cshim_comm *state, const struct cshim_call *cal
                           struct cshim_measured *measured)
 {
     int status = MPI_SUCCESS;
-    measured->class =
-        cshim_class_is_for(rule, call) ? cshim_class_find(state->host.classes, state->host.learned, rule, call) : NULL;
+    measured->class = cshim_class_is_for(rule, call)
+                          ? cshim_class_find(state->host.classes, state->host.learned, rule, call)
+                          : NULL;
     if (measured->class == NULL)
         return status;
     struct cshim_choice *choice = &measured->class->choice;

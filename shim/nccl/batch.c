@@ -257,13 +257,14 @@ static ncclResult_t look_for_fault(const struct cshim_nccl_comm *comm)
     return ncclInternalError;
 }
 
+/* Returns true if a call is the only one of its group on its communicator. */
 static bool is_alone(const struct cshim_nccl_call *calls, size_t count,
                      const struct cshim_nccl_call *call)
 {
-    size_t found = 0;
     for (size_t i = 0; i < count; i++)
-        found += calls[i].comm == call->comm;
-    return found == 1;
+        if (calls[i].comm == call->comm && &calls[i] != call)
+            return false;
+    return true;
 }
 
 /* Plans all calls, before any is made. */

@@ -147,22 +147,20 @@ static ncclResult_t await_answer(struct cshim_nccl_comm *comm, uint32_t index,
             __atomic_add_fetch(&comm->job->host_waits, 1, __ATOMIC_RELAXED);
         cshim_asker_wait(asker, 1);
         if (cshim_seconds() - began > warn) {
-            cshim_log(CSHIM_LOG_WARN,
-                      "rank %d of %d has waited %.0f s for rank 0's process", comm->rank,
-                      comm->ranks, warn);
+            cshim_log(CSHIM_LOG_WARN, "rank %d of %d has waited %.0f s for rank 0's process",
+                      comm->rank, comm->ranks, warn);
             warn *= 5;
         }
     }
     if (asked == CSHIM_ASKED_ANSWERED)
         return ncclSuccess;
-    cshim_log(CSHIM_LOG_ERROR,
-              "rank %d of %d cannot choose as the others do: rank 0 has ended", comm->rank,
-              comm->ranks);
+    cshim_log(CSHIM_LOG_ERROR, "rank %d of %d cannot choose as the others do: rank 0 has ended",
+              comm->rank, comm->ranks);
     return ncclRemoteError;
 }
 
-/* Gives the calls of a class that are not in the ledger the agreed durations of their candidates: the
- * host does not know what each one took. */
+/* Gives the calls of a class that are not in the ledger the agreed durations of their candidates:
+ * the host does not know what each one took. */
 static void estimate_seconds(struct cshim_class *class)
 {
     for (unsigned i = 0; i < class->choice.candidates; i++)
@@ -197,7 +195,7 @@ static ncclResult_t advance_decision(struct cshim_nccl_comm *comm, uint32_t inde
         cshim_asker_advance(choosing->asker);
         return ncclSuccess;
     }
-    bool is_known = deciding->has_asked; /* what the samples took */
+    const bool is_known = deciding->has_asked; /* what the samples took */
     if (deciding->has_asked) {
         const ncclResult_t status = await_answer(comm, index, &answer);
         if (status != ncclSuccess)
@@ -224,11 +222,30 @@ static unsigned take_candidate(struct cshim_choosing *choosing, uint32_t index)
     return choice->best;
 }
 
+/* Plans a call by the next candidate of its class. */
+static ncclResult_t choose_in_class(struct cshim_nccl_call *call, struct cshim_class *class,
+                                    const struct cshim_call *facts)
+{
+    struct cshim_choosing *choosing = call->comm->choosing;
+    const uint32_t index = (uint32_t)(class - choosing->classes);
+    if (cshim_choice_is_due(&class->choice)) {
+        const ncclResult_t status = advance_decision(call->comm, index);
+        if (status != ncclSuccess)
+            return status;
+    }
+    const unsigned candidate = take_candidate(choosing, index);
+    call->plan = cshim_class_plan_candidate(class, candidate, facts, cshim_call_elements(call));
+    if (call->plan.reason == CSHIM_REASON_COMPRESS || candidate == CSHIM_CANDIDATE_NATIVE)
+        call->chosen = (struct cshim_chosen){.class = class,
+                                             .candidate = candidate,
+                                             .is_sampled = cshim_choice_is_sampled(&class->choice)};
+    return ncclSuccess;
+}
+
 ncclResult_t cshim_choose(struct cshim_nccl_call *call, bool is_alone)
 {
-    struct cshim_nccl_comm *comm = call->comm;
-    struct cshim_choosing *choosing = comm->choosing;
-    const struct cshim_job *job = comm->job;
+    const struct cshim_choosing *choosing = call->comm->choosing;
+    const struct cshim_job *job = call->comm->job;
     const struct cshim_call facts = cshim_call_facts(call);
     const uint64_t count = cshim_call_elements(call);
     const struct cshim_rule *rule;
@@ -242,23 +259,10 @@ ncclResult_t cshim_choose(struct cshim_nccl_call *call, bool is_alone)
     }
     if (is_alone && call->capture_id == 0 && (job->learned != NULL || choosing->tag.magic != 0))
         class = cshim_class_find(choosing->classes, job->learned, rule, &facts);
-    if (class == NULL) {
-        call->plan =
-            cshim_class_plan(choosing->classes, job->learned, job->policy, rule, &facts, count);
-        return ncclSuccess;
-    }
-    const uint32_t index = (uint32_t)(class - choosing->classes);
-    if (cshim_choice_is_due(&class->choice)) {
-        const ncclResult_t status = advance_decision(comm, index);
-        if (status != ncclSuccess)
-            return status;
-    }
-    const unsigned candidate = take_candidate(choosing, index);
-    call->plan = cshim_class_plan_candidate(class, candidate, &facts, count);
-    if (call->plan.reason == CSHIM_REASON_COMPRESS || candidate == CSHIM_CANDIDATE_NATIVE)
-        call->chosen = (struct cshim_chosen){.class = class,
-                                             .candidate = candidate,
-                                             .is_sampled = cshim_choice_is_sampled(&class->choice)};
+    if (class != NULL)
+        return choose_in_class(call, class, &facts);
+    call->plan =
+        cshim_class_plan(choosing->classes, job->learned, job->policy, rule, &facts, count);
     return ncclSuccess;
 }
 
@@ -275,8 +279,7 @@ void cshim_choose_mark(const struct cshim_nccl_call *call, bool is_end)
     if (event == NULL)
         return;
     CSHIM_SCOPE scope = cshim_device_enter(comm);
-    if (scope.result == CUDA_SUCCESS &&
-        cshim_cuda.EventRecord(event, call->stream) == CUDA_SUCCESS)
+    if (scope.result == CUDA_SUCCESS && cshim_cuda.EventRecord(event, call->stream) == CUDA_SUCCESS)
         *(is_end ? &events->end : &events->begin) = event;
     else
         cshim_measure_give_event(comm, event);

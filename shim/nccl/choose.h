@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chooses how all-reduces are made, by what calls of their class took in this job
- * (shim/core/choice.h, shim/report/classes.h): natively, or compressed by an algorithm that can make
- * them.
+ * (shim/core/choice.h, shim/report/classes.h): natively, or compressed by an algorithm that can
+ * make them.
  *
- * CUDA events around a sampled call, on the program's stream, tell what it took; the host reads them
- * later. The ranks agree on the durations as rendezvous_durations.h describes, while the program goes on: when
- * a decision is due, the class's calls take the best candidate so far until it is in force. All
- * ranks of a communicator make the same calls of a class in the same order, and learn of a decision
- * between the same two calls. So they choose alike, and the host waits only if an answer takes
- * longer than CSHIM_WINDOW calls; the report has the number of these waits at rank 0 (host_waits).
+ * CUDA events around a sampled call, on the program's stream, tell what it took; the host reads
+ * them later. The ranks agree on the durations as rendezvous_durations.h describes, while the
+ * program goes on: when a decision is due, the class's calls take the best candidate so far until
+ * it is in force. All ranks of a communicator make the same calls of a class in the same order, and
+ * learn of a decision between the same two calls. So they choose alike, and the host waits only if
+ * an answer takes longer than CSHIM_WINDOW calls; the report has the number of these waits at rank
+ * 0 (host_waits).
  *
  * Calls in captured graphs, and several calls on one communicator in a group, are neither tried nor
  * timed: they take what the class has learned so far, otherwise what cshim_plan_call() says. */

@@ -50,9 +50,9 @@ struct cshim_nccl_comm {
     struct cshim_nccl_comm *next_newcomer; /* that is being made in the same group */
     struct cshim_member *member;           /* of the rendezvous where its ranks agree, or NULL */
     struct cshim_tag reached_at; /* this process by the other ranks; family 0: not known */
-    uint64_t grown;                        /* communicators that have grown from it */
-    pthread_mutex_t asking; /* held while NCCL is asked about it; the end of a handle waits */
-    atomic_bool aborted;    /* its handle may not be used any more */
+    uint64_t grown;              /* communicators that have grown from it */
+    pthread_mutex_t asking;      /* held while NCCL is asked about it; the end of a handle waits */
+    atomic_bool aborted;         /* its handle may not be used any more */
 
     /* The rest serves compressed calls. prepare.c fills it in at the first one. */
     bool prepared;

@@ -216,9 +216,8 @@ static bool read_times(const struct cshim_timeline *timeline)
 {
     bool are_known = !timeline->is_broken;
     for (size_t i = 1; i < timeline->mark_count && are_known; i++)
-        are_known =
-            cshim_measure_elapsed(timeline->marks[0].event, timeline->marks[i].event,
-                                  &timeline->marks[i].time);
+        are_known = cshim_measure_elapsed(timeline->marks[0].event, timeline->marks[i].event,
+                                          &timeline->marks[i].time);
     return are_known;
 }
 
@@ -232,7 +231,8 @@ static bool find_begin(struct cshim_measurement *measurement, struct cshim_timel
     struct cshim_mark *last = &timeline->marks[timeline->mark_count - 1];
     const double now = cshim_seconds();
     double since;
-    if (measurement->base == NULL || !cshim_measure_elapsed(measurement->base, timeline->marks[0].event, &since))
+    if (measurement->base == NULL ||
+        !cshim_measure_elapsed(measurement->base, timeline->marks[0].event, &since))
         return false;
     *began = measurement->base_at + since;
     if (*began + last->time > now)

@@ -30,8 +30,8 @@ void cshim_measure_step(struct cshim_timeline *timelines, const struct cshim_seg
 void cshim_measure_end(struct cshim_timeline *timelines, struct cshim_nccl_call *calls,
                        size_t count, bool is_good);
 
-/* Takes an event of a communicator for other measurements, and gives it back. Returns NULL if all of
- * CSHIM_EVENTS are in use. */
+/* Takes an event of a communicator for other measurements, and gives it back. Returns NULL if all
+ * of CSHIM_EVENTS are in use. */
 CUevent cshim_measure_take_event(struct cshim_nccl_comm *comm);
 void cshim_measure_give_event(struct cshim_nccl_comm *comm, CUevent event);
 /* Sets the seconds between two events that have happened. Returns false if CUDA does not tell. */

@@ -21,9 +21,9 @@
 /* What a rank tells the others. */
 struct facts {
     uint64_t host;
-    uint64_t reason; /* CSHIM_REASON_COMPRESS, or why this rank cannot compress */
-    uint64_t began;  /* where its trace's time begins; 0: it has no trace */
-    uint64_t left;   /* bytes of its device */
+    uint64_t reason;               /* CSHIM_REASON_COMPRESS, or why this rank cannot compress */
+    uint64_t began;                /* where its trace's time begins; 0: it has no trace */
+    uint64_t left;                 /* bytes of its device */
     struct cshim_tag collected_at; /* rank 0's: where durations are */
 };
 

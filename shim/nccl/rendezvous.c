@@ -228,8 +228,8 @@ static char *receive_text(struct cshim_member *member, uint32_t length, double d
     return NULL;
 }
 
-/* Takes the reply to a request, which is sent first if that was not done. `offer`, if not NULL, gets
- * the texts of policy and learned choices, which follow a reply that is on; the caller frees
+/* Takes the reply to a request, which is sent first if that was not done. `offer`, if not NULL,
+ * gets the texts of policy and learned choices, which follow a reply that is on; the caller frees
  * them. */
 static bool ask(struct cshim_member *member, enum cshim_request_kind kind, double deadline,
                 struct cshim_reply *reply, struct cshim_offer *offer)

@@ -20,7 +20,7 @@ struct cshim_asker {
     struct cshim_tag tag;
     int socket; /* or -1 */
     bool is_lost;
-    uint32_t sending; /* class whose question is on its way; CSHIM_CLASSES_MAX: none */
+    uint32_t sending;      /* class whose question is on its way; CSHIM_CLASSES_MAX: none */
     size_t sent, received; /* bytes of the request and the reply under way */
     struct cshim_request request;
     struct cshim_reply reply;
@@ -70,13 +70,14 @@ static uint32_t first_in(const struct cshim_asker *asker, int state)
 {
     uint32_t class = 0;
     while (class < CSHIM_CLASSES_MAX && (int)asker->questions[class].state != state)
-        class++;
+        class ++;
     return class;
 }
 
 static bool has_open(const struct cshim_asker *asker)
 {
-    return first_in(asker, TO_SEND) < CSHIM_CLASSES_MAX || first_in(asker, SENT) < CSHIM_CLASSES_MAX;
+    return first_in(asker, TO_SEND) < CSHIM_CLASSES_MAX ||
+           first_in(asker, SENT) < CSHIM_CLASSES_MAX;
 }
 
 /* Begins a connection. What was asked on the one before is asked again: answers stay the same. */
@@ -110,8 +111,8 @@ static bool send_questions(struct cshim_asker *asker)
             asker->request.ask = asker->questions[asker->sending].ask;
             asker->sent = 0;
         }
-        const enum cshim_moved moved = cshim_move(asker->socket, true, &asker->request,
-                                                  sizeof asker->request, &asker->sent);
+        const enum cshim_moved moved =
+            cshim_move(asker->socket, true, &asker->request, sizeof asker->request, &asker->sent);
         asker->questions[asker->sending].has_sent |= asker->sent > 0;
         if (moved != CSHIM_MOVED_ALL)
             return moved == CSHIM_MOVED_SOME;
@@ -124,8 +125,8 @@ static bool send_questions(struct cshim_asker *asker)
 static bool receive_answers(struct cshim_asker *asker)
 {
     while (first_in(asker, SENT) < CSHIM_CLASSES_MAX) {
-        const enum cshim_moved moved = cshim_move(asker->socket, false, &asker->reply,
-                                                  sizeof asker->reply, &asker->received);
+        const enum cshim_moved moved =
+            cshim_move(asker->socket, false, &asker->reply, sizeof asker->reply, &asker->received);
         if (moved != CSHIM_MOVED_ALL)
             return moved == CSHIM_MOVED_SOME;
         const struct cshim_answer *answer = &asker->reply.answer;

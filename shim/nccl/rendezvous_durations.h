@@ -6,9 +6,10 @@
  * When a decision about a class falls due, its calls go on with the candidate that they have, in
  * windows of CSHIM_WINDOW calls. A rank that knows its durations sends them to the process of rank
  * 0, and asks whether the decision is in force from the next window on. A thread there answers at
- * once, whatever the program's threads do. It fixes the answer for a window when the first rank asks
- * for it: yes, if it has the durations of all ranks by then. A rank that has sent its durations asks
- * for each window one window ahead, and does not begin the window without the answer. So
+ * once, whatever the program's threads do. It fixes the answer for a window when the first rank
+ * asks for it: yes, if it has the durations of all ranks by then. A rank that has sent its
+ * durations asks for each window one window ahead, and does not begin the window without the
+ * answer. So
  *
  *   - all ranks get the same answer for a window, and the first yes comes before any rank has begun
  *     that window: a rank that has begun it without asking has not sent its durations;
@@ -47,7 +48,7 @@ struct cshim_ask {
 struct cshim_answer {
     uint32_t is_known; /* 0: the communicator has ended on rank 0 */
     uint32_t class;
-    uint32_t is_in_force; /* from the window on that was asked for */
+    uint32_t is_in_force;                    /* from the window on that was asked for */
     float seconds[CSHIM_CHOICE_SAMPLES_MAX]; /* if so: the least over the ranks */
 };
 

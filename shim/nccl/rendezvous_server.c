@@ -38,8 +38,8 @@ struct connection {
     struct connection *next;         /* older */
 };
 
-/* A policy as it was offered, and the choices of an earlier job behind it. Never freed: most programs
- * have one. */
+/* A policy as it was offered, and the choices of an earlier job behind it. Never freed: most
+ * programs have one. */
 struct kept_offer {
     struct cshim_offer offer;
     struct kept_offer *next;

@@ -168,10 +168,9 @@ struct cshim_plan cshim_class_plan(struct cshim_class *classes, const struct csh
     const bool is_for = cshim_class_is_for(rule, call);
     struct cshim_class *class = is_for ? find_entry(classes, rule, call) : NULL;
     if (class == NULL || class->rule == NULL)
-        class =
-            is_for && learned != NULL && cshim_class_start(&unmeasured, learned, rule, call)
-                ? &unmeasured
-                : NULL;
+        class = is_for && learned != NULL && cshim_class_start(&unmeasured, learned, rule, call)
+                    ? &unmeasured
+                    : NULL;
     const unsigned best = class != NULL ? class->choice.best : CSHIM_CANDIDATE_NATIVE;
     const bool is_known =
         class != NULL && cshim_choice_is_made(&class->choice) &&

@@ -13,9 +13,9 @@
  *     ... make the call: natively, or by algorithms[candidate] and codecs[candidate] ...
  *     cshim_class_end(class, candidate, seconds);
  *
- * `learned` has the choices of an earlier job; NULL: calls are measured. `ledger` is rank 0's, which
- * counts for all ranks; NULL at the others. All ranks of a communicator find the same classes in the
- * same order. Not thread-safe: calls on one communicator are not concurrent. */
+ * `learned` has the choices of an earlier job; NULL: calls are measured. `ledger` is rank 0's,
+ * which counts for all ranks; NULL at the others. All ranks of a communicator find the same classes
+ * in the same order. Not thread-safe: calls on one communicator are not concurrent. */
 #ifndef CSHIM_CLASSES_H
 #define CSHIM_CLASSES_H
 

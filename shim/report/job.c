@@ -223,9 +223,9 @@ struct cshim_job *cshim_job_find(const struct cshim_offer *offer)
         cshim_policy_sha256(offer->learned, offer->learned_length, learned_sha256);
     pthread_mutex_lock(&lock);
     struct cshim_job *job = jobs;
-    while (job != NULL &&
-           (strcmp(job->policy_sha256, sha256) != 0 ||
-            strcmp(job->learned_sha256, learned_sha256) != 0 || (job->observed != NULL) != offer->observe))
+    while (job != NULL && (strcmp(job->policy_sha256, sha256) != 0 ||
+                           strcmp(job->learned_sha256, learned_sha256) != 0 ||
+                           (job->observed != NULL) != offer->observe))
         job = job->next;
     if (job == NULL && (job = make_job(offer, sha256, learned_sha256)) != NULL) {
         if (jobs == NULL) /* only the first is published; how many ranks it has is not known yet */

@@ -31,8 +31,8 @@ struct cshim_job {
     /* The rest is for jobs in the list. */
     struct cshim_learned *learned; /* choices of an earlier job; NULL: this one learns itself */
     char learned_sha256[65];       /* of their text; empty without */
-    uint64_t decisions;  /* about classes, at rank 0; atomic */
-    uint64_t host_waits; /* calls of these that waited for a decision on the host; atomic */
+    uint64_t decisions;            /* number of decisions about classes, at rank 0; atomic */
+    uint64_t host_waits;           /* how often the host waited for one; atomic */
     bool is_local; /* nobody collects the ledgers of all ranks: rank 0 counts for them */
     char *wanted;  /* the report, for which calls are timed and sampled: cshim_report_wanted */
     bool due;      /* something was counted since the last report; atomic */

@@ -48,7 +48,7 @@ static void reduce(const struct lane *lane)
 static void check_result(struct lane *lane)
 {
     int ranks;
-    float *data = malloc(count * sizeof *data);
+    float *data = malloc((count + 1) * sizeof *data);
     NCCL(ncclCommCount(lane->comm, &ranks));
     CUDA(cuStreamSynchronize(lane->stream));
     gpu_read(data, lane->output, count * sizeof *data);
@@ -123,7 +123,8 @@ static void case_ahead(void)
 static void set_clock(void)
 {
     double microseconds, mib;
-    void (*set)(double, double) = (void (*)(double, double))dlsym(RTLD_DEFAULT, "standin_set_clock");
+    void (*set)(double, double) =
+        (void (*)(double, double))dlsym(RTLD_DEFAULT, "standin_set_clock");
     const char *text = getenv("CLOCK");
     if (set == NULL || text == NULL || sscanf(text, "%lf,%lf", &microseconds, &mib) != 2)
         _exit(3);
@@ -196,7 +197,7 @@ static void case_groups(void)
     for (int i = 0; i < 3 * calls; i++) {
         const bool is_group = i / calls != 1;
         NCCL(ncclGroupStart());
-        for (int j = 0; j <= is_group; j++)
+        for (int left = is_group ? 2 : 1; left > 0; left--)
             reduce(&lane);
         NCCL(ncclGroupEnd());
         check_result(&lane);

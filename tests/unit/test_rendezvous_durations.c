@@ -14,9 +14,9 @@
 
 /* A rank that asks as shim/nccl/choose.c does. */
 struct asking {
-    uint32_t decision; /* number of decisions that are in force */
-    uint32_t window;   /* that has begun since the next one has been due */
-    uint32_t known_at; /* first window at whose beginning its durations are known */
+    uint32_t decision;          /* number of decisions that are in force */
+    uint32_t window;            /* that has begun since the next one has been due */
+    uint32_t known_at;          /* first window at whose beginning its durations are known */
     struct cshim_answer answer; /* about the next window; not known: it has not asked */
 };
 
@@ -199,9 +199,9 @@ TEST(ranks_ask_by_sockets)
     const struct cshim_tag tag = collect(2);
     struct cshim_asker *askers[2] = {cshim_asker_make(&tag, 0, 2), cshim_asker_make(&tag, 1, 2)};
     struct cshim_answer answer;
-    for (uint32_t class = 0; class < CSHIM_CLASSES_MAX; class++)
+    for (uint32_t class = 0; class < CSHIM_CLASSES_MAX; class ++)
         ask_by(askers[0], class, 1);
-    for (uint32_t class = 0; class < CSHIM_CLASSES_MAX; class++) {
+    for (uint32_t class = 0; class < CSHIM_CLASSES_MAX; class ++) {
         assert_int_equal(await(askers[0], class, &answer), CSHIM_ASKED_ANSWERED);
         assert_false(answer.is_in_force);
         assert_int_equal(answer.class, class);
@@ -222,8 +222,7 @@ TEST(ranks_ask_by_sockets)
 /* Listens where nobody answers. */
 static int listen_in_vain(struct cshim_tag *tag)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
     const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
