@@ -48,7 +48,7 @@ static void reduce(const struct lane *lane)
 static void check_result(struct lane *lane)
 {
     int ranks;
-    float *data = malloc((count + 1) * sizeof *data);
+    float *data = calloc(count + 1, sizeof *data);
     NCCL(ncclCommCount(lane->comm, &ranks));
     CUDA(cuStreamSynchronize(lane->stream));
     gpu_read(data, lane->output, count * sizeof *data);
