@@ -25,7 +25,7 @@ reports "each candidate is tried" "{(row['codec'], row['algorithm']) for row in 
 reports "natively a few times" "3 <= passed['no_gain'] <= 16"
 reports "what it brought is true of the clock" "3.2 <= report['totals']['speedup'] <= 3.7"
 reports "few calls are of another candidate" "sum(row['calls'] for row in rows if (row['codec'], row['algorithm']) == ('fp8_e4m3', 'one_shot')) >= 120"
-reports "the waits are counted" "report['host_waits'] <= 2"
+reports "the host waits for a few answers at most" "report['host_waits'] <= 12"
 learned "a slow start of each operation" 2 steady native STANDIN_CLOCK=$slow
 reports "most calls are native" "passed['no_gain'] >= 60 and 'host_waits' in report"
 learned "three ranks" 3 steady "two_shot fp8_e4m3"
