@@ -34,7 +34,7 @@ $(BUILD)/tests/test_bounce: $(call objects,tests/unit/test_bounce.c shim/host/bo
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -lcmocka
 
-$(BUILD)/tests/test_classes: $(call objects,tests/unit/test_classes.c shim/host/classes.c \
+$(BUILD)/tests/test_classes: $(call objects,tests/unit/test_classes.c shim/report/classes.c \
 		$(pure_sources) shim/core/log.c $(report_sources))
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ $(static_libraries) -lcmocka -ljansson -lm

@@ -7,8 +7,8 @@
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
 #include "shim/gloo/mail.h"
-#include "shim/host/classes.h"
 #include "shim/gloo/agree.h"
+#include "shim/report/classes.h"
 
 struct cshim_gloo_class {
     struct cshim_class class; /* its choice is used on rank 0 only */
@@ -59,7 +59,7 @@ static struct cshim_gloo_class *find_class(struct cshim_gloo_context *context,
         lack_memory(arguments, exception);
         return NULL;
     }
-    if (!cshim_class_start(&class->class, &context->host, rule, call)) {
+    if (!cshim_class_start(&class->class, context->host.learned, rule, call)) {
         free(class);
         return NULL;
     }
@@ -227,7 +227,7 @@ static void end_decision(struct cshim_gloo_context *context, const struct cshim_
     if (context->host.rank == 0 && !talk->mail.is_broken) {
         *stage = cshim_draw_decide(&class->draw, &class->class.choice, chosen->number,
                                    talk->messages, (unsigned)context->host.ranks);
-        cshim_class_decided(&class->class, &context->host);
+        cshim_class_decided(&class->class, cshim_communicator_ledger(&context->host));
     }
     if (talk->mail.is_broken)
         context->has_failed = true;
@@ -272,7 +272,7 @@ void cshim_gloo_chosen_end(struct cshim_gloo_context *context,
     if (class->class.choice.phase != CSHIM_CHOICE_FIXED)
         cshim_draw_end(&class->draw, chosen->number, chosen->drawn.candidate, seconds);
     cshim_class_add(&class->class, chosen->drawn.candidate, seconds);
-    cshim_class_count(&class->class, &context->host);
+    cshim_class_count(&class->class, cshim_communicator_ledger(&context->host));
     pthread_mutex_unlock(&context->choosing);
     if (chosen->drawn.decides)
         decide(context, arguments, chosen, exception);

@@ -57,6 +57,12 @@ struct cshim_communicator {
 /* Allocates what compressed calls need besides scratch, after rank, ranks and layout are set.
  * Returns false without memory; call cshim_communicator_free() in either case. */
 bool cshim_communicator_reserve(struct cshim_communicator *communicator);
+/* Returns the ledger that rank 0 counts all ranks' calls in; NULL at the other ranks. */
+static inline struct cshim_ledger *
+cshim_communicator_ledger(const struct cshim_communicator *communicator)
+{
+    return communicator->rank == 0 ? &communicator->job->ledger : NULL;
+}
 /* Frees the memory, the residuals and the layout. */
 void cshim_communicator_free(struct cshim_communicator *communicator);
 

@@ -8,8 +8,8 @@
 #include <sys/resource.h>
 
 #include "shim/core/log.h"
-#include "shim/host/classes.h"
 #include "shim/host/message.h"
+#include "shim/report/classes.h"
 #include "shim/mpi/transport.h"
 #include "shim/host/scratch.h"
 
@@ -132,7 +132,7 @@ void cshim_comm_release(struct cshim_comm *state)
 
 void cshim_comm_leave(struct cshim_comm *state)
 {
-    cshim_classes_count(&state->host);
+    cshim_classes_count(state->host.classes, cshim_communicator_ledger(&state->host));
     state->program = MPI_COMM_SELF;
     cshim_comm_release(state);
 }
@@ -146,7 +146,7 @@ int cshim_comm_setup(MPI_Comm_delete_attr_function *on_delete)
 void cshim_comm_count_classes(void)
 {
     for (const struct cshim_comm *state = states; state != NULL; state = state->next)
-        cshim_classes_count(&state->host);
+        cshim_classes_count(state->host.classes, cshim_communicator_ledger(&state->host));
 }
 
 void cshim_comm_teardown(void)
@@ -243,8 +243,9 @@ static bool reserve_memory(struct cshim_comm *state)
     state->requests = calloc(CSHIM_REQUESTS(ranks), sizeof(MPI_Request));
     state->statuses = calloc(ranks, sizeof *state->statuses);
     state->indices = calloc(ranks, sizeof *state->indices);
-    return has_host && cshim_classes_reserve(&state->host, CSHIM_MPI) && cshim_scratch_reserve() &&
-           state->requests != NULL && state->statuses != NULL && state->indices != NULL;
+    return has_host && cshim_classes_reserve(&state->host.classes, cshim_job.policy, CSHIM_MPI) &&
+           cshim_scratch_reserve() && state->requests != NULL && state->statuses != NULL &&
+           state->indices != NULL;
 }
 
 int cshim_mpi_free_descriptors(void)

@@ -34,8 +34,9 @@ int cshim_measured_choose(struct cshim_comm *state, const struct cshim_call *cal
                           struct cshim_measured *measured)
 {
     int status = MPI_SUCCESS;
-    measured->class =
-        cshim_class_is_for(rule, call) ? cshim_class_find(&state->host, rule, call) : NULL;
+    measured->class = cshim_class_is_for(rule, call)
+                          ? cshim_class_find(state->host.classes, state->host.learned, rule, call)
+                          : NULL;
     if (measured->class == NULL)
         return status;
     struct cshim_choice *choice = &measured->class->choice;
@@ -44,7 +45,7 @@ int cshim_measured_choose(struct cshim_comm *state, const struct cshim_call *cal
                                                MPI_FLOAT, MPI_MAX, comm);
         if (status != MPI_SUCCESS)
             return status;
-        cshim_class_decide(measured->class, &state->host);
+        cshim_class_decide(measured->class, cshim_communicator_ledger(&state->host));
     }
     measured->candidate = cshim_choice_begin(choice);
     return cshim_choice_is_sampled(choice) ? PMPI_Barrier(comm) : status;

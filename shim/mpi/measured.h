@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decides how a blocking call is made: by its rule, or by the candidate that its class has chosen
- * (shim/host/classes.h). For each call, once its rule is known:
+ * (shim/report/classes.h). For each call, once its rule is known:
  *
  *     cshim_measured_choose(state, &call, rule, comm, &measured);
  *     ... plan by cshim_measured_plan(), or let the library make the call ...
@@ -9,7 +9,7 @@
 #ifndef CSHIM_MPI_MEASURED_H
 #define CSHIM_MPI_MEASURED_H
 
-#include "shim/host/classes.h"
+#include "shim/report/classes.h"
 #include "shim/mpi/communicator.h"
 #include "shim/mpi/describe.h"
 

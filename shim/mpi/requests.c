@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "shim/host/classes.h"
+#include "shim/report/classes.h"
 #include "shim/mpi/nonblocking.h"
 #include "shim/mpi/observe.h"
 
@@ -101,7 +101,8 @@ static bool plan_call(struct cshim_arguments *arguments, bool prepares, struct c
     if (reason == CSHIM_REASON_COMPRESS)
         reason = find_obstacle(rule, arguments->comm, state);
     if (reason == CSHIM_REASON_COMPRESS) {
-        *plan = cshim_class_plan(&(*state)->host, rule, &call, count);
+        *plan = cshim_class_plan((*state)->host.classes, (*state)->host.learned, cshim_job.policy,
+                                 rule, &call, count);
         reason = plan->reason;
     }
     if (reason != CSHIM_REASON_COMPRESS)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "shim/core/header.h"
-#include "shim/nccl/describe.h"
+#include "shim/nccl/choose.h"
 #include "shim/nccl/measure.h"
 
 struct batch {
@@ -215,11 +215,22 @@ static ncclResult_t run_iteration(struct run *run, size_t number)
     return status;
 }
 
+/* Records the events before or after the sampled calls that are compressed, or those that are not.
+ */
+static void mark_sampled(const struct cshim_nccl_call *calls, size_t count, bool compressed,
+                         bool is_end)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_compressed(&calls[i]) == compressed)
+            cshim_choose_mark(&calls[i], is_end);
+}
+
 static ncclResult_t run_batches(struct run *run)
 {
     ncclResult_t status = for_all_streams(run, fork_streams);
     if (status == ncclSuccess)
         status = cshim_measure_begin(run->calls, run->count, &run->timelines);
+    mark_sampled(run->calls, run->count, true, false);
     for (size_t number = 0; status == ncclSuccess; number++) {
         bool any = false;
         fill_batch(run, number % CSHIM_SEGMENTS_IN_FLIGHT);
@@ -230,6 +241,7 @@ static ncclResult_t run_batches(struct run *run)
         status = run_iteration(run, number);
     }
     const ncclResult_t ended = for_all_streams(run, join_streams);
+    mark_sampled(run->calls, run->count, true, true);
     return status != ncclSuccess ? status : ended;
 }
 
@@ -250,15 +262,32 @@ static ncclResult_t look_for_fault(const struct cshim_nccl_comm *comm)
     return ncclInternalError;
 }
 
-/* Plans a call; passes it through if the plan or the communicator does not compress. */
-static ncclResult_t plan_call(struct cshim_nccl_call *call)
+/* Returns true if a call is the only one of its group on its communicator. */
+static bool is_alone(const struct cshim_nccl_call *calls, size_t count,
+                     const struct cshim_nccl_call *call)
+{
+    for (size_t i = 0; i < count; i++)
+        if (calls[i].comm == call->comm && &calls[i] != call)
+            return false;
+    return true;
+}
+
+/* Plans all calls, before any is made. */
+static ncclResult_t choose_all(struct cshim_nccl_call *calls, size_t count)
+{
+    ncclResult_t status = ncclSuccess;
+    for (size_t i = 0; i < count && status == ncclSuccess; i++)
+        if (calls[i].comm->reason == CSHIM_REASON_COMPRESS)
+            status = cshim_choose(&calls[i], is_alone(calls, count, &calls[i]));
+        else
+            calls[i].plan.reason = calls[i].comm->reason;
+    return status;
+}
+
+/* Prepares a call; passes it through if its plan does not compress. */
+static ncclResult_t begin_call(struct cshim_nccl_call *call)
 {
     struct cshim_nccl_comm *comm = call->comm;
-    const struct cshim_call facts = cshim_call_facts(call);
-    if (comm->reason == CSHIM_REASON_COMPRESS)
-        call->plan = cshim_plan_call(comm->job->policy, &facts, cshim_call_elements(call));
-    else
-        call->plan.reason = comm->reason;
     /* NCCL connects ranks when they first send to each other, which not every transport can do
      * during a capture. */
     if (is_compressed(call) && call->capture_id != 0 &&
@@ -277,13 +306,16 @@ static ncclResult_t plan_call(struct cshim_nccl_call *call)
     return look_for_fault(comm);
 }
 
-/* Plans all calls. Those that are passed through go in one NCCL group. */
-static ncclResult_t plan_all(struct cshim_nccl_call *calls, size_t count)
+/* Prepares all calls. Those that are passed through go in one NCCL group. */
+static ncclResult_t begin_all(struct cshim_nccl_call *calls, size_t count)
 {
+    mark_sampled(calls, count, false, false);
     ncclResult_t status = cshim_nccl.real->GroupStart();
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        status = plan_call(&calls[i]);
-    return cshim_nccl_end_group(status);
+        status = begin_call(&calls[i]);
+    status = cshim_nccl_end_group(status);
+    mark_sampled(calls, count, false, true);
+    return status;
 }
 
 /* Sets the streams and the workspace of a communicator's calls; `first` is its first compressed one
@@ -333,13 +365,17 @@ ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count)
         run.batches[i].segments = segments + 2 * count * i;
     ncclResult_t status = segments != NULL ? cshim_prepare(calls, count) : ncclSystemError;
     if (status == ncclSuccess)
-        status = plan_all(calls, count);
+        status = choose_all(calls, count);
+    if (status == ncclSuccess)
+        status = begin_all(calls, count);
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
         if (is_compressed(&calls[i]) && calls[i].workspace == NULL)
             status = assign_streams(&calls[i], calls + count);
     if (status == ncclSuccess)
         status = run_batches(&run);
     cshim_measure_end(run.timelines, calls, count, status == ncclSuccess);
+    for (size_t i = 0; i < count && status == ncclSuccess; i++)
+        cshim_choose_count(&calls[i]);
     free(segments);
     return status;
 }

@@ -52,6 +52,8 @@ struct cshim_nccl_comm {
     atomic_int working; /* ncclInProgress while that thread works, then the resulting status */
     struct cshim_nccl_comm *next_newcomer; /* next communicator made in the same group */
     struct cshim_member *member;           /* this rank's connection to the rendezvous, or NULL */
+    struct cshim_tag
+        reached_at;         /* address at which other ranks reach this process; family 0: unknown */
     uint64_t grown;         /* number of communicators that have grown from this one */
     pthread_mutex_t asking; /* held during ncclCommGetAsyncError and while handles are cleared */
     atomic_bool aborted;    /* the handle may not be used any more */
@@ -86,6 +88,7 @@ struct cshim_nccl_comm {
     uint32_t sampled;        /* number of sampled calls in the current group */
     struct cshim_sample_slot *samples; /* slots of the workspace (rank 0); NULL: no comparison */
     struct cshim_measurement measurement;
+    struct cshim_choosing *choosing; /* NULL: no rule's calls are measured */
     CUmemoryPool residual_pool;
     struct cshim_nccl_residual *residuals;
     struct cshim_nccl_comm *next;

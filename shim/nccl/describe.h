@@ -47,6 +47,13 @@ struct cshim_nccl_sample {
     struct cshim_sample_slot *slot; /* host memory for the comparison (rank 0), or NULL */
 };
 
+/* How a call was chosen (choose.c). */
+struct cshim_chosen {
+    struct cshim_class *class; /* NULL: the call is not counted among those of a class */
+    unsigned candidate;
+    bool is_sampled;
+};
+
 struct cshim_nccl_call {
     ncclComm_t handle;
     struct cshim_nccl_comm *comm; /* holds a reference */
@@ -64,6 +71,7 @@ struct cshim_nccl_call {
 
     /* Fields that batch.c sets. */
     struct cshim_plan plan;
+    struct cshim_chosen chosen;
     struct cshim_workspace *workspace;    /* workspace of the communicator or of the graph */
     uint64_t batch_bytes;                 /* bytes of the workspace for each batch */
     struct cshim_nccl_residual *residual; /* or NULL */
@@ -128,7 +136,8 @@ struct cshim_nccl_residual {
     const void *buffer;
     uint64_t count;
     enum cshim_dtype dtype;
-    uint64_t bytes; /* size of `memory`, which counts against feedback_memory */
+    enum cshim_algorithm algorithm; /* algorithm of the latest call, which places its sums */
+    uint64_t bytes;                 /* size of `memory`, which counts against feedback_memory */
     /* float32 values on the device, zero at first: the errors of this rank's contributions, by
      * index in the buffer; then of the sums that it has encoded as their owner, one chunk after the
      * other. */
@@ -136,8 +145,9 @@ struct cshim_nccl_residual {
     struct cshim_nccl_residual *next;
 };
 
-/* Returns the residual of a call's buffer; makes it if there is none. Returns NULL without memory,
- * and for a new buffer of a captured call, because each launch of the graph would allocate. */
+/* Returns the residual of a call's buffer; makes it if there is none, and clears it if the previous
+ * call took another algorithm. Returns NULL without memory, and for a captured call that would need
+ * new memory or zeros, because each launch of the graph would need them. */
 struct cshim_nccl_residual *cshim_feedback_find(const struct cshim_nccl_call *call);
 
 /* Frees the residuals of a communicator that ends. Its context must be current. */

@@ -10,7 +10,7 @@
 #include "shim/nccl/nvlink.h"
 
 /* Version of the messages between ranks, apart from the codecs. Increment it with each change. */
-#define PROTOCOL 5
+#define PROTOCOL 6
 
 /* Communicators -------------------------------------------------------------------------------- */
 /* Initializes the process. Called again in a child process forked before the first communicator. */
@@ -73,6 +73,8 @@ static struct cshim_nccl_comm *join_rendezvous(ncclComm_t *made_at, const ncclUn
     }
     if (comm != NULL && id != NULL)
         comm->member = cshim_rendezvous_join((const uint8_t *)id->internal, &hello, why);
+    if (comm != NULL && comm->member != NULL)
+        cshim_rendezvous_find_own_address(comm->member, &comm->reached_at);
     if (comm == NULL || (id != NULL && comm->member == NULL))
         cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: %s", why);
     return comm;
@@ -124,8 +126,10 @@ static ncclResult_t comm_init_all(ncclComm_t *comms, int devices, const int *lis
     cshim_offer_free(&offer);
     for (int i = 0; i < devices && status == ncclSuccess; i++) {
         struct cshim_nccl_comm *comm = cshim_registry_make(&comms[i], job);
-        if (comm != NULL)
+        if (comm != NULL) {
             comm->nodes = 1;
+            cshim_durations_reach_inside(&comm->reached_at);
+        }
         status = cshim_group_expect(comm, status);
     }
     return status;
@@ -153,6 +157,8 @@ static ncclResult_t expect_child(ncclResult_t status, ncclComm_t parent, ncclCom
                             inherits_nonblocking(known, config);
         made->ranks = known != NULL ? known->ranks : 0;
         made->nodes = known != NULL ? known->nodes : 0;
+        if (known != NULL)
+            made->reached_at = known->reached_at;
     }
     cshim_registry_release(known);
     return cshim_group_expect(made, status);

@@ -73,9 +73,28 @@ static struct cshim_nccl_residual *make_residual(const struct cshim_nccl_call *c
         bytes_in_use -= bytes;
         return NULL;
     }
-    *residual = (struct cshim_nccl_residual){
-        .buffer = call->send, .count = call->plan.count, .dtype = call->plan.dtype, .bytes = bytes};
+    *residual = (struct cshim_nccl_residual){.buffer = call->send,
+                                             .count = call->plan.count,
+                                             .dtype = call->plan.dtype,
+                                             .algorithm = call->plan.algorithm,
+                                             .bytes = bytes};
     return allocate_elements(call, residual) == CUDA_SUCCESS ? residual : NULL;
+}
+
+/* Clears a residual whose previous call, which may still run, took another algorithm. Returns false
+ * if it is too small for this one: graphs may still use it, but it is not found any more. */
+static bool change_algorithm(const struct cshim_nccl_call *call,
+                             struct cshim_nccl_residual *residual)
+{
+    CSHIM_SCOPE scope = cshim_device_enter(call->comm);
+    residual->algorithm = call->plan.algorithm;
+    if (scope.result == CUDA_SUCCESS && residual_bytes(&call->plan) <= residual->bytes &&
+        cshim_workspace_await(call->comm->workspace, call->stream) == CUDA_SUCCESS &&
+        cshim_cuda.MemsetD32Async(residual->memory, 0, residual->bytes / sizeof(float),
+                                  call->stream) == CUDA_SUCCESS)
+        return true;
+    residual->buffer = NULL;
+    return false;
 }
 
 struct cshim_nccl_residual *cshim_feedback_find(const struct cshim_nccl_call *call)
@@ -86,7 +105,11 @@ struct cshim_nccl_residual *cshim_feedback_find(const struct cshim_nccl_call *ca
     while (*link != NULL && ((*link)->buffer != call->send || (*link)->count != call->plan.count ||
                              (*link)->dtype != call->plan.dtype))
         link = &(*link)->next;
-    if (*link != NULL || call->capture_id != 0) /* a graph would allocate at each launch */
+    if (*link != NULL && (*link)->algorithm == call->plan.algorithm)
+        return *link;
+    if (call->capture_id != 0) /* a graph would allocate, or clear, at each launch */
+        return NULL;
+    if (*link != NULL && change_algorithm(call, *link))
         return *link;
     struct cshim_nccl_residual *residual = make_residual(call);
     if (residual != NULL) {

@@ -48,7 +48,7 @@ static void count_call(const struct cshim_nccl_call *call)
 }
 
 /* Events --------------------------------------------------------------------------------------- */
-static CUevent acquire_event(struct cshim_nccl_comm *comm)
+CUevent cshim_measure_take_event(struct cshim_nccl_comm *comm)
 {
     struct cshim_measurement *measurement = &comm->measurement;
     CUevent event = NULL;
@@ -63,11 +63,27 @@ static CUevent acquire_event(struct cshim_nccl_comm *comm)
     return event;
 }
 
+void cshim_measure_give_event(struct cshim_nccl_comm *comm, CUevent event)
+{
+    struct cshim_measurement *measurement = &comm->measurement;
+    pthread_mutex_lock(&measurement->lock);
+    measurement->free[measurement->free_count++] = event;
+    pthread_mutex_unlock(&measurement->lock);
+}
+
+bool cshim_measure_elapsed(CUevent from, CUevent to, double *seconds)
+{
+    float milliseconds = 0;
+    const bool is_known = cshim_cuda.EventElapsedTime(&milliseconds, from, to) == CUDA_SUCCESS;
+    *seconds = 1e-3 * (double)milliseconds;
+    return is_known;
+}
+
 /* Ends an interval: records an event after all work enqueued so far. Without an event the timeline
  * is broken, and its calls have no durations. */
 static void add_mark(struct cshim_timeline *timeline)
 {
-    CUevent event = timeline->is_broken ? NULL : acquire_event(timeline->comm);
+    CUevent event = timeline->is_broken ? NULL : cshim_measure_take_event(timeline->comm);
     CSHIM_SCOPE scope = cshim_device_enter(timeline->comm);
     if (event != NULL)
         cshim_timeline_mark(timeline, event);
@@ -198,20 +214,12 @@ void cshim_measure_end(struct cshim_timeline *timelines, struct cshim_nccl_call 
 }
 
 /* Reading -------------------------------------------------------------------------------------- */
-static bool elapsed(CUevent from, CUevent to, double *seconds)
-{
-    float milliseconds = 0;
-    const bool is_known = cshim_cuda.EventElapsedTime(&milliseconds, from, to) == CUDA_SUCCESS;
-    *seconds = 1e-3 * (double)milliseconds;
-    return is_known;
-}
-
 static bool read_times(const struct cshim_timeline *timeline)
 {
     bool are_known = !timeline->is_broken;
     for (size_t i = 1; i < timeline->mark_count && are_known; i++)
-        are_known =
-            elapsed(timeline->marks[0].event, timeline->marks[i].event, &timeline->marks[i].time);
+        are_known = cshim_measure_elapsed(timeline->marks[0].event, timeline->marks[i].event,
+                                          &timeline->marks[i].time);
     return are_known;
 }
 
@@ -226,7 +234,8 @@ static bool find_begin(struct cshim_measurement *measurement, struct cshim_timel
     struct cshim_mark *last = &timeline->marks[timeline->mark_count - 1];
     const double now = cshim_seconds();
     double since;
-    if (measurement->base == NULL || !elapsed(measurement->base, timeline->marks[0].event, &since))
+    if (measurement->base == NULL ||
+        !cshim_measure_elapsed(measurement->base, timeline->marks[0].event, &since))
         return false;
     *began = measurement->base_at + since;
     if (*began + last->time > now)
@@ -295,7 +304,7 @@ void cshim_measure_collect(struct cshim_nccl_comm *comm)
  * last attempt counts, because the first ones include CUDA's warm-up. */
 static void tie_clocks(struct cshim_nccl_comm *comm)
 {
-    const CUevent event = acquire_event(comm);
+    const CUevent event = cshim_measure_take_event(comm);
     bool is_seen = event != NULL;
     for (unsigned i = 0; i < CLOCK_ATTEMPTS && is_seen; i++) {
         comm->measurement.base_at = cshim_seconds();

@@ -34,6 +34,13 @@ void cshim_measure_step(struct cshim_timeline *timelines, const struct cshim_ncc
 void cshim_measure_end(struct cshim_timeline *timelines, struct cshim_nccl_call *calls,
                        size_t count, bool is_good);
 
+/* Acquires and releases an event of a communicator for other measurements. Returns NULL if all
+ * CSHIM_EVENTS are in use. */
+CUevent cshim_measure_take_event(struct cshim_nccl_comm *comm);
+void cshim_measure_give_event(struct cshim_nccl_comm *comm, CUevent event);
+/* Sets the seconds between two events that have happened. Returns false if CUDA does not know. */
+bool cshim_measure_elapsed(CUevent from, CUevent to, double *seconds);
+
 /* Adds the durations and errors of completed calls to ledger and trace, without waiting.
  * Thread-safe. */
 void cshim_measure_collect(struct cshim_nccl_comm *comm);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "shim/core/clock.h"
+#include "shim/nccl/choose.h"
 #include "shim/nccl/measure.h"
 #include "shim/nccl/nvlink.h"
 
@@ -20,10 +21,11 @@
 
 /* State of a rank that all ranks of a communicator exchange. */
 struct rank_state {
-    uint64_t host;   /* node, as cshim_nvlink_node identifies it */
-    uint64_t reason; /* CSHIM_REASON_COMPRESS, or why this rank cannot compress */
-    uint64_t began;  /* origin of its trace's clock; 0: it has no trace */
-    uint64_t left;   /* free device memory in bytes */
+    uint64_t host;                 /* node, as cshim_nvlink_node identifies it */
+    uint64_t reason;               /* CSHIM_REASON_COMPRESS, or why this rank cannot compress */
+    uint64_t began;                /* origin of its trace's clock; 0: it has no trace */
+    uint64_t left;                 /* free device memory in bytes */
+    struct cshim_tag collected_at; /* at rank 0: where durations are collected */
 };
 
 /* Memory for the exchange, on the host and on the device: this rank's state, followed by those of
@@ -90,7 +92,7 @@ static enum cshim_reason allocate_resources(struct cshim_nccl_comm *comm,
     }
     comm->calls_by_rule = calloc(comm->job->policy->rule_count, sizeof *comm->calls_by_rule);
     comm->ranks_by_node = calloc((size_t)comm->ranks, sizeof *comm->ranks_by_node);
-    if (comm->calls_by_rule == NULL || comm->ranks_by_node == NULL) {
+    if (comm->calls_by_rule == NULL || comm->ranks_by_node == NULL || !cshim_choosing_make(comm)) {
         snprintf(why, CSHIM_CUDA_WHY_MAX, "no memory for a communicator");
         return CSHIM_REASON_NO_MEMORY;
     }
@@ -116,6 +118,7 @@ static ncclResult_t begin_exchange(struct cshim_nccl_comm *comm, bool compress)
         exchange->states[0].reason = CSHIM_REASON_NO_MEMORY;
     else if (compress)
         exchange->states[0].reason = allocate_resources(comm, why);
+    exchange->states[0].collected_at = cshim_choosing_collect(comm);
     size_t left = SIZE_MAX, all;
     if (scope.result == CUDA_SUCCESS)
         cshim_cuda.MemGetInfo(&left, &all);
@@ -283,8 +286,10 @@ static ncclResult_t apply_states(struct cshim_nccl_comm *comm, bool compress)
         comm->workspace = NULL;
     }
     cshim_job_grow(comm->job, comm->rank == 0, comm->ranks, comm->nodes);
-    if (compress && comm->reason == CSHIM_REASON_COMPRESS)
+    if (compress && comm->reason == CSHIM_REASON_COMPRESS) {
         cshim_measure_make(comm);
+        cshim_choosing_meet(comm, &all[0].collected_at);
+    }
     return ncclSuccess;
 }
 
@@ -423,6 +428,7 @@ void cshim_prepare_undo(struct cshim_nccl_comm *comm)
         return;
     {
         CSHIM_SCOPE scope = cshim_device_enter(comm);
+        cshim_choosing_free(comm);
         cshim_measure_free(comm);
         cshim_feedback_free(comm);
         if (comm->stream != NULL)

@@ -31,9 +31,10 @@
 struct cshim_member {
     struct cshim_tag tag;
     struct cshim_request request;
-    int socket;        /* or -1 */
-    bool is_asked;     /* the latest request was sent, and its reply is still to be received */
-    bool may_be_heard; /* bytes of READY were sent, so the decision may count on this rank */
+    struct cshim_tag own; /* address of this process; family 0: unknown */
+    int socket;           /* or -1 */
+    bool is_asked;        /* the latest request was sent, and its reply is still to be received */
+    bool may_be_heard;    /* bytes of READY were sent, so the decision may count on this rank */
 };
 
 static void explain_errno(char *why, const char *what)
@@ -145,6 +146,20 @@ static bool wait_for(int connection, short events, double deadline)
     }
 }
 
+/* Notes the address of the connection's own end. */
+static void note_own_address(struct cshim_member *member)
+{
+    union cshim_address address = {0};
+    socklen_t size = sizeof address;
+    if (getsockname(member->socket, &address.any, &size) == 0)
+        set_address(&member->own, &address);
+}
+
+void cshim_rendezvous_find_own_address(const struct cshim_member *member, struct cshim_tag *tag)
+{
+    *tag = member->own;
+}
+
 static void hang_up(struct cshim_member *member)
 {
     const int saved = errno;
@@ -167,13 +182,17 @@ static bool connect_until(struct cshim_member *member, double deadline)
     if (member->socket < 0)
         return false;
     setsockopt(member->socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    if (connect(member->socket, &address.any, size) == 0)
+    if (connect(member->socket, &address.any, size) == 0) {
+        note_own_address(member);
         return true;
+    }
     if ((errno == EINPROGRESS || errno == EINTR) && wait_for(member->socket, POLLOUT, deadline)) {
         getsockopt(member->socket, SOL_SOCKET, SO_ERROR, &error, &error_size);
         errno = error;
-        if (error == 0)
+        if (error == 0) {
+            note_own_address(member);
             return true;
+        }
     }
     hang_up(member);
     return false;
@@ -205,35 +224,49 @@ static bool send_until(struct cshim_member *member, enum cshim_request_kind kind
     return member->is_asked;
 }
 
-/* Receives the reply to a request, which is sent first unless that was done. If `text` is not NULL,
- * sets it to the policy's text, which follows a reply that is on; the caller frees it. */
+/* Receives a text that follows a reply. Returns NULL if it does not come; the caller frees it. */
+static char *receive_text(struct cshim_member *member, uint32_t length, double deadline)
+{
+    char *text = length < CSHIM_WIRE_POLICY_MAX ? calloc(1, length + 1) : NULL;
+    if (text != NULL && transfer(member, false, text, length, deadline))
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* Receives the reply to a request, which is sent first unless that was done. If `offer` is not
+ * NULL, sets its texts of policy and learned choices, which follow a reply that is on; the caller
+ * frees them. */
 static bool request_reply(struct cshim_member *member, enum cshim_request_kind kind,
-                          double deadline, struct cshim_reply *reply, char **text)
+                          double deadline, struct cshim_reply *reply, struct cshim_offer *offer)
 {
     if ((!member->is_asked && !send_until(member, kind, deadline)) ||
         !transfer(member, false, reply, sizeof *reply, deadline))
         return false;
     member->is_asked = false;
     reply->text[sizeof reply->text - 1] = '\0';
-    if (!reply->on || text == NULL)
+    if (!reply->on || offer == NULL)
         return true;
-    *text = reply->length < CSHIM_WIRE_POLICY_MAX ? calloc(1, reply->length + 1) : NULL;
-    if (*text != NULL && transfer(member, false, *text, reply->length, deadline))
+    offer->text = receive_text(member, reply->length, deadline);
+    if (offer->text != NULL && reply->has_learned)
+        offer->learned = receive_text(member, reply->learned_length, deadline);
+    if (offer->text != NULL && (offer->learned != NULL || !reply->has_learned))
         return true;
-    free(*text);
-    *text = NULL;
+    free(offer->text);
+    offer->text = NULL;
     return false;
 }
 
 /* Like request_reply, but repeats the request after errors, because the server may have had no room
  * for the connection. Gives up if the connection is refused: the server's process has ended. */
 static bool request_with_retries(struct cshim_member *member, enum cshim_request_kind kind,
-                                 double seconds, struct cshim_reply *reply, char **text)
+                                 double seconds, struct cshim_reply *reply,
+                                 struct cshim_offer *offer)
 {
     const double deadline = cshim_seconds() + seconds;
     for (;;) {
         const double attempt = cshim_seconds() + ATTEMPT_SECONDS;
-        if (request_reply(member, kind, attempt < deadline ? attempt : deadline, reply, text))
+        if (request_reply(member, kind, attempt < deadline ? attempt : deadline, reply, offer))
             break;
         if (errno == ECONNREFUSED || cshim_seconds() + PAUSE_SECONDS > deadline)
             return false;
@@ -285,7 +318,7 @@ struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member)
     struct cshim_decision decision = {.known = true, .speaker = member->request.hello.rank};
     struct cshim_reply reply;
     if (!request_with_retries(member, CSHIM_REQUEST_READY, READY_SECONDS, &reply,
-                              &decision.offer.text)) {
+                              &decision.offer)) {
         explain_errno(decision.why, "no answer from the process that made the unique id");
         decision.known = !member->may_be_heard; /* if not heard, it cannot be "on" */
         hang_up(member);
@@ -297,6 +330,7 @@ struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member)
         decision.offer.observe = reply.observe != 0;
         decision.nodes = reply.nodes;
         decision.offer.length = reply.length;
+        decision.offer.learned_length = reply.learned_length;
     } else {
         decision.speaker = reply.speaker;
         snprintf(decision.why, sizeof decision.why, "%.*s", (int)sizeof decision.why - 1,

@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shim/nccl/rendezvous_durations.h"
 #include "shim/report/job.h"
 
 #define CSHIM_ID_BYTES 128u
@@ -56,6 +57,10 @@ struct cshim_member;
 struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
                                            const struct cshim_hello *hello,
                                            char why[CSHIM_RENDEZVOUS_WHY_MAX]);
+
+/* Sets the address of this process, as the other ranks can reach it. Its family is 0 if that is
+ * unknown. */
+void cshim_rendezvous_find_own_address(const struct cshim_member *member, struct cshim_tag *tag);
 
 /* Writes to an id the rendezvous of a communicator that grows from the member's (ncclCommGrow): for
  * the new ranks, or for this rank to join. Ranks of the old communicator have no id; they derive

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "shim/core/clock.h"
@@ -33,15 +34,16 @@ struct connection {
     size_t text_done;
     struct cshim_request request;
     struct cshim_reply reply;
-    const struct cshim_offer *offer; /* its text follows the reply, or NULL */
+    const struct cshim_offer *offer; /* its texts follow the reply, or NULL */
     struct connection *next;         /* older */
 };
 
-/* A copy of an offered policy. Never freed, because most programs have only one. */
+/* A copy of an offered policy, and of the choices of an earlier job. Never freed, because most
+ * programs have only one. */
 struct kept_offer {
     struct cshim_offer offer;
     struct kept_offer *next;
-    char text[];
+    char texts[];
 };
 
 /* Guards all variables below, and all sessions. */
@@ -74,6 +76,16 @@ static void hang_up(struct connection *connection)
     connection->socket = -1;
 }
 
+/* Answers a question about durations. */
+static void answer_question(struct connection *connection)
+{
+    memset(&connection->reply, 0, sizeof connection->reply);
+    cshim_collection_answer(&connection->request, &connection->reply.answer);
+    connection->offer = NULL;
+    connection->known = true;
+    enter_state(connection, WRITING);
+}
+
 /* Handles a request when it is complete. Closes the connection if it is invalid, which the first
  * bytes may show before. */
 static void handle_request(struct connection *connection)
@@ -83,6 +95,10 @@ static void handle_request(struct connection *connection)
         connection->done >= sizeof request->magic && request->magic != CSHIM_REQUEST_MAGIC;
     if (!is_stranger && connection->done < sizeof *request)
         return;
+    if (!is_stranger && request->kind == CSHIM_REQUEST_ASK) {
+        answer_question(connection);
+        return;
+    }
     if (is_stranger || request->kind >= CSHIM_REQUEST_KINDS ||
         !cshim_session_hear(request, connection->number, cshim_seconds()) ||
         request->kind == CSHIM_REQUEST_DONE) {
@@ -111,8 +127,8 @@ static void write_more(struct connection *connection)
     enum cshim_moved moved =
         cshim_move(connection->socket, true, reply, sizeof *reply, &connection->done);
     if (moved == CSHIM_MOVED_ALL && offer != NULL)
-        moved = cshim_move(connection->socket, true, offer->text, offer->length,
-                           &connection->text_done);
+        moved = cshim_move(connection->socket, true, offer->text,
+                           offer->length + offer->learned_length, &connection->text_done);
     if (moved == CSHIM_GONE)
         hang_up(connection);
     else if (moved == CSHIM_MOVED_ALL)
@@ -282,22 +298,32 @@ static bool start_server(const struct cshim_tag *tag)
     return is_running;
 }
 
+static bool is_same_offer(const struct cshim_offer *a, const struct cshim_offer *b)
+{
+    return a->length == b->length && a->observe == b->observe &&
+           memcmp(a->text, b->text, a->length) == 0 && strcmp(a->source, b->source) == 0 &&
+           (a->learned != NULL) == (b->learned != NULL) &&
+           (a->learned == NULL || (a->learned_length == b->learned_length &&
+                                   memcmp(a->learned, b->learned, a->learned_length) == 0));
+}
+
 /* Returns the copy of an offer, made if there is none; NULL without memory. */
 static const struct cshim_offer *keep_offer(const struct cshim_offer *offer)
 {
+    const size_t learned_length = offer->learned != NULL ? offer->learned_length : 0;
     struct kept_offer *kept = offers;
-    while (kept != NULL &&
-           (kept->offer.length != offer->length || kept->offer.observe != offer->observe ||
-            memcmp(kept->text, offer->text, offer->length) != 0 ||
-            strcmp(kept->offer.source, offer->source) != 0))
+    while (kept != NULL && !is_same_offer(&kept->offer, offer))
         kept = kept->next;
     if (kept != NULL)
         return &kept->offer;
-    kept = calloc(1, sizeof *kept + offer->length);
+    kept = calloc(1, sizeof *kept + offer->length + learned_length);
     if (kept == NULL)
         return NULL;
     kept->offer = *offer;
-    kept->offer.text = memcpy(kept->text, offer->text, offer->length);
+    kept->offer.text = memcpy(kept->texts, offer->text, offer->length);
+    kept->offer.learned_length = learned_length;
+    if (offer->learned != NULL)
+        kept->offer.learned = memcpy(kept->texts + offer->length, offer->learned, learned_length);
     kept->next = offers;
     offers = kept;
     return &kept->offer;
@@ -308,7 +334,8 @@ bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_off
     bool is_served = false;
     pthread_mutex_lock(&lock);
     errno = EMSGSIZE;
-    if (offer->length < CSHIM_WIRE_POLICY_MAX && start_server(tag)) {
+    if (offer->length < CSHIM_WIRE_POLICY_MAX && offer->learned_length < CSHIM_WIRE_POLICY_MAX &&
+        start_server(tag)) {
         const uint64_t nonce = tag->nonce;
         const struct cshim_offer *kept = keep_offer(offer);
         *tag = listening;
@@ -317,6 +344,29 @@ bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_off
     }
     pthread_mutex_unlock(&lock);
     return is_served;
+}
+
+bool cshim_durations_collect(const struct cshim_tag *at, uint32_t ranks, struct cshim_tag *tag)
+{
+    uint64_t nonce;
+    if (at->family == 0 || getrandom(&nonce, sizeof nonce, 0) != sizeof nonce)
+        return false;
+    pthread_mutex_lock(&lock);
+    const bool is_collected = start_server(at) && cshim_collection_add(nonce, ranks);
+    if (is_collected) {
+        *tag = listening;
+        tag->magic = CSHIM_TAG_MAGIC;
+        tag->nonce = nonce;
+    }
+    pthread_mutex_unlock(&lock);
+    return is_collected;
+}
+
+void cshim_durations_end(const struct cshim_tag *tag)
+{
+    pthread_mutex_lock(&lock);
+    cshim_collection_drop(tag->nonce);
+    pthread_mutex_unlock(&lock);
 }
 
 static void before_fork(void)

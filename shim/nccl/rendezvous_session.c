@@ -269,6 +269,8 @@ static void decide_on(struct session *session)
     reply->on = 1;
     reply->observe = session->offer->observe;
     reply->length = (uint32_t)session->offer->length;
+    reply->has_learned = session->offer->learned != NULL;
+    reply->learned_length = (uint32_t)session->offer->learned_length;
     snprintf(reply->text, sizeof reply->text, "%s", session->offer->source);
     for (uint32_t rank = 0; rank < session->ranks; rank++) {
         const struct rank_entry *before = session->entries;

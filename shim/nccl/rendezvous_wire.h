@@ -17,21 +17,12 @@
 #define CSHIM_WIRE_POLICY_MAX (1u << 20)
 #define CSHIM_MACHINE_MAX 64
 
-/* Last bytes of an id: address of the server, and identity of the rendezvous. */
-struct cshim_tag {
-    uint32_t magic;
-    uint16_t family;
-    uint16_t port; /* network byte order, like the address */
-    uint8_t address[16];
-    uint64_t nonce;  /* secret that identifies the rendezvous */
-    uint64_t parent; /* nonce of the communicator that this one grows from, or 0 */
-};
-
 enum cshim_request_kind {
     CSHIM_REQUEST_HELLO, /* answered at once */
     CSHIM_REQUEST_READY, /* answered with the decision */
     CSHIM_REQUEST_WAIT,  /* answered when all ranks wait or one is lost, or after about a second */
     CSHIM_REQUEST_DONE,  /* not answered */
+    CSHIM_REQUEST_ASK,   /* answered at once: rendezvous_durations.c */
     CSHIM_REQUEST_KINDS,
 };
 
@@ -40,8 +31,13 @@ struct cshim_request {
     uint32_t kind;
     uint64_t nonce, parent; /* as in the tag */
     struct cshim_hello hello;
-    char machine[CSHIM_MACHINE_MAX];    /* host name, for messages to the user */
-    char why[CSHIM_RENDEZVOUS_WHY_MAX]; /* READY: why unable; DONE: why failed; or empty */
+    union {
+        struct {
+            char machine[CSHIM_MACHINE_MAX];    /* host name, for messages */
+            char why[CSHIM_RENDEZVOUS_WHY_MAX]; /* READY: why unable; DONE: why failed; or empty */
+        };
+        struct cshim_ask ask;
+    };
 };
 
 struct cshim_reply {
@@ -51,7 +47,12 @@ struct cshim_reply {
     uint32_t absence; /* enum cshim_absence */
     uint32_t speaker; /* off: the rank that logs the reason */
     uint32_t length;  /* on: bytes of the policy's text, which follows */
-    char text[1024];  /* on: the policy's source; otherwise the reason */
+    uint32_t has_learned;
+    uint32_t learned_length; /* bytes of the learned choices, which follow the policy */
+    union {
+        char text[1024]; /* on: the policy's source; otherwise the reason */
+        struct cshim_answer answer;
+    };
 };
 
 union cshim_address {
@@ -102,6 +103,17 @@ static inline enum cshim_moved cshim_move(int connection, bool sends, void *data
  * and adds a session for the tag's nonce. Sets the tag's address and port to the server's. Returns
  * false and sets errno on an error. Thread-safe. */
 bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_offer *offer);
+
+/* rendezvous_durations.c: the durations that the ranks of a communicator have sent, and the answers
+ * to them (rendezvous_durations.h). Uses no sockets; the caller holds
+ * the lock. */
+
+/* Starts the collection of a communicator, which `nonce` identifies. Returns false without memory.
+ */
+bool cshim_collection_add(uint64_t nonce, uint32_t ranks);
+void cshim_collection_drop(uint64_t nonce);
+/* Answers a request of the kind CSHIM_REQUEST_ASK. */
+void cshim_collection_answer(const struct cshim_request *request, struct cshim_answer *answer);
 
 /* rendezvous_session.c: the requests of the ranks of one id, and the decision for them. Uses no
  * sockets. Times are those of cshim_seconds. Not thread-safe; the server's lock guards all

@@ -166,17 +166,33 @@ static void begin_trace(struct cshim_job *job)
         cshim_log(CSHIM_LOG_WARN, "a rank has no memory for a trace: there will be none");
 }
 
-static struct cshim_job *make_job(const struct cshim_offer *offer, const char *sha256)
+/* Parses the choices of an earlier job that an offer has, if any. Returns false with a message if
+ * they are wrong. */
+static bool parse_learned(const struct cshim_offer *offer, struct cshim_learned **learned,
+                          char message[CSHIM_MESSAGE_MAX])
+{
+    *learned = NULL;
+    if (offer->learned != NULL)
+        *learned =
+            cshim_learned_parse(offer->learned, offer->learned_length, "COMPSHIM_MACHINE", message);
+    return offer->learned == NULL || *learned != NULL;
+}
+
+static struct cshim_job *make_job(const struct cshim_offer *offer, const char *sha256,
+                                  const char *learned_sha256)
 {
     char message[CSHIM_MESSAGE_MAX];
+    struct cshim_learned *learned = NULL;
     struct cshim_policy *policy =
         cshim_policy_parse(offer->text, offer->length, offer->source, message);
+    const bool is_right = policy != NULL && parse_learned(offer, &learned, message);
     struct cshim_observed *observed = offer->observe ? malloc(sizeof *observed) : NULL;
     struct cshim_job *job = calloc(1, sizeof *job);
-    if (policy == NULL || job == NULL || (offer->observe && observed == NULL) ||
+    if (!is_right || job == NULL || (offer->observe && observed == NULL) ||
         !cshim_ledger_init(&job->ledger, policy)) {
-        cshim_log(CSHIM_LOG_ERROR, "%s", policy == NULL ? message : "no memory for the ledger");
+        cshim_log(CSHIM_LOG_ERROR, "%s", !is_right ? message : "no memory for the ledger");
         cshim_policy_free(policy);
+        free(learned);
         free(observed);
         free(job);
         return NULL;
@@ -186,6 +202,8 @@ static struct cshim_job *make_job(const struct cshim_offer *offer, const char *s
     job->policy = policy;
     job->observed = observed;
     memcpy(job->policy_sha256, sha256, sizeof job->policy_sha256);
+    job->learned = learned;
+    memcpy(job->learned_sha256, learned_sha256, sizeof job->learned_sha256);
     job->rank = launchers_rank();
     job->library = cshim_process.library;
     job->is_local = true;
@@ -199,14 +217,17 @@ static struct cshim_job *make_job(const struct cshim_offer *offer, const char *s
 
 struct cshim_job *cshim_job_find(const struct cshim_offer *offer)
 {
-    char sha256[65];
+    char sha256[65], learned_sha256[65] = "";
     cshim_policy_sha256(offer->text, offer->length, sha256);
+    if (offer->learned != NULL)
+        cshim_policy_sha256(offer->learned, offer->learned_length, learned_sha256);
     pthread_mutex_lock(&lock);
     struct cshim_job *job = jobs;
-    while (job != NULL &&
-           (strcmp(job->policy_sha256, sha256) != 0 || (job->observed != NULL) != offer->observe))
+    while (job != NULL && (strcmp(job->policy_sha256, sha256) != 0 ||
+                           strcmp(job->learned_sha256, learned_sha256) != 0 ||
+                           (job->observed != NULL) != offer->observe))
         job = job->next;
-    if (job == NULL && (job = make_job(offer, sha256)) != NULL) {
+    if (job == NULL && (job = make_job(offer, sha256, learned_sha256)) != NULL) {
         if (jobs == NULL) /* only the first is published; its number of ranks is unknown */
             cshim_ledger_publish(
                 &job->ledger, cshim_live_open(job->policy, cshim_process.engine, job->rank, 1, 1));

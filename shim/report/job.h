@@ -29,6 +29,10 @@ struct cshim_job {
     const char *library;             /* name for the report, as "Open MPI 4.1.4" */
 
     /* The following fields are for libraries other than MPI. */
+    struct cshim_learned *learned; /* choices of an earlier job; NULL: this one learns itself */
+    char learned_sha256[65];       /* of their text; empty without */
+    uint64_t decisions;            /* number of decisions about classes, at rank 0; atomic */
+    uint64_t host_waits;           /* number of times the host waited for one; atomic */
     bool is_local; /* the ranks' ledgers are not merged: rank 0 counts for all of them */
     /* The wanted report (cshim_report_wanted); if it is NULL, calls are not timed or sampled. */
     char *wanted;

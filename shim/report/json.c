@@ -169,6 +169,8 @@ static void json_job(FILE *stream, const struct cshim_job *job)
     cshim_report_string(stream, job->policy->source);
     fprintf(stream, ", \"sha256\": \"%s\"},\n  \"wall_seconds\": %.6f,\n", job->policy_sha256,
             job->stopped - job->started);
+    if (job->decisions > 0)
+        fprintf(stream, "  \"host_waits\": %llu,\n", (unsigned long long)job->host_waits);
     if (job->unreported > 0)
         fprintf(stream, "  \"unreported_processes\": %u,\n", job->unreported);
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Shows that the tests can fail: plants a defect in each of three copies of the engine, and tests must find it.
+# Shows that the tests can fail: plants one defect in each of eight copies of the engine, and tests must find it.
 # Not for coverage: it links the objects built here with its own, which have no counters.
 . "$(dirname "$0")/lib.sh"
 
@@ -51,4 +51,40 @@ mutant "added from the own rank on" shim/nccl/steps.c '
     s/segment->received \+ segment->rank \* segment->stride/segment->received/'
 expect "added from the own rank on: found" 1 order
 contains "added from the own rank on: by the order of the sum" "not the sum in rank order"
+
+# Defects in choosing. Rank 1's clock says that compressing is faster, rank 0's that it is not.
+unset COMPSHIM_MACHINE
+choices="$build/tests/nccl_choices"
+uneven() {
+    LIMIT=60 preloaded 2 CALLS=160 STANDIN_CLOCK=100,100000 sh "$top/tests/nccl/rank_setting.sh" 1 STANDIN_CLOCK=1,600 "$choices" steady &&
+        grep -q '= native ' "$scratch/report.json"
+}
+residuals() { # the fourth call is the first by two_shot
+    local fourth
+    printf '[rule all]\ncodec = int4\nerror_feedback = on\n' >"$scratch/policy.ini"
+    fourth=$(preloaded 2 CALLS=4 PRINT=1 TOLERANCE=4 STANDIN_CLOCK=10,1000 "$choices" steady | grep -xE '[0-9a-f]{16}' | tail -n 1)
+    printf 'worth = always\nalgorithm = two_shot\n' >>"$scratch/policy.ini"
+    preloaded 2 CALLS=1 PRINT=1 TOLERANCE=4 "$choices" steady | grep -xF "$fourth"
+}
+finds() { # NAME CMD...: passes if the command fails
+    if "${@:2}" >"$scratch/output" 2>&1; then fail "$1: found" "$(cat "$scratch/output")"; else pass "$1: found"; fi
+}
+compressing() { printf '[rule all]\ncodec = fp8_e4m3\n' >"$scratch/policy.ini"; }
+preload=$real_preload
+compressing
+check "no mistake: choices" uneven
+check "no mistake: residuals" residuals
+compressing
+
+mutant "decides alone" shim/nccl/choose.c 's/sizeof answer->seconds/0 * sizeof answer->seconds/'
+finds "decides alone" uneven
+mutant "takes the largest durations" shim/nccl/rendezvous_durations.c \
+    's/(\(\*place\)->seconds\[i\] =) INFINITY/\1 0/; s/ask->seconds\[i\] < record/ask->seconds[i] > record/'
+finds "takes the largest durations" uneven
+mutant "decides before all durations are there" shim/nccl/rendezvous_durations.c 's/record->ranks == collection->ranks \&\& //'
+finds "decides before all durations are there" uneven
+mutant "says no to one rank and yes to another" shim/nccl/rendezvous_durations.c 's/( && ask->window > record->asked)\)$/)/'
+finds "says no to one rank and yes to another" uneven
+mutant "keeps another algorithm's residuals" shim/nccl/feedback.c 's/ && \(\*link\)->algorithm == call->plan\.algorithm//'
+finds "keeps another algorithm's residuals" residuals
 finish

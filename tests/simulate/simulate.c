@@ -29,7 +29,7 @@
 
 #include "codecs/codec.h"
 #include "shim/core/header.h"
-#include "shim/host/classes.h"
+#include "shim/report/classes.h"
 #include "shim/mpi/communicator.h"
 #include "shim/mpi/describe.h"
 #include "shim/mpi/announce.h"

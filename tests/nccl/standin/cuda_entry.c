@@ -73,7 +73,7 @@ static CUresult chain(CUstream from_handle, CUstream to_handle, CUcontext contex
     if (from->capture != NULL)
         status = standin_capture_record(from, &event);
     if (status == CUDA_SUCCESS && !standin_capture_wait(to, &event, &status))
-        standin_append_wait(to, from, from->enqueued, &from->clock);
+        standin_append_wait(to, from, from->enqueued, &from->clock, NULL);
     pthread_mutex_unlock(&standin_lock);
     return status;
 }
@@ -117,5 +117,6 @@ STANDIN_EXPORT const struct standin_driver standin_driver = {
     .op_new = standin_op_new,
     .fails = standin_fails,
     .process_rank = standin_process_rank,
+    .spend = standin_spend,
     .open_file = standin_open_file,
 };

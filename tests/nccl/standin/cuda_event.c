@@ -37,7 +37,7 @@ static CUresult run_record(void *payload, uint64_t ticket)
 {
     struct standin_record *record = payload;
     (void)ticket;
-    record->seconds = standin_seconds();
+    record->seconds = standin_stream_seconds();
     return CUDA_SUCCESS;
 }
 
@@ -150,7 +150,7 @@ STANDIN_EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsign
     pthread_mutex_lock(&standin_lock);
     if (!standin_capture_wait(stream, event, &status) && event->record != NULL)
         standin_append_wait(stream, event->record->stream, event->record->position,
-                            &event->record->clock);
+                            &event->record->clock, event->record);
     pthread_mutex_unlock(&standin_lock);
     return status;
 }

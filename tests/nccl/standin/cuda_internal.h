@@ -61,6 +61,7 @@ struct CUstream_st {
     struct standin_capture *capture;
     int branch; /* in the capture */
     struct standin_clock clock;
+    double time; /* STANDIN_CLOCK: of the stream's thread */
 };
 
 /* The position in a stream at which an event was recorded. */
@@ -128,7 +129,7 @@ CUresult standin_enqueue(CUstream stream, struct standin_op *op);
 /* Appends to the queue, without regard to captures and the legacy stream; the lock is held. */
 void standin_append(CUstream stream, struct standin_op *op);
 void standin_append_wait(CUstream stream, CUstream other, uint64_t position,
-                         const struct standin_clock *clock);
+                         const struct standin_clock *clock, const struct standin_record *record);
 /* Allows all enqueued operations to run (STANDIN_LAZY); the lock is held. */
 void standin_release_all(void);
 /* Waits until a stream has completed `position` operations, or its context has an error; the lock
@@ -137,6 +138,11 @@ CUresult standin_wait(CUstream stream, uint64_t position, const struct standin_c
 CUresult standin_context_wait(CUcontext context);
 /* Implements cuStreamSynchronize; the lock is held. */
 CUresult standin_stream_synchronize(CUstream stream);
+/* STANDIN_CLOCK: whether it is set; what the operation takes that this thread runs; the time of the
+ * stream whose thread this is. */
+bool standin_clock_is_set(void);
+void standin_spend(double operations, size_t bytes);
+double standin_stream_seconds(void);
 CUstream standin_stream_new(CUcontext context, unsigned flags);
 double standin_seconds(void);
 

@@ -34,6 +34,60 @@ void standin_op_free(struct standin_op *op)
     free(op);
 }
 
+/* The clock of STANDIN_CLOCK --------------------------------------------------------------------
+ */
+static pthread_mutex_t clock_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    bool is_read, is_set;
+    double microseconds, mib;
+} clock_model;
+
+static _Thread_local CUstream own_stream; /* stream of this thread */
+
+/* Reads STANDIN_CLOCK once; the lock is held. */
+static void read_clock(void)
+{
+    const char *text = getenv("STANDIN_CLOCK");
+    if (clock_model.is_read)
+        return;
+    clock_model.is_read = true;
+    clock_model.is_set =
+        text != NULL && sscanf(text, "%lf,%lf", &clock_model.microseconds, &clock_model.mib) == 2;
+}
+
+STANDIN_EXPORT void standin_set_clock(double microseconds, double mib)
+{
+    pthread_mutex_lock(&clock_lock);
+    clock_model.is_read = clock_model.is_set = true;
+    clock_model.microseconds = microseconds;
+    clock_model.mib = mib;
+    pthread_mutex_unlock(&clock_lock);
+}
+
+bool standin_clock_is_set(void)
+{
+    pthread_mutex_lock(&clock_lock);
+    read_clock();
+    const bool is_set = clock_model.is_set;
+    pthread_mutex_unlock(&clock_lock);
+    return is_set;
+}
+
+void standin_spend(double operations, size_t bytes)
+{
+    if (own_stream == NULL || !standin_clock_is_set())
+        return;
+    pthread_mutex_lock(&clock_lock);
+    own_stream->time += 1e-6 * operations * clock_model.microseconds +
+                        (double)bytes / (clock_model.mib * 1024 * 1024);
+    pthread_mutex_unlock(&clock_lock);
+}
+
+double standin_stream_seconds(void)
+{
+    return own_stream != NULL && standin_clock_is_set() ? own_stream->time : standin_seconds();
+}
+
 /* The threads ---------------------------------------------------------------------------------- */
 static void be_late(CUstream stream)
 {
@@ -69,6 +123,7 @@ static void run_one(CUstream stream, struct standin_entry *entry)
 static void *work(void *argument)
 {
     CUstream stream = argument;
+    own_stream = stream;
     pthread_mutex_lock(&standin_lock);
     for (;;) {
         while (stream->first != NULL && stream->completed < stream->released) {
@@ -131,6 +186,7 @@ void standin_append(CUstream stream, struct standin_op *op)
 struct wait {
     CUstream stream;
     uint64_t position;
+    const struct standin_record *record; /* of the event that is waited for, or NULL */
 };
 
 static CUresult run_wait(void *payload, uint64_t ticket)
@@ -140,18 +196,20 @@ static CUresult run_wait(void *payload, uint64_t ticket)
     pthread_mutex_lock(&standin_lock);
     while (wait->stream->completed < wait->position)
         pthread_cond_wait(&standin_progress, &standin_lock);
+    if (wait->record != NULL && standin_clock_is_set() && own_stream->time < wait->record->seconds)
+        own_stream->time = wait->record->seconds;
     pthread_mutex_unlock(&standin_lock);
     return CUDA_SUCCESS;
 }
 
 void standin_append_wait(CUstream stream, CUstream other, uint64_t position,
-                         const struct standin_clock *clock)
+                         const struct standin_clock *clock, const struct standin_record *record)
 {
     standin_order_after(stream, clock);
-    if (stream == other || other->completed >= position)
+    if (stream == other || (other->completed >= position && !standin_clock_is_set()))
         return;
     struct wait *wait = standin_zeros(sizeof *wait);
-    *wait = (struct wait){other, position};
+    *wait = (struct wait){other, position, record};
     standin_append(stream, standin_op_new("wait for another stream", run_wait, free, wait));
 }
 
@@ -163,10 +221,10 @@ static void follow_legacy_order(CUstream stream)
     if (stream == context->legacy) {
         for (CUstream other = context->streams; other != NULL; other = other->next)
             if ((other->flags & CU_STREAM_NON_BLOCKING) == 0)
-                standin_append_wait(stream, other, other->enqueued, &other->clock);
+                standin_append_wait(stream, other, other->enqueued, &other->clock, NULL);
     } else if ((stream->flags & CU_STREAM_NON_BLOCKING) == 0) {
         standin_append_wait(stream, context->legacy, context->legacy->enqueued,
-                            &context->legacy->clock);
+                            &context->legacy->clock, NULL);
     }
 }
 

@@ -15,8 +15,7 @@ static void open_logs(void)
     data_file = standin_the_driver()->open_file("STANDIN_DATA");
 }
 
-/* Returns the bytes that this rank sends by the call. */
-static size_t bytes_sent(const struct standin_task *task)
+size_t standin_bytes_sent(const struct standin_task *task)
 {
     const ncclComm_t comm = task->comm;
     const size_t bytes = task->count * standin_dtype_bytes(task->dtype);
@@ -43,7 +42,7 @@ void standin_log(const struct standin_task *task, bool captured)
     const bool has_op = task->kind == STANDIN_ALL_REDUCE || task->kind == STANDIN_REDUCE_SCATTER;
     const ncclComm_t comm = task->comm;
     char line[512];
-    const size_t sent = bytes_sent(task);
+    const size_t sent = standin_bytes_sent(task);
     comm->bytes_sent += sent;
     pthread_once(&once, open_logs);
     if (log_file < 0)

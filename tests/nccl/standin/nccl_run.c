@@ -322,6 +322,10 @@ static CUresult run_plan(void *payload, uint64_t ticket)
     const struct plan *plan = payload;
     bool go_on = my_turn(plan->comm, ticket) && !standin_is_stopped(plan->comm, STANDIN_DATA);
     CUresult status = CUDA_SUCCESS;
+    size_t bytes = 0;
+    for (const struct standin_task *task = plan->tasks; task != NULL; task = task->next)
+        bytes += standin_bytes_sent(task);
+    standin_the_driver()->spend(1, bytes);
     for (const struct standin_task *task = plan->tasks;
          task != NULL && go_on && status == CUDA_SUCCESS; task = task->next)
         if (task->kind < STANDIN_SEND)

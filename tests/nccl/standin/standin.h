@@ -14,14 +14,15 @@
  *   STANDIN_RACES=1          reports operations that use the same memory and are not ordered
  *   STANDIN_ORDER=FILE       writes the operations that ran as JSON lines, each with its vector
  *                            clock; {rank} in the name is replaced
- *   STANDIN_FAIL=NAME:N[:CODE][@RANK],...   the N-th call of a function fails (N from 1), in
- *                            every process or in that of a rank
- *   STANDIN_NCCL_VERSION=22809
- *   STANDIN_CONNECTION=10    MiB of device memory that NCCL allocates for messages with a rank
- *   STANDIN_COMMUNICATOR=0   MiB that it allocates for a communicator; the real NCCL some hundred
- *   STANDIN_LOG=FILE         writes NCCL's calls as JSON lines; {rank} in the name is replaced
- *   STANDIN_CLIQUE=NUMBER    the NVLink clique of the devices, which nvml.c reports
- *   STANDIN_DATA=FILE        writes a digest of the data that each call sends; {rank} as above
+ *   STANDIN_CLOCK=US,MIB     events have computed times: US microseconds for each operation of
+ * NCCL, a tenth for each kernel, and MIB MiB/s for what NCCL sends; a program changes it by
+ * standin_set_clock STANDIN_FAIL=NAME:N[:CODE][@RANK],...   the N-th call of a function fails (N
+ * from 1), in every process or in that of a rank STANDIN_NCCL_VERSION=22809 STANDIN_CONNECTION=10
+ * MiB of device memory that NCCL allocates for messages with a rank STANDIN_COMMUNICATOR=0   MiB
+ * that it allocates for a communicator; the real NCCL some hundred STANDIN_LOG=FILE         writes
+ * NCCL's calls as JSON lines; {rank} in the name is replaced STANDIN_CLIQUE=NUMBER    the NVLink
+ * clique of the devices, which nvml.c reports STANDIN_DATA=FILE        writes a digest of the data
+ * that each call sends; {rank} as above
  */
 #ifndef STANDIN_H
 #define STANDIN_H
@@ -80,6 +81,9 @@ struct standin_driver {
     /* Counts a call; returns true if it must fail by STANDIN_FAIL. */
     bool (*fails)(const char *name, int *code);
     long (*process_rank)(void);
+    /* STANDIN_CLOCK: adds the time of `operations` operations of NCCL, and of sending `bytes`
+     * bytes, to the operation that this thread runs. */
+    void (*spend)(double operations, size_t bytes);
     int (*open_file)(const char *variable); /* opens it to append lines; or -1 */
 };
 

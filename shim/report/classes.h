@@ -4,22 +4,23 @@
  *
  * For each such call, after the ranks have agreed on memory:
  *
- *     class = cshim_class_find(communicator, rule, call);
+ *     class = cshim_class_find(classes, learned, rule, call);
  *     if (cshim_choice_is_due(&class->choice)) {
  *         ... agree on the durations with all ranks ...
- *         cshim_class_decide(class, communicator);
+ *         cshim_class_decide(class, ledger);
  *     }
  *     candidate = cshim_choice_begin(&class->choice);
  *     ... make the call: natively, or by algorithms[candidate] and codecs[candidate] ...
  *     cshim_class_end(class, candidate, seconds);
  *
- * All ranks of a communicator find the same classes in the same order. Not thread-safe: calls on
- * one communicator are not concurrent. */
+ * `learned` has the choices of an earlier job; NULL: calls are measured. `ledger` is rank 0's,
+ * which counts for all ranks; NULL at the others. All ranks of a communicator find the same classes
+ * in the same order. Not thread-safe: calls on one communicator are not concurrent. */
 #ifndef CSHIM_CLASSES_H
 #define CSHIM_CLASSES_H
 
 #include "shim/core/choice.h"
-#include "shim/host/communicator.h"
+#include "shim/report/ledger.h"
 
 /* Maximum number of classes of a communicator; further calls are planned without measurements. */
 #define CSHIM_CLASSES_MAX 64u
@@ -29,6 +30,8 @@ struct cshim_class {
     enum cshim_dtype dtype;
     enum cshim_codec_id codec; /* the rule's, or the more precise one that max_rel_error requires */
     enum cshim_library library;
+    uint32_t ranks;
+    uint32_t nodes;
     uint32_t size_class; /* size class of the caller's buffer */
     /* Algorithm and codec of each candidate; unused for the native one. */
     enum cshim_algorithm algorithms[CSHIM_CANDIDATES_MAX];
@@ -41,9 +44,11 @@ struct cshim_class {
     } uncounted[CSHIM_CANDIDATES_MAX];
 };
 
-/* Allocates the classes, if the policy has a rule for which `library`'s calls are measured. Returns
- * false without memory. cshim_communicator_free() frees them. */
-bool cshim_classes_reserve(struct cshim_communicator *communicator, enum cshim_library library);
+/* Allocates the CSHIM_CLASSES_MAX classes of a communicator, or leaves NULL if the policy has no
+ * rule for which `library`'s calls are measured. Returns false without memory. The caller frees
+ * them. */
+bool cshim_classes_reserve(struct cshim_class **classes, const struct cshim_policy *policy,
+                           enum cshim_library library);
 
 /* Returns true if calls by a rule are measured, or made as an earlier job has learned. */
 static inline bool cshim_class_is_for(const struct cshim_rule *rule, const struct cshim_call *call)
@@ -56,20 +61,21 @@ bool cshim_class_has(const struct cshim_class *class, const struct cshim_rule *r
                      const struct cshim_call *call);
 /* Starts the class of a call, with its candidates. All calls of a class start it equally. Returns
  * false if no algorithm can make them. */
-bool cshim_class_start(struct cshim_class *class, const struct cshim_communicator *communicator,
+bool cshim_class_start(struct cshim_class *class, const struct cshim_learned *learned,
                        const struct cshim_rule *rule, const struct cshim_call *call);
 
 /* Returns the class of a call that `rule` compresses, and starts it if it is new. Returns NULL if
  * all entries are used or no algorithm can make the call: the caller then plans without
  * measurements. */
-struct cshim_class *cshim_class_find(struct cshim_communicator *communicator,
+struct cshim_class *cshim_class_find(struct cshim_class *classes,
+                                     const struct cshim_learned *learned,
                                      const struct cshim_rule *rule, const struct cshim_call *call);
 
 /* Plans a call whose duration its caller cannot measure, as a nonblocking one: by what measured
  * calls of its class have learned, otherwise without measurements. */
-struct cshim_plan cshim_class_plan(struct cshim_communicator *communicator,
-                                   const struct cshim_rule *rule, const struct cshim_call *call,
-                                   uint64_t count);
+struct cshim_plan cshim_class_plan(struct cshim_class *classes, const struct cshim_learned *learned,
+                                   const struct cshim_policy *policy, const struct cshim_rule *rule,
+                                   const struct cshim_call *call, uint64_t count);
 
 /* Plans a call of a class by a candidate. For the native candidate the reason is
  * CSHIM_REASON_NO_GAIN. */
@@ -78,20 +84,20 @@ struct cshim_plan cshim_class_plan_candidate(const struct cshim_class *class, un
 
 /* Decides by the agreed durations in class->choice; rank 0 counts the calls since the last
  * decision. */
-void cshim_class_decide(struct cshim_class *class, const struct cshim_communicator *communicator);
+void cshim_class_decide(struct cshim_class *class, struct cshim_ledger *ledger);
 
 /* Ends the call that cshim_choice_begin() has begun last, with this rank's duration. */
 void cshim_class_end(struct cshim_class *class, unsigned candidate, double seconds);
 
 /* Records a decision and counts the calls since the last one: for gloo, which decides by draw.h. */
-void cshim_class_decided(struct cshim_class *class, const struct cshim_communicator *communicator);
+void cshim_class_decided(struct cshim_class *class, struct cshim_ledger *ledger);
 /* Adds a call to the uncounted calls of a candidate. */
 void cshim_class_add(struct cshim_class *class, unsigned candidate, double seconds);
 /* Moves the uncounted calls to the ledger, on rank 0. */
-void cshim_class_count(struct cshim_class *class, const struct cshim_communicator *communicator);
+void cshim_class_count(struct cshim_class *class, struct cshim_ledger *ledger);
 
 /* Counts the calls of all classes since their last decisions, at rank 0; before the report is
  * written. */
-void cshim_classes_count(const struct cshim_communicator *communicator);
+void cshim_classes_count(struct cshim_class *classes, struct cshim_ledger *ledger);
 
 #endif

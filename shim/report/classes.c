@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/host/classes.h"
+#include "shim/report/classes.h"
 
 #include <stdlib.h>
 #include <math.h>
 #include <string.h>
 
-bool cshim_classes_reserve(struct cshim_communicator *communicator, enum cshim_library library)
+bool cshim_classes_reserve(struct cshim_class **classes, const struct cshim_policy *policy,
+                           enum cshim_library library)
 {
-    const struct cshim_policy *policy = communicator->job->policy;
     bool is_needed = false;
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct cshim_rule *rule = &policy->rules[i];
@@ -16,8 +16,8 @@ bool cshim_classes_reserve(struct cshim_communicator *communicator, enum cshim_l
                      (rule->collectives >> CSHIM_ALLREDUCE & 1) != 0;
     }
     if (is_needed)
-        communicator->classes = calloc(CSHIM_CLASSES_MAX, sizeof *communicator->classes);
-    return !is_needed || communicator->classes != NULL;
+        *classes = calloc(CSHIM_CLASSES_MAX, sizeof **classes);
+    return !is_needed || *classes != NULL;
 }
 
 _Static_assert(CSHIM_CANDIDATES_MAX > CSHIM_PLAN_CANDIDATES_MAX, "native is a candidate, too");
@@ -28,6 +28,8 @@ static struct cshim_class class_of(const struct cshim_rule *rule, const struct c
     return (struct cshim_class){
         .rule = rule,
         .library = call->library,
+        .ranks = call->ranks,
+        .nodes = call->nodes,
         .dtype = call->dtype,
         .codec = call->instead != CSHIM_CODEC_NONE ? call->instead : rule->codec,
         .size_class = cshim_size_class(call->bytes),
@@ -54,13 +56,12 @@ static float weight_of(unsigned roundings)
 }
 
 /* Returns the key of a class in the list of learned choices. */
-static struct cshim_learned_choice learned_key(const struct cshim_class *class,
-                                               const struct cshim_communicator *communicator)
+static struct cshim_learned_choice learned_key(const struct cshim_class *class)
 {
     struct cshim_learned_choice key = {
         .library = class->library,
-        .ranks = (uint32_t)communicator->ranks,
-        .nodes = communicator->layout.nodes,
+        .ranks = class->ranks,
+        .nodes = class->nodes,
         .dtype = class->dtype,
         .rule_codec = class->codec,
         .size_class = class->size_class,
@@ -72,20 +73,20 @@ static struct cshim_learned_choice learned_key(const struct cshim_class *class,
 /* Finds the candidate that an earlier job has chosen for a class. Returns false if it has chosen
  * none, or one that is no candidate now. */
 static bool find_learned(const struct cshim_class *class, unsigned candidates,
-                         const struct cshim_communicator *communicator, unsigned *candidate)
+                         const struct cshim_learned *learned, unsigned *candidate)
 {
-    const struct cshim_learned_choice key = learned_key(class, communicator);
-    const struct cshim_learned_choice *learned = cshim_learned_find(communicator->learned, &key);
-    if (learned == NULL)
+    const struct cshim_learned_choice key = learned_key(class);
+    const struct cshim_learned_choice *choice = cshim_learned_find(learned, &key);
+    if (choice == NULL)
         return false;
-    if (learned->is_native)
+    if (choice->is_native)
         *candidate = CSHIM_CANDIDATE_NATIVE;
-    for (unsigned i = 1; i < candidates && !learned->is_native; i++)
-        if (class->algorithms[i] == learned->algorithm && class->codecs[i] == learned->codec) {
+    for (unsigned i = 1; i < candidates && !choice->is_native; i++)
+        if (class->algorithms[i] == choice->algorithm && class->codecs[i] == choice->codec) {
             *candidate = i;
             return true;
         }
-    return learned->is_native;
+    return choice->is_native;
 }
 
 /* Returns the smallest call of a class. A class's candidates and their order depend on this call
@@ -99,7 +100,7 @@ static struct cshim_call least_call(const struct cshim_class *class, const struc
     return least;
 }
 
-bool cshim_class_start(struct cshim_class *class, const struct cshim_communicator *communicator,
+bool cshim_class_start(struct cshim_class *class, const struct cshim_learned *learned,
                        const struct cshim_rule *rule, const struct cshim_call *call)
 {
     struct cshim_plan_candidate found[CSHIM_PLAN_CANDIDATES_MAX];
@@ -117,10 +118,10 @@ bool cshim_class_start(struct cshim_class *class, const struct cshim_communicato
         started.codecs[i + 1] = found[i].codec;
         weights[i + 1] = weight_of(found[i].roundings);
     }
-    if (communicator->learned == NULL) {
+    if (learned == NULL) {
         cshim_choice_init(&started.choice, compressed + 1, prior, weights);
     } else {
-        if (!find_learned(&started, compressed + 1, communicator, &prior))
+        if (!find_learned(&started, compressed + 1, learned, &prior))
             started.algorithms[CSHIM_CANDIDATE_NATIVE + 1] = CSHIM_ALGORITHM_AUTO; /* by size */
         cshim_choice_fix(&started.choice, compressed + 1, prior);
     }
@@ -129,21 +130,21 @@ bool cshim_class_start(struct cshim_class *class, const struct cshim_communicato
 }
 
 /* Returns the entry of a class: its own, a free one, or NULL if none is free. */
-static struct cshim_class *find_entry(const struct cshim_communicator *communicator,
-                                      const struct cshim_rule *rule, const struct cshim_call *call)
+static struct cshim_class *find_entry(struct cshim_class *classes, const struct cshim_rule *rule,
+                                      const struct cshim_call *call)
 {
-    struct cshim_class *classes = communicator->classes;
     for (unsigned i = 0; classes != NULL && i < CSHIM_CLASSES_MAX; i++)
         if (classes[i].rule == NULL || cshim_class_has(&classes[i], rule, call))
             return &classes[i];
     return NULL;
 }
 
-struct cshim_class *cshim_class_find(struct cshim_communicator *communicator,
+struct cshim_class *cshim_class_find(struct cshim_class *classes,
+                                     const struct cshim_learned *learned,
                                      const struct cshim_rule *rule, const struct cshim_call *call)
 {
-    struct cshim_class *class = find_entry(communicator, rule, call);
-    if (class != NULL && class->rule == NULL && !cshim_class_start(class, communicator, rule, call))
+    struct cshim_class *class = find_entry(classes, rule, call);
+    if (class != NULL && class->rule == NULL && !cshim_class_start(class, learned, rule, call))
         return NULL;
     return class;
 }
@@ -159,16 +160,15 @@ struct cshim_plan cshim_class_plan_candidate(const struct cshim_class *class, un
     return cshim_plan_call_by(class->algorithms[candidate], class->rule, &chosen, count);
 }
 
-struct cshim_plan cshim_class_plan(struct cshim_communicator *communicator,
-                                   const struct cshim_rule *rule, const struct cshim_call *call,
-                                   uint64_t count)
+struct cshim_plan cshim_class_plan(struct cshim_class *classes, const struct cshim_learned *learned,
+                                   const struct cshim_policy *policy, const struct cshim_rule *rule,
+                                   const struct cshim_call *call, uint64_t count)
 {
     struct cshim_class unmeasured; /* class of an earlier job that this one has not measured */
     const bool is_for = cshim_class_is_for(rule, call);
-    struct cshim_class *class = is_for ? find_entry(communicator, rule, call) : NULL;
+    struct cshim_class *class = is_for ? find_entry(classes, rule, call) : NULL;
     if (class == NULL || class->rule == NULL)
-        class = is_for && communicator->learned != NULL &&
-                        cshim_class_start(&unmeasured, communicator, rule, call)
+        class = is_for && learned != NULL && cshim_class_start(&unmeasured, learned, rule, call)
                     ? &unmeasured
                     : NULL;
     const unsigned best = class != NULL ? class->choice.best : CSHIM_CANDIDATE_NATIVE;
@@ -176,13 +176,12 @@ struct cshim_plan cshim_class_plan(struct cshim_communicator *communicator,
         class != NULL && cshim_choice_is_made(&class->choice) &&
         (best == CSHIM_CANDIDATE_NATIVE || cshim_plan_can(call, class->algorithms[best]));
     return is_known ? cshim_class_plan_candidate(class, best, call, count)
-                    : cshim_plan_call(communicator->job->policy, call, count);
+                    : cshim_plan_call(policy, call, count);
 }
 
 /* Adds figures to the ledger's row of a candidate. */
-static void add_figures(const struct cshim_class *class,
-                        const struct cshim_communicator *communicator, unsigned candidate,
-                        const struct cshim_row *figures)
+static void add_figures(const struct cshim_class *class, struct cshim_ledger *ledger,
+                        unsigned candidate, const struct cshim_row *figures)
 {
     const struct cshim_plan row = {
         .rule = class->rule,
@@ -191,18 +190,18 @@ static void add_figures(const struct cshim_class *class,
         .algorithm = class->algorithms[candidate],
         .codec = class->codecs[candidate],
     };
-    cshim_ledger_add(&communicator->job->ledger, &row, figures);
+    cshim_ledger_add(ledger, &row, figures);
 }
 
 /* Counts the calls of a class, on rank 0, once their durations are known. Native calls are in the
  * row of the first compressed candidate. The estimated native time of compressed calls is their
  * measured time plus the difference of the agreed durations; the agreed ones contain no waiting for
  * other ranks, the measured one does. */
-void cshim_class_count(struct cshim_class *class, const struct cshim_communicator *communicator)
+void cshim_class_count(struct cshim_class *class, struct cshim_ledger *ledger)
 {
     const double native = cshim_choice_seconds(&class->choice, CSHIM_CANDIDATE_NATIVE);
     double native_low, native_high;
-    if (communicator->rank != 0 || native <= 0)
+    if (ledger == NULL || native <= 0)
         return;
     cshim_choice_spread(&class->choice, CSHIM_CANDIDATE_NATIVE, &native_low, &native_high);
     for (unsigned i = 0; i < class->choice.candidates; i++) {
@@ -224,7 +223,7 @@ void cshim_class_count(struct cshim_class *class, const struct cshim_communicato
             .seconds_native_high = fmax(0, seconds + (own > 0 ? calls * (native_high - low) : 0)),
         };
         if (class->uncounted[i].calls > 0)
-            add_figures(class, communicator, is_native ? i + 1 : i,
+            add_figures(class, ledger, is_native ? i + 1 : i,
                         is_native ? &native_calls : &compressed_calls);
         class->uncounted[i].calls = 0;
         class->uncounted[i].seconds = 0;
@@ -232,31 +231,30 @@ void cshim_class_count(struct cshim_class *class, const struct cshim_communicato
 }
 
 /* Records the choice of a settled class at rank 0, for the report. */
-static void record_choice(const struct cshim_class *class,
-                          const struct cshim_communicator *communicator)
+static void record_choice(const struct cshim_class *class, struct cshim_ledger *ledger)
 {
     const struct cshim_choice *choice = &class->choice;
-    if (communicator->rank != 0 || choice->phase != CSHIM_CHOICE_SETTLED)
+    if (ledger == NULL || choice->phase != CSHIM_CHOICE_SETTLED)
         return;
-    struct cshim_learned_choice learned = learned_key(class, communicator);
+    struct cshim_learned_choice learned = learned_key(class);
     learned.is_native = choice->best == CSHIM_CANDIDATE_NATIVE;
     learned.algorithm = class->algorithms[choice->best];
     learned.codec = class->codecs[choice->best];
     learned.seconds = cshim_choice_seconds(choice, choice->best);
     learned.seconds_native = cshim_choice_seconds(choice, CSHIM_CANDIDATE_NATIVE);
-    cshim_ledger_learn(&communicator->job->ledger, &learned);
+    cshim_ledger_learn(ledger, &learned);
 }
 
-void cshim_class_decided(struct cshim_class *class, const struct cshim_communicator *communicator)
+void cshim_class_decided(struct cshim_class *class, struct cshim_ledger *ledger)
 {
-    record_choice(class, communicator);
-    cshim_class_count(class, communicator);
+    record_choice(class, ledger);
+    cshim_class_count(class, ledger);
 }
 
-void cshim_class_decide(struct cshim_class *class, const struct cshim_communicator *communicator)
+void cshim_class_decide(struct cshim_class *class, struct cshim_ledger *ledger)
 {
     cshim_choice_decide(&class->choice);
-    cshim_class_decided(class, communicator);
+    cshim_class_decided(class, ledger);
 }
 
 void cshim_class_add(struct cshim_class *class, unsigned candidate, double seconds)
@@ -271,9 +269,8 @@ void cshim_class_end(struct cshim_class *class, unsigned candidate, double secon
     cshim_class_add(class, candidate, seconds);
 }
 
-void cshim_classes_count(const struct cshim_communicator *communicator)
+void cshim_classes_count(struct cshim_class *classes, struct cshim_ledger *ledger)
 {
-    struct cshim_class *classes = communicator->classes;
     for (unsigned i = 0; classes != NULL && i < CSHIM_CLASSES_MAX && classes[i].rule != NULL; i++)
-        cshim_class_count(&classes[i], communicator);
+        cshim_class_count(&classes[i], ledger);
 }
