@@ -90,6 +90,8 @@ golden() {
     [ "${UPDATE:-0}" = 1 ] && printf '%s\n' "$output" >"$2"
     if text=$(diff -u "$2" <(printf '%s\n' "$output")); then pass "$1"; else fail "$1" "$text"; fi
 }
+# limit_of N: prints the limit of instructions: N with gcc 12, a quarter more where compiler and library are others
+limit_of() { case $(${CC:-gcc} -dumpversion) in 12 | 12.*) echo "$1" ;; *) echo $(($1 * 5 / 4)) ;; esac; }
 # A missing command fails the test, wherever bash finds it missing (tools/install-packages.sh installs all).
 command_not_found_handle() {
     echo "$1: command not found" | tee -a "$scratch/not_found" >&2
