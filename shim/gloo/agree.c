@@ -450,19 +450,6 @@ static bool find_levels(struct cshim_gloo_context *context)
     return true;
 }
 
-/* Parses the choices of an earlier job, if the terms have any. Returns false if that fails. */
-static bool take_learned(struct cshim_gloo_context *context, const char *text)
-{
-    const struct terms *terms = context->agreement->terms;
-    char message[CSHIM_MESSAGE_MAX];
-    if (!terms->has_learned)
-        return true;
-    context->learned =
-        cshim_learned_parse(text, terms->learned_length, "COMPSHIM_MACHINE", message);
-    context->host.learned = context->learned;
-    return context->learned != NULL;
-}
-
 /* Applies the terms to the context: job, layout, transport, memory. Returns false without memory.
  */
 static bool accept(struct cshim_gloo_context *context)
@@ -476,13 +463,18 @@ static bool accept(struct cshim_gloo_context *context)
                                 .length = agreement->terms_bytes - before - terms->learned_length,
                                 .observe = terms->observe == 2};
     memcpy(offer.source, terms->source, sizeof offer.source);
+    if (terms->has_learned) {
+        offer.learned = offer.text + offer.length;
+        offer.learned_length = terms->learned_length;
+    }
     cshim_report_set_job(terms->job);
     host->transport = &cshim_gloo_transport;
     host->job = cshim_job_find(&offer);
-    if (host->job == NULL || !take_learned(context, offer.text + offer.length) ||
+    if (host->job == NULL ||
         !cshim_layout_make(&host->layout, nodes, host->ranks, host->ranks, host->rank) ||
         !find_levels(context) || !cshim_communicator_reserve(host))
         return false;
+    host->learned = host->job->learned;
     cshim_job_grow(host->job, host->rank == 0, host->ranks, host->layout.nodes);
     cshim_log(CSHIM_LOG_INFO, "on: policy %s, codecs in %s", offer.source,
               cshim_simd_name(cshim_simd_level()));

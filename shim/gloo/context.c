@@ -27,7 +27,6 @@ static void free_context(struct cshim_gloo_context *context)
     }
     cshim_gloo_agreement_free(context->agreement);
     cshim_gloo_classes_free(context);
-    free(context->learned);
     free(context->inside); /* `across` is part of it */
     cshim_gloo_forget(&context->reference);
     pthread_mutex_destroy(&context->agreeing);
