@@ -112,7 +112,13 @@ for compiler in gcc clang; do
         works
         finds access heap-buffer-overflow
     done
-    builds $compiler sums.c -fsanitize=leak && works
+    if builds $compiler sums.c -fsanitize=leak; then # gcc 13's alone hangs under some kernels
+        if LIMIT=100 limited "${ranks[@]}" "$program" >/dev/null 2>&1; then
+            works
+        else
+            skip "$compiler's leak sanitizer does not end without the shim"
+        fi
+    fi
     builds $compiler sums.c -fsanitize=undefined && works && finds overflow "signed integer overflow"
     if builds $compiler sums.c -fsanitize=thread; then
         if limited "${ranks[@]}" "$program" >/dev/null 2>&1; then

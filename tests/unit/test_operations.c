@@ -243,7 +243,8 @@ static void end_wait(struct machine *machine, struct rank *rank, struct flight *
 
 static double *stage_of(const struct machine *machine, const struct flight *flight)
 {
-    return (double *)(void *)(flight->scratch + machine->plan.slot_bytes - machine->plan.stage_bytes);
+    return (double *)(void *)(flight->scratch + machine->plan.slot_bytes -
+                              machine->plan.stage_bytes);
 }
 
 /* Returns the first element of a node's chunk in the stage, with blocks. */
