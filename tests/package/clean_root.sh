@@ -36,13 +36,12 @@ sys.exit(not (totals["compressed_calls"] > 0 and totals["bytes_wire"] * 3 < tota
 job() { inside mpirun --oversubscribe -n 2 "$@"; }
 
 # The emulator, if the kernel does not start one already.
-formats=/proc/sys/fs/binfmt_misc
-emulator=$formats/compshim-aarch64
+formats=$scratch/formats
 emulated() {
-    "$top/tools/install-packages.sh" packages qemu-user-static || return
-    [ -e $formats/register ] || mount -t binfmt_misc binfmt_misc $formats || return
-    grep -qs '^magic 7f454c460201010000000000000000000200b700$' $formats/* && return
-    sed 's/^:[^:]*/:compshim-aarch64/' /usr/lib/binfmt.d/qemu-aarch64.conf >$formats/register
+    mkdir "$formats" && "$top/tools/install-packages.sh" packages qemu-user-static || return
+    mount -t binfmt_misc binfmt_misc "$formats" || return
+    grep -qs '^magic 7f454c460201010000000000000000000200b700$' "$formats"/* ||
+        sed 's/^:[^:]*/:compshim-aarch64/' /usr/lib/binfmt.d/qemu-aarch64.conf >"$formats/register"
 }
 # Mounts, undone at the end.
 mounted() {
@@ -50,8 +49,8 @@ mounted() {
 }
 # shellcheck disable=SC2317 # called by the trap
 clean_up() {
-    [ ! -e "$emulator" ] || echo -1 >"$emulator"
-    umount "$root/dev/shm" "$root/dev" "$root/proc" 2>/dev/null
+    [ ! -e "$formats/compshim-aarch64" ] || echo -1 >"$formats/compshim-aarch64"
+    umount "$formats" "$root/dev/shm" "$root/dev" "$root/proc" 2>/dev/null
     if mountpoint -q "$root/proc" || mountpoint -q "$root/dev"; then
         echo "clean_root.sh: $root is still mounted: not removed" >&2
     else
