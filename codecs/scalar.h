@@ -30,7 +30,7 @@ enum cshim_family {
 struct cshim_format {
     enum cshim_family family;
     int bits;        /* bits of a code */
-    int block;       /* elements that share a scale; a grain without scales */
+    int block;       /* elements that share a scale; CSHIM_GRAIN without scales */
     int scale_bytes; /* 0 without scales */
     /* Floats only: */
     int mantissa_bits; /* also set for CSHIM_FAMILY_UPPER */

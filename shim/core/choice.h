@@ -63,17 +63,17 @@ enum cshim_choice_phase {
 struct cshim_choice {
     enum cshim_choice_phase phase;
     unsigned candidates;
-    unsigned prior;                       /* candidate of the first call */
-    unsigned best;                        /* candidate of settled calls */
-    unsigned next_best;                   /* candidate of a settled class's trials */
-    float weights[CSHIM_CANDIDATES_MAX];  /* factors by which durations compare */
-    uint32_t call;                        /* calls begun in this phase, or in this period of it */
-    uint32_t calls_until_due;             /* calls of this phase, or of this period of it */
-    uint32_t periods;                     /* complete periods since the class was settled */
-    uint32_t quiet_periods;               /* periods before learning may start again */
-    bool has_learned;                     /* a decision has been made before */
-    unsigned rounds;                      /* samples that each candidate in turn is to have */
-    unsigned in_turn;                     /* number of entries in `turns` */
+    unsigned prior;                      /* candidate of the first call */
+    unsigned best;                       /* candidate of settled calls */
+    unsigned next_best;                  /* candidate of a settled class's trials */
+    float weights[CSHIM_CANDIDATES_MAX]; /* factors by which durations compare */
+    uint32_t call;                       /* calls begun in this phase; if settled, in this period */
+    uint32_t calls_until_due; /* length of this phase in calls; if settled, of this period */
+    uint32_t periods;         /* complete periods since the class was settled */
+    uint32_t quiet_periods;   /* periods before learning may start again */
+    bool has_learned;         /* a decision has been made before */
+    unsigned rounds;          /* samples that each candidate in turn is to have */
+    unsigned in_turn;         /* number of entries in `turns` */
     unsigned turns[CSHIM_CANDIDATES_MAX]; /* candidates that learning calls take, each in a row */
     /* Agreed median duration of each candidate in seconds; INFINITY before it is known. */
     float typical[CSHIM_CANDIDATES_MAX];
@@ -118,10 +118,10 @@ static inline bool cshim_choice_is_made(const struct cshim_choice *choice)
     return choice->phase == CSHIM_CHOICE_SETTLED || choice->phase == CSHIM_CHOICE_FIXED;
 }
 
-/* Decides by durations that are equal on all ranks; for a choice that is due. */
+/* Decides by durations that are equal on all ranks. The choice must be due. */
 void cshim_choice_decide(struct cshim_choice *choice);
 
-/* Begins a call and returns its candidate; for a choice that is not due. */
+/* Begins a call and returns its candidate. The choice must not be due. */
 unsigned cshim_choice_begin(struct cshim_choice *choice);
 
 /* Returns true if the call that has begun is sampled: the ranks begin it at once. */

@@ -275,8 +275,8 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
     return reason;
 }
 
-/* Fills `begins` with the offset of each rank's block, and the end of the last. Without `counts`
- * all blocks have arguments->count elements. */
+/* Sets begins[1] to begins[ranks] to the end of each rank's block, in elements; begins[0] is 0
+ * already. Without `counts` all blocks have arguments->count elements. */
 static void find_blocks(const struct cshim_arguments *arguments, const void *counts, int ranks,
                         uint64_t *begins)
 {

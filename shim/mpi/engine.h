@@ -39,9 +39,9 @@ struct cshim_mpi_engine {
     unsigned abi; /* CSHIM_ENGINE_ABI */
     /* Called once, after the real MPI_Init. All ranks agree and receive rank 0's policy. Returns 1
      * if the job compresses, and 0 if all calls are to be passed through. A wrong policy ends the
-     * job. `real` stays valid until the process ends. `past` names a tool between the front and the
-     * MPI library that calls the library directly, past the front, so that its calls cannot be
-     * compressed; or is NULL. */
+     * job. `real` stays valid until the process ends. `past` is the file name of a
+     * PMPI tool that calls the MPI library without passing the front, so that its calls cannot be
+     * compressed; or NULL. */
     int (*start)(const struct cshim_mpi_real *real, const char *past);
     /* Wrappers call these between `start` and `finalize`, from any thread. Each has the contract of
      * the MPI function of its name, and is called only if this MPI has that function. */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses how all-reduces are made, by what calls of their class took in this job
- * (shim/core/choice.h, shim/report/classes.h): natively, or compressed by an algorithm that can
- * make them.
+/* Chooses by measured durations how the all-reduces of a class are made (shim/core/choice.h,
+ * shim/report/classes.h): natively, or compressed by an algorithm that can make them.
  *
- * CUDA events around a sampled call, on the program's stream, tell what it took; the host reads
+ * CUDA events around a sampled call, on the program's stream, measure its duration; the host reads
  * them later. The ranks agree on the durations as rendezvous_durations.h describes, while the
  * program goes on: when a decision is due, the class's calls take the best candidate so far until
  * it is in force. All ranks of a communicator make the same calls of a class in the same order, and

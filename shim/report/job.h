@@ -79,7 +79,8 @@ void cshim_offer_free(struct cshim_offer *offer);
  * is no policy for it. */
 struct cshim_job *cshim_job_native(void);
 
-/* Records the number of ranks and nodes of a communicator of the job. */
+/* Raises the job's numbers of ranks and nodes to those of a communicator: for compshim top in every
+ * process, for the report if this process has the communicator's rank 0. */
 void cshim_job_grow(struct cshim_job *job, bool has_rank_0, int ranks, uint32_t nodes);
 
 /* Marks the job's report as due. */

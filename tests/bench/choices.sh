@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Compares the choices of jobs that measure with every candidate. In one job, calls of a policy alternate with native
+# Checks the choices that jobs make by measuring: compares the time of the chosen candidate with that of every
+# candidate. In one job, calls of a policy alternate with native
 # calls and with each candidate, forced (allreduce_bench --beside): each has its own size, 4 bytes longer than the
 # previous one, with its own rule.
 #

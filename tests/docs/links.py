@@ -7,7 +7,8 @@ import sys
 
 
 def anchors(page):
-    """Returns the anchors of a page: a heading's letters, digits and hyphens in lower case, with hyphens for spaces."""
+    """Returns the anchors of a page, as GitHub makes them: headings in lower case without punctuation, with hyphens for
+    spaces."""
     with open(page, encoding="utf-8") as file:
         headings = re.findall(r"^#+ (.*)$", file.read(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}

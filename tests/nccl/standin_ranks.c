@@ -299,7 +299,6 @@ static void case_mismatch_order(void)
     int32_t *input = new_input(COUNT);
     if (world.rank != 0)
         mismatch(input, 8, ncclInt32, ncclSum);
-    /* The call is refused if the mismatch was found before. */
     NCCL(ncclBroadcast(input, input, 8, ncclInt32, 0, world.comm, world.stream));
     expect_mismatch();
 }

@@ -17,8 +17,8 @@ struct load {
     uint64_t messages; /* number sent */
 };
 
-/* Adds the traffic of the peers of a share of one segment. In a flat all-reduce, messages within a
- * node count as network traffic too, a share of 1 / nodes. */
+/* Adds each peer's traffic for one share of a segment. Overestimates the network traffic of a flat
+ * all-reduce by about 1 / nodes, because it includes messages within a node. */
 static void add_share(const struct cshim_plan *plan, uint32_t share, uint64_t elements,
                       struct load *loads)
 {

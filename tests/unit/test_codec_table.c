@@ -90,7 +90,7 @@ TEST(carried_types)
     assert_true(cshim_codec_carries(CSHIM_CODEC_RAW, CSHIM_FLOAT16));
 }
 
-/* The bounds in the table are those of docs/wire-format.md, rounded up a little. */
+/* The bounds of the integer codecs are those of docs/wire-format.md, at most 0.1 % above. */
 TEST(bounds_are_those_derived)
 {
     for (size_t c = 0; c < SCALED_CODECS; c++) {

@@ -265,7 +265,7 @@ static void print_text(const struct dry_run *run)
     print_totals(run);
 }
 
-/* `seconds_after` and `wall_after` were predictions in earlier versions. */
+/* `seconds_after` and `wall_after`, predictions of earlier versions, are kept as null. */
 static void print_json(const struct dry_run *run)
 {
     const struct explain_link *link = &run->setting->link;

@@ -118,9 +118,9 @@ char **tool_split(const char *list, size_t *count);
 /* Returns true if the first `length` characters of a word are a name in a list. A name in it ends
  * at the separator, at '=' or with the list. */
 bool tool_is_listed(const char *list, char separator, const char *word, size_t length);
-/* Returns true if the last part of a path is one of the names, which blanks separate. */
+/* Returns true if the last part of a path is one of the blank-separated names. */
 bool tool_is_program(const char *path, const char *names);
-/* Returns true if a text begins with one of the prefixes in a list, which blanks separate. */
+/* Returns true if a text begins with one of the blank-separated prefixes. */
 bool tool_starts_with(const char *text, const char *prefixes);
 /* Replaces control characters, which must not reach a terminal, and returns the text. */
 char *tool_printable(char *text);

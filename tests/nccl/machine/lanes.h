@@ -25,7 +25,7 @@ enum control {
     UNIFORM_MEET, /* barrier: all lanes of the warp must be here; in PTX they wait for each other */
     MEET,         /* likewise, and orders the lanes' accesses to memory */
     BRANCH,
-    JUMP,   /* to the address in a row, plus the target */
+    JUMP,   /* to the address in a register, plus the target */
     GATHER, /* BSSY: sets the lanes that will join at a convergence barrier */
     JOIN,   /* BSYNC */
     LEAVE,  /* BREAK */

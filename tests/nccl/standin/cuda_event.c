@@ -29,7 +29,7 @@ STANDIN_EXPORT CUresult cuEventDestroy_v2(CUevent event)
     STANDIN_ENTER();
     if (!is_event(event))
         return CUDA_ERROR_INVALID_HANDLE;
-    event->magic = STANDIN_DEAD; /* enqueued waits hold the stream and position */
+    event->magic = STANDIN_DEAD; /* waits already enqueued have copies of it */
     return CUDA_SUCCESS;
 }
 
