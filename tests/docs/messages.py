@@ -14,7 +14,7 @@ PIECE = rf"{LITERAL}|#\w+|\b[A-Z][A-Z0-9_]+\b"
 TEXT = re.compile(rf"[^\";]*?({LITERAL}(?:[\s\\]*(?:{PIECE}))*)")
 # Functions that print or pass on a message: log errors and warnings, the end of a job, the policy's errors, and
 # reasons why NCCL's calls are not compressed.
-CALL = re.compile(r"\b(cshim_log|cshim_parser_fail|cshim_mpi_end_job|explain|snprintf|add_warning)\(\s*(?=(\w*))")
+CALL = re.compile(r"\b(cshim_log|cshim_parser_fail|cshim_mpi_end_job|explain_errno|snprintf|add_warning)\(\s*(?=(\w*))")
 CONVERSION = re.compile(r"%[-+ #0]*[\d.*]*(?:hh|ll|[hlzjt])?[a-zA-Z]|%\.\*s")
 
 
@@ -22,7 +22,7 @@ def is_message(function, first):
     return {
         "cshim_log": first in ("CSHIM_LOG_ERROR", "CSHIM_LOG_WARN"),
         "snprintf": first in ("message", "why"),
-        "explain": first in ("why", "decision"),
+        "explain_errno": first in ("why", "decision"),
     }.get(function, True)
 
 
