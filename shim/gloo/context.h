@@ -51,9 +51,9 @@ struct cshim_gloo_context {
     int *inside;                            /* ranks of this node */
     int *across;                            /* rank of this local index on each node */
 
-    pthread_mutex_t choosing;      /* guards the classes and chosen_by_tag */
-    pthread_cond_t decided;        /* signalled when a decision of the ranks ends */
-    bool has_failed;               /* a decision has failed: no call may wait for one */
+    pthread_mutex_t choosing; /* guards the classes and chosen_by_tag */
+    pthread_cond_t decided;   /* signalled when a decision of the ranks ends */
+    bool has_failed;          /* a decision has failed: no call may wait for one */
     struct cshim_gloo_class *classes;
     uint32_t chosen_by_tag[CSHIM_GLOO_TAGS]; /* number of measured calls with each tag */
 
