@@ -423,7 +423,7 @@ static const struct gpu_case cases[] = {
 
 int main(int argc, char **argv)
 {
-    count = (size_t)gpu_setting("COUNT", 65536);
+    count = (size_t)gpu_setting("COUNT", 16384);
     calls = gpu_setting("CALLS", 400);
     return run_case(cases, sizeof cases / sizeof *cases, argc, argv);
 }

@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # NCCL's all-reduces choose by what they took, as the stand-in's clock tells it: US microseconds for each of NCCL's
-# operations, a tenth for each kernel, and MiB/s for what NCCL sends. Of two ranks' 256 KiB as fp8 it makes
+# operations, a tenth for each kernel, and MiB/s for what NCCL sends. Of two ranks' 64 KiB as fp8 it makes
 #
 #   clock US,MIB    native     one_shot    two_shot    raw
-#   10,1000         260 us     75 us       86 us       262 us
-#   1000,1000       1250 us    1263 us     2366 us     1450 us
+#   10,250          260 us     75 us       86 us       262 us
+#   1000,250        1250 us    1263 us     2366 us     1450 us
 . "$(dirname "$0")/lib.sh"
 unset COMPSHIM_MACHINE
 program=$build/tests/nccl_choices
-fast=10,1000 slow=1000,1000
+fast=10,250 slow=1000,250
 export CALLS=160 STANDIN_CLOCK=$fast
 rules() { printf '%s\n' "[rule all]" "dtype = float32" "$@" >"$COMPSHIM_POLICY"; }
 # learned NAME RANKS CASE CHOICE [VARIABLE=VALUE...]: passes if the case does, and chooses so for all its classes
@@ -43,9 +43,9 @@ learned "a network that becomes slow to start" 2 changes native CALLS=1000 CLOCK
 learned "a network that becomes quick to start" 2 changes "one_shot fp8_e4m3" CALLS=1000 CLOCK=$fast STANDIN_CLOCK=$slow
 
 # Rank 1 alone finds native calls slow: it was not the last to come. The least durations decide.
-uneven() { preloaded 2 "$@" sh "$top/tests/nccl/rank_setting.sh" "$rank" STANDIN_CLOCK=1,600 "$program" steady; }
+uneven() { preloaded 2 "$@" sh "$top/tests/nccl/rank_setting.sh" "$rank" STANDIN_CLOCK=1,150 "$program" steady; }
 for rank in 0 1; do
-    expect "rank $rank waits for the other" 0 uneven STANDIN_CLOCK=100,100000
+    expect "rank $rank waits for the other" 0 uneven STANDIN_CLOCK=100,25000
     reports "rank $rank: the least durations decide" "'= native ' in report['learned'][0]"
 done
 expect "a rank without events" 0 preloaded 2 sh "$top/tests/nccl/rank_setting.sh" 1 \

@@ -56,13 +56,13 @@ contains "added from the own rank on: by the order of the sum" "not the sum in r
 unset COMPSHIM_MACHINE
 choices="$build/tests/nccl_choices"
 uneven() {
-    LIMIT=60 preloaded 2 CALLS=160 STANDIN_CLOCK=100,100000 sh "$top/tests/nccl/rank_setting.sh" 1 STANDIN_CLOCK=1,600 "$choices" steady &&
+    LIMIT=60 preloaded 2 CALLS=160 STANDIN_CLOCK=100,25000 sh "$top/tests/nccl/rank_setting.sh" 1 STANDIN_CLOCK=1,150 "$choices" steady &&
         grep -q '= native ' "$scratch/report.json"
 }
 residuals() { # the fourth call is the first by two_shot
     local fourth
     printf '[rule all]\ncodec = int4\nerror_feedback = on\n' >"$scratch/policy.ini"
-    fourth=$(preloaded 2 CALLS=4 PRINT=1 TOLERANCE=4 STANDIN_CLOCK=10,1000 "$choices" steady | grep -xE '[0-9a-f]{16}' | tail -n 1)
+    fourth=$(preloaded 2 CALLS=4 PRINT=1 TOLERANCE=4 STANDIN_CLOCK=10,250 "$choices" steady | grep -xE '[0-9a-f]{16}' | tail -n 1)
     printf 'worth = always\nalgorithm = two_shot\n' >>"$scratch/policy.ini"
     preloaded 2 CALLS=1 PRINT=1 TOLERANCE=4 "$choices" steady | grep -xF "$fourth"
 }
