@@ -18,24 +18,35 @@ enum {
     BOUNDED_EXPONENT = 120 /* largest absolute exponent of a step */
 };
 
-/* Computes the multiple nearest to each element. Adding 1.5 * 2^52 rounds a double to an integer,
- * which is then in its lowest bits. Returns true if all multiples are small enough: exact in the
- * elements' type, and for float64 so small that every difference fits 32 bits. */
+/* The multiples nearest to elements. Adding 2^23 to a float leaves no bits for fractions; adding
+ * 1.5 * 2^52 to a double does too, and the multiple in the lowest. Returns whether all are small
+ * enough: exact in the type of the elements, and of float64 such that no difference has more than
+ * 32 bits. */
 CSHIM_INLINE bool find_multiples(bool is_wide, const uint8_t *restrict input, size_t count,
                                  double per_step, uint32_t *restrict multiples)
 {
-    const double limit = is_wide ? 0x1p28 : 0x1p24;
     uint32_t beyond = 0;
-    for (size_t i = 0; i < count; i++) {
-        float narrow;
+    for (size_t i = 0; i < count && !is_wide; i++) {
+        float element;
+        memcpy(&element, input + i * sizeof element, sizeof element);
+        element *= (float)per_step;
+        const uint32_t sign = cshim_float_bits(element) & CSHIM_SIGN_BIT;
+        const float magnitude = cshim_bits_float(cshim_float_bits(element) ^ sign);
+        const uint32_t is_small = cshim_mask(magnitude < 0x1p24f);
+        /* From 2^23 on a float has no fraction. */
+        const uint32_t has_fraction = cshim_mask(magnitude < 0x1p23f);
+        const uint32_t rounded = cshim_float_bits((magnitude + 0x1p23f) - 0x1p23f);
+        const uint32_t whole =
+            (rounded & has_fraction) | (cshim_float_bits(magnitude) & ~has_fraction);
+        multiples[i] = (uint32_t)(int32_t)cshim_bits_float((whole & is_small) | sign);
+        beyond |= ~is_small;
+    }
+    for (size_t i = 0; i < count && is_wide; i++) {
         double element;
         uint64_t bits;
-        memcpy(&narrow, input + i * sizeof narrow, sizeof narrow);
-        element = (double)narrow;
-        if (is_wide)
-            memcpy(&element, input + i * sizeof element, sizeof element);
+        memcpy(&element, input + i * sizeof element, sizeof element);
         element *= per_step;
-        beyond |= !(__builtin_fabs(element) < limit);
+        beyond |= !(__builtin_fabs(element) < 0x1p28);
         element += 0x1.8p52;
         memcpy(&bits, &element, sizeof bits);
         multiples[i] = (uint32_t)bits;
@@ -49,35 +60,42 @@ CSHIM_INLINE uint32_t sign_last(uint32_t number)
     return number << 1 ^ (0 - (number >> 31));
 }
 
-/* Returns the bits that the largest of the numbers needs, with the sign last. */
-CSHIM_INLINE unsigned width_of(const uint32_t *numbers, size_t count)
+/* Returns the bits of the largest of some numbers with their signs last, whose bits are all in
+ * `all`. */
+CSHIM_INLINE unsigned width_of(uint32_t all)
 {
-    uint32_t all = 0;
-    for (size_t i = 0; i < count; i++)
-        all |= sign_last(numbers[i]);
     return all != 0 ? 32 - (unsigned)__builtin_clz(all) : 0;
 }
 
-/* Computes the differences of neighbouring numbers. The first `skipped` differences are set to 0.
- */
-CSHIM_INLINE void subtract_last(const uint32_t *restrict numbers, size_t count, size_t skipped,
+/* Returns a number by the two before it, less what an order above 0 expects. */
+CSHIM_INLINE uint32_t difference(unsigned order, uint32_t number, uint32_t last, uint32_t before)
+{
+    return order == 1 ? number - last : number - 2 * last + before;
+}
+
+/* Writes the differences of an order above 0 with their signs last; zeros for the first ones. */
+CSHIM_INLINE void subtract_last(unsigned order, const uint32_t *restrict multiples, size_t count,
                                 uint32_t *restrict differences)
 {
-    memset(differences, 0, skipped * sizeof *differences);
-    for (size_t i = skipped; i < count; i++)
-        differences[i] = numbers[i] - numbers[i - 1];
+    memset(differences, 0, (count < order ? count : order) * sizeof *differences);
+    for (size_t i = order; i < count; i++)
+        differences[i] = sign_last(
+            difference(order, multiples[i], multiples[i - 1], order == 2 ? multiples[i - 2] : 0));
 }
 
-/* Replaces differences by their prefix sums, which begin with `before`. */
-CSHIM_INLINE void add_last(uint32_t before, size_t count, uint32_t *numbers)
+/* The reverse, in place, of an order above 0, with the number and the slope before the first. */
+CSHIM_INLINE void add_differences(unsigned order, uint32_t number, uint32_t slope, size_t count,
+                                  uint32_t *numbers)
 {
-    numbers[0] += before;
-    for (size_t i = 1; i < count; i++)
-        numbers[i] += numbers[i - 1];
+    for (size_t i = 0; i < count && order == 1; i++)
+        numbers[i] = number += numbers[i];
+    for (size_t i = 0; i < count && order == 2; i++)
+        numbers[i] = number += slope += numbers[i];
 }
 
-/* Returns the mean of the smallest and the largest multiple. */
-CSHIM_INLINE uint32_t middle_of(const uint32_t *multiples, size_t count)
+/* Returns the middle of the smallest and the largest multiple, and the bits of the distances from
+ * it. */
+CSHIM_INLINE uint32_t middle_of(const uint32_t *multiples, size_t count, unsigned *width)
 {
     int32_t least = INT32_MAX, most = INT32_MIN;
     for (size_t i = 0; i < count; i++) {
@@ -85,7 +103,9 @@ CSHIM_INLINE uint32_t middle_of(const uint32_t *multiples, size_t count)
         least = multiple < least ? multiple : least;
         most = multiple > most ? multiple : most;
     }
-    return (uint32_t)((least + most) / 2);
+    const int32_t middle = (least + most) / 2;
+    *width = width_of(sign_last((uint32_t)(least - middle)) | sign_last((uint32_t)(most - middle)));
+    return (uint32_t)middle;
 }
 
 /* Packs a grain of float32 (`is_wide`: float64) with a step of 2^exponent. Returns the number of
@@ -95,21 +115,22 @@ CSHIM_INLINE size_t pack_bounded(bool is_wide, const uint8_t *input, size_t coun
                                  uint8_t *output)
 {
     const size_t raw = count * (is_wide ? sizeof(double) : sizeof(float));
-    uint32_t multiples[CSHIM_GRAIN], differences[BOUNDED_ORDERS][CSHIM_GRAIN];
-    uint8_t codes[2 * CSHIM_GRAIN];
-    if (count == 0 || count > CSHIM_GRAIN || /* range check, for the compiler */
+    uint32_t multiples[CSHIM_GRAIN], differences[CSHIM_GRAIN], all[2] = {0, 0};
+    unsigned order = 0, width;
+    uint8_t codes[CSHIM_GRAIN + 8];
+    if (count == 0 || count > CSHIM_GRAIN || /* so that the compiler knows that there are fewer */
         !find_multiples(is_wide, input, count, (double)cshim_power_of_two(-exponent), multiples))
         return raw;
     const uint32_t slope = count > 1 ? multiples[1] - multiples[0] : 0;
     const uint32_t starts[BOUNDED_ORDERS][2] = {
-        {middle_of(multiples, count), 0}, {multiples[0], 0}, {multiples[0] - slope, slope}};
-    for (size_t i = 0; i < count; i++)
-        differences[0][i] = multiples[i] - starts[0][0];
-    subtract_last(multiples, count, 1, differences[1]);
-    subtract_last(differences[1], count, 2, differences[2]);
-    unsigned order = 0, width = 33;
-    for (unsigned i = 0; i < BOUNDED_ORDERS; i++) {
-        const unsigned needed = width_of(differences[i], count);
+        {middle_of(multiples, count, &width), 0}, {multiples[0], 0}, {multiples[0] - slope, slope}};
+    all[0] = sign_last(slope);
+    for (size_t i = 2; i < count; i++) {
+        all[0] |= sign_last(difference(1, multiples[i], multiples[i - 1], 0));
+        all[1] |= sign_last(difference(2, multiples[i], multiples[i - 1], multiples[i - 2]));
+    }
+    for (unsigned i = 1; i < BOUNDED_ORDERS; i++) {
+        const unsigned needed = width_of(all[i - 1]);
         order = needed < width ? i : order;
         width = needed < width ? needed : width;
     }
@@ -118,8 +139,12 @@ CSHIM_INLINE size_t pack_bounded(bool is_wide, const uint8_t *input, size_t coun
     const size_t bytes = BOUNDED_HEADER + width / 8 * count + codes_bytes(count, width % 8);
     if (bytes >= raw)
         return raw;
-    for (size_t i = 0; i < count; i++)
-        multiples[i] = sign_last(differences[order][i]);
+    for (size_t i = 0; i < count && order == 0; i++)
+        differences[i] = sign_last(multiples[i] - starts[0][0]);
+    if (order == 1)
+        subtract_last(1, multiples, count, differences);
+    if (order == 2)
+        subtract_last(2, multiples, count, differences);
     const uint16_t step = (uint16_t)exponent;
     output[0] = (uint8_t)(PACKED_BOUNDED | order);
     output[1] = (uint8_t)width;
@@ -128,10 +153,10 @@ CSHIM_INLINE size_t pack_bounded(bool is_wide, const uint8_t *input, size_t coun
     output += BOUNDED_HEADER;
     for (unsigned shift = 0; shift < width / 8 * 8; shift += 8, output += count)
         for (size_t i = 0; i < count; i++)
-            output[i] = (uint8_t)(multiples[i] >> shift);
+            output[i] = (uint8_t)(differences[i] >> shift);
     for (size_t i = 0; i < count && width % 8 != 0; i++)
-        codes[i] = (uint8_t)(multiples[i] >> width / 8 * 8);
-    memset(codes + count, 0, sizeof codes - count);
+        codes[i] = (uint8_t)(differences[i] >> width / 8 * 8);
+    memset(codes + count, 0, 8);
     put_codes(codes, count, width % 8, output);
     return bytes;
 }
@@ -161,10 +186,7 @@ CSHIM_INLINE bool unpack_bounded(bool is_wide, const uint8_t *restrict input, si
             multiples[i] |= (uint32_t)input[i] << down;
     for (size_t i = 0; i < count; i++)
         multiples[i] = multiples[i] >> 1 ^ (0 - (multiples[i] & 1));
-    if (order == 2)
-        add_last(starts[1], count, multiples);
-    if (order > 0)
-        add_last(starts[0], count, multiples);
+    add_differences(order, starts[0], starts[1], count, multiples);
     for (size_t i = 0; i < count && order == 0; i++)
         multiples[i] += starts[0];
     for (size_t i = 0; is_wide && i < count; i++) {

@@ -70,6 +70,8 @@ TARGET static size_t pack_grain(enum cshim_dtype dtype, float step, const uint8_
         const int exponent = (int)(cshim_float_bits(step) >> 23) - 127;
         const size_t bytes = dtype == CSHIM_FLOAT64
                                  ? pack_bounded(true, input, count, exponent, output)
+                             : count == CSHIM_GRAIN /* known counts make better code */
+                                 ? pack_bounded(false, input, CSHIM_GRAIN, exponent, output)
                                  : pack_bounded(false, input, count, exponent, output);
         if (bytes < count * cshim_dtype_bytes(dtype))
             return bytes;
@@ -86,7 +88,9 @@ TARGET static void unpack_grain(enum cshim_dtype dtype, const uint8_t *input, si
 {
     const bool is_bounded = bytes > 0 && bytes < count * cshim_dtype_bytes(dtype) &&
                             (input[0] & PACKED_MASKED) == 0 && (input[0] & PACKED_BOUNDED) != 0;
-    if (is_bounded && dtype == CSHIM_FLOAT32 && unpack_bounded(false, input, bytes, count, output))
+    if (is_bounded && dtype == CSHIM_FLOAT32 &&
+        (count == CSHIM_GRAIN ? unpack_bounded(false, input, bytes, CSHIM_GRAIN, output)
+                              : unpack_bounded(false, input, bytes, count, output)))
         return;
     if (is_bounded && dtype == CSHIM_FLOAT64 && unpack_bounded(true, input, bytes, count, output))
         return;

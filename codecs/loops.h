@@ -76,9 +76,13 @@ static inline size_t cshim_packed_table(size_t count)
 void cshim_pack_tile(enum cshim_codec_id id, enum cshim_dtype dtype,
                      const struct cshim_encoding *encoding, const uint8_t *input, size_t begin,
                      size_t length, size_t count, uint8_t *packed);
-/* Unpacks the elements [begin, begin + length). Tiles may be unpacked in any order. */
-void cshim_unpack_tile(enum cshim_codec_id id, enum cshim_dtype dtype, const uint8_t *packed,
-                       size_t begin, size_t length, size_t count, uint8_t *output);
+/* Returns the offset in an array of the grain that begins at element `begin`: adds up the lengths
+ * of all grains before. */
+size_t cshim_packed_offset(const uint8_t *packed, size_t begin, size_t count);
+/* Unpacks the elements [begin, begin + length), whose first grain is at `offset`. Returns the
+ * offset after the last. */
+size_t cshim_unpack_tile(enum cshim_codec_id id, enum cshim_dtype dtype, const uint8_t *packed,
+                         size_t offset, size_t begin, size_t length, size_t count, uint8_t *output);
 
 /* Grains of up to CSHIM_GRAIN float32, topk.c: */
 

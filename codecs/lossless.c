@@ -73,29 +73,33 @@ void cshim_pack_tile(enum cshim_codec_id id, enum cshim_dtype dtype,
         memset(packed + end, 0, cshim_encoded_bytes(id, dtype, count) - end);
 }
 
-/* The lengths of the earlier grains give a grain's offset. Invalid lengths cannot cause a read
- * after the array's largest possible size. */
-void cshim_unpack_tile(enum cshim_codec_id id, enum cshim_dtype dtype, const uint8_t *packed,
-                       size_t begin, size_t length, size_t count, uint8_t *output)
+size_t cshim_packed_offset(const uint8_t *packed, size_t begin, size_t count)
+{
+    uint32_t before = 0; /* of 32 bits, so that as many are added at once as vectors have */
+    for (size_t grain = 0; grain < begin / CSHIM_GRAIN; grain++)
+        before += load_grain_length(packed, grain);
+    return cshim_packed_table(count) + before;
+}
+
+/* An array whose lengths lie is read no further than it may be long. */
+size_t cshim_unpack_tile(enum cshim_codec_id id, enum cshim_dtype dtype, const uint8_t *packed,
+                         size_t offset, size_t begin, size_t length, size_t count, uint8_t *output)
 {
     const size_t element = cshim_dtype_bytes(dtype);
     const size_t most = cshim_encoded_bytes(id, dtype, count);
-    uint32_t before = 0; /* 32 bits, so that vector code adds more at once */
-    for (size_t grain = 0; grain < begin / CSHIM_GRAIN; grain++)
-        before += load_grain_length(packed, grain);
-    size_t at = cshim_packed_table(count) + before;
     for (size_t done = 0; done < length; done += CSHIM_GRAIN) {
         const size_t elements = length - done < CSHIM_GRAIN ? length - done : CSHIM_GRAIN;
         const size_t bytes = load_grain_length(packed, (begin + done) / CSHIM_GRAIN);
-        const bool is_inside = at + bytes <= most;
-        if (id == CSHIM_CODEC_TOPK) /* SIZE_MAX: no valid grain has this size */
-            cshim_topk_unpack(packed + (is_inside ? at : 0), is_inside ? bytes : SIZE_MAX, elements,
-                              (float *)(void *)(output + done * element));
+        const bool is_inside = offset + bytes <= most;
+        if (id == CSHIM_CODEC_TOPK) /* no grain has that many bytes */
+            cshim_topk_unpack(packed + (is_inside ? offset : 0), is_inside ? bytes : SIZE_MAX,
+                              elements, (float *)(void *)(output + done * element));
         else if (is_inside)
-            cshim_level()->unpack_grain(dtype, packed + at, bytes, elements,
+            cshim_level()->unpack_grain(dtype, packed + offset, bytes, elements,
                                         output + done * element);
         else
             memset(output + done * element, UINT8_MAX, elements * element);
-        at += bytes;
+        offset += bytes;
     }
+    return offset;
 }

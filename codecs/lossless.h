@@ -39,8 +39,8 @@ CSHIM_INLINE struct packing packing_of(enum cshim_dtype dtype)
 /* The exponents of a grain, and their codes. */
 struct coded {
     uint16_t exponents[CSHIM_GRAIN];
-    uint8_t distances[CSHIM_GRAIN + 8]; /* below the window's top, or the escape */
-    uint8_t codes[2 * CSHIM_GRAIN];     /* distances, shifted above the middle bits */
+    uint8_t distances[CSHIM_GRAIN + 8]; /* of exponents below the window's top, or the escape */
+    uint8_t codes[CSHIM_GRAIN + 8];     /* these above the middle bits */
 };
 
 CSHIM_INLINE uint32_t load_narrow(const struct packing *packing, const uint8_t *input, size_t i)
@@ -124,11 +124,21 @@ CSHIM_INLINE size_t stride_of(size_t count, unsigned bits)
     return (count * bits + 7) / 8;
 }
 
+/* Vectors of bytes have no shifts, so eight bytes are shifted at once. */
 CSHIM_INLINE uint8_t *put_plane(const uint8_t *restrict codes, size_t count, unsigned bits,
                                 unsigned shift, uint8_t *restrict output)
 {
-    const size_t stride = stride_of(count, bits);
-    for (size_t i = 0; i < stride; i++) {
+    const size_t stride = stride_of(count, bits), words = stride / 8;
+    const uint64_t mask = 0x0101010101010101u * ((1u << bits) - 1);
+    for (size_t i = 0; i < words; i++) {
+        uint64_t word, joined = 0;
+        for (unsigned k = 0; k < 8 / bits; k++) {
+            memcpy(&word, codes + 8 * i + k * stride, sizeof word);
+            joined |= (word >> shift & mask) << k * bits;
+        }
+        memcpy(output + 8 * i, &joined, sizeof joined);
+    }
+    for (size_t i = 8 * words; i < stride; i++) {
         unsigned joined = 0;
         for (unsigned k = 0; k < 8 / bits; k++)
             joined |= (codes[i + k * stride] >> shift & ((1u << bits) - 1)) << k * bits;
@@ -153,11 +163,20 @@ CSHIM_INLINE void put_codes(const uint8_t *codes, size_t count, unsigned width, 
 CSHIM_INLINE const uint8_t *take_plane(const uint8_t *restrict input, size_t count, unsigned bits,
                                        unsigned shift, uint8_t *restrict codes)
 {
-    const size_t stride = stride_of(count, bits);
-    for (unsigned k = 0; k < 8 / bits; k++)
-        for (size_t i = 0; i < stride; i++)
-            codes[i + k * stride] |=
-                (uint8_t)((input[i] >> k * bits & ((1u << bits) - 1)) << shift);
+    const size_t stride = stride_of(count, bits), words = stride / 8;
+    const uint64_t mask = 0x0101010101010101u * ((1u << bits) - 1);
+    for (unsigned k = 0; k < 8 / bits; k++) {
+        uint8_t *const own = codes + k * stride;
+        for (size_t i = 0; i < words; i++) {
+            uint64_t word, known;
+            memcpy(&word, input + 8 * i, sizeof word);
+            memcpy(&known, own + 8 * i, sizeof known);
+            known |= (word >> k * bits & mask) << shift;
+            memcpy(own + 8 * i, &known, sizeof known);
+        }
+        for (size_t i = 8 * words; i < stride; i++)
+            own[i] |= (uint8_t)((input[i] >> k * bits & ((1u << bits) - 1)) << shift);
+    }
     return input + stride;
 }
 
@@ -196,7 +215,11 @@ CSHIM_INLINE struct window choose_window(const struct packing *packing, const ui
 {
     const unsigned escape_bits = packing->exponent_bits > 8 ? 16 : 8;
     const unsigned widest = 8 - packing->middle_bits < WIDEST ? 8 - packing->middle_bits : WIDEST;
-    uint16_t most = 0, least = UINT16_MAX, below[DISTANCES + 1] = {0};
+    const unsigned judged = (unsigned)(count + 3) / 4;
+    uint8_t places[CSHIM_GRAIN / 4];
+    /* Two counts, because each increment waits for the one before it of the same number. */
+    int16_t below[2][DISTANCES + 1] = {{0}};
+    uint16_t most = 0, least = UINT16_MAX;
     for (size_t i = 0; i < count; i++) {
         most = exponents[i] > most ? exponents[i] : most;
         least = exponents[i] < least ? exponents[i] : least;
@@ -204,34 +227,42 @@ CSHIM_INLINE struct window choose_window(const struct packing *packing, const ui
     struct window best = {0, most};
     if (most == least)
         return best;
-    for (size_t i = 0; i < count; i += 4) {
-        const unsigned distance = most - exponents[i];
-        below[distance < DISTANCES ? distance + 1 : DISTANCES]++;
+    for (size_t i = 0; i < judged; i++) {
+        const uint16_t distance = (uint16_t)(most - exponents[4 * i]);
+        places[i] = (uint8_t)(distance < DISTANCES ? distance + 1 : DISTANCES);
     }
+    for (size_t i = 0; i < judged; i++)
+        below[i % 2][places[i]]++;
+    for (size_t i = 0; i <= DISTANCES; i++)
+        below[0][i] = (int16_t)(below[0][i] + below[1][i]);
     for (size_t i = 0; i < DISTANCES; i++)
-        below[i + 1] = (uint16_t)(below[i + 1] + below[i]);
+        below[0][i + 1] = (int16_t)(below[0][i + 1] + below[0][i]);
     unsigned fewest = UINT32_MAX;
-    for (unsigned width = 1; width <= widest; width++)
-        for (unsigned begin = 0; begin < WINDOWS && begin <= most; begin++) {
-            const unsigned inside = below[begin + (1u << width) - 1] - (unsigned)below[begin];
-            const unsigned judged = (unsigned)(count + 3) / 4;
-            const unsigned bits = width * judged + escape_bits * (judged - inside);
-            if (bits < fewest) {
-                fewest = bits;
-                best = (struct window){width, most - begin};
-            }
+    for (unsigned width = 1; width <= widest; width++) {
+        /* The most exponents inside, and the first window that has them. */
+        int16_t inside = 0;
+        for (int16_t begin = 0; begin < WINDOWS; begin++) {
+            const int16_t number = (int16_t)(below[0][begin + (1 << width) - 1] - below[0][begin]);
+            const int16_t own = (int16_t)(number * WINDOWS + WINDOWS - 1 - begin);
+            inside = own > inside && begin <= most ? own : inside;
         }
+        const unsigned bits = width * judged + escape_bits * (judged - (unsigned)inside / WINDOWS);
+        if (bits < fewest) {
+            fewest = bits;
+            best = (struct window){width, most - (WINDOWS - 1 - (unsigned)inside % WINDOWS)};
+        }
+    }
     return best;
 }
 
-/* Returns a word with the highest bit set of each byte, of eight, that equals the escape. */
+/* Returns a bit of each of eight bytes that is the escape, which no byte exceeds: one more than it
+ * is a bit that none of the others reaches. */
 CSHIM_INLINE uint64_t find_escapes(const uint8_t *distances, uint8_t escape)
 {
-    const uint64_t lower = 0x7f7f7f7f7f7f7f7f;
+    const uint64_t ones = 0x0101010101010101u;
     uint64_t eight;
     memcpy(&eight, distances, sizeof eight);
-    eight ^= 0x0101010101010101u * escape;
-    return ~(((eight & lower) + lower) | eight | lower);
+    return (eight + ones) & ones * (escape + 1u);
 }
 
 /* Packs `count` elements. Returns the packed size, or `limit` if it would be at least that. */
@@ -240,7 +271,7 @@ CSHIM_INLINE size_t pack_elements(const struct packing *packing, const uint8_t *
 {
     const size_t escape_bytes = packing->exponent_bits > 8 ? 2 : 1;
     struct coded coded;
-    size_t escapes = 0;
+    uint16_t escaped = 0;
     const size_t planes = PACKED_HEADER + packing->low_bytes * count;
     if (planes > limit)
         return limit;
@@ -252,13 +283,13 @@ CSHIM_INLINE size_t pack_elements(const struct packing *packing, const uint8_t *
         const uint16_t distance = (uint16_t)(window.top - coded.exponents[i]);
         coded.distances[i] = (uint8_t)(distance < escape ? distance : escape);
         coded.codes[i] = (uint8_t)(coded.codes[i] | coded.distances[i] << packing->middle_bits);
-        escapes += coded.distances[i] == escape;
+        escaped = (uint16_t)(escaped + (distance >= escape));
     }
-    escapes = window.width != 0 ? escapes : 0;
+    size_t escapes = window.width != 0 ? escaped : 0;
     const size_t bytes = planes + codes_bytes(count, width) + escapes * escape_bytes;
     if (bytes >= limit || escapes > UINT8_MAX)
         return limit;
-    memset(coded.codes + count, 0, sizeof coded.codes - count);
+    memset(coded.codes + count, 0, 8);
     memset(coded.distances + count, 0, 8);
     const uint8_t header[PACKED_HEADER] = {(uint8_t)window.width, (uint8_t)escapes,
                                            (uint8_t)window.top, (uint8_t)(window.top >> 8)};
@@ -339,7 +370,9 @@ CSHIM_INLINE size_t pack_grain_of(const struct packing packing, const uint8_t *i
     if (zeros == count)
         return 0;
     if (zeros <= count / 8) {
-        bytes = pack_elements(&packing, input, count, output, raw);
+        /* The compiler makes better code for a known count. */
+        bytes = count == CSHIM_GRAIN ? pack_elements(&packing, input, CSHIM_GRAIN, output, raw)
+                                     : pack_elements(&packing, input, count, output, raw);
     } else {
         for (size_t i = 0; i < count; i++) {
             const bool keeps = !is_zero(&packing, input, i);
@@ -382,7 +415,9 @@ CSHIM_INLINE void unpack_grain_of(const struct packing packing, const uint8_t *i
             if ((mask[i / 8] >> i % 8 & 1) != 0)
                 memcpy(output + i * element, kept + next++ * element, element);
     } else {
-        is_good = is_good && unpack_elements(&packing, input, bytes, count, output);
+        is_good = is_good && (count == CSHIM_GRAIN
+                                  ? unpack_elements(&packing, input, bytes, CSHIM_GRAIN, output)
+                                  : unpack_elements(&packing, input, bytes, count, output));
     }
     if (!is_good)
         memset(output, UINT8_MAX, raw);

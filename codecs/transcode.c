@@ -222,25 +222,47 @@ static const uint8_t *scales_at(const struct view *view, const uint8_t *encoded,
 
 typedef void decoding_loop(const uint8_t *, const uint8_t *, size_t, float *);
 
-/* Like decode_floats(), for a packed array. */
-static APART void unpack_floats(const struct view *view, decoding_loop *loop,
-                                const uint8_t *encoded, size_t begin, size_t length, float *output)
-{
-    _Alignas(LINE) double unpacked[TILE];
-    cshim_unpack_tile(view->info->id, view->dtype, encoded, begin, length, view->count,
-                      (uint8_t *)unpacked);
-    loop((const uint8_t *)unpacked, unit_scales, length, output);
-}
-
-/* Decodes `length` elements of an encoded array, from `begin` on, by one of the view's loops. */
+/* Decodes length elements of an encoded array from `begin` on by one of the view's loops. */
 static void decode_floats(const struct view *view, decoding_loop *loop, const uint8_t *encoded,
                           size_t begin, size_t length, float *output)
 {
-    if (view->is_packed)
-        unpack_floats(view, loop, encoded, begin, length, output);
-    else
-        loop(encoded + cshim_payload_bytes(view->bits, begin), scales_at(view, encoded, begin),
-             length, output);
+    loop(encoded + cshim_payload_bytes(view->bits, begin), scales_at(view, encoded, begin), length,
+         output);
+}
+
+/* The encoded arrays that are reduced. */
+struct parts {
+    const void *const *encoded;
+    unsigned ranks;
+    /* Offsets of the next tile in the first packed arrays: to add up the lengths of all grains
+     * before each tile would take longer than unpacking it. */
+    size_t offsets[64];
+};
+
+/* Unpacks a tile of a rank's array. The tiles of an array come in order. */
+static void unpack_part(const struct view *view, struct parts *parts, unsigned rank, size_t begin,
+                        size_t length, void *output)
+{
+    const uint8_t *const packed = parts->encoded[rank];
+    const bool is_known = begin > 0 && rank < sizeof parts->offsets / sizeof *parts->offsets;
+    const size_t offset =
+        is_known ? parts->offsets[rank] : cshim_packed_offset(packed, begin, view->count);
+    const size_t next = cshim_unpack_tile(view->info->id, view->dtype, packed, offset, begin,
+                                          length, view->count, output);
+    if (rank < sizeof parts->offsets / sizeof *parts->offsets)
+        parts->offsets[rank] = next;
+}
+
+/* Sums a tile of packed elements other than float64. */
+static APART void sum_packed(const struct view *view, struct parts *parts, size_t begin,
+                             size_t length, float *sum)
+{
+    _Alignas(LINE) float unpacked[TILE];
+    for (unsigned rank = 0; rank < parts->ranks; rank++) {
+        unpack_part(view, parts, rank, begin, length, unpacked);
+        (rank == 0 ? view->loops->decode : view->loops->add)((const uint8_t *)unpacked, unit_scales,
+                                                             length, sum);
+    }
 }
 
 static APART void decode_tiles(const struct view *view, const uint8_t *encoded, uint8_t *output)
@@ -259,7 +281,7 @@ static APART void decode(enum cshim_codec_id id, enum cshim_dtype dtype, const u
 {
     const struct view view = view_of(id, dtype, count);
     if (view.is_packed)
-        cshim_unpack_tile(id, dtype, encoded, 0, count, count, output);
+        cshim_unpack_tile(id, dtype, encoded, cshim_packed_table(count), 0, count, count, output);
     else if (view.is_exact)
         memcpy(output, encoded, count * cshim_dtype_bytes(dtype));
     else if (dtype == CSHIM_FLOAT32)
@@ -268,31 +290,31 @@ static APART void decode(enum cshim_codec_id id, enum cshim_dtype dtype, const u
         decode_tiles(&view, encoded, output);
 }
 
-/* Sums `length` elements, from `begin` on, over all parts. */
-static void sum_floats(const struct view *view, const void *const *parts, unsigned ranks,
-                       size_t begin, size_t length, float *sum)
+/* Sums length elements from `begin` on over all parts. */
+static void sum_floats(const struct view *view, const struct parts *parts, size_t begin,
+                       size_t length, float *sum)
 {
     unsigned rank = 0;
-    if (ranks > 1 && !view->is_packed) {
+    if (parts->ranks > 1) {
         const size_t codes = cshim_payload_bytes(view->bits, begin);
-        const uint8_t *a = parts[0], *b = parts[1];
+        const uint8_t *a = parts->encoded[0], *b = parts->encoded[1];
         view->loops->add_two(a + codes, scales_at(view, a, begin), b + codes,
                              scales_at(view, b, begin), length, sum);
         rank = 2;
     }
-    for (; rank < ranks; rank++)
-        decode_floats(view, rank == 0 ? view->loops->decode : view->loops->add, parts[rank], begin,
-                      length, sum);
+    for (; rank < parts->ranks; rank++)
+        decode_floats(view, rank == 0 ? view->loops->decode : view->loops->add,
+                      parts->encoded[rank], begin, length, sum);
 }
 
-/* Decodes a tile of elements of float64. */
-static void load_doubles(const struct view *view, const uint8_t *part, size_t begin, size_t length,
-                         double *values)
+/* Decodes a tile of a rank's elements of float64. */
+static void load_doubles(const struct view *view, struct parts *parts, unsigned rank, size_t begin,
+                         size_t length, double *values)
 {
     _Alignas(LINE) float tile[TILE];
+    const uint8_t *const part = parts->encoded[rank];
     if (view->is_packed) {
-        cshim_unpack_tile(view->info->id, view->dtype, part, begin, length, view->count,
-                          (uint8_t *)values);
+        unpack_part(view, parts, rank, begin, length, values);
     } else if (view->is_exact) {
         memcpy(values, part + begin * sizeof *values, length * sizeof *values);
     } else {
@@ -302,13 +324,13 @@ static void load_doubles(const struct view *view, const uint8_t *part, size_t be
 }
 
 /* Sums a tile of elements of float64. */
-static void sum_doubles(const struct view *view, const void *const *parts, unsigned ranks,
-                        size_t begin, size_t length, double *sum)
+static void sum_doubles(const struct view *view, struct parts *parts, size_t begin, size_t length,
+                        double *sum)
 {
     _Alignas(LINE) double values[TILE];
-    load_doubles(view, parts[0], begin, length, sum);
-    for (unsigned rank = 1; rank < ranks; rank++) {
-        load_doubles(view, parts[rank], begin, length, values);
+    load_doubles(view, parts, 0, begin, length, sum);
+    for (unsigned rank = 1; rank < parts->ranks; rank++) {
+        load_doubles(view, parts, rank, begin, length, values);
         for (size_t i = 0; i < length; i++)
             sum[i] = cshim_sum_double(sum[i], values[i]);
     }
@@ -325,9 +347,8 @@ static void write_sums(enum cshim_dtype dtype, const double *wide, const float *
 }
 
 /* Sums elements other than float64, of codecs that are not packed. */
-static APART void reduce_floats(const struct view *view, const void *const *parts, unsigned ranks,
-                                uint8_t *output, uint8_t *reencoded,
-                                const struct cshim_encoding *encoding)
+static APART void reduce_floats(const struct view *view, const struct parts *parts, uint8_t *output,
+                                uint8_t *reencoded, const struct cshim_encoding *encoding)
 {
     const size_t element = cshim_dtype_bytes(view->dtype);
     float *const direct =
@@ -336,7 +357,7 @@ static APART void reduce_floats(const struct view *view, const void *const *part
     for (size_t begin = 0; begin < view->count; begin += TILE) {
         const size_t length = view->count - begin < TILE ? view->count - begin : TILE;
         float *sum = direct != NULL ? direct + begin : tile;
-        sum_floats(view, parts, ranks, begin, length, sum);
+        sum_floats(view, parts, begin, length, sum);
         if (output != NULL && direct == NULL)
             write_elements(view->dtype, sum, length, output + begin * element);
         if (reencoded != NULL && view->is_exact)
@@ -346,10 +367,9 @@ static APART void reduce_floats(const struct view *view, const void *const *part
     }
 }
 
-/* Sums any elements. */
-static APART void reduce_any(const struct view *view, const void *const *parts, unsigned ranks,
-                             uint8_t *output, uint8_t *reencoded,
-                             const struct cshim_encoding *encoding)
+/* Sums elements of float64, or of packed codecs. */
+static APART void reduce_any(const struct view *view, struct parts *parts, uint8_t *output,
+                             uint8_t *reencoded, const struct cshim_encoding *encoding)
 {
     const size_t element = cshim_dtype_bytes(view->dtype);
     _Alignas(LINE) double wide[TILE], sums[TILE];
@@ -357,9 +377,9 @@ static APART void reduce_any(const struct view *view, const void *const *parts, 
     for (size_t begin = 0; begin < view->count; begin += TILE) {
         const size_t length = view->count - begin < TILE ? view->count - begin : TILE;
         if (view->dtype == CSHIM_FLOAT64)
-            sum_doubles(view, parts, ranks, begin, length, wide);
+            sum_doubles(view, parts, begin, length, wide);
         else
-            sum_floats(view, parts, ranks, begin, length, tile);
+            sum_packed(view, parts, begin, length, tile);
         if (output != NULL)
             write_sums(view->dtype, wide, tile, length, output + begin * element);
         if (reencoded != NULL && view->is_packed) {
@@ -375,18 +395,20 @@ static APART void reduce_any(const struct view *view, const void *const *parts, 
     }
 }
 
-/* Implements cshim_reduce_with(). codec.h requires that the output overlaps no part; in raw, with
- * `reencoded`, it may also equal one, because a tile of all parts is read before that of the output
- * is written. */
-static APART void reduce(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
+/* codec.h asks for an output that overlaps no part. In raw it may be one of them where there is
+ * reencoded: a tile of all parts is read before the output's is written. */
+static APART void reduce(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *encoded,
                          unsigned ranks, size_t count, uint8_t *output, uint8_t *reencoded,
                          const struct cshim_encoding *encoding)
 {
     const struct view view = view_of(id, dtype, count);
+    struct parts parts;
+    parts.encoded = encoded;
+    parts.ranks = ranks;
     if (dtype == CSHIM_FLOAT64 || view.is_packed)
-        reduce_any(&view, parts, ranks, output, reencoded, encoding);
+        reduce_any(&view, &parts, output, reencoded, encoding);
     else
-        reduce_floats(&view, parts, ranks, output, reencoded, encoding);
+        reduce_floats(&view, &parts, output, reencoded, encoding);
     if (reencoded != NULL && !view.is_packed)
         pad(&view, reencoded);
 }
