@@ -48,7 +48,7 @@ lacks "is not named twice" "_dl.so"
 # sums are compressed once.
 for libraries in "tool.so:$preload" "$preload:tool.so" "tool.so:$both" "$both:tool.so"; do
     [ "${SANITIZE:-0}" = 1 ] && libraries=${libraries/tool.so:"$preload"/"$preload":tool.so}
-    expect "linked, with $libraries" 0 mpi 2 LD_PRELOAD="${libraries//tool.so/$scratch/tool.so}" ./linked
+    expect "linked, with ${libraries//"$(dirname "$preload")/"/}" 0 mpi 2 LD_PRELOAD="${libraries//tool.so/$scratch/tool.so}" ./linked
     check "both sums are right" test "$(grep -c ': 0 of 262144 wrong' <<<"$output")" = 2
     contains "the tool lives" "tool: "
     check "two calls are compressed" grep -Eq '^compshim: all +fp16 +[a-z_]+ +2 ' <<<"$output"
