@@ -153,7 +153,7 @@ static bool parse_number(const char **text, unsigned long long most, unsigned lo
     return errno == 0 && *number <= most;
 }
 
-/* uint64_t */
+/* Reads a whole number into a uint64_t. */
 static bool read_number(const struct setting *set)
 {
     const char *rest = set->value;
