@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Every codec, algorithm and number of ranks against a float64 reference, on the stand-in for NCCL.
+# Compares every codec, algorithm and number of ranks with a float64 reference, on the stand-in for NCCL.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_allreduce
 
