@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The mpi4py trainer with gradients in fp8: a quarter of the bytes, the same accuracy. Debian's mpi4py is for Open
-# MPI; for MPICH it is built once, into build/clients. Other MPIs use PyPI's wheel, which supports all of them.
+# Runs the mpi4py trainer with gradients in fp8: a quarter of the bytes, the same accuracy. Debian's mpi4py is for
+# Open MPI; for MPICH it is built once, into build/clients. Other MPIs use PyPI's wheel, which supports all of
+# them.
 . "$(dirname "$0")/lib.sh"
 version=4.1.2 # version of the wheel
 if [ -n "${MPI_HOME-}" ]; then
