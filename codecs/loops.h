@@ -48,8 +48,9 @@ struct cshim_level {
      * that. The sum is finite if the input is. */
     void (*add_residual)(const float *input, size_t count, size_t block, float share,
                          float *residual);
-    /* Packs up to CSHIM_GRAIN elements by the codec bounded if `step` is above 0, else by lossless.
-     * Returns the packed size, which is at most that of the elements. */
+    /* Packs up to CSHIM_GRAIN elements by the codec bounded if `step` is above 0 and that makes
+     * them smaller, else by lossless. Returns the packed size, which is at most that of the
+     * elements. */
     size_t (*pack_grain)(enum cshim_dtype dtype, float step, const uint8_t *input, size_t count,
                          uint8_t *output);
     /* Unpacks a grain of either codec from `bytes` bytes. Invalid bytes are unpacked to NaNs. */

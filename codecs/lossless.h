@@ -39,9 +39,8 @@ CSHIM_INLINE struct packing packing_of(enum cshim_dtype dtype)
 /* The exponents of a grain, and their codes. */
 struct coded {
     uint16_t exponents[CSHIM_GRAIN];
-    uint8_t
-        distances[CSHIM_GRAIN + 8]; /* exponents' distances below the window's top, or escapes */
-    uint8_t codes[CSHIM_GRAIN + 8]; /* distances in the upper bits, middle bits below them */
+    uint8_t distances[CSHIM_GRAIN + 8]; /* below the window's top, by exponent; or escapes */
+    uint8_t codes[CSHIM_GRAIN + 8];     /* distances in the upper bits, middle bits below them */
 };
 
 /* Reads element `i`, of 2 or 4 bytes, and rotates it left by one bit. */
@@ -223,8 +222,8 @@ CSHIM_INLINE struct window choose_window(const struct packing *packing, const ui
     const unsigned widest = 8 - packing->middle_bits < WIDEST ? 8 - packing->middle_bits : WIDEST;
     const unsigned judged = (unsigned)(count + 3) / 4;
     uint8_t places[CSHIM_GRAIN / 4];
-    /* Numbers of elements by distance, even and odd elements apart: increments of the same number
-     * wait for each other. */
+    /* Numbers of elements by distance. Even and odd elements have separate ones, because increments
+     * of the same number wait for each other. */
     int16_t below[2][DISTANCES + 1] = {{0}};
     uint16_t most = 0, least = UINT16_MAX;
     for (size_t i = 0; i < count; i++) {

@@ -36,8 +36,8 @@ enum {
     /* Elements that are processed together in formats of the family UPPER. */
     STEP = 2 * LANES,
     /* Elements of four vectors, which are encoded together in formats of at most 8 bits. AVX2
-     * encodes blocks smaller than that, because computing their scale, which takes most of the
-     * time, is not faster with wider vectors. */
+     * encodes blocks smaller than that, because wider vectors do not shorten the computation of the
+     * scale. */
     NARROWEST_BLOCK = 4 * LANES,
     FLOATS_PER_LINE = 16,
     /* Prefetch distance, in floats. The hardware's own prefetching stops at the end of each page.
