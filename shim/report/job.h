@@ -22,14 +22,14 @@ struct cshim_job {
     int rank;  /* of this process */
     int ranks; /* without MPI: size of the largest communicator whose rank 0 is in this process */
     uint32_t nodes;
-    double started;                  /* cshim_seconds */
-    double stopped;                  /* time at which the job ended; unknown without MPI */
+    double started; /* cshim_seconds */
+    double stopped; /* time at which the job ended; without MPI, of its last report */
     struct cshim_observed *observed; /* COMPSHIM=observe: recorded calls; otherwise NULL */
     struct cshim_trace *trace;       /* COMPSHIM_TRACE: recorded events; otherwise NULL */
     const char *library;             /* name for the report, as "Open MPI 4.1.4" */
 
     /* The following fields are for libraries other than MPI. */
-    struct cshim_learned *learned; /* choices of an earlier job; NULL: this one learns itself */
+    struct cshim_learned *learned; /* choices of an earlier job; NULL: this job measures */
     char learned_sha256[65];       /* digest of their text; empty without choices */
     uint64_t decisions;            /* number of decisions about classes, at rank 0; atomic */
     uint64_t host_waits;           /* number of times the host waited for a decision; atomic */

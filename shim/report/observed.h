@@ -28,8 +28,9 @@ struct cshim_kind {
     uint64_t bytes;          /* size of the caller's buffer */
     uint64_t calls;
     uint64_t bytes_total; /* over all calls */
-    double seconds;       /* time in the library after all ranks have entered the call */
-    double seconds_wait;  /* time until the last rank has entered the call */
+    double seconds; /* time in the library; if seconds_wait is known, after all ranks have entered
+                       the call */
+    double seconds_wait; /* time until the last rank has entered the call; 0: unknown */
 };
 
 /* Returns a call as a kind. */

@@ -8,7 +8,7 @@
 
 #include "shim/report/job.h"
 
-/* Writes the table that is printed at the end of a run. Sorts the observed calls. */
+/* Writes the table that is printed at the end of a run. The observed calls must be sorted. */
 void cshim_report_table(FILE *stream, const struct cshim_job *job);
 
 /* Returns true if the messages of a row's calls have unencoded elements: then the sampled error is
