@@ -41,7 +41,8 @@ static void stop(int signal)
     is_stopped = 1;
 }
 
-/* Copies what a process publishes. Removes stale files of this user, also unfinished ones. */
+/* Copies what a process publishes. Returns false if its file is stale, or not of this version.
+ * Removes stale files of this user, also unfinished ones. */
 static bool read_process(int folder, const char *name, struct cshim_live *process)
 {
     struct stat status;
@@ -211,8 +212,8 @@ static void print_look(const struct look *before, const struct look *after)
                once ? "" : "; Ctrl-C ends the waiting");
 }
 
-/* Prints the figures repeatedly until a signal; with --once, once. Returns true if there was a job
- * at the end. */
+/* Prints the figures repeatedly until a signal; with --once, once. Returns true if a signal came,
+ * or if there was a job at the end. */
 static bool watch(struct look looks[2])
 {
     const bool is_screen = !once && isatty(STDOUT_FILENO);
