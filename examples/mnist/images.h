@@ -32,8 +32,8 @@ bool idx_read_set(const char *image_path, const char *label_path, struct image_s
                   char *error, size_t error_size);
 
 /* Generates images `first` to `first + count - 1` of an endless sequence, which is equal on every
- * machine: strokes with random shift, scale, slant, rotation, thickness and noise. Returns false
- * without memory; the caller frees the two arrays. Thread-safe. */
+ * machine: strokes with random shift, scale, slant, rotation, thickness and noise. Returns false if
+ * there is no memory; the caller frees the two arrays. Thread-safe. */
 bool digits_draw(int first, int count, struct image_set *set);
 
 /* Loads the set on all ranks of MPI_COMM_WORLD (collective). `directory` is the user's, or NULL for

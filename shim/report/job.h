@@ -37,8 +37,8 @@ struct cshim_job {
     /* The wanted report (cshim_report_wanted); if it is NULL, calls are not timed or sampled. */
     char *wanted;
     bool due;            /* calls were counted since the last report; atomic */
-    unsigned unreported; /* number of processes forked from this one whose calls are in no report;
-                            set at its end */
+    unsigned unreported; /* number of processes forked from this process whose calls are in no
+                            report; set at its end */
     struct cshim_job *next;
 };
 
@@ -94,8 +94,8 @@ static inline void cshim_job_touch(struct cshim_job *job)
 uint64_t cshim_job_origin(uint64_t began);
 
 /* Files of this process. Each process keeps the events of its ranks and writes its own trace,
- * because such a job does not end on all ranks at once. Files that are due are written when the
- * process ends. */
+ * because a job without MPI does not end on all ranks at once. Files that are due are written when
+ * the process ends. */
 
 /* Writes the trace if events were added since it was last written. */
 void cshim_jobs_write_trace(void);

@@ -10,8 +10,8 @@
 
 #include "shim/core/plan.h"
 
-/* Maximum numbers of kinds with an exact size, and of all kinds; the other ones have a size class.
- */
+/* Maximum number of kinds with an exact size, and of all kinds. Kinds without an exact size have a
+ * size class. */
 #define CSHIM_KINDS_EXACT 512u
 #define CSHIM_KINDS_MAX 1024u
 
