@@ -157,7 +157,8 @@ static bool can_occur(const struct cshim_call *call)
             (call->library == CSHIM_NCCL && (CSHIM_MOVES >> call->collective & 1) == 0));
 }
 
-/* Answers to whether earlier rules leave calls to a rule; REACH_NO_SUCH_CALL: none exist anyway. */
+/* Calls that the earlier rules leave to a rule: some; none; or no library has calls as the rule
+ * asks for. */
 enum reach { REACH_SOME, REACH_TAKEN, REACH_NO_SUCH_CALL };
 
 static enum reach find_reach(const struct cshim_policy *policy, const struct cshim_rule *rule)

@@ -22,7 +22,7 @@ struct source {
     size_t error_size;
 };
 
-/* Writes the message. Returns false. */
+/* Writes an error message that begins with the file's path. Returns false. */
 __attribute__((format(printf, 2, 3))) static bool complain(struct source *source,
                                                            const char *format, ...)
 {

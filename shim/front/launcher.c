@@ -89,7 +89,7 @@ static void make_policy_absolute(void)
         setenv("COMPSHIM_POLICY", absolute, 1);
 }
 
-/* Appends the names of the variables to forward to Open MPI's parameter. */
+/* Extends Open MPI's parameter by the names of all variables that must be forwarded. */
 static void extend_env_list(void)
 {
     char list[4096];

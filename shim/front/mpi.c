@@ -42,7 +42,7 @@ static struct function functions[CSHIM_MPI_FUNCTIONS];
 
 /* Targets of calls. All are written before `engine`. */
 static const struct cshim_mpi_engine *engine; /* NULL: every call is passed through */
-/* The engine's functions, or those of tools that come before them. */
+/* Functions that MPI_X calls for the program: the engine's, or a tool's if one comes first. */
 static struct cshim_mpi_wrapped by_program;
 static void *next[CSHIM_MPI_FUNCTIONS]; /* next definitions; may be tools' */
 static union {

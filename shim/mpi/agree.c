@@ -140,7 +140,7 @@ static bool collect_acknowledgements(void)
     return all;
 }
 
-/* Lists the ranks that have not announced themselves in `text`, as in "2-3, 5". */
+/* Writes to `text` a list of the ranks that have not announced themselves, as in "2-3, 5". */
 static void list_silent(char *text, size_t size)
 {
     size_t length = 0;

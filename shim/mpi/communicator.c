@@ -235,7 +235,7 @@ int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state)
 }
 
 /* Allocates what compressed calls on this rank need. Returns false if there is no memory;
- * free_memory() frees the rest. */
+ * free_memory() frees what was allocated. */
 static bool reserve_memory(struct cshim_comm *state)
 {
     const size_t ranks = (size_t)state->host.ranks;

@@ -65,7 +65,7 @@ struct cshim_comm {
  */
 MPI_Comm cshim_comm_program(const struct cshim_comm *state);
 /* Finds the state of a communicator, and makes it at the first call. Local: sends nothing to other
- * ranks. Ends the job if memory is missing. Returns an MPI error. */
+ * ranks. Ends the job if there is no memory. Returns an MPI error. */
 int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state);
 /* Returns the number of files that this process may still open; INT_MAX without a limit, and the
  * whole limit if /proc is not mounted. Over TCP, MPI opens one for each connected rank, and ends

@@ -236,8 +236,8 @@ void cshim_describe_setup(void)
     }
 }
 
-/* Cheap checks come first. The size of a call with blocks depends on its number of ranks, so
- * describe_ranks() comes first then. */
+/* Cheap checks come first. For a call with blocks, the ranks are described before the size is
+ * checked, because it depends on their number. */
 enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
                                       struct cshim_call *call, uint64_t *count)
 {

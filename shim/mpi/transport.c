@@ -64,8 +64,8 @@ static int class_of(int error)
 }
 
 /* Returns the error of the first of `count` requests that has one, or MPI_ERR_IN_STATUS. `indices`
- * are the requests' positions; NULL: 0, 1, ... If its message was longer than its receive, sets
- * *too_long to its position. */
+ * are the requests' positions; NULL: 0, 1, ... If that request's message was longer than its
+ * receive, sets *too_long to the request's position. */
 static int first_error(const MPI_Status *statuses, int count, const int *indices, int *too_long)
 {
     for (int i = 0; i < count; i++) {

@@ -38,7 +38,7 @@ struct cshim_job {
     char *wanted;
     bool due;            /* calls were counted since the last report; atomic */
     unsigned unreported; /* number of processes forked from this process whose calls are in no
-                            report; set at its end */
+                            report; set when the report is written */
     struct cshim_job *next;
 };
 
@@ -57,7 +57,7 @@ struct cshim_process {
     const char *engine; /* "nccl" or "gloo" */
     char library[128];  /* name of the library in reports, as "NCCL 2.18.3" */
     bool is_beside;     /* another engine writes a report, too: file names get this engine's name */
-    pid_t pid;          /* process id; a forked child has another one, and writes nothing */
+    pid_t pid;          /* process id; a forked child has another id, and writes nothing */
     /* Writes the names of the threads to a trace file; or NULL. */
     void (*name_threads)(struct cshim_trace_file *file, int rank);
 };

@@ -79,8 +79,8 @@ static bool defines(const struct object *object, const char *name)
     return false;
 }
 
-/* Returns true if the installed libcompshim.so has a wrapper. Fortran functions of an MPI library
- * call PMPI_X, whose wrapper catches them. */
+/* Returns true if the installed libcompshim.so has a wrapper for the function of a use. Fortran
+ * functions of an MPI library call PMPI_X, whose wrapper catches them. */
 static bool is_wrapped(const struct check_findings *findings, const struct check_use *use)
 {
     return defines(&findings->front,

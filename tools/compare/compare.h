@@ -53,7 +53,7 @@ struct compare_mode {
 struct compare_cell {
     const struct compare_mode *mode;
     uint32_t ranks;
-    const struct compare_cell *native; /* off with as many ranks, or NULL */
+    const struct compare_cell *native; /* cell of mode off with as many ranks, or NULL */
     bool is_wanted;
     json_t *runs; /* array of the finished runs, from compare_run_once() */
 };

@@ -12,7 +12,7 @@ struct explain_answer explain_call(const struct cshim_policy *policy, const stru
 {
     struct explain_answer answer = {.policy = policy, .call = *call};
     size_t element = cshim_dtype_bytes(call->dtype);
-    if (element == 0) /* types without a size: `count` is in bytes */
+    if (element == 0) /* `other` has no size: its elements are counted as bytes */
         element = 1;
     if (bytes % element != 0)
         tool_misuse("%" PRIu64 " bytes are no whole number of %s (%zu bytes)", bytes,

@@ -131,7 +131,8 @@ static struct cshim_row add_up(const struct look *look, const struct cshim_live 
     return sum;
 }
 
-/* Returns the calls per second between two looks; "-" if the first look did not contain the job. */
+/* Returns the calls per second between two looks; "-" if there are fewer calls in the second,
+ * because a process has ended. */
 static char *rate(const struct look *before, const struct look *after, const struct cshim_live *job,
                   size_t rule)
 {
