@@ -91,11 +91,11 @@ CSHIM_EXPORT void *cshim_front_wrapper(const char *name, const void *real);
  * there is none or it cannot be used. */
 const struct cshim_mpi_engine *cshim_engine_open_mpi(const void *real_function);
 
-/* Opens the engine for NCCL. Sets *beside_mpi if an MPI engine is open in this process, which
- * writes the report. Returns NULL, after a warning, if the engine cannot be used. */
+/* Opens the engine for NCCL. Sets *beside_mpi if an MPI engine, which writes a report of its own,
+ * is open in this process. Returns NULL, after a warning, if the engine cannot be used. */
 const struct cshim_nccl_engine *cshim_engine_open_nccl(bool *beside_mpi);
-/* Opens the engine for gloo. Sets *is_beside if an MPI or NCCL engine is open, which writes the
- * report. Returns NULL, after a warning, if the engine cannot be used. */
+/* Opens the engine for gloo. Sets *is_beside if an MPI or NCCL engine, which writes a report of its
+ * own, is open in this process. Returns NULL, after a warning, if the engine cannot be used. */
 const struct cshim_gloo_engine *cshim_engine_open_gloo(bool *is_beside);
 
 /* For the address sanitizer, sanitizer.c ------------------------------------------------------- */

@@ -73,8 +73,9 @@ static void pass_second(const struct cshim_gloo_engine *active, enum cshim_gloo_
         active->count_unread(CSHIM_REASON_SECOND_LIBRARY);
 }
 
-/* Finds the target of a call. Each object that calls gloo may be bound to another gloo. A thread
- * caches the last lookup, because the dynamic linker takes a lock. */
+/* Finds the target of a call, and starts the engine at the first one. Each object that calls gloo
+ * may be bound to another gloo. A thread caches the last lookup, because the dynamic linker takes a
+ * lock. */
 static struct call begin_call(enum cshim_gloo_index index, const void *caller)
 {
     static __thread struct {

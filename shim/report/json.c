@@ -217,7 +217,7 @@ static void json_observed(FILE *stream, const struct cshim_observed *observed)
     fprintf(stream, "\n    ]\n  },\n");
 }
 
-/* Writes the number of calls of functions that are never compressed. */
+/* Writes the calls and bytes of functions that are never compressed. */
 static void json_counted(FILE *stream, const struct cshim_ledger *ledger)
 {
     const char *separator = "";
