@@ -13,8 +13,8 @@
 #define PIECE_MAX ((uint64_t)60 << 10)
 #define NODE_PIECE_MAX ((uint64_t)96 << 10)
 
-/* Checks that chunks `index` and index + 1 of count elements are adjacent, consist of whole grains
- * except the last, and end with the elements. */
+/* Checks that chunk `index` of `count` elements ends where the next one begins, or at `count`, that
+ * it consists of whole grains unless it is the last, and that it is not too long. */
 static inline void check_chunk(uint64_t count, uint32_t ranks, uint32_t index)
 {
     uint64_t begin, length, next_begin = count, next_length;
@@ -55,7 +55,8 @@ static inline bool by_nodes(const struct cshim_plan *plan, const struct cshim_ca
            (is_grid(plan) && can && !call->nonblocking);
 }
 
-/* Returns the chunks of a share. In a grid a chunk has a piece for each row. */
+/* Returns the number of chunks in a share; in a grid that of pieces, one for each row and column.
+ */
 static inline uint64_t chunks_in_share(const struct cshim_plan *plan)
 {
     if (is_grid(plan))
@@ -255,7 +256,7 @@ static inline uint64_t segment_bytes(const struct cshim_plan *plan, uint64_t ele
 }
 
 /* Returns the bytes of a call's messages, each counted once, or 0 if there are more than `most`
- * (below 2^20). */
+ * messages (`most` is below 2^20). */
 static inline uint64_t count_messages(const struct cshim_plan *plan, uint64_t most)
 {
     uint64_t bytes = 0;
