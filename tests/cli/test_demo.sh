@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks make demo: over emulated links, or over shared memory with the reason.
+# Checks make demo: it runs over emulated links, or, if none can be made, over shared memory, and says why.
 . "$(dirname "$0")/../lib.sh"
 python3 "$top/tests/docs/few_digits.py" "$scratch/digits"
 mkdir "$scratch/build" "$scratch/refusing"

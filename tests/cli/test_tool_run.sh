@@ -118,7 +118,7 @@ expect "sudo" 0 tells sudo true
 contains "is warned of" "sudo: it keeps LD_PRELOAD from the program; put compshim run after its options"
 expect "a container" 0 tells docker run image ./train
 contains "is warned of" "docker: a container has an environment and files of its own: start the program inside it by compshim run"
-# DeepSpeed gets its environment as a line that a shell parses.
+# To pass variables to DeepSpeed's other hosts, compshim run prints a command line that adds them to a file.
 HOME=$scratch/elsewhere && export HOME
 echo one slots=1 >hosts
 expect "DeepSpeed on several hosts" 0 tells --policy job.ini deepspeed --hostfile hosts train.py

@@ -42,7 +42,7 @@ apt_mirror() {
     grep -rhsE '^(deb |URIs:)' /etc/apt/sources.list /etc/apt/sources.list.d |
         grep -oE "[a-z]+://[^] ]*/$1/?( |$)" | head -n 1 | sed 's|/* *$||'
 }
-# serves: succeeds if a mirror has a suite. Downloads as apt does, so that its proxies apply.
+# serves: succeeds if a mirror has a suite. Downloads as apt does, so that apt's proxies apply.
 serves() { # MIRROR SUITE
     [ -n "$1" ] && /usr/lib/apt/apt-helper download-file "$1/dists/$2/Release" "$folder/release" >/dev/null 2>&1
 }
@@ -77,7 +77,7 @@ keyring_for() {
     fi
 }
 
-# make_root SYSTEM: creates a bare system in $folder/SYSTEM; on failure sets $why
+# make_root SYSTEM: creates a bare system in $folder/SYSTEM, if it is not there; on failure sets $why
 make_root() {
     local root=$folder/$1 suite=${suites[$1]} mirror keyring script=
     [ ! -e "$root/.complete" ] || return 0
@@ -85,7 +85,7 @@ make_root() {
         why="no mirror serves $suite"
         return 1
     }
-    # debootstrap's scripts for new suites are links to that of an older suite of the family, which serves as well.
+    # For a suite that this debootstrap does not know, takes the script to which newer versions link the suite's.
     if [ ! -e "/usr/share/debootstrap/scripts/$suite" ]; then
         case $suite in noble) script=gutsy ;; *) script=sid ;; esac
         script=/usr/share/debootstrap/scripts/$script
@@ -109,9 +109,9 @@ make_root() {
 }
 
 # Runs -------------------------------------------------------------------------------------------
-# Runs in namespaces of processes and mounts as process 1, which reaps orphans or does not. The mounts end with the
-# namespace. Without network there is still one interface, because Debian 13's mpirun crashes without any if it has to
-# reach another host.
+# process1.sh runs a script in the root, and is process 1 of namespaces of processes and mounts, which reaps orphans or
+# does not. The mounts end with the namespace. Without network there is still one interface, because Debian 13's mpirun
+# crashes without any if it has to reach another host.
 cat >"$folder/process1.sh" <<'END'
 root=$1 process1=$2 user=$3 network=$4 script=$5
 set -e
@@ -196,7 +196,7 @@ run() { # SYSTEM USER PROCESS1 MNIST
     fi
     chroot "$root" chown -R "$user:$user" "${home#"$root"}"
     try "make" with 2 "make packages installs them" make
-    # Either may be the user's first command in a bare system.
+    # Either of these may be the user's first command in a bare system.
     if [ "$user" = root ]; then
         try "make demo" with 0 "$digits" "make demo"
         try "README" with 0 "^compshim: sent .* less" "$readme"
