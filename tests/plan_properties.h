@@ -64,7 +64,8 @@ static inline uint64_t chunks_in_share(const struct cshim_plan *plan)
     return plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT && !has_blocks(plan) ? 1 : plan->peers;
 }
 
-/* Checks what a plan may do for each collective, by compshim-policy(5). */
+/* Checks that the plan's algorithm, peers, shares and quantizations are those that
+ * compshim-policy(5) allows for the collective. */
 static inline void check_algorithm(const struct cshim_plan *plan, const struct cshim_call *call)
 {
     PLAN_CHECK(plan->algorithm > CSHIM_ALGORITHM_AUTO && plan->algorithm < CSHIM_ALGORITHM_COUNT);
@@ -186,9 +187,9 @@ static inline void check_memory(const struct cshim_plan *plan, const struct cshi
     PLAN_CHECK(plan->stage_bytes == (plan->schedule->staged ? staged : 0));
 }
 
-/* Checks the places of all peers: each is in one row, and each except the last of a longer row in a
- * column. Row lengths differ by at most one. With owners outside the grid, each column has one
- * owner, who is in no other column. */
+/* Checks that each peer is in one row, and in one column unless it is the last of a longer row;
+ * that row lengths differ by at most one; and, with owners outside the grid, that each column has
+ * one owner, who is in no other column. */
 static inline void check_places(const struct cshim_grid *grid)
 {
     uint32_t row, column, place, owners = 0, members = 0;

@@ -39,7 +39,7 @@ def link_bytes(plan, native, hosts, ranks_per_host):
     """Returns the payload bytes in one direction of the busiest link, before framing.
 
     With the shim, the bytes that the algorithm sends from each of H hosts; without it, the minimum of any algorithm
-    between hosts, 2(H-1)/H S.
+    between hosts, 2(H-1)/H of the buffer's bytes.
     """
     if plan is not None:
         return plan["bytes_network"] / hosts

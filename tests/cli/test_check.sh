@@ -22,13 +22,13 @@ caller() {
 normalised() {
     output=$(sed -E ':again; N; s#\n {4}([^ ])# \1#; t again; P; D' <<<"$output" | sed -E "s#$scratch/##g; s#$(realpath "$build")#BUILD#g; s#$build#BUILD#g; s#/[^ ]*/(lib[a-z]+\.so)#LIBRARIES/\1#g; s#python3[.0-9]*#python3#g")
 }
-verdict_is() { # NAME VERDICT REASON PROGRAM
+verdict_is() { # NAME VERDICT REASON PROGRAM: checks what compshim check says of the program
     local status=1
     [ "$2" = caught ] && status=0
     expect "$1" $status "$tool" check "./$4"
     contains "is $2 ($3)" "./$4: $2 ($3)"
 }
-answer_is() { # NAME ANSWER PROGRAM
+answer_is() { # NAME ANSWER PROGRAM: checks which function the program calls: that of the "preload" or of the "library"
     expect "$1, run with a preload" 0 env LD_PRELOAD="$scratch/preload.so:$scratch/preload_gloo.so" "./$3"
     contains "is answered by the $2" "$2"
 }

@@ -115,7 +115,7 @@ sys.exit(None if ratios == [("fp16", 2.0), ("fp8_e4m3", 4.0)] else text)
 P
 
 # A failure ends the job with a message: the call that failed, or what to do.
-fails() { # TEXT STANDIN_FAIL
+fails() { # TEXT STANDIN_FAIL: checks that the job fails with TEXT if a stand-in's call fails
     expect "$2" 1 gpu 2 STANDIN_FAIL="$2" --model mlp
     contains "says: $1" "$1"
 }

@@ -72,8 +72,8 @@ assert json.loads(sys.argv[1])["comparison"] == json.load(open(sys.argv[2]))
 PY
 check "no temporary file is left" test -z "$(ls -A "$TMPDIR")"
 
-# varying MODE: prints times of 10, 20 and 12 s in its runs in mode off, else of 6, 5 and 4 s. Fails in run $FAILS, as
-# off2, and leaves runs.MODE.
+# varying MODE: prints times of 10, 20 and 12 s in its runs in mode off, else of 6, 5 and 4 s. Counts its runs in
+# runs.MODE. Fails in the run that $FAILS names: off2 is the second run in mode off.
 cat >varying <<'SH'
 #!/bin/bash
 echo run >>"runs.$1"

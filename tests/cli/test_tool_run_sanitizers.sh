@@ -71,7 +71,7 @@ builds() {
 }
 # Open MPI's own leaks and races are ignored.
 export LSAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=ignore_noninstrumented_modules=1:detect_deadlocks=0
-served() { # NAME COMMAND...
+served() { # NAME COMMAND...: checks that both ranks have the right sums, and that the call was compressed
     expect "$1" 0 limited "${@:2}"
     [ "$(grep -c '^rank .: right$' <<<"$output")" = 2 ] || echo "$output" | head -n 40
     check "$1: right on all ranks" test "$(grep -c '^rank .: right$' <<<"$output")" = 2
@@ -81,7 +81,7 @@ finds() { # DEFECT TEXT: checks that the sanitizer reports the defect under the 
     output=$(LD_PRELOAD=$library limited "${ranks[@]}" "$program" "$1" 2>&1)
     contains "$program reports a defect: $1" "$2"
 }
-works() { # preloaded, and under compshim run after a script
+works() { # checks $program with the shim preloaded, and under compshim run, started by a script
     served "$program, preloaded" env LD_PRELOAD="$library" "${ranks[@]}" "$program"
     served "$program, in a run" "$tool" run --dlsym -- "${ranks[@]}" ./script "$program"
 }

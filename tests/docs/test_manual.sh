@@ -9,7 +9,7 @@ manual=$build/man
 cd "$top" || exit 1
 
 facts() { python3 tests/docs/facts.py "$@"; }
-same() { # NAME FILE FILE
+same() { # NAME FILE FILE: checks that the files are equal and not empty
     if text=$(diff -u "$2" "$3") && [ -s "$2" ]; then pass "$1"; else fail "$1" "$text"; fi
 }
 within() { # NAME FILE FILE: checks that every line of the first file is in the second

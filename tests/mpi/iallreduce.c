@@ -333,7 +333,7 @@ extern int standin_refused_reduces __attribute__((weak));
 static int handled;
 static MPI_Comm all_but_last; /* MPI_COMM_NULL on the last rank */
 
-/* An error handler that makes a nonblocking call and waits for it. */
+/* Handles an error: makes a nonblocking call on all_but_last, and waits for it. */
 static void make_another(MPI_Comm *comm, int *code, ...)
 {
     struct call call;

@@ -20,7 +20,7 @@ chmod +x "$scratch/show"
 # 33 runs on a busy machine with Debian 13's PRRTE). The test then tries again.
 tries=1
 [ ! -x "${MPI_HOME-}/bin/prterun" ] || tries=5
-remote() { # VARIABLE=VALUE... -- MPIRUN-ARGUMENTS
+remote() { # VARIABLE=VALUE... -- MPIRUN-ARGUMENTS: runs two ranks on another node, by a mpirun with these variables
     local variables=() status=124 try
     while [ "$1" != -- ]; do
         variables+=("$1")

@@ -6,7 +6,7 @@
 # another's scratch here, so that all data is sent. At the end, ranks that read it must get the same results.
 . "$(dirname "$0")/../lib.sh"
 codecs="raw fp32 fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int4"
-some="raw fp16 fp8_e4m3 int4" # an algorithm sends the messages of all codecs alike
+some="raw fp16 fp8_e4m3 int4" # for algorithms other than two_shot: each sends the messages of all codecs alike
 
 # sends TITLE CODEC ALGORITHM [KEY=VALUE [moves]]: prints the digests; $standins is preloaded too
 standins=:$build/tests/standin_unshared.so

@@ -42,8 +42,8 @@ apt_mirror() {
     grep -rhsE '^(deb |URIs:)' /etc/apt/sources.list /etc/apt/sources.list.d |
         grep -oE "[a-z]+://[^] ]*/$1/?( |$)" | head -n 1 | sed 's|/* *$||'
 }
-# serves: succeeds if a mirror has a suite. Downloads as apt does, so that apt's proxies apply.
-serves() { # MIRROR SUITE
+# serves MIRROR SUITE: succeeds if the mirror has the suite. Downloads as apt does, so that apt's proxies apply.
+serves() {
     [ -n "$1" ] && /usr/lib/apt/apt-helper download-file "$1/dists/$2/Release" "$folder/release" >/dev/null 2>&1
 }
 mirror_for() { # SUITE: prints a mirror
@@ -181,7 +181,7 @@ row() { printf '%-11s %-7s %-10s %-6s %-18s %8s  %s\n' "$@" | tee -a "$table"; }
 readme=$(awk '/^    / { block = block substr($0, 5) "\n"; next } block ~ /LD_PRELOAD=build/ { printf "%s", block; exit } { block = "" }' README.md)
 revision=$(git rev-parse HEAD)
 
-run() { # SYSTEM USER PROCESS1 MNIST
+run() { # SYSTEM USER PROCESS1 MNIST: makes the runs of a line of $plan
     local system=$1 user=$2 process1=$3 mnist=$4 name=$1-$2 root=$folder/run-$1-$2 home digits
     case $2 in root) home=$root/root ;; *) user=tester home=$root/home/tester ;; esac
     rm -rf "$root"
@@ -210,7 +210,7 @@ run() { # SYSTEM USER PROCESS1 MNIST
     rm -rf "$root"
 }
 
-is_wanted() { # SYSTEM USER
+is_wanted() { # SYSTEM USER: succeeds if $ROOTS selects it
     local word
     [ -n "${ROOTS-}" ] || return 0
     for word in $ROOTS; do
