@@ -24,9 +24,9 @@
 #   compresses_nonblocking PROGRAM  succeeds if nonblocking calls are compressed with the program's MPI
 #   mpich_reports_mismatch     see below
 #
-# $top is the project's root, $build the build folder, $scratch a folder that finish removes, $launch the command that
-# starts ranks. MPI=mpich: the programs in $build are for MPICH, or another MPI whose launcher is Hydra. MPI_HOME: the
-# MPI in this folder runs them, not Debian's (make test-mpis).
+# $top is the project's root, $build the build folder, $scratch a folder that is removed at the end, $launch the command
+# that starts ranks. MPI=mpich: the programs in $build are for MPICH, or another MPI whose launcher is Hydra. MPI_HOME:
+# the MPI in this folder runs them, not Debian's (make test-mpis).
 #
 # LIMIT is the time after which a command counts as hanging. It measures nothing, and is far above what any command
 # needs on a slow, busy machine.

@@ -5,8 +5,8 @@
  *
  * The program sets sums_codec (NULL: the library's own sum), sums_dtype and sums_steps, the
  * quantizations of a value on its way: 1 or 2; 0: one per hop, for `cast`; 3: two, and within nodes
- * the library's own sums in the buffer's type; 4: the three of a grid. With "raw" the result must
- * be exactly the sum in rank order, or in a grid's order. */
+ * the library's own sums in the buffer's type; 4: the three of a grid. With an exact codec and 1, 2
+ * or 4, the result must be exactly the sum in rank order, or in a grid's order. */
 #ifndef SUMS_H
 #define SUMS_H
 
@@ -392,7 +392,8 @@ static inline void sums_free(struct reference *reference)
     free(reference->sum), free(reference->ordered), free(reference->bound);
 }
 
-/* Adds the sum of ranks `first` to end - 1, a row of a grid, and the bound of its quantization. */
+/* Adds the sum of ranks `first` to end - 1, a row of a grid, and its error bound. The row's sum is
+ * quantized once more. */
 static inline void add_row(struct reference *reference, enum data data, int first, int end,
                            int ranks, size_t count)
 {

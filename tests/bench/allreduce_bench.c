@@ -134,7 +134,7 @@ static void no_input(const char *why)
     abort();
 }
 
-/* Fills the buffer with floats from the file. */
+/* Fills the buffer with the file's floats, repeated, from another offset on each rank. */
 static void read_input(float *values, size_t count, int rank)
 {
     FILE *file = fopen(input_path, "rb");

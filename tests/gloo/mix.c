@@ -136,7 +136,7 @@ static void make_sum(struct job_call *call)
     free(text);
 }
 
-/* Returns element i of the rank's result. */
+/* Returns element i of the result that this rank must get in a collective other than all-reduce. */
 static int other_result(const struct job_call *call, size_t i)
 {
     const size_t count = call->sum.count;

@@ -6,7 +6,7 @@
  *
  *   mpi_reductions CODEC STEPS reduce|scatter|block [float64]
  *
- * STEPS is the number of quantizations of a value on its way. */
+ * STEPS is the number of quantizations of a value on its way (sums_steps in tests/sums.h). */
 #include <mpi.h>
 
 #include "tests/mpi/either_count.h"

@@ -71,7 +71,7 @@ for layout in "4 two_shot 0,0,0,0" "2 one_shot 0,0" "4 hierarchical 0,0,1,1" "5 
         "{x['codec']: x['calls'] for x in r['rows']} == {codec: 1 if codec != 'int8' else 10 - len(way) for codec in way}"
     report "and all ranks go together" 'all(x["ranks_checked"]["different"] == 0 for x in r["rows"])'
 done
-for layout in 4:0,0,1,1,1 5:0,0,0,1,1,1; do # one rank has no peer on the other node
+for layout in 4:0,0,1,1,1 5:0,0,0,1,1,1; do # in the first, rank 4 has no peer on the other node
     rule int8 hierarchical 'max_rel_error = 0.01'
     expect "outliers on rank ${layout%%:*} of nodes ${layout#*:}" 0 \
         mpi $((${layout%%:*} + 1)) STANDIN_NODES="${layout#*:}" \

@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks PMPI tools: linked to the program, preloaded before or after the shim, or within the program itself. Each
-# sees the calls that it sees without the shim, and as many calls are compressed as without the tool. The tools in
-# tests/mpi/tools: one counts, one follows requests, one sends messages of its own, one calls past the shim, one changes
-# calls.
+# Checks PMPI tools (tests/mpi/tools): linked to the program, preloaded before or after the shim, or within the program
+# itself. Those that count calls, follow requests or send messages of their own must see what they see without the shim,
+# and as many calls must be compressed as without them. Two others call past the shim, and change calls.
 . "$(dirname "$0")/../lib.sh"
 if [ "${SANITIZE:-0}" = 1 ]; then
     skip "the runtimes of the sanitizers would be in the tools, too"
@@ -129,7 +128,7 @@ check "two tools: both see what they see natively" diff <(echo "$natively") <(to
 
 # Tools that only one rank has. As many calls are compressed as without, but none if the tool, after the shim, calls past
 # it.
-run_on_rank_0() { # PRELOADED: on rank 0; the others preload only the shim
+run_on_rank_0() { # PRELOADED: runs the program; rank 0 preloads PRELOADED, the others only the shim
     rm -f report.json counts.*
     differing 1 COMPSHIM_POLICY="$scratch/lossy.ini" COMPSHIM_REPORT="$scratch/report.json" LD_PRELOAD="$1" ./program : \
         2 COMPSHIM_POLICY="$scratch/lossy.ini" LD_PRELOAD="$preload" ./program

@@ -6,7 +6,7 @@
 # /etc/hosts, like any fresh chroot. There, only root can create namespaces, so root's demo has to run on emulated
 # hosts. Needs root and Debian's or Ubuntu's debootstrap, which `make test-roots` installs.
 #
-#   ROOTS="debian12 debian13-user"   only the runs of a system, or a single one (all)
+#   ROOTS="debian12 debian13-user"   only the runs of a system, or a single one (default: all)
 #   SHARED=DIR        folder of MNIST, DIR/mnist, for the runs with it (../shared)
 #   MIRROR=URL        Debian's mirror (default: the one in this machine's apt sources)
 #   UBUNTU_MIRROR=URL Ubuntu's (default: this machine's, else the one next to Debian's, else debootstrap's)

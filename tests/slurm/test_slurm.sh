@@ -24,7 +24,7 @@ export COMPSHIM_POLICY=$scratch/policy.ini
 sums="$build/tests/mpi_allreduce"
 
 job() { limited srun --nodes 2 --ntasks 4 "$@"; }
-quiet() { # checks that Open MPI and Slurm print nothing, as without the shim
+quiet() { # NAME: checks that $output has no error of Open MPI or Slurm
     case $output in
     *"not supported"* | *srun:\ error* | *"An error"*) fail "$1" "$output" ;;
     *) pass "$1" ;;
