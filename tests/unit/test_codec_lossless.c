@@ -5,8 +5,10 @@
 
 enum { MOST = 6000, PARTS = 3, KINDS = 6 };
 
-/* Returns an element of an array of some kind: any bits, normal numbers, many magnitudes, mostly
- * zeros, some grains of zeros, some not finite. */
+/* Returns element `i` of an array of this kind. 1: normal numbers, 2: many magnitudes, 3: mostly
+ * zeros, 4: every second grain of zeros, 5: some not finite. Kind 0 gets random bits in
+ * fill_elements, and float16 of other kinds random numbers up to 1, zero where this returns
+ * zero. */
 static double number(int kind, size_t i, uint64_t *state)
 {
     const double normal = next_normal(state);
@@ -99,7 +101,8 @@ TEST(messages_become_shorter)
     assert_true(ratio(CSHIM_FLOAT32, 4) > 2.2);
 }
 
-/* Damaged messages are decoded to some elements, without reads after the longest length. */
+/* Decodes damaged messages to some elements, without reading beyond the largest encoded size, which
+ * is allocated (run with AddressSanitizer or Valgrind, the test finds such reads). */
 TEST(lengths_that_lie_do_no_harm)
 {
     uint64_t random = 3;

@@ -133,7 +133,8 @@ TEST(integers_round_fairly_at_the_ends_of_float)
     }
 }
 
-/* Integers, which are exact codes in blocks that contain the top code, do not change. */
+/* Values that are exact codes do not change: integers up to the top code (of floats: up to 7),
+ * times 2^-9. */
 TEST(codes_stay)
 {
     for (size_t g = 0; g < GRIDS; g++) {
@@ -258,7 +259,8 @@ TEST(numbers_belong_to_elements)
     }
 }
 
-/* With probability 0 an event never happens, for all 2^31 random numbers. */
+/* Tests the largest random number for which an event happens, and the next one, for the
+ * probabilities 2^-31, 0.5 and 1 - 2^-24. With probability 0 no number, not even 0, suffices. */
 TEST(probabilities_at_their_ends)
 {
     const float almost_one = 1 - 0x1p-24f;

@@ -21,8 +21,8 @@ struct asking {
         answer; /* answer about the next window; is_known is false before the rank asks */
 };
 
-/* First window in which each decision is in force, as the first rank was told; 0: no rank was told.
- */
+/* First window in which each decision is in force, as the first rank to learn it was answered; 0:
+ * no rank has learned it. */
 static uint32_t in_force[DECISIONS];
 static uint64_t random_state;
 
