@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes communicators whose ranks agree, or fail to agree, in every way. Every result must be
+/* Makes communicators whose ranks agree, or fail to agree, in many ways. Every result must be
  * exact.
  *
  *   nccl_rendezvous CASE */
