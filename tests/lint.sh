@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs clang-format, clang-tidy, cppcheck, bash -n and tests/circles.py over the whole tree. Prints nothing for files
-# without faults.
+# Runs clang-format, clang-tidy, cppcheck, bash -n, tests/words.py and tests/circles.py over the whole tree. Prints
+# nothing for files without faults.
 set -u
 cd "$(dirname "$0")/.." || exit 3
 build=${BUILD:-build}

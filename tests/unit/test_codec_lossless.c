@@ -102,7 +102,7 @@ TEST(messages_become_shorter)
 }
 
 /* Decodes damaged messages to some elements, without reading beyond the largest encoded size, which
- * is allocated (run with AddressSanitizer or Valgrind, the test finds such reads). */
+ * is allocated: AddressSanitizer finds such reads. */
 TEST(lengths_that_lie_do_no_harm)
 {
     uint64_t random = 3;

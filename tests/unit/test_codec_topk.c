@@ -174,7 +174,7 @@ TEST(a_length_that_lies_gives_the_one_nan)
 }
 
 /* Decodes damaged messages to some elements, without reading beyond the largest encoded size, which
- * is allocated (run with AddressSanitizer or Valgrind, the test finds such reads). */
+ * is allocated: AddressSanitizer finds such reads. */
 TEST(messages_that_lie_do_no_harm)
 {
     uint64_t random = 3;
