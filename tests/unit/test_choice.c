@@ -263,7 +263,7 @@ TEST(choices_follow_a_network_that_changes_within_200_calls)
     }
 }
 
-/* The second best candidate slows down too, so the third becomes the best. */
+/* Both compressed candidates slow down, and native calls become the fastest. */
 TEST(a_best_candidate_that_becomes_slower_is_left)
 {
     struct network network = {.candidates = 3, .seconds = {1e-3, 0.3e-3, 0.5e-3}};

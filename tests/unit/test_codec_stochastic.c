@@ -248,7 +248,8 @@ TEST(numbers_are_those_of_the_wire_format)
     }
 }
 
-/* Formats without blocks may be cut at any index, even an odd one. */
+/* An element's random number depends on its index only: arrays of a format without blocks may be
+ * cut at any index, even an odd one. */
 TEST(numbers_belong_to_elements)
 {
     fill(PATTERN_NORMAL, 6, values, COUNT);

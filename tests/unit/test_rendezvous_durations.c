@@ -165,7 +165,7 @@ static void ask_by(struct cshim_asker *asker, uint32_t class, uint32_t window)
     cshim_asker_ask(asker, &question);
 }
 
-/* Waits until questions can have been sent. */
+/* Gives the asker time to send its questions. */
 static void await_sent(struct cshim_asker *asker)
 {
     for (int i = 0; i < 100; i++) {
