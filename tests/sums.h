@@ -80,8 +80,9 @@ static inline double draw_normal(uint64_t key)
     return sqrt(-2 * log(uniform(2 * key))) * cos(6.283185307179586 * uniform(2 * key + 1));
 }
 
-/* Returns one of the values drawn at the start, because a logarithm and a cosine per element took
- * most of a test's time. If few elements dominate the error, as in HEAVY, each value is drawn. */
+/* normal() returns one of DRAWN values that are drawn at the start, because a logarithm and a
+ * cosine per element took most of a test's time. HEAVY draws each value, because few elements
+ * dominate its error. */
 #define DRAWN 16384
 static double drawn[DRAWN];
 
@@ -206,7 +207,7 @@ static inline double element(enum data data, int rank, int ranks, size_t i)
         value =
             draw_normal(key) * pow(10, -3 * uniform(i / 256)) * (mix(key + 7) % 1000 == 0 ? 30 : 1);
         break;
-    case INTEGERS: /* sums of up to 16 are exact in every codec */
+    case INTEGERS: /* small sums, which some codecs carry exactly */
         value = (double)(mix(key) % 5) - 2;
         break;
     case TINY:

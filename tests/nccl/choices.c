@@ -192,7 +192,7 @@ static void case_threads(void)
     gpu_leave(&world);
 }
 
-/* Groups of two calls, then single calls, then such groups again. */
+/* Groups of two calls, then single calls, then groups of two again. */
 static void case_groups(void)
 {
     struct lane lane;
@@ -254,8 +254,8 @@ static void case_one_thread(void)
     all_in_one(comms, 3);
 }
 
-/* A communicator of some ranks of the world, and one of some of those; rank 0 of the former is not
- * rank 0 of the world. */
+/* A communicator split from the world, whose ranks it has in reverse order, so that its rank 0 is
+ * not that of the world; then a communicator split from that one, in the first order. */
 static void case_parts(void)
 {
     struct lane lane;
@@ -399,7 +399,7 @@ static void case_revoked(void)
     NCCL(ncclCommDestroy(world.comm));
 }
 
-/* Calls of several sizes and types in turn, each with its own class. */
+/* Calls of several sizes in turn, each size with a class of its own. */
 static void case_classes(void)
 {
     enum { SIZES = 5 };

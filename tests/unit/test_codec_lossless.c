@@ -37,7 +37,7 @@ static void fill_elements(enum cshim_dtype dtype, int kind, uint64_t seed, uint8
         uint64_t bits = next_random(&seed);
         if (kind > 0 && dtype == CSHIM_FLOAT64)
             memcpy(&bits, &value, sizeof bits);
-        else if (kind > 0 && dtype == CSHIM_FLOAT16) /* magnitudes around 1 */
+        else if (kind > 0 && dtype == CSHIM_FLOAT16) /* magnitudes from 1/64 to 1 */
             bits = value == 0 ? 0 : half_of_one - bits % 0x1800 + (bits & 0x8000);
         else if (kind > 0)
             bits = bits_of((float)value) >> (dtype == CSHIM_BFLOAT16 ? 16 : 0);
@@ -90,7 +90,7 @@ static double ratio(enum cshim_dtype dtype, int kind)
            (double)cshim_encoded_length(CSHIM_CODEC_LOSSLESS, dtype, MOST, packed[0]);
 }
 
-/* The ratios of normal data are those in docs/wire-format.md. */
+/* Checks lower bounds of the ratios; docs/policy.md has those of normal data (kind 1). */
 TEST(messages_become_shorter)
 {
     assert_true(ratio(CSHIM_FLOAT32, 0) > 0.99 && ratio(CSHIM_FLOAT16, 0) > 0.99);

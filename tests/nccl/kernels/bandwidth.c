@@ -82,7 +82,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Returns the median seconds of a run. */
+/* Returns the median seconds of REPEATS runs. */
 static double seconds_of(void (*run)(const struct kernel_setting *),
                          const struct kernel_setting *setting)
 {

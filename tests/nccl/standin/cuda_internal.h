@@ -31,7 +31,8 @@ struct CUctx_st {
     CUstream legacy, streams;
 };
 
-/* A vector clock: for each stream its newest operation that is ordered before (cuda_order.c). */
+/* A vector clock: for each stream the number of its newest operation that is ordered before the
+ * owner of the clock (cuda_order.c). */
 enum { STANDIN_SLOTS = 64 };
 
 struct standin_clock {
@@ -61,7 +62,7 @@ struct CUstream_st {
     struct standin_capture *capture;
     int branch; /* in the capture */
     struct standin_clock clock;
-    double time; /* STANDIN_CLOCK: of the stream's thread */
+    double time; /* with STANDIN_CLOCK: time of the stream's thread */
 };
 
 /* The position in a stream at which an event was recorded. */

@@ -154,7 +154,7 @@ ncclResult_t standin_rendezvous(ncclComm_t comm, const ncclUniqueId *id,
 ncclResult_t standin_connect(ncclComm_t comm, const struct standin_place *all, int listener);
 void standin_disconnect(ncclComm_t comm);
 /* All-gather on the host among `members` (ranks of comm, including this one): each contributes
- * `bytes` and gets those of all, in the order of members. */
+ * `bytes` bytes, and gets those of all members in their order. */
 ncclResult_t standin_all_gather(ncclComm_t comm, const int *members, int count, const void *mine,
                                 void *all, size_t bytes);
 
