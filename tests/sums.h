@@ -80,8 +80,9 @@ static inline double draw_normal(uint64_t key)
     return sqrt(-2 * log(uniform(2 * key))) * cos(6.283185307179586 * uniform(2 * key + 1));
 }
 
-/* Normal values, drawn at the start, because a logarithm and a cosine per element took most of a
- * test's time. HEAVY draws a value for each element, because few elements dominate its error. */
+/* normal() returns one of DRAWN values that are drawn at the start, because a logarithm and a
+ * cosine per element took most of a test's time. HEAVY draws each value, because few elements
+ * dominate its error. */
 #define DRAWN 16384
 static double drawn[DRAWN];
 
