@@ -42,18 +42,18 @@ struct cshim_comm {
     /* State of compressed calls. The first one prepares it; a nonblocking call only begins to. */
     bool prepared;
     bool preparing;        /* a nonblocking call has started the broadcast of `number` */
-    MPI_Request agreement; /* request of that broadcast */
-    int refused;           /* MPI error of that broadcast */
+    MPI_Request agreement; /* request of the broadcast of `number` */
+    int refused;           /* MPI error of the broadcast of `number` */
     bool error_reported;   /* the library has called the program's error handler already */
-    int *world_ranks; /* its ranks' ranks in the job's communicator, which carries the messages */
-    int number;       /* identifies its messages, together with rank 0's world rank */
-    int first_tag;    /* follows from `number` */
-    MPI_Comm node;    /* hierarchical: the ranks of this node; returns its errors */
+    int *world_ranks; /* each rank's rank in the job's communicator, which carries the messages */
+    int number;    /* identifies the communicator's messages, together with rank 0's world rank */
+    int first_tag; /* follows from `number` */
+    MPI_Comm node; /* hierarchical: the ranks of this node; returns its errors */
     int *internode_ranks;   /* hierarchical: world ranks of this local index on all nodes */
     struct pending *active; /* nonblocking call that holds the scratch, or NULL */
     uint32_t pending;       /* number of active nonblocking calls; atomic */
     MPI_Request *requests;  /* CSHIM_REQUESTS(ranks) entries */
-    MPI_Status *statuses;   /* of one transfer's requests, by rank or completion */
+    MPI_Status *statuses;   /* statuses of one transfer's requests, by rank or completion */
     int *indices;           /* requests that have completed */
     struct cshim_planned planned[CSHIM_PLANS]; /* cached plans, replaced in turn */
     unsigned plans;                            /* number of plans cached so far */

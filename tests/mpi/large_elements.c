@@ -13,7 +13,7 @@
 #include "tests/mpi/job.h"
 
 #define PERIOD ((size_t)1 << 24)     /* elements of the memory that is mapped repeatedly */
-#define HEAD ((size_t)1 << 31)       /* elements mapped to it */
+#define HEAD ((size_t)1 << 31)       /* elements that are mapped to this memory */
 #define TAIL (((size_t)1 << 20) + 6) /* elements after the head, with memory of their own */
 #define COUNT (HEAD + TAIL)
 #define WEAK __attribute__((weak))

@@ -44,10 +44,10 @@ enum check_library { CHECK_MPI, CHECK_NCCL, CHECK_GLOO, CHECK_LIBRARY_COUNT };
 
 /* Texts about a library. */
 struct check_library_facts {
-    const char *key;      /* in JSON */
-    const char *name;     /* for readers */
+    const char *key;      /* name in JSON output */
+    const char *name;     /* name in text output */
     const char *files;    /* prefixes of its file names */
-    const char *own_copy; /* advice about a copy of it; %s: the object that has the copy */
+    const char *own_copy; /* advice about a copy of the library; %s: the object that has the copy */
 };
 
 extern const struct check_library_facts check_libraries[CHECK_LIBRARY_COUNT];
@@ -82,10 +82,10 @@ struct check_findings {
     char *front_path;
     struct check_use *uses;
     size_t use_count;
-    bool copies;           /* the program has copy relocations for handles of the MPI library */
-    bool namespaces;       /* an object imports dlmopen */
-    const char *asan;      /* shared runtime of the address sanitizer that it needs, or NULL */
-    bool has_asan_options; /* it also defines __asan_default_options */
+    bool copies;      /* the program has copy relocations for handles of the MPI library */
+    bool namespaces;  /* an object imports dlmopen */
+    const char *asan; /* shared runtime of the address sanitizer that the program needs, or NULL */
+    bool has_asan_options; /* the program also defines __asan_default_options */
 };
 
 /* Examines a program and everything it needs. Returns NULL, or an error text if a file cannot be

@@ -19,7 +19,7 @@ enum tool_status {
     TOOL_GOOD = 0,
     TOOL_NOT_SO = 1, /* the answer is no: a wrong policy, a failed run */
     TOOL_USAGE = 2,
-    TOOL_SYSTEM = 3 /* no file, process or memory */
+    TOOL_SYSTEM = 3 /* a system call failed: no file, process or memory */
 };
 
 /* Type of an option's argument, and of the variable that it sets. */
@@ -137,7 +137,7 @@ void tool_print(FILE *file, size_t indent, const char *format, ...)
  * an empty cell of the first belongs to the one to its left. */
 struct tool_table {
     const char *name;  /* key by which a page's script finds the table */
-    const char *title; /* printed above it, or NULL */
+    const char *title; /* printed above the table, or NULL */
     size_t columns;
     size_t numeric_from; /* first column that is aligned right */
     size_t headings;     /* number of rows above the line */
