@@ -51,8 +51,10 @@ static double sums_factor = 1; /* factor of the sum: 1 / ranks for an average */
 static size_t sums_first;      /* index of the first element to compare */
 static int sums_scaled;        /* each rank's elements are multiplied by sums_scalar(rank) */
 static int sums_special = -1;  /* rank with the non-finite values of NONFINITE; -1: all ranks */
-static int sums_special_kind;  /* its value: 0 Inf, 1 -Inf, 2 NaN; all ranks have all three */
-static double sums_error;      /* relative L2 error of the last compared result */
+/* Value of the rank `sums_special`: 0 Inf, 1 -Inf, 2 NaN. If that is -1, all ranks have all three.
+ */
+static int sums_special_kind;
+static double sums_error; /* relative L2 error of the last compared result */
 static int failures;
 static uint64_t digest = CSHIM_HASH_EMPTY;
 
@@ -268,8 +270,8 @@ static inline size_t block_end(size_t first, size_t count)
 }
 
 struct reference {
-    double *sum;     /* in rank order, in float64 */
-    double *ordered; /* in rank order, in the buffer's own precision */
+    double *sum;     /* added in rank order, in float64 */
+    double *ordered; /* added in rank order, in the buffer's own precision */
     double *bound;
 };
 

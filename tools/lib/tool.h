@@ -37,7 +37,8 @@ struct tool_option {
     char letter; /* 0: none */
     enum tool_option_kind kind;
     void *field;          /* variable of that type; has the default until tool_parse() */
-    const char *argument; /* its name in --help; two with "FILE" must name different files */
+    const char *argument; /* name of the argument in --help; two options with "FILE" must name
+                             different files */
     const char *help;     /* one line */
 };
 
@@ -47,7 +48,7 @@ struct tool_command {
     const char *usage;   /* the words after "compshim NAME", also in compshim(1) */
     const char *details; /* text that --help prints below the options, or NULL */
     const char *advice;  /* added to the message about an unknown option; NULL: none */
-    bool takes_command;  /* its operands are a command line, which may have options of its own */
+    bool takes_command;  /* the operands are a command line, which may have its own options */
     const struct tool_option *options;
     int (*run)(char **words); /* called with the operands, up to a NULL; returns the exit status */
 };
