@@ -28,7 +28,7 @@ struct key {
     const char *name;
     bool (*read)(const struct setting *set); /* false, with an error, for a wrong value */
     enum cshim_word_set words;
-    size_t offset;     /* of the field in struct cshim_policy or struct cshim_rule */
+    size_t offset;     /* offset of the field in struct cshim_policy or struct cshim_rule */
     const char *value; /* form of the value, for help */
     const char *help;  /* one line */
 };

@@ -53,9 +53,9 @@ enum cshim_log_level { CSHIM_LOG_ERROR, CSHIM_LOG_WARN, CSHIM_LOG_INFO, CSHIM_LO
 
 /* Which of a rule's calls are compressed. */
 enum cshim_worth {
-    CSHIM_WORTH_MEASURED, /* all, except classes that were measured not to gain */
-    CSHIM_WORTH_ALWAYS,   /* all */
-    CSHIM_WORTH_FORETOLD  /* classes that were measured to gain */
+    CSHIM_WORTH_MEASURED, /* all calls, except those of classes that were measured not to gain */
+    CSHIM_WORTH_ALWAYS,   /* all calls */
+    CSHIM_WORTH_FORETOLD  /* calls of classes that were measured to gain */
 };
 
 /* One [rule NAME] section. Masks have bit 1 << value set for each value that matches. */
@@ -76,7 +76,7 @@ struct cshim_rule {
     enum cshim_codec_id gather_codec; /* codec of an all-reduce's sums; none: as `codec` */
     enum cshim_algorithm algorithm;
     bool error_feedback;
-    bool stochastic; /* rounding */
+    bool stochastic; /* rounding = stochastic */
     enum cshim_worth worth;
     uint32_t keep;        /* topk as codec or gather_codec: elements of each 256 that are sent */
     double abs_error;     /* bounded as codec or gather_codec: largest error per rank; else 0 */

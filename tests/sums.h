@@ -270,8 +270,8 @@ static inline size_t block_end(size_t first, size_t count)
 }
 
 struct reference {
-    double *sum;     /* in rank order, in float64 */
-    double *ordered; /* in rank order, in the buffer's own precision */
+    double *sum;     /* added in rank order, in float64 */
+    double *ordered; /* added in rank order, in the buffer's own precision */
     double *bound;
 };
 

@@ -33,8 +33,8 @@ struct conv_scratch {
 
 struct device {
     int ranks;
-    int capacity; /* images */
-    int count;    /* images of the last batch */
+    int capacity; /* largest number of images in a batch */
+    int count;    /* number of images in the last batch */
     struct score score;
     struct conv_trace *traces; /* one per image; NULL without convolutions */
     struct conv_scratch *scratch;

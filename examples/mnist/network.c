@@ -6,7 +6,7 @@
 struct network {
     struct model model;
     struct device *device;
-    float *weights, *gradients, *velocity; /* of all layers: weights, then biases of each */
+    float *weights, *gradients, *velocity; /* for each layer its weights, then its biases */
     struct layer layers[MODEL_LAYERS_MAX];
     const struct layer *first, *second; /* the dense layers */
 

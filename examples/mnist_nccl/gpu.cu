@@ -23,7 +23,7 @@ struct device {
     cublasHandle_t blas;
     ncclComm_t comm;
     cudaEvent_t before, after; /* around the all-reduce */
-    float *ones;               /* as many ones as the tallest matrix has rows */
+    float *ones;               /* array of ones, one for each row of the tallest matrix */
 
     /* One row or element per image of a batch. */
     uint8_t *pixels, *labels;
@@ -210,7 +210,7 @@ void device_end(struct device *device)
 /* A row-major matrix, or its transpose. */
 struct matrix {
     const float *values;
-    int columns; /* as stored */
+    int columns; /* columns of the stored matrix */
     cublasOperation_t transposed;
 };
 

@@ -16,10 +16,10 @@
 /* A segment in flight: a cursor into its list of operations. */
 struct cshim_flight {
     struct cshim_segment segment;
-    struct cshim_operations *operations; /* the communicator's */
+    struct cshim_operations *operations; /* points into the communicator */
     unsigned next;                       /* operation to execute next */
     unsigned slot;                       /* index modulo CSHIM_SEGMENTS_IN_FLIGHT */
-    uint8_t *scratch;                    /* messages */
+    uint8_t *scratch;                    /* messages of the segment */
     uint8_t *stage; /* hierarchical: the share's elements, followed by blocks to add; else NULL */
 };
 
@@ -41,7 +41,7 @@ struct cshim_exchange {
     struct cshim_flight flights[CSHIM_SEGMENTS_IN_FLIGHT];
     bool is_shared;        /* ranks of a node read each other's messages (shared memory) */
     bool is_shared_inside; /* hierarchical: ranks of a node read each other's elements */
-    uint32_t barriers;     /* barriers of the node so far */
+    uint32_t barriers;     /* number of node barriers so far */
     const struct cshim_flight *awaited; /* segment that is waiting for messages, else NULL */
     int failed;                         /* transport's error for a message of another call, or 0 */
     bool has_options;                   /* the encoding uses `residual` or `keys` */

@@ -54,7 +54,7 @@ static COLD bool compress(const struct cshim_arguments *arguments, struct cshim_
     if (plan.reason != CSHIM_REASON_COMPRESS) {
         cshim_count_pass(plan.reason, arguments->comm);
         if (is_chosen && measured->candidate != CSHIM_CANDIDATE_NATIVE)
-            measured->class = NULL; /* this algorithm cannot make this call */
+            measured->class = NULL; /* the chosen algorithm cannot make this call */
         else if (is_chosen)
             cshim_native_remember(arguments, measured->class);
         measured->began = cshim_seconds();

@@ -43,8 +43,8 @@ struct cshim_comm {
      * only begins to. */
     bool prepared;
     bool preparing;        /* a nonblocking call has started the broadcast of `number` */
-    MPI_Request agreement; /* request of that broadcast */
-    int refused;           /* MPI error of that broadcast */
+    MPI_Request agreement; /* request of the broadcast of `number` */
+    int refused;           /* MPI error of the broadcast of `number` */
     bool error_reported;   /* the library has called the program's error handler already */
     int *world_ranks; /* each rank's rank in the job's communicator, which carries the messages */
     int number;    /* identifies this communicator's messages, together with rank 0's world rank */

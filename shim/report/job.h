@@ -19,7 +19,7 @@ struct cshim_job {
     struct cshim_policy *policy;
     char policy_sha256[65];
     struct cshim_ledger ledger;
-    int rank;  /* of this process */
+    int rank;  /* rank of this process */
     int ranks; /* without MPI: size of the largest communicator whose rank 0 is in this process */
     uint32_t nodes;
     double started; /* cshim_seconds */

@@ -5,7 +5,7 @@
  * program: it knows nothing of the preload. */
 #include <petscksp.h>
 
-#define POINTS 512 /* in each direction */
+#define POINTS 512 /* grid points in each direction */
 #define SQUARES (POINTS / 8)
 
 static PetscScalar coarse[SQUARES * SQUARES];

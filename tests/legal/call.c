@@ -3,7 +3,7 @@
 
 #if defined OPEN_MPI && OMPI_MAJOR_VERSION < 5
 #include <mpi-ext.h>
-#define MPI_Allreduce_init MPIX_Allreduce_init /* its name in Open MPI 4 */
+#define MPI_Allreduce_init MPIX_Allreduce_init /* Open MPI 4's name */
 #endif
 #include <math.h>
 #include <sched.h>
@@ -405,7 +405,7 @@ void legal_complete(int count, MPI_Request requests[], int way)
     int index, done = 0, ended = 0, indices[2 * STEPS_MAX];
     MPI_Status status;
 #ifdef MPICH_NUMVERSION
-    way = way == 4 ? 3 : way; /* its MPI_Testall fails for completed persistent calls */
+    way = way == 4 ? 3 : way; /* MPICH's MPI_Testall fails for completed persistent calls */
 #endif
     switch (way) {
     case 0:

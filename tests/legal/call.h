@@ -23,7 +23,7 @@ struct call {
     struct room in_room, out_room;
     MPI_Request requests[2];
     int number;                              /* number of the step that starts the call */
-    int group, size, me, members[RANKS_MAX]; /* of its communicator; me: this rank's rank in it */
+    int group, size, me, members[RANKS_MAX]; /* of the call's communicator; me: this rank's rank */
     int begins[RANKS_MAX + 1];               /* first elements of the blocks of a reduce_scatter */
     int request_count;
 };

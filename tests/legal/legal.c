@@ -27,7 +27,7 @@
 #if defined MPICH_NUMVERSION && MPICH_NUMVERSION < 40100000
 #define HAS_PERSISTENT 0 /* MPICH 4.0 itself confuses persistent calls with others */
 #define FINDS_ERRORS 0   /* Debian's MPICH is built without argument checks */
-#define CREATES_GROUPS 0 /* it crashes in MPI_Comm_create_group after MPI_Comm_split */
+#define CREATES_GROUPS 0 /* MPICH 4.0 crashes in MPI_Comm_create_group after MPI_Comm_split */
 #else
 #define HAS_PERSISTENT 1
 #define CREATES_GROUPS 1
@@ -37,7 +37,7 @@
 /* MPICH 5.0 does not check the count of MPI_Allreduce. It rejects that of MPI_Iallreduce only after
  * taking the call's tag, so the ranks' later nonblocking collectives no longer match. */
 #define CHECKS_COUNTS 0
-#define JUMPS_WITH_THREADS 0    /* it calls error handlers with its lock held */
+#define JUMPS_WITH_THREADS 0    /* MPICH calls error handlers with its lock held */
 #define STACK_BYTES (256 << 10) /* MPICH itself uses up to 144 KiB of a thread's stack */
 #else
 #define STACK_BYTES (112 << 10) /* per thread: docs/limits.md's minimum, and the program's own */

@@ -60,7 +60,7 @@ struct step {
 /* The members of a communicator, or of the communicators that one split makes. */
 struct place {
     bool live;            /* while the script is drawn: it exists at this step */
-    int group[RANKS_MAX]; /* by rank in the world; -1: in no group */
+    int group[RANKS_MAX]; /* group of each rank of the world; -1: none */
     int order[RANKS_MAX]; /* ranks of the world, in the order of their ranks here */
     int busy;             /* first step at whose beginning no call on it is active */
 };

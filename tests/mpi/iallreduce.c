@@ -19,7 +19,7 @@
 #include <mpi.h>
 #if defined OPEN_MPI && OMPI_MAJOR_VERSION < 5
 #include <mpi-ext.h>
-#define MPI_Allreduce_init MPIX_Allreduce_init /* its name in Open MPI 4 */
+#define MPI_Allreduce_init MPIX_Allreduce_init /* Open MPI 4's name */
 #endif
 #include <pthread.h>
 #include <stdio.h>

@@ -42,7 +42,7 @@ struct buffers {
     size_t result; /* number of elements of the result; `first` is its index in the sum */
     size_t first;
     unsigned char *host; /* the input, followed by the result and 64 guard bytes */
-    unsigned char *send; /* on the device, aligned to an element only */
+    unsigned char *send; /* device memory, aligned to an element only */
     unsigned char *receive;
 };
 

@@ -25,7 +25,7 @@ struct lane {
     ncclComm_t comm;
     CUstream stream;
     float *input, *output;
-    uint64_t digest; /* of all results */
+    uint64_t digest; /* digest of all results */
 };
 
 static void open_lane(struct lane *lane, ncclComm_t comm)

@@ -98,7 +98,7 @@ static void case_queue(void)
     float *data[3], *result = gpu_allocate(COUNT * sizeof *result);
     for (unsigned i = 0; i < 3; i++)
         data[i] = own_part(i, 1000);
-    reduce(data[0], result, 1000, world.stream); /* queued behind the stalled device */
+    reduce(data[0], result, 1000, world.stream); /* completes before the stall */
     CUDA(cuLaunchHostFunc(world.stream, wait_for_flag, &all_there));
     for (unsigned i = 1; i < CALLS; i++)
         reduce(data[i % 3], result, 1000, world.stream);

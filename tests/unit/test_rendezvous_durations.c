@@ -257,7 +257,7 @@ TEST(a_rank_whose_question_may_have_been_heard_needs_the_answer)
     await_sent(asker);
     stays_open(asker, 0);
     const int first = accept(listener, NULL, NULL);
-    close(first); /* it asks again on another connection */
+    close(first); /* the asker asks again on another connection */
     await_sent(asker);
     stays_open(asker, 0);
     const int second = accept(listener, NULL, NULL);

@@ -113,7 +113,7 @@ TEST(keeps_the_error)
         assert_int_equal(codec_at(policy, 1 << 20), cases[i].codec);
         cshim_policy_free(policy);
     }
-    measured.sizes[0].ways[FP8] = 3.0; /* by more than the noise */
+    measured.sizes[0].ways[FP8] = 3.0; /* faster than others by more than the noise */
     struct cshim_policy *policy = decide(&measured, 0.05);
     assert_int_equal(codec_at(policy, 1 << 20), CSHIM_CODEC_FP8_E4M3);
     cshim_policy_free(policy);

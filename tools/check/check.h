@@ -29,7 +29,8 @@ char *check_program_find(struct check_program *program, const char *name);
 /* Type of a program, by its file's name. */
 enum check_calling {
     CHECK_PROGRAM,
-    CHECK_INTERPRETER, /* of a language, or Python source: loads libraries at run time */
+    CHECK_INTERPRETER, /* interpreter of a language, or Python source: loads libraries at run time
+                        */
     CHECK_STARTER      /* a shell or launcher: starts other programs */
 };
 
@@ -44,10 +45,10 @@ enum check_library { CHECK_MPI, CHECK_NCCL, CHECK_GLOO, CHECK_LIBRARY_COUNT };
 
 /* Texts about a library. */
 struct check_library_facts {
-    const char *key;      /* in JSON */
-    const char *name;     /* for readers */
+    const char *key;      /* name in JSON output */
+    const char *name;     /* name in text output */
     const char *files;    /* prefixes of its file names */
-    const char *own_copy; /* advice about a copy of it; %s: the object that has the copy */
+    const char *own_copy; /* advice about a copy of the library; %s: the object that has the copy */
 };
 
 extern const struct check_library_facts check_libraries[CHECK_LIBRARY_COUNT];
@@ -58,17 +59,18 @@ enum check_use_kind {
     CHECK_EMBEDS,   /* has a copy of the function, and calls it through the dynamic linker */
     CHECK_BINDS,    /* has a copy of the function, to which its calls are bound */
     CHECK_HIDES,    /* has a copy of the function, which the dynamic linker does not know */
-    CHECK_FETCHES,  /* its function of that name jumps to one that it fetches at run time */
+    CHECK_FETCHES,  /* defines the function as a jump to one that it finds at run time */
     CHECK_HOLDS,    /* is stripped and contains a text that only the library's code has */
     CHECK_NAMES     /* opens libraries at run time, and contains this library's name */
 };
 
 /* One object's use of one of the functions, or of a library's name. */
 struct check_use {
-    size_t object;        /* index in the closure */
-    const char *symbol;   /* as the object spells it, or the text; lives as long as the closure */
-    const char *function; /* function that it denotes: "MPI_Allreduce"; NULL for a name or text */
-    const char *shown;    /* symbol for readers: a C++ function's demangled name */
+    size_t object;      /* index in the closure */
+    const char *symbol; /* the object's symbol, or the text; lives as long as the closure */
+    const char
+        *function;     /* the symbol's function, such as "MPI_Allreduce"; NULL for a name or text */
+    const char *shown; /* symbol for readers: a C++ function's demangled name */
     enum check_library library;
     enum check_use_kind kind;
     bool fortran;
@@ -82,10 +84,10 @@ struct check_findings {
     char *front_path;
     struct check_use *uses;
     size_t use_count;
-    bool copies;           /* the program has copy relocations for handles of the MPI library */
-    bool namespaces;       /* an object imports dlmopen */
-    const char *asan;      /* shared runtime of the address sanitizer that it needs, or NULL */
-    bool has_asan_options; /* it also defines __asan_default_options */
+    bool copies;      /* the program has copy relocations for handles of the MPI library */
+    bool namespaces;  /* an object imports dlmopen */
+    const char *asan; /* shared runtime of the address sanitizer that the program needs, or NULL */
+    bool has_asan_options; /* the program also defines __asan_default_options */
 };
 
 /* Examines a program and everything it needs. Returns NULL, or an error text if a file cannot be

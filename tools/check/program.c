@@ -146,7 +146,7 @@ enum hosts_value {
     HOSTS_LIST,      /* comma-separated names */
     HOSTS_FILE,      /* a file with a name at the beginning of each line */
     HOSTS_ELSEWHERE, /* any other form */
-    HOSTS_NONE       /* says nothing about hosts */
+    HOSTS_NONE       /* a value that names no hosts */
 };
 
 /* Names of options or variables for each kind of value. */

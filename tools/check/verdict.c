@@ -146,10 +146,10 @@ static bool is_interposable(const struct check_findings *findings, const struct 
 /* Evidence that a use gives about the program's calls, from best to worst. */
 enum standing {
     CAUGHT, /* a call that reaches a wrapper */
-    CALLED, /* a call that reaches none */
+    CALLED, /* a call that reaches no wrapper */
     COPIED, /* a copy of the function, to which the program's calls are bound */
     OPENED, /* the library may be opened at run time */
-    SILENT  /* nothing */
+    SILENT  /* no evidence */
 };
 
 static enum standing standing_of(const struct check_findings *findings, const struct check_use *use)

@@ -31,7 +31,7 @@ enum compare_figure {
 /* Values of the command line. */
 struct compare_options {
     const char *modes, *policy, *ranks;
-    const char *serial; /* for sh -c, or NULL */
+    const char *serial; /* command for sh -c, or NULL */
     const char *json, *markdown, *html;
     const char *title, *link;
     const char *metrics[COMPARE_METRIC_COUNT]; /* regular expressions, or NULL */
@@ -41,8 +41,8 @@ struct compare_options {
 
 /* A mode: how the program is run. */
 struct compare_mode {
-    const char *name;  /* as given: "off", a codec or a policy file; "serial" */
-    const char *label; /* for the tables: "fp16 (16 bit)" */
+    const char *name;  /* "off", a codec or a policy file, as the user wrote it; or "serial" */
+    const char *label; /* name in the tables: "fp16 (16 bit)" */
     bool is_serial;
     bool has_shim;             /* compshim is preloaded */
     enum cshim_codec_id codec; /* codec of a codec's mode, else none */
@@ -70,7 +70,7 @@ struct compare_plan {
     struct compare_cell *cells; /* [mode * rank_count + rank] */
     regex_t metrics[COMPARE_METRIC_COUNT];
     char *library;       /* libcompshim.so; NULL if no mode needs it */
-    char *folder;        /* for temporary files, removed at the end */
+    char *folder;        /* folder of temporary files, removed at the end */
     json_t *environment; /* description of the machine: texts by name */
     bool is_complete;    /* all runs were finished */
 };

@@ -26,7 +26,7 @@ static const char *list_cache(void)
 /* A search for a name that one object needs, and its result. */
 struct search {
     const struct closure *closure;
-    struct closure_object found; /* its name and loader are given */
+    struct closure_object found; /* result; the caller sets its name and loader */
 };
 
 /* Returns the folder of the system's libraries below / and /usr, which is also $LIB: lib64,

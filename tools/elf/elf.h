@@ -56,13 +56,13 @@ struct object {
 };
 
 enum object_relocation {
-    OBJECT_RELOCATED = 1, /* its address is stored somewhere at load time */
+    OBJECT_RELOCATED = 1, /* the loader stores the symbol's address somewhere */
     OBJECT_COPIED = 2     /* copy relocation: the variable is in the executable */
 };
 
 struct object_symbol {
     const char *name;
-    bool defined;     /* in this object */
+    bool defined;     /* this object defines the symbol */
     bool preemptible; /* another object's definition can replace it */
     bool relocated;
     bool copied;

@@ -13,7 +13,7 @@
 #include "tools/lib/tool.h"
 
 #define SIZES_MAX 1000
-#define RANKS 4 /* default */
+#define RANKS 4 /* default of --ranks */
 /* Number of columns in the table of sizes; the last two only with --link. */
 #define EXPLAIN_COLUMNS 11
 

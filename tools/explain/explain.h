@@ -34,8 +34,8 @@ struct explain_link explain_link(const char *rate);
 /* Lower bounds of the seconds that the busiest node's link needs; 0 if nothing crosses it, or
  * without a rate. */
 struct explain_limit {
-    double native;
-    double chosen; /* by the plan, or by the native call if the plan does not compress */
+    double native; /* seconds of the native call */
+    double chosen; /* seconds of the plan, or of the native call if the plan does not compress */
 };
 #define EXPLAIN_LIMIT "a limit of the link, no prediction: a job measures what its calls take"
 #define EXPLAIN_NO_LINK "calls within one node cross none (--nodes N)"

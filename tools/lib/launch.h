@@ -55,7 +55,7 @@ struct child {
     void (*watch)(void); /* called about ten times a second while it runs; or NULL */
     char *output;        /* stdout and stderr together; the last part if it is long */
     size_t length;
-    int status;  /* as from waitpid */
+    int status;  /* status that waitpid returns */
     double wall; /* seconds */
 };
 

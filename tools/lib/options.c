@@ -11,7 +11,7 @@
 #include "policy/policy.h"
 #include "shim/core/environment.h"
 
-#define OPTIONS_MAX 32 /* per command */
+#define OPTIONS_MAX 32 /* options per command */
 #define COUNT_MAX 1000000ul
 
 static const char *command_name; /* the command whose options are parsed */

@@ -19,7 +19,7 @@ enum tool_status {
     TOOL_GOOD = 0,
     TOOL_NOT_SO = 1, /* the answer is no: a wrong policy, a failed run */
     TOOL_USAGE = 2,
-    TOOL_SYSTEM = 3 /* no file, process or memory */
+    TOOL_SYSTEM = 3 /* a system call failed: no file, process or memory */
 };
 
 /* Type of an option's argument, and of the variable that it sets. */
@@ -37,7 +37,8 @@ struct tool_option {
     char letter; /* 0: none */
     enum tool_option_kind kind;
     void *field;          /* variable of that type; has the default until tool_parse() */
-    const char *argument; /* its name in --help; two with "FILE" must name different files */
+    const char *argument; /* name of the argument in --help; two options with "FILE" must name
+                             different files */
     const char *help;     /* one line */
 };
 
@@ -47,7 +48,7 @@ struct tool_command {
     const char *usage;   /* the words after "compshim NAME", also in compshim(1) */
     const char *details; /* text that --help prints below the options, or NULL */
     const char *advice;  /* added to the message about an unknown option; NULL: none */
-    bool takes_command;  /* its operands are a command line, which may have options of its own */
+    bool takes_command;  /* the operands are a command line, which may have its own options */
     const struct tool_option *options;
     int (*run)(char **words); /* called with the operands, up to a NULL; returns the exit status */
 };
@@ -137,7 +138,7 @@ void tool_print(FILE *file, size_t indent, const char *format, ...)
  * an empty cell of the first belongs to the one to its left. */
 struct tool_table {
     const char *name;  /* key by which a page's script finds the table */
-    const char *title; /* printed above it, or NULL */
+    const char *title; /* printed above the table, or NULL */
     size_t columns;
     size_t numeric_from; /* first column that is aligned right */
     size_t headings;     /* number of rows above the line */

@@ -497,7 +497,7 @@ static bool was_for_group(struct watch *watch, int signal)
         const double left = deadline - cshim_seconds();
         if (left <= 0 && !asked) {
             kill(watch->witness, QUESTION);
-            kill(watch->witness, SIGCONT); /* it may be stopped, like the group */
+            kill(watch->witness, SIGCONT); /* the witness may be stopped, like the group */
             asked = true;
         }
         poll(&reports, 1, asked ? -1 : 1 + (int)(1e3 * left));

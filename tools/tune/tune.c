@@ -13,7 +13,7 @@
 #include "tools/lib/tool.h"
 
 #define SECONDS 120
-#define SIZES "4KiB,16KiB-1MiB,4MiB,16MiB,64MiB" /* default */
+#define SIZES "4KiB,16KiB-1MiB,4MiB,16MiB,64MiB" /* default of --sizes */
 /* Beginning of the file of --machine, as in versions that wrote measurements into it. */
 #define MACHINE_MARK "; Facts of a machine"
 

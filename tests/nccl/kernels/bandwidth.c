@@ -18,7 +18,7 @@ struct kernel_setting {
     size_t message;
     unsigned ranks; /* number of contributions to add */
     void *values, *other, *parts, *sum;
-    void *output; /* for sums that are not encoded; or NULL */
+    void *output; /* buffer for sums that are not encoded, or NULL */
     uint32_t *fault;
 };
 
@@ -152,7 +152,7 @@ int main(int argc, char **argv)
                                          CSHIM_KERNEL_FAULT_WORDS, NULL),
               "clearing");
     for (enum cshim_codec_id codec = CSHIM_CODEC_RAW; codec < CSHIM_CODEC_COUNT; codec++) {
-        if (cshim_codec_is_packed(codec)) /* on the CPU only */
+        if (cshim_codec_is_packed(codec)) /* codecs without kernels */
             continue;
         for (size_t size = 1; size <= maximum; size *= 4) {
             setting.codec = codec;
@@ -162,7 +162,7 @@ int main(int argc, char **argv)
             const double plain = (double)(setting.count * sizeof(float));
             setting.ranks = 1;
             measure("encode", encode, plain + (double)encoded, &setting);
-            const size_t message = setting.message; /* the same for all ranks */
+            const size_t message = setting.message; /* bytes, equal for all ranks */
             for (int rank = 1; rank < RANKS_MAX; rank++)
                 gpu_check(gpu_cuda()->MemcpyDtoDAsync(
                               (CUdeviceptr)(uintptr_t)setting.parts + rank * message,

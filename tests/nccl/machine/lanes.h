@@ -22,9 +22,9 @@ extern uint32_t lane_block, warp_of_block; /* indices of the running block and w
 enum control {
     PLAIN,
     UNIFORM_MEET, /* barrier: all lanes of the warp must be here; in PTX they wait for each other */
-    MEET,         /* likewise, and orders the lanes' accesses to memory */
+    MEET,         /* like UNIFORM_MEET, but also orders the lanes' accesses to memory */
     BRANCH,
-    JUMP,   /* to the address in a register, plus the target */
+    JUMP,   /* jump to the address in a register, plus the target */
     GATHER, /* BSSY: sets the lanes that will join at a convergence barrier */
     JOIN,   /* BSYNC */
     LEAVE,  /* BREAK */

@@ -54,13 +54,13 @@ struct CUstream_st {
     int priority;
     uint64_t number; /* number in the process, for delays and messages */
     uint64_t random;
-    uint64_t enqueued, completed, released; /* operations; released: may run */
+    uint64_t enqueued, completed, released; /* numbers of operations; `released` ones may run */
     struct standin_entry *first, *last;
     pthread_cond_t work;
     bool closing;
     CUstream next; /* next stream of the context */
     struct standin_capture *capture;
-    int branch; /* in the capture */
+    int branch; /* number of the stream's branch in the capture */
     struct standin_clock clock;
     double time; /* with STANDIN_CLOCK: time of the stream's thread */
 };
@@ -80,7 +80,7 @@ struct CUevent_st {
     struct standin_record *record; /* NULL: never recorded */
     struct standin_capture *capture;
     uint64_t capture_id;
-    int branch, node; /* in the capture */
+    int branch, node; /* position in the capture */
 };
 
 struct standin_library;

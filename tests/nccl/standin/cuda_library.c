@@ -24,7 +24,7 @@ struct image_entry {
     uint32_t header_bytes;
     uint64_t bytes;
     uint32_t unused[3];
-    uint32_t architecture; /* as 90 for sm_90 */
+    uint32_t architecture; /* for example 90 for sm_90 */
 };
 
 struct CUlib_st {

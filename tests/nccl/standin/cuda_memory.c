@@ -25,7 +25,7 @@ struct allocation {
     enum state state;
     CUcontext context;
     const void *pool;
-    struct standin_accesses *accesses; /* NULL before the first */
+    struct standin_accesses *accesses; /* NULL before the first access */
 };
 
 /* Allocations, sorted by address. */

@@ -92,7 +92,7 @@ static void keep(struct standin_accesses *accesses, struct access access)
         struct access *old = &accesses->kept[i];
         if (old->slot == access.slot && old->write == access.write && old->begin >= access.begin &&
             old->end <= access.end) {
-            *old = access; /* what comes after this access comes after the older one, too */
+            *old = access; /* accesses that come after this one also come after the older one */
             return;
         }
     }

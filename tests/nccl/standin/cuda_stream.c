@@ -186,7 +186,7 @@ void standin_append(CUstream stream, struct standin_op *op)
 struct wait {
     CUstream stream;
     uint64_t position;
-    const struct standin_record *record; /* of the event that is waited for, or NULL */
+    const struct standin_record *record; /* record of the event that is waited for, or NULL */
 };
 
 static CUresult run_wait(void *payload, uint64_t ticket)

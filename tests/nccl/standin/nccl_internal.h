@@ -66,7 +66,7 @@ enum standin_call_type {
     STANDIN_ALL_GATHER,
     STANDIN_ALL_TO_ALL,
     STANDIN_BROADCAST,
-    STANDIN_SEND, /* this and the following: point-to-point messages */
+    STANDIN_SEND, /* STANDIN_SEND and STANDIN_RECV: point-to-point messages */
     STANDIN_RECV
 };
 

@@ -22,7 +22,7 @@ size_t standin_bytes_sent(const struct standin_task *task)
     const size_t others = (size_t)comm->ranks - 1;
     const bool is_root = comm->rank == task->root;
     switch (task->kind) {
-    case STANDIN_ALL_REDUCE: /* by a ring */
+    case STANDIN_ALL_REDUCE: /* by NCCL's ring algorithm */
         return 2 * others * bytes / (size_t)comm->ranks;
     case STANDIN_REDUCE_SCATTER:
     case STANDIN_ALL_GATHER:
