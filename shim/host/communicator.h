@@ -20,10 +20,9 @@ struct cshim_residual {
     enum cshim_dtype dtype;
     uint64_t bytes; /* memory, which counts against feedback_memory */
     uint32_t used;  /* residuals_used of its communicator at the last call */
-    bool in_use;    /* a call under way uses it */
-    /* By kind of message; each has an array of `count` elements: errors of this rank's
-     * contributions, and of the reduced chunks that it encoded as their owner (in a grid also of
-     * its row's). */
+    bool in_use;    /* an active call uses it */
+    /* Rounding errors by type of message, `count` elements each: of this rank's contributions, of
+     * the reduced chunks that it encoded as their owner, and in a grid of its row's sums. */
     float *values[CSHIM_MESSAGES];
     struct cshim_residual *next;
 };
@@ -45,9 +44,9 @@ struct cshim_communicator {
     struct cshim_residual *residuals; /* most recently used first */
     uint32_t residuals_used;          /* number of calls that have used a residual */
     uint8_t *scratch;                 /* scratch of the call under way */
-    struct cshim_operations operations[CSHIM_SEGMENTS_IN_FLIGHT]; /* of its segments in flight */
-    /* Offset of each rank's block, and the end of the last: ranks + 1 entries. sent_begins: of the
-     * blocks that an all-to-all sends. */
+    struct cshim_operations operations[CSHIM_SEGMENTS_IN_FLIGHT]; /* one per segment in flight */
+    /* Offset of each rank's block, and the end of the last: ranks + 1 entries. sent_begins: the
+     * same for the blocks that an all-to-all sends. */
     uint64_t *block_begins, *sent_begins;
     const void **inputs; /* inputs of the operation under way */
     int *share_lengths;  /* length of each local rank's share of a segment, in elements */

@@ -2,8 +2,8 @@
 /* Error feedback: the rounding error of each element is stored and added at the next call.
  *
  * A residual belongs to a communicator, buffer, count and type. It changes the numbers that a rank
- * sends, nothing else, so a rank without memory for one continues without. So does a call whose
- * buffer is the input of another call under way. A buffer may hold another tensor than at the last
+ * sends, nothing else, so a rank without memory for one continues without. A call whose buffer is
+ * the input of another active call does so, too. A buffer may hold another tensor than at the last
  * call: that is harmless, because codecs add at most one quantization step of a residual. */
 #include "shim/host/feedback.h"
 
@@ -14,8 +14,8 @@
 #include "shim/core/log.h"
 #include "shim/host/scratch.h"
 
-/* A residual is freed if this number of calls with residuals on its communicator have not used it.
- */
+/* Number of calls with residuals on a communicator after which a residual that none of them used
+ * may be freed. */
 enum { CALLS_UNUSED = 4096 };
 /* Index of the array for each kind of message. Row sums and column sums share one: an owner encodes
  * each sum only once. */
@@ -23,7 +23,7 @@ static const unsigned array_of[CSHIM_MESSAGES] = {0, 1, 2, 1};
 enum { ARRAYS = 3 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all lists */
-static uint64_t bytes_in_use; /* of all residuals of this process; atomic */
+static uint64_t bytes_in_use; /* size of all residuals of this process; atomic */
 
 static void free_residual(struct cshim_residual *residual)
 {
@@ -122,8 +122,8 @@ static struct cshim_residual *make_residual(const struct cshim_exchange *exchang
     return residual;
 }
 
-/* Removes the residual of the exchange's buffer from the list, if it is there and not in use.
- * Returns it in either case, or NULL if there is none. The lock is held. */
+/* Returns the residual of the exchange's buffer, or NULL if there is none. Removes it from the list
+ * unless it is in use. The lock is held. */
 static struct cshim_residual *unlink_residual(const struct cshim_exchange *exchange)
 {
     struct cshim_residual **link = &owner_of(exchange)->residuals;

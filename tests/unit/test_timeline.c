@@ -104,7 +104,7 @@ TEST(a_clock_that_goes_back)
     free(timeline);
 }
 
-/* The phase of each step of a call. */
+/* Tests the phase that each step of a call counts as. */
 TEST(phases)
 {
     static const struct {

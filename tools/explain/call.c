@@ -119,7 +119,7 @@ static void add_limit(struct tool_table *table, const struct explain_answer *ans
         add_line(table, "  compressed, at least", tool_seconds(limit.chosen));
 }
 
-/* Returns the answer to whether the call is compressed. Only all-reduces are measured. */
+/* Returns the answer to "compressed?". Only all-reduces of MPI and gloo are measured. */
 static const char *compressed_text(const struct explain_answer *answer)
 {
     const struct cshim_rule *rule = answer->plan.rule;
@@ -195,7 +195,7 @@ static json_t *plan_json(const struct cshim_plan *plan)
                      codec->bound_absolute, "block", (json_int_t)codec->block);
 }
 
-/* `foretold` was a predicted time in earlier versions; always null now. */
+/* Writes null for `foretold`, which was a predicted time in earlier versions. */
 json_t *explain_json(const struct explain_answer *answer, const struct explain_link *link)
 {
     const struct cshim_plan *plan = &answer->plan;
