@@ -18,11 +18,12 @@ enum {
     BOUNDED_EXPONENT = 120 /* largest absolute exponent of a step */
 };
 
-/* Smallest and largest of some multiples. */
+/* Smallest and largest multiple of a grain. */
 struct range {
     int32_t least, most;
 };
 
+/* Returns a range extended by a multiple. */
 CSHIM_INLINE struct range range_with(struct range range, uint32_t multiple)
 {
     const int32_t own = (int32_t)multiple;
