@@ -33,7 +33,7 @@ CSHIM_INLINE void OF_LANES(subtract)(unsigned order, LANE base, const LANE *rest
         const LANE difference = (LANE)(order == 0   ? own - base
                                        : order == 1 ? own - last
                                                     : own - last - (LANE)(last - before));
-        const LANE sign = (LANE)((SIGNED_LANE)difference >> (8 * sizeof sign - 1));
+        const LANE sign = (LANE)(0 - ((SIGNED_LANE)difference < 0));
         differences[i] = (LANE)(difference << 1 ^ sign);
     }
 }
