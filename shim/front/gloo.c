@@ -8,7 +8,9 @@
 
 #include "shim/core/environment.h"
 #include "shim/core/log.h"
-#include "shim/front/front.h"
+#include "shim/front/loader.h"
+#include "shim/front/presence.h"
+#include "shim/front/resolve.h"
 #include "shim/gloo/engine.h"
 
 struct function {

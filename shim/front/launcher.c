@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "shim/core/environment.h"
-#include "shim/front/front.h"
 
 #define LIST "mca_base_env_list"
 #define ENV_LIST "OMPI_MCA_" LIST

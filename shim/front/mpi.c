@@ -15,7 +15,9 @@
 #include <string.h>
 
 #include "shim/core/environment.h"
-#include "shim/front/front.h"
+#include "shim/front/loader.h"
+#include "shim/front/presence.h"
+#include "shim/front/resolve.h"
 #include "shim/front/narrow.h"
 #include "shim/front/nesting.h"
 #include "shim/mpi/engine.h"

@@ -8,7 +8,9 @@
 #include <stdint.h>
 
 #include "shim/core/environment.h"
-#include "shim/front/front.h"
+#include "shim/front/loader.h"
+#include "shim/front/presence.h"
+#include "shim/front/resolve.h"
 #include "shim/front/nesting.h"
 #include "shim/nccl/engine.h"
 #include "shim/core/log.h"

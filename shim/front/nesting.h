@@ -7,7 +7,7 @@
 #ifndef CSHIM_NESTING_H
 #define CSHIM_NESTING_H
 
-#include "shim/front/front.h"
+#include "shim/front/resolve.h"
 
 /* State of a thread. */
 struct cshim_nesting {

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "shim/front/front.h"
+#include "shim/front/resolve.h"
 
 struct place {
     uintptr_t address; /* searched */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lets programs with the address sanitizer start with the shim preloaded. */
 #include "shim/core/environment.h"
-#include "shim/front/front.h"
+#include "shim/front/sanitizer.h"
 
 /* The sanitizer's runtime, if it is a shared library (gcc's default), ends the process if a
  * preloaded object comes before it, because that could hide its functions. The shim defines none of

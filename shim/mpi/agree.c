@@ -28,7 +28,7 @@
 #include "shim/core/log.h"
 #include "shim/core/tree.h"
 #include "shim/mpi/communicator.h"
-#include "shim/report/report.h"
+#include "shim/report/file.h"
 #include "shim/mpi/announce.h"
 #include "shim/mpi/share.h"
 

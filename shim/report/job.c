@@ -11,7 +11,7 @@
 #include "shim/core/clock.h"
 #include "shim/core/environment.h"
 #include "shim/core/log.h"
-#include "shim/report/report.h"
+#include "shim/report/file.h"
 
 struct cshim_process cshim_process;
 
