@@ -54,8 +54,16 @@ contains "a wrong file is told of" "wrong:1: a way is 'native' or 'ALGORITHM COD
 output=$(on_nodes 0,1,2,3 COMPSHIM_MACHINE=/nowhere "${sums[@]}" 2>&1) && fail "no file ends the job"
 contains "and one that is not there" "/nowhere: cannot read the choices that COMPSHIM_MACHINE names: No such file"
 
+# Nonblocking calls try nothing, and follow the choice of blocking calls. MPICH 4.0 does not compress them.
+sed "s/= .*/= native/; s/ 4.4 / 2\/1 /; s/ 65536 / 262144 /" learned >file
+if compresses_nonblocking "$tests/mpi_iallreduce"; then
+    expect "nonblocking calls with a file" 0 mpi 2 LD_PRELOAD="$preload" COMPSHIM_MACHINE=file "$tests/mpi_iallreduce"
+    reports "those of its class are native" 'rows and passed["no_gain"] > 0'
+else
+    skip "this MPI passes nonblocking calls through: learned choices for them"
+fi
+
 # Other calls without learned choices.
-sed "s/= .*/= native/; s/ 65536 / 4096 /" learned >file
 expect "nonblocking calls without a file" 0 mpi 2 LD_PRELOAD="$preload" COMPSHIM_MACHINE=off "$tests/mpi_iallreduce"
 apart=(STANDIN_UNSHARED=2 LD_PRELOAD="$tests/standin_unshared.so:$preload")
 printf '[rule all]\ncodec = raw\n' >raw.ini
