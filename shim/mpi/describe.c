@@ -181,7 +181,7 @@ static int sum_one_buffer(enum summing summing, int count)
     const struct cshim_mpi_real *real = cshim_mpi.real;
     const MPI_Comm alone = cshim_mpi.alone;
     float data[2] = {0};
-    MPI_Request request;
+    MPI_Request request = MPI_REQUEST_NULL;
     int status;
     switch (summing) {
     case SUMMING_TO_ROOT:

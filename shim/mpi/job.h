@@ -68,9 +68,9 @@ void *cshim_mpi_library(void);
 /* Prints `why` and aborts the job, because the other ranks would wait for this rank. */
 void cshim_mpi_end_job(const char *why) __attribute__((noreturn));
 
-/* Makes the library return the errors of a communicator, by a handler that does nothing: Intel MPI
- * 2021.19 ends the job under MPI_ERRORS_RETURN in a program built for the standard ABI. Returns
- * MPI's status. */
+/* Makes the library return the errors of a communicator. For Intel MPI by a handler that does
+ * nothing, because release 2021.19 ends programs of the standard ABI under MPI_ERRORS_RETURN; not
+ * for others, because MPICH 5 returns MPI_SUCCESS after a handler. Returns MPI's status. */
 int cshim_mpi_return_errors_of(MPI_Comm comm);
 
 /* Makes Open MPI return errors on MPI_COMM_WORLD and MPI_COMM_SELF, and errors that belong to no
