@@ -44,8 +44,8 @@ static const struct cshim_codec_info codecs[CSHIM_CODEC_COUNT] = {
             CSHIM_SPECIAL_##SPECIAL == CSHIM_SPECIAL_IEEE,                                         \
             CSHIM_SPECIAL_##SPECIAL != CSHIM_SPECIAL_ZERO},
 #define INTEGER(ID, NAME, name, BITS, BLOCK, ABSOLUTE, TYPICAL)                                    \
-    [ID] = {CSHIM_CODEC_##NAME, #name, BITS, BLOCK, 2, 0.0, ABSOLUTE, 0x1p-145, TYPICAL, false,    \
-            false},
+    [ID] = {CSHIM_CODEC_##NAME, #name,    BITS,    BLOCK, 2,    0.0,                               \
+            ABSOLUTE,           0x1p-145, TYPICAL, false, false},
 #include "codecs/formats.def"
 };
 

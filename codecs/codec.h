@@ -51,9 +51,9 @@ struct cshim_codec_info {
     double bound_relative;
     double bound_absolute;
     double bound_floor;
-    double typical;         /* measured relative L2 error of one quantization of normal data */
-    bool keeps_infinity;    /* false: infinities become NaN */
-    bool keeps_minus_zero;  /* false: -0 becomes 0 */
+    double typical;        /* measured relative L2 error of one quantization of normal data */
+    bool keeps_infinity;   /* false: infinities become NaN */
+    bool keeps_minus_zero; /* false: -0 becomes 0 */
 };
 
 /* Returns the description of a codec, or NULL for CSHIM_CODEC_NONE and unknown ids. */

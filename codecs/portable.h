@@ -63,9 +63,8 @@ CSHIM_INLINE float cshim_plain_step(struct cshim_format format, uint32_t stored)
 {
     return format.family == CSHIM_FAMILY_INTEGER
                ? cshim_bits_float((stored - CSHIM_INTEGER_SCALE_OFFSET) << 16)
-           : format.scale == CSHIM_SCALE_E4M3
-               ? cshim_e4m3_step(format, stored, 0)
-               : cshim_power_of_two((int)stored + format.min_scale);
+           : format.scale == CSHIM_SCALE_E4M3 ? cshim_e4m3_step(format, stored, 0)
+                                              : cshim_power_of_two((int)stored + format.min_scale);
 }
 
 /* Returns the reciprocal of cshim_plain_step, by which elements are multiplied instead. */
@@ -364,10 +363,10 @@ CSHIM_INLINE void cshim_encode_portably(struct cshim_format format, const float 
         uint8_t *const to = payload + cshim_payload_bytes((unsigned)format.bits, begin);
         uint8_t narrow[CSHIM_CODES_ROOM] = {0}; /* gcc 13 does not see that all is written */
         uint8_t *const codes = format.bits < 8 ? narrow : to;
-        const uint32_t grain =
-            format.scale == CSHIM_SCALE_E4M3
-                ? cshim_begin_grain(format, input + begin, length, random != NULL, scales + begin / block)
-                : 0;
+        const uint32_t grain = format.scale == CSHIM_SCALE_E4M3
+                                   ? cshim_begin_grain(format, input + begin, length,
+                                                       random != NULL, scales + begin / block)
+                                   : 0;
         for (size_t i = 0; i < length; i += block) {
             const size_t at = begin + i, left = length - i < block ? length - i : block;
             const uint32_t *numbers = random != NULL ? random + at : NULL;

@@ -82,8 +82,8 @@ CSHIM_CONSTANT struct cshim_format cshim_upper_format(int bits)
     return format;
 }
 
-/* For CSHIM_SCALE_E4M3, a grain's power of two is the smallest for which its largest magnitude is at
- * most the largest code times the largest scale, 6 * 448 = 2^11 * 1.3125 for codes in E2M1. With
+/* For CSHIM_SCALE_E4M3, a grain's power of two is the smallest for which its largest magnitude is
+ * at most the largest code times the largest scale, 6 * 448 = 2^11 * 1.3125 for codes in E2M1. With
  * stochastic rounding, where scales are rounded up, it is at most 2^11 * 1.25. */
 #define CSHIM_E4M3_MAX_EXPONENT 8
 #define CSHIM_E4M3_BUMP 0x57ffffu
@@ -115,9 +115,9 @@ CSHIM_CONSTANT struct cshim_format cshim_float_format(int exponent_bits, int man
         special == CSHIM_SPECIAL_IEEE,
         1 - bias,
         max_exponent,
-        scale == CSHIM_SCALE_E8M0               ? -127
+        scale == CSHIM_SCALE_E8M0                       ? -127
         : scale == CSHIM_SCALE_POWER && exact > fitting ? exact
-                                                : fitting,
+                                                        : fitting,
         is_e4m3 ? CSHIM_E4M3_BUMP : (2 * steps - 1) * half_step - (steps - 1),
         is_e4m3 ? CSHIM_E4M3_RANDOM_BUMP : 2 * steps * half_step - 1,
         0};
@@ -536,9 +536,9 @@ CSHIM_HD uint32_t cshim_encode_random(struct cshim_format format, float value,
         float scaled = cshim_scale_by_power(value, -scaling.exponent);
         if (format.scale == CSHIM_SCALE_E4M3)
             scaled /= scaling.step; /* exact for multiples of the scale, unlike the reciprocal */
-        return cshim_signed_code(format, value,
-                                 cshim_minifloat_random(scaled, format.mantissa_bits,
-                                                        format.min_exponent, random));
+        return cshim_signed_code(
+            format, value,
+            cshim_minifloat_random(scaled, format.mantissa_bits, format.min_exponent, random));
     }
     if (format.family == CSHIM_FAMILY_UPPER)
         return format.bits == 32 ? cshim_float_bits(value) : cshim_bf16_random(value, random);

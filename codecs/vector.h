@@ -70,8 +70,7 @@ CSHIM_INLINE bool has_grains(struct cshim_format format)
 /* Returns the factor by which decoding multiplies the codes of a block with a plain scale. */
 CSHIM_INLINE float decoding_factor(struct cshim_format format, uint32_t stored)
 {
-    return format.family == CSHIM_FAMILY_INTEGER
-               ? cshim_plain_step(format, stored)
+    return format.family == CSHIM_FAMILY_INTEGER ? cshim_plain_step(format, stored)
            : has_grains(format)
                ? cshim_e4m3_step(format, stored, cshim_half_shift(format))
                : cshim_power_of_two((int)stored + format.min_scale + cshim_half_shift(format));
@@ -324,8 +323,8 @@ INLINE ints halves_of_codes(struct cshim_format format, const uint8_t *payload)
         /* Each lane has two codes, which select the upper bytes of its two halves. Byte 0 of the
          * table is 0, and so are the lower bytes. */
         const ints pairs = V(cvtepu8_epi32)(LOAD_QUARTER(payload));
-        const ints selectors = (V(slli_epi32)(pairs, 8) | V(slli_epi32)(pairs, 20)) &
-                               V(set1_epi32)(0x0f000f00);
+        const ints selectors =
+            (V(slli_epi32)(pairs, 8) | V(slli_epi32)(pairs, 20)) & V(set1_epi32)(0x0f000f00);
         return V(shuffle_epi8)(EACH_LANE(nibble_halves, shift), selectors);
     }
     ints halves = V(slli_epi16)(V(cvtepi8_epi16)(LOAD_HALF(payload)), (unsigned)shift);
@@ -506,8 +505,9 @@ INLINE uint32_t largest_of_sixteen(const float *input)
     const ints magnitude = V(set1_epi32)((int)~CSHIM_SIGN_BIT);
     prefetch(input, 0);
     const ints low = LOAD(input) & magnitude;
-    return largest_lane(
-        E4M3_BLOCK == LANES ? low : V(max_epu32)(low, LOAD(input + E4M3_BLOCK - LANES) & magnitude));
+    return largest_lane(E4M3_BLOCK == LANES
+                            ? low
+                            : V(max_epu32)(low, LOAD(input + E4M3_BLOCK - LANES) & magnitude));
 }
 
 /* Encodes a grain of blocks with E4M3 scales. Returns false, with nothing stored, if it needs the
@@ -530,8 +530,7 @@ INLINE bool encode_grain(struct cshim_format format, const float *input, uint8_t
     for (size_t block = 0; block < GRAIN_BLOCKS; block++) {
         const float wanted = cshim_bits_float(largest[block]) * share;
         const uint32_t code = cshim_minifloat_encode(wanted, 3, -6);
-        stored[block] =
-            grain | (code < CSHIM_E4M3_FIRST_NORMAL ? CSHIM_E4M3_FIRST_NORMAL : code);
+        stored[block] = grain | (code < CSHIM_E4M3_FIRST_NORMAL ? CSHIM_E4M3_FIRST_NORMAL : code);
         inverse[block] = 1.0f / cshim_e4m3_step(format, stored[block], 0);
     }
     for (size_t block = 0; block < GRAIN_BLOCKS; block++)
@@ -540,8 +539,8 @@ INLINE bool encode_grain(struct cshim_format format, const float *input, uint8_t
         const size_t block = i / E4M3_BLOCK;
         const ints codes = byte_codes(format, input + i, V(set1_ps)(inverse[block]),
                                       V(set1_ps)(inverse[block + 2 * LANES / E4M3_BLOCK]));
-        store_joined(format.bits, join_codes(format.bits, codes),
-                     payload + codes_at(format, i), is_last && i + 4 * LANES == CSHIM_GRAIN);
+        store_joined(format.bits, join_codes(format.bits, codes), payload + codes_at(format, i),
+                     is_last && i + 4 * LANES == CSHIM_GRAIN);
     }
     return true;
 }
@@ -574,9 +573,8 @@ INLINE void encode_array(struct cshim_format format, enum cshim_codec_id id, con
     const struct cshim_loops *scalar = &cshim_level_scalar.codecs[id];
     const bool past_cache = goes_past_cache(payload, whole);
     for (size_t i = 0; i < whole; i += unit) {
-        i = has_grains(format)
-                ? encode_grains(format, input, i, whole, payload, scales)
-                : encode_run(format, input, i, whole, payload, scales, past_cache);
+        i = has_grains(format) ? encode_grains(format, input, i, whole, payload, scales)
+                               : encode_run(format, input, i, whole, payload, scales, past_cache);
         if (i < whole) {
             scalar->encode(input + i, unit, payload + codes_at(format, i),
                            scales + scale_at(format, i));

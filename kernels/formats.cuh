@@ -5,14 +5,13 @@
  * of codecs/formats.def has one, derived from its family; a specialisation may replace functions by
  * faster ones. `stored` is a scale as it is stored in a message. A type has these functions:
  *
- *   choose(largest, grain)               returns a block's scale, and if encode_fast may be used, by
- *                                        the largest magnitudes of the block and of the grain
- *   encode_fast(values, factor, codes)   encodes values, multiplied by the scale's factor
- *   special(codes)                       returns bits of SPECIAL if add_fast cannot add the codes
- *   further(stored, distance)            returns the larger of `distance` and the scale's distance
- *                                        from the fast scales; add_fast needs at most FAST_SPAN
- *   factor_of(stored)                    returns the factor for add_fast
- *   add_fast(codes, factor, sum)         decodes values and adds them to sums
+ *   choose(largest, grain)               returns a block's scale, and if encode_fast may be used,
+ * by the largest magnitudes of the block and of the grain encode_fast(values, factor, codes)
+ * encodes values, multiplied by the scale's factor special(codes)                       returns
+ * bits of SPECIAL if add_fast cannot add the codes further(stored, distance)            returns the
+ * larger of `distance` and the scale's distance from the fast scales; add_fast needs at most
+ * FAST_SPAN factor_of(stored)                    returns the factor for add_fast add_fast(codes,
+ * factor, sum)         decodes values and adds them to sums
  *
  * The functions that take a struct cshim_format are the slow path: single elements, by
  * codecs/scalar.h, not inlined. with_format() calls a function with the type of a codec's id. The
@@ -66,17 +65,17 @@ template <int ID> struct layout {
     static const bool IS_ENCODED = true;     /* reductions into a message use these codes */
     /* Blocks of a grain have E4M3 scales, which share a power of two. */
     static const bool HAS_GRAIN = cshim_format(ID).scale == CSHIM_SCALE_E4M3;
-    static const bool HAS_MINUS_ZERO = FAMILY != CSHIM_FAMILY_INTEGER &&
-                                       cshim_format(ID).special != CSHIM_SPECIAL_ZERO;
+    static const bool HAS_MINUS_ZERO =
+        FAMILY != CSHIM_FAMILY_INTEGER && cshim_format(ID).special != CSHIM_SPECIAL_ZERO;
 
     /* Returns word `word` of eight codes that change no sum: -0, or 0 in a format without -0. */
     CSHIM_DEVICE uint32_t nothing(int word)
     {
         const uint64_t signs = eight_fields(BITS, (uint64_t)1 << (BITS - 1));
-        return !HAS_MINUS_ZERO                ? 0
-               : BITS == 32                   ? 0x80000000u
-               : BITS == 16                   ? 0x80008000u
-                                              : (uint32_t)(signs >> 32 * word);
+        return !HAS_MINUS_ZERO ? 0
+               : BITS == 32    ? 0x80000000u
+               : BITS == 16    ? 0x80008000u
+                               : (uint32_t)(signs >> 32 * word);
     }
     /* Defaults for families without scales and special codes. */
     static const uint64_t SPECIAL = eight_fields(BITS, (uint64_t)1 << (BITS - 1));
@@ -141,10 +140,9 @@ template <int ID> struct family<ID, CSHIM_FAMILY_FLOAT> : layout<ID> {
             cshim_format(ID),
             cshim_choose_scale(cshim_format(ID), HAS_GRAIN ? grain : largest, false), largest,
             false);
-        const float factor = HAS_GRAIN
-                                 ? reciprocal(factor_of(stored))
-                                 : cshim_power_of_two(-((int)stored + MIN_SCALE +
-                                                        halves_exponent<ID>()));
+        const float factor =
+            HAS_GRAIN ? reciprocal(factor_of(stored))
+                      : cshim_power_of_two(-((int)stored + MIN_SCALE + halves_exponent<ID>()));
         return {stored, factor, further(stored, 0) <= FAST_SPAN && grain < CSHIM_INFINITY_BITS};
     }
     CSHIM_DEVICE void encode_fast(const float *value, float factor, uint32_t *codes)
@@ -313,8 +311,7 @@ struct raw_half : format<CSHIM_CODEC_FP16> {
 
 /* Returns the largest magnitude of each lane's block, as bits, from the magnitudes of the lanes, or
  * of blocks of `FROM` elements. */
-template <int BLOCK, int FROM = LANE_ELEMENTS>
-CSHIM_DEVICE uint32_t block_largest(uint32_t largest)
+template <int BLOCK, int FROM = LANE_ELEMENTS> CSHIM_DEVICE uint32_t block_largest(uint32_t largest)
 {
 #pragma unroll
     for (int distance = BLOCK / LANE_ELEMENTS / 2; distance >= FROM / LANE_ELEMENTS; distance /= 2)

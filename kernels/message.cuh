@@ -339,10 +339,9 @@ CSHIM_DEVICE void add_parts(struct lane_part &part, uint64_t stride, uint32_t le
         if (i == 0 || i < left) {
             load_message<FORMAT::BITS>(part.codes, part.lane, part.left, codes[i]);
             if (FORMAT::HAS_GRAIN)
-                stored[i] = cshim_load_scale(
-                    cshim_format(FORMAT::CODEC),
-                    part.scale - part.lane * LANE_ELEMENTS / FORMAT::BLOCK,
-                    part.lane * LANE_ELEMENTS / FORMAT::BLOCK);
+                stored[i] = cshim_load_scale(cshim_format(FORMAT::CODEC),
+                                             part.scale - part.lane * LANE_ELEMENTS / FORMAT::BLOCK,
+                                             part.lane * LANE_ELEMENTS / FORMAT::BLOCK);
             else if (FORMAT::SCALE_BYTES > 0)
                 stored[i] = FORMAT::SCALE_BYTES == 1 ? *part.scale : *(const uint16_t *)part.scale;
         }

@@ -184,7 +184,7 @@ template <int ID> CSHIM_DEVICE uint32_t halves_of_codes(const uint32_t *codes, i
 template <int ID> CSHIM_DEVICE uint32_t hidden_nans(uint32_t codes)
 {
     const uint32_t turned = codes ^ 0x88888888u;
-    return is_e2m1<ID>()              ? (turned - 0x11111111u) & ~turned
+    return is_e2m1<ID>()               ? (turned - 0x11111111u) & ~turned
            : is_e4m3<ID>() && !HAS_FP8 ? (codes & 0x7f7f7f7fu) + 0x01010101u
                                        : 0;
 }

@@ -291,9 +291,8 @@ static inline void add_rank(struct reference *reference, enum data data, int ran
             if (sums_codec && sums_steps > 0)
                 reference->bound[i] += quantization(value, largest);
             else if (sums_codec) /* each hop rounds a partial sum of its segment */
-                reference->bound[i] +=
-                    (ranks + 2) *
-                    (sums_codec->bound_relative * fabs(value) + sums_codec->bound_floor);
+                reference->bound[i] += (ranks + 2) * (sums_codec->bound_relative * fabs(value) +
+                                                      sums_codec->bound_floor);
         }
     }
     free(values);

@@ -153,8 +153,8 @@ static bool is_tried(struct cshim_format format, uint32_t stored)
     const bool has_grain = format.scale == CSHIM_SCALE_E4M3;
     const uint32_t first = has_grain ? CSHIM_E4M3_FIRST_ORDINARY << 8 | CSHIM_E4M3_FIRST_NORMAL
                                      : CSHIM_INTEGER_FIRST_ORDINARY;
-    const uint32_t last = has_grain ? CSHIM_E4M3_LAST_ORDINARY << 8 | CSHIM_E4M3_NAN
-                                    : CSHIM_INTEGER_LAST_ORDINARY;
+    const uint32_t last =
+        has_grain ? CSHIM_E4M3_LAST_ORDINARY << 8 | CSHIM_E4M3_NAN : CSHIM_INTEGER_LAST_ORDINARY;
     const uint32_t ends[] = {0, first, last, 0xffff};
     bool is_near_end = (format.scale_bytes < 2 && !has_grain) || is_thorough();
     for (size_t i = 0; i < COUNT_OF(ends); i++)

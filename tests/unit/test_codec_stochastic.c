@@ -24,12 +24,9 @@ struct grid {
 };
 
 static const struct grid grids[] = {
-    {CSHIM_CODEC_FP16, 10, -14, -125, 65504},
-    {CSHIM_CODEC_BF16, 7, -126, 0, 0x1.fep127},
-    {CSHIM_CODEC_FP8_E4M3, 3, -6, -135, 448},
-    {CSHIM_CODEC_FP8_E5M2, 2, -14, -133, 57344},
-    {CSHIM_CODEC_MXFP8, 3, -6, -127, 448},
-    {CSHIM_CODEC_MXFP4, 1, 0, -127, 6},
+    {CSHIM_CODEC_FP16, 10, -14, -125, 65504}, {CSHIM_CODEC_BF16, 7, -126, 0, 0x1.fep127},
+    {CSHIM_CODEC_FP8_E4M3, 3, -6, -135, 448}, {CSHIM_CODEC_FP8_E5M2, 2, -14, -133, 57344},
+    {CSHIM_CODEC_MXFP8, 3, -6, -127, 448},    {CSHIM_CODEC_MXFP4, 1, 0, -127, 6},
     {CSHIM_CODEC_NVFP4, 1, 0, -138, 6},
 #define INTEGER(ID, NAME, name, BITS, ...) {CSHIM_CODEC_##NAME, 0, 0, 0, (1 << (BITS - 1)) - 1},
 #include "codecs/formats.def"

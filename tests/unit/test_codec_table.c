@@ -116,8 +116,9 @@ TEST(bounds_are_those_derived)
     for (size_t c = 0; c < SCALED_CODECS; c++) {
         const struct cshim_codec_info *info = cshim_codec_info(scaled_codecs[c]);
         const double top = ldexp(1, (int)info->element_bits - 1) - 1;
-        const double bound = info->id == CSHIM_CODEC_MXFP4   ? 1.0 / 12
-                             : info->id == CSHIM_CODEC_NVFP4 ? 3.0 / 64
+        const double bound = info->id == CSHIM_CODEC_MXFP4 ? 1.0 / 12
+                             : info->id == CSHIM_CODEC_NVFP4
+                                 ? 3.0 / 64
                                  : (0.5 + top * 0x1p-23) * (1 + 1.0 / 128) / top;
         if (is_integer(info->id) || info->element_bits == 4)
             assert_true(info->bound_absolute >= bound && info->bound_absolute < 1.001 * bound);

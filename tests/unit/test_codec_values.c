@@ -225,8 +225,8 @@ static double e4m3_value(unsigned code)
 static void write_grain(uint8_t *scales, unsigned first, unsigned grain)
 {
     for (unsigned block = 0; block < 16; block++)
-        scales[block] = (uint8_t)((first + block) % 128 |
-                                  (block < 8 ? (grain >> block & 1) << 7 : 0));
+        scales[block] =
+            (uint8_t)((first + block) % 128 | (block < 8 ? (grain >> block & 1) << 7 : 0));
 }
 
 /* All codes of nvfp4 are decoded exactly with all scales, likewise. */
