@@ -505,9 +505,8 @@ INLINE uint32_t largest_of_sixteen(const float *input)
     const ints magnitude = V(set1_epi32)((int)~CSHIM_SIGN_BIT);
     prefetch(input, 0);
     const ints low = LOAD(input) & magnitude;
-    return largest_lane(E4M3_BLOCK == LANES
-                            ? low
-                            : V(max_epu32)(low, LOAD(input + E4M3_BLOCK - LANES) & magnitude));
+    const ints high = LOAD(input + E4M3_BLOCK - LANES) & magnitude; /* AVX-512: the same */
+    return largest_lane(V(max_epu32)(low, high));
 }
 
 /* Encodes a grain of blocks with E4M3 scales. Returns false, with nothing stored, if it needs the
