@@ -211,11 +211,13 @@ CSHIM_RARE void store_singly(const struct cshim_format *format, const struct tar
     for (unsigned i = 0; i < bits && i < left; i++)
         to[i] = (uint8_t)(codes->word[i / 4] >> i % 4 * 8);
     const unsigned number = LANE_ELEMENTS * lane_number();
-    const bool has_grain = format->scale == CSHIM_SCALE_E4M3;
+    const bool is_valid = number < grain_elements(target->grain);
+    if (format->scale == CSHIM_SCALE_E4M3) /* of all 16 blocks, with or without elements */
+        stored = cshim_e4m3_byte(number / format->block, is_valid ? stored : stored & ~127u);
     if (scale_bytes > 0 && number % format->block == 0 &&
-        (has_grain || number < grain_elements(target->grain)))
+        (is_valid || format->scale == CSHIM_SCALE_E4M3))
         store_scale(target->message.scales + block_of(format, first) * scale_bytes, scale_bytes,
-                    has_grain ? cshim_e4m3_byte(number / format->block, stored) : stored);
+                    stored);
 }
 
 /* Stores the residuals of a lane's valid elements: the differences between values and decoded
