@@ -130,9 +130,9 @@ INLINE void put(float *output, floats values, enum cshim_put_mode mode)
     store(output, (ints)REPLACE_NANS(result, nan), mode == CSHIM_PUT_PAST_CACHE);
 }
 
-/* Returns codes of small floats with their signs, one in each lane (cshim_minifloat_encode). The
- * exponent is in a lane's upper 16 bits, so a saturating 16-bit subtraction gives its distance
- * above the smallest exponent, or 0. */
+/* Returns codes of small floats, one in each lane (cshim_minifloat_encode), with their signs unless
+ * nibbles_of() adds these. The exponent is in a lane's upper 16 bits, so a saturating 16-bit
+ * subtraction gives its distance above the smallest exponent, or 0. */
 INLINE ints float_codes(struct cshim_format format, floats scaled)
 {
     const int dropped = 23 - format.mantissa_bits;
@@ -144,7 +144,10 @@ INLINE ints float_codes(struct cshim_format format, floats scaled)
     const ints anchor = V(add_epi32)(above, first_anchor);
     const ints steps = V(sub_epi32)((ints)V(add_ps)(magnitude, (floats)anchor), anchor);
     const ints base = V(srli_epi32)(above, (unsigned)dropped);
-    return WITH_SIGN(V(add_epi32)(steps, base), scaled);
+    const ints codes = V(add_epi32)(steps, base);
+    if (format.special == CSHIM_SPECIAL_ZERO)
+        return codes;
+    return WITH_SIGN(codes, scaled);
 }
 
 INLINE ints codes_of(struct cshim_format format, const float *input, floats inverse)
@@ -167,13 +170,16 @@ CSHIM_INLINE int lane_of_two(int lanes, int i)
     return i % (lanes / 2) / 2 * 4 + i / (lanes / 2) * 2 + i % 2;
 }
 
-/* Moves the signs of 4-bit codes from the highest bits of their bytes to bits 3. Code 0 gets none:
- * adding 7 to a magnitude sets bit 3 unless it is 0. */
-INLINE ints nibbles_of(ints codes)
+/* Returns the 4-bit codes of 4 * LANES elements, from their magnitudes' codes, packed but not in
+ * order. The elements are packed likewise, which keeps their signs. Code 0 gets no sign: adding 7
+ * to a magnitude sets bit 3 unless it is 0. */
+INLINE ints nibbles_of(ints magnitudes, const float *input)
 {
-    const ints magnitude = codes & V(set1_epi8)(7);
-    const ints above = V(add_epi8)(magnitude, V(set1_epi8)(7));
-    return magnitude | (V(srli_epi16)(codes, 4) & above & V(set1_epi8)(8));
+    const ints low = V(packs_epi32)(LOAD(input), LOAD(input + LANES));
+    const ints high = V(packs_epi32)(LOAD(input + 2 * LANES), LOAD(input + 3 * LANES));
+    const ints signs = V(srli_epi16)(V(packs_epi16)(low, high), 4);
+    const ints above = V(add_epi8)(magnitudes, V(set1_epi8)(7));
+    return magnitudes | (signs & above & V(set1_epi8)(8));
 }
 
 /* Returns the codes of 4 * LANES elements, a byte each. The first half is multiplied by `inverse`,
@@ -186,9 +192,10 @@ INLINE ints byte_codes(struct cshim_format format, const float *input, floats in
     const ints high = V(packs_epi32)(codes_of(format, input + 2 * LANES, later_inverse),
                                      codes_of(format, input + 3 * LANES, later_inverse));
     const bool is_integer = format.family == CSHIM_FAMILY_INTEGER;
-    const ints codes = PERMUTE(is_integer ? V(packs_epi16)(low, high) : V(packus_epi16)(low, high),
-                               EACH_LANE(lane_of_four, LANES));
-    return format.special == CSHIM_SPECIAL_ZERO ? nibbles_of(codes) : codes;
+    ints codes = is_integer ? V(packs_epi16)(low, high) : V(packus_epi16)(low, high);
+    if (format.special == CSHIM_SPECIAL_ZERO)
+        codes = nibbles_of(codes, input);
+    return PERMUTE(codes, EACH_LANE(lane_of_four, LANES));
 }
 
 /* Returns bytes 4 * i to 4 * i + 3 of a shuffle that closes the gaps after joining: the codes of
@@ -499,14 +506,30 @@ INLINE size_t encode_run(struct cshim_format format, const float *input, size_t 
     return count;
 }
 
-/* Returns the largest magnitude of a block with an E4M3 scale, like largest_of(). */
-INLINE uint32_t largest_of_sixteen(const float *input)
+/* Computes the largest magnitude of each block of a grain, as largest_of() does. Four blocks at a
+ * time are reduced by transposing them. */
+INLINE void largest_of_blocks(const float *input, uint32_t largest[GRAIN_BLOCKS])
 {
     const ints magnitude = V(set1_epi32)((int)~CSHIM_SIGN_BIT);
-    prefetch(input, 0);
-    const ints low = LOAD(input) & magnitude;
-    const ints high = LOAD(input + E4M3_BLOCK - LANES) & magnitude; /* AVX-512: the same */
-    return largest_lane(V(max_epu32)(low, high));
+    for (size_t block = 0; block < GRAIN_BLOCKS; block += 4) {
+        ints own[4] = {{0}};
+        uint32_t lanes[LANES];
+        for (size_t k = 0; k < 4; k++) {
+            const float *const from = input + (block + k) * E4M3_BLOCK;
+            prefetch(from, 0);
+            own[k] =
+                V(max_epu32)(LOAD(from) & magnitude, LOAD(from + E4M3_BLOCK - LANES) & magnitude);
+        }
+        const ints first =
+            V(max_epu32)(V(unpacklo_epi32)(own[0], own[1]), V(unpackhi_epi32)(own[0], own[1]));
+        const ints second =
+            V(max_epu32)(V(unpacklo_epi32)(own[2], own[3]), V(unpackhi_epi32)(own[2], own[3]));
+        store(lanes,
+              V(max_epu32)(V(unpacklo_epi64)(first, second), V(unpackhi_epi64)(first, second)),
+              false);
+        for (size_t k = 0; k < 4; k++)
+            largest[block + k] = lanes[k] > lanes[k + 4] ? lanes[k] : lanes[k + 4];
+    }
 }
 
 /* Encodes a grain of blocks with E4M3 scales. Returns false, with nothing stored, if it needs the
@@ -516,10 +539,9 @@ INLINE bool encode_grain(struct cshim_format format, const float *input, uint8_t
 {
     uint32_t largest[GRAIN_BLOCKS], stored[GRAIN_BLOCKS], most = 0;
     float inverse[GRAIN_BLOCKS];
-    for (size_t block = 0; block < GRAIN_BLOCKS; block++) {
-        largest[block] = largest_of_sixteen(input + block * E4M3_BLOCK);
+    largest_of_blocks(input, largest);
+    for (size_t block = 0; block < GRAIN_BLOCKS; block++)
         most = most > largest[block] ? most : largest[block];
-    }
     const uint32_t grain = cshim_choose_scale(format, most, false);
     if (most >= CSHIM_INFINITY_BITS || !cshim_is_plain(format, grain | CSHIM_E4M3_FIRST_NORMAL))
         return false;
