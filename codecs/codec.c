@@ -12,16 +12,40 @@
 #define WIRE_VERSION 2u
 
 static const struct cshim_codec_info codecs[CSHIM_CODEC_COUNT] = {
-#define RAW(ID, NAME, name) [ID] = {CSHIM_CODEC_##NAME, #name, 0, 1, 0, 0.0, 0.0, 0.0},
+#define RAW(ID, NAME, name)                                                                        \
+    [ID] = {CSHIM_CODEC_##NAME, #name, 0, 1, 0, 0.0, 0.0, 0x1p-145, 0.0, true, true},
 #define SPARSE(ID, NAME, name, TYPICAL)                                                            \
-    [ID] = {CSHIM_CODEC_##NAME, #name, 0, 1, 0, 0.0, 1.0, TYPICAL},
+    [ID] = {CSHIM_CODEC_##NAME, #name, 0, 1, 0, 0.0, 1.0, 0x1p-145, TYPICAL, false, false},
 #define UPPER(ID, NAME, name, BITS, TYPICAL)                                                       \
-    [ID] = {CSHIM_CODEC_##NAME, #name, BITS, 1, 0, BITS == 32 ? 0x1p-24 : 0x1p-8, 0.0, TYPICAL},
-#define FLOAT(ID, NAME, name, EXPONENT, MANTISSA, INFINITE, BLOCK, ABSOLUTE, TYPICAL)              \
-    [ID] = {CSHIM_CODEC_##NAME, #name,  1 + EXPONENT + MANTISSA, BLOCK, 1, 0.5 / (1 << MANTISSA),  \
-            ABSOLUTE,           TYPICAL},
+    [ID] = {CSHIM_CODEC_##NAME,                                                                    \
+            #name,                                                                                 \
+            BITS,                                                                                  \
+            1,                                                                                     \
+            0,                                                                                     \
+            BITS == 32 ? 0x1p-24 : 0x1p-8,                                                         \
+            0.0,                                                                                   \
+            BITS == 32 ? 0x1p-145 : 0x1p-134,                                                      \
+            TYPICAL,                                                                               \
+            true,                                                                                  \
+            true},
+/* The floor of E8M0 is half a step of the subnormal codes with the smallest scale, 2^-127. */
+#define FLOAT(ID, NAME, name, EXPONENT, MANTISSA, SPECIAL, BLOCK, SCALE, ABSOLUTE, TYPICAL)        \
+    [ID] = {CSHIM_CODEC_##NAME,                                                                    \
+            #name,                                                                                 \
+            1 + EXPONENT + MANTISSA,                                                               \
+            CSHIM_SCALE_##SCALE == CSHIM_SCALE_E4M3 ? CSHIM_GRAIN : BLOCK,                         \
+            CSHIM_SCALE_##SCALE == CSHIM_SCALE_E4M3 ? CSHIM_GRAIN / BLOCK : 1,                     \
+            0.5 / (1 << MANTISSA),                                                                 \
+            ABSOLUTE,                                                                              \
+            CSHIM_SCALE_##SCALE == CSHIM_SCALE_E8M0                                                \
+                ? 0x1p-127 / (1 << ((1 << (EXPONENT - 1)) - 1 + MANTISSA))                         \
+                : 0x1p-145,                                                                        \
+            TYPICAL,                                                                               \
+            CSHIM_SPECIAL_##SPECIAL == CSHIM_SPECIAL_IEEE,                                         \
+            CSHIM_SPECIAL_##SPECIAL != CSHIM_SPECIAL_ZERO},
 #define INTEGER(ID, NAME, name, BITS, BLOCK, ABSOLUTE, TYPICAL)                                    \
-    [ID] = {CSHIM_CODEC_##NAME, #name, BITS, BLOCK, 2, 0.0, ABSOLUTE, TYPICAL},
+    [ID] = {CSHIM_CODEC_##NAME, #name,    BITS,    BLOCK, 2,    0.0,                               \
+            ABSOLUTE,           0x1p-145, TYPICAL, false, false},
 #include "codecs/formats.def"
 };
 

@@ -46,12 +46,14 @@ struct cshim_codec_info {
     unsigned block;        /* elements that share one scale; 1 without scales */
     unsigned scale_bytes;  /* bytes of one scale; 0 without scales */
     /* Error of one quantization of a finite x in a block whose largest finite magnitude is a:
-     * |error| <= relative * |x| + absolute * a + 2^-145, where bf16's floor is 2^-134 instead: half
-     * a step of its subnormals. Twice that for stochastic rounding. See docs/wire-format.md,
-     * "Error", for the derivation. */
+     * |error| <= relative * |x| + absolute * a + floor. Twice that for stochastic rounding. See
+     * docs/wire-format.md, "Error", for the derivation. */
     double bound_relative;
     double bound_absolute;
-    double typical; /* measured relative L2 error of one quantization of normal data */
+    double bound_floor;
+    double typical;        /* measured relative L2 error of one quantization of normal data */
+    bool keeps_infinity;   /* false: infinities become NaN */
+    bool keeps_minus_zero; /* false: -0 becomes 0 */
 };
 
 /* Returns the description of a codec, or NULL for CSHIM_CODEC_NONE and unknown ids. */

@@ -37,23 +37,6 @@
  * output, or subtracted from it (error feedback). */
 enum cshim_put_mode { CSHIM_PUT, CSHIM_PUT_PAST_CACHE, CSHIM_PUT_SUM, CSHIM_PUT_REST };
 
-/* Reads a block's stored scale; 0 for formats without scales. */
-CSHIM_INLINE uint32_t cshim_load_scale(struct cshim_format format, const uint8_t *scales,
-                                       size_t block)
-{
-    if (format.scale_bytes == 2)
-        return scales[2 * block] | (uint32_t)scales[2 * block + 1] << 8;
-    return format.scale_bytes == 1 ? scales[block] : 0;
-}
-
-/* Writes a block's stored scale; nothing for formats without scales. */
-CSHIM_INLINE void cshim_store_scale(struct cshim_format format, uint8_t *scales, size_t block,
-                                    uint32_t stored)
-{
-    for (int byte = 0; byte < format.scale_bytes; byte++)
-        scales[(size_t)format.scale_bytes * block + (size_t)byte] = (uint8_t)(stored >> 8 * byte);
-}
-
 /* Returns how much larger the exponent of a small float is than that of its code read as binary16.
  */
 CSHIM_INLINE int cshim_half_shift(struct cshim_format format)
@@ -69,6 +52,8 @@ CSHIM_INLINE bool cshim_is_plain(struct cshim_format format, uint32_t stored)
         return true;
     if (format.family == CSHIM_FAMILY_INTEGER)
         return stored >= CSHIM_INTEGER_FIRST_ORDINARY && stored <= CSHIM_INTEGER_LAST_ORDINARY;
+    if (format.scale == CSHIM_SCALE_E4M3)
+        return cshim_e4m3_is_ordinary(stored);
     int exponent = (int)stored + format.min_scale, shift = cshim_half_shift(format);
     int top = format.max_exponent > shift ? format.max_exponent : shift;
     return exponent >= -126 && exponent + top <= 127;
@@ -79,13 +64,14 @@ CSHIM_INLINE float cshim_plain_step(struct cshim_format format, uint32_t stored)
 {
     return format.family == CSHIM_FAMILY_INTEGER
                ? cshim_bits_float((stored - CSHIM_INTEGER_SCALE_OFFSET) << 16)
-               : cshim_power_of_two((int)stored + format.min_scale);
+           : format.scale == CSHIM_SCALE_E4M3 ? cshim_e4m3_step(format, stored, 0)
+                                              : cshim_power_of_two((int)stored + format.min_scale);
 }
 
 /* Returns the reciprocal of cshim_plain_step(): encoders multiply by it instead of dividing. */
 CSHIM_INLINE float cshim_plain_inverse(struct cshim_format format, uint32_t stored)
 {
-    return format.family == CSHIM_FAMILY_INTEGER
+    return format.family == CSHIM_FAMILY_INTEGER || format.scale == CSHIM_SCALE_E4M3
                ? 1.0f / cshim_plain_step(format, stored)
                : cshim_power_of_two(-((int)stored + format.min_scale));
 }
@@ -126,7 +112,10 @@ CSHIM_INLINE uint32_t cshim_plain_float_code(struct cshim_format format, float s
     const uint32_t code = (uint32_t)(uint16_t)(lower + raised) - base;
     const uint32_t sign = 1u << (format.bits - 1);
     const uint16_t scaled_upper = (uint16_t)(cshim_float_bits(scaled) >> 16);
-    return (code & ~sign) | ((uint32_t)(scaled_upper >> (16 - format.bits)) & sign);
+    const uint32_t own_sign = (uint32_t)(scaled_upper >> (16 - format.bits)) & sign;
+    if (format.special == CSHIM_SPECIAL_ZERO) /* the sum has the sign's bit for codes above 0 */
+        return (code & (sign - 1)) | (own_sign & ((code & (sign - 1)) + sign - 1));
+    return (code & ~sign) | own_sign;
 }
 
 /* Returns the code of an element of a plain block, in the lower format.bits bits. `inverse` is the
@@ -263,34 +252,47 @@ CSHIM_INLINE bool cshim_upper_codes(const float *restrict input, size_t count,
     return largest < 0x7f7f;
 }
 
-/* Computes the scale and the unpacked codes of a block or part of one. With random numbers writes
- * 16-bit codes to `wide` instead of `codes`, which the compiler vectorises better. Returns false if
- * cshim_block_codes_singly() must do it. `random` is NULL for rounding to nearest. */
+/* Returns the bits of the largest finite magnitude of a block whose largest magnitude has the bits
+ * `largest`. */
+CSHIM_INLINE uint32_t cshim_largest_finite(const float *restrict input, size_t count,
+                                           uint32_t largest)
+{
+    if (largest < CSHIM_INFINITY_BITS)
+        return largest;
+    largest = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t magnitude = cshim_finite_magnitude(input[i]);
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    return largest;
+}
+
+/* Computes the scale (`stored`) and the unpacked codes of a block or part of one. With random
+ * numbers writes 16-bit codes to `wide` instead of `codes`, which the compiler vectorises better.
+ * Returns false if cshim_block_codes_singly() must compute the codes. `grain` is the stored scale
+ * of the grain for CSHIM_SCALE_E4M3. `random` is NULL for rounding to nearest. */
 CSHIM_INLINE bool cshim_block_codes(struct cshim_format format, const float *restrict input,
-                                    const uint32_t *restrict random, size_t count,
+                                    const uint32_t *restrict random, size_t count, uint32_t grain,
                                     uint8_t *restrict codes, uint16_t *restrict wide,
-                                    uint8_t *scales)
+                                    uint32_t *stored)
 {
     if (format.family == CSHIM_FAMILY_UPPER && random == NULL)
         return cshim_upper_codes(input, count, codes);
     const uint32_t largest = cshim_largest_of_block(input, count);
+    const uint32_t largest_finite = cshim_largest_finite(input, count, largest);
     const bool is_finite = largest < CSHIM_INFINITY_BITS;
-    uint32_t largest_finite = is_finite ? largest : 0;
-    for (size_t i = 0; i < count && !is_finite; i++) {
-        uint32_t magnitude = cshim_finite_magnitude(input[i]);
-        largest_finite = magnitude > largest_finite ? magnitude : largest_finite;
-    }
-    const uint32_t stored = cshim_choose_scale(format, largest_finite, random != NULL);
-    cshim_store_scale(format, scales, 0, stored);
+    *stored = format.scale == CSHIM_SCALE_E4M3
+                  ? cshim_refine_scale(format, grain, largest_finite, random != NULL)
+                  : cshim_choose_scale(format, largest_finite, random != NULL);
     if (random != NULL && is_finite) {
-        const struct cshim_scaling scaling = cshim_scaling(format, stored);
+        const struct cshim_scaling scaling = cshim_scaling(format, *stored);
         for (size_t i = 0; i < count; i++)
             wide[i] = (uint16_t)cshim_encode_random(format, input[i], scaling, random[i]);
         return true;
     }
-    if (!is_finite || !cshim_is_plain(format, stored))
+    if (!is_finite || !cshim_is_plain(format, *stored))
         return false;
-    const float inverse = cshim_plain_inverse(format, stored);
+    const float inverse = cshim_plain_inverse(format, *stored);
     const size_t whole = count / CSHIM_PART * CSHIM_PART;
     for (size_t i = 0; i < whole; i += CSHIM_PART)
         cshim_plain_codes(format, input + i, inverse, CSHIM_PART,
@@ -353,6 +355,19 @@ CSHIM_INLINE void cshim_store_codes(struct cshim_format format, uint8_t *restric
     memcpy(payload, bytes, cshim_payload_bytes(bits, count));
 }
 
+/* Returns the stored scale of a grain for CSHIM_SCALE_E4M3, without a block's. Stores the bits of
+ * its power of two for all 16 blocks, which a partial grain may not have. */
+CSHIM_INLINE uint32_t cshim_begin_grain(struct cshim_format format, const float *input,
+                                        size_t count, bool at_random, uint8_t *scales)
+{
+    const uint32_t largest = cshim_largest_of_block(input, count);
+    const uint32_t grain =
+        cshim_choose_scale(format, cshim_largest_finite(input, count, largest), at_random);
+    for (size_t block = 0; block < CSHIM_GRAIN / (size_t)format.block; block++)
+        cshim_store_scale(format, scales, block, grain);
+    return grain;
+}
+
 /* Encodes `count` floats, the first of which begins a block. `random` is NULL for rounding to
  * nearest. */
 CSHIM_INLINE void cshim_encode_portably(struct cshim_format format, const float *input,
@@ -370,18 +385,23 @@ CSHIM_INLINE void cshim_encode_portably(struct cshim_format format, const float 
         uint8_t narrow[CSHIM_CODES_ROOM] = {0}; /* gcc 13 does not see that all is written */
         uint8_t *const codes = format.bits < 8 ? narrow : to;
         uint16_t wide[CSHIM_GRAIN];
+        const uint32_t grain = format.scale == CSHIM_SCALE_E4M3
+                                   ? cshim_begin_grain(format, input + begin, length,
+                                                       random != NULL, scales + begin / block)
+                                   : 0;
         for (size_t i = 0; i < length; i += block) {
             const size_t at = begin + i, left = length - i < block ? length - i : block;
             const uint32_t *numbers = random != NULL ? random + at : NULL;
             uint8_t *own = codes + i * cshim_code_bytes(format);
-            uint8_t *scale = scales + at / block * (size_t)format.scale_bytes;
-            const bool is_done =
-                left == block
-                    ? cshim_block_codes(format, input + at, numbers, block, own, wide + i, scale)
-                    : cshim_block_codes(format, input + at, numbers, left, own, wide + i, scale);
+            uint32_t stored = 0;
+            const bool is_done = left == block
+                                     ? cshim_block_codes(format, input + at, numbers, block, grain,
+                                                         own, wide + i, &stored)
+                                     : cshim_block_codes(format, input + at, numbers, left, grain,
+                                                         own, wide + i, &stored);
             if (!is_done)
-                cshim_block_codes_singly(format, input + at, numbers, left, own, wide + i,
-                                         cshim_load_scale(format, scale, 0));
+                cshim_block_codes_singly(format, input + at, numbers, left, own, wide + i, stored);
+            cshim_store_scale(format, scales, at / block, stored);
         }
         for (size_t i = 0; i < length && random != NULL; i++)
             cshim_put_code(format, codes, i, wide[i]);
@@ -438,8 +458,10 @@ CSHIM_INLINE float cshim_plain_float_value(struct cshim_format format, uint32_t 
     const uint32_t normal =
         (magnitude << (23 - mantissa_bits)) + ((uint32_t)(126 + format.min_exponent) << 23);
     const uint32_t is_subnormal = cshim_mask((int32_t)magnitude < 1 << mantissa_bits);
+    const int32_t infinity = (int32_t)cshim_float_infinity(format);
     const uint32_t is_reserved =
-        cshim_mask((int32_t)magnitude >= (int32_t)cshim_float_infinity(format));
+        cshim_mask((format.special == CSHIM_SPECIAL_ZERO ? (int32_t)code == infinity
+                                                         : (int32_t)magnitude >= infinity));
     const uint32_t reserved = format.has_infinity ? CSHIM_INFINITY_BITS : CSHIM_NAN_BITS;
     const uint32_t finite = (cshim_float_bits(steps) & is_subnormal) | (normal & ~is_subnormal);
     return cshim_bits_float(sign | finite | (reserved & is_reserved));

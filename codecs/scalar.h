@@ -22,8 +22,22 @@
 
 enum cshim_family {
     CSHIM_FAMILY_UPPER,  /* upper bits of a float32 */
-    CSHIM_FAMILY_FLOAT,  /* a small float times a power of two */
+    CSHIM_FAMILY_FLOAT,  /* a small float times a scale */
     CSHIM_FAMILY_INTEGER /* an integer times a scale of 8 significant bits */
+};
+
+/* Codes of a small float for values that are not finite. */
+enum cshim_special {
+    CSHIM_SPECIAL_IEEE, /* the largest exponent: infinity and NaN */
+    CSHIM_SPECIAL_ONES, /* all magnitude bits set: NaN */
+    CSHIM_SPECIAL_ZERO  /* the code of -0: NaN */
+};
+
+/* Types of a small float's scales. */
+enum cshim_scale {
+    CSHIM_SCALE_POWER, /* 2^(stored + min_scale) */
+    CSHIM_SCALE_E8M0,  /* the same, with OCP's min_scale; 255 is NaN */
+    CSHIM_SCALE_E4M3   /* a float in E4M3 (lower byte) times 2^(upper byte + min_scale) */
 };
 
 /* A wire format as numbers, computed from its row of formats.def. */
@@ -31,17 +45,19 @@ struct cshim_format {
     enum cshim_family family;
     int bits;        /* bits of a code */
     int block;       /* elements that share a scale; CSHIM_GRAIN without scales */
-    int scale_bytes; /* bytes of a scale; 0 without scales */
-    /* Only for floats: */
-    int mantissa_bits; /* also for CSHIM_FAMILY_UPPER */
-    int has_infinity;  /* 0: only the code with all magnitude bits set is reserved, for NaN */
-    int min_exponent;  /* exponent of the smallest normal code */
-    int max_exponent;  /* exponent of the largest code */
-    int min_scale;     /* exponent that scale byte 0 means */
-    /* Addends to the bits of a block's largest magnitude before its exponent is read, so that a
-     * magnitude that would round above the top code gets the next exponent: `bump` for rounding to
-     * nearest, `random_bump` for stochastic rounding, which may round every magnitude above the top
-     * code so. */
+    int scale_bytes; /* 0 without scales */
+    /* Floats only: */
+    int mantissa_bits; /* also set for CSHIM_FAMILY_UPPER */
+    enum cshim_special special;
+    enum cshim_scale scale;
+    int has_infinity; /* true for CSHIM_SPECIAL_IEEE */
+    int min_exponent; /* exponent of the smallest normal code */
+    int max_exponent; /* exponent of the largest code; of its product with the largest E4M3 scale */
+    int min_scale;    /* exponent that scale byte 0 means */
+    /* Added to the bits of the largest magnitude of a block (CSHIM_SCALE_E4M3: of a grain) to find
+     * its exponent, so that a magnitude that would round above the top code gets the next exponent.
+     * `random_bump` is for stochastic rounding, where every magnitude above the top code may do so.
+     */
     uint32_t bump, random_bump;
     /* Only for integers: */
     int top; /* largest code */
@@ -50,41 +66,81 @@ struct cshim_format {
 /* Returns the format of the upper bits of a float32. */
 CSHIM_CONSTANT struct cshim_format cshim_upper_format(int bits)
 {
-    const struct cshim_format format = {
-        CSHIM_FAMILY_UPPER, bits, (int)CSHIM_GRAIN, 0, bits - 9, 0, 0, 0, 0, 0, 0, 0};
+    const struct cshim_format format = {CSHIM_FAMILY_UPPER,
+                                        bits,
+                                        (int)CSHIM_GRAIN,
+                                        0,
+                                        bits - 9,
+                                        CSHIM_SPECIAL_IEEE,
+                                        CSHIM_SCALE_POWER,
+                                        0,
+                                        0,
+                                        0,
+                                        0,
+                                        0,
+                                        0,
+                                        0};
     return format;
 }
 
+/* For CSHIM_SCALE_E4M3, a grain's power of two is the smallest for which its largest magnitude is
+ * at most the largest code times the largest scale, 6 * 448 = 2^11 * 1.3125 for codes in E2M1. With
+ * stochastic rounding, where scales are rounded up, it is at most 2^11 * 1.25. */
+#define CSHIM_E4M3_MAX_EXPONENT 8
+#define CSHIM_E4M3_BUMP 0x57ffffu
+#define CSHIM_E4M3_RANDOM_BUMP 0x5fffffu
+
 /* Returns the format of a small float. With its smallest scale the smallest code is float32's
  * smallest number, or a larger one if otherwise a byte could not hold the scale of float32's
- * largest number. */
+ * largest number. The scale E8M0 begins with 2^-127. */
 CSHIM_CONSTANT struct cshim_format cshim_float_format(int exponent_bits, int mantissa_bits,
-                                                      int has_infinity, int block)
+                                                      enum cshim_special special, int block,
+                                                      enum cshim_scale scale)
 {
+    const bool is_e4m3 = scale == CSHIM_SCALE_E4M3;
     const int bias = (1 << (exponent_bits - 1)) - 1;
-    const int max_exponent = has_infinity ? bias : bias + 1;
+    const int own_exponent = special == CSHIM_SPECIAL_IEEE ? bias : bias + 1;
+    const int max_exponent = is_e4m3 ? own_exponent + CSHIM_E4M3_MAX_EXPONENT + 1 : own_exponent;
     const int exact = mantissa_bits + bias - 1 - 149, fitting = -127 - max_exponent;
-    const uint32_t steps = has_infinity ? 1 : 2; /* from the top code to the next power of two */
+    /* Steps from the top code to the next power of two. */
+    const uint32_t steps = special == CSHIM_SPECIAL_ONES ? 2 : 1;
     const uint32_t half_step = 1u << (22 - mantissa_bits);
-    const struct cshim_format format = {CSHIM_FAMILY_FLOAT,
-                                        1 + exponent_bits + mantissa_bits,
-                                        block,
-                                        1,
-                                        mantissa_bits,
-                                        has_infinity,
-                                        1 - bias,
-                                        max_exponent,
-                                        exact > fitting ? exact : fitting,
-                                        (2 * steps - 1) * half_step - (steps - 1),
-                                        2 * steps * half_step - 1,
-                                        0};
+    const struct cshim_format format = {
+        CSHIM_FAMILY_FLOAT,
+        1 + exponent_bits + mantissa_bits,
+        block,
+        1,
+        mantissa_bits,
+        special,
+        scale,
+        special == CSHIM_SPECIAL_IEEE,
+        1 - bias,
+        max_exponent,
+        scale == CSHIM_SCALE_E8M0                       ? -127
+        : scale == CSHIM_SCALE_POWER && exact > fitting ? exact
+                                                        : fitting,
+        is_e4m3 ? CSHIM_E4M3_BUMP : (2 * steps - 1) * half_step - (steps - 1),
+        is_e4m3 ? CSHIM_E4M3_RANDOM_BUMP : 2 * steps * half_step - 1,
+        0};
     return format;
 }
 
 /* Returns the format of an integer. */
 CSHIM_CONSTANT struct cshim_format cshim_integer_format(int bits, int block)
 {
-    const struct cshim_format format = {CSHIM_FAMILY_INTEGER, bits, block, 2, 0, 0, 0, 0, 0, 0, 0,
+    const struct cshim_format format = {CSHIM_FAMILY_INTEGER,
+                                        bits,
+                                        block,
+                                        2,
+                                        0,
+                                        CSHIM_SPECIAL_IEEE,
+                                        CSHIM_SCALE_POWER,
+                                        0,
+                                        0,
+                                        0,
+                                        0,
+                                        0,
+                                        0,
                                         (1 << (bits - 1)) - 1};
     return format;
 }
@@ -96,9 +152,10 @@ CSHIM_CONSTANT struct cshim_format cshim_format(uint32_t codec)
 #define UPPER(ID, NAME, name, BITS, ...)                                                           \
     case ID:                                                                                       \
         return cshim_upper_format(BITS);
-#define FLOAT(ID, NAME, name, EXPONENT, MANTISSA, INFINITE, BLOCK, ...)                            \
+#define FLOAT(ID, NAME, name, EXPONENT, MANTISSA, SPECIAL, BLOCK, SCALE, ...)                      \
     case ID:                                                                                       \
-        return cshim_float_format(EXPONENT, MANTISSA, INFINITE, BLOCK);
+        return cshim_float_format(EXPONENT, MANTISSA, CSHIM_SPECIAL_##SPECIAL, BLOCK,              \
+                                  CSHIM_SCALE_##SCALE);
 #define INTEGER(ID, NAME, name, BITS, BLOCK, ...)                                                  \
     case ID:                                                                                       \
         return cshim_integer_format(BITS, BLOCK);
@@ -145,21 +202,27 @@ CSHIM_HD int cshim_cast_exponent(uint32_t largest, int headroom)
     return cshim_scale_exponent(half, largest, half.bump, headroom);
 }
 
-/* Returns the sign bit of a value's code, all other bits 0. */
-CSHIM_HD uint32_t cshim_code_sign(struct cshim_format format, float value)
+/* Gives a code the sign of its value. */
+CSHIM_HD uint32_t cshim_signed_code(struct cshim_format format, float value, uint32_t code)
 {
-    return cshim_float_bits(value) >> 31 << (format.bits - 1);
+    if (format.special == CSHIM_SPECIAL_ZERO && code == 0)
+        return 0;
+    return cshim_float_bits(value) >> 31 << (format.bits - 1) | code;
 }
 
 /* Returns the code of infinity; that of NaN if the format has no infinity. */
 CSHIM_HD uint32_t cshim_float_infinity(struct cshim_format format)
 {
-    const uint32_t largest = (1u << (format.bits - 1)) - 1;
-    return format.has_infinity ? largest >> format.mantissa_bits << format.mantissa_bits : largest;
+    const uint32_t sign = 1u << (format.bits - 1), largest = sign - 1;
+    return format.special == CSHIM_SPECIAL_IEEE
+               ? largest >> format.mantissa_bits << format.mantissa_bits
+           : format.special == CSHIM_SPECIAL_ONES ? largest
+                                                  : sign;
 }
 
-/* Returns the code of value / 2^exponent. */
-CSHIM_HD uint32_t cshim_float_encode(struct cshim_format format, float value, int exponent)
+/* Returns the code of value / 2^exponent * inverse. */
+CSHIM_HD uint32_t cshim_float_encode_by(struct cshim_format format, float value, int exponent,
+                                        float inverse)
 {
     uint32_t magnitude = cshim_float_bits(value) & ~CSHIM_SIGN_BIT;
     uint32_t infinity = cshim_float_infinity(format);
@@ -167,27 +230,41 @@ CSHIM_HD uint32_t cshim_float_encode(struct cshim_format format, float value, in
         (magnitude == CSHIM_INFINITY_BITS && !format.has_infinity))
         return format.has_infinity ? infinity | 1u << (format.mantissa_bits - 1) : infinity;
     if (magnitude == CSHIM_INFINITY_BITS)
-        return cshim_code_sign(format, value) | infinity;
-    float scaled = cshim_scale_by_power(value, -exponent);
-    return cshim_code_sign(format, value) |
-           cshim_minifloat_encode(scaled, format.mantissa_bits, format.min_exponent);
+        return cshim_signed_code(format, value, infinity);
+    float scaled = cshim_scale_by_power(value, -exponent) * inverse;
+    return cshim_signed_code(
+        format, value, cshim_minifloat_encode(scaled, format.mantissa_bits, format.min_exponent));
 }
 
-/* Returns the value of a code times 2^exponent. */
-CSHIM_HD float cshim_float_decode(struct cshim_format format, uint32_t code, int exponent)
+/* Returns the code of value / 2^exponent. */
+CSHIM_HD uint32_t cshim_float_encode(struct cshim_format format, float value, int exponent)
+{
+    return cshim_float_encode_by(format, value, exponent, 1.0f);
+}
+
+/* Returns the value of a code times `step` times 2^exponent. The first product is exact. */
+CSHIM_HD float cshim_float_decode_by(struct cshim_format format, uint32_t code, int exponent,
+                                     float step)
 {
     uint32_t sign = code >> (format.bits - 1) << 31;
     uint32_t magnitude = code & ((1u << (format.bits - 1)) - 1);
     uint32_t infinity = cshim_float_infinity(format);
-    if (magnitude >= infinity) {
+    if (magnitude >= infinity || code == infinity) {
         bool is_infinity = magnitude == infinity && format.has_infinity;
         return cshim_bits_float(is_infinity ? sign | CSHIM_INFINITY_BITS : CSHIM_NAN_BITS);
     }
     float value = cshim_minifloat_decode(magnitude, format.mantissa_bits, format.min_exponent);
-    value = cshim_saturate(cshim_scale_by_power(value, exponent));
+    value = cshim_saturate(cshim_scale_by_power(value * step, exponent));
     return cshim_bits_float(sign | cshim_float_bits(value));
 }
 
+CSHIM_HD float cshim_float_decode(struct cshim_format format, uint32_t code, int exponent)
+{
+    return cshim_float_decode_by(format, code, exponent, 1.0f);
+}
+
+/* Conversions of fp16 and bf16, which are also element types. fp16 is IEEE binary16 times
+ * 2^exponent; bf16 is the upper half of a float32, where a finite value never becomes Inf. */
 /* Returns the IEEE binary16 code of value / 2^exponent. */
 CSHIM_HD uint16_t cshim_fp16_encode(float value, int exponent)
 {
@@ -287,32 +364,131 @@ CSHIM_HD float cshim_integer_decode(int code, uint32_t scale)
     return cshim_saturate(cshim_scale_by_power(value, (int)(scale >> 7) - 156));
 }
 
-/* Factors for rounding the elements of a block. Floats use `exponent`, integers the other fields.
- * Elements and step of integers are multiplied by 2^64 if the scale is below the ordinary ones, and
- * by 2^-64 if above, so that they are normal floats. */
+/* Scales of the type E4M3. A stored scale has the code of a block's E4M3 scale in the lower byte,
+ * and its grain's power of two in the upper one. Encoders choose normal E4M3 numbers only. A scale
+ * is ordinary if its product with the power of two, and the reciprocal of that, are normal floats,
+ * even when multiplied by 2^14 for codes that are read as binary16. */
+#define CSHIM_E4M3_FIRST_NORMAL 8u
+#define CSHIM_E4M3_NAN 127u
+#define CSHIM_E4M3_FIRST_ORDINARY 18u
+#define CSHIM_E4M3_LAST_ORDINARY 240u
+
+/* Factors of a block's largest magnitude for its scale: 1 / 6, rounded; and 17 / 96 with stochastic
+ * rounding, slightly enlarged, so that 6 times the rounded scale is above the magnitude. */
+#define CSHIM_E4M3_SHARE 0x1.555556p-3f
+#define CSHIM_E4M3_RANDOM_SHARE 0x1.6aab06p-3f
+
+/* Returns the value of an E4M3 scale; NaN is not supported. */
+CSHIM_HD float cshim_e4m3_value(uint32_t stored)
+{
+    return cshim_minifloat_decode(stored & 127u, 3, -6);
+}
+
+/* Returns true if a stored scale of the type E4M3 is ordinary. */
+CSHIM_HD bool cshim_e4m3_is_ordinary(uint32_t stored)
+{
+    return (stored & 127u) - CSHIM_E4M3_FIRST_NORMAL < CSHIM_E4M3_NAN - CSHIM_E4M3_FIRST_NORMAL &&
+           (stored >> 8) - CSHIM_E4M3_FIRST_ORDINARY <=
+               CSHIM_E4M3_LAST_ORDINARY - CSHIM_E4M3_FIRST_ORDINARY;
+}
+
+/* Returns an ordinary scale of the type E4M3 times 2^raised, which is a normal float. */
+CSHIM_HD float cshim_e4m3_step(struct cshim_format format, uint32_t stored, int raised)
+{
+    const int exponent = (int)(stored >> 8) + format.min_scale + raised;
+    return cshim_bits_float(((stored & 127u) << 20) + ((uint32_t)(120 + exponent) << 23));
+}
+
+/* Returns the bits 7, 15, ... 63 of eight bytes as one byte, the first byte's the lowest. */
+CSHIM_HD uint32_t cshim_upper_bits(const uint8_t *bytes)
+{
+    uint64_t word;
+#if defined(__CUDA_ARCH__)
+    word = *(const uint64_t *)bytes; /* aligned, and one load */
+#else
+    memcpy(&word, bytes, sizeof word);
+#endif
+    return (uint32_t)((word >> 7 & 0x0101010101010101u) * 0x0102040810204080u >> 56);
+}
+
+/* Reads a block's stored scale; 0 for formats without scales. `scales` are those of whole grains.
+ * In 16 scales of the type E4M3, the upper bits of the first 8 are the grain's byte. */
+CSHIM_HD uint32_t cshim_load_scale(struct cshim_format format, const uint8_t *scales,
+                                   uint64_t block)
+{
+    if (format.scale == CSHIM_SCALE_E4M3)
+        return (scales[block] & 127u) | cshim_upper_bits(scales + (block & ~(uint64_t)15)) << 8;
+    if (format.scale_bytes == 2)
+        return scales[2 * block] | (uint32_t)scales[2 * block + 1] << 8;
+    return format.scale_bytes == 1 ? scales[block] : 0;
+}
+
+/* Returns the byte of scale `block`, a number of at least 0, of the type E4M3. */
+CSHIM_HD uint8_t cshim_e4m3_byte(uint64_t block, uint32_t stored)
+{
+    return (uint8_t)((stored & 127u) | (stored >> (8 + block % 16) & 1u) << 7);
+}
+
+CSHIM_HD void cshim_store_scale(struct cshim_format format, uint8_t *scales, uint64_t block,
+                                uint32_t stored)
+{
+    if (format.scale == CSHIM_SCALE_E4M3) {
+        scales[block] = cshim_e4m3_byte(block, stored);
+        return;
+    }
+    for (int byte = 0; byte < format.scale_bytes; byte++)
+        scales[(uint64_t)format.scale_bytes * block + (uint64_t)byte] =
+            (uint8_t)(stored >> 8 * byte);
+}
+
+/* Factors for rounding the elements of a block; each family uses some of the fields. For integers,
+ * elements and step are multiplied by 2^64 if the scale is below the ordinary ones, and by 2^-64 if
+ * above, so that they are normal floats. */
 struct cshim_scaling {
-    int exponent;  /* exponent of the scale */
-    float lift;    /* factor of the elements: 1, 2^64 or 2^-64 */
-    float step;    /* scale times `lift` */
-    float inverse; /* rounded reciprocal of `step` */
+    int exponent;  /* floats: elements are divided by 2^exponent */
+    float lift;    /* integers: factor of the elements: 1, 2^64 or 2^-64 */
+    float step;    /* the scale times `lift`; floats: without 2^exponent */
+    float inverse; /* the rounded reciprocal of step */
 };
 
 /* Returns the stored scale of a block whose largest finite magnitude has the bits `largest`; 0 for
- * a format without scales. */
+ * a format without scales. For CSHIM_SCALE_E4M3, `largest` is that of a grain, and
+ * cshim_refine_scale() completes the scale of each block. */
 CSHIM_HD uint32_t cshim_choose_scale(struct cshim_format format, uint32_t largest, int at_random)
 {
     if (format.family == CSHIM_FAMILY_FLOAT) {
         uint32_t bump = at_random ? format.random_bump : format.bump;
-        return (uint32_t)(cshim_scale_exponent(format, largest, bump, 0) - format.min_scale);
+        uint32_t stored =
+            (uint32_t)(cshim_scale_exponent(format, largest, bump, 0) - format.min_scale);
+        return format.scale == CSHIM_SCALE_E4M3 ? stored << 8 : stored;
     }
     return format.family == CSHIM_FAMILY_INTEGER ? cshim_integer_scale(format, largest) : 0;
+}
+
+/* Returns the stored scale of a block of a grain: `stored` itself, or for CSHIM_SCALE_E4M3 with the
+ * E4M3 number nearest to the block's largest finite magnitude (bits: `largest`) divided by 6 and by
+ * the grain's power of two, but no subnormal one. */
+CSHIM_HD uint32_t cshim_refine_scale(struct cshim_format format, uint32_t stored, uint32_t largest,
+                                     int at_random)
+{
+    if (format.scale != CSHIM_SCALE_E4M3)
+        return stored;
+    const float share = at_random ? CSHIM_E4M3_RANDOM_SHARE : CSHIM_E4M3_SHARE;
+    const int exponent = (int)(stored >> 8) + format.min_scale;
+    const float wanted = cshim_scale_by_power(cshim_bits_float(largest), -exponent) * share;
+    const uint32_t code = cshim_minifloat_encode(wanted, 3, -6);
+    return stored | (code < CSHIM_E4M3_FIRST_NORMAL ? CSHIM_E4M3_FIRST_NORMAL : code);
 }
 
 /* Returns the factors of a block with a stored scale. */
 CSHIM_HD struct cshim_scaling cshim_scaling(struct cshim_format format, uint32_t stored)
 {
     struct cshim_scaling scaling = {0, 1.0f, 1.0f, 1.0f};
-    if (format.family == CSHIM_FAMILY_FLOAT) {
+    if (format.family == CSHIM_FAMILY_FLOAT && format.scale == CSHIM_SCALE_E4M3) {
+        scaling.exponent = (int)(stored >> 8) + format.min_scale;
+        scaling.step = cshim_e4m3_value(stored);
+        scaling.inverse = 1.0f / scaling.step;
+    } else if (format.family == CSHIM_FAMILY_FLOAT) {
         scaling.exponent = (int)stored + format.min_scale;
     } else if (format.family == CSHIM_FAMILY_INTEGER) {
         int lift = stored < CSHIM_INTEGER_FIRST_ORDINARY  ? 64
@@ -324,6 +500,12 @@ CSHIM_HD struct cshim_scaling cshim_scaling(struct cshim_format format, uint32_t
         scaling.inverse = 1.0f / scaling.step;
     }
     return scaling;
+}
+
+/* Error feedback: returns the number of elements whose largest magnitude limits a residual. */
+CSHIM_HD int cshim_feedback_block(struct cshim_format format)
+{
+    return format.scale == CSHIM_SCALE_E4M3 ? (int)CSHIM_GRAIN : format.block;
 }
 
 /* Returns the limit of a residual of error feedback, as a fraction of the largest finite magnitude
@@ -343,7 +525,7 @@ CSHIM_HD uint32_t cshim_encode_nearest(struct cshim_format format, float value,
                                        struct cshim_scaling scaling)
 {
     if (format.family == CSHIM_FAMILY_FLOAT)
-        return cshim_float_encode(format, value, scaling.exponent);
+        return cshim_float_encode_by(format, value, scaling.exponent, scaling.inverse);
     if (format.family == CSHIM_FAMILY_UPPER)
         return format.bits == 32 ? cshim_float_bits(value) : cshim_bf16_encode(value);
     bool is_finite = (cshim_float_bits(value) & ~CSHIM_SIGN_BIT) < CSHIM_INFINITY_BITS;
@@ -361,8 +543,11 @@ CSHIM_HD uint32_t cshim_encode_random(struct cshim_format format, float value,
 {
     if (format.family == CSHIM_FAMILY_FLOAT) {
         float scaled = cshim_scale_by_power(value, -scaling.exponent);
-        return cshim_code_sign(format, value) |
-               cshim_minifloat_random(scaled, format.mantissa_bits, format.min_exponent, random);
+        if (format.scale == CSHIM_SCALE_E4M3)
+            scaled /= scaling.step; /* exact for multiples of the scale, unlike the reciprocal */
+        return cshim_signed_code(
+            format, value,
+            cshim_minifloat_random(scaled, format.mantissa_bits, format.min_exponent, random));
     }
     if (format.family == CSHIM_FAMILY_UPPER)
         return format.bits == 32 ? cshim_float_bits(value) : cshim_bf16_random(value, random);
@@ -377,6 +562,13 @@ CSHIM_HD uint32_t cshim_encode_random(struct cshim_format format, float value,
 /* Returns the value of a code, whose higher bits are 0, with the stored scale. */
 CSHIM_HD float cshim_decode_code(struct cshim_format format, uint32_t code, uint32_t stored)
 {
+    if (format.scale == CSHIM_SCALE_E4M3)
+        return (stored & 127u) == CSHIM_E4M3_NAN
+                   ? cshim_bits_float(CSHIM_NAN_BITS)
+                   : cshim_float_decode_by(format, code, (int)(stored >> 8) + format.min_scale,
+                                           cshim_e4m3_value(stored));
+    if (format.scale == CSHIM_SCALE_E8M0 && stored == 255)
+        return cshim_bits_float(CSHIM_NAN_BITS);
     if (format.family == CSHIM_FAMILY_FLOAT)
         return cshim_float_decode(format, code, (int)stored + format.min_scale);
     if (format.family == CSHIM_FAMILY_UPPER)

@@ -173,7 +173,7 @@ static void encode_tile(const struct view *view, const struct cshim_encoding *en
     if (residual != NULL) {
         const struct cshim_format format = cshim_format(view->info->id);
         residual += begin;
-        view->level->add_residual(input, length, (size_t)format.block,
+        view->level->add_residual(input, length, (size_t)cshim_feedback_block(format),
                                   cshim_feedback_share(format, encoding->stochastic), residual);
         input = residual;
     }

@@ -39,6 +39,9 @@ enum {
      * encodes blocks smaller than that, because wider vectors do not shorten the computation of the
      * scale. */
     NARROWEST_BLOCK = 4 * LANES,
+    /* Blocks of a grain for CSHIM_SCALE_E4M3, and the elements of each. */
+    GRAIN_BLOCKS = 16,
+    E4M3_BLOCK = CSHIM_GRAIN / GRAIN_BLOCKS,
     FLOATS_PER_LINE = 16,
     /* Prefetch distance, in floats. The hardware's own prefetching stops at the end of each page.
      */
@@ -52,15 +55,24 @@ CSHIM_INLINE bool has_blocks(struct cshim_format format)
     bool is_half = format.bits == 16 && format.mantissa_bits == 10 && format.has_infinity;
     bool is_byte = format.bits == 8 && (format.mantissa_bits == 2) == format.has_infinity &&
                    format.mantissa_bits >= 2;
+    bool is_nibble = format.bits == 4 && format.special == CSHIM_SPECIAL_ZERO;
     return format.family == CSHIM_FAMILY_INTEGER ||
-           (format.family == CSHIM_FAMILY_FLOAT && (is_half || is_byte));
+           (format.family == CSHIM_FAMILY_FLOAT && (is_half || is_byte || is_nibble));
+}
+
+/* Returns true for formats whose whole grains are encoded and decoded together, because their
+ * blocks have E4M3 scales. */
+CSHIM_INLINE bool has_grains(struct cshim_format format)
+{
+    return format.scale == CSHIM_SCALE_E4M3;
 }
 
 /* Returns the factor by which decoding multiplies the codes of a block with a plain scale. */
 CSHIM_INLINE float decoding_factor(struct cshim_format format, uint32_t stored)
 {
-    return format.family == CSHIM_FAMILY_INTEGER
-               ? cshim_plain_step(format, stored)
+    return format.family == CSHIM_FAMILY_INTEGER ? cshim_plain_step(format, stored)
+           : has_grains(format)
+               ? cshim_e4m3_step(format, stored, cshim_half_shift(format))
                : cshim_power_of_two((int)stored + format.min_scale + cshim_half_shift(format));
 }
 
@@ -118,9 +130,9 @@ INLINE void put(float *output, floats values, enum cshim_put_mode mode)
     store(output, (ints)REPLACE_NANS(result, nan), mode == CSHIM_PUT_PAST_CACHE);
 }
 
-/* Returns codes of small floats with their signs, one in each lane (cshim_minifloat_encode). The
- * exponent is in a lane's upper 16 bits, so a saturating 16-bit subtraction gives its distance
- * above the smallest exponent, or 0. */
+/* Returns codes of small floats, one in each lane (cshim_minifloat_encode), with their signs unless
+ * nibbles_of() adds these. The exponent is in a lane's upper 16 bits, so a saturating 16-bit
+ * subtraction gives its distance above the smallest exponent, or 0. */
 INLINE ints float_codes(struct cshim_format format, floats scaled)
 {
     const int dropped = 23 - format.mantissa_bits;
@@ -132,7 +144,10 @@ INLINE ints float_codes(struct cshim_format format, floats scaled)
     const ints anchor = V(add_epi32)(above, first_anchor);
     const ints steps = V(sub_epi32)((ints)V(add_ps)(magnitude, (floats)anchor), anchor);
     const ints base = V(srli_epi32)(above, (unsigned)dropped);
-    return WITH_SIGN(V(add_epi32)(steps, base), scaled);
+    const ints codes = V(add_epi32)(steps, base);
+    if (format.special == CSHIM_SPECIAL_ZERO)
+        return codes;
+    return WITH_SIGN(codes, scaled);
 }
 
 /* Returns the codes of LANES elements, multiplied by `inverse`, one in each lane. */
@@ -156,16 +171,32 @@ CSHIM_INLINE int lane_of_two(int lanes, int i)
     return i % (lanes / 2) / 2 * 4 + i / (lanes / 2) * 2 + i % 2;
 }
 
-/* Returns the codes of 4 * LANES elements, a byte each. */
-INLINE ints byte_codes(struct cshim_format format, const float *input, floats inverse)
+/* Returns the 4-bit codes of 4 * LANES elements, from their magnitudes' codes, packed but not in
+ * order. The elements are packed likewise, which keeps their signs. Code 0 gets no sign: adding 7
+ * to a magnitude sets bit 3 unless it is 0. */
+INLINE ints nibbles_of(ints magnitudes, const float *input)
+{
+    const ints low = V(packs_epi32)(LOAD(input), LOAD(input + LANES));
+    const ints high = V(packs_epi32)(LOAD(input + 2 * LANES), LOAD(input + 3 * LANES));
+    const ints signs = V(srli_epi16)(V(packs_epi16)(low, high), 4);
+    const ints above = V(add_epi8)(magnitudes, V(set1_epi8)(7));
+    return magnitudes | (signs & above & V(set1_epi8)(8));
+}
+
+/* Returns the codes of 4 * LANES elements, a byte each. The first half is multiplied by `inverse`,
+ * the second by `later_inverse`. */
+INLINE ints byte_codes(struct cshim_format format, const float *input, floats inverse,
+                       floats later_inverse)
 {
     const ints low =
         V(packs_epi32)(codes_of(format, input, inverse), codes_of(format, input + LANES, inverse));
-    const ints high = V(packs_epi32)(codes_of(format, input + 2 * LANES, inverse),
-                                     codes_of(format, input + 3 * LANES, inverse));
+    const ints high = V(packs_epi32)(codes_of(format, input + 2 * LANES, later_inverse),
+                                     codes_of(format, input + 3 * LANES, later_inverse));
     const bool is_integer = format.family == CSHIM_FAMILY_INTEGER;
-    return PERMUTE(is_integer ? V(packs_epi16)(low, high) : V(packus_epi16)(low, high),
-                   EACH_LANE(lane_of_four, LANES));
+    ints codes = is_integer ? V(packs_epi16)(low, high) : V(packus_epi16)(low, high);
+    if (format.special == CSHIM_SPECIAL_ZERO)
+        codes = nibbles_of(codes, input);
+    return PERMUTE(codes, EACH_LANE(lane_of_four, LANES));
 }
 
 /* Returns bytes 4 * i to 4 * i + 3 of the shuffle that ends join_codes(): each 8 bytes begin with
@@ -222,7 +253,7 @@ INLINE void encode_block(struct cshim_format format, const float *input, float f
         store(payload + 2 * i, halves_of(low, high), past_cache);
     }
     for (int i = 0; i < format.block && format.bits <= 8; i += 4 * LANES) {
-        const ints codes = byte_codes(format, input + i, inverse);
+        const ints codes = byte_codes(format, input + i, inverse, inverse);
         if (format.bits == 8) {
             store(payload + i, codes, past_cache);
         } else {
@@ -284,12 +315,33 @@ INLINE floats integer_values(struct cshim_format format, const uint8_t *payload,
                         V(set1_epi32)(-format.top - 1), (floats)V(set1_epi32)((int)CSHIM_NAN_BITS));
 }
 
+/* Returns bytes 4 * i to 4 * i + 3 of a table: the upper bytes of the binary16 numbers to which a
+ * shift converts the 4-bit codes. Code 8 becomes NaN. */
+CSHIM_INLINE int nibble_halves(int shift, int i)
+{
+    uint32_t bytes = 0;
+    for (uint32_t k = 0; k < 4; k++) {
+        const uint32_t code = (uint32_t)i % 4 * 4 + k;
+        const uint32_t byte = code == 8 ? 0x7e : (code & 8) << 4 | (code & 7) << (shift - 8);
+        bytes |= byte << 8 * k;
+    }
+    return (int)bytes;
+}
+
 /* Converts 2 * LANES codes of small floats to binary16: the magnitude is shifted to its position
  * there. In a format without infinities the largest magnitude is NaN, and becomes a NaN of
  * binary16. */
 INLINE ints halves_of_codes(struct cshim_format format, const uint8_t *payload)
 {
     const int shift = 10 - format.mantissa_bits;
+    if (format.bits == 4) {
+        /* Each lane has two codes, which select the upper bytes of its two halves. Byte 0 of the
+         * table is 0, and so are the lower bytes. */
+        const ints pairs = V(cvtepu8_epi32)(LOAD_QUARTER(payload));
+        const ints selectors =
+            (V(slli_epi32)(pairs, 8) | V(slli_epi32)(pairs, 20)) & V(set1_epi32)(0x0f000f00);
+        return V(shuffle_epi8)(EACH_LANE(nibble_halves, shift), selectors);
+    }
     ints halves = V(slli_epi16)(V(cvtepi8_epi16)(LOAD_HALF(payload)), (unsigned)shift);
     if (format.has_infinity) /* same exponent bits as binary16 */
         return halves;
@@ -301,11 +353,14 @@ INLINE ints halves_of_codes(struct cshim_format format, const uint8_t *payload)
     return halves | is_nan;
 }
 
-/* Returns the values of the STEP codes from index `i` on, multiplied by `scale` if the format has
- * scales. */
-INLINE void values_of(struct cshim_format format, const uint8_t *payload, int i, floats scale,
-                      floats values[2])
+/* Returns the values of STEP codes: of bf16 or float32, or, from index i on, of a unit, multiplied
+ * by its factors. */
+INLINE void values_of(struct cshim_format format, const uint8_t *payload, int i,
+                      const float *factors, floats values[2])
 {
+    const floats scale = V(set1_ps)(factors[has_grains(format) ? i / E4M3_BLOCK : 0]);
+    const floats later_scale =
+        has_grains(format) ? V(set1_ps)(factors[(i + LANES) / E4M3_BLOCK]) : scale;
     payload += codes_at(format, (size_t)i);
     if (format.family == CSHIM_FAMILY_INTEGER) {
         values[0] = integer_values(format, payload, scale);
@@ -321,38 +376,40 @@ INLINE void values_of(struct cshim_format format, const uint8_t *payload, int i,
     } else {
         const ints halves = format.bits == 16 ? LOAD(payload) : halves_of_codes(format, payload);
         values[0] = V(mul_ps)(V(cvtph_ps)(LOWER_HALF(halves)), scale);
-        values[1] = V(mul_ps)(V(cvtph_ps)(UPPER_HALF(halves)), scale);
+        values[1] = V(mul_ps)(V(cvtph_ps)(UPPER_HALF(halves)), later_scale);
     }
 }
 
-/* Returns the number of elements that are decoded together. */
+/* Returns the number of elements of a unit, which are decoded together: a block, or a grain of
+ * blocks with E4M3 scales, or STEP elements in a format without scales. */
 CSHIM_INLINE int unit_of(struct cshim_format format)
 {
-    return format.family == CSHIM_FAMILY_UPPER ? (int)STEP : format.block;
+    return format.family == CSHIM_FAMILY_UPPER ? (int)STEP
+           : has_grains(format)                ? (int)CSHIM_GRAIN
+                                               : format.block;
 }
 
-/* Decodes a block, multiplied by `factor`; STEP elements in a format without scales. */
-INLINE void expand_block(struct cshim_format format, const uint8_t *payload, float factor,
-                         float *output, enum cshim_put_mode mode)
+/* Decodes a unit, multiplied by its factors. */
+INLINE void expand_unit(struct cshim_format format, const uint8_t *payload, const float *factors,
+                        float *output, enum cshim_put_mode mode)
 {
-    const floats scale = V(set1_ps)(factor);
     for (int i = 0; i < unit_of(format); i += STEP) {
         floats values[2];
-        values_of(format, payload, i, scale, values);
+        values_of(format, payload, i, factors, values);
         put(output + i, values[0], mode);
         put(output + i + LANES, values[1], mode);
     }
 }
 
-/* Decodes two blocks and writes their sum. */
-INLINE void add_two_blocks(struct cshim_format format, const uint8_t *first, float first_factor,
-                           const uint8_t *second, float second_factor, float *sum)
+/* Decodes two units and writes their sum. */
+INLINE void add_two_units(struct cshim_format format, const uint8_t *first,
+                          const float *first_factors, const uint8_t *second,
+                          const float *second_factors, float *sum)
 {
-    const floats first_scale = V(set1_ps)(first_factor), second_scale = V(set1_ps)(second_factor);
     for (int i = 0; i < unit_of(format); i += STEP) {
         floats a[2], b[2];
-        values_of(format, first, i, first_scale, a);
-        values_of(format, second, i, second_scale, b);
+        values_of(format, first, i, first_factors, a);
+        values_of(format, second, i, second_factors, b);
         put(sum + i, V(add_ps)(a[0], b[0]), CSHIM_PUT);
         put(sum + i + LANES, V(add_ps)(a[1], b[1]), CSHIM_PUT);
     }
@@ -459,24 +516,96 @@ INLINE size_t encode_run(struct cshim_format format, const float *input, size_t 
     return count;
 }
 
+/* Computes the largest magnitude of each block of a grain, as largest_of() does. Four blocks at a
+ * time are reduced by transposing them. */
+INLINE void largest_of_blocks(const float *input, uint32_t largest[GRAIN_BLOCKS])
+{
+    const ints magnitude = V(set1_epi32)((int)~CSHIM_SIGN_BIT);
+    for (size_t block = 0; block < GRAIN_BLOCKS; block += 4) {
+        ints own[4] = {{0}};
+        uint32_t lanes[LANES];
+        for (size_t k = 0; k < 4; k++) {
+            const float *const from = input + (block + k) * E4M3_BLOCK;
+            prefetch(from, 0);
+            own[k] =
+                V(max_epu32)(LOAD(from) & magnitude, LOAD(from + E4M3_BLOCK - LANES) & magnitude);
+        }
+        const ints first =
+            V(max_epu32)(V(unpacklo_epi32)(own[0], own[1]), V(unpackhi_epi32)(own[0], own[1]));
+        const ints second =
+            V(max_epu32)(V(unpacklo_epi32)(own[2], own[3]), V(unpackhi_epi32)(own[2], own[3]));
+        store(lanes,
+              V(max_epu32)(V(unpacklo_epi64)(first, second), V(unpackhi_epi64)(first, second)),
+              false);
+        for (size_t k = 0; k < 4; k++)
+            largest[block + k] = lanes[k] > lanes[k + 4] ? lanes[k] : lanes[k + 4];
+    }
+}
+
+/* Encodes a grain of blocks with E4M3 scales. Returns false, with nothing stored, if it needs the
+ * scalar loops. */
+INLINE bool encode_grain(struct cshim_format format, const float *input, uint8_t *payload,
+                         uint8_t *scales, bool is_last)
+{
+    uint32_t largest[GRAIN_BLOCKS], stored[GRAIN_BLOCKS], most = 0;
+    float inverse[GRAIN_BLOCKS];
+    largest_of_blocks(input, largest);
+    for (size_t block = 0; block < GRAIN_BLOCKS; block++)
+        most = most > largest[block] ? most : largest[block];
+    const uint32_t grain = cshim_choose_scale(format, most, false);
+    if (most >= CSHIM_INFINITY_BITS || !cshim_is_plain(format, grain | CSHIM_E4M3_FIRST_NORMAL))
+        return false;
+    /* Plain grains have a normal power of two, so that one product makes the scale. */
+    const float share =
+        CSHIM_E4M3_SHARE * cshim_power_of_two(-((int)(grain >> 8) + format.min_scale));
+    for (size_t block = 0; block < GRAIN_BLOCKS; block++) {
+        const float wanted = cshim_bits_float(largest[block]) * share;
+        const uint32_t code = cshim_minifloat_encode(wanted, 3, -6);
+        stored[block] = grain | (code < CSHIM_E4M3_FIRST_NORMAL ? CSHIM_E4M3_FIRST_NORMAL : code);
+        inverse[block] = 1.0f / cshim_e4m3_step(format, stored[block], 0);
+    }
+    for (size_t block = 0; block < GRAIN_BLOCKS; block++)
+        cshim_store_scale(format, scales, block, stored[block]);
+    for (size_t i = 0; i < CSHIM_GRAIN; i += 4 * LANES) {
+        const size_t block = i / E4M3_BLOCK;
+        const ints codes = byte_codes(format, input + i, V(set1_ps)(inverse[block]),
+                                      V(set1_ps)(inverse[block + 2 * LANES / E4M3_BLOCK]));
+        store_joined(format.bits, join_codes(format.bits, codes), payload + codes_at(format, i),
+                     is_last && i + 4 * LANES == CSHIM_GRAIN);
+    }
+    return true;
+}
+
+/* Like encode_run(), for grains of blocks with E4M3 scales. */
+INLINE size_t encode_grains(struct cshim_format format, const float *input, size_t begin,
+                            size_t count, uint8_t *payload, uint8_t *scales)
+{
+    while (begin < count &&
+           encode_grain(format, input + begin, payload + codes_at(format, begin),
+                        scales + scale_at(format, begin), begin + CSHIM_GRAIN == count))
+        begin += CSHIM_GRAIN;
+    return begin;
+}
+
 /* Like cshim_encode_portably() without random numbers. */
 INLINE void encode_array(struct cshim_format format, enum cshim_codec_id id, const float *input,
                          size_t count, uint8_t *payload, uint8_t *scales)
 {
     const bool is_scaled = format.family != CSHIM_FAMILY_UPPER;
-    const size_t unit = is_scaled ? (size_t)format.block : STEP, whole = count / unit * unit;
+    const size_t unit = (size_t)unit_of(format), whole = count / unit * unit;
     if (format.bits == 32 || (is_scaled && !has_blocks(format))) {
         cshim_encode_portably(format, input, NULL, count, payload, scales);
         return;
     }
-    if (format.block < NARROWEST_BLOCK) {
+    if (has_grains(format) ? E4M3_BLOCK < STEP : format.block < NARROWEST_BLOCK) {
         cshim_level_avx2.codecs[id].encode(input, count, payload, scales);
         return;
     }
     const struct cshim_loops *scalar = &cshim_level_scalar.codecs[id];
     const bool past_cache = goes_past_cache(payload, whole);
     for (size_t i = 0; i < whole; i += unit) {
-        i = encode_run(format, input, i, whole, payload, scales, past_cache);
+        i = has_grains(format) ? encode_grains(format, input, i, whole, payload, scales)
+                               : encode_run(format, input, i, whole, payload, scales, past_cache);
         if (i < whole) {
             scalar->encode(input + i, unit, payload + codes_at(format, i),
                            scales + scale_at(format, i));
@@ -487,16 +616,18 @@ INLINE void encode_array(struct cshim_format format, enum cshim_codec_id id, con
                    scales + scale_at(format, whole));
 }
 
-/* Reads the factor of a block's codes from its scale. Returns false if the block needs the scalar
- * loops. */
-INLINE bool read_factor(struct cshim_format format, const uint8_t *scale, float *factor)
+/* Reads the factors of a unit's codes from its scales: GRAIN_BLOCKS of a grain, else one. Returns
+ * false if the unit needs the scalar loops. */
+INLINE bool read_factors(struct cshim_format format, const uint8_t *scales, float *factors)
 {
-    *factor = 1;
-    if (format.family == CSHIM_FAMILY_UPPER)
-        return true;
-    const uint32_t stored = cshim_load_scale(format, scale, 0);
-    *factor = decoding_factor(format, stored);
-    return cshim_is_plain(format, stored);
+    bool is_plain = true;
+    factors[0] = 1;
+    for (size_t i = 0; i < (size_t)unit_of(format) / (size_t)format.block; i++) {
+        const uint32_t stored = cshim_load_scale(format, scales, i);
+        factors[i] = decoding_factor(format, stored);
+        is_plain = is_plain & cshim_is_plain(format, stored);
+    }
+    return is_plain;
 }
 
 /* Like cshim_expand_portably(). */
@@ -514,9 +645,9 @@ INLINE void expand_array(struct cshim_format format, enum cshim_codec_id id, con
     for (size_t i = 0; i < count; i += unit) {
         const size_t length = count - i < unit ? count - i : unit;
         const uint8_t *codes = payload + codes_at(format, i), *scale = scales + scale_at(format, i);
-        float factor;
-        if (length == unit && read_factor(format, scale, &factor))
-            expand_block(format, codes, factor, output + i, mode);
+        float factors[GRAIN_BLOCKS];
+        if (length == unit && read_factors(format, scale, factors))
+            expand_unit(format, codes, factors, output + i, mode);
         else if (is_sum)
             scalar->add(codes, scale, length, output + i);
         else
@@ -541,10 +672,10 @@ INLINE void add_two_arrays(struct cshim_format format, enum cshim_codec_id id, c
         const uint8_t *a = first + codes_at(format, i), *b = second + codes_at(format, i);
         const uint8_t *a_scale = first_scales + scale_at(format, i);
         const uint8_t *b_scale = second_scales + scale_at(format, i);
-        float a_factor, b_factor;
-        if (length == unit && read_factor(format, a_scale, &a_factor) &&
-            read_factor(format, b_scale, &b_factor))
-            add_two_blocks(format, a, a_factor, b, b_factor, sum + i);
+        float a_factors[GRAIN_BLOCKS], b_factors[GRAIN_BLOCKS];
+        if (length == unit && read_factors(format, a_scale, a_factors) &&
+            read_factors(format, b_scale, b_factors))
+            add_two_units(format, a, a_factors, b, b_factors, sum + i);
         else
             cshim_level_scalar.codecs[id].add_two(a, a_scale, b, b_scale, length, sum + i);
     }

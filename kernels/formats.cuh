@@ -5,13 +5,13 @@
  * of codecs/formats.def has one, derived from its family; a specialisation may replace functions by
  * faster ones. `stored` is a scale as it is stored in a message. A type has these functions:
  *
- *   choose(largest)                      returns a block's scale, and if encode_fast may be used
- *   encode_fast(values, factor, codes)   encodes values, multiplied by the scale's factor
- *   special(codes)                       returns bits of SPECIAL if add_fast cannot add the codes
- *   further(stored, distance)            returns the larger of `distance` and the scale's distance
- *                                        from FIRST_FAST; add_fast needs at most FAST_SPAN
- *   factor_of(stored)                    returns the factor for add_fast
- *   add_fast(codes, factor, sum)         decodes values and adds them to sums
+ *   choose(largest, grain)               returns a block's scale, and if encode_fast may be used,
+ * by the largest magnitudes of the block and of the grain encode_fast(values, factor, codes)
+ * encodes values, multiplied by the scale's factor special(codes)                       returns
+ * bits of SPECIAL if add_fast cannot add the codes further(stored, distance)            returns the
+ * larger of `distance` and the scale's distance from the fast scales; add_fast needs at most
+ * FAST_SPAN factor_of(stored)                    returns the factor for add_fast add_fast(codes,
+ * factor, sum)         decodes values and adds them to sums
  *
  * The functions that take a struct cshim_format are the slow path: single elements, by
  * codecs/scalar.h, not inlined. with_format() calls a function with the type of a codec's id. The
@@ -56,22 +56,26 @@ struct block_scale {
 };
 
 template <int ID> struct layout {
+    static const int CODEC = ID;
     static const int FAMILY = cshim_format(ID).family;
     static const int BITS = cshim_format(ID).bits;
     static const int BLOCK = cshim_format(ID).block;
-    static const int BLOCK_EXPONENT = BLOCK == 32 ? 5 : BLOCK == 64 ? 6 : BLOCK == 128 ? 7 : 8;
     static const int SCALE_BYTES = cshim_format(ID).scale_bytes;
     static const int WORDS = (BITS + 3) / 4; /* words of a lane's codes */
     static const bool IS_ENCODED = true;     /* reductions into a message use these codes */
+    /* Blocks of a grain have E4M3 scales, which share a power of two. */
+    static const bool HAS_GRAIN = cshim_format(ID).scale == CSHIM_SCALE_E4M3;
+    static const bool HAS_MINUS_ZERO =
+        FAMILY != CSHIM_FAMILY_INTEGER && cshim_format(ID).special != CSHIM_SPECIAL_ZERO;
 
-    /* Returns word `word` of eight codes that change no sum: -0, or 0 in a family without -0. */
+    /* Returns word `word` of eight codes that change no sum: -0, or 0 in a format without -0. */
     CSHIM_DEVICE uint32_t nothing(int word)
     {
         const uint64_t signs = eight_fields(BITS, (uint64_t)1 << (BITS - 1));
-        return FAMILY == CSHIM_FAMILY_INTEGER ? 0
-               : BITS == 32                   ? 0x80000000u
-               : BITS == 16                   ? 0x80008000u
-                                              : (uint32_t)(signs >> 32 * word);
+        return !HAS_MINUS_ZERO ? 0
+               : BITS == 32    ? 0x80000000u
+               : BITS == 16    ? 0x80008000u
+                               : (uint32_t)(signs >> 32 * word);
     }
     /* Defaults for families without scales and special codes. */
     static const uint64_t SPECIAL = eight_fields(BITS, (uint64_t)1 << (BITS - 1));
@@ -101,55 +105,6 @@ template <int ID, int FAMILY = cshim_format(ID).family> struct family;
 template <int ID> struct format : family<ID> {
 };
 
-/* Small floats. Formats that the hardware converts in pairs by way of binary16 (values.cuh) have a
- * fast path: a value is its code's value times one normal float, and this product is exact. */
-template <int ID> struct family<ID, CSHIM_FAMILY_FLOAT> : layout<ID> {
-    static const int BITS = layout<ID>::BITS;
-    static const int MIN_SCALE = cshim_format(ID).min_scale;
-    static const uint32_t UNIT = -MIN_SCALE;
-    /* Range of the fast scales: from 2^-126 up, all codes are finite, and both the scale and its
-     * reciprocal are normal floats, even when multiplied by 2^halves_exponent. */
-    static const uint32_t FIRST_FAST = (uint32_t)(-126 - MIN_SCALE);
-    static const uint32_t FAST_SPAN =
-        converts<ID>() ? 126 + 126 - cshim_format(ID).max_exponent : 0;
-
-    CSHIM_DEVICE struct block_scale choose(uint32_t largest)
-    {
-        const uint32_t stored = cshim_choose_scale(cshim_format(ID), largest, false);
-        const int exponent = (int)stored + MIN_SCALE + halves_exponent<ID>();
-        return {stored, cshim_power_of_two(-exponent),
-                stored - FIRST_FAST <= FAST_SPAN && largest < CSHIM_INFINITY_BITS};
-    }
-    CSHIM_DEVICE void encode_fast(const float *value, float factor, uint32_t *codes)
-    {
-#pragma unroll
-        for (int i = 0; i < LANE_ELEMENTS; i += 4)
-            codes_of<ID>(value + i, factor, codes + i * BITS / 32);
-    }
-    CSHIM_DEVICE float factor_of(uint32_t stored)
-    {
-        return cshim_power_of_two((int)stored + MIN_SCALE + halves_exponent<ID>());
-    }
-    CSHIM_DEVICE uint32_t further(uint32_t stored, uint32_t distance)
-    {
-        return __viaddmax_u32(stored, 0u - FIRST_FAST, distance);
-    }
-    CSHIM_DEVICE uint64_t special(const uint32_t *codes)
-    {
-        return hidden_nans<ID>(codes[0]) | hidden_nans<ID>(codes[1]);
-    }
-    CSHIM_DEVICE void add_fast(const uint32_t *codes, float factor, float *sum)
-    {
-#pragma unroll
-        for (int i = 0; i < LANE_ELEMENTS / 2; i++) {
-            float first, second;
-            floats_of_halves(halves_of_codes<ID>(codes, i), &first, &second);
-            sum[2 * i] = put(first, factor, sum[2 * i]);
-            sum[2 * i + 1] = put(second, factor, sum[2 * i + 1]);
-        }
-    }
-};
-
 /* Returns 1 / value, correctly rounded. `value` has 8 significant bits, and its reciprocal is
  * normal. The residual of the hardware's approximation is computed exactly, and no such reciprocal
  * lies so close to the middle between two floats that the square of the residual matters. */
@@ -164,6 +119,75 @@ CSHIM_DEVICE float reciprocal(float value)
 #endif
 }
 
+/* Small floats, which are converted by way of binary16 (values.cuh): a value is its code's value
+ * times one normal float, and this product is exact. */
+template <int ID> struct family<ID, CSHIM_FAMILY_FLOAT> : layout<ID> {
+    static const int BITS = layout<ID>::BITS;
+    static const int MIN_SCALE = cshim_format(ID).min_scale;
+    static const bool HAS_GRAIN = layout<ID>::HAS_GRAIN;
+    static const uint32_t UNIT =
+        HAS_GRAIN ? (uint32_t)-MIN_SCALE << 8 | CSHIM_E4M3_FIRST_NORMAL : (uint32_t)-MIN_SCALE;
+    /* Range of the fast scales: from 2^-126 up, all codes are finite, and both the scale and its
+     * reciprocal are normal floats, even when multiplied by 2^halves_exponent. */
+    static const int MOST = cshim_format(ID).max_exponent;
+    static const uint32_t FIRST_FAST = (uint32_t)(-126 - MIN_SCALE);
+    static const uint32_t FAST_SPAN =
+        HAS_GRAIN ? 0 : 126 + 126 - (MOST > halves_exponent<ID>() ? MOST : halves_exponent<ID>());
+
+    CSHIM_DEVICE struct block_scale choose(uint32_t largest, uint32_t grain)
+    {
+        const uint32_t stored = cshim_refine_scale(
+            cshim_format(ID),
+            cshim_choose_scale(cshim_format(ID), HAS_GRAIN ? grain : largest, false), largest,
+            false);
+        const float factor =
+            HAS_GRAIN ? reciprocal(factor_of(stored))
+                      : cshim_power_of_two(-((int)stored + MIN_SCALE + halves_exponent<ID>()));
+        return {stored, factor, further(stored, 0) <= FAST_SPAN && grain < CSHIM_INFINITY_BITS};
+    }
+    CSHIM_DEVICE void encode_fast(const float *value, float factor, uint32_t *codes)
+    {
+        codes[0] = 0;
+#pragma unroll
+        for (int i = 0; i < LANE_ELEMENTS; i += 4) {
+            uint32_t four[2];
+            codes_of<ID>(value + i, factor, four);
+            if (BITS == 4)
+                codes[0] |= four[0] << 4 * i;
+            else
+                codes[i * BITS / 32] = four[0];
+            if (BITS == 16)
+                codes[i * BITS / 32 + 1] = four[1];
+        }
+    }
+    CSHIM_DEVICE float factor_of(uint32_t stored)
+    {
+        return HAS_GRAIN ? cshim_e4m3_step(cshim_format(ID), stored, halves_exponent<ID>())
+                         : cshim_power_of_two((int)stored + MIN_SCALE + halves_exponent<ID>());
+    }
+    CSHIM_DEVICE uint32_t further(uint32_t stored, uint32_t distance)
+    {
+        if (HAS_GRAIN)
+            return cshim_e4m3_is_ordinary(stored) ? distance : ~0u;
+        return __viaddmax_u32(stored, 0u - FIRST_FAST, distance);
+    }
+    CSHIM_DEVICE uint64_t special(const uint32_t *codes)
+    {
+        return BITS == 4 ? hidden_nans<ID>(codes[0])
+                         : hidden_nans<ID>(codes[0]) | hidden_nans<ID>(codes[1]);
+    }
+    CSHIM_DEVICE void add_fast(const uint32_t *codes, float factor, float *sum)
+    {
+#pragma unroll
+        for (int i = 0; i < LANE_ELEMENTS / 2; i++) {
+            float first, second;
+            floats_of_halves(halves_of_codes<ID>(codes, i), &first, &second);
+            sum[2 * i] = put(first, factor, sum[2 * i]);
+            sum[2 * i + 1] = put(second, factor, sum[2 * i + 1]);
+        }
+    }
+};
+
 /* Integers with a 16-bit scale. */
 template <int ID> struct family<ID, CSHIM_FAMILY_INTEGER> : layout<ID> {
     static const uint32_t UNIT = CSHIM_INTEGER_UNIT_SCALE;
@@ -175,7 +199,7 @@ template <int ID> struct family<ID, CSHIM_FAMILY_INTEGER> : layout<ID> {
     /* Returns the smallest scale of 16 bits that is at least largest / top. Its upper half is that
      * of the quotient or the next one: the quotient is never too small, because 1 / top is rounded
      * up. The product lower * top is exact. */
-    CSHIM_DEVICE struct block_scale choose(uint32_t largest)
+    CSHIM_DEVICE struct block_scale choose(uint32_t largest, uint32_t)
     {
         const float top = cshim_format(ID).top, most = cshim_bits_float(largest);
         const float above = 1.0f / top + 0x1p-23f / top;
@@ -258,7 +282,7 @@ template <int ID> struct family<ID, CSHIM_FAMILY_UPPER> : layout<ID> {
 
     /* With 16 bits, encode_fast rounds by an addition, which needs values that do not round to
      * infinity. */
-    CSHIM_DEVICE struct block_scale choose(uint32_t largest)
+    CSHIM_DEVICE struct block_scale choose(uint32_t largest, uint32_t)
     {
         return {UNIT, 1.0f, BITS == 32 || largest < BF16_TOO_LARGE};
     }
@@ -285,20 +309,24 @@ struct raw_half : format<CSHIM_CODEC_FP16> {
     static const bool IS_ENCODED = false;
 };
 
-/* Returns the largest magnitude of each lane's block, as bits, from the magnitudes of the lanes. */
-template <int BLOCK> CSHIM_DEVICE uint32_t block_largest(uint32_t largest)
+/* Returns the largest magnitude of each lane's block, as bits, from the magnitudes of the lanes, or
+ * of blocks of `FROM` elements. */
+template <int BLOCK, int FROM = LANE_ELEMENTS> CSHIM_DEVICE uint32_t block_largest(uint32_t largest)
 {
 #pragma unroll
-    for (int distance = BLOCK / LANE_ELEMENTS / 2; distance > 0; distance /= 2)
+    for (int distance = BLOCK / LANE_ELEMENTS / 2; distance >= FROM / LANE_ELEMENTS; distance /= 2)
         largest = max(largest, __shfl_xor_sync(ALL_LANES, largest, distance));
     return largest;
 }
 
-/* Returns the scale of a block. `largest` has the bits of its largest finite magnitude. */
+/* Returns the scale of a block. `largest` has the bits of its largest finite magnitude, `grain`
+ * those of its grain's. */
 CSHIM_RARE uint32_t choose_scale(const struct cshim_format *format, uint32_t largest,
-                                 bool at_random)
+                                 uint32_t grain, bool at_random)
 {
-    return cshim_choose_scale(*format, largest, at_random);
+    const bool has_grain = format->scale == CSHIM_SCALE_E4M3;
+    const uint32_t stored = cshim_choose_scale(*format, has_grain ? grain : largest, at_random);
+    return cshim_refine_scale(*format, stored, largest, at_random);
 }
 
 /* Returns the code of one element. Stochastic rounding (`at_random`) needs a finite element. */

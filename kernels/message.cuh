@@ -94,10 +94,8 @@ CSHIM_RARE float value_at(const struct cshim_format *format, const struct messag
         code = ((const uint16_t *)payload)[element];
     else
         code = cshim_narrow_code(payload, (unsigned)format->bits, element);
-    if (format->scale_bytes == 1)
-        stored = scales[block];
-    else if (format->scale_bytes == 2)
-        stored = ((const uint16_t *)scales)[block];
+    if (format->scale_bytes > 0)
+        stored = cshim_load_scale(*format, scales, block);
     return decode_element(format, code, stored);
 }
 
@@ -126,12 +124,17 @@ CSHIM_DEVICE void store_codes(const struct message &message, const struct grain 
                                 codes);
     if (FORMAT::SCALE_BYTES > 0 && LANE_ELEMENTS * lane_number() % FORMAT::BLOCK == 0)
         store_scale(scale_of<FORMAT>(message, grain.number, lane_number()), FORMAT::SCALE_BYTES,
-                    stored);
+                    FORMAT::HAS_GRAIN
+                        ? cshim_e4m3_byte(lane_number() * LANE_ELEMENTS / FORMAT::BLOCK, stored)
+                        : stored);
 }
 
-/* Fills the padding after the scales of a message with zeros. */
+/* Fills the padding after the scales of a message with zeros. E4M3 scales have none: a grain has 16
+ * of them. */
 CSHIM_DEVICE void pad_scales(const struct cshim_format *format, uint8_t *scales, uint64_t elements)
 {
+    if (format->scale == CSHIM_SCALE_E4M3)
+        return;
     const uint64_t end = (block_of(format, elements - 1) + 1) * (unsigned)format->scale_bytes;
 #pragma unroll 1
     for (uint64_t at = end; at < padded(end) && lane_number() == 0; at++)
@@ -174,16 +177,15 @@ CSHIM_DEVICE void encode_values_with(const struct cshim_format *format,
     }
 }
 
-/* Returns the largest finite magnitude of the lane's block, as bits. */
-CSHIM_RARE uint32_t block_largest_finite(const struct cshim_format *format,
-                                         const struct lane_values *values)
+/* Returns the largest finite magnitude of the lane's block of `block` elements, as bits. */
+CSHIM_RARE uint32_t block_largest_finite(int block, const struct lane_values *values)
 {
     uint32_t largest = 0;
 #pragma unroll 1
     for (int i = 0; i < LANE_ELEMENTS; i++)
         largest = max(largest, cshim_finite_magnitude(values->value[i]));
 #pragma unroll 1
-    for (int distance = format->block / LANE_ELEMENTS / 2; distance > 0; distance /= 2)
+    for (int distance = block / LANE_ELEMENTS / 2; distance > 0; distance /= 2)
         largest = max(largest, __shfl_xor_sync(ALL_LANES, largest, distance));
     return largest;
 }
@@ -209,7 +211,11 @@ CSHIM_RARE void store_singly(const struct cshim_format *format, const struct tar
     for (unsigned i = 0; i < bits && i < left; i++)
         to[i] = (uint8_t)(codes->word[i / 4] >> i % 4 * 8);
     const unsigned number = LANE_ELEMENTS * lane_number();
-    if (scale_bytes > 0 && number % format->block == 0 && number < grain_elements(target->grain))
+    const bool is_valid = number < grain_elements(target->grain);
+    if (format->scale == CSHIM_SCALE_E4M3) /* of all 16 blocks, with or without elements */
+        stored = cshim_e4m3_byte(number / format->block, is_valid ? stored : stored & ~127u);
+    if (scale_bytes > 0 && number % format->block == 0 &&
+        (is_valid || format->scale == CSHIM_SCALE_E4M3))
         store_scale(target->message.scales + block_of(format, first) * scale_bytes, scale_bytes,
                     stored);
 }
@@ -236,15 +242,17 @@ CSHIM_RARE void encode_grain_with(const struct cshim_format *format, const struc
     const uint64_t number = target->grain.piece * target->chunk + first_element(target->grain);
     float *residual = options->residual != NULL ? options->residual + number : NULL;
     const bool at_random = options->stochastic != 0;
-    uint32_t largest = block_largest_finite(format, values), stored = 0;
+    const int feedback_block = cshim_feedback_block(*format);
+    uint32_t stored = 0;
     struct lane_codes codes = {};
     if (residual != NULL) {
         const float share = cshim_feedback_share(*format, at_random);
+        const uint32_t largest = block_largest_finite(feedback_block, values);
         add_residuals(residual, valid_elements(target->grain), cshim_bits_float(largest) * share,
                       values);
-        largest = block_largest_finite(format, values);
     }
-    stored = choose_scale(format, largest, at_random);
+    stored = choose_scale(format, block_largest_finite(format->block, values),
+                          block_largest_finite(feedback_block, values), at_random);
     encode_values_with(format, options, values, stored, number, &codes);
     store_singly(format, target, &codes, stored);
     if (residual != NULL)
@@ -259,8 +267,9 @@ CSHIM_DEVICE bool encode_ordinary(const struct message &message, const struct gr
                                   const struct lane_values &values, uint32_t largest, bool is_known)
 {
     const bool has_scale = FORMAT::SCALE_BYTES > 0;
-    const struct block_scale scale =
-        FORMAT::choose(has_scale ? block_largest<FORMAT::BLOCK>(largest) : largest);
+    const uint32_t block = has_scale ? block_largest<FORMAT::BLOCK>(largest) : largest;
+    const struct block_scale scale = FORMAT::choose(
+        block, FORMAT::HAS_GRAIN ? block_largest<CSHIM_GRAIN, FORMAT::BLOCK>(block) : block);
     const bool is_number = FORMAT::BITS < 32 || largest <= CSHIM_INFINITY_BITS;
     if (__any_sync(ALL_LANES, !is_known || !scale.is_fast || !is_number))
         return false;
@@ -331,7 +340,11 @@ CSHIM_DEVICE void add_parts(struct lane_part &part, uint64_t stride, uint32_t le
             codes[i][k] = FORMAT::nothing(k);
         if (i == 0 || i < left) {
             load_message<FORMAT::BITS>(part.codes, part.lane, part.left, codes[i]);
-            if (FORMAT::SCALE_BYTES > 0)
+            if (FORMAT::HAS_GRAIN)
+                stored[i] = cshim_load_scale(cshim_format(FORMAT::CODEC),
+                                             part.scale - part.lane * LANE_ELEMENTS / FORMAT::BLOCK,
+                                             part.lane * LANE_ELEMENTS / FORMAT::BLOCK);
+            else if (FORMAT::SCALE_BYTES > 0)
                 stored[i] = FORMAT::SCALE_BYTES == 1 ? *part.scale : *(const uint16_t *)part.scale;
         }
         part.codes += stride;

@@ -60,18 +60,41 @@ CSHIM_DEVICE void floats_of_halves(uint32_t pair, float *first, float *second)
 #endif
 }
 
-/* Returns true for the formats that these functions convert. */
-template <int ID> CSHIM_CONSTANT bool converts()
+/* Return true for the small floats that these functions convert: binary16, e4m3, e5m2 and e2m1,
+ * whatever their scales are. */
+CSHIM_CONSTANT bool is_float(struct cshim_format format, int bits, int mantissa_bits)
 {
-    return ID == CSHIM_CODEC_FP16 || ID == CSHIM_CODEC_FP8_E4M3 || ID == CSHIM_CODEC_FP8_E5M2;
+    return format.family == CSHIM_FAMILY_FLOAT && format.bits == bits &&
+           format.mantissa_bits == mantissa_bits;
+}
+
+template <int ID> CSHIM_CONSTANT bool is_half()
+{
+    return is_float(cshim_format(ID), 16, 10);
+}
+
+template <int ID> CSHIM_CONSTANT bool is_e4m3()
+{
+    return is_float(cshim_format(ID), 8, 3);
+}
+
+template <int ID> CSHIM_CONSTANT bool is_e5m2()
+{
+    return is_float(cshim_format(ID), 8, 2);
+}
+
+template <int ID> CSHIM_CONSTANT bool is_e2m1()
+{
+    return is_float(cshim_format(ID), 4, 1);
 }
 
 /* Returns the exponent of the power of two by which values from halves_of_codes have to be
- * multiplied. On devices that do not convert e4m3, a code is read as 1/256 of its value: the
- * binary16 number whose bits are the code's with the magnitude shifted down by one. */
+ * multiplied. A code of e2m1 is read as 2^-14 of its value, and on devices that do not convert e4m3
+ * a code of that as 2^-8: as the binary16 number whose bits are the code's with the magnitude
+ * shifted. */
 template <int ID> CSHIM_CONSTANT int halves_exponent()
 {
-    return ID == CSHIM_CODEC_FP8_E4M3 && !HAS_FP8 ? 8 : 0;
+    return is_e2m1<ID>() ? 14 : is_e4m3<ID>() && !HAS_FP8 ? 8 : 0;
 }
 
 /* Rounds a value to a float with `mantissa_bits` mantissa bits and a least normal exponent of -14.
@@ -85,34 +108,50 @@ CSHIM_DEVICE float rounded_to(int mantissa_bits, float value)
     return cshim_bits_float(cshim_float_bits(value + anchor - anchor) | (bits & CSHIM_SIGN_BIT));
 }
 
+/* Returns the e2m1 codes of two values in the lower byte. `factor` divides them by their scale and
+ * by 2^halves_exponent. */
+CSHIM_DEVICE uint32_t e2m1_codes_of(float first, float second, float factor)
+{
+    const uint32_t pair = halves_of(rounded_to(1, first * factor), rounded_to(1, second * factor));
+    const uint32_t magnitudes = pair >> 9 & 0x00070007u;
+    /* Code 0 gets no sign. */
+    const uint32_t codes = magnitudes | (pair >> 12 & (magnitudes + 0x00070007u) & 0x00080008u);
+    return (codes | codes >> 12) & 0xffu;
+}
+
 /* Returns the codes of four values. `factor` divides them by their scale and by 2^halves_exponent.
  */
 template <int ID> CSHIM_DEVICE void codes_of(const float *value, float factor, uint32_t *codes)
 {
+    if (is_e2m1<ID>()) {
+        codes[0] = e2m1_codes_of(value[0], value[1], factor) |
+                   e2m1_codes_of(value[2], value[3], factor) << 8;
+        return;
+    }
     uint32_t pairs[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         float first = value[2 * i] * factor, second = value[2 * i + 1] * factor;
 #if HAS_FP8
         uint16_t pair = 0;
-        if (ID == CSHIM_CODEC_FP8_E4M3)
+        if (is_e4m3<ID>())
             asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(second), "f"(first));
-        else if (ID == CSHIM_CODEC_FP8_E5M2)
+        else if (is_e5m2<ID>())
             asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(second), "f"(first));
-        pairs[i] = ID == CSHIM_CODEC_FP16 ? halves_of(first, second) : pair;
+        pairs[i] = is_half<ID>() ? halves_of(first, second) : pair;
 #else
-        if (ID != CSHIM_CODEC_FP16) {
+        if (!is_half<ID>()) {
             first = rounded_to(cshim_format(ID).mantissa_bits, first);
             second = rounded_to(cshim_format(ID).mantissa_bits, second);
         }
         pairs[i] = halves_of(first, second);
-        if (ID == CSHIM_CODEC_FP8_E4M3)
+        if (is_e4m3<ID>())
             pairs[i] = (pairs[i] & 0x80008000u) | (pairs[i] << 1 & 0x7f007f00u);
 #endif
     }
-    codes[0] = ID == CSHIM_CODEC_FP16 ? pairs[0]
-                                      : __byte_perm(pairs[0], pairs[1], HAS_FP8 ? 0x5410 : 0x7531);
-    if (ID == CSHIM_CODEC_FP16)
+    codes[0] =
+        is_half<ID>() ? pairs[0] : __byte_perm(pairs[0], pairs[1], HAS_FP8 ? 0x5410 : 0x7531);
+    if (is_half<ID>())
         codes[1] = pairs[1];
 }
 
@@ -120,10 +159,14 @@ template <int ID> CSHIM_DEVICE void codes_of(const float *value, float factor, u
  * number. */
 template <int ID> CSHIM_DEVICE uint32_t halves_of_codes(const uint32_t *codes, int i)
 {
-    if (ID == CSHIM_CODEC_FP16)
+    if (is_half<ID>())
         return codes[i];
+    if (is_e2m1<ID>()) {
+        const uint32_t both = codes[0] >> 8 * i, pair = (both & 0xfu) | (both << 12 & 0xf0000u);
+        return (pair & 0x00070007u) << 9 | (pair & 0x00080008u) << 12;
+    }
 #if HAS_FP8
-    if (ID == CSHIM_CODEC_FP8_E4M3) {
+    if (is_e4m3<ID>()) {
         uint32_t pair;
         asm("cvt.rn.f16x2.e4m3x2 %0, %1;"
             : "=r"(pair)
@@ -132,14 +175,18 @@ template <int ID> CSHIM_DEVICE uint32_t halves_of_codes(const uint32_t *codes, i
     }
 #endif
     const uint32_t upper = __byte_perm(codes[i / 2], 0, i % 2 == 0 ? 0x1404 : 0x3424);
-    return ID == CSHIM_CODEC_FP8_E4M3 ? (upper >> 1 & 0x3f803f80u) | (upper & 0x80008000u) : upper;
+    return is_e4m3<ID>() ? (upper >> 1 & 0x3f803f80u) | (upper & 0x80008000u) : upper;
 }
 
-/* Returns a word with the highest bit of each of four codes set if it is a NaN that halves_of_codes
- * would read as a number. Its other bits are arbitrary. */
+/* Returns a word with the highest bit of each code of a word set if it is a NaN that
+ * halves_of_codes would read as a number. Its other bits are arbitrary. After such a code of e2m1,
+ * which is that of -0, other bits may be set, too. */
 template <int ID> CSHIM_DEVICE uint32_t hidden_nans(uint32_t codes)
 {
-    return ID == CSHIM_CODEC_FP8_E4M3 && !HAS_FP8 ? (codes & 0x7f7f7f7fu) + 0x01010101u : 0;
+    const uint32_t turned = codes ^ 0x88888888u;
+    return is_e2m1<ID>()               ? (turned - 0x11111111u) & ~turned
+           : is_e4m3<ID>() && !HAS_FP8 ? (codes & 0x7f7f7f7fu) + 0x01010101u
+                                       : 0;
 }
 
 /* Returns the float 2^23 + byte for a byte (0 to 3) of a word. Takes one instruction. */

@@ -232,19 +232,12 @@ static inline double element(enum data data, int rank, int ranks, size_t i)
     return rounded(value);
 }
 
-/* Returns the part of the bound that does not depend on the value: near the smallest subnormals an
- * error is absolute, and larger in bf16 than in float32. */
-static inline double smallest_error(void)
-{
-    return sums_codec->id == CSHIM_CODEC_BF16 ? 0x1p-134 : 0x1p-145;
-}
-
 /* Returns the error bound of one quantization of a value, in a block with this largest magnitude.
  */
 static inline double quantization(double value, double largest)
 {
     return sums_codec->bound_relative * fabs(value) + sums_codec->bound_absolute * largest +
-           smallest_error();
+           sums_codec->bound_floor;
 }
 
 /* Returns the factor of each rank's elements before the addition, in the sum's precision. */
@@ -299,8 +292,8 @@ static inline void add_rank(struct reference *reference, enum data data, int ran
             if (sums_codec && sums_steps > 0)
                 reference->bound[i] += quantization(value, largest);
             else if (sums_codec) /* each hop rounds a partial sum of its segment */
-                reference->bound[i] +=
-                    (ranks + 2) * (sums_codec->bound_relative * fabs(value) + smallest_error());
+                reference->bound[i] += (ranks + 2) * (sums_codec->bound_relative * fabs(value) +
+                                                      sums_codec->bound_floor);
         }
     }
     free(values);
@@ -336,7 +329,7 @@ static inline int integers_are_exact(void)
 {
     return !sums_scaled && sums_factor == 1 &&
            (sums_codec == NULL || (sums_steps > 0 && sums_codec->scale_bytes != 2 &&
-                                   sums_codec->id != CSHIM_CODEC_FP8_E5M2));
+                                   sums_codec->bound_relative <= 0x1p-4));
 }
 
 /* Returns true if a sum of the buffer's type may be infinite although the reference is finite. */
@@ -345,12 +338,11 @@ static inline int may_overflow(double most)
     return sums_dtype == CSHIM_FLOAT16 && most >= 65520;
 }
 
-/* Returns true if a result is right for the sum `want`, which is not finite. fp8_e4m3 has no
- * infinity, and integer formats have a single code for non-finite values. */
+/* Returns true if a result is right for the sum `want`, which is not finite. Some
+ * formats have no infinity, or a single code for non-finite values. */
 static inline int is_special(double got, double want)
 {
-    const int keeps_infinity = sums_codec == NULL || (sums_codec->id != CSHIM_CODEC_FP8_E4M3 &&
-                                                      sums_codec->scale_bytes != 2);
+    const int keeps_infinity = sums_codec == NULL || sums_codec->keeps_infinity;
     return got == want || (isnan(got) && (isnan(want) || !keeps_infinity));
 }
 

@@ -13,7 +13,7 @@
 # and these from the rows of codecs/formats.def, if it is an argument:
 #
 #   .Codecs bits    all codecs except raw, with bits per element
-#   .Codecs order   all codecs, from the least to the most precise
+#   .Codecs order   the codecs that adaptive precision takes, from the least to the most precise
 #
 # Text that follows such a line in the template adds to the help. An entry without a line is an error,
 # and a line without an entry.
@@ -95,6 +95,10 @@ FILENAME ~ /\.def$/ {
         bits[++codecs] = $1 == "FLOAT" ? 1 + $5 + $6 : $1 == "RAW" ? 0 : $5
         names[codecs] = $4
         errors[codecs] = $1 == "RAW" ? 0 : $NF
+        if ($9 == "E8M0" || $9 == "E4M3")
+            printed[codecs] = 1
+        else
+            steps++
     }
     next
 }
@@ -149,7 +153,7 @@ $1 == ".Codecs" && $2 == "bits" {
     next
 }
 $1 == ".Codecs" {
-    for (left = codecs; left > 0; left--) {
+    for (left = steps; left > 0; left--) {
         worst = 0
         for (i = 1; i <= codecs; i++)
             if (!(i in printed) && (!worst || errors[i] + 0 > errors[worst] + 0))

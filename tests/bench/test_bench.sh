@@ -4,13 +4,13 @@
 # and that the summary of choices follows from given figures. Speed is not checked.
 . "$(dirname "$0")/../lib.sh"
 expect "codec_bench" 0 "$build/codec_bench" --size 1 --repeats 1 --json "$scratch/codecs.json"
-for codec in fp32 fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int6 int5 int4 int3 lossless; do
+for codec in fp32 fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int6 int5 int4 int3 mxfp8 mxfp4 nvfp4 lossless; do
     contains "tells of $codec" "$codec "
 done
 check "writes the same as JSON" python3 -c 'import json, sys
 told = json.load(open(sys.argv[1]))
 works = [work for codec in told.values() if isinstance(codec, dict) for work in codec.values()]
-sys.exit(len(works) != 55 or min(works) <= 0)' "$scratch/codecs.json"
+sys.exit(len(works) != 70 or min(works) <= 0)' "$scratch/codecs.json"
 
 # Three of four elements are zero.
 python3 -c 'import struct, sys

@@ -124,9 +124,8 @@ static float wanted(const struct encoding *encoding, size_t i, float largest)
 static double bound(const struct encoding *encoding, float x, float largest)
 {
     const struct cshim_codec_info *info = cshim_codec_info(encoding->input.codec);
-    double floor = info->id == CSHIM_CODEC_BF16 ? 0x1p-134 : 0x1p-145;
-    double once =
-        info->bound_relative * fabs((double)x) + info->bound_absolute * (double)largest + floor;
+    double once = info->bound_relative * fabs((double)x) + info->bound_absolute * (double)largest +
+                  info->bound_floor;
     return encoding->stochastic ? 2 * once : once;
 }
 
@@ -146,7 +145,7 @@ static void check_element(const struct encoding *encoding, size_t i, float x, fl
 static void check_errors(const struct encoding *encoding)
 {
     const struct codec_input *input = &encoding->input;
-    const size_t block = (size_t)cshim_format(input->codec).block;
+    const size_t block = (size_t)cshim_feedback_block(cshim_format(input->codec));
     float *decoded = fuzz_allocate(input->count * sizeof *decoded, 0, 0);
     cshim_decode(input->codec, CSHIM_FLOAT32, encoding->encoded, input->count, decoded);
     for (size_t begin = 0; begin < input->count; begin += block) {

@@ -26,7 +26,7 @@ bound_of() { # CODEC GATHER_CODEC ROUNDING FEEDBACK TOLERANCE
     python3 - "$@" <<'P'
 import sys
 codec, gather, rounding, feedback, tolerance = sys.argv[1:]
-lost = {"int3": 0.168, "int4": 0.072, "fp8_e5m2": 2**-3, "int5": 0.0336, "fp8_e4m3": 2**-4, "int6": 0.0163, "int8": 0.004, "bf16": 0, "fp16": 0, "raw": 0, "lossless": 0, "bounded": 0.0015}
+lost = {"mxfp4": 0.2, "nvfp4": 0.18, "int3": 0.168, "int4": 0.072, "mxfp8": 2**-4, "fp8_e5m2": 2**-3, "int5": 0.0336, "fp8_e4m3": 2**-4, "int6": 0.0163, "int8": 0.004, "bf16": 0, "fp16": 0, "raw": 0, "lossless": 0, "bounded": 0.0015}
 later = list(lost)[list(lost).index(codec):] if tolerance != "0" else [codec]
 later += [gather] if gather != "none" else []
 print(2.3 * max(map(lost.get, later)) * (2 if rounding == "stochastic" else 1) * (2.4 if feedback == "on" else 1))
@@ -36,7 +36,7 @@ P
 draw_policy() { # sets $bound
     local codec algorithm feedback=off rounding=nearest report largest collectives verify check tolerance=0
     local gather=none sums=allreduce,reduce,reduce_scatter
-    one_of codec raw raw raw lossless bounded fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int6 int5 int4 int3
+    one_of codec raw raw raw lossless bounded fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int6 int5 int4 int3 mxfp8 mxfp4 nvfp4
     one_of algorithm auto auto one_shot two_shot hierarchical hierarchical grid grid cast
     [[ $algorithm != cast || $codec =~ ^(raw|fp16|bf16)$ ]] || algorithm=two_shot
     one_of report off off "$scratch/report.json"

@@ -24,7 +24,8 @@ import summarize
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("BUILD", os.path.join(TOP, "build")))
-MODES = "off,raw,fp16,bf16,int8,fp8_e4m3,int6,fp8_e5m2,int5,int5+feedback,int4,int4+feedback,int3,int3+feedback"
+MODES = "off,raw,fp16,bf16,int8,fp8_e4m3,int6,fp8_e5m2,int5,int5+feedback,int4,int4+feedback,int3,int3+feedback,"
+MODES += "mxfp8,mxfp4,nvfp4"
 LOSS = re.compile(r"loss (\S+) on the text that was kept")
 MARKS = ("<!-- results: tests/study/text.py writes what follows -->", "<!-- end of its results -->")
 

@@ -137,14 +137,14 @@ TEST(ones_after_large_values_are_ones)
         struct cshim_encoding encoding = {.residual = residual};
         memset(residual, 0, sizeof residual);
         for (size_t i = 0; i < COUNT; i++)
-            values[i] = i % 32 != 0 ? 300 + (float)(i % 7) : 7000;
+            values[i] = i % 16 != 0 ? 300 + (float)(i % 7) : 7000;
         cshim_encode_with(scaled_codecs[c], CSHIM_FLOAT32, values, COUNT, &encoding, encoded);
         for (size_t i = 0; i < COUNT; i++)
             values[i] = 1;
         cshim_encode_with(scaled_codecs[c], CSHIM_FLOAT32, values, COUNT, &encoding, encoded);
         cshim_decode(scaled_codecs[c], CSHIM_FLOAT32, encoded, COUNT, decoded);
         for (size_t i = 0; i < COUNT; i++)
-            assert_true(fabsf(decoded[i] - 1) < 0.01f);
+            assert_true(fabsf(decoded[i] - 1) < 0.04f); /* nvfp4: 1/32 */
     }
 }
 

@@ -162,6 +162,30 @@ static const uint64_t golden[CSHIM_CODEC_COUNT][CSHIM_DTYPE_COUNT][MODES] = {
                                             0x202b0551c0869b46u, 0x202b0551c0869b46u},
     [CSHIM_CODEC_TOPK][CSHIM_FLOAT32] = {0x02a70054da9f6907u, 0x02a70054da9f6907u,
                                          0x17a986f8dbd3facbu, 0x17a986f8dbd3facbu},
+    [CSHIM_CODEC_MXFP8][CSHIM_FLOAT32] = {0xa2e036a2c9de47d7u, 0xe4d7b840e82a3f11u,
+                                          0x5596d7c1da879c2fu, 0x36fea8bb2761d692u},
+    [CSHIM_CODEC_MXFP8][CSHIM_FLOAT64] = {0x1ec97dbaa996d624u, 0x87ed0ee7c9b6386cu,
+                                          0xec6eb437f2c0920fu, 0x8a1514c6f4f34ba0u},
+    [CSHIM_CODEC_MXFP8][CSHIM_FLOAT16] = {0x2db886b394686af3u, 0xf7d87dc6c7654fe1u,
+                                          0x7a238ce36e71a4bcu, 0xeae4f43c49bd3828u},
+    [CSHIM_CODEC_MXFP8][CSHIM_BFLOAT16] = {0xc4f07a50a29993c2u, 0xf291ff763f2a5b85u,
+                                           0xf9de38bd24fe88afu, 0x3ecae41be43673e4u},
+    [CSHIM_CODEC_MXFP4][CSHIM_FLOAT32] = {0x6e744fd51abb346fu, 0xdfbb5a6c0f15de30u,
+                                          0xeb6e31e254b53b8au, 0x46d95e2f726def93u},
+    [CSHIM_CODEC_MXFP4][CSHIM_FLOAT64] = {0x69e63fd19e2dc3c4u, 0xb7037925715dafa8u,
+                                          0x36a9d01fe03a2637u, 0x664b3d0d12f77268u},
+    [CSHIM_CODEC_MXFP4][CSHIM_FLOAT16] = {0xe01be07cc937b832u, 0x69a7988da9bf22aau,
+                                          0xd4e570f54167a50bu, 0x4413b656debf6960u},
+    [CSHIM_CODEC_MXFP4][CSHIM_BFLOAT16] = {0xc014908c0e483327u, 0xa1df28894852629du,
+                                           0x87e47ad4cb2d67eau, 0xf09448a3a2513453u},
+    [CSHIM_CODEC_NVFP4][CSHIM_FLOAT32] = {0x50fcfa0b9f732703u, 0xa0d35a9124caef4cu,
+                                          0xd23f5b75a4926d49u, 0x9d94db5f67977204u},
+    [CSHIM_CODEC_NVFP4][CSHIM_FLOAT64] = {0xb1b2c61f91fd4423u, 0xc575084d7b1bd2e2u,
+                                          0x63d504ed346d208du, 0xdd65a883bf119b60u},
+    [CSHIM_CODEC_NVFP4][CSHIM_FLOAT16] = {0x7d68e206586e1b6bu, 0xf0ad3facf89b6502u,
+                                          0xf1742496513c3071u, 0xad199a46fbb4bac4u},
+    [CSHIM_CODEC_NVFP4][CSHIM_BFLOAT16] = {0x994a572b2ea9fba3u, 0xf56403e140cca230u,
+                                           0xe0a1c1be0ae96bdau, 0x19f907f897a87e26u},
 };
 
 static unsigned count_wrong_digests(void)
@@ -223,6 +247,9 @@ static const char *const messages[CSHIM_CODEC_COUNT] = {
     [CSHIM_CODEC_BOUNDED] = "3a00000034000000803f000000bf000050400000e0c000000000000000800000807f0"
                             "00028c06f12833affff7f3f0000c07f000080ff0000e03d000000000000",
     [CSHIM_CODEC_TOPK] = "19000000130000010203060708090a0b0c0193d8108800804a00000000000000",
+    [CSHIM_CODEC_MXFP8] = "68e075fe00807ff218687f7f4e00000079000000000000000000000000000000",
+    [CSHIM_CODEC_MXFP4] = "01e300b810880000000000000000000080000000000000000000000000000000",
+    [CSHIM_CODEC_NVFP4] = "92f500c820880000000000000000000079800000000000800000000000000000",
     [CSHIM_CODEC_INT3] = "400af000090000000000000000000000164b0000000000000000000000000000",
 };
 

@@ -19,6 +19,17 @@ static bool is_thorough(void)
     return getenv("EVERY_FLOAT") != NULL;
 }
 
+/* Returns the bits of the largest finite magnitude of the `block` elements from `begin` on. */
+static uint32_t largest_of(const float *input, size_t count, size_t begin, size_t block)
+{
+    uint32_t largest = 0;
+    for (size_t k = begin; k < count && k < begin + block; k++) {
+        const uint32_t magnitude = cshim_finite_magnitude(input[k]);
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    return largest;
+}
+
 /* Encodes element by element, by the definition. */
 static void expect_codes(struct cshim_format format, const float *input, size_t count,
                          uint8_t *payload, uint8_t *scales)
@@ -27,12 +38,11 @@ static void expect_codes(struct cshim_format format, const float *input, size_t 
     for (size_t i = 0; i < count; i++) {
         static struct cshim_scaling scaling;
         if (i % (size_t)format.block == 0) {
-            uint32_t largest = 0;
-            for (size_t k = i; k < count && k < i + (size_t)format.block; k++) {
-                const uint32_t magnitude = cshim_finite_magnitude(input[k]);
-                largest = magnitude > largest ? magnitude : largest;
-            }
-            const uint32_t stored = cshim_choose_scale(format, largest, false);
+            const uint32_t largest = largest_of(input, count, i, (size_t)format.block);
+            const uint32_t of_grain = largest_of(input, count, i - i % CSHIM_GRAIN, CSHIM_GRAIN);
+            const bool has_grain = format.scale == CSHIM_SCALE_E4M3;
+            uint32_t stored = cshim_choose_scale(format, has_grain ? of_grain : largest, false);
+            stored = cshim_refine_scale(format, stored, largest, false);
             scaling = cshim_scaling(format, stored);
             cshim_store_scale(format, scales, i / (size_t)format.block, stored);
         }
@@ -141,8 +151,13 @@ static void check_decoding(enum cshim_codec_id id, const uint8_t *payload, const
  * ordinary range, and every 61st of the others (with EVERY_FLOAT, all). */
 static bool is_tried(struct cshim_format format, uint32_t stored)
 {
-    const uint32_t ends[] = {0, CSHIM_INTEGER_FIRST_ORDINARY, CSHIM_INTEGER_LAST_ORDINARY, 0xffff};
-    bool is_near_end = format.scale_bytes < 2 || is_thorough();
+    const bool has_grain = format.scale == CSHIM_SCALE_E4M3;
+    const uint32_t first = has_grain ? CSHIM_E4M3_FIRST_ORDINARY << 8 | CSHIM_E4M3_FIRST_NORMAL
+                                     : CSHIM_INTEGER_FIRST_ORDINARY;
+    const uint32_t last =
+        has_grain ? CSHIM_E4M3_LAST_ORDINARY << 8 | CSHIM_E4M3_NAN : CSHIM_INTEGER_LAST_ORDINARY;
+    const uint32_t ends[] = {0, first, last, 0xffff};
+    bool is_near_end = (format.scale_bytes < 2 && !has_grain) || is_thorough();
     for (size_t i = 0; i < COUNT_OF(ends); i++)
         is_near_end = is_near_end || (stored + 4 >= ends[i] && stored <= ends[i] + 4);
     return is_near_end || stored % 61 == 0;
@@ -153,7 +168,8 @@ TEST(values_are_those_of_the_definition)
     static uint8_t payload[ROOM], scales[SCALES];
     for (size_t f = 0; f < COUNT_OF(formats); f++) {
         const struct cshim_format format = cshim_format(formats[f]);
-        const uint32_t last_scale = (1u << 8 * format.scale_bytes) - 1;
+        const uint32_t last_scale =
+            format.scale == CSHIM_SCALE_E4M3 ? 0xffff : (1u << 8 * format.scale_bytes) - 1;
         for (uint32_t stored = 0; stored <= last_scale; stored++) {
             if (!is_tried(format, stored))
                 continue;

@@ -56,6 +56,13 @@ TEST(sizes_are_those_of_the_wire_format)
         {CSHIM_CODEC_INT5, CSHIM_FLOAT64, 256, 176},
         {CSHIM_CODEC_INT3, CSHIM_FLOAT32, 33, 32},
         {CSHIM_CODEC_INT3, CSHIM_FLOAT64, 256, 112},
+        {CSHIM_CODEC_MXFP8, CSHIM_FLOAT32, 256, 272},
+        {CSHIM_CODEC_MXFP8, CSHIM_FLOAT64, 33, 64},
+        {CSHIM_CODEC_MXFP4, CSHIM_FLOAT32, 256, 144},
+        {CSHIM_CODEC_MXFP4, CSHIM_FLOAT32, 513, 304},
+        {CSHIM_CODEC_NVFP4, CSHIM_FLOAT32, 1, 32},
+        {CSHIM_CODEC_NVFP4, CSHIM_FLOAT32, 256, 144},
+        {CSHIM_CODEC_NVFP4, CSHIM_FLOAT16, 257, 176},
         {CSHIM_CODEC_BOUNDED, CSHIM_FLOAT64, 257, 2064},
         {CSHIM_CODEC_TOPK, CSHIM_FLOAT32, 1, 16},
         {CSHIM_CODEC_TOPK, CSHIM_FLOAT32, 256, 416},
@@ -90,14 +97,30 @@ TEST(carried_types)
     assert_true(cshim_codec_carries(CSHIM_CODEC_RAW, CSHIM_FLOAT16));
 }
 
-/* The bounds of the integer codecs are those of docs/wire-format.md, at most 0.1 % above. */
+/* Large arrays of float32 become that many times smaller. */
+TEST(microscaled_formats_save_what_is_published)
+{
+    const struct {
+        enum cshim_codec_id id;
+        double times;
+    } cases[] = {{CSHIM_CODEC_MXFP8, 3.87}, {CSHIM_CODEC_MXFP4, 7.5}, {CSHIM_CODEC_NVFP4, 7.1}};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        const size_t bytes = cshim_encoded_bytes(cases[i].id, CSHIM_FLOAT32, 1 << 20);
+        assert_true((4 << 20) / (double)bytes >= cases[i].times);
+    }
+}
+
+/* The bounds of the codecs with few codes are those of docs/wire-format.md, at most 0.1 % above. */
 TEST(bounds_are_those_derived)
 {
     for (size_t c = 0; c < SCALED_CODECS; c++) {
         const struct cshim_codec_info *info = cshim_codec_info(scaled_codecs[c]);
         const double top = ldexp(1, (int)info->element_bits - 1) - 1;
-        const double bound = (0.5 + top * 0x1p-23) * (1 + 1.0 / 128) / top;
-        if (is_integer(info->id))
+        const double bound = info->id == CSHIM_CODEC_MXFP4 ? 1.0 / 12
+                             : info->id == CSHIM_CODEC_NVFP4
+                                 ? 3.0 / 64
+                                 : (0.5 + top * 0x1p-23) * (1 + 1.0 / 128) / top;
+        if (is_integer(info->id) || info->element_bits == 4)
             assert_true(info->bound_absolute >= bound && info->bound_absolute < 1.001 * bound);
     }
 }
@@ -107,7 +130,7 @@ TEST(bounds_are_those_derived)
 TEST(table_hash_is_stable)
 {
     const uint64_t hash = cshim_codec_table_hash();
-    if (hash != 0xcefca78818049a4du)
+    if (hash != 0xdced957d6789cc7au)
         fail_msg("the table's hash is 0x%llx", (unsigned long long)hash);
 }
 

@@ -47,7 +47,8 @@ static unsigned nearest(const struct table *table, double magnitude)
     return below < above ? low : high;
 }
 
-/* Parameters of a format that is scaled by powers of two. */
+/* Parameters of a format that is scaled by powers of two. `infinity` is `nan` in formats without
+ * infinities, and then `nan` is also the code of -0 if it is equal to `sign`. */
 struct scaled_format {
     enum cshim_codec_id id;
     unsigned values, mantissa_bits;
@@ -59,13 +60,17 @@ static const struct scaled_format scaled_formats[] = {
     {CSHIM_CODEC_FP16, 0x7c00, 10, -14, -125, 0x7c00, 0x7e00, 0x8000},
     {CSHIM_CODEC_FP8_E4M3, 0x7f, 3, -6, -135, 0x7f, 0x7f, 0x80},
     {CSHIM_CODEC_FP8_E5M2, 0x7c, 2, -14, -133, 0x7c, 0x7e, 0x80},
+    {CSHIM_CODEC_MXFP8, 0x7f, 3, -6, -127, 0x7f, 0x7f, 0x80},
+    {CSHIM_CODEC_MXFP4, 8, 1, 0, -127, 8, 8, 8},
 };
 
 static struct table table;
 
-static unsigned code_at(const uint8_t *encoded, size_t i, size_t bytes)
+static unsigned code_at(const uint8_t *encoded, size_t i, size_t bits)
 {
-    return bytes == 2 ? (unsigned)(encoded[2 * i] | encoded[2 * i + 1] << 8) : encoded[i];
+    return bits == 16  ? (unsigned)(encoded[2 * i] | encoded[2 * i + 1] << 8)
+           : bits == 8 ? encoded[i]
+                       : encoded[i / 2] >> 4 * (i % 2) & 15u;
 }
 
 /* Checks the encoding of one block of finite floats: every element has the nearest code and its
@@ -74,8 +79,8 @@ static unsigned code_at(const uint8_t *encoded, size_t i, size_t bytes)
 static void check_block(const struct scaled_format *format, const float *block, size_t count,
                         const uint8_t *encoded)
 {
-    size_t bytes = cshim_codec_info(format->id)->element_bits / 8;
-    size_t scales_at = (count * bytes + 15) / 16 * 16;
+    size_t bits = cshim_codec_info(format->id)->element_bits;
+    size_t scales_at = (count * bits + 127) / 128 * 16;
     int scale = encoded[scales_at] + format->min_scale;
     double largest = 0;
     for (size_t i = 0; i < count; i++)
@@ -89,10 +94,11 @@ static void check_block(const struct scaled_format *format, const float *block, 
         assert_true(top_is_even ? 2 * scaled > limit : 2 * scaled >= limit);
     for (size_t i = 0; i < count; i++) {
         unsigned code = nearest(&table, ldexp(fabs((double)block[i]), -scale));
-        code |= signbit(block[i]) ? format->sign : 0;
-        if (code_at(encoded, i, bytes) != code) {
+        if (signbit(block[i]) && (code | format->sign) != format->nan)
+            code |= format->sign;
+        if (code_at(encoded, i, bits) != code) {
             fail_msg("%s: %a with scale 2^%d: code 0x%x, not 0x%x", cshim_codec_name(format->id),
-                     (double)block[i], scale, code_at(encoded, i, bytes), code);
+                     (double)block[i], scale, code_at(encoded, i, bits), code);
         }
     }
 }
@@ -168,26 +174,31 @@ TEST(scales_change_at_the_top_codes_rounding_point)
 }
 
 /* All codes are decoded exactly with all scales, except that finite values above FLT_MAX become
- * FLT_MAX. */
+ * FLT_MAX. The last scale of E8M0 is NaN. */
 TEST(scaled_decoders_know_every_code)
 {
     static uint8_t encoded[65536 * 2 + 256];
     static float decoded[65536];
     for (size_t f = 0; f < COUNT_OF(scaled_formats); f++) {
         const struct scaled_format *format = &scaled_formats[f];
-        size_t bytes = cshim_codec_info(format->id)->element_bits / 8;
-        unsigned codes = bytes == 2 ? 65536 : 256;
+        size_t bits = cshim_codec_info(format->id)->element_bits;
+        unsigned codes = bits == 16 ? 65536 : 256;
         make_table(&table, format->values, (int)format->mantissa_bits, format->min_exponent);
         for (unsigned code = 0; code < codes; code++) {
-            encoded[bytes * code] = (uint8_t)code;
-            encoded[bytes * code + bytes - 1] = (uint8_t)(bytes == 2 ? code >> 8 : code);
+            encoded[bits * code / 8] = (uint8_t)(bits == 4 ? code / 2 * 2 % 16 * 17 + 16 : code);
+            if (bits == 16)
+                encoded[2 * code + 1] = (uint8_t)(code >> 8);
         }
         for (int scale = 0; scale < 256; scale++) {
-            memset(encoded + bytes * codes, scale, 256);
+            memset(encoded + bits * codes / 8, scale, 256);
             cshim_decode(format->id, CSHIM_FLOAT32, encoded, codes, decoded);
-            for (unsigned code = 0; code < codes; code++) {
-                unsigned magnitude = code & (format->sign - 1);
+            for (unsigned i = 0; i < codes; i++) {
+                unsigned code = i % (2 * format->sign), magnitude = code & (format->sign - 1);
                 uint32_t expected = 0x7fc00000u;
+                if (code == format->nan || (format->min_scale == -127 && scale == 255)) {
+                    assert_int_equal(bits_of(decoded[i]), expected);
+                    continue;
+                }
                 if (magnitude < format->values) {
                     double value = ldexp(table.values[magnitude], scale + format->min_scale);
                     expected = bits_of((float)fmin(value, (double)FLT_MAX));
@@ -195,12 +206,109 @@ TEST(scaled_decoders_know_every_code)
                     expected = 0x7f800000u;
                 }
                 expected |= code != magnitude && expected != 0x7fc00000u ? 0x80000000u : 0;
-                if (bits_of(decoded[code]) != expected) {
+                if (bits_of(decoded[i]) != expected) {
                     fail_msg("%s: code 0x%x, scale code %d: %a", cshim_codec_name(format->id), code,
-                             scale, (double)decoded[code]);
+                             scale, (double)decoded[i]);
                 }
             }
         }
+    }
+}
+
+/* Returns the value of an E4M3 code other than NaN. */
+static double e4m3_value(unsigned code)
+{
+    return code < 8 ? ldexp(code, -9) : ldexp(8 + (code & 7), (int)(code >> 3) - 10);
+}
+
+/* Writes the scales of a grain of nvfp4: the E4M3 codes of its blocks, and its power of two. */
+static void write_grain(uint8_t *scales, unsigned first, unsigned grain)
+{
+    for (unsigned block = 0; block < 16; block++)
+        scales[block] =
+            (uint8_t)((first + block) % 128 | (block < 8 ? (grain >> block & 1) << 7 : 0));
+}
+
+/* All codes of nvfp4 are decoded exactly with all scales, likewise. */
+TEST(nvfp4_decoders_know_every_code)
+{
+    static uint8_t encoded[128 + 16];
+    static float decoded[256];
+    make_table(&table, 8, 1, 0);
+    for (unsigned i = 0; i < 128; i++)
+        encoded[i] = (uint8_t)(i % 8 * 34 + 16);
+    for (unsigned grain = 0; grain < 256; grain++) {
+        for (unsigned first = 0; first < 128; first += 15) {
+            write_grain(encoded + 128, first, grain);
+            cshim_decode(CSHIM_CODEC_NVFP4, CSHIM_FLOAT32, encoded, 256, decoded);
+            for (unsigned i = 0; i < 256; i++) {
+                const unsigned code = i % 16, scale = (first + i / 16) % 128;
+                uint32_t expected = 0x7fc00000u;
+                if (code != 8 && scale != 127) {
+                    double value = table.values[code % 8] * e4m3_value(scale);
+                    value = ldexp(value, (int)grain - 138);
+                    expected = bits_of((float)fmin(value, (double)FLT_MAX));
+                    expected |= code > 8 ? 0x80000000u : 0;
+                }
+                if (bits_of(decoded[i]) != expected)
+                    fail_msg("code 0x%x, scale code %u, grain's byte %u: %a", code, scale, grain,
+                             (double)decoded[i]);
+            }
+        }
+    }
+}
+
+/* Checks a grain of nvfp4: its power of two is the smallest for which the largest magnitude is at
+ * most 6 * 448, each block's scale is the normal E4M3 number nearest to a sixth of its largest
+ * magnitude, and each element has the nearest code. `slack` is for float32's rounding. */
+static void check_grain(const float *values, size_t count, const uint8_t *payload,
+                        const uint8_t *scales)
+{
+    const double slack = 1 + 0x1p-21;
+    double most = 0;
+    unsigned grain = 0;
+    for (unsigned bit = 0; bit < 16; bit++)
+        grain |= (unsigned)scales[bit] >> 7 << bit;
+    for (size_t i = 0; i < count; i++)
+        most = fmax(most, fabs((double)values[i]));
+    const double unit = ldexp(1, (int)grain - 138);
+    assert_true(grain < 256 && (most == 0 ? grain == 138 : most <= 2688 * unit));
+    assert_true(most < (double)FLT_MIN || most > 1344 * unit);
+    for (size_t i = 0; i < count; i++) {
+        double largest = 0;
+        for (size_t k = i / 16 * 16; k < count && k < i / 16 * 16 + 16; k++)
+            largest = fmax(largest, fabs((double)values[k]));
+        const unsigned code = scales[i / 16] & 127, sign = signbit(values[i]) ? 8 : 0;
+        const double sixth = largest / 6 / unit;
+        assert_in_range(code, 8, 126);
+        assert_true(code == 8 || sixth * slack >= (e4m3_value(code) + e4m3_value(code - 1)) / 2);
+        assert_true(code == 126 || sixth <= (e4m3_value(code) + e4m3_value(code + 1)) / 2 * slack);
+        const double scaled = fabs((double)values[i]) / (e4m3_value(code) * unit);
+        const unsigned found = code_at(payload, i, 4), low = nearest(&table, scaled / slack),
+                       high = nearest(&table, scaled * slack);
+        if (found != (low == 0 ? 0 : low | sign) && found != (high == 0 ? 0 : high | sign))
+            fail_msg("%a with scale code %u and grain's byte %u: code 0x%x, not 0x%x",
+                     (double)values[i], code, grain, found, low | sign);
+    }
+}
+
+TEST(nvfp4_encoders_choose_the_nearest)
+{
+    static float values[256];
+    static uint8_t encoded[128 + 16];
+    uint64_t random = 5;
+    make_table(&table, 8, 1, 0);
+    for (int trial = 0; trial < 40000; trial++) {
+        const size_t count = trial % 3 == 0 ? 1 + next_random(&random) % 256 : 256;
+        const int exponent = trial % 277 - 149, spread = trial % 23;
+        for (size_t i = 0; i < count; i++) {
+            uint64_t bits = next_random(&random);
+            float value = float_of(0x3f800000u | (uint32_t)(bits & 0x807fffffu));
+            int lower = (int)(bits >> 40) % (spread + 1) + (int)(i / 16 % 4) * (trial % 5);
+            values[i] = trial % 100 == 0 ? 0 : ldexpf(value, exponent - lower);
+        }
+        cshim_encode(CSHIM_CODEC_NVFP4, CSHIM_FLOAT32, values, count, encoded);
+        check_grain(values, count, encoded, encoded + (count + 31) / 32 * 16);
     }
 }
 

@@ -19,7 +19,7 @@ UNITS = {"fma": "FADD FMUL FFMA IMAD HADD2 HFMA2", "slow": "MUFU F2F I2F F2I DAD
          "alu": "LOP3 IADD3 SHF ISETP PRMT SEL VIMNMX VIMNMX3 VIADDMNMX IMNMX FMNMX LEA PLOP3 FSEL FSETP SGXT MOV P2R VIADD "
                 "I2FP F2FP"}
 UNIT_OF = {op: unit for unit, ops in UNITS.items() for op in ops.split()}
-CODECS = "raw fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int4 int6 int5 int3".split()
+CODECS = "raw fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int4 int6 int5 int3 mxfp8 mxfp4 nvfp4".split()
 
 device = sys.argv[1]
 program, processors, clock, speed, rates = DEVICES[device]
