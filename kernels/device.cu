@@ -3,9 +3,9 @@
  * because every copy of the library contains all kernels for every architecture. */
 #include "kernels/message.cuh"
 
-/* A multiprocessor of compute capability 7.5 holds at most four blocks. Above compute capability
- * 10.0 ptxas spills registers with five. */
-#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 800 || __CUDA_ARCH__ > 1000)
+/* A multiprocessor of compute capability 7.5 holds at most four blocks. From compute
+ * capability 10.0 on ptxas spills registers with five. */
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 800 || __CUDA_ARCH__ >= 1000)
 #define BLOCKS(wanted) ((wanted) < 4 ? (wanted) : 4)
 #else
 #define BLOCKS(wanted) (wanted)
@@ -153,7 +153,7 @@ CSHIM_RARE void decode_rest(const struct cshim_kernel_decode *parameters, struct
     store_values_singly<true>(parameters->dtype, place.address, place.valid, &stored);
 }
 
-KERNEL(decode, decode, 5)
+KERNEL(decode, decode, 4)
 {
     const uint32_t codec = parameters.codec, dtype = parameters.dtype;
     struct lane_values values;

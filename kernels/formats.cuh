@@ -56,7 +56,6 @@ struct block_scale {
 };
 
 template <int ID> struct layout {
-    static const int CODEC = ID;
     static const int FAMILY = cshim_format(ID).family;
     static const int BITS = cshim_format(ID).bits;
     static const int BLOCK = cshim_format(ID).block;
@@ -140,25 +139,20 @@ template <int ID> struct family<ID, CSHIM_FAMILY_FLOAT> : layout<ID> {
             cshim_format(ID),
             cshim_choose_scale(cshim_format(ID), HAS_GRAIN ? grain : largest, false), largest,
             false);
-        const float factor =
-            HAS_GRAIN ? reciprocal(factor_of(stored))
-                      : cshim_power_of_two(-((int)stored + MIN_SCALE + halves_exponent<ID>()));
-        return {stored, factor, further(stored, 0) <= FAST_SPAN && grain < CSHIM_INFINITY_BITS};
+        if (HAS_GRAIN)
+            return {stored, reciprocal(factor_of(stored)),
+                    cshim_e4m3_is_ordinary(stored) && grain < CSHIM_INFINITY_BITS};
+        const int exponent = (int)stored + MIN_SCALE + halves_exponent<ID>();
+        return {stored, cshim_power_of_two(-exponent),
+                stored - FIRST_FAST <= FAST_SPAN && largest < CSHIM_INFINITY_BITS};
     }
     CSHIM_DEVICE void encode_fast(const float *value, float factor, uint32_t *codes)
     {
-        codes[0] = 0;
 #pragma unroll
-        for (int i = 0; i < LANE_ELEMENTS; i += 4) {
-            uint32_t four[2];
-            codes_of<ID>(value + i, factor, four);
-            if (BITS == 4)
-                codes[0] |= four[0] << 4 * i;
-            else
-                codes[i * BITS / 32] = four[0];
-            if (BITS == 16)
-                codes[i * BITS / 32 + 1] = four[1];
-        }
+        for (int i = 0; i < LANE_ELEMENTS && BITS >= 8; i += 4)
+            codes_of<ID>(value + i, factor, codes + i * BITS / 32);
+        if (BITS == 4)
+            codes[0] = e2m1_codes_of(value, factor) | e2m1_codes_of(value + 4, factor) << 16;
     }
     CSHIM_DEVICE float factor_of(uint32_t stored)
     {

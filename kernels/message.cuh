@@ -130,12 +130,12 @@ CSHIM_DEVICE void store_codes(const struct message &message, const struct grain 
 }
 
 /* Fills the padding after the scales of a message with zeros. E4M3 scales have none: a grain has 16
- * of them. */
+ * of them. This is computed without a branch, for which the kernels would spill registers. */
 CSHIM_DEVICE void pad_scales(const struct cshim_format *format, uint8_t *scales, uint64_t elements)
 {
-    if (format->scale == CSHIM_SCALE_E4M3)
-        return;
-    const uint64_t end = (block_of(format, elements - 1) + 1) * (unsigned)format->scale_bytes;
+    const unsigned others = 15u * (format->scale == CSHIM_SCALE_E4M3);
+    const uint64_t last = block_of(format, elements - 1) | others;
+    const uint64_t end = (last + 1) * (unsigned)format->scale_bytes;
 #pragma unroll 1
     for (uint64_t at = end; at < padded(end) && lane_number() == 0; at++)
         scales[at] = 0;
@@ -341,9 +341,10 @@ CSHIM_DEVICE void add_parts(struct lane_part &part, uint64_t stride, uint32_t le
         if (i == 0 || i < left) {
             load_message<FORMAT::BITS>(part.codes, part.lane, part.left, codes[i]);
             if (FORMAT::HAS_GRAIN)
-                stored[i] = cshim_load_scale(cshim_format(FORMAT::CODEC),
-                                             part.scale - part.lane * LANE_ELEMENTS / FORMAT::BLOCK,
-                                             part.lane * LANE_ELEMENTS / FORMAT::BLOCK);
+                stored[i] =
+                    (*part.scale & 127u) |
+                    cshim_upper_bits((const uint8_t *)((uintptr_t)part.scale & ~(uintptr_t)15))
+                        << 8; /* the scales of each grain are aligned */
             else if (FORMAT::SCALE_BYTES > 0)
                 stored[i] = FORMAT::SCALE_BYTES == 1 ? *part.scale : *(const uint16_t *)part.scale;
         }

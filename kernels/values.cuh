@@ -108,26 +108,27 @@ CSHIM_DEVICE float rounded_to(int mantissa_bits, float value)
     return cshim_bits_float(cshim_float_bits(value + anchor - anchor) | (bits & CSHIM_SIGN_BIT));
 }
 
-/* Returns the e2m1 codes of two values in the lower byte. `factor` divides them by their scale and
- * by 2^halves_exponent. */
-CSHIM_DEVICE uint32_t e2m1_codes_of(float first, float second, float factor)
+/* Returns the e2m1 codes of four values in the lower half of a word. `factor` divides them by their
+ * scale and by 2^halves_exponent. */
+CSHIM_DEVICE uint32_t e2m1_codes_of(const float *value, float factor)
 {
-    const uint32_t pair = halves_of(rounded_to(1, first * factor), rounded_to(1, second * factor));
-    const uint32_t magnitudes = pair >> 9 & 0x00070007u;
-    /* Code 0 gets no sign. */
-    const uint32_t codes = magnitudes | (pair >> 12 & (magnitudes + 0x00070007u) & 0x00080008u);
-    return (codes | codes >> 12) & 0xffu;
+    uint32_t codes = 0;
+#pragma unroll
+    for (int i = 0; i < 4; i += 2) {
+        const uint32_t pair =
+            halves_of(rounded_to(1, value[i] * factor), rounded_to(1, value[i + 1] * factor));
+        const uint32_t magnitudes = pair >> 9 & 0x00070007u;
+        /* Code 0 gets no sign. */
+        const uint32_t two = magnitudes | (pair >> 12 & (magnitudes + 0x00070007u) & 0x00080008u);
+        codes |= ((two | two >> 12) & 0xffu) << 4 * i;
+    }
+    return codes;
 }
 
 /* Returns the codes of four values. `factor` divides them by their scale and by 2^halves_exponent.
  */
 template <int ID> CSHIM_DEVICE void codes_of(const float *value, float factor, uint32_t *codes)
 {
-    if (is_e2m1<ID>()) {
-        codes[0] = e2m1_codes_of(value[0], value[1], factor) |
-                   e2m1_codes_of(value[2], value[3], factor) << 8;
-        return;
-    }
     uint32_t pairs[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
