@@ -50,13 +50,13 @@ for kind in report trace; do
     file=$scratch/folder/$kind.json
     variable=COMPSHIM_${kind^^}
     shimmed 2 "$variable=$file" "$program" >/dev/null 2>&1
-    sed -i 's/: /:  /' "$file" # makes it differ from every report of a job
+    sed -i 's/": /":  /' "$file" # makes it differ from every report of a job
     cp "$file" "$scratch/before.json"
     exec 3<"$file"
     expect "a $kind that somebody reads" 0 shimmed 2 "$variable=$file" "$program"
     check "is replaced as a whole" cmp "$scratch/before.json" /dev/fd/3
     exec 3<&-
-    check "by another" test "$(grep -c ':  ' "$file")" = 0
+    check "by another" test "$(grep -c '":  ' "$file")" = 0
 done
 check "nothing is left beside" test "$(ls -A "$scratch/folder" | xargs)" = "report.json trace.json"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stand-in for a system without shared memory: preloaded, it refuses shared memory to the rank
- * STANDIN_UNSHARED, or to all ranks without that variable. */
+/* Stand-in for a system without shared memory: preloaded, it refuses large segments, as compshim's
+ * scratch is, to the rank STANDIN_UNSHARED, or to all ranks without that variable. MPICH 5 does not
+ * start without its small segments. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@ __attribute__((visibility("default"))) int shmget(key_t key, size_t size, int fl
     const char *refused = getenv("STANDIN_UNSHARED"), *rank = getenv("OMPI_COMM_WORLD_RANK");
     if (rank == NULL)
         rank = getenv("PMI_RANK");
-    if (refused != NULL && (rank == NULL || strcmp(refused, rank) != 0))
+    if (size < (size_t)1 << 20 || (refused != NULL && (rank == NULL || strcmp(refused, rank) != 0)))
         return (int)syscall(SYS_shmget, key, size, flags);
     errno = ENOSYS;
     return -1;
