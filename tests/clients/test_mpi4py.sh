@@ -44,5 +44,5 @@ done
 # Each rank writes to a file, because Hydra may lose a rank's output just before it ends the job.
 expect "a folder without the files" 1 mpi 2 sh -c "exec \"\$@\" 2>'$scratch/said.'\$\$" sh "${trainer[@]}" --data /nowhere
 output=$(cat "$scratch"/said.*)
-contains "says what is missing" "/nowhere/train-images-idx3-ubyte: there is no such file"
+contains "says what is missing" "/nowhere/train-images-idx3-ubyte: no such file, nor"
 finish
