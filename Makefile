@@ -147,7 +147,7 @@ help:
 
 ## make                 builds into build/ (BUILD=DIR for another folder)
 ## make packages        installs missing Debian/Ubuntu packages
-## make demo            installs missing packages, builds, and measures the all-reduce lab's tables; a page with plots
+## make demo            installs missing packages, builds, and compares training with and without the shim; a page with plots
 ## make demo-gpu        the same with NCCL, on all GPUs
 ## make demo-net        the same on four ranks only; fails if hosts with links cannot be emulated
 ## make test            installs missing packages, builds, and runs every test; TESTS="mpi policy" for some
@@ -233,7 +233,6 @@ $(BUILD)/obj/tests/bench/fft_bench.o $(BUILD)/obj/tests/bench/start_bench.o: com
 $(BUILD)/obj/examples/mnist/%.o: OPTIMIZE = -O3
 # The codecs do not trap (codecs/arithmetic.h), so their loops may execute operations that a branch would skip.
 $(BUILD)/obj/codecs/%.o: OPTIMIZE = -O3 -fno-trapping-math
-# UBSan would reject the front's opaque void * handles.
 compiler = $(CC)
 
 $(BUILD)/obj/%.o: %.c | $(generated) $(checked)
@@ -282,8 +281,8 @@ $(BUILD)/libcompshim-mpich.so $(BUILD)/libcompshim-abi.so: $(call objects,$(host
 		-Wl,--version-script=shim/mpi/exports.map -o $@ $(filter %.o,$^) $(static_libraries) -lm
 
 
-# C++ only for the layout of gloo's classes. The C++ library is that of the process. gloo's exceptions pass through C
-# functions.
+# C++ is needed for the layout of gloo's classes only. The engine uses the C++ library of the process. C functions are
+# compiled with -fexceptions, because gloo's exceptions pass through them.
 $(BUILD)/obj/shim/gloo/%.o $(BUILD)/obj/shim/front/gloo.o: CFLAGS += -fexceptions
 $(BUILD)/obj/shim/gloo/abi.o: sanitizers += $(if $(filter 1,$(SANITIZE)),-fno-sanitize=vptr)
 $(BUILD)/obj/shim/gloo/abi.o: shim/gloo/abi.cc | $(generated) $(checked)
@@ -413,7 +412,7 @@ installed_libraries := libcompshim.so libcompshim-ompi.so libcompshim-mpich.so l
 	libcompshim-nccl.so libcompshim-gloo.so libcompshim_dl.so
 installed_programs := allreduce_bench mnist_train mnist_train_nccl
 installed_data := $(policies) examples/policy.ini
-# They keep their folders, because they refer to each other.
+# The documents keep their folders, because they refer to each other.
 installed_documents := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE tests/README.md \
 	examples/policy.ini examples/slurm/train.sbatch $(wildcard docs/*.md docs/*.svg docs/man/*.in)
 manual_path = man$(patsubst .%,%,$(suffix $(1)))/$(notdir $(1))

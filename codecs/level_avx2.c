@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loops with AVX2: defines the operations that codecs/vector.h needs. */
+#define CSHIM_WIDE_VECTORS
 #include "codecs/portable.h"
 
 #if CSHIM_X86

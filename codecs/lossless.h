@@ -371,32 +371,35 @@ CSHIM_INLINE size_t count_zeros(const struct packing *packing, const uint8_t *in
 CSHIM_INLINE size_t pack_grain_of(const struct packing packing, const uint8_t *input, size_t count,
                                   uint8_t *output)
 {
-    const size_t element = packing.bytes, raw = count * element, bits = (count + 7) / 8;
+    const size_t element = packing.bytes, raw = count * element;
     const size_t zeros = count_zeros(&packing, input, count);
+    const size_t bits = zeros > count / 8 ? (count + 7) / 8 : 0; /* bytes of the mask */
     uint8_t kept[CSHIM_GRAIN * sizeof(double)], mask[CSHIM_GRAIN / 8] = {0};
-    size_t next = 0, bytes = raw;
+    const uint8_t *from = input;
+    size_t number = count;
     if (zeros == count)
         return 0;
-    if (zeros <= count / 8) {
-        /* The compiler makes better code for a known count. */
-        bytes = count == CSHIM_GRAIN ? pack_elements(&packing, input, CSHIM_GRAIN, output, raw)
-                                     : pack_elements(&packing, input, count, output, raw);
-    } else {
+    if (bits != 0) {
+        from = kept;
+        number = 0;
         for (size_t i = 0; i < count; i++) {
             const bool keeps = !is_zero(&packing, input, i);
-            memcpy(kept + next * element, input + i * element, element);
+            memcpy(kept + number * element, input + i * element, element);
             mask[i / 8] = (uint8_t)(mask[i / 8] | keeps << i % 8);
-            next += keeps;
-        }
-        bytes = bits + pack_elements(&packing, kept, next, output, raw - bits);
-        if (bytes < raw) {
-            memcpy(output + bytes - bits, mask, bits);
-            output[0] |= PACKED_MASKED;
+            number += keeps;
         }
     }
-    if (bytes == raw)
+    /* The compiler makes better code for a known count. */
+    const size_t packed = number == CSHIM_GRAIN
+                              ? pack_elements(&packing, from, CSHIM_GRAIN, output, raw - bits)
+                              : pack_elements(&packing, from, number, output, raw - bits);
+    if (packed == raw - bits) {
         memcpy(output, input, raw);
-    return bytes;
+        return raw;
+    }
+    memcpy(output + packed, mask, bits);
+    output[0] |= bits != 0 ? PACKED_MASKED : 0;
+    return packed + bits;
 }
 
 /* Unpacks a grain of `bytes` bytes. Fills it with NaNs if pack_grain_of() cannot have written them.
@@ -404,28 +407,34 @@ CSHIM_INLINE size_t pack_grain_of(const struct packing packing, const uint8_t *i
 CSHIM_INLINE void unpack_grain_of(const struct packing packing, const uint8_t *input, size_t bytes,
                                   size_t count, uint8_t *output)
 {
-    const size_t element = packing.bytes, raw = count * element, bits = (count + 7) / 8;
+    const size_t element = packing.bytes, raw = count * element;
     uint8_t kept[CSHIM_GRAIN * sizeof(double)];
-    bool is_good = bytes <= raw;
-    size_t next = 0;
     if (bytes == 0) {
         memset(output, 0, raw);
-    } else if (bytes == raw) {
+        return;
+    }
+    if (bytes == raw) {
         memcpy(output, input, raw);
-    } else if (is_good && bytes > bits && (input[0] & PACKED_MASKED) != 0) {
-        const uint8_t *mask = input + bytes - bits;
-        for (size_t i = 0; i < count; i++)
-            next += mask[i / 8] >> i % 8 & 1;
-        is_good = unpack_elements(&packing, input, bytes - bits, next, kept);
+        return;
+    }
+    const bool is_masked = (input[0] & PACKED_MASKED) != 0;
+    const size_t bits = is_masked ? (count + 7) / 8 : 0; /* bytes of the mask */
+    bool is_good = bytes < raw && bytes > bits;
+    const uint8_t *const mask = input + (is_good ? bytes - bits : 0);
+    uint8_t *const to = is_masked ? kept : output;
+    size_t number = is_masked ? 0 : count;
+    for (size_t i = 0; i < count && is_good && is_masked; i++)
+        number += mask[i / 8] >> i % 8 & 1;
+    if (is_good)
+        is_good = number == CSHIM_GRAIN
+                      ? unpack_elements(&packing, input, bytes - bits, CSHIM_GRAIN, to)
+                      : unpack_elements(&packing, input, bytes - bits, number, to);
+    if (is_good && is_masked) {
         memset(output, 0, raw);
-        next = 0;
-        for (size_t i = 0; i < count && is_good; i++)
+        number = 0;
+        for (size_t i = 0; i < count; i++)
             if ((mask[i / 8] >> i % 8 & 1) != 0)
-                memcpy(output + i * element, kept + next++ * element, element);
-    } else {
-        is_good = is_good && (count == CSHIM_GRAIN
-                                  ? unpack_elements(&packing, input, bytes, CSHIM_GRAIN, output)
-                                  : unpack_elements(&packing, input, bytes, count, output));
+                memcpy(output + i * element, kept + number++ * element, element);
     }
     if (!is_good)
         memset(output, UINT8_MAX, raw);

@@ -259,15 +259,18 @@ static void unpack_part(const struct view *view, struct parts *parts, unsigned r
         parts->offsets[rank] = next;
 }
 
-/* Sums a tile of packed elements other than float64. */
+/* Sums a tile of packed elements other than float64. Unpacks float32 of the first rank in place. */
 static APART void sum_packed(const struct view *view, struct parts *parts, size_t begin,
                              size_t length, float *sum)
 {
     _Alignas(LINE) float unpacked[TILE];
-    for (unsigned rank = 0; rank < parts->ranks; rank++) {
+    const bool is_float = view->dtype == CSHIM_FLOAT32;
+    unpack_part(view, parts, 0, begin, length, is_float ? sum : unpacked);
+    if (!is_float)
+        view->loops->decode((const uint8_t *)unpacked, unit_scales, length, sum);
+    for (unsigned rank = 1; rank < parts->ranks; rank++) {
         unpack_part(view, parts, rank, begin, length, unpacked);
-        (rank == 0 ? view->loops->decode : view->loops->add)((const uint8_t *)unpacked, unit_scales,
-                                                             length, sum);
+        view->loops->add((const uint8_t *)unpacked, unit_scales, length, sum);
     }
 }
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Prints the all-reduce lab's tables with GPUs, from real training runs with NCCL: 1, 2 and 4 ranks, one per
-# GPU, with the shim off, with fp16 and with fp8; writes a page with plots.
+# Trains a network with NCCL on 1, 2 and 4 ranks, one per GPU, with the shim off, with fp16 and with fp8. Prints tables
+# of time, accuracy and traffic, and writes a page with plots.
 #   MNIST_DIR=DIR   folder of the MNIST files (data/mnist or ../shared/mnist; otherwise generated digits)
 #   DEMO_IMAGES=N   training images per run (60000)
 #   DEMO_REPEAT=N   runs of each mode, alternating (3); the figures are medians

@@ -117,7 +117,8 @@ struct cshim_kernel_cast {
     void *output;      /* not used by LARGEST */
     uint64_t count;
     uint32_t headroom;
-    double factor; /* factor of the input (see struct cshim_kernel_encode), or WIDEN's output */
+    double factor; /* factor of the input (see struct cshim_kernel_encode); with WIDEN, of the
+                      output */
     const void *factor_at; /* not used by WIDEN */
     uint32_t *largest;     /* used by the codec fp16 only */
 };

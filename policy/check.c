@@ -18,8 +18,8 @@ static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *r
     return true;
 }
 
-/* The algorithm cast lets MPI, NCCL or gloo add the converted elements. The library has no type for
- * codes below 16 bits, nor for blocks with scales. */
+/* Checks the codec of the algorithm cast, which lets MPI, NCCL or gloo add the converted elements.
+ * The library has no type for codes below 16 bits, nor for blocks with scales. */
 static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const struct cshim_codec_info *info = cshim_codec_info(rule->codec);
@@ -32,9 +32,9 @@ static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule
                              rule->name, parser->algorithm, cshim_codec_name(rule->codec));
 }
 
-/* The algorithm cast uses the library's own all-reduce, which cannot use residuals, random bits, an
- * error that ranks agree on, or another codec for the sums. Rules with codec = none have no use for
- * these options. */
+/* Checks that the rule's algorithm and codec can have its options. The algorithm cast uses the
+ * library's own all-reduce, which cannot use residuals, random bits, an error that ranks agree on,
+ * or another codec for the sums. Rules with codec = none have no use for these options. */
 static bool check_options(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const char *option = NULL;
@@ -58,7 +58,8 @@ static bool check_options(struct cshim_parser *parser, const struct cshim_rule *
     return true;
 }
 
-/* abs_error holds only if no other codec of the rule rounds. */
+/* Checks that codec bounded and abs_error are used together, without another codec that rounds: the
+ * bound would not hold. */
 static bool check_bound(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const bool is_bounded =
@@ -76,8 +77,9 @@ static bool check_bound(struct cshim_parser *parser, const struct cshim_rule *ru
         rule->name);
 }
 
-/* topk stores the elements that it does not send in the residual, so it needs error feedback, and
- * supports only sums, without stochastic rounding and max_rel_error. */
+/* Checks codec topk and its option keep. topk stores the elements that it does not send in the
+ * residual, so it needs error feedback, and supports only sums, without stochastic rounding and
+ * max_rel_error. */
 static bool check_few(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const bool has_few = rule->codec == CSHIM_CODEC_TOPK || rule->gather_codec == CSHIM_CODEC_TOPK;
@@ -146,8 +148,8 @@ static bool is_covered(const struct cshim_policy *earlier, const struct cshim_ru
     return false;
 }
 
-/* Returns true if such a call can occur. Only NCCL has averages. A collective that adds nothing
- * counts as a sum. */
+/* Returns true if the call's library can have a call of this collective and operation. Only NCCL
+ * has averages. A collective that adds nothing counts as a sum. */
 static bool can_occur(const struct cshim_call *call)
 {
     return cshim_library_compresses(call->library, call->collective) &&
@@ -155,7 +157,8 @@ static bool can_occur(const struct cshim_call *call)
             (call->library == CSHIM_NCCL && (CSHIM_MOVES >> call->collective & 1) == 0));
 }
 
-/* Which calls of a rule the earlier rules leave to it. */
+/* Calls that the earlier rules leave to a rule: some; none; or no library has calls as the rule
+ * asks for. */
 enum reach { REACH_SOME, REACH_TAKEN, REACH_NO_SUCH_CALL };
 
 static enum reach find_reach(const struct cshim_policy *policy, const struct cshim_rule *rule)

@@ -30,8 +30,8 @@ const char *cshim_policy_default_text(void)
     return named[0].text;
 }
 
-/* Copies the text of a built-in policy. Returns NULL, with a message, for an unknown name, or
- * without memory. */
+/* Copies the text of a built-in policy. Returns NULL, with a message, if the name is unknown or
+ * there is no memory. */
 static char *load_named(const char *name, size_t *length, char source[CSHIM_PATH_MAX],
                         char message[CSHIM_MESSAGE_MAX])
 {

@@ -5,8 +5,9 @@
 
 #include <locale.h>
 
-/* Sets the calling thread's locale to C, and returns its previous one. Without memory the locale
- * stays. No code of the program may run on this thread before cshim_numbers_end(). Thread-safe. */
+/* Sets the calling thread's locale to C, and returns its previous one. If there is no memory, the
+ * locale stays. No code of the program may run on this thread before cshim_numbers_end().
+ * Thread-safe. */
 static inline locale_t cshim_numbers_begin(void)
 {
     return uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0)); /* 0 (no memory) changes nothing */

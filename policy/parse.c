@@ -118,8 +118,8 @@ static bool begin_section(struct cshim_parser *parser, char *header)
     return true;
 }
 
-/* Callback of inih: copies the next line to `buffer`; an empty one instead of a line with an error.
- * Returns NULL at the end of the text. */
+/* Callback of inih: copies the next line to `buffer`; an empty one instead of a section header or a
+ * line with an error. Returns NULL at the end of the text. */
 static char *read_line(char *buffer, int size, void *stream)
 {
     struct cshim_parser *parser = stream;
@@ -188,7 +188,7 @@ static bool takes_sums_of(const struct cshim_rule *rule, unsigned collective, un
 static uint64_t find_smallest(const struct cshim_policy *policy, unsigned collective,
                               unsigned dtype)
 {
-    uint64_t smallest = UINT64_MAX, passed = 0; /* smaller calls have codec = none */
+    uint64_t smallest = UINT64_MAX, passed = 0; /* all calls below this size have codec = none */
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct cshim_rule *rule = &policy->rules[i];
         const bool any_ranks = rule->min_ranks == 1 && rule->max_ranks == UINT32_MAX &&

@@ -177,7 +177,7 @@ bool cshim_rule_matches(const struct cshim_rule *rule, const struct cshim_call *
 /* Returns true if calls of a collective can be compressed with a library at all. */
 bool cshim_library_compresses(enum cshim_library library, enum cshim_collective collective);
 
-/* Returns true if some rule is for a collective of a library. */
+/* Returns true if some rule may match a collective of a library. */
 bool cshim_policy_names(const struct cshim_policy *policy, enum cshim_library library,
                         enum cshim_collective collective);
 
@@ -208,15 +208,15 @@ enum cshim_word_set {
 /* Words of a set, indexed by their values; all strings are static. Has room for the codecs, the
  * largest set, and one more word. */
 struct cshim_words {
-    const char *what; /* name of such a value in errors */
+    const char *what; /* name of the set in errors: "codec" */
     size_t count;
     const char *names[CSHIM_CODEC_COUNT + 1];
 };
 struct cshim_words cshim_words(enum cshim_word_set set);
 
-/* Finds the value of a word, also of the names that two algorithms had before: "allreduce" (cast)
- * and "allgather" (one_shot). Returns the word, a static string, or NULL if it is not in the set.
- */
+/* Finds the value of a word, also of names that values had before: the algorithms "allreduce"
+ * (cast) and "allgather" (one_shot), and "gain" (worth = measured). Returns the word, a static
+ * string, or NULL if it is not in the set. */
 const char *cshim_word_find(enum cshim_word_set set, const char *word, unsigned *value);
 
 /* Describes a key of policy.ini for help texts. The strings are static. */

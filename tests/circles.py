@@ -8,12 +8,12 @@ OBJECTS is a file with a line for each library and program: its name and its obj
 another if it uses a function or variable that the other defines (by nm). Objects that depend on each other in a
 circle are printed, with the symbols involved.
 
-No external name may be defined by two sources, because it would be hard to search for.
+No external name that begins with cshim_ or tool_ may be defined by two sources, because it would be hard to search for.
 
 The #include lines of each SOURCE are compared with INCLUDES below.
 
-ALLOWED lists exceptions. A line names an object, such as shim/mpi/describe.o, or a source and what it includes.
-Allowed circles are printed too, and an unused line is an error.
+ALLOWED lists exceptions. A line names an object, such as shim/mpi/describe.o, or a source and a header that it
+includes. Allowed circles are printed too, and an unused line is an error.
 
 The exit status is 1 if there was an error."""
 import collections
@@ -103,7 +103,7 @@ def dependencies(objects):
 
 
 def object_circles(products):
-    """Returns each circle of objects, with the products that contain it and its dependencies."""
+    """Returns each circle of objects, with the products that contain it, and the dependencies within one of them."""
     found = {}
     for product, *objects in products:
         edges = dependencies(objects)

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Searches for defects by random tests for MINUTES minutes. Legal MPI programs, gloo programs and each fuzz target
-# take turns, with inputs derived from SEED (default: the time). Defects are also planted into copies of the shim,
-# which the legal programs must detect. Continues after a finding. At the end prints how to repeat each; status 1 if
-# there is any.
+# take turns, with inputs derived from SEED (default: the time). Also plants defects into copies of the shim; the legal
+# programs must detect them. Continues after a finding. At the end prints how to repeat each finding; exits with 1 if
+# there is any. The logs are in $BUILD/explore.
 #   BUILD=DIR tests/explore.sh MINUTES [SEED]
 set -u
 cd "$(dirname "$0")/.." || exit 3
@@ -18,7 +18,7 @@ mapfile -t targets < <(find tests/fuzz -name 'fuzz_*.c' -printf '%f\n' | sed 's/
 mapfile -t defects < <(sed -nE 's/^defect "([^"]*)".*/\1/p' tests/legal/defects.sh)
 echo "explore: $minutes minutes, seed $seed"
 
-# turn NAME COMMAND...: runs the command, and prints the result
+# turn NAME COMMAND...: runs the command, and prints the result; adds a failure to $finds
 turn() {
     local name=$1
     shift

@@ -7,8 +7,9 @@
 #   contains NAME TEXT         passes if $output contains TEXT
 #   golden NAME FILE           passes if $output equals FILE (UPDATE=1 rewrites the file)
 #   skip REASON                counts a part of the test that cannot run here
-#   finish                     prints the counts; exits with 1 if a check failed
-#   codecs                     prints the names of all codecs but fp32, which is raw for float32
+#   finish                     prints the counts and exits, with 1 if a check failed or none ran
+#   codecs                     prints the codecs that need no other key in a rule (bounded and topk do), without
+#                              fp32, which is raw for float32
 #
 #   limited CMD...             runs CMD; kills it after $LIMIT seconds, with status 124
 #   eventually CMD...          repeats CMD until it succeeds, for up to $LIMIT seconds
@@ -16,16 +17,16 @@
 #                              other load on the machine may disturb
 #   state_of PID               prints a process's state: R, S, T, Z; nothing if it does not exist
 #   has_ended PID              succeeds if the process does not exist, or is a zombie
-#   children_of PID            prints the child processes
+#   children_of PID            prints the process ids of its children
 #
 #   mpi, shimmed, job, differing, policy, json, reports, to_hosts: see below
 #   only_open_mpi WHAT         succeeds if the MPI is Open MPI; otherwise skips WHAT
 #   compresses_nonblocking PROGRAM  succeeds if nonblocking calls are compressed with the program's MPI
-#   mpich_reports_mismatch     succeeds if $output has MPICH's message for a mismatch, not the shim's
+#   mpich_reports_mismatch     see below
 #
-# $top is the project's root, $build the build folder, $scratch a folder of this test, $launch the command that starts
-# ranks. MPI=mpich: the programs in $build are for MPICH or a compatible MPI (make test-mpich), or another MPI with
-# Hydra as its launcher. MPI_HOME: the MPI in this folder runs them, not Debian's (make test-mpis).
+# $top is the project's root, $build the build folder, $scratch a folder that is removed at the end, $launch the command
+# that starts ranks. MPI=mpich: the programs in $build are for MPICH, or another MPI whose launcher is Hydra. MPI_HOME:
+# the MPI in this folder runs them, not Debian's (make test-mpis).
 #
 # LIMIT is the time after which a command counts as hanging. It measures nothing, and is far above what any command
 # needs on a slow, busy machine.
@@ -38,7 +39,7 @@ trap 'rm -rf "$scratch"' EXIT
 # shellcheck source=examples/ranks.sh
 . "$top/examples/ranks.sh"
 export OPENBLAS_NUM_THREADS=1 LIMIT=${LIMIT:-600}
-# Otherwise MPICH and Intel MPI never yield. Intel MPI must not look for a network.
+# By default, ranks of MPICH and Intel MPI never yield the processor while they wait, and Intel MPI looks for a network.
 export MPIR_CVAR_CH4_PROGRESS_THROTTLE=1 I_MPI_THREAD_YIELD=3 I_MPI_FABRICS=shm
 case ${MPI:=openmpi} in
 openmpi) launch=(mpirun --oversubscribe) ;;
@@ -51,7 +52,7 @@ if [ -n "${MPI_HOME-}" ]; then
 fi
 # A make that a test runs gets no settings of the make that runs the tests.
 unset LD_PRELOAD "${!COMPSHIM@}" MAKEFLAGS MFLAGS MAKELEVEL
-# The tests' nodes are emulated, so measurements would depend on other load, and with them the plans.
+# Jobs try no candidates: measured times, and the choices that follow from them, would depend on other load.
 export COMPSHIM_MACHINE=off
 passed=0 failed=0 skipped=0 output=
 
@@ -90,9 +91,9 @@ golden() {
     [ "${UPDATE:-0}" = 1 ] && printf '%s\n' "$output" >"$2"
     if text=$(diff -u "$2" <(printf '%s\n' "$output")); then pass "$1"; else fail "$1" "$text"; fi
 }
-# limit_of N: prints the limit of instructions: N with gcc 12, a quarter more where compiler and library are others
+# limit_of N: prints the number of instructions that a test allows: N with gcc 12, a quarter more with other compilers
 limit_of() { case $(${CC:-gcc} -dumpversion) in 12 | 12.*) echo "$1" ;; *) echo $(($1 * 5 / 4)) ;; esac; }
-# A missing command fails the test, wherever bash finds it missing (tools/install-packages.sh installs all).
+# A command that is not installed fails the test in finish, also if a check ignores its status.
 command_not_found_handle() {
     echo "$1: command not found" | tee -a "$scratch/not_found" >&2
     return 127
@@ -121,7 +122,7 @@ once_in_ten() {
     return 1
 }
 state_of() { sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null; }
-# If process 1 reaps no orphans, they stay zombies: those have ended, too.
+# An orphan that process 1 does not reap stays a zombie: it has ended, too.
 has_ended() { case $(state_of "$1") in '' | [XZ]) ;; *) return 1 ;; esac }
 children_of() { grep -lsx "PPid:[[:space:]]*$1" /proc/[0-9]*/status | cut -d / -f 3; }
 
@@ -210,13 +211,14 @@ compresses_nonblocking() {
     nm -D "$library" | grep -q ' MPIX_Async_start$'
 }
 
-# mpich_reports_mismatch: MPICH aborts a job whose message is longer than its buffer, whatever the error handler, and drops the
-# message's beginning.
+# mpich_reports_mismatch: succeeds if MPICH, not the shim, has noticed a message that is longer than its buffer. MPICH
+# aborts the job then, whatever the error handler, or drops the message's header ("there: no message").
 mpich_reports_mismatch() {
     [[ $MPI = mpich && ($output = *internal_Wait* || $output = *"there: no"*) ]]
 }
 
-# reports NAME PYTHON: passes if the expression on `report` ($scratch/report.json), its `rows` and `passed` is true
+# reports NAME PYTHON: passes if the expression is true. `report` is $scratch/report.json, `rows` and `passed` are its
+# rows and its passed_through.
 reports() {
     check "$1" python3 - "$scratch/report.json" "$2" <<'P'
 import json, sys
@@ -230,7 +232,7 @@ P
 # json PYTHON: prints an expression on `r`, the report in $scratch/report.json
 json() { python3 -c "import json; r = json.load(open('$scratch/report.json')); print($1)"; }
 
-# policy FILE CODEC [ALGORITHM] [DTYPE]: writes a policy that compresses every sum
+# policy FILE CODEC [ALGORITHM] [DTYPE]: writes a policy that compresses all sums of DTYPE (float32), and no report
 policy() {
     printf '[compshim]\nreport = off\n[rule all]\nop = sum\ndtype = %s\ncodec = %s\nalgorithm = %s\n' \
         "${4:-float32}" "$2" "${3:-auto}" >"$1"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs clang-format, clang-tidy, cppcheck, bash -n and tests/circles.py over the whole tree. Prints nothing for files
-# without faults.
+# Runs clang-format, clang-tidy, cppcheck, bash -n and tests/circles.py over the sources, and tests/words.py over the
+# documents. Prints a heading for each, and the faults.
 set -u
 cd "$(dirname "$0")/.." || exit 3
 build=${BUILD:-build}
@@ -59,7 +59,8 @@ for script in "${scripts[@]}"; do
 done
 
 echo "circles: those of tests/circles.allowed are printed, all others are errors"
-# Each library and program with its objects that are compiled from C or C++ for one MPI, as in the Makefile's rules.
+# Writes a line for each library and program directly in $build: its name, and its objects that are compiled from C or
+# C++, as in the Makefile's rules.
 ${MAKE:-make} -pnq BUILD="$build" all 2>/dev/null | while read -r product objects; do
     case ${product#"$build"/} in "$product" | */*) continue ;; esac
     compiled=

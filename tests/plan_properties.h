@@ -13,8 +13,8 @@
 #define PIECE_MAX ((uint64_t)60 << 10)
 #define NODE_PIECE_MAX ((uint64_t)96 << 10)
 
-/* Checks that chunks `index` and index + 1 of count elements are adjacent, consist of whole grains
- * except the last, and end with the elements. */
+/* Checks that chunk `index` of `count` elements ends where the next one begins, or at `count`, that
+ * it consists of whole grains unless it is the last, and that it is not too long. */
 static inline void check_chunk(uint64_t count, uint32_t ranks, uint32_t index)
 {
     uint64_t begin, length, next_begin = count, next_length;
@@ -55,7 +55,8 @@ static inline bool by_nodes(const struct cshim_plan *plan, const struct cshim_ca
            (is_grid(plan) && can && !call->nonblocking);
 }
 
-/* Returns the chunks of a share. In a grid a chunk has a piece for each row. */
+/* Returns the number of chunks in a share; in a grid that of pieces, one for each row and column.
+ */
 static inline uint64_t chunks_in_share(const struct cshim_plan *plan)
 {
     if (is_grid(plan))
@@ -63,7 +64,8 @@ static inline uint64_t chunks_in_share(const struct cshim_plan *plan)
     return plan->algorithm == CSHIM_ALGORITHM_ONE_SHOT && !has_blocks(plan) ? 1 : plan->peers;
 }
 
-/* Checks what a plan may do for each collective, by compshim-policy(5). */
+/* Checks that the plan's algorithm, peers, shares and quantizations are those that
+ * compshim-policy(5) allows for the collective. */
 static inline void check_algorithm(const struct cshim_plan *plan, const struct cshim_call *call)
 {
     PLAN_CHECK(plan->algorithm > CSHIM_ALGORITHM_AUTO && plan->algorithm < CSHIM_ALGORITHM_COUNT);
@@ -185,9 +187,9 @@ static inline void check_memory(const struct cshim_plan *plan, const struct cshi
     PLAN_CHECK(plan->stage_bytes == (plan->schedule->staged ? staged : 0));
 }
 
-/* Checks the places of all peers: each is in one row, and each except the last of a longer row in a
- * column. Row lengths differ by at most one. With owners outside the grid, each column has one
- * owner, who is in no other column. */
+/* Checks that each peer is in one row, and in one column unless it is the last of a longer row;
+ * that row lengths differ by at most one; and, with owners outside the grid, that each column has
+ * one owner, who is in no other column. */
 static inline void check_places(const struct cshim_grid *grid)
 {
     uint32_t row, column, place, owners = 0, members = 0;
@@ -255,7 +257,7 @@ static inline uint64_t segment_bytes(const struct cshim_plan *plan, uint64_t ele
 }
 
 /* Returns the bytes of a call's messages, each counted once, or 0 if there are more than `most`
- * (below 2^20). */
+ * messages (`most` is below 2^20). */
 static inline uint64_t count_messages(const struct cshim_plan *plan, uint64_t most)
 {
     uint64_t bytes = 0;

@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs every test program and script. Prints a line for each, and the failed checks. At the end prints the skipped
 # checks with the reasons, the ten slowest tests with their processor seconds, commands to rerun the failed ones, and
-# a line of totals: "N passed, N failed, N skipped", which counts checks. A test that ends before its last check
-# counts as one more failed check.
+# a line of totals: "N passed, N failed, N skipped", which counts checks. A test that ends before its last check, or
+# fails without a failed check, counts as one more failed check.
 #   tests/run.sh [WORD...]     runs only tests whose name contains one of the words
 # The tests that took longest last time ($BUILD/tests/durations) start first, so that all end at about the same time.
 # $BUILD/tests/checks has the name and the outcome of each check in a fixed order, so that diff compares two runs.
 # JOBS=N: number of tests at once; the default is twice the number of cores plus one, at most 8, because many tests
 # wait. A script with a line "# Runs alone: ..." runs after the others, by itself. COVERAGE=1: skips scripts with a
-# line "# Not for coverage: ...". NEED_CUDA=1: fails if the tests of NCCL could not be built. SIMD=avx2|scalar: for
-# programs built by make SIMD=avx2; also keeps libc and OpenBLAS from wider instructions.
+# line "# Not for coverage: ...". NEED_CUDA=1: fails if the tests of NCCL could not be built. SIMD=avx2|scalar: keeps
+# libc and OpenBLAS from wider instructions, for programs that make has built with the same SIMD.
 set -u
 cd "$(dirname "$0")/.." || exit 3
 export BUILD=${BUILD:-build}
@@ -35,7 +35,7 @@ count() {
         "$(grep -E '^(not ok - |\[  FAILED  \] [^ ]+$)' "$1" | sort -u | wc -l)"
         "$(grep -E '^(skipped - |\[  SKIPPED \] [^ ]+$)' "$1" | sort -u | wc -l)")
 }
-# show_failures LOG: prints each failed check with its output
+# show_failures LOG: prints each failed check with the first lines of its output (39), and cmocka's errors
 show_failures() {
     awk '/^not ok - / { lines = 40 }
         /^(ok|skipped) - / || /: [0-9]+ passed, [0-9]+ failed, / { lines = 0 }
@@ -46,8 +46,8 @@ show_failures() {
 run_test() { # LOG CMD...: saves output in LOG, and status, seconds and processor seconds in LOG.ended
     local log=$1 began=$SECONDS
     shift
-    # nohup and background jobs ignore some signals. A TMPDIR per test, because an mpirun that ends removes folders of
-    # one that starts.
+    # `env --default-signal`, because nohup and background jobs would make the test ignore some signals. A TMPDIR for
+    # each test, because an mpirun that ends removes folders of one that starts.
     mkdir "$log.tmp"
     TMPDIR=$log.tmp env --default-signal "$@" >"$log" 2>&1
     echo "$? $((SECONDS - began))" >"$log.ended"
@@ -82,7 +82,7 @@ report_test() { # LOG NAME CMD...: prints the result
     passed=$((passed + counts[0])) failed=$((failed + counts[1])) skipped=$((skipped + counts[2]))
 }
 
-declare -A running=() # numbers of the running tests, by process
+declare -A running=() # indices in $tests of the running tests, by process id
 collect() {           # waits for one test to end
     local process
     wait -n -p process "${!running[@]}"
@@ -90,7 +90,7 @@ collect() {           # waits for one test to end
     report_test "$logs/${running[$process]}" ${tests[${running[$process]}]}
     unset "running[$process]"
 }
-# run_all SIDE_BY_SIDE NUMBER...: runs the tests with these numbers
+# run_all SIDE_BY_SIDE NUMBER...: runs the tests with these indices, at most SIDE_BY_SIDE at once
 run_all() {
     local most=$1 number
     shift
@@ -128,7 +128,7 @@ chosen() {
     for word in "${@:-}"; do [[ $name != *"$word"* ]] || return 0; done
     return 1
 }
-# Tests without a recorded duration start first, as the longest ones do.
+# The longest tests start first. A test without a recorded duration counts as 1000 s.
 durations=$BUILD/tests/durations
 mkdir -p "$BUILD/tests" && touch "$durations" "$logs/durations"
 mapfile -t longest_first < <(printf '%s\n' "${tests[@]}" | awk '

@@ -5,8 +5,8 @@
  *
  * The program sets sums_codec (NULL: the library's own sum), sums_dtype and sums_steps, the
  * quantizations of a value on its way: 1 or 2; 0: one per hop, for `cast`; 3: two, and within nodes
- * the library's own sums in the buffer's type; 4: the three of a grid. With "raw" the result must
- * be exactly the sum in rank order, or in a grid's order. */
+ * the library's own sums in the buffer's type; 4: the three of a grid. With an exact codec and 1, 2
+ * or 4, the result must be exactly the sum in rank order, or in a grid's order. */
 #ifndef SUMS_H
 #define SUMS_H
 
@@ -51,10 +51,8 @@ static double sums_factor = 1; /* factor of the sum: 1 / ranks for an average */
 static size_t sums_first;      /* index of the first element to compare */
 static int sums_scaled;        /* each rank's elements are multiplied by sums_scalar(rank) */
 static int sums_special = -1;  /* rank with the non-finite values of NONFINITE; -1: all ranks */
-/* Value of the rank `sums_special`: 0 Inf, 1 -Inf, 2 NaN. If that is -1, all ranks have all three.
- */
-static int sums_special_kind;
-static double sums_error; /* relative L2 error of the last compared result */
+static int sums_special_kind;  /* value on the rank sums_special: 0 Inf, 1 -Inf, 2 NaN */
+static double sums_error;      /* relative L2 error of the last compared result */
 static int failures;
 static uint64_t digest = CSHIM_HASH_EMPTY;
 
@@ -82,8 +80,9 @@ static inline double draw_normal(uint64_t key)
     return sqrt(-2 * log(uniform(2 * key))) * cos(6.283185307179586 * uniform(2 * key + 1));
 }
 
-/* Returns one of the values drawn at the start, because a logarithm and a cosine per element took
- * most of a test's time. If few elements dominate the error, as in HEAVY, each value is drawn. */
+/* normal() returns one of DRAWN values that are drawn at the start, because a logarithm and a
+ * cosine per element took most of a test's time. HEAVY draws each value, because few elements
+ * dominate its error. */
 #define DRAWN 16384
 static double drawn[DRAWN];
 
@@ -208,7 +207,7 @@ static inline double element(enum data data, int rank, int ranks, size_t i)
         value =
             draw_normal(key) * pow(10, -3 * uniform(i / 256)) * (mix(key + 7) % 1000 == 0 ? 30 : 1);
         break;
-    case INTEGERS: /* sums of up to 16 are exact in every codec */
+    case INTEGERS: /* their sums are exact in many codecs: see integers_are_exact */
         value = (double)(mix(key) % 5) - 2;
         break;
     case TINY:
@@ -233,7 +232,8 @@ static inline double element(enum data data, int rank, int ranks, size_t i)
     return rounded(value);
 }
 
-/* Near the smallest subnormals an error is absolute; bf16's is larger than float32's. */
+/* Returns the part of the bound that does not depend on the value: near the smallest subnormals an
+ * error is absolute, and larger in bf16 than in float32. */
 static inline double smallest_error(void)
 {
     return sums_codec->id == CSHIM_CODEC_BF16 ? 0x1p-134 : 0x1p-145;
@@ -256,7 +256,7 @@ static inline double sums_scalar(int rank)
 static inline double addend(enum data data, int rank, int ranks, size_t i)
 {
     const double value = element(data, rank, ranks, sums_first + i) * sums_scalar(rank);
-    /* raw sends the buffer's own type. */
+    /* An exact codec sends elements of the buffer's own type. */
     if (sums_dtype == CSHIM_FLOAT64 || (sums_codec != NULL && cshim_codec_is_exact(sums_codec->id)))
         return rounded(value);
     return (float)value;
@@ -330,8 +330,8 @@ static inline void fail(const char *what, enum data data, size_t count, size_t i
                 data_names[data], count, i, got, want, bound);
 }
 
-/* Returns true if sums up to 16 are exact: they need three mantissa bits and a power of two as
- * scale. */
+/* Returns true if sums of INTEGERS up to 16 are exact: they need three mantissa bits and a power of
+ * two as scale. */
 static inline int integers_are_exact(void)
 {
     return !sums_scaled && sums_factor == 1 &&
@@ -345,7 +345,7 @@ static inline int may_overflow(double most)
     return sums_dtype == CSHIM_FLOAT16 && most >= 65520;
 }
 
-/* Returns true if a result is right where the sum is `want`, which is not finite. fp8_e4m3 has no
+/* Returns true if a result is right for the sum `want`, which is not finite. fp8_e4m3 has no
  * infinity, and integer formats have a single code for non-finite values. */
 static inline int is_special(double got, double want)
 {
@@ -393,7 +393,8 @@ static inline void sums_free(struct reference *reference)
     free(reference->sum), free(reference->ordered), free(reference->bound);
 }
 
-/* Adds the ranks from `first` to before `end`, a row of a grid, and quantizes the row's sum. */
+/* Adds the sum of ranks `first` to end - 1, a row of a grid, and its error bound. The row's sum is
+ * quantized once more. */
 static inline void add_row(struct reference *reference, enum data data, int first, int end,
                            int ranks, size_t count)
 {
@@ -426,8 +427,8 @@ static inline struct reference sums_reference(enum data data, int ranks, size_t 
 }
 
 /* All codecs in one job: the length of a call selects its codec, by a rule of the policy for each
- * codec and length. SHORT is within one segment, MEDIUM has several chunks of it, LONG has several
- * segments with every algorithm on two ranks, and with most codecs on more ranks. */
+ * codec and length. A SHORT call fits into one segment. A LONG call has several segments with every
+ * algorithm on two ranks, and with most codecs on more ranks. */
 enum length { SHORT, MEDIUM, LONG, LENGTHS };
 
 static inline size_t length_of(enum cshim_codec_id codec, enum length length)

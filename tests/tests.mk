@@ -167,7 +167,7 @@ $(BUILD)/tests/nccl_%: $(BUILD)/obj/tests/nccl/%.o $(standin_nccl) \
 # Programs that use gloo: C, and job.cc for what they need of gloo in C++.
 gloo_header := $(wildcard /usr/include/gloo/allreduce.h)
 gloo_tests := $(patsubst tests/gloo/%.c,$(BUILD)/tests/gloo_%,$(wildcard tests/gloo/*.c))
-# The engine tries reductions on floats. Integer products of their bits overflow.
+# The engine calls a reduction function with floats, to find out what it computes. A product of integers overflows then.
 ifeq ($(SANITIZE),1)
 $(BUILD)/obj/tests/gloo/job.o: sanitizers += -fno-sanitize=signed-integer-overflow
 endif

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the tests' own programs and stand-ins under valgrind: no use of uninitialised data. tests/mpi/valgrind.sh
-# covers MPI jobs. Unit tests that try millions of values would take hours, and run under sanitizers only.
+# Runs unit tests, the fuzz targets on their seeds, a program with the stand-in for NCCL, and a gloo job under valgrind:
+# it must find no memory error, nor a use of uninitialised data. tests/mpi/valgrind.sh covers MPI jobs. Unit tests that
+# try millions of values would take hours; only the sanitizers check them.
 . "$(dirname "$0")/lib.sh"
 checker=(valgrind -q --error-exitcode=99 --num-callers=20 --suppressions="$top/tests/mpi/valgrind.supp")
 
@@ -14,7 +15,8 @@ for seeds in "$top"/tests/fuzz/seeds/*/; do
     check "seeds of $target" limited "${checker[@]}" "$build/tests/fuzz_$target" "$seeds"*
 done
 
-# The stand-in for CUDA needs device memory at addresses that valgrind does not provide.
+# Only this program: the others use the stand-in for CUDA, whose device memory has addresses that valgrind does not
+# provide.
 standin=$build/tests/standin_nccl
 if [ -e "$standin/libnccl.so.2" ]; then
     check "the stand-in's unique id" limited env LD_LIBRARY_PATH="$standin" "${checker[@]}" "$build/tests/nccl_unique_id"

@@ -114,7 +114,7 @@ static bool is_help(const char *word)
     return strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
-/* Keeps a leak checker that is preloaded for the started program from reporting this one, which
+/* Keeps a leak checker that is preloaded for the started program from reporting this tool, which
  * leaves its memory to the system. */
 static void leave_leaks(void)
 {

@@ -15,7 +15,8 @@ enum { MESSAGE_BYTES = PATH_MAX + 256 };
 
 static const char images[] = "images-idx3", labels[] = "labels-idx1";
 
-/* Finds a file of a folder, plain or gzipped; if there is neither, `path` names the plain one. */
+/* Finds a file of a folder, gzipped or plain. Returns false if there is neither; `path` then names
+ * the plain file. */
 static bool find_file(const char *directory, const char *set, const char *kind, char path[PATH_MAX])
 {
     snprintf(path, PATH_MAX, "%s/%s-%s-ubyte.gz", directory, set, kind);

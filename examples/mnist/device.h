@@ -54,12 +54,12 @@ void device_zero(struct device *device, float *values, size_t count);
 /* Copies values from the host. */
 void device_upload(struct device *device, float *values, const float *host, size_t count);
 
-/* Copies the images of a batch, used by the next calls, into `images`. */
+/* Begins a pass over a batch: copies its images, as inputs of the network, into `images`. */
 void device_load(struct device *device, const struct batch *batch, float *images);
 
 /* device_convolve computes the POOL_SIZE features of each image by the two convolutions.
- * device_convolve_backward sets their gradients from those of the features, which must be zero
- * where the feature is. */
+ * device_convolve_backward sets the gradients of the convolutions from those of the features; the
+ * latter must be zero where the feature is. */
 void device_convolve(struct device *device, const struct layer *layers, const float *images,
                      float *features);
 void device_convolve_backward(struct device *device, const struct layer *layers,
@@ -75,8 +75,8 @@ void device_dense_backward(struct device *device, const struct layer *layer, con
                            const float *result_gradients, float *value_gradients);
 
 /* Sets each value to zero with a probability of drop_chance_256 / 256, and divides the others by
- * the probability to stay. Row r uses random numbers from counter `offset` on of image first_item +
- * r. */
+ * the probability to stay. Row r uses the random numbers of image first_item + r, from counter
+ * `offset` on. */
 void device_drop(struct device *device, float *rows, int columns, unsigned drop_chance_256,
                  uint64_t stream, int first_item, int offset);
 

@@ -22,7 +22,7 @@ struct source {
     size_t error_size;
 };
 
-/* Writes the message. Returns false. */
+/* Writes an error message that begins with the file's path. Returns false. */
 __attribute__((format(printf, 2, 3))) static bool complain(struct source *source,
                                                            const char *format, ...)
 {
@@ -36,7 +36,8 @@ __attribute__((format(printf, 2, 3))) static bool complain(struct source *source
     return false;
 }
 
-/* Reads exactly `size` bytes, or writes a message; `whole` is the expected file size. */
+/* Reads exactly `count` bytes. If the file has fewer, writes a message and returns false. `whole`:
+ * size of the file up to the last of these bytes. */
 static bool read_exactly(struct source *source, void *bytes, size_t count, size_t whole)
 {
     int code = Z_OK, got = gzread(source->file, bytes, (unsigned)count);
@@ -57,7 +58,8 @@ static uint32_t big_endian(const uint8_t *bytes)
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-/* Reads and checks magic and dimensions; those after the count must be an image's. */
+/* Reads the header, and checks the magic number, the number of items and, with 3 dimensions, the
+ * size of an image. */
 static bool read_header(struct source *source, int dimensions, size_t *count)
 {
     uint8_t bytes[HEADER_BYTES + MOST_DIMENSIONS * EXTENT_BYTES];
@@ -99,7 +101,7 @@ static uint8_t *read_body(struct source *source, size_t size)
     return NULL;
 }
 
-/* Reads to the end of the file, which must be here; only there zlib checks the checksum. */
+/* Checks that the file ends here. zlib checks the checksum at the end. */
 static bool at_end(struct source *source)
 {
     uint8_t beyond;

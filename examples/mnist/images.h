@@ -32,13 +32,14 @@ bool idx_read_set(const char *image_path, const char *label_path, struct image_s
                   char *error, size_t error_size);
 
 /* Generates images `first` to `first + count - 1` of an endless sequence, which is equal on every
- * machine: strokes with random shift, scale, slant, rotation, thickness and noise. Returns false
- * without memory; the caller frees the two arrays. Thread-safe. */
+ * machine: strokes with random shift, scale, slant, rotation, thickness and noise. Returns false if
+ * there is no memory; the caller frees the two arrays. Thread-safe. */
 bool digits_draw(int first, int count, struct image_set *set);
 
 /* Loads the set on all ranks of MPI_COMM_WORLD (collective). `directory` is the user's, or NULL for
- * the default ones; `limit` limits the training images; 0: all. Rank 0 prints their source, or an
- * error; then all ranks return false. The memory is never freed. */
+ * the default ones; `limit` limits the training images; 0: all. Rank 0 prints where they come from.
+ * If they cannot be loaded, rank 0 prints an error, and all ranks return false. The memory is never
+ * freed. */
 bool dataset_load(const char *directory, int limit, bool quiet, struct dataset *dataset);
 
 #endif

@@ -174,7 +174,7 @@ static void show_progress(struct trainer *trainer, int epoch, int step)
             trainer->scores[step].loss * trainer->ranks / trainer->images[step], seconds);
 }
 
-/* Appends the steps of an epoch to the log, each with the mean accuracy of the last 32. */
+/* Appends the steps of an epoch to the log, each with the mean accuracy of the last 32 steps. */
 static void log_steps(const struct trainer *trainer, int epoch)
 {
     double correct = 0, images = 0;
@@ -222,7 +222,7 @@ static void print_network(const struct trainer *trainer)
     fflush(stdout);
 }
 
-/* Broadcasts rank 0's value. */
+/* Returns rank 0's value on all ranks. */
 static bool agree(bool good)
 {
     int verdict = good;
@@ -257,7 +257,7 @@ static bool close_log(struct trainer *trainer)
 
 /* Trains and prints results (collective over MPI_COMM_WORLD). There must not be more ranks than
  * images in a batch. Returns false on all ranks, after a message of rank 0, if the log cannot be
- * written; a rank without memory aborts the job. */
+ * written; a rank that has no memory aborts the job. */
 static bool train(const struct options *options, const struct dataset *dataset)
 {
     struct trainer trainer = {.options = options, .dataset = dataset};

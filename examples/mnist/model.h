@@ -73,7 +73,7 @@ int model_tensor_size(const struct model *model, int tensor);
 void model_draw(const struct model *model, uint64_t seed, float *parameters);
 
 /* Returns zeroed memory for passes over batches of `images` images of this rank, which the caller
- * frees. Without memory prints a message and aborts the job. */
+ * frees. If there is no memory, prints a message and aborts the job. */
 void *host_memory(int images, size_t count, size_t size);
 
 /* Returns a pixel as input of the network: normalised by mean and standard deviation of MNIST. */

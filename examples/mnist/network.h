@@ -23,7 +23,7 @@ struct score network_step(struct network *network, const struct batch *batch, fl
                           uint64_t dropout, int first_item, float learning_rate, float momentum,
                           double *allreduce_seconds);
 
-/* Classifies a batch, without dropout. */
+/* Classifies a batch, without dropout. Returns this rank's score. */
 struct score network_evaluate(struct network *network, const struct batch *batch);
 
 #endif

@@ -27,12 +27,13 @@ struct device {
 
     /* One row or element per image of a batch. */
     uint8_t *pixels, *labels;
-    float *patches1, *map1, *map1_gradients; /* NULL without convolutions, down to winner */
-    float *patches2, *map2;                  /* overwritten by their gradients */
+    /* Down to `winner`: NULL in a model without convolutions. */
+    float *patches1, *map1, *map1_gradients;
+    float *patches2, *map2; /* overwritten by their gradients */
     uint8_t *winner;
     struct score *scores;
 
-    /* Pinned host memory of the two. */
+    /* Copies of pixels, labels and scores in pinned host memory. */
     uint8_t *host_pixels, *host_labels;
     struct score *host_scores;
 };

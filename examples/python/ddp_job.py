@@ -13,7 +13,7 @@ def add_options(parser):
 
 
 def join_job(arguments):
-    """Joins the process group. Returns this rank's device.
+    """Joins the process group, seeds PyTorch and limits it to one thread. Returns this rank's device.
 
     Rank and size come from torchrun or Open MPI's mpirun; the ranks meet at MASTER_ADDR:MASTER_PORT.
     """
@@ -28,7 +28,7 @@ def join_job(arguments):
 
 
 def choose_device(backend):
-    """Returns the device whose memory the backend sums: with NCCL this rank's GPU, or the only one."""
+    """Returns the device for this rank's tensors: with NCCL a GPU (shared if there are too few), else the CPU."""
     if backend != "nccl":
         return torch.device("cpu")
     if not torch.cuda.is_available():

@@ -4,7 +4,8 @@
 
     mpirun -n 4 python3 mnist_horovod.py --data DIR
 
-Horovod sums the gradients of all ranks, several tensors at a time in one buffer, from a thread of its own. Needs numpy, torch and horovod.
+Horovod sums the gradients of all ranks, several tensors at a time in one buffer, from a thread of its own.
+Needs numpy, torch and horovod.
 """
 import argparse
 import os

@@ -44,7 +44,7 @@ class Network:
         return values
 
     def gradients(self, images, labels):
-        """Returns the gradients of the cross entropy, summed over the images, in parameter order, and that sum."""
+        """Returns the gradients, in parameter order, of the cross entropy summed over the images, and this sum."""
         values = self.forward(images)
         scores = values.pop()
         scores -= scores.max(axis=1, keepdims=True)

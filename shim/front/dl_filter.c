@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "shim/front/front.h"
+#include "shim/front/resolve.h"
 
 typedef void *dlsym_function(void *handle, const char *name);
 

@@ -1,113 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of the front besides the exported wrappers: the resolver of real functions, the loader of
- * engines, and the notification of compshim run. They need libc only. All functions are thread-safe
- * and reentrant. */
+/* What the files of the front share. */
 #ifndef CSHIM_FRONT_H
 #define CSHIM_FRONT_H
-
-#include <stdbool.h>
-
-struct cshim_mpi_engine;
-struct cshim_nccl_engine;
-struct cshim_gloo_engine;
 
 #define CSHIM_EXPORT __attribute__((visibility("default")))
 
 /* Value that a wrapper returns if no real function is found: MPI_ERR_OTHER of Open MPI, which is
  * also an error class of MPICH. */
 #define CSHIM_MPI_ERR_OTHER 16
-
-/* The resolver, resolve.c ---------------------------------------------------------------------- */
-
-/* Returns the real definition of an MPI function; `name` is "MPI_X". Without `bottom` that is the
- * next definition of MPI_X, which may be a tool's; with `bottom` the MPI library's own, PMPI_X.
- * `caller` is the return address of the call, or NULL. Returns NULL if there is no definition; one
- * may be loaded later, so the caller may try again. */
-void *cshim_resolve(const char *name, const void *caller, bool bottom);
-
-/* Returns true if `function`, the next definition of MPI_X (`name`), belongs to a tool between this
- * library and the MPI library: a tool defines MPI_X but not PMPI_X. `bottom` is the MPI library's
- * definition. */
-bool cshim_is_tool(const void *function, const void *bottom, const char *name);
-
-/* Returns true if the object that contains `address` imports PMPI_X (`name` is "MPI_X"). The
- * dynamic linker binds such a reference to this library. */
-bool cshim_refers_to_profiled(const void *address, const char *name);
-
-/* Returns true if the object that contains `address` defines MPI_X for Fortran: mpi_x_. */
-bool cshim_defines_fortran(const void *address, const char *name);
-
-/* Kind of function that calls PMPI_X (`name` is "MPI_X"): SAME is MPI_X or MPI_X_c itself, also
- * Fortran's; OTHER is another function of MPI; NONE is no function of MPI. */
-enum cshim_wrapper { CSHIM_WRAPPER_SAME, CSHIM_WRAPPER_OTHER, CSHIM_WRAPPER_NONE };
-/* Returns the kind of the function that contains the return address `caller`. */
-enum cshim_wrapper cshim_wrapper_at(const void *caller, const char *name);
-/* Returns the kind of the first function of MPI above `caller` on the stack. */
-enum cshim_wrapper cshim_wrapper_above(const void *caller, const char *name);
-
-/* Returns a definition of MPI_X (`name`) that precedes this library's: in the program, or in a tool
- * that is preloaded before. Returns NULL if there is none. */
-const void *cshim_preceding(const char *name);
-
-/* Returns the file name of the object that contains `address`, or NULL. */
-const char *cshim_object_file(const void *address);
-
-/* Returns the definition of the NCCL function `name` ("ncclX") to which the object of `caller` is
- * bound, or NULL. A process may contain several NCCLs, and each object keeps its own. */
-void *cshim_resolve_nccl(const char *name, const void *caller);
-
-/* Like cshim_resolve_nccl(), for a function of gloo, by its C++ symbol. */
-void *cshim_resolve_gloo(const char *symbol, const void *caller);
-
-/* Returns the load address of the object that contains `address`, or NULL. */
-const void *cshim_object_base(const void *address);
-
-/* Opens the loaded object that contains `address`, with additional dlopen() flags. Returns a handle
- * for dlsym(), which the caller may close; NULL if no object contains `address`. */
-void *cshim_open_object(const void *address, int flags);
-
-/* defined by Open MPI only */
-#define CSHIM_OPEN_MPI_SYMBOL "ompi_mpi_comm_self"
-/* Returns true if a function is in a library of Open MPI, or in a tool that is linked to one. */
-bool cshim_is_open_mpi(const void *function);
-
-/* Returns true if both addresses are in one loaded object. */
-bool cshim_same_object(const void *one, const void *other);
-/* Like cshim_same_object(), with a cache of the thread's last pair: tools and libraries call from
- * the same places again and again. */
-bool cshim_same_caller(const void *one, const void *other);
-
-/* Returns true if `text` begins with one of the strings, a list that ends with NULL. */
-bool cshim_begins_with_one_of(const char *text, const char *const *beginnings);
-
-/* For libcompshim_dl.so: returns the wrapper that replaces `real`, which dlsym() has found for
- * `name`. Returns NULL if there is none, or if the wrapper's calls would not reach the library of
- * `real`. */
-CSHIM_EXPORT void *cshim_front_wrapper(const char *name, const void *real);
-
-/* The loader, loader.c ------------------------------------------------------------------------- */
-
-/* Opens the engine for the MPI that contains `real_function`. Returns NULL, after a warning, if
- * there is none or it cannot be used. */
-const struct cshim_mpi_engine *cshim_engine_open_mpi(const void *real_function);
-
-/* Opens the engine for NCCL. Sets *beside_mpi if an MPI engine is open in this process, which
- * writes the report. Returns NULL, after a warning, if the engine cannot be used. */
-const struct cshim_nccl_engine *cshim_engine_open_nccl(bool *beside_mpi);
-/* Opens the engine for gloo. Sets *is_beside if an MPI or NCCL engine is open, which writes the
- * report. Returns NULL, after a warning, if the engine cannot be used. */
-const struct cshim_gloo_engine *cshim_engine_open_gloo(bool *is_beside);
-
-/* For the address sanitizer, sanitizer.c ------------------------------------------------------- */
-
-/* Returns options for the address sanitizer, which calls this before main(). */
-CSHIM_EXPORT const char *__asan_default_options(void);
-
-/* Notification of compshim run, presence.c -------------------------------------------------------
- */
-
-/* Notifies compshim run (COMPSHIM_RUN), if it runs on this host, that this process uses MPI, NCCL
- * or gloo with the shim on. Never waits and never fails. */
-void cshim_presence_notify(void);
 
 #endif

@@ -69,7 +69,7 @@ function emit(text) {
     code = code text "\n"
 }
 
-# Returns the conversion to int of one side of a call, "send" or "recv".
+# Returns the expression that converts one side of a call, "send" or "recv", to int.
 function narrow_side(side,    entries, displacements) {
     if (parameters ~ "MPI_Count " side "count,")
         return "cshim_narrow_one(" side "count)"
@@ -103,7 +103,7 @@ function write_narrowing() {
     emit("    return cshim_narrow_end(\"" name "\", &sent, &received, status);\n}")
 }
 
-# Returns the statement that counts a call: the row, then the buffer, count and datatype that it adds up.
+# Returns the statement that counts a call, with the buffer, count and datatype whose bytes it adds up.
 function counting(    i) {
     for (i = 1; i <= count && arguments[i] != row; i++)
         continue
@@ -145,7 +145,7 @@ function write_handing(symbol) {
     tools_first = tools_first tool_first(symbol, symbol "_by_tool")
 }
 
-# Returns the statement that calls a tool first instead of a function of the engine.
+# Returns the statement that makes MPI_X call the tool, if there is one, instead of the engine's function.
 function tool_first(symbol, tool) {
     return "    if (functions[CSHIM_INDEX_" symbol "].has_tool)\n        by_program." symbol " = " tool ";\n"
 }

@@ -8,7 +8,9 @@
 
 #include "shim/core/environment.h"
 #include "shim/core/log.h"
-#include "shim/front/front.h"
+#include "shim/front/loader.h"
+#include "shim/front/presence.h"
+#include "shim/front/resolve.h"
 #include "shim/gloo/engine.h"
 
 struct function {
@@ -73,8 +75,9 @@ static void pass_second(const struct cshim_gloo_engine *active, enum cshim_gloo_
         active->count_unread(CSHIM_REASON_SECOND_LIBRARY);
 }
 
-/* Finds the target of a call. Each object that calls gloo may be bound to another gloo. A thread
- * caches the last lookup, because the dynamic linker takes a lock. */
+/* Finds the target of a call, and starts the engine at the first one. Each object that calls gloo
+ * may be bound to another gloo. A thread caches the last lookup, because the dynamic linker takes a
+ * lock. */
 static struct call begin_call(enum cshim_gloo_index index, const void *caller)
 {
     static __thread struct {

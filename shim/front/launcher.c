@@ -4,9 +4,10 @@
  *
  * Open MPI forwards variables by -x on the command line or by the parameter mca_base_env_list, and
  * refuses both at once. Without -x, this file sets the parameter in the environment. With -x, it
- * runs mpirun again with one more -x for each variable. It does neither if the user has set the
- * parameter, or a file says what is forwarded. MPICH's launcher, Hydra, forwards the whole
- * environment, so only relative paths are changed, in LD_PRELOAD and COMPSHIM_POLICY. */
+ * runs mpirun again with one more -x for each variable. It does neither if the command line or a
+ * file sets the parameter, or a file contains -x. Relative paths in LD_PRELOAD and COMPSHIM_POLICY
+ * are made absolute in any case; Hydra, MPICH's launcher, needs nothing else, because it forwards
+ * the whole environment. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -18,7 +19,6 @@
 #include <unistd.h>
 
 #include "shim/core/environment.h"
-#include "shim/front/front.h"
 
 #define LIST "mca_base_env_list"
 #define ENV_LIST "OMPI_MCA_" LIST
@@ -88,7 +88,7 @@ static void make_policy_absolute(void)
         setenv("COMPSHIM_POLICY", absolute, 1);
 }
 
-/* Appends the variables' names to Open MPI's parameter. */
+/* Extends Open MPI's parameter by the names of all variables that must be forwarded. */
 static void extend_env_list(void)
 {
     char list[4096];

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shim/front/front.h"
+#include "shim/front/loader.h"
+#include "shim/front/resolve.h"
 #include "shim/gloo/engine.h"
 #include "shim/mpi/engine.h"
 #include "shim/nccl/engine.h"

@@ -15,7 +15,9 @@
 #include <string.h>
 
 #include "shim/core/environment.h"
-#include "shim/front/front.h"
+#include "shim/front/loader.h"
+#include "shim/front/presence.h"
+#include "shim/front/resolve.h"
 #include "shim/front/narrow.h"
 #include "shim/front/nesting.h"
 #include "shim/mpi/engine.h"
@@ -42,7 +44,7 @@ static struct function functions[CSHIM_MPI_FUNCTIONS];
 
 /* Targets of calls. All are written before `engine`. */
 static const struct cshim_mpi_engine *engine; /* NULL: every call is passed through */
-/* The engine's functions, or those of tools that come before them. */
+/* Functions that MPI_X calls for the program: the engine's, or a tool's if one comes first. */
 static struct cshim_mpi_wrapped by_program;
 static void *next[CSHIM_MPI_FUNCTIONS]; /* next definitions; may be tools' */
 static union {
@@ -162,7 +164,8 @@ static bool is_own_call(struct function *function, const void *caller)
         wrapper = CSHIM_WRAPPER_OTHER;
     else if (is_tools)
         wrapper = cshim_wrapper_at(caller, function->name);
-    /* The caller is a function of a tool that several wrappers may call. */
+    /* The caller is a helper function of a tool. The answer is not cached, because several wrappers
+     * may call the helper. */
     if (is_tools && wrapper == CSHIM_WRAPPER_NONE)
         return cshim_wrapper_above(caller, function->name) == CSHIM_WRAPPER_OTHER;
     const bool is_own = wrapper == CSHIM_WRAPPER_OTHER;
@@ -220,7 +223,7 @@ static COLD void recognise(struct call *call, const struct cshim_handed *made)
     call->engine = active;
 }
 
-/* Records a counted call, which a tool may make. */
+/* Records that MPI_X has counted a call, for bypass_counted() when a tool makes the call. */
 static inline void record_counted(struct cshim_handed *given, enum cshim_mpi_index index)
 {
     if (__builtin_expect(tool_count > 0, 0)) {
@@ -230,8 +233,8 @@ static inline void record_counted(struct cshim_handed *given, enum cshim_mpi_ind
     }
 }
 
-/* Prevents that a tool's PMPI_X call for a counted call is counted again. It may seem to come from
- * the program, because compilers make a jump of the last call in a function. */
+/* Prevents a tool's PMPI_X call from being counted if MPI_X has counted the program's call. It may
+ * seem to come from the program, because compilers turn the last call of a function into a jump. */
 static COLD void bypass_counted(struct call *call, enum cshim_mpi_index index)
 {
     const struct cshim_nesting *outside = &call->frame.outside;
@@ -251,8 +254,8 @@ static int end_handed(const struct cshim_handed *handed, int status, MPI_Comm co
 
 static void put_tools_first(void);
 
-/* Returns true if a tool defines the function. Not checked for functions that exist under the older
- * name only: no program is linked to ours. */
+/* Returns true if a tool defines the function. Returns false for a function that the library has
+ * under its older name only: no program calls the new name. */
 static bool is_tool(const struct function *function, const void *caller)
 {
     if (function->older != NULL && cshim_resolve(function->name, caller, true) == NULL)
@@ -275,8 +278,8 @@ static void add_tool(const void *address, bool is_after)
     }
 }
 
-/* Returns true if a tool calls the MPI library directly: it imports no PMPI function, so it has
- * fetched them by dlsym(). */
+/* Returns true if a tool calls the MPI library directly: it imports none of the PMPI functions that
+ * the engine replaces, so it fetches them by dlsym(). */
 static bool bypasses_front(const void *tool)
 {
     for (int i = 0; i < CSHIM_MPI_FUNCTIONS; i++)
@@ -285,7 +288,8 @@ static bool bypasses_front(const void *tool)
     return true;
 }
 
-/* Fills the tables. Returns an address in a tool that calls the MPI library directly, or NULL. */
+/* Fills `bottom`, `next` and the list of tools. Returns an address in a tool that calls the MPI
+ * library directly, or NULL. */
 static const void *find_all(const void *caller)
 {
     const void *past = NULL;

@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "shim/front/front.h"
+#include "shim/front/resolve.h"
 #include "shim/core/log.h"
 
 /* Converts a count to int. If it does not fit, returns -1 and sets *fits to false. */

@@ -8,7 +8,9 @@
 #include <stdint.h>
 
 #include "shim/core/environment.h"
-#include "shim/front/front.h"
+#include "shim/front/loader.h"
+#include "shim/front/presence.h"
+#include "shim/front/resolve.h"
 #include "shim/front/nesting.h"
 #include "shim/nccl/engine.h"
 #include "shim/core/log.h"
@@ -101,7 +103,8 @@ static int tried; /* 1: starting the engine has been tried; atomic, because grou
 /* 1: CUDA is in use, or will be: a child of fork() cannot use NCCL. */
 static int has_communicators;
 
-/* Lets ranks that are forked after an id was made start an engine of their own. */
+/* In a child of fork(), stops the engine. The child may start its own, unless the parent has begun
+ * to make a communicator. */
 static void stop_nccl_in_child(void)
 {
     __atomic_store_n(&engine, NULL, __ATOMIC_RELEASE);

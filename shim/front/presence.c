@@ -9,7 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "shim/front/front.h"
+#include "shim/front/presence.h"
 #include "shim/core/environment.h"
 
 static void send_notification(int sender, const char *name, size_t length)

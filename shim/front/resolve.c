@@ -19,7 +19,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "shim/front/front.h"
+#include "shim/front/resolve.h"
 
 struct place {
     uintptr_t address; /* searched */
@@ -88,7 +88,7 @@ static bool is_own(const void *address)
     return cshim_same_object(address, (const void *)cshim_resolve);
 }
 
-/* Returns `address`, or NULL if it is one of our own wrappers. */
+/* Returns `address`, or NULL if it lies in this library or in no loaded object. */
 static void *foreign(void *address)
 {
     return cshim_object_base(address) == NULL || is_own(address) ? NULL : address;
@@ -140,8 +140,8 @@ bool cshim_is_tool(const void *function, const void *bottom, const char *name)
            !object_defines(profiling, function);
 }
 
-/* Returns an address from an object's dynamic section. Most dynamic linkers relocate these, not
- * all. */
+/* Returns an address from an object's dynamic section. Most dynamic linkers have relocated these
+ * addresses, but not all. */
 static const void *dynamic_address(const struct link_map *object, uintptr_t address)
 {
     return (const void *)(address < object->l_addr ? address + object->l_addr : address);
@@ -213,7 +213,7 @@ enum cshim_wrapper cshim_wrapper_at(const void *caller, const char *name)
     if (strncasecmp(info.dli_sname, name, length) == 0 &&
         is_suffix_of_same(info.dli_sname + length))
         return CSHIM_WRAPPER_SAME;
-    /* A program may have functions with such names that are none of MPI. */
+    /* The program may define functions whose names begin with MPI_ but that are not MPI's. */
     return strncasecmp(info.dli_sname, "MPI_", 4) == 0 &&
                    foreign(dlsym(RTLD_NEXT, info.dli_sname)) != NULL
                ? CSHIM_WRAPPER_OTHER
@@ -247,7 +247,8 @@ struct search {
 };
 
 /* Only records the path: the dynamic linker holds a lock during this callback, and a dlopen() here
- * could deadlock with one in another thread, which holds a second lock and waits for this one. */
+ * could deadlock with a dlopen() in another thread, which holds a second lock and waits for the
+ * first. */
 static int visit_object(struct dl_phdr_info *object, size_t size, void *data)
 {
     struct search *search = data;

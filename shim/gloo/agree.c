@@ -17,7 +17,7 @@
 #include "shim/core/greeting.h"
 #include "shim/core/log.h"
 #include "shim/gloo/mail.h"
-#include "shim/report/report.h"
+#include "shim/report/file.h"
 #include "shim/gloo/transport.h"
 
 /* Total seconds that a process waits for ranks that may lack the shim: PATIENCE in first calls, for

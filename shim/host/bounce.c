@@ -13,8 +13,8 @@
 #define STEP 0.0625  /* relative change of a duration's estimate per message */
 #define LINE 64u
 
-/* Durations of both ways. They need no lock: only the call that holds the shared scratch uses them.
- */
+/* Durations of encoding directly and by the bounce buffer. They need no lock: only the call that
+ * holds the shared scratch uses them. */
 static struct {
     double seconds[2]; /* median seconds per byte: [0] direct, [1] by the bounce buffer */
     unsigned timed;

@@ -19,7 +19,7 @@ struct cshim_bounce {
 
 /* Types of data written to `place`. */
 enum cshim_writing {
-    CSHIM_WRITING_UNREAD, /* nobody reads it there, or encoding takes as long anyway */
+    CSHIM_WRITING_UNREAD, /* no other rank reads it in place, or the bounce buffer saves nothing */
     CSHIM_WRITING_PART,   /* encoded elements of a contribution; timed */
     CSHIM_WRITING_SUM     /* encoded elements of a reduced chunk; uses the faster way */
 };

@@ -30,17 +30,17 @@ struct cshim_sample {
 /* Makes the call. Sets *seconds to the duration of the exchange on this rank, without samples and
  * checks. Returns 0 or a transport error. */
 int cshim_call_run(struct cshim_exchange *exchange, double *seconds);
-/* Acquires the scratch of a call, before the exchange. Without memory, ends the job or returns a
- * transport error. */
+/* Acquires the scratch of a call, before the exchange. If there is no memory, ends the job or
+ * returns a transport error. */
 int cshim_call_acquire_scratch(const struct cshim_exchange *exchange);
 /* Releases scratch and residual after the exchange. If the call failed, the scratch is leaked,
  * because the library may still write to it. */
 void cshim_call_release_scratch(const struct cshim_exchange *exchange, int status);
 
-/* Sets what the rule asks of the encoding: error feedback, random keys, first error. After the
- * scratch is acquired, before the exchange. */
+/* Sets what the rule asks of the encoding: error feedback, random keys, first error. Called after
+ * the scratch is acquired, before the exchange. */
 void cshim_call_set_options(struct cshim_exchange *exchange);
-/* Saves input elements in `sample` if call number `call` of the rule is sampled; before the
+/* Saves input elements in `sample` if call number `call` of the rule is sampled. Called before the
  * exchange. */
 void cshim_call_sample_begin(struct cshim_sample *sample, const struct cshim_exchange *exchange,
                              uint32_t call);

@@ -44,7 +44,7 @@ static int agree_exponent(struct cshim_exchange *exchange, const uint8_t *input,
     return status;
 }
 
-/* Casts one segment to fp16. */
+/* All-reduces one segment in fp16. */
 static int cast_half(struct cshim_exchange *exchange, const uint8_t *input, uint8_t *output,
                      uint64_t count)
 {
@@ -71,7 +71,7 @@ static int cast_half(struct cshim_exchange *exchange, const uint8_t *input, uint
     return status;
 }
 
-/* Casts one segment to a format without a scale: the codec's payload is what the library adds. */
+/* All-reduces one segment in a format without a scale: the library adds the codec's payload. */
 static int cast_plain(struct cshim_exchange *exchange, const uint8_t *input, uint8_t *output,
                       uint64_t count)
 {

@@ -6,7 +6,7 @@
 
 #include "shim/host/exchange.h"
 
-/* Makes a call whose plan has this algorithm. Returns 0 or a transport error. */
+/* Makes a call whose plan has the algorithm cast. Returns 0 or a transport error. */
 int cshim_cast_run(struct cshim_exchange *exchange);
 
 #endif

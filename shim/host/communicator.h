@@ -30,7 +30,7 @@ struct cshim_residual {
 struct cshim_communicator {
     const struct cshim_transport *transport;
     struct cshim_job *job;
-    struct cshim_communicator *whole; /* communicator that has the residuals; NULL: this one */
+    struct cshim_communicator *whole; /* communicator that has the residuals; NULL: itself */
     int rank;
     int ranks;
     struct cshim_layout layout;
@@ -54,7 +54,8 @@ struct cshim_communicator {
 };
 
 /* Allocates what compressed calls need besides scratch, after rank, ranks and layout are set.
- * Returns false without memory; call cshim_communicator_free() in either case. */
+ * Returns false if there is no memory. The caller calls cshim_communicator_free() in either
+ * case. */
 bool cshim_communicator_reserve(struct cshim_communicator *communicator);
 /* Returns the ledger that rank 0 counts all ranks' calls in; NULL at the other ranks. */
 static inline struct cshim_ledger *

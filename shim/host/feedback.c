@@ -2,9 +2,10 @@
 /* Error feedback: the rounding error of each element is stored and added at the next call.
  *
  * A residual belongs to a communicator, buffer, count and type. It changes the numbers that a rank
- * sends, nothing else, so a rank without memory for one continues without. A call whose buffer is
- * the input of another active call does so, too. A buffer may hold another tensor than at the last
- * call: that is harmless, because codecs add at most one quantization step of a residual. */
+ * sends, nothing else, so a rank that has no memory for a residual continues without. A call whose
+ * buffer is the input of another active call does so, too. A buffer may hold another tensor than at
+ * the last call: that is harmless, because codecs add at most one quantization step of a
+ * residual. */
 #include "shim/host/feedback.h"
 
 #include <pthread.h>
@@ -135,8 +136,8 @@ static struct cshim_residual *unlink_residual(const struct cshim_exchange *excha
     return residual;
 }
 
-/* Returns the residual to use: `known` if it fits, otherwise a new one; NULL without memory. The
- * lock is held. */
+/* Returns the residual to use: `known` if it fits, otherwise a new one; NULL if there is no memory.
+ * The lock is held. */
 static struct cshim_residual *acquire_residual(const struct cshim_exchange *exchange,
                                                struct cshim_residual *known)
 {

@@ -7,9 +7,9 @@
 #include "shim/host/exchange.h"
 
 /* Returns the residual of the exchange's buffer, for the duration of a call; makes it if there is
- * none. Returns NULL if another active call uses the buffer's residual, and, after a warning,
- * without memory. The communicator owns it. Frees residuals that were not used for a long time if
- * memory is short. */
+ * none. Returns NULL if another active call uses the buffer's residual, and, after a warning, if
+ * there is no memory. The communicator owns it. If memory is short, frees residuals that were not
+ * used for a long time. */
 struct cshim_residual *cshim_residual_acquire(const struct cshim_exchange *exchange);
 /* Ends the use of a residual. NULL is ignored. */
 void cshim_residual_release(struct cshim_residual *residual);

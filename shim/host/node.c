@@ -94,7 +94,8 @@ static size_t longest_share(const struct cshim_communicator *communicator)
     return (size_t)longest;
 }
 
-/* Copies a block of each other local rank's share into the shared area. */
+/* Copies this rank's contributions to a block of each other local rank's share into its shared
+ * area. */
 static void publish_block(const struct cshim_exchange *exchange, const uint8_t *input,
                           const struct cshim_range *block, uint8_t *half)
 {
@@ -111,8 +112,9 @@ static void publish_block(const struct cshim_exchange *exchange, const uint8_t *
     }
 }
 
-/* Exchanges a block of the shares by shared memory, and finds the contributions to this rank's. If
- * a rank has no shared scratch, only clears is_shared_inside. Returns 0 or a transport error. */
+/* Exchanges a block of the shares by shared memory, and sets communicator->inputs to the
+ * contributions to this rank's share. If a rank has no shared scratch, only clears
+ * is_shared_inside. Returns 0 or a transport error. */
 static int share_block(struct cshim_exchange *exchange, const uint8_t *input,
                        const struct cshim_range *block)
 {
@@ -129,7 +131,7 @@ static int share_block(struct cshim_exchange *exchange, const uint8_t *input,
 }
 
 /* Exchanges a block of the shares by messages, into `memory`, which has room for a block of each
- * local rank. Returns 0 or a transport error. */
+ * local rank, and sets communicator->inputs. Returns 0 or a transport error. */
 static int send_block(const struct cshim_exchange *exchange, const uint8_t *input,
                       const struct cshim_range *block, uint8_t *memory)
 {
@@ -142,8 +144,8 @@ static int send_block(const struct cshim_exchange *exchange, const uint8_t *inpu
     return communicator->transport->spread_inside(exchange, input, memory, block);
 }
 
-/* Allocates memory for a block of each local rank, unless it is allocated. Without memory ends the
- * job or returns a transport error, because the other ranks are in the call. */
+/* Allocates memory for a block of each local rank, unless it is allocated. If there is no memory,
+ * ends the job or returns a transport error, because the other ranks are in the call. */
 static int allocate_block(const struct cshim_exchange *exchange, size_t length, uint8_t **memory)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
@@ -156,8 +158,8 @@ static int allocate_block(const struct cshim_exchange *exchange, size_t length, 
     return communicator->transport->abort(exchange, "no memory for the sum of a node");
 }
 
-/* Adds this rank's share of `input`, block by block and in rank order, so that shared memory and
- * messages give the same sums. Returns 0 or a transport error. */
+/* Adds all local ranks' contributions to this rank's share, block by block and in rank order, so
+ * that shared memory and messages give the same sums. Returns 0 or a transport error. */
 static int reduce_shares(struct cshim_exchange *exchange, const uint8_t *input, uint8_t *share)
 {
     const struct cshim_communicator *communicator = exchange->communicator;

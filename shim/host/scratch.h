@@ -12,14 +12,15 @@
 #define CSHIM_SCRATCH_INSIDE ((uint64_t)4 << 20)
 #define CSHIM_SCRATCH_SHARED (CSHIM_SCRATCH_LIMIT + CSHIM_SCRATCH_INSIDE)
 
-/* Maps `bytes` bytes of zeros; pages are allocated when first used. Returns NULL without memory. */
+/* Maps `bytes` bytes of zeros; pages are allocated when first used. Returns NULL if there is no
+ * memory. */
 void *cshim_scratch_map(size_t bytes);
 /* Makes the first piece, if there is none: enough for a process with one call at a time. Returns
- * false without memory. */
+ * false if there is no memory. */
 bool cshim_scratch_reserve(void);
 /* Makes the first piece in a System V shared memory segment of CSHIM_SCRATCH_SHARED bytes, which
  * other processes of the same user can attach, and writes the token into it. Returns the segment's
- * id, or -1. Called before the functions below. */
+ * id, or -1. Called before cshim_scratch_reserve(). */
 int cshim_scratch_share(uint64_t token);
 /* Attaches another process's piece for reading. Returns NULL if there is no such segment with this
  * token: in another container the id may denote another segment. */
@@ -30,8 +31,8 @@ void cshim_scratch_detach(const uint8_t *memory);
 void cshim_scratch_unshare(void);
 /* Returns true if `scratch` is the shared piece. */
 bool cshim_scratch_is_shared(const uint8_t *scratch);
-/* Acquires a piece. Without memory prints an error and returns NULL: the caller ends the call or
- * the job. */
+/* Acquires a piece. If there is no memory, prints an error and returns NULL: the caller ends the
+ * call or the job. */
 uint8_t *cshim_scratch_acquire(void);
 /* Releases a piece that nothing writes to any more. NULL is ignored. */
 void cshim_scratch_release(uint8_t *scratch);

@@ -71,7 +71,7 @@ struct cshim_transport {
                   int count, int root);
 
     /* Ends the job; or makes the call fail on all ranks and returns its error. Called if ranks make
-     * different calls, or this one has no memory. `why` is the text for an error that has one; it
+     * different calls, or this rank has no memory. `why` is the text for an error that has one; it
      * is already printed. */
     int (*abort)(const struct cshim_exchange *exchange, const char *why);
 };

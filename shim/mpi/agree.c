@@ -28,7 +28,7 @@
 #include "shim/core/log.h"
 #include "shim/core/tree.h"
 #include "shim/mpi/communicator.h"
-#include "shim/report/report.h"
+#include "shim/report/file.h"
 #include "shim/mpi/announce.h"
 #include "shim/mpi/share.h"
 
@@ -140,7 +140,7 @@ static bool collect_acknowledgements(void)
     return all;
 }
 
-/* Writes the ranks that have not announced themselves to `text`, as in "2-3, 5". */
+/* Writes to `text` a list of the ranks that have not announced themselves, as in "2-3, 5". */
 static void list_silent(char *text, size_t size)
 {
     size_t length = 0;
@@ -174,7 +174,8 @@ static void warn_without_root(void)
         cshim_job.rank, host, silent);
 }
 
-/* Sends this rank's hello to its parent. Returns rank 0's proposal, or false if no reply comes. */
+/* Sends this rank's hello to its parent. Returns rank 0's proposal. If no reply comes, warns and
+ * returns false. */
 static bool send_hello(void)
 {
     MPI_Request request;
@@ -196,7 +197,7 @@ static bool send_hello(void)
     return false;
 }
 
-/* Returns rank 0's proposal: true if the hellos of all ranks allow to compress. Else warns. */
+/* Returns rank 0's proposal: true if all ranks can compress together. Otherwise warns. */
 static bool propose(void)
 {
     if (!own_hello.all)
@@ -291,8 +292,8 @@ static void set_policy(const char *text, size_t length, const char *source)
 }
 
 /* Header of rank 0's broadcast, followed by the text of the policy and of the learned choices. It
- * contains the job's name, because some launchers give the job no id, and some set it on rank 0's
- * host only. */
+ * contains the job's name, because some launchers give the job no id, and some set the id on rank
+ * 0's host only. */
 struct terms {
     char job[CSHIM_JOB_MAX]; /* name of the job */
     char source[CSHIM_PATH_MAX];

@@ -22,11 +22,11 @@ static void name_of(int rank, char name[NAME_MAX_BYTES])
     snprintf(name, NAME_MAX_BYTES, "compshim:%.200s:%d", job != NULL ? job : "", rank);
 }
 
-/* Sends Hydra the PMI request that MPICH would send. MPICH's own function is not used, because it
- * calls the program's error handler if the name is unknown, and no temporary handler can be set: an
- * MPICH communicator without a handler uses that of MPI_COMM_WORLD, and once set a handler cannot
- * be removed. If we set one on MPI_COMM_WORLD, communicators made from it would keep it when the
- * program sets another. */
+/* Sends Hydra the PMI request that MPICH would send. Returns true if the answer is success. MPICH's
+ * own function is not used, because it calls the program's error handler if the name is unknown,
+ * and no temporary handler can be set: an MPICH communicator without a handler uses that of
+ * MPI_COMM_WORLD, and once set a handler cannot be removed. If we set one on MPI_COMM_WORLD,
+ * communicators made from it would keep it when the program sets another. */
 static bool ask_hydra(int hydra, const char *question, const char *name)
 {
     char answer[1024] = "";
@@ -41,7 +41,8 @@ static bool ask_hydra(int hydra, const char *question, const char *name)
     return strstr(answer, " rc=0") != NULL;
 }
 
-/* Publishes or looks up a name with Open MPI, whose errors here belong to no communicator. */
+/* Publishes or looks up a name with Open MPI. Returns true on success. The caller has made Open MPI
+ * return errors. */
 static bool ask_open_mpi(bool publish, const char *name)
 {
     char port[MPI_MAX_PORT_NAME] = "here";
@@ -50,8 +51,8 @@ static bool ask_open_mpi(bool publish, const char *name)
 }
 
 /* Publishes or looks up the name of a rank at the launcher. Returns true on success. Open MPI's
- * mpirun has a name service, and so has Hydra, which starts the ranks of MPICH and Intel MPI.
- * Slurm's srun has none, and Open MPI then prints a long help text, so it is not asked. */
+ * mpirun has a name service, and so has Hydra, which starts the ranks of MPICH and Intel MPI. Under
+ * Slurm's srun, which has none, Open MPI would print a long help text, so it is not asked there. */
 static bool use_names(bool publish, int rank)
 {
     char name[NAME_MAX_BYTES];

@@ -75,8 +75,8 @@ static COLD bool compress(const struct cshim_arguments *arguments, struct cshim_
     return true;
 }
 
-/* Records a call that is passed through. With COMPSHIM=observe that includes calls that the policy
- * would compress. */
+/* Counts and records a call that is passed through: with COMPSHIM=observe every call, also one that
+ * the policy would compress. */
 static COLD void observe_call(const struct cshim_arguments *arguments, enum cshim_reason reason,
                               struct cshim_observed_call *observed)
 {
@@ -89,7 +89,7 @@ static COLD void observe_call(const struct cshim_arguments *arguments, enum cshi
 
 /* State of one call of the program. */
 struct call {
-    bool done; /* compressed; otherwise the caller calls the MPI library */
+    bool done; /* compressed, or failed with `status`; otherwise the caller calls the MPI library */
     int status;
     struct cshim_observed_call observed; /* a call to the MPI library that is recorded or traced */
     struct cshim_measured measured;
@@ -280,9 +280,9 @@ static void begin_blocks(struct call *call, enum cshim_collective collective,
                         function);
 }
 
-/* Returns true if the blocks are contiguous in rank order; ranks may differ, because each passes
- * its own displacements. Raises *largest to the largest count, and sets *all to the sum of the
- * counts. */
+/* Returns true if the blocks are contiguous in rank order; the answer may differ between ranks,
+ * because each passes its own displacements. Raises *largest to the largest count, and sets *all to
+ * the sum of the counts. */
 static bool are_contiguous(const struct cshim_arguments *arguments, const void *counts,
                            const void *displacements, int ranks, uint64_t *largest, uint64_t *all)
 {

@@ -31,8 +31,8 @@ static void free_memory(struct cshim_comm *state)
 
 /* Messages of all communicators use the job's private communicator. Their tags identify the
  * program's communicator: by the world rank of its rank 0, and by a number that is unique among the
- * communicators with that rank 0. Numbers are reused as late as possible, when no message of the
- * freed communicator can be on its way any more. */
+ * communicators with that rank 0. Numbers are reused as late as possible, so that the freed
+ * communicator's messages have arrived by then. */
 #define NUMBERS_MAX 65536
 #define MANY_NUMBERS 4096 /* Open MPI allows 32767 communicators, MPICH 2048 */
 #define FIRST_TAG 16      /* lower tags are those of summary.c and trace.c */
@@ -159,9 +159,9 @@ void cshim_comm_teardown(void)
     PMPI_Comm_free_keyval(&cshim_mpi.keyval);
 }
 
-/* Fills world_ranks with the ranks' ranks in the job's communicator; `numbered` is filled with 0,
- * 1, ... Sets *outside if a process is not one of the world that agreed (spawned or connected
- * later). Returns an MPI error. */
+/* Fills world_ranks with the rank of each rank of `comm` in the job's communicator, and `numbered`
+ * with 0, 1, ... Sets *outside if a process of `comm` was spawned or connected after the agreement.
+ * Returns an MPI error. */
 static int find_world_ranks(MPI_Comm comm, int ranks, int *numbered, int *world_ranks,
                             bool *outside)
 {
@@ -180,7 +180,7 @@ static int find_world_ranks(MPI_Comm comm, int ranks, int *numbered, int *world_
 }
 
 /* Fills the state of a communicator that is used for the first time. Returns an MPI error;
- * MPI_ERR_NO_MEM if memory is missing. */
+ * MPI_ERR_NO_MEM if there is no memory. */
 static int fill_state(struct cshim_comm *state, MPI_Comm comm)
 {
     bool outside = false, enough = true;
@@ -234,8 +234,8 @@ int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state)
     return MPI_SUCCESS;
 }
 
-/* Allocates what compressed calls on this rank need. Returns false without memory; the caller
- * frees. */
+/* Allocates what compressed calls on this rank need. Returns false if there is no memory;
+ * free_memory() frees what was allocated. */
 static bool reserve_memory(struct cshim_comm *state)
 {
     const size_t ranks = (size_t)state->host.ranks;
@@ -267,7 +267,7 @@ int cshim_mpi_free_descriptors(void)
 
 /* Entry for each rank of the job: true if a prepared communicator may have connected this process
  * to it. Two processes have one connection for all communicators. Atomic; NULL before the first
- * prepared communicator, and without memory. */
+ * communicator is prepared, and if there is no memory. */
 static bool *connected;
 
 /* Marks the ranks of a communicator as connected. Does nothing if they exceed the connection limit,
@@ -288,9 +288,9 @@ static void mark_connected(const struct cshim_comm *state)
         __atomic_store_n(&known[state->world_ranks[i]], true, __ATOMIC_RELAXED);
 }
 
-/* Returns true if this process can open too few files for a call on this communicator: new
- * connections and half of them again, because other communicators may open theirs in the meantime.
- */
+/* Returns true if this process can open too few files for a call on this communicator. A call needs
+ * its new connections, and half as many again, because other communicators may open theirs in the
+ * meantime. */
 static bool lacks_descriptors(const struct cshim_comm *state)
 {
     const bool *known = __atomic_load_n(&connected, __ATOMIC_ACQUIRE);

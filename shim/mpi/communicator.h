@@ -21,8 +21,8 @@ struct pending; /* an active nonblocking call; defined in nonblocking.c */
 
 #define CSHIM_PLANS 4
 
-/* Cached plan of an all-reduce. On one communicator, the plan depends only on the fields above it.
- * Planning takes a few microseconds, too long for a small call. */
+/* Cached plan of an all-reduce. On one communicator, the plan depends only on the fields before
+ * `plan`. Planning takes a few microseconds, too long for a small call. */
 struct cshim_planned {
     const struct cshim_rule *rule; /* NULL: unused entry */
     uint64_t count;
@@ -34,27 +34,28 @@ struct cshim_planned {
 
 struct cshim_comm {
     struct cshim_communicator host; /* first, because the transport casts its address */
-    uint32_t references;            /* one of the communicator and one of each holder; atomic */
+    uint32_t references;            /* one for the communicator and one for each holder; atomic */
     struct cshim_comm *parent;      /* persistent request only: state of its communicator */
     MPI_Comm program;               /* the program's communicator; MPI_COMM_SELF once it is freed */
     enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why calls are always passed through */
 
-    /* State of compressed calls. The first one prepares it; a nonblocking call only begins to. */
+    /* State of compressed calls. The first compressed call prepares it; if that is nonblocking, it
+     * only begins to. */
     bool prepared;
     bool preparing;        /* a nonblocking call has started the broadcast of `number` */
     MPI_Request agreement; /* request of the broadcast of `number` */
     int refused;           /* MPI error of the broadcast of `number` */
     bool error_reported;   /* the library has called the program's error handler already */
     int *world_ranks; /* each rank's rank in the job's communicator, which carries the messages */
-    int number;    /* identifies the communicator's messages, together with rank 0's world rank */
+    int number;    /* identifies this communicator's messages, together with rank 0's world rank */
     int first_tag; /* follows from `number` */
-    MPI_Comm node; /* hierarchical: the ranks of this node; returns its errors */
-    int *internode_ranks;   /* hierarchical: world ranks of this local index on all nodes */
+    MPI_Comm node; /* algorithm hierarchical: communicator of this node's ranks; returns errors */
+    int *internode_ranks;   /* hierarchical: on each node, the world rank with this local index */
     struct pending *active; /* nonblocking call that holds the scratch, or NULL */
     uint32_t pending;       /* number of active nonblocking calls; atomic */
     MPI_Request *requests;  /* CSHIM_REQUESTS(ranks) entries */
-    MPI_Status *statuses;   /* statuses of one transfer's requests, by rank or completion */
-    int *indices;           /* requests that have completed */
+    MPI_Status *statuses; /* statuses of one transfer's requests, in their order or as completed */
+    int *indices;         /* requests that have completed */
     struct cshim_planned planned[CSHIM_PLANS]; /* cached plans, replaced in turn */
     unsigned plans;                            /* number of plans cached so far */
     struct cshim_comm *next;                   /* next in the list of all states */
@@ -64,7 +65,7 @@ struct cshim_comm {
  */
 MPI_Comm cshim_comm_program(const struct cshim_comm *state);
 /* Finds the state of a communicator, and makes it at the first call. Local: sends nothing to other
- * ranks. Ends the job if memory is missing. Returns an MPI error. */
+ * ranks. Ends the job if there is no memory. Returns an MPI error. */
 int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state);
 /* Returns the number of files that this process may still open; INT_MAX without a limit, and the
  * whole limit if /proc is not mounted. Over TCP, MPI opens one for each connected rank, and ends
@@ -76,17 +77,18 @@ int cshim_mpi_free_descriptors(void);
  * against compressing in state->reason. Makes no MPI communicator: that could wait for a collective
  * call of another thread, and libraries have few. Returns an MPI error. */
 int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state);
-/* Begins to prepare a communicator for a nonblocking call; only if cshim_mpi.prepares_later. Must
- * be called at the call's position in the communicator's order of collectives. Ends the job if this
- * rank has no memory or no tags. Returns an MPI error. */
+/* Begins to prepare a communicator for a nonblocking call. Called only if cshim_mpi.prepares_later.
+ * Must be called at the call's position in the communicator's order of collectives. Ends the job if
+ * this rank has no memory or no tags. Returns an MPI error. */
 int cshim_comm_begin_preparing(struct cshim_comm *state);
 /* Ends what cshim_comm_begin_preparing() has begun, once state->agreement has completed with the
  * MPI error `status`. */
 void cshim_comm_end_preparing(struct cshim_comm *state, int status);
-/* Returns true if there are tags for as many communicators as MPI libraries allow. */
+/* Returns true if there are tags for so many communicators (MANY_NUMBERS) that few programs need
+ * more. */
 bool cshim_comm_has_many_numbers(void);
-/* Prepares what the algorithm hierarchical also needs, once: a communicator for each node.
- * Collective then. Ends the job without memory. Returns an MPI error. */
+/* Makes what the algorithm hierarchical needs in addition, a communicator for each node, if it does
+ * not exist yet; collective then. Ends the job if there is no memory. Returns an MPI error. */
 int cshim_comm_prepare_levels(struct cshim_comm *state);
 /* Makes a state for one persistent request on a prepared communicator. Ranks may start persistent
  * requests in any order, so each request has its own tags and sequence numbers. Collective, with
@@ -95,7 +97,7 @@ int cshim_comm_prepare_levels(struct cshim_comm *state);
 int cshim_comm_make_persistent(struct cshim_comm *state, enum cshim_reason *reason,
                                struct cshim_comm **own);
 /* Returns a number that changes whenever the program frees a communicator: its handle may then
- * denote another one. Thread-safe. */
+ * denote another communicator. Thread-safe. */
 uint32_t cshim_comm_generation(void);
 
 /* Counts the calls of measured classes since their last decisions, on all communicators, for the
@@ -113,7 +115,7 @@ int cshim_comm_setup(MPI_Comm_delete_attr_function *on_delete);
 bool cshim_comm_unlink(struct cshim_comm *state);
 /* Counts the state's classes and releases the communicator's reference, in on_delete. */
 void cshim_comm_leave(struct cshim_comm *state);
-/* Frees the memory of all remaining states, and the attribute. */
+/* Frees all remaining states, except those that unfinished calls hold, and the attribute. */
 void cshim_comm_teardown(void);
 
 #endif

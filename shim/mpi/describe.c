@@ -4,8 +4,9 @@
 #include "shim/core/smallest.h"
 #include "shim/mpi/observe.h"
 
-/* Returns the float type with the size of a Fortran datatype, which compiler options may widen;
- * CSHIM_DTYPE_OTHER for any other size, as of a library without Fortran. */
+/* Returns the float type of the size of MPI_REAL or MPI_DOUBLE_PRECISION, which Fortran compiler
+ * options may widen; CSHIM_DTYPE_OTHER if that is neither 4 nor 8 bytes, as in a library without
+ * Fortran. */
 static enum cshim_dtype float_of(MPI_Datatype datatype)
 {
     int bytes = 0;
@@ -13,7 +14,7 @@ static enum cshim_dtype float_of(MPI_Datatype datatype)
     return bytes == 4 ? CSHIM_FLOAT32 : bytes == 8 ? CSHIM_FLOAT64 : CSHIM_DTYPE_OTHER;
 }
 
-/* Compares handles only: each name has its own, also Fortran's name of the same type. */
+/* Compares handles: each name of a type, also Fortran's, has a handle of its own. */
 enum cshim_dtype cshim_describe_datatype(MPI_Datatype datatype)
 {
     if (datatype == MPI_FLOAT || datatype == MPI_REAL4)
@@ -27,7 +28,6 @@ enum cshim_dtype cshim_describe_datatype(MPI_Datatype datatype)
     return CSHIM_DTYPE_OTHER;
 }
 
-/* Replaces complex types by the float types of their parts, and doubles the count. */
 void cshim_describe_complex(struct cshim_arguments *arguments)
 {
     const MPI_Datatype datatype = arguments->datatype;
@@ -212,8 +212,9 @@ static void find_refusals(void)
         cshim_mpi_restore_handlers(handlers);
 }
 
-/* Returns true for all data-movement collectives: their ranks agree on the calls that are passed
- * through (agree_on_elements in collectives.c). */
+/* For data-movement collectives always returns true, without trying the library: if one rank
+ * refuses, all ranks pass the call through (agree_on_elements in collectives.c), so only the
+ * compression is lost. */
 bool cshim_describe_refuses_one_buffer(const struct cshim_arguments *arguments)
 {
     const bool has_more = arguments->recvcounts != NULL || arguments->count > 1;
@@ -235,8 +236,8 @@ void cshim_describe_setup(void)
     }
 }
 
-/* Cheap checks come first. The size of a call with blocks depends on its ranks, so those are
- * described before it. */
+/* Cheap checks come first. For a call with blocks, the ranks are described before the size is
+ * checked, because it depends on their number. */
 enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
                                       struct cshim_call *call, uint64_t *count)
 {

@@ -21,8 +21,8 @@ struct cshim_arguments {
     bool nonblocking;
     const void *sendbuf;
     void *recvbuf;
-    uint64_t count; /* number of elements: of one block if all are equal; of all blocks in an
-                       allgatherv */
+    uint64_t count; /* number of elements; with equal blocks, of one block; in an allgatherv, of all
+                       blocks; in an alltoallv, of the largest block */
     const void *recvcounts; /* lengths of all blocks, or NULL */
     const void *sendcounts; /* all-to-all of unequal blocks: sent lengths; else NULL */
     bool large; /* both counts are arrays of cshim_count (functions ..._c), else of int */
@@ -32,7 +32,7 @@ struct cshim_arguments {
     MPI_Comm comm;
 };
 
-/* Returns the arguments that all reductions have. Functions with counts of int convert them. */
+/* Fills the arguments that most collectives have; the others are 0. */
 static inline struct cshim_arguments cshim_arguments_of(enum cshim_collective collective,
                                                         const void *sendbuf, void *recvbuf,
                                                         MPI_Count count, MPI_Datatype datatype,
@@ -91,8 +91,8 @@ bool cshim_describe_is_empty(const struct cshim_arguments *arguments);
 /* Returns true if the library refuses a call whose send and receive buffers are equal. A library
  * that does not check arguments makes such a call as if it were in place. */
 bool cshim_describe_refuses_one_buffer(const struct cshim_arguments *arguments);
-/* Returns true if the library would refuse the call, or if the call has no elements to describe. On
- * the path of every call. */
+/* Returns true if the library would refuse the call, or if that is not known. Runs for every call,
+ * so it must be fast. */
 static inline bool cshim_describe_refused(const struct cshim_arguments *arguments)
 {
     const void *send = arguments->sendbuf, *receive = arguments->recvbuf;

@@ -7,8 +7,8 @@
 
 #include "shim/mpi/describe.h"
 
-/* Sets cshim_mpi.devices if any rank of the job may pass such buffers. Called once, at the start.
- */
+/* Sets cshim_mpi.devices if any rank of the job may pass buffers on a GPU. Called once, at the
+ * start. */
 int cshim_mpi_device_setup(void);
 /* Sets *any if a buffer of any rank of the call is on a GPU. Collective over arguments->comm if
  * cshim_mpi.devices; otherwise returns at once. */

@@ -47,7 +47,8 @@ struct cshim_mpi_job {
     bool prepares_later; /* a nonblocking call may begin to prepare its communicator */
 };
 extern struct cshim_mpi_job cshim_mpi;
-/* Written by the same thread, except for ledger, observations and trace, which are thread-safe. */
+/* Written by the thread that starts and ends the job, except for ledger, observations and trace,
+ * which are thread-safe. */
 extern struct cshim_job cshim_job;
 
 /* Returns the 16-bit float of this MPI; MPI_DATATYPE_NULL in the many builds that have none. */
@@ -64,7 +65,7 @@ static inline MPI_Datatype cshim_mpi_half(void)
  * NULL if MPI is linked into the program. The caller closes it. */
 void *cshim_mpi_library(void);
 
-/* Prints `why` and aborts the job, because the other ranks would wait for this one. */
+/* Prints `why` and aborts the job, because the other ranks would wait for this rank. */
 void cshim_mpi_end_job(const char *why) __attribute__((noreturn));
 
 /* Makes the library return the errors of a communicator, by a handler that does nothing: Intel MPI
@@ -72,8 +73,8 @@ void cshim_mpi_end_job(const char *why) __attribute__((noreturn));
  * MPI's status. */
 int cshim_mpi_return_errors_of(MPI_Comm comm);
 
-/* Makes Open MPI return errors that belong to no communicator, or to MPI_COMM_WORLD or
- * MPI_COMM_SELF, whose handlers it calls. Stores the program's two handlers, for
+/* Makes Open MPI return errors on MPI_COMM_WORLD and MPI_COMM_SELF, and errors that belong to no
+ * communicator, for which it calls a handler of these two. Stores the program's two handlers, for
  * cshim_mpi_restore_handlers(). Returns false, and does nothing, in another library. For one
  * thread, at the start. */
 bool cshim_mpi_return_errors(MPI_Errhandler handlers[2]);
@@ -83,8 +84,7 @@ void cshim_mpi_restore_handlers(MPI_Errhandler handlers[2]);
 /* Returns the largest tag of a message on MPI_COMM_WORLD. */
 int cshim_mpi_largest_tag(void);
 
-/* Returns the datatype of elements that are summed by MPI. `dtype` is float32, float64 or float16.
- */
+/* Returns MPI's datatype for `dtype`, which is float32, float64 or float16. */
 MPI_Datatype cshim_mpi_datatype(enum cshim_dtype dtype);
 
 #endif

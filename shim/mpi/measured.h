@@ -20,15 +20,16 @@ struct cshim_measured {
     double began; /* start of a native call (cshim_seconds()) */
 };
 
-/* Plans a call with `algorithm`; AUTO means the one that is used without measurements. All-reduces
- * use the cached plan of an equal call on this communicator. */
+/* Plans a call. For all-reduces: with `algorithm` (AUTO: the one that is used without
+ * measurements), or from the cached plan of an equal call on this communicator. Other collectives
+ * ignore `algorithm`. */
 struct cshim_plan cshim_measured_plan_by(struct cshim_comm *state, const struct cshim_call *call,
                                          uint64_t count, const struct cshim_rule *rule,
                                          enum cshim_algorithm algorithm);
 
-/* Chooses the candidate of a call, and fills `measured`; its class is NULL if the call has one
- * candidate only. At call numbers that all ranks know, the ranks first agree on the slowest
- * measured durations (collective). Returns an MPI error. */
+/* Chooses the candidate of a call, and fills `measured`; its class is NULL if the call is not
+ * measured. At call numbers that all ranks know, the ranks first agree on the slowest measured
+ * durations (collective). A call that is timed begins with a barrier. Returns an MPI error. */
 int cshim_measured_choose(struct cshim_comm *state, const struct cshim_call *call,
                           const struct cshim_rule *rule, MPI_Comm comm,
                           struct cshim_measured *measured);

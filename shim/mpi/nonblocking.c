@@ -50,7 +50,7 @@ static uint32_t under_way;         /* number of calls on all communicators; atom
 static uint64_t tags_given;        /* atomic */
 static int most_tags;              /* MPI_TAG_UB */
 static __thread bool is_advancing; /* this thread is advancing calls */
-static bool registered;            /* the library calls `progress` */
+static bool registered;            /* the library calls progress() or progress_until_idle() */
 static bool closed;                /* progress_until_idle() returns true from now on; atomic */
 
 static struct cshim_comm *comm_of(const struct pending *pending)
@@ -241,8 +241,7 @@ static bool is_under_way(int tag)
     return found;
 }
 
-/* Returns each tag once. After that, skips the tags of active calls, as long as others are free. /
- */
+/* Returns each tag once. After that, skips the tags of active calls, as long as others are free. */
 int cshim_nonblocking_tag(void)
 {
     int tag;

@@ -14,7 +14,7 @@
 /* Finds out whether all ranks can advance exchanges in the background (cshim_mpi.nonblocking), and
  * prepares MPI_COMM_WORLD if so. Collective. Returns false if the library reports an error. */
 bool cshim_nonblocking_setup(void);
-/* Waits for active calls, at most 10 s, then stops the callbacks. Collective. */
+/* Waits for active calls, at most 10 s, and warns if any are left; then stops the callbacks. */
 void cshim_nonblocking_teardown(void);
 
 /* Returns a tag that no active call has. */
@@ -24,12 +24,12 @@ int cshim_nonblocking_tag(void);
 int cshim_nonblocking_receive(int tag, bool persistent, MPI_Request *request);
 /* Starts a planned call, whose receive must be active; completes that receive when the call ends.
  * Begins to prepare the communicator if it is not prepared. Copies the arguments and the plan. Ends
- * the job without memory. Returns an MPI error. */
+ * the job if there is no memory. Returns an MPI error. */
 int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struct cshim_plan *plan,
                             struct cshim_comm *comm, int tag, MPI_Request request);
 /* Waits until no nonblocking call on this communicator is active. Returns at once within a progress
- * callback: a library may free a communicator there, when the sample's reduction, its last call,
- * completes. */
+ * callback: a library may free a communicator there, when the last operation on it, the reduction
+ * of a sample, completes. */
 void cshim_nonblocking_drain(struct cshim_comm *comm);
 /* Prepares a communicator for a blocking call, after its active calls have ended. Collective if it
  * is not prepared. Returns an MPI error. */

@@ -13,21 +13,22 @@ struct cshim_observed_call {
     struct cshim_observation observation;
 };
 
-/* Called before and after the library makes the call. Begin is collective over `comm` with
- * COMPSHIM=observe (barrier). */
+/* Called before and after the library makes the call. With COMPSHIM=observe, begin is collective
+ * over `comm`: a barrier, for calls of 32 KiB or more. */
 void cshim_observe_begin(struct cshim_observed_call *observed, const struct cshim_call *call,
                          MPI_Comm comm, enum cshim_reason reason);
 void cshim_observe_end(struct cshim_observed_call *observed);
 
 /* Finds out whether rank 0 has COMPSHIM=observe; sets cshim_job.observed then. Collective over the
- * job. Ends the job without memory. */
+ * job. Ends the job if there is no memory. */
 void cshim_observe_setup(void);
 /* Measures the shim's own exchange with each codec, for the report. Collective over the job. */
 void cshim_observe_probe(void);
 
 /* Counts a call that is passed through; only rank 0 of its communicator counts. */
 void cshim_count_pass(enum cshim_reason reason, MPI_Comm comm);
-/* Counts the bytes of a call that the policy passes through; only on rank 0 of its communicator. */
+/* Counts the bytes of a call that the policy passes through, from CSHIM_WEIGHED_FROM on; only on
+ * rank 0 of its communicator. */
 void cshim_count_weight(enum cshim_reason reason, const struct cshim_call *call, MPI_Comm comm);
 
 /* Counts a collective that is never compressed, with its bytes; only on rank 0 of its communicator.

@@ -2,9 +2,9 @@
 /* Open MPI calls functions that opal_progress_register() adds, MPICH (from 4.3) those that
  * MPIX_Async_start() adds.
  *
- * In MPICH such a function must not make progress, and testing a request makes progress. So with
- * MPICH a request is only inspected (MPIX_Request_is_complete); once it is complete, waiting for it
- * returns its status at once. */
+ * In MPICH a function that was added must not make progress, and testing a request makes progress.
+ * So with MPICH a request is only inspected (MPIX_Request_is_complete); once it is complete,
+ * waiting for it returns its status at once. */
 #include "shim/mpi/progress.h"
 
 #include <dlfcn.h>

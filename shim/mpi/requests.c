@@ -58,9 +58,9 @@ static int new_tag(void)
     return tag;
 }
 
-/* Returns a reason against compressing a nonblocking call. With max_rel_error the codec could
- * change while calls are active. If buffers may be on a GPU, the ranks would have to communicate
- * before the call. */
+/* Returns a reason not to compress a nonblocking call, or CSHIM_REASON_COMPRESS; then sets *state.
+ * With max_rel_error the codec could change while calls are active. If buffers may be on a GPU, the
+ * ranks would have to communicate before the call. */
 static enum cshim_reason find_obstacle(const struct cshim_rule *rule, MPI_Comm comm,
                                        struct cshim_comm **state)
 {
@@ -168,7 +168,7 @@ static bool make_persistent(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Reque
         return false;
     }
     struct persistent *kept = malloc(sizeof *kept);
-    if (kept == NULL) /* the other ranks expect this one in the call */
+    if (kept == NULL) /* no error: the other ranks would wait for this rank in the call */
         cshim_mpi_end_job("no memory for a persistent call");
     made.tag = new_tag();
     *status = cshim_nonblocking_receive(made.tag, true, request);

@@ -8,7 +8,7 @@
 
 /* Fills cshim_mpi.scratch_of, if the policy compresses sums and all ranks of this node can attach
  * each other's scratch; otherwise leaves it NULL. `node`: communicator of this rank's node.
- * Collective over `node`. Ends the job without memory. */
+ * Collective over `node`. Ends the job if there is no memory. */
 void cshim_share_setup(MPI_Comm node);
 /* Detaches and removes the segments, and sets cshim_mpi.scratch_of to NULL. */
 void cshim_share_teardown(void);

@@ -5,7 +5,7 @@
 
 #include "shim/core/log.h"
 #include "shim/core/tree.h"
-#include "shim/report/report.h"
+#include "shim/report/file.h"
 
 enum tag { TAG_ROWS = 1, TAG_TALLY, TAG_KINDS, TAG_MISSING };
 

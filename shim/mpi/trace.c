@@ -11,7 +11,7 @@
 #include "shim/core/clock.h"
 #include "shim/core/environment.h"
 #include "shim/core/log.h"
-#include "shim/report/report.h"
+#include "shim/report/file.h"
 
 #define PINGS 16
 #define PIECE 16384 /* events in one message */
@@ -49,8 +49,8 @@ static void answer_pings(int rank)
     }
 }
 
-/* Measures each rank's clock offset, one rank at a time, so that no rank's pings wait for
- * another's. */
+/* Measures each rank's clock offset at the start (`time` 0) or the end (1) of the job, one rank at
+ * a time, so that no rank's pings wait for another's. */
 static void compare_clocks(unsigned time)
 {
     if (cshim_job.rank != 0)
@@ -60,8 +60,8 @@ static void compare_clocks(unsigned time)
     clock_difference.at[time] = cshim_seconds();
 }
 
-/* Returns true if the name, and the file name with the largest rank, are short enough. Else warns.
- */
+/* Returns true if the name, and the file name with the largest rank, are short enough. Otherwise
+ * prints an error. */
 static bool fits(const char *wanted)
 {
     char path[CSHIM_PATH_MAX];

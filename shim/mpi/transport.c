@@ -14,8 +14,8 @@ static struct cshim_comm *comm_of(const struct cshim_exchange *exchange)
     return (struct cshim_comm *)exchange->communicator;
 }
 
-/* Returns a peer's rank in the job's communicator. With the algorithm hierarchical, peers are
- * nodes. */
+/* Returns a peer's rank in the job's communicator. With a staged schedule, peer i is the rank of
+ * node i with this rank's local index. */
 static int rank_of(const struct cshim_exchange *exchange, int peer)
 {
     const struct cshim_comm *comm = comm_of(exchange);
@@ -63,8 +63,9 @@ static int class_of(int error)
     return class;
 }
 
-/* Returns the error of the first of `count` requests that has one. `indices` are their positions;
- * NULL: 0, 1, ... Sets *too_long if that message was longer than its receive. */
+/* Returns the error of the first of `count` requests that has one, or MPI_ERR_IN_STATUS. `indices`
+ * are the requests' positions; NULL: 0, 1, ... If that request's message was longer than its
+ * receive, sets *too_long to the request's position. */
 static int first_error(const MPI_Status *statuses, int count, const int *indices, int *too_long)
 {
     for (int i = 0; i < count; i++) {
@@ -177,9 +178,8 @@ static int meet_inside(const struct cshim_exchange *exchange, bool own, bool *al
     return status;
 }
 
-/* Records whether a collective call on the program's communicator failed: the library has then
- * called its error handler. Such calls are made in place of the program's call. Returns `status`.
- */
+/* Records a failure of a collective call on the program's communicator: the library has then called
+ * the program's error handler, so that the engine does not. Returns `status`. */
 static int note_error(const struct cshim_exchange *exchange, int status)
 {
     comm_of(exchange)->error_reported |= status != MPI_SUCCESS;

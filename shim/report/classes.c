@@ -165,7 +165,7 @@ struct cshim_plan cshim_class_plan(struct cshim_class *classes, const struct csh
                                    const struct cshim_policy *policy, const struct cshim_rule *rule,
                                    const struct cshim_call *call, uint64_t count)
 {
-    struct cshim_class unmeasured; /* class of an earlier job that this one has not measured */
+    struct cshim_class unmeasured; /* class that an earlier job has measured, but not this job */
     const bool is_for = cshim_class_is_for(rule, call);
     struct cshim_class *class = is_for ? find_entry(classes, rule, call) : NULL;
     if (class == NULL || class->rule == NULL)

@@ -2,7 +2,7 @@
 /* Classes of calls that may be made in several ways, for one communicator. Each class has what was
  * learned (shim/core/choice.h), and the durations of its calls for the report.
  *
- * For each such call, after the ranks have agreed on memory:
+ * For each call that is measured, after the ranks have agreed on memory:
  *
  *     class = cshim_class_find(classes, learned, rule, call);
  *     if (cshim_choice_is_due(&class->choice)) {
@@ -45,8 +45,8 @@ struct cshim_class {
 };
 
 /* Allocates the CSHIM_CLASSES_MAX classes of a communicator, or leaves NULL if the policy has no
- * rule for which `library`'s calls are measured. Returns false without memory. The caller frees
- * them. */
+ * rule for which `library`'s calls are measured. Returns false if there is no memory. The caller
+ * frees them. */
 bool cshim_classes_reserve(struct cshim_class **classes, const struct cshim_policy *policy,
                            enum cshim_library library);
 
@@ -72,7 +72,7 @@ struct cshim_class *cshim_class_find(struct cshim_class *classes,
                                      const struct cshim_rule *rule, const struct cshim_call *call);
 
 /* Plans a call that is not timed, such as a nonblocking one: with the candidate that timed calls of
- * its class have chosen; without measurements if there are none. */
+ * its class, or an earlier job, have chosen; otherwise without measurements. */
 struct cshim_plan cshim_class_plan(struct cshim_class *classes, const struct cshim_learned *learned,
                                    const struct cshim_policy *policy, const struct cshim_rule *rule,
                                    const struct cshim_call *call, uint64_t count);
@@ -89,7 +89,8 @@ void cshim_class_decide(struct cshim_class *class, struct cshim_ledger *ledger);
 /* Ends the call that cshim_choice_begin() began last. `seconds`: its duration on this rank. */
 void cshim_class_end(struct cshim_class *class, unsigned candidate, double seconds);
 
-/* Records a decision and counts the calls since the last one: for gloo, which decides by draw.h. */
+/* Records a decision and counts the calls since the previous decision: for gloo, which decides by
+ * draw.h. */
 void cshim_class_decided(struct cshim_class *class, struct cshim_ledger *ledger);
 /* Adds a call to the uncounted calls of a candidate. */
 void cshim_class_add(struct cshim_class *class, unsigned candidate, double seconds);

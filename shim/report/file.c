@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* File names of the report and the trace, and the job's number in them. */
+#include "shim/report/file.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -10,7 +12,8 @@
 #include "shim/core/log.h"
 #include "shim/core/output.h"
 #include "shim/core/words.h"
-#include "shim/report/report.h"
+#include "shim/report/table.h"
+#include "shim/report/json.h"
 #include "shim/report/trace.h"
 
 static char agreed[CSHIM_JOB_MAX]; /* job number; set once, before the first report or trace */

@@ -11,7 +11,7 @@
 #include "shim/core/clock.h"
 #include "shim/core/environment.h"
 #include "shim/core/log.h"
-#include "shim/report/report.h"
+#include "shim/report/file.h"
 
 struct cshim_process cshim_process;
 
@@ -41,8 +41,8 @@ static void count_process(bool parent_has_jobs)
     family = shared != MAP_FAILED ? shared : NULL;
 }
 
-/* Returns the number of processes forked from this one that called the library and have not written
- * a report: they ended by _exit or a signal, or still run. */
+/* Returns the number of processes forked from this process that called the library and have not
+ * written a report: they ended by _exit or a signal, or still run. */
 static unsigned count_unreported(void)
 {
     if (family == NULL || own_number > 0)
@@ -266,10 +266,10 @@ uint64_t cshim_job_origin(uint64_t began)
 
 /* Writing files -------------------------------------------------------------------------------- */
 /* Makes the name of this process's file from the name `wanted` of the environment or the policy. If
- * another engine has a report of that name, adds this engine's: report.nccl.json. A process other
- * than the job's first one adds its number: report.rank4.json; so does one forked from a process
- * with a report: report.fork2.json. Does not replace {rank} and {jobid}. Returns false if the name
- * is too long. */
+ * another engine has a report of that name, adds this engine's name: report.nccl.json. A process
+ * other than the job's first one adds its number, unless the name contains {rank}:
+ * report.rank4.json; so does one forked from a process with a report: report.fork2.json. Does not
+ * replace {rank} and {jobid}. Returns false if the name is too long. */
 static bool name_file(const char *wanted, int rank, char name[CSHIM_PATH_MAX])
 {
     const char *slash = strrchr(wanted, '/');

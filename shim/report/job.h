@@ -22,14 +22,14 @@ struct cshim_job {
     int rank;  /* rank of this process */
     int ranks; /* without MPI: size of the largest communicator whose rank 0 is in this process */
     uint32_t nodes;
-    double started;                  /* cshim_seconds */
-    double stopped;                  /* time at which the job ended; unknown without MPI */
+    double started; /* cshim_seconds */
+    double stopped; /* time at which the job ended; without MPI, of its last report */
     struct cshim_observed *observed; /* COMPSHIM=observe: recorded calls; otherwise NULL */
     struct cshim_trace *trace;       /* COMPSHIM_TRACE: recorded events; otherwise NULL */
     const char *library;             /* name for the report, as "Open MPI 4.1.4" */
 
     /* The following fields are for libraries other than MPI. */
-    struct cshim_learned *learned; /* choices of an earlier job; NULL: this one learns itself */
+    struct cshim_learned *learned; /* choices of an earlier job; NULL: this job measures */
     char learned_sha256[65];       /* digest of their text; empty without choices */
     uint64_t decisions;            /* number of decisions about classes, at rank 0; atomic */
     uint64_t host_waits;           /* number of times the host waited for a decision; atomic */
@@ -37,8 +37,8 @@ struct cshim_job {
     /* The wanted report (cshim_report_wanted); if it is NULL, calls are not timed or sampled. */
     char *wanted;
     bool due;            /* calls were counted since the last report; atomic */
-    unsigned unreported; /* number of processes forked from this one whose calls are in no report;
-                            set at its end */
+    unsigned unreported; /* number of processes forked from this process whose calls are in no
+                            report; set when the report is written */
     struct cshim_job *next;
 };
 
@@ -57,7 +57,7 @@ struct cshim_process {
     const char *engine; /* "nccl" or "gloo" */
     char library[128];  /* name of the library in reports, as "NCCL 2.18.3" */
     bool is_beside;     /* another engine writes a report, too: file names get this engine's name */
-    pid_t pid;          /* process id; a forked child has another one, and writes nothing */
+    pid_t pid;          /* process id; a forked child has another id, and writes nothing */
     /* Writes the names of the threads to a trace file; or NULL. */
     void (*name_threads)(struct cshim_trace_file *file, int rank);
 };
@@ -94,8 +94,8 @@ static inline void cshim_job_touch(struct cshim_job *job)
 uint64_t cshim_job_origin(uint64_t began);
 
 /* Files of this process. Each process keeps the events of its ranks and writes its own trace,
- * because such a job does not end on all ranks at once. Files that are due are written when the
- * process ends. */
+ * because a job without MPI does not end on all ranks at once. Files that are due are written when
+ * the process ends. */
 
 /* Writes the trace if events were added since it was last written. */
 void cshim_jobs_write_trace(void);

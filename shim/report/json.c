@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report as JSON. compshim-report(5) describes its fields. */
+#include "shim/report/json.h"
+
 #include <math.h>
 
-#include "shim/report/report.h"
+#include "shim/report/table.h"
 #include "version.h"
 
 /* Returns the number of bytes of the UTF-8 character at text; 0 if it is invalid: also for overlong
@@ -217,7 +219,7 @@ static void json_observed(FILE *stream, const struct cshim_observed *observed)
     fprintf(stream, "\n    ]\n  },\n");
 }
 
-/* Writes the number of calls of functions that are never compressed. */
+/* Writes the calls and bytes of functions that are never compressed. */
 static void json_counted(FILE *stream, const struct cshim_ledger *ledger)
 {
     const char *separator = "";

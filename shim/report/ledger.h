@@ -67,7 +67,8 @@ struct cshim_ledger {
     struct cshim_learned_choice learned[CSHIM_LEARNED_MAX]; /* guarded by the lock */
 };
 
-/* Starts an empty ledger for a policy, which must outlive it. Returns false without memory. */
+/* Starts an empty ledger for a policy, which must outlive it. Returns false if there is no
+ * memory. */
 bool cshim_ledger_init(struct cshim_ledger *ledger, const struct cshim_policy *policy);
 void cshim_ledger_free(struct cshim_ledger *ledger);
 
@@ -81,7 +82,7 @@ static inline void cshim_ledger_pass(struct cshim_ledger *ledger, enum cshim_rea
     __atomic_fetch_add(&ledger->passed[reason], 1, __ATOMIC_RELAXED);
 }
 
-/* Counts the bytes of a call that the policy passed through. */
+/* Counts the bytes of a call that the policy passed through, from CSHIM_WEIGHED_FROM on. */
 #define CSHIM_WEIGHED_FROM ((uint64_t)64 << 10)
 static inline void cshim_ledger_weigh(struct cshim_ledger *ledger, enum cshim_reason reason,
                                       const struct cshim_call *call)
@@ -115,7 +116,7 @@ void cshim_ledger_move(struct cshim_ledger *ledger, const struct cshim_plan *pla
 /* Records the choice that a class of calls has learned; replaces its earlier one. */
 void cshim_ledger_learn(struct cshim_ledger *ledger, const struct cshim_learned_choice *choice);
 
-/* Adds what another rank counted under the same policy. Not thread-safe. */
+/* Adds another rank's tally, counted under the same policy. Not thread-safe. */
 void cshim_ledger_merge(struct cshim_ledger *ledger, const struct cshim_tally *tally);
 
 /* Key of a row: calls with equal keys are counted together. */

@@ -12,7 +12,7 @@
 #include "shim/core/clock.h"
 #include "shim/core/environment.h"
 #include "shim/core/log.h"
-#include "shim/report/report.h"
+#include "shim/report/file.h"
 #include "version.h"
 
 static void name_file(char *path, size_t size, const char *library, const char *suffix)

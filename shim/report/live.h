@@ -36,7 +36,8 @@ struct cshim_live {
     int64_t nodes;
     char library[8];
     char program[64];
-    char job[64]; /* the launcher's number of the job */
+    char job[64]; /* the launcher's number of the job; without one "by" and the parent's process id
+                   */
     char policy[256];
     double started; /* cshim_seconds */
     uint64_t rule_count;

@@ -10,8 +10,8 @@
 
 #include "shim/core/plan.h"
 
-/* Maximum numbers of kinds with an exact size, and of all kinds; the other ones have a size class.
- */
+/* Maximum number of kinds with an exact size, and of all kinds. Kinds without an exact size have a
+ * size class. */
 #define CSHIM_KINDS_EXACT 512u
 #define CSHIM_KINDS_MAX 1024u
 
@@ -28,8 +28,9 @@ struct cshim_kind {
     uint64_t bytes;          /* size of the caller's buffer */
     uint64_t calls;
     uint64_t bytes_total; /* over all calls */
-    double seconds;       /* time in the library after all ranks have entered the call */
-    double seconds_wait;  /* time until the last rank has entered the call */
+    double seconds; /* time in the library; if seconds_wait is known, after all ranks have entered
+                       the call */
+    double seconds_wait; /* time until the last rank has entered the call; 0: unknown */
 };
 
 /* Returns a call as a kind. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table that is printed at the end of a run. */
-#include "shim/report/report.h"
+
+#include "shim/report/table.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "policy/numbers.h"
-#include "shim/report/report.h"
+#include "shim/report/json.h"
 #include "version.h"
 
 /* Returns the calling thread's number: from 1, in the order of their first events. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The trace of a job: the calls of each rank with their times, as JSON trace events for Perfetto.
  *
- * Pure: no MPI, no CUDA. Memory is bounded: once CSHIM_TRACE_EVENTS are kept, later ones are only
+ * Pure: no MPI, no CUDA. Memory is bounded: once CSHIM_TRACE_EVENTS are kept, later events are only
  * counted. */
 #ifndef CSHIM_TRACE_H
 #define CSHIM_TRACE_H

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Cross-builds everything but the engine for NCCL for 64-bit Arm and runs it in an emulator: the unit tests of codecs,
-# plan, policy, core and report, and a job of two ranks with MPI and one with gloo, in every codec, whose sums have to
-# be those of this machine bit by bit; then many calls of eight ranks that read each other's memory. This machine's
-# mpirun starts the emulated ranks.
+# plan, policy, core and report, and a job of two ranks with MPI and one with gloo, in every codec but bounded and topk,
+# whose sums have to be those of this machine bit by bit; then many calls of eight ranks that read each other's memory.
+# This machine's mpirun starts the emulated ranks.
 # Needs what `make test` needs, Debian's cross compiler and qemu-user, and fetches Debian's packages for Arm once.
 # usage: tests/arm/run.sh [quick]
 # quick: only the codecs' golden bytes and the two jobs; skipped if the packages cannot be downloaded
@@ -62,9 +62,9 @@ run_jobs() { # mpi|gloo LAUNCHER...: compares this machine's job with the emulat
         { echo "$emulated" && return 1; }
     diff <(echo "$own") <(echo "$emulated") && grep -q digest <<<"$own" && grep -q lossless <<<"$own"
 }
-# Ranks read each other's scratch in 1000 calls of changing size. An emulator on x86-64 keeps that processor's order of
-# reads and writes: this finds memory that is written too early, not a missing fence.
-run_shared() { # RANKS
+# run_shared RANKS: checks 1000 calls of changing size, in which ranks read each other's scratch. An emulator on x86-64
+# keeps that processor's order of reads and writes: this finds memory that is written too early, not a missing fence.
+run_shared() {
     local policy=$logs/shared.ini
     printf '[rule %s]\nmax_size = %s\ncodec = %s\nalgorithm = %s\n' a 128KiB fp8_e4m3 one_shot b 1GiB raw two_shot >"$policy"
     COMPSHIM_LOG=info COMPSHIM_MACHINE=off COMPSHIM_POLICY=$policy timeout 600 mpirun --oversubscribe -n "$1" \

@@ -1,12 +1,12 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Sourced in the project's root by scripts that cross-build for 64-bit Arm. Unpacks the root (root.sh) of the build
-# folder $build into $root, and sets $settings to the Makefile's variables for it. After it, dpkg's programs see
-# the root's packages.
+# Sourced in the project's root by scripts that cross-build for 64-bit Arm. Sets $root to $build/root, unpacks Debian's
+# packages for Arm into it (root.sh), and sets $settings to the Makefile's variables for it. dpkg's programs then see
+# these packages instead of the machine's.
 root=$PWD/$build/root
 tests/arm/root.sh "$root"
 export DPKG_ADMINDIR=$root/var/lib/dpkg
-# Where packages are installed, Debian chooses one of several BLAS and MPI; these are only unpacked.
+# Installing a package would select one of several BLAS and MPI libraries; these packages are only unpacked.
 libraries=$root/usr/lib/aarch64-linux-gnu
 blas="-I$root/usr/include/aarch64-linux-gnu/openblas-pthread -L$libraries/openblas-pthread"
 mpi="-I$libraries/openmpi/include -L$libraries/openmpi/lib -Wl,--no-as-needed -lmpi -Wl,--as-needed"

@@ -15,9 +15,9 @@
  *
  * --alternate makes a native all-reduce, which no preload sees, after each call, and adds its
  * median seconds to the line, so that chance differences between jobs do not affect the comparison.
- * --beside adds N more sums per size, each 4 bytes longer than the previous one, so that a policy
- * can have a rule for each. They are measured in random order, in rows of 4 calls, the first of
- * which is not timed.
+ * --beside adds N (at most 15) more sums per size, each 4 bytes longer than the previous one, so
+ * that a policy can have a rule for each. They are measured in random order, in rows of 4 calls,
+ * the first of which is not timed. Their lines have no processor seconds.
  *
  * Processor seconds are those of the process, its threads and the kernel during the calls. A
  * waiting rank polls for messages: on a core of its own, waiting counts like work. If ranks share a
@@ -33,7 +33,7 @@
 
 #define CALLS_MAX 10000
 #define CALLS_MIN 5
-#define SETTLE_SECONDS 2.0 /* with --beside: enough for a quarter of the calls of --settle */
+#define SETTLE_SECONDS 2.0 /* with --beside: then a quarter of the calls of --settle is enough */
 
 static double budget = 1.0;
 static const char *input_path;
@@ -110,7 +110,8 @@ static void sum_natively(struct buffers buffers, int count)
                      MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
-/* Times a call. Adds this rank's processor seconds to *processor. */
+/* Makes a call. Returns the slowest rank's seconds. Adds this rank's processor seconds to
+ * *processor. */
 static double time_call(void (*call)(struct buffers, int), struct buffers buffers, int count,
                         double *processor)
 {
@@ -133,7 +134,7 @@ static void no_input(const char *why)
     abort();
 }
 
-/* Fills the buffer with floats from the file. */
+/* Fills the buffer with the file's floats, repeated, from another offset on each rank. */
 static void read_input(float *values, size_t count, int rank)
 {
     FILE *file = fopen(input_path, "rb");
@@ -236,7 +237,7 @@ static void shuffle(int *turns, int count)
     }
 }
 
-/* Measures a size and those added by --beside in turns. */
+/* Measures a size and those added by --beside, alternately. */
 static void measure_turns(size_t bytes, int rank)
 {
     enum { SIZES_MAX = 16, ROW = 4 };

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Plots bandwidth over size: gnuplot -e "files='A.dat B.dat'; picture='FILE.svg'" bandwidth.gp One panel per file.
-# Each block of a file is one curve, named in its first line. The comment at the top of the file is the panel's title.
+# Plots bandwidth over size, in one panel per file. Each block of a file is one curve, named in its first line. The
+# comment at the top of the file is the panel's title.
+#   gnuplot -e "files='A.dat B.dat'; picture='FILE.svg'" bandwidth.gp
 set terminal svg size 420 * words(files), 420 background "white" font "sans-serif,12" noenhanced
 set output picture
 set multiplot layout 1, words(files)

@@ -81,8 +81,8 @@ give_up() {
     exit 1
 }
 
-# launch NETWORK MODE SIZES SECONDS: runs one job; its lines are those of allreduce_bench. Between hosts, the shim's
-# calls of up to 1 MiB alternate with native ones, because the speed of jobs varies by chance.
+# launch NETWORK MODE SIZES SECONDS: runs one job, which prints allreduce_bench's lines. Between hosts, the shim's calls
+# of up to 1 MiB alternate with native ones, because the speed of jobs varies by chance.
 launch() {
     local network=$1 mode=$2 policy options=() variables=()
     local job=("$build/allreduce_bench" --sizes "$3" --seconds "$4")
@@ -105,7 +105,7 @@ launch() {
     esac
 }
 
-# plan MODE SIZES: appends the planner's answer for each size to the plans
+# plan MODE SIZES: prints a line for each size: the mode, and the planner's answer in JSON
 plan() {
     local size policy
     policy=$(policy_of "$1")

@@ -2,10 +2,11 @@
 /* Compares the codec bounded with ZFP's fixed-accuracy mode, on one core, at equal bounds.
  *
  *   bounded_bench compare       a line for each field, type and bound
- *   bounded_bench check COUNT   encodes COUNT elements of all fields and bounds, and checks each
+ *   bounded_bench check COUNT   encodes at least COUNT elements, of all fields and bounds, and
+ *                               checks each
  *
- * A line has the field, its type, and the bound as a share of its largest magnitude. For each of
- * the two it has the compression ratio, the GB/s (10^9 bytes of the field) of encoding and
+ * A line has the field, its type, and the bound as a share of its largest magnitude. For bounded,
+ * then for ZFP, it has the compression ratio, the GB/s (10^9 bytes of the field) of encoding and of
  * decoding, as medians of REPEATS, and the largest error as a share of the bound. ZFP gets the
  * shape of the field, which a collective does not have. Its tolerance and bounded's step are those
  * of a rule's abs_error for data-movement collectives. */
@@ -27,13 +28,14 @@ static float narrow[COUNT];
 static double decoded[COUNT];
 static uint8_t encoded[COUNT * 10];
 
-/* Random numbers: uniform from -1 to 1, and normal. */
+/* Returns a random number, uniform from -1 to 1. */
 static double uniform(uint64_t *state)
 {
     *state = cshim_mix(*state + 1);
     return (double)(*state >> 11) * 0x1p-52 - 1;
 }
 
+/* Returns a random number, roughly normal. */
 static double normal(uint64_t *state)
 {
     double sum = 0;
@@ -42,7 +44,7 @@ static double normal(uint64_t *state)
     return sum / 2;
 }
 
-/* Heat in a plate with hot spots, after some time. The field has two plates. */
+/* Fills the field with two equal plates: the heat of hot spots, after some time. */
 static void make_heat(uint64_t seed)
 {
     static double next[SIDE * SIDE];
@@ -63,7 +65,7 @@ static void make_heat(uint64_t seed)
     memcpy(field + SIDE * SIDE, field, sizeof next);
 }
 
-/* Some long waves through a cube. */
+/* Fills the field with long waves through a cube. */
 static void make_waves(uint64_t seed)
 {
     double phase[6];
@@ -93,7 +95,8 @@ static double lattice(uint64_t seed, int x, int y, int z, int distance)
     return sum;
 }
 
-/* Eddies of all sizes in a cube, with amplitudes as in turbulence: the cube root of the size. */
+/* Fills the field with eddies of all sizes in a cube. Their amplitudes are as in turbulence: the
+ * cube root of the size. */
 static void make_eddies(uint64_t seed)
 {
     for (int i = 0; i < COUNT; i++) {
@@ -104,7 +107,7 @@ static void make_eddies(uint64_t seed)
     }
 }
 
-/* Velocities of independent particles. */
+/* Fills the field with independent numbers, such as velocities of particles. */
 static void make_noise(uint64_t seed)
 {
     for (int i = 0; i < COUNT; i++)

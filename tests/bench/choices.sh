@@ -87,7 +87,7 @@ rules_of() {
     fi
 }
 
-# measure NETWORK POLICY SIZES: runs one job
+# measure NETWORK POLICY SIZES: runs one job, and prints its lines for FILE
 measure() {
     local candidates job options=()
     candidates=$(candidates_of "$1" "$2")

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 ROW = 4  # consecutive calls of a size; the first is not timed
-SETTLE_SECONDS = 2  # enough for a quarter of the calls of --settle
+SETTLE_SECONDS = 2  # then a quarter of the calls of --settle is enough
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20}
 
 
@@ -20,7 +20,7 @@ def size_of(text):
 
 
 def time_call(tensor):
-    """Returns the slowest rank's seconds."""
+    """Makes a call. Returns the slowest rank's seconds."""
     dist.barrier()
     began = time.perf_counter()
     dist.all_reduce(tensor)

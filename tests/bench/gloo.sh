@@ -12,7 +12,7 @@
 #   --modes      off, bf16-hook, fp16-hook, codecs, horovod, horovod-fp16 (its own), horovod-CODEC (under the shim). The
 #                modes take turns in every repeat, and each figure is the median of the repeats' medians.
 #   --training   steps (60) of the transformer in examples/python
-#   --sizes      sizes in bytes over loopback; "" skips it
+#   --sizes      sizes in bytes over loopback; "" skips this measurement
 #   --pairs      gloo_loopback_bench calls Debian's gloo N (4000) times through the shim and N times without it,
 #                alternately
 #   --results    DIR (tests/bench/results) gets gloo-RATE.json and gloo-loopback.json, whose tables are printed
@@ -69,7 +69,7 @@ trap clean_up EXIT
 trap 'exit 130' INT TERM
 export OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 MASTER_PORT=29555
 
-# job ARGUMENT...: starts a rank on each host with $VARIABLES, and prints rank 0's output
+# job ARGUMENT...: runs a rank of gloo_bench.py on each host, with $variables in its environment; rank 0 prints
 job() {
     local rank pids=() status=0
     for rank in 0 1 2 3; do
@@ -89,7 +89,7 @@ shim() {
     variables+=("COMPSHIM_POLICY=$scratch/$1.ini")
 }
 
-# on_hosts MODE OPTION...: measures a mode, with $variables
+# on_hosts MODE OPTION...: measures a mode, with $variables in the ranks' environment
 on_hosts() {
     local mode=$1 horovod=none
     shift

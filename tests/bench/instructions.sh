@@ -21,7 +21,7 @@ emulator=()
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# has LEVEL: returns true if the processor has it
+# has LEVEL: succeeds if the processor has it; in an emulator, only for scalar
 has() {
     [ "$1" = scalar ] || { [ "$processor" = x86_64 ] && [ ${#emulator[@]} = 0 ] &&
         grep -q "^flags.* ${1/avx512/avx512bw} " /proc/cpuinfo; }

@@ -31,7 +31,7 @@ static void *allocate(size_t bytes)
     return memory;
 }
 
-/* Reads a file of whole elements. Returns its size in bytes. */
+/* Reads the whole elements of a file into new memory. Returns their size in bytes. */
 static size_t read_file(const char *name, size_t element, unsigned char **bytes)
 {
     FILE *file = fopen(name, "rb");

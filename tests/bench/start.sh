@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Times the start of a job on emulated hosts (tests/net/hosts.sh), alternately without and with the shim: MPI_Init,
-# the whole job, and the largest number of sockets of a rank. Prints medians. Needs root.
+# Measures the start of a job on emulated hosts (tests/net/hosts.sh), alternately without and with the shim: the seconds
+# of MPI_Init and of the whole job, and the largest number of sockets of a rank. Prints medians. Needs root.
 #
 #   start.sh [HOSTSxRANKS [REPEATS]]         16x4, 5
 set -eu

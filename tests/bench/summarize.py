@@ -21,8 +21,8 @@ import sys
 # direction are not counted.
 FRAMING = 1514 / 1448
 UNITS = {"mbit": 1e6, "gbit": 1e9}
-# A choice is a loss if it is slower than native by more than the larger of the first two. It misses the best
-# candidate if it has less than 90 % of its speed.
+# A choice is SLOWER if it takes 2 % and 2 µs longer than native. It has MISSED the best candidate if it takes 2 µs
+# longer and has less than 90 % of its speed; it is counted as far off if it takes 25 % longer.
 SLOWER, SLOWER_SECONDS, NEAR, FAR = 0.02, 2e-6, 0.9, 1.25
 
 
@@ -39,7 +39,7 @@ def link_bytes(plan, native, hosts, ranks_per_host):
     """Returns the payload bytes in one direction of the busiest link, before framing.
 
     With the shim, the bytes that the algorithm sends from each of H hosts; without it, the minimum of any algorithm
-    between hosts, 2(H-1)/H S.
+    between hosts, 2(H-1)/H of the buffer's bytes.
     """
     if plan is not None:
         return plan["bytes_network"] / hosts

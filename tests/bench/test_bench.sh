@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks that the benchmarks of one process complete and report every codec, and that the summary of choices follows
-# from given figures. Speed is not checked.
+# Checks that codec_bench and lossless_bench complete, that codec_bench reports every codec but raw, bounded and topk,
+# and that the summary of choices follows from given figures. Speed is not checked.
 . "$(dirname "$0")/../lib.sh"
 expect "codec_bench" 0 "$build/codec_bench" --size 1 --repeats 1 --json "$scratch/codecs.json"
 for codec in fp32 fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int6 int5 int4 int3 lossless; do

@@ -4,10 +4,10 @@ caption.
 
     page.py FILE           exits with a message if something is wrong
     page.py --text FILE    prints the text that a reader sees, a line for each block
-    page.py --plain FILE   the same without running scripts
+    page.py --plain FILE   prints the text that a reader sees where scripts do not run
     page.py --data FILE    prints the JSON in the page
 
-Duktape or node runs the page's script, which uses only two elements of the page.
+Runs the page's script, which uses only two elements of the page, by Duktape or node.
 """
 import json
 import re
@@ -28,7 +28,7 @@ console.log(elements.content.innerHTML);
 
 
 def parts_of(path):
-    """Returns the page without the contents of its scripts, the data, and the program."""
+    """Returns the page, without the contents of its two scripts, and these: the data and the program."""
     scripts = []
 
     def take(match):

@@ -17,18 +17,18 @@ library() {
 caller() {
     gcc -O1 -Wl,-rpath,"$scratch" -o "$1" "$programs/caller.c" "${@:2}"
 }
-# Masks differences between machines and builds, and joins wrapped lines, because the position of the line breaks
-# depends on the length of paths.
+# normalised: masks differences between machines and builds in $output, and joins wrapped lines, because the position
+# of the line breaks depends on the length of paths
 normalised() {
     output=$(sed -E ':again; N; s#\n {4}([^ ])# \1#; t again; P; D' <<<"$output" | sed -E "s#$scratch/##g; s#$(realpath "$build")#BUILD#g; s#$build#BUILD#g; s#/[^ ]*/(lib[a-z]+\.so)#LIBRARIES/\1#g; s#python3[.0-9]*#python3#g")
 }
-verdict_is() { # NAME VERDICT REASON PROGRAM
+verdict_is() { # NAME VERDICT REASON PROGRAM: checks what compshim check says of the program
     local status=1
     [ "$2" = caught ] && status=0
     expect "$1" $status "$tool" check "./$4"
     contains "is $2 ($3)" "./$4: $2 ($3)"
 }
-answer_is() { # NAME ANSWER PROGRAM
+answer_is() { # NAME ANSWER PROGRAM: checks which function the program calls: that of the "preload" or of the "library"
     expect "$1, run with a preload" 0 env LD_PRELOAD="$scratch/preload.so:$scratch/preload_gloo.so" "./$3"
     contains "is answered by the $2" "$2"
 }
@@ -43,7 +43,7 @@ library libmpi_abi.so.1 -DFUNCTION=MPI_Allreduce -DANSWER=0
 library libnccl.so.2 -DFUNCTION=ncclAllReduce -DANSWER=0
 library libgloo.so.0 -DFUNCTION=$gloo -DANSWER=0
 
-# Programs that the loader binds to a preload first.
+# Programs whose calls the loader binds to a preload.
 caller linked libmpi.so.40
 caller no_plt -fno-plt libmpi.so.40
 caller bind_now -Wl,-z,now libmpi.so.40
@@ -85,7 +85,7 @@ for program in static static_pie; do
     answer_is "$program" library $program
 done
 
-# Stripped copies without symbol names: texts that only this library contains reveal them.
+# Libraries with a copy of gloo or NCCL without symbol names: a text that only gloo or NCCL contains reveals the copy.
 echo 'const char *calls(void) { return "external/gloo/gloo/transport/tcp/pair.cc"; }' >gloo_text.c
 echo 'const char *calls(void) { return "NCCL_NET_SHARED_BUFFERS"; }' >nccl_text.c
 for name in gloo nccl; do
@@ -97,7 +97,7 @@ for name in gloo nccl; do
     verdict_is "a library with the text and all names" "not caught" no_call lib${name}_named.so
 done
 
-# Nothing to catch: linked to MPI without a call, or with an unused symbol.
+# Nothing to catch: a program that is linked to MPI and has an unused reference to MPI_Allreduce.
 echo 'int main(void) { return 0; }' >idle.c
 gcc -o idle idle.c -Wl,-u,MPI_Allreduce -Wl,--no-as-needed libmpi.so.40
 verdict_is "a program that does not call" "not caught" no_call idle
@@ -194,7 +194,7 @@ verdict_is "Fortran" caught interposed libfortran.so
 # Files with parts removed.
 objcopy --strip-all linked stripped
 verdict_is "a stripped program" caught interposed stripped
-# The ELF header's fields for the section headers: offset, number and string index.
+# Clears the ELF header's fields for the section headers: offset, number and string index.
 cp linked sectionless
 for place in 40:8 60:4; do
     dd if=/dev/zero of=sectionless bs=1 seek="${place%:*}" count="${place#*:}" conv=notrunc status=none
@@ -310,9 +310,9 @@ assert answer["objects"][0]["uses"] == [
     {"symbol": "_ZN4gloo9allreduceERKNS_16AllreduceOptionsE", "use": "calls"}], answer
 PY
 
-# Damage at any place is reported, and damaged references are not followed.
+# Files cut at many lengths.
 size=$(stat -c %s linked)
-check "every length of a cut file gives an answer" bash -c '
+check "each gives an answer" bash -c '
     for length in $(seq 0 97 '"$size"'); do
         head -c $length linked >cut
         "$1" check ./cut >/dev/null 2>&1

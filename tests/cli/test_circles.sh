@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks that tests/circles.py, which make lint uses, finds planted circles among objects and includes of higher
-# modules.
+# Checks that tests/circles.py, which make lint uses, finds circular dependencies between object files, names that two
+# sources define, and includes that point from a lower module to a higher one. The test plants each.
 . "$(dirname "$0")/../lib.sh"
 cd "$scratch" || exit 3
 mkdir -p build/obj/shim/core shim/core shim/front

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks make demo: over emulated links, or over shared memory with the reason.
+# Checks make demo: it runs over emulated links, or, if none can be made, over shared memory, and says why.
 . "$(dirname "$0")/../lib.sh"
 python3 "$top/tests/docs/few_digits.py" "$scratch/digits"
 mkdir "$scratch/build" "$scratch/refusing"
 ln -s "$build"/{compshim,mnist_train} "$build"/libcompshim*.so "$scratch/build"
 page=$scratch/build/demo.html
-demo() { # VARIABLE=VALUE...
+demo() { # VARIABLE=VALUE...: runs a short demo with these variables
     limited env BUILD="$scratch/build" MNIST_DIR="$scratch/digits" DEMO_REPEAT=1 DEMO_RANKS=2 DEMO_MODES=off,fp8_e4m3 \
         "$@" "$top/examples/demo.sh"
 }

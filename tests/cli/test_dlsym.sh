@@ -44,8 +44,7 @@ contains "catches" "compshim: all"
 expect "an older preload of both" 0 env LD_PRELOAD="$both" "$build/compshim" run sh -c 'echo "$LD_PRELOAD"'
 lacks "is not named twice" "_dl.so"
 
-# Together with another tool, which sees the program's calls, or, if it comes after the shim, the library's own. The
-# sums are compressed once.
+# Together with another tool, before or after the shim: the tool is called, and the program's two sums are compressed.
 for libraries in "tool.so:$preload" "$preload:tool.so" "tool.so:$both" "$both:tool.so"; do
     [ "${SANITIZE:-0}" = 1 ] && libraries=${libraries/tool.so:"$preload"/"$preload":tool.so}
     expect "linked, with ${libraries//"$(dirname "$preload")/"/}" 0 mpi 2 LD_PRELOAD="${libraries//tool.so/$scratch/tool.so}" ./linked

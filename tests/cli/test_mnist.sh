@@ -18,7 +18,7 @@ ranks() {
     fi
 }
 
-# accuracy_at_least PERCENT: succeeds if the last line of $output has this accuracy
+# accuracy_at_least PERCENT: succeeds if the final test accuracy in $output is at least PERCENT
 accuracy_at_least() {
     sed -n 's/^final: test accuracy \([0-9.]*\) %.*/\1/p' <<<"$output" |
         awk -v least="$1" '{ found = $1 >= least } END { exit !found }'
@@ -44,7 +44,7 @@ done
 expect 'another seed trains' 0 ranks 1 "${quick[@]}" seed.csv --seed 2
 check 'and draws other numbers' test "$(steps seed.csv)" != "$(steps first1.csv)"
 
-# The batches do not depend on the number of ranks: the loss of the first step has no rounding yet.
+# The batches do not depend on the number of ranks, so the losses of the first step, before any update, must agree.
 second_line() {
     sed -n '2s/^[^,]*,[^,]*,[^,]*,\([0-9.]\{6\}\).*/\1/p' "$1"
 }

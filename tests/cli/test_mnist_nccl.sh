@@ -50,13 +50,13 @@ for name, count in ("train", 48), ("t10k", 8):
 P
 standin=$build/tests/standin_runtime:$build/tests/standin_nccl
 quick=(--data "$scratch" --batch 16 --epochs 1)
-gpu() { # N [VARIABLE=VALUE...] OPTIONS...
+gpu() { # N [VARIABLE=VALUE...] OPTIONS...: trains on N ranks on the stand-ins
     local ranks=$1 settings=()
     shift
     while [[ ${1-} == *=* ]]; do settings+=("$1") && shift; done
     mpi "$ranks" LD_LIBRARY_PATH="$standin" STANDIN_DEVICES=4 "${settings[@]}" "$trainer" "${quick[@]}" "$@"
 }
-# close FILE FILE LEAST: checks that the losses of each step differ by at most LEAST
+# close FILE FILE LIMIT: succeeds if the two logs have three steps each, whose losses differ by at most LIMIT
 close() {
     python3 - "$@" <<'P'
 import csv, sys
@@ -99,7 +99,7 @@ good = row["codec"] == "fp16" and row["calls"] == 3 and 1.9 < row["bytes_native"
 sys.exit(None if good else json.dumps(report))
 P
 
-# Results of a demo are kept separate from those of a real run.
+# The demo writes its results into a build folder of its own.
 mkdir demo
 ln -s "$build"/{compshim,mnist_train_nccl} "$build"/libcompshim*.so demo
 expect 'demo-gpu with two GPUs' 0 env LD_LIBRARY_PATH="$standin" STANDIN_DEVICES=2 DEMO_GPUS=2 DEMO_IMAGES=48 DEMO_REPEAT=1 \
@@ -114,8 +114,8 @@ ratios = [(result["mode"], round(result["bytes_native"] / result["bytes_wire"], 
 sys.exit(None if ratios == [("fp16", 2.0), ("fp8_e4m3", 4.0)] else text)
 P
 
-# Every failure names the call and ends the job.
-fails() { # TEXT STANDIN_FAIL
+# A failure ends the job with a message: the call that failed, or what to do.
+fails() { # TEXT STANDIN_FAIL: checks that the job fails with TEXT if a stand-in's call fails
     expect "$2" 1 gpu 2 STANDIN_FAIL="$2" --model mlp
     contains "says: $1" "$1"
 }

@@ -16,7 +16,7 @@ ini lost '[compshim]\nreport = missing/b.json\n[rule all]\ncodec = fp16\n'
 mkdir elsewhere
 echo '{"compshim": "0.1.0", "totals": {}, "rows": []}' >run.json
 echo '{"compshim": 1, "tot' >damaged.json
-job() { # POLICY [VARIABLE=VALUE...]
+job() { # POLICY [VARIABLE=VALUE...]: runs a job of two ranks under POLICY.ini
     local policy=$1
     shift
     shimmed 2 COMPSHIM_POLICY="$policy.ini" "$@" "$build/tests/mpi_passed_on" 20 float world

@@ -8,8 +8,8 @@ export TMPDIR=$scratch/tmp
 mkdir "$TMPDIR"
 cd "$scratch" || exit 1
 
-# Prints the time given in its arguments, records how it was called, writes a log of steps if the third argument is
-# given, and a report if asked for.
+# trainer RANKS MODE [LOG]: prints a time and an accuracy, and records its arguments and environment in `calls`. Writes
+# a log of steps to LOG, and, if COMPSHIM_REPORT is set, a report to it and the policy to policy.MODE.
 cat >trainer <<'SH'
 #!/bin/bash
 echo "$1 ranks, mode $2, shim ${LD_PRELOAD:+on}, policy ${COMPSHIM_POLICY##*/}" >>calls
@@ -72,7 +72,8 @@ assert json.loads(sys.argv[1])["comparison"] == json.load(open(sys.argv[2]))
 PY
 check "no temporary file is left" test -z "$(ls -A "$TMPDIR")"
 
-# Takes 10, 20 and 12 s, and with the codec 6, 5 and 4 s. Fails in run $FAILS.
+# varying MODE: prints times of 10, 20 and 12 s in its runs in mode off, else of 6, 5 and 4 s. Counts its runs in
+# runs.MODE. Fails in the run that $FAILS names: off2 is the second run in mode off.
 cat >varying <<'SH'
 #!/bin/bash
 echo run >>"runs.$1"

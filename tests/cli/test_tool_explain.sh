@@ -26,7 +26,7 @@ explain() {
 
 explain "a large sum" --size 25MiB --ranks 4
 printf '%s\n' "$output" >large.txt
-# Masks numbers that depend on the cut of segments by N, because the planner's tests check these.
+# Replaces by N the numbers that depend on how segments are cut: the planner's tests check them.
 output=$(sed -E '/^(segments|scratch|bytes on|  per rank, on|  between|ratio)/s/[0-9].*/N/' large.txt)
 golden "a large sum's text" "$golden/explain_large.txt"
 explain "a sum's operations" --size 120KiB --ranks 3 --nodes 2 --ops

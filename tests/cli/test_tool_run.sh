@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks the environment that compshim run gives to its program.
 . "$(dirname "$0")/../lib.sh"
-unset COMPSHIM_MACHINE # inherited variables are counted below
+unset COMPSHIM_MACHINE # compshim run would pass it on, and checks below expect the test's own variables only
 tool=$build/compshim
 library=$(realpath "$build/libcompshim.so")
 cd "$scratch" || exit 1
@@ -51,7 +51,7 @@ printf '#!/no/such/thing\n' >orphan && printf '#!/bin/sh\r\n' >carriage && print
 cp "$(type -P true)" other_loader && sed -i 's#/lib64/ld-linux-x86-64.so.2#/lib/ld-musl-x86_64.so.1\x00\x00\x00#' other_loader
 chmod +x orphan carriage chain
 for job in "" SLURM_JOB_ID=1; do # compshim run as the command's parent, and by exec
-    cannot() { # NAME PROGRAM TEXT
+    cannot() { # NAME PROGRAM TEXT: checks that the program is not started, with TEXT as the reason
         # shellcheck disable=SC2086
         expect "$1${job:+, in a job}" 3 env $job "$tool" run -- "$2"
         contains "is named" "cannot run $3"
@@ -89,7 +89,7 @@ chmod +x launchers/*
 ln -s mpiexec.hydra launchers/mpirun
 with() { PATH=$scratch/launchers:$PATH "$tool" run "$@" 2>/dev/null; }
 tells() { PATH=$scratch/launchers:$PATH "$tool" run "$@" 2>&1; }
-exported() { # NAME WANTED ARGUMENT...
+exported() { # NAME WANTED ARGUMENT...: checks srun's arguments and SLURM_EXPORT_ENV, "ARGUMENTS|SLURM_EXPORT_ENV"
     local name=$1 want=$2
     shift 2
     expect "$name" 0 with "$@"
@@ -118,7 +118,7 @@ expect "sudo" 0 tells sudo true
 contains "is warned of" "sudo: it keeps LD_PRELOAD from the program; put compshim run after its options"
 expect "a container" 0 tells docker run image ./train
 contains "is warned of" "docker: a container has an environment and files of its own: start the program inside it by compshim run"
-# DeepSpeed gets its environment as a line that a shell parses.
+# To pass variables to DeepSpeed's other hosts, compshim run prints a command line that adds them to a file.
 HOME=$scratch/elsewhere && export HOME
 echo one slots=1 >hosts
 expect "DeepSpeed on several hosts" 0 tells --policy job.ini deepspeed --hostfile hosts train.py

@@ -30,7 +30,7 @@ says "a program behind launchers" "$tool" run -- mpirun --oversubscribe -n 2 env
 contains "is named" "'compshim check true'"
 gcc -o static "$programs/caller.c" -static -DANSWER=0 2>/dev/null # its warning about dlopen is expected
 says "a static program" "$tool" run -- ./static
-# Scripts that remove LD_PRELOAD: the message appears only if the programs they start call such a library.
+# Scripts that remove LD_PRELOAD: the message names the script, in case the program that it starts calls such a library.
 lost="starts calls them, LD_PRELOAD was lost on the way (unset, env -i, sudo, a container): put compshim run there"
 # shellcheck disable=SC2016
 for body in 'unset LD_PRELOAD; "$@"' 'env -i PATH="$PATH" HOME="$HOME" "$@"' 'LD_PRELOAD= "$@"'; do
@@ -136,7 +136,7 @@ for ignored in "" "CHLD USR1"; do
     check "which is seen" grep -q SigIgn inherited
 done
 
-# The command gets each signal once, sent to the run alone or to the whole process group.
+# The command gets each signal once, whether it is sent to the run alone or to the whole process group.
 cat >wait_for_end <<'P'
 #!/bin/bash
 for name in INT TERM HUP QUIT USR1 USR2 TTOU; do

@@ -62,7 +62,8 @@ C
 cp sums.c sums_options.c
 echo 'const char *__asan_default_options(void) { return "detect_leaks=0"; }' >>sums_options.c
 
-# builds COMPILER SOURCE OPTION...: builds $program; fails if the compiler or the sanitizer's runtime is missing
+# builds COMPILER SOURCE OPTION...: sets $program and builds it. If the compiler or the sanitizer's runtime is missing,
+# counts a skipped check, and fails.
 builds() {
     program=./${2%.c}_$1_$(tr -dc a-z <<<"${*:3:2}")
     type -P "$1" >/dev/null || { skip "no $1: ${*:3}" && return 1; }
@@ -70,17 +71,17 @@ builds() {
 }
 # Open MPI's own leaks and races are ignored.
 export LSAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=ignore_noninstrumented_modules=1:detect_deadlocks=0
-served() { # NAME COMMAND...
+served() { # NAME COMMAND...: checks that both ranks have the right sums, and that the call was compressed
     expect "$1" 0 limited "${@:2}"
     [ "$(grep -c '^rank .: right$' <<<"$output")" = 2 ] || echo "$output" | head -n 40
     check "$1: right on all ranks" test "$(grep -c '^rank .: right$' <<<"$output")" = 2
     check "$1: compressed" grep -Eq '^compshim: all +fp16 .* 1 ' <<<"$output"
 }
-finds() { # DEFECT TEXT: checks that the sanitizer reports it with the shim, too
+finds() { # DEFECT TEXT: checks that the sanitizer reports the defect under the shim, too
     output=$(LD_PRELOAD=$library limited "${ranks[@]}" "$program" "$1" 2>&1)
     contains "$program reports a defect: $1" "$2"
 }
-works() { # preloaded, and under compshim run after a script
+works() { # checks $program with the shim preloaded, and under compshim run, started by a script
     served "$program, preloaded" env LD_PRELOAD="$library" "${ranks[@]}" "$program"
     served "$program, in a run" "$tool" run --dlsym -- "${ranks[@]}" ./script "$program"
 }
@@ -142,9 +143,9 @@ if builds gcc sums_options.c -fsanitize=address; then
     served "$program, as check says" "${ranks[@]}" env LD_PRELOAD="$runtime:$library" "$program"
 fi
 
-# Prints for each leak the frame that allocated it: the first in the stack other than the sanitizer and libc. The MPI
-# library leaks memory of its own below the shim's wrappers. Frames of the shim have a source; an address without one may
-# belong to a plugin that is no longer loaded, whatever object the sanitizer names.
+# allocators: prints for each leak the frame that allocated it: the first in the stack other than the sanitizer and
+# libc. The MPI library leaks memory of its own below the shim's wrappers. Frames of the shim have a source; an address
+# without one may belong to a plugin that is no longer loaded, whatever object the sanitizer names.
 allocators() {
     awk '/^ *#0 /{ found = 0 } /^ *#[1-9]/ && !found && !/libasan|libc\.so/ { found = 1; print }'
 }

@@ -4,19 +4,21 @@
 #
 #   needs PACKAGE...           installs missing packages; if that is impossible, ends the script as not_here
 #   not_here WHY               ends the script: the program is not available
-#   ran NAME FILE CMD...       passes if CMD exits with 0; saves its output in FILE, without the shim's lines
-#   same NAME FILE FILE        passes if the files are equal; sets $answers
+#   ran NAME FILE CMD...       passes if CMD exits with 0; saves its output in FILE, without the shim's lines, and
+#                              its standard error in FILE.errors
+#   same NAME FILE FILE        passes if the files are equal and not empty; sets $answers
 #   is NAME VALUE WANTED       passes if the two are equal
 #   number_holds NAME EXPRESSION  passes if awk evaluates the expression to true
 #   checked NAME STATUS TEXT FILE  passes if compshim check prints TEXT for FILE
-#   digits                     sets $folder to the folder of the MNIST files
+#   digits                     sets $folder to the folder of the MNIST files; without them ends the script
 #   pytorch                    sets $python, ${torchrun[@]} and $mpi_library for the PyTorch in TORCH, or Debian's
-#   as_accurate NAME WITHOUT WITH  passes if the trainers that wrote WITHOUT.SEED and WITH.SEED, for each of
-#                              $seeds, have learnt, and their mean accuracies differ by at most 0.3 points
+#   as_accurate NAME WITHOUT WITH  passes if the trainers that wrote WITHOUT.SEED, for each of $seeds, have learnt,
+#                              and the mean accuracy in WITH.SEED differs by at most 0.3 points; sets $answers
 #   facts REPORT               reads a JSON report: sets $calls, $compressed, $ratio and the cells
 #                              $compressed_cell and $saved_cell
 #   row PROGRAM ACCESS         writes a row for docs/programs.md from $mpi_library, the report and $answers
 #
+# Sourcing it enters $scratch.
 # MPI=mpich selects MPICH's commands to build and start the program, MPI_HOME those of the MPI in this folder. TORCH
 # is a folder with a PyTorch from tools/get-torch.sh. CLIENT_ROWS is the file for the rows; without it they are only
 # printed.

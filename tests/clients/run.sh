@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the real programs, and writes the table of their results to BUILD/programs.md. If all were available and
-# passed, the table replaces docs/programs.md.
+# Runs the real programs. If none fails, writes the page with the table of their results to BUILD/programs.md; if all
+# were available, too, this page replaces docs/programs.md.
 #   tests/clients/run.sh [PATTERN]     runs only scripts whose name contains PATTERN, and keeps the other rows
 # TORCH_VERSIONS="2.1.2 ...": also runs PyTorch's tests on these versions, which tools/get-torch.sh downloads
 set -u

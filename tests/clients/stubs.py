@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls a stub in a library with hidden symbols, and prints the file of the function that it jumps to: stubs.py
-LIBRARY FUNCTION TABLE, the latter two from LIBRARY's symbol table. NCCL rejects the call, because its arguments are
-invalid.
+"""Calls a stub in a library with hidden symbols, and prints the file of the function that the stub jumps to: stubs.py
+LIBRARY FUNCTION TABLE. FUNCTION is the stub, TABLE the array of the stubs' targets; both names are in LIBRARY's symbol
+table. NCCL rejects the call, because its arguments are invalid.
 """
 import ctypes
 import os

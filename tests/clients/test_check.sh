@@ -7,7 +7,8 @@ needs python3-venv unzip binutils
 wheels=$build/wheels
 python3 -m venv "$scratch/venv" && mkdir -p "$wheels" || not_here "no python3 with venv"
 
-# fetched PACKAGE VERSION FILE...: downloads these files of a package into $wheels/PACKAGE-VERSION
+# fetched PACKAGE VERSION FILE...: downloads these files of a package into $wheels/PACKAGE-VERSION, once, and enters
+# that folder
 fetched() {
     local package=$1 folder=$wheels/$1-$2
     if [ ! -e "$folder/complete" ]; then
@@ -17,8 +18,9 @@ fetched() {
     fi
     cd "$folder" || exit 3
 }
-# Ignores which other libraries this machine has.
-checked() { # FILE
+# checked FILE: compares the output of compshim check with the golden text, except lines about other libraries, which
+# depend on the machine
+checked() {
     output=$(env -u LD_LIBRARY_PATH "$build/compshim" check "$1" 2>&1 |
         sed -E ':again; N; s#\n {4}([^ ])# \1#; t again; P; D' | sed -E '/: not found$/d; /: (defines|opens) /d')
     golden "compshim check ${1##*/}" "$clients/golden/check_$(basename "$1" .so).txt"
@@ -35,7 +37,7 @@ if [ ! -e "$standin/libnccl.so.2" ]; then
     skip "built without nccl.h: what JAX's plugin fetches"
     finish
 fi
-answer() { # NAME LIBRARY ENVIRONMENT...
+answer() { # NAME LIBRARY VARIABLE=VALUE...: checks that the plugin's stub jumps to a function of LIBRARY
     expect "$1" 0 env LD_LIBRARY_PATH="$standin" "${@:3}" python3 "$clients/stubs.py" $plugin ncclAllReduce _nccl_tramp_table
     contains "gets that of $2" "ncclAllReduce is in $2"
 }

@@ -16,7 +16,8 @@ with_fp8() {
     rm -f report.json
     LD_PRELOAD=$preload COMPSHIM_POLICY=fp8.ini COMPSHIM_REPORT=$scratch/report.json workers "$@"
 }
-# judge NAME RANKS OUTPUT: checks the run with fp8 that wrote report.json
+# judge NAME RANKS OUTPUT CALLS: checks the run with fp8 that wrote OUTPUT and report.json: at least CALLS calls are
+# compressed
 judge() {
     facts report.json
     number_holds "$1: at least 3.9 times fewer bytes" "$ratio >= 3.9"

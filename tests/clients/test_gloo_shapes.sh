@@ -7,8 +7,8 @@ pytorch
 printf '[rule all]\ncodec = raw\n' >raw.ini
 ranks=3
 
-# job SHAPE [VARIABLE=VALUE...]: prints each rank's output, sorted. In "killed", a signal ends one rank, and PyTorch
-# ends the others as after any failure.
+# job SHAPE [VARIABLE=VALUE...]: runs the shape and prints all ranks' output, sorted; fails if a rank fails, except in
+# "killed", where a signal ends one rank, and PyTorch the others.
 job() {
     local shape=$1 meeting rank pids=() status=0
     shift
@@ -24,8 +24,8 @@ job() {
     sort "$meeting".?
     return $status
 }
-# alike SHAPE: checks that both runs print the same. In a training the parameters depend on the order of its sums, so
-# there only the ranks of a run are compared.
+# alike SHAPE: checks that runs without and with the shim print the same. In a training the parameters depend on the
+# order of the sums, so they are compared only between the ranks of a run.
 alike() {
     local run
     rm -f report.json

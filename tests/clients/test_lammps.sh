@@ -3,7 +3,7 @@
 # Runs LAMMPS: a Lennard-Jones melt must have the same result with the shim, to the last digit.
 . "$(dirname "$0")/lib.sh"
 needs lammps
-# 64000 cells, so that a sum of the density has half a MiB of float64.
+# melt.in counts atoms in 64000 cells, so that a sum of the density has half a MiB of float64.
 printf '[rule sums]\ndtype = float64\nop = sum\nmin_size = 64KiB\ncodec = fp32\n' >fp32.ini
 
 # simulate FOLDER RUNNER [VARIABLE=VALUE...]: saves thermodynamics, positions and densities in FOLDER/result

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a data set in MNIST's format with 128 noise images, for very short trainings: few_digits.py DIRECTORY."""
+"""Writes a data set in MNIST's format, for very short trainings: few_digits.py DIRECTORY. It has 128 images of noise to
+train with, and 64 to test.
+"""
 import os
 import random
 import struct

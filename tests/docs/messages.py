@@ -3,7 +3,7 @@
 """Prints the messages of the library, one per line, with … for inserted values.
 
   messages.py sources SOURCE...   every warning and error that these C sources can print
-  messages.py page PAGE           those that the page explains: bullets of one word in backticks
+  messages.py page PAGE           those that the page explains: list items that are one text in backticks
 """
 import re
 import sys
@@ -12,7 +12,7 @@ LITERAL = r'"(?:[^"\\]|\\.)*"'
 # Adjacent literals, with macros and macro arguments between them.
 PIECE = rf"{LITERAL}|#\w+|\b[A-Z][A-Z0-9_]+\b"
 TEXT = re.compile(rf"[^\";]*?({LITERAL}(?:[\s\\]*(?:{PIECE}))*)")
-# Functions that print or pass on a message: log errors and warnings, the end of a job, the policy's errors, and
+# Functions that print or return a message: errors and warnings in the log, the end of a job, the policy's errors, and
 # reasons why NCCL's calls are not compressed.
 CALL = re.compile(r"\b(cshim_log|cshim_parser_fail|cshim_mpi_end_job|explain_errno|snprintf|add_warning)\(\s*(?=(\w*))")
 CONVERSION = re.compile(r"%[-+ #0]*[\d.*]*(?:hh|ll|[hlzjt])?[a-zA-Z]|%\.\*s")

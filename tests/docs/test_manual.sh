@@ -9,7 +9,7 @@ manual=$build/man
 cd "$top" || exit 1
 
 facts() { python3 tests/docs/facts.py "$@"; }
-same() { # NAME FILE FILE
+same() { # NAME FILE FILE: checks that the files are equal and not empty
     if text=$(diff -u "$2" "$3") && [ -s "$2" ]; then pass "$1"; else fail "$1" "$text"; fi
 }
 within() { # NAME FILE FILE: checks that every line of the first file is in the second
@@ -23,7 +23,7 @@ within() { # NAME FILE FILE: checks that every line of the first file is in the 
 facts help "$build/compshim" >"$scratch/help"
 facts manual "$manual/compshim.1" >"$scratch/manual"
 same "compshim(1) has the options of the help texts" "$scratch/help" "$scratch/manual"
-# Alone and after their command. --export is an option of srun.
+# The page may mention an option alone, or after its command. --export is an option of srun.
 sed -E 's/^(\w+) .*(--[a-z-]+).*/\1 \2\n\2/; $a --help\n--version\nrun --export' "$scratch/help" | sort -u >"$scratch/options"
 facts mentioned "$manual/compshim.1" >"$scratch/mentioned"
 within "it mentions no other" "$scratch/mentioned" "$scratch/options"

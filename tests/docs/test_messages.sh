@@ -17,7 +17,7 @@ else
     fail "the page explains each, and no other" "$text"
 fi
 
-# Finds messages that the search by function name would miss: every call that logs has a literal text.
+# messages.py finds only literal texts, so every call of cshim_log must have one.
 check "no message is put together where the search cannot see it" test -z \
     "$(grep -hoE 'cshim_log\([a-z]\w*,' "${sources[@]}")"
 

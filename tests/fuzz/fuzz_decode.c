@@ -81,8 +81,7 @@ static void check_double_sum(const struct reduction *reduction)
     fuzz_free(value, 0);
 }
 
-/* Checks that the re-encoded message is the encoded sum, not rounded to the caller's narrower type
- * before. */
+/* Checks that the re-encoded message of float32 or float64 is the encoded sum. */
 static void check_reencoded(const struct reduction *reduction)
 {
     const struct codec_input *input = &reduction->input;

@@ -142,8 +142,7 @@ static void check_element(const struct encoding *encoding, size_t i, float x, fl
         FUZZ_CHECK(fabs((double)decoded - (double)x) <= bound(encoding, x, largest));
 }
 
-/* Checks errors against the float32 values that every codec but raw encodes, whatever the input
- * type. */
+/* Checks errors against float32 values, to which these codecs convert elements of every type. */
 static void check_errors(const struct encoding *encoding)
 {
     const struct codec_input *input = &encoding->input;

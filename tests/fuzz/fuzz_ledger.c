@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/report/report.h"
+#include "shim/report/json.h"
 #include "tests/fuzz/fuzz.h"
 #include "tools/lib/json.h"
 

@@ -7,7 +7,7 @@
 #define PLAN_CHECK FUZZ_CHECK
 #include "tests/plan_properties.h"
 
-/* Up to this number, the test counts every message. */
+/* Largest number of messages that the test counts one by one. */
 #define MESSAGES_COUNTED 512u
 /* With fewer ranks, a segment of one grain per rank fits into the scratch, for every codec. */
 #define RANKS_THAT_FIT 1000u

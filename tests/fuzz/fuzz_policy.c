@@ -91,7 +91,7 @@ static uint64_t corner(const struct cshim_policy *policy, size_t k, uint64_t own
     return (uint64_t)(of_nodes || k % 2 == 0 ? earlier->max_nodes : earlier->max_ranks) + 1;
 }
 
-/* Returns true if `rule` applies to a call with these lists and this size. */
+/* Returns true if `rule` applies to this call with some numbers of ranks and nodes. */
 static bool decides(const struct cshim_policy *policy, size_t rule, struct cshim_call call)
 {
     const struct cshim_rule *wanted = &policy->rules[rule];

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs every seed of every fuzz target, and 500 inputs derived from each, without libFuzzer, so that earlier findings
-# stay fixed. Digests check that the inputs are always the same.
+# stay fixed. Each line has a digest of the inputs, by which runs can be compared.
 . "$(dirname "$0")/../lib.sh"
 export LC_ALL=C # fixed order of the files
 cd "$top/tests/fuzz/seeds" || exit

@@ -4,8 +4,8 @@
  * digest of all results. tests/sums.h has what it shares with tests/mpi/allreduce.c.
  *
  *   gloo_allreduce CODEC STEPS [DTYPE]
- *   gloo_allreduce all ALGORITHM
- *   gloo_allreduce repeat CALLS       prints how far the mean of many sums is from the exact sum */
+ *   gloo_allreduce all ALGORITHM      all codecs, under the policy that --policy ALGORITHM prints
+ *   gloo_allreduce repeat CALLS       prints the distance of the mean of CALLS sums from the sum */
 #include "tests/gloo/job.h"
 #include "tests/sums.h"
 
@@ -39,7 +39,8 @@ static void compare_ranks(const void *result, size_t bytes)
  * inputs. */
 enum shape { APART, IN_PLACE, SAME_BUFFER, SEVERAL, OUTPUTS_ONLY, SHAPES };
 
-/* Each element is in one of the inputs and 0 in the others, so their sum is exact. */
+/* Fills one of several input buffers. Each element is in one of them and 0 in the others, so that
+ * their sum is exact. */
 static void fill_input(unsigned char *buffer, enum data data, size_t count, unsigned own,
                        unsigned inputs)
 {
@@ -130,7 +131,7 @@ static void run_one_codec(void)
     run_call(INTEGERS, (size_t)1 << (ranks == 2 ? 22 : 18), 0);
 }
 
-/* Sums the same buffer repeatedly, and prints the distance of the mean from the sum. */
+/* Sums the same buffer repeatedly. Prints the relative distance of the mean from the exact sum. */
 static void repeat(int times)
 {
     const size_t count = 50000;

@@ -4,22 +4,23 @@
  *   gloo_cases sums [CALLS [COUNT]]   makes CALLS sums. Variables: LATE is this rank's delay before
  *                                     the first one, PAUSE the computation after each, CALL_LIMIT
  *                                     the time limit of each (a minute); all in ms
- *   gloo_cases wrong                  calls that gloo rejects
+ *   gloo_cases wrong                  calls that gloo rejects, and one whose reduction throws
  *   gloo_cases kinds                  every operation on every type that supports it, once
  *   gloo_cases others                 each of the other collectives once, of 1000 floats per rank
- *   gloo_cases many                   calls with 1100 inputs on rank 0, and one on the others
- *   gloo_cases leftovers              creating and freeing a context leaves no socket open
+ *   gloo_cases many                   calls with 1100 inputs on rank 0, and one input on the others
+ *   gloo_cases leftovers              creates and frees a context, which must leave no socket open
  *   gloo_cases second LIBRARY         calls of another gloo, made by this library, between sums
  *   gloo_cases killed DELAY           kills rank 1 after DELAY ms of sums
  *   gloo_cases absent [CALLS]         CALLS sums, then one that the last rank does not join, with a
  *                                     time limit of 2 s
  *   gloo_cases exit                   rank 1 exits while its thread waits for the last rank
- *   gloo_cases sizes                  rank 1 sums fewer elements, then another type
+ *   gloo_cases shared                 two threads sum one input at once, with different counts
+ *   gloo_cases sizes                  rank 1 sums fewer elements, then fewer of another type
  *   gloo_cases operations             the last rank asks for a maximum, the others for a sum
  *   gloo_cases fork                   forks processes during sums
  *   gloo_cases workers NUMBER         forks two processes that sum; NUMBER of them end by _exit
  *
- * Prints exceptions, and the number of correct sums. */
+ * Each rank prints its exceptions and the number of its failures. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <math.h>
@@ -51,7 +52,8 @@ static void sleep_ms(int milliseconds)
     nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000L}, NULL);
 }
 
-/* Files that announce events to other ranks: announce creates one, await waits for one. */
+/* Names a file that announces a rank's event to the others: announce creates it, await waits for
+ * it. */
 static void file_of(char name[512], const char *event, int of)
 {
     snprintf(name, 512, "%s/%s.%d", getenv("ID_FILE"), event, of);
@@ -74,7 +76,8 @@ static void await(const char *event, int of)
         sleep_ms(5);
 }
 
-/* Sums small integers in place. Returns true if gloo raised no exception, else prints it. */
+/* Sums small integers in place. Counts a wrong result as a failure. Returns true if there was no
+ * exception; else prints it. */
 static bool sum_integers(size_t count, uint32_t tag, int timeout)
 {
     float *data = malloc((count + 1) * sizeof *data);
@@ -115,7 +118,7 @@ static void sums(int calls, size_t count)
         printf("rank %d: late, then %.1f s\n", rank, seconds() - began);
 }
 
-/* A barrier by files. */
+/* Waits by files until all ranks have come. */
 static void join_barrier(const char *event)
 {
     announce(event);
@@ -277,7 +280,8 @@ static void *sum_often(void *unused)
     return NULL;
 }
 
-/* Makes calls that do not match. Each rank gets an exception and goes on. */
+/* Makes a call that does not match those of the other ranks, and frees the context. Each rank must
+ * get an exception. */
 static void mismatch(size_t count, enum element_type type)
 {
     double data[COUNT] = {0};
@@ -337,7 +341,8 @@ static void forks(void)
     pthread_join(thread, NULL);
 }
 
-/* Forks workers like Python's multiprocessing, whose processes end by _exit. */
+/* Forks two workers, which sum in a job of their own. `without_end` of them end by _exit, as
+ * processes of Python's multiprocessing do. */
 static void workers(int without_end)
 {
     failures += !sum_integers(COUNT, 0, 0);
@@ -361,7 +366,7 @@ static void workers(int without_end)
     }
 }
 
-/* The common input of several threads, whose counts differ. */
+/* Input of two threads, each of which sums another count of its elements. */
 static float shared_input[COUNT];
 
 static void *sum_shared(void *data)

@@ -64,7 +64,7 @@ struct pair {
     }
 };
 
-// gloo's templates need a product and an order, which this test gives no meaning.
+// gloo's templates need a product and an order. No test uses their results.
 pair operator*(const pair &a, const pair &b)
 {
     return a + b;
@@ -74,7 +74,7 @@ bool operator<(const pair &a, const pair &b)
     return a.first < b.first;
 }
 
-// A function object with shared state. Calls must share the state between copies of it.
+// A function object with a state that its copies share.
 template <typename T> struct UserSum {
     std::shared_ptr<std::atomic<size_t>> added = std::make_shared<std::atomic<size_t>>(0);
     void operator()(void *result, const void *a, const void *b, size_t count)
@@ -232,7 +232,7 @@ int job_ranks(void)
 
 struct context *context_make(const char *name, int rank, int ranks, int timeout, unsigned place)
 {
-    signal(SIGPIPE, SIG_IGN); // gloo expects its caller to do so; Python does
+    signal(SIGPIPE, SIG_IGN); // gloo expects its caller to ignore it, as Python does
     auto *context = new struct context;
     char *wrong = text_of_exception([&] {
         const char *folder = getenv("ID_FILE");
@@ -285,7 +285,7 @@ char *allreduce(struct context *context, const struct sum_call *call)
 
 namespace
 {
-// Returns options for the context, with the tag.
+// Returns a call's options with the context and the tag.
 template <typename Options> Options options_of(struct context *context, uint32_t tag)
 {
     Options options(context->gloo);

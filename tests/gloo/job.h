@@ -19,7 +19,7 @@ enum element_type { FLOAT32, FLOAT64, FLOAT16, BFLOAT16, INT8, INT32, INT64, PAI
 /* USER is a function object of the program, with a state. NO_FUNCTION sets none. THROWING raises an
  * exception. */
 enum operation { SUM, PRODUCT, LARGEST, SMALLEST, USER, OPERATIONS, NO_FUNCTION, THROWING };
-/* The values of gloo's enumeration. */
+/* Algorithms, with the values of gloo's enumeration. */
 enum ring { UNSPECIFIED, RING, BCUBE };
 enum other { REDUCE, ALLGATHER, ALLGATHERV, ALLTOALL, ALLTOALLV, BROADCAST, OTHERS };
 
@@ -31,12 +31,12 @@ struct sum_call {
     enum element_type type;
     enum operation operation;
     enum ring ring;
-    unsigned inputs, outputs; /* numbers of buffers; without outputs, the inputs are the outputs */
+    unsigned inputs, outputs; /* numbers of buffers; without inputs, the outputs are the inputs */
     void *input[BUFFERS_MAX];
     void *output[BUFFERS_MAX];
     size_t count;
     uint32_t tag;
-    int timeout;    /* ms */
+    int timeout;    /* ms; 0: the context's */
     size_t segment; /* in bytes; 0: gloo's default */
     bool straight;  /* calls gloo's own function, not the shim's */
 };

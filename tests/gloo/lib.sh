@@ -5,11 +5,11 @@
 #   preloaded N [VARIABLE=VALUE...] PROGRAM...  runs a job of N ranks with the shim, under
 #                                               $scratch/policy.ini; its report is
 #                                               $scratch/report.json
-#   only RANKS VARIABLE=VALUE                   puts words into $setting that set the variable on
-#                                               these ranks only, to stand before PROGRAM
-#   fails_on RANK                               the same, to ignore the exit status of this rank
-#   on_nodes LIST                               the same, for ranks on nodes such as "0,0,1,1";
-#                                               fails if this user may not set a hostname
+#   only RANKS VARIABLE=VALUE                   sets $setting, words to put before PROGRAM, so that
+#                                               these ranks only get the variable
+#   fails_on RANK                               sets $setting so that this rank may fail
+#   on_nodes LIST                               sets $setting so that the ranks are on nodes such as
+#                                               "0,0,1,1"; fails if this user may not set a hostname
 #   rule LINE...                                writes a policy of one rule with these lines
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 if [ ! -e "$build/tests/gloo_allreduce" ]; then

@@ -6,10 +6,11 @@
  * values are small integers, exact in every float format but fp8_e5m2, so each result must equal
  * the integer result.
  *
- *   gloo_mix SEED STEPS [CALLS [LATE]]   at most CALLS (5) calls at once; half the ranks start the
- *                                        first calls on new contexts LATE ms late
+ *   gloo_mix SEED STEPS [CALLS [LATE]]   at most CALLS (5) calls at once; in half of its steps a
+ *                                        rank starts first calls on new contexts LATE ms late
  *
- * Prints for each rank the number of all-reduces in contexts of which it is rank 0. */
+ * Prints for each rank the number of all-reduces in contexts of which it is rank 0, that of its
+ * contexts at the address of an earlier one, and that of failures. */
 #include <pthread.h>
 #include <unistd.h>
 
@@ -86,15 +87,15 @@ static int combined(const struct job_call *call, size_t i)
     return all;
 }
 
-/* If the operation adds the buffers, one of them has the value and the others have 0; else all have
- * it. */
+/* Returns element i of an input buffer. If the operation adds the buffers, one of them has the
+ * rank's value and the others have 0; else all have it. */
 static int buffer_value(const struct job_call *call, unsigned buffer, unsigned buffers, size_t i)
 {
     const bool adds = call->sum.operation == SUM || call->sum.operation == USER;
     return adds && i % buffers != buffer ? 0 : value(call, call->group->rank, i);
 }
 
-/* In a product, only one buffer may have the value. */
+/* Draws a number of buffers: one for a product, which multiplies the buffers, too. */
 static unsigned buffers_of(enum operation operation)
 {
     return operation == PRODUCT ? 1 : 1 + draw(3);
@@ -135,7 +136,7 @@ static void make_sum(struct job_call *call)
     free(text);
 }
 
-/* Returns element i of the rank's result. */
+/* Returns element i of the result that this rank must get in a collective other than all-reduce. */
 static int other_result(const struct job_call *call, size_t i)
 {
     const size_t count = call->sum.count;

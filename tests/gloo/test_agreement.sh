@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks ranks that differ: without the shim, with another or a wrong policy, or late. The results must be right, all
-# ranks must decide alike, one clear message must appear, and no rank may wait long.
+# ranks must decide alike, one message must say that ranks lack the shim, and no rank may wait long. Also checks
+# COMPSHIM=off and observe, traces, and which rank writes the report.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/gloo_cases
 rule "codec = raw"
@@ -13,14 +14,14 @@ missing() {
     job 4 COMPSHIM_REPORT=off "${setting[@]}" "$program" sums >"$scratch/only $1" 2>&1
     echo "status $?, $((SECONDS - began)) s" >>"$scratch/only $1"
 }
-late() { # RANKS RANK MILLISECONDS LIMIT: runs a job with a late rank; ranks pause after each call
+late() { # RANKS RANK MILLISECONDS LIMIT: runs a job in which RANK is late, with a time limit; ranks pause after a call
     only "$2" LATE="$3"
     job "$1" LD_PRELOAD="$preload" COMPSHIM_REPORT="$scratch/late $*.json" CALL_LIMIT="$4" PAUSE=50 "${setting[@]}" \
         "$program" sums 12 >"$scratch/late $*" 2>&1
     echo "status $?" >>"$scratch/late $*"
 }
-# Runs a job in which some ranks are late and some lack the shim.
-neither() { # RANKS WITH_SHIM LATE
+# neither RANKS WITH_SHIM LATE: runs a job in which only the ranks WITH_SHIM have the shim, and the ranks LATE are late
+neither() {
     only "$2" LD_PRELOAD="$preload"
     local -a preload_there=("${setting[@]}")
     only "$3" LATE=1700
@@ -28,14 +29,14 @@ neither() { # RANKS WITH_SHIM LATE
         >"$scratch/neither $*" 2>&1
     echo "status $?" >>"$scratch/neither $*"
 }
-# All run at once, because they mostly wait. The first two cases failed with earlier limits of the wait: 10 s, and a
-# quarter of the call's time limit.
+# The jobs run at once, because they mostly wait. The first two of $lates failed when the wait was limited to 10 s, or
+# to a quarter of the call's time limit.
 lates=("2 0 13000 60000" "4 3 13000 1800000" "2 1 2200 4000" "4 0 2200 4000" "4 2 2200 4000" "3 0 1500 60000")
 neithers=("2|1|1" "2|0|0" "4|0 1|2" "4|0 1|1" "4|1 2 3|3" "4|1 2 3|0")
 began=$SECONDS
 for _ in {1..9}; do job 4 "$program" sums >/dev/null & done
 wait
-start=$((SECONDS - began)) # seconds that as many jobs without the shim need
+start=$((SECONDS - began)) # seconds that nine jobs without the shim need if they start at once
 for ranks in "0 1" "2 3" "0" "1 3" "0 2"; do missing "$ranks" & done
 # shellcheck disable=SC2086 # words
 for late in "${lates[@]}"; do late $late & done

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks a library with gloo's names but another memory layout: every call is passed through, with a message.
+# Checks a library with gloo's names but another memory layout: calls are passed through. If the additional word is 0
+# (even numbers), a message must say why.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/gloo_layout
 rule "codec = raw"

@@ -11,7 +11,7 @@ one_of() { # sets a variable; in a subshell the random numbers would not advance
     drawn=${words[RANDOM % ${#words[@]}]}
 }
 
-# All these codecs carry sums of up to 16 exactly.
+# draw_policy: prints a random policy. Its codecs are exact for sums of up to 16.
 draw_policy() {
     local codec algorithm largest verify check feedback rounding
     one_of codec raw raw fp16 bf16 fp8_e4m3 fp8_e4m3
@@ -29,7 +29,7 @@ draw_policy() {
         printf 'error_feedback = %s\nrounding = %s\n' "$feedback" "$rounding"
     fi
 }
-# Each process reports the calls of contexts of which it is rank 0.
+# all_reported: succeeds if the reports have all calls. Each process reports those of contexts of which it is rank 0.
 all_reported() {
     python3 - "$scratch" "$(awk '/all-reduces led/ { led += $3 } END { print led }' <<<"$output")" <<'P'
 import glob, json, sys
@@ -56,7 +56,7 @@ for ((program = 0; program < ${PROGRAMS:-6}; program++)); do
 done
 
 # Some of the first calls come late, on threads, in a different order on each rank. Calls before the agreement are
-# passed through, later ones are compressed, and all ranks must do the same with each.
+# passed through, later ones are compressed, and all ranks must do the same with each call.
 passed_before() {
     python3 - "$scratch" <<'P'
 import glob, json, sys

@@ -56,7 +56,7 @@ static size_t element_bytes(const struct step *step)
 
 /* Elements ---------------------------------------------------------------------------------------
  * A rank's elements repeat a table of PERIOD numbers. In a quarter of the tables all numbers are
- * equal, so that no codec rounds them. So the codecs' losses differ between ranks. */
+ * equal, so that no codec rounds them: the losses of a call differ between ranks. */
 static void table_of(uint64_t key, int owner, double table[PERIOD])
 {
     uint64_t stream = key + (uint64_t)owner;
@@ -119,7 +119,7 @@ void legal_fail(const struct call *call, const char *what, int i, int count, dou
                 (unsigned long long)script.seed, rank, call->number, what, i, count, got, want);
 }
 
-/* Compares elements with a table, whose element `first` comes first. */
+/* Compares elements with a table, which repeats, from its element `first` on. */
 static void check_elements(const struct call *call, const char *what, const char *buffer, int count,
                            int first, const double table[PERIOD], double tolerance)
 {

@@ -54,7 +54,7 @@ static int groups_of(const struct place *place, int ranks)
 
 /* Draws the members of the communicators that a step makes, from those in one of the parent's
  * groups. If the parent has several groups, each rank stays in its group or leaves. Any member may
- * become rank 0, because the shim numbers communicators by their rank 0's earlier ones. */
+ * become rank 0, because the shim gives a communicator a number that is free on its rank 0. */
 static void make_place(struct place *made, const struct place *parent, int ranks, enum kind kind,
                        uint64_t *stream)
 {

@@ -17,7 +17,7 @@
  *   ENDS          how many processes may end (RANKS)
  *   LIMIT         a call's own time limit may pass while a rank waits
  *   ONE_VERSION   all ranks have the shim
- *   PROMPT        messages take no time: claims that at most that many calls are passed through
+ *   PROMPT        messages take no time: claims that at most PROMPT calls are passed through
  *   NO_COMMIT     rank 0 compresses once it has all hellos: wrong
  *   NO_MARKS      active calls are not listed: wrong
  *   NO_WORD       rank 0 does not announce the calls that it passes through: wrong

@@ -27,7 +27,7 @@ holds() {
     [ -z "${VERBOSE-}" ] || grep -E 'states, stored|transitions|elapsed' <<<"$output"
 }
 
-# fails NAME CLAIM ARGUMENT...: checks that this claim is violated, and no other
+# fails NAME CLAIM ARGUMENT...: checks that SPIN finds an error, and that the first one violates this claim
 fails() {
     local name=$1 claim=$2
     shift 2
@@ -67,7 +67,7 @@ holds "NCCL, 3 ranks, the maker is none of them" nccl_agreement -DRANKS=3 -DOUTS
 optimize=1 holds "NCCL, 4 ranks, no connection breaks" nccl_agreement -DRANKS=4 -DBREAKS=0
 fails "NCCL without the decision" alone nccl_agreement -DNO_COMMIT
 fails "NCCL, never on" is_on nccl_agreement -DNEVER_ON
-# The remaining violation, and that there is no other one.
+# The violations that remain; without its cause, the first one is not found.
 outside=(-DOUTSIDE -DMAKER_ENDS -DENDS=0 -DBREAKS=0)
 fails "NCCL, a maker that is no rank ends" differ nccl_agreement "${outside[@]}"
 holds "NCCL, it ends, but not at the decision" nccl_agreement "${outside[@]}" -DEXCUSED

@@ -5,7 +5,8 @@
  *   mpi_buffers constant    every rank in turn broadcasts a constant table, and then a copy of it
  *   mpi_buffers one_buffer  some ranks pass one buffer as input and output, others MPI_IN_PLACE
  *
- * MPI does not allow one buffer, but a library without argument checks computes the right sums. */
+ * MPI does not allow one buffer as input and output, but a library without argument checks computes
+ * the right sums. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,12 +6,16 @@
  *   mpi_faults abort     a thread of the last rank calls MPI_Abort during a call of another thread
  *   mpi_faults exit      the last rank calls exit(3) while the others call MPI_Allreduce
  *   mpi_faults leave     all ranks return from main without MPI_Finalize
- *   mpi_faults handler   MPI_COMM_WORLD gets MPI_ERRORS_RETURN, and errors occur elsewhere
- *   mpi_faults fork      children that call exit, _exit and another program, between calls
+ *   mpi_faults handler   MPI_COMM_WORLD gets MPI_ERRORS_RETURN; errors occur on other communicators
+ *                        and in MPI_Group_incl
+ *   mpi_faults fork      forks children between calls, which end by exit, by _exit and by a program
+ *                        that they execute
  *   mpi_faults count A B [return]
  *                        rank 0 sums A elements, the others B; `return`: under MPI_ERRORS_RETURN
- *   mpi_faults root A B  the same with MPI_Reduce, after which the others go on to MPI_Finalize
- *   mpi_faults order A B rank 0 sums A elements, then B; the others B, then A
+ *   mpi_faults root A B  rank 0 calls MPI_Reduce with A elements, as the root; the others call it
+ *                        with B, and go on to MPI_Finalize
+ *   mpi_faults order A B after a sum of A elements, rank 0 sums A elements, then B; the others sum
+ *                        B elements, then A
  *   mpi_faults type A    rank 0 sums A floats, the others A doubles
  *   mpi_faults late A    the last rank joins a sum of A floats 12 s late
  *
@@ -26,7 +30,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LARGE (2 << 20) /* floats, so many that a call takes longer than the timer */
+#define LARGE (2 << 20) /* floats, so many that a call takes longer than the timer's period */
 
 static int rank, ranks, failures;
 static volatile sig_atomic_t calls; /* number of calls begun */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks MPI_Iallreduce and persistent all-reduces: several at once on several communicators, mixed
  * with blocking calls and messages, completed by every function and in a different order on each
- * rank. All sums are of small integers, which are exact in every codec but int8, int4 and fp8_e5m2.
- * An ordinary MPI program.
+ * rank. All sums are of small integers, which are exact in raw, lossless and the floating-point
+ * codecs but fp8_e5m2. An ordinary MPI program.
  *
- *   mpi_iallreduce [COUNT]       all of these checks
- *   mpi_iallreduce cancel        prints the error of MPI_Cancel on such a call
+ *   mpi_iallreduce [COUNT]       the checks above, with up to 4 COUNT elements
+ *   mpi_iallreduce cancel        prints the error of MPI_Cancel on an MPI_Iallreduce
  *   mpi_iallreduce mismatch      the last rank sums fewer elements
  *   mpi_iallreduce pending       the program ends with an incomplete call
  *   mpi_iallreduce threads       three threads, each on its own communicator
  *   mpi_iallreduce freed         a communicator is freed during a call, and before the start of a
- *                                persistent one; Open MPI 4.1.4 itself crashes
+ *                                persistent one; without the shim Open MPI 4.1.4 crashes
  *   mpi_iallreduce tags          a persistent call during 4100 others (preload
  *                                tests/standin/tags.c)
  *   mpi_iallreduce alone         one rank makes a call that the library rejects
@@ -149,8 +149,8 @@ static void complete(enum way way, struct call *calls, int count)
         check_call(requests[i] == MPI_REQUEST_NULL, "the request is null when done", i);
 }
 
-/* Each rank completes its calls by a function of its own. Some rounds have a blocking call in
- * between. */
+/* Starts many calls at once. Each rank completes them by another function. In odd rounds a blocking
+ * call comes between the starts. */
 static void run_many(const MPI_Comm *comms, int comm_count, int count, int round)
 {
     struct call calls[MANY], between;
@@ -333,7 +333,7 @@ extern int standin_refused_reduces __attribute__((weak));
 static int handled;
 static MPI_Comm all_but_last; /* MPI_COMM_NULL on the last rank */
 
-/* An error handler that makes a nonblocking call and waits for it. */
+/* Handles an error: makes a nonblocking call on all_but_last, and waits for it. */
 static void make_another(MPI_Comm *comm, int *code, ...)
 {
     struct call call;
@@ -481,7 +481,7 @@ struct worker {
     MPI_Comm comm;
 };
 
-/* A thread, with its own communicator. */
+/* Runs in a thread: makes pairs of calls on the thread's own communicator. */
 static void *run_thread(void *data)
 {
     const struct worker *worker = data;

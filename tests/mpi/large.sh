@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks an all-reduce of more than 2^31 bytes on 3 ranks, by every algorithm, and sums of more than 2^31 elements on
-# 2 ranks, and prints the memory that the shim adds. Needs 10 GiB of memory: `make test-large`, not part of `make
-# test`. On MPICH: MPI=mpich BUILD=build/mpich bash tests/mpi/large.sh
+# Checks an all-reduce of more than 2^31 bytes on 3 ranks, by two_shot, one_shot and cast, and sums of more than 2^31
+# elements on 2 ranks. Prints each rank's peak memory in the all-reduce. Needs 10 GiB of memory: `make test-large`, not
+# part of `make test`. On MPICH: MPI=mpich BUILD=build/mpich bash tests/mpi/large.sh
 . "$(dirname "$0")/../lib.sh"
 for algorithm in two_shot one_shot cast; do
     codec=fp8_e4m3
@@ -20,7 +20,8 @@ sys.exit(status)' "$build/tests/mpi_large_bytes"
     contains "it was compressed" "$algorithm"
 done
 
-# The large-count function of the MPI library, if it has one, sums the elements of other types.
+# With `native` the program also reduces bytes, a call that is passed through to the library's MPI_Allreduce_c. Open
+# MPI 4 has none.
 native=()
 [ "$MPI" = openmpi ] || native=(native)
 policy "$scratch/policy.ini" fp8_e4m3 two_shot

@@ -108,7 +108,8 @@ static void check_received(const struct blocks *got, int to, const char *what)
     check(memcmp(want, got->values, sizeof want) == 0, what);
 }
 
-/* Sets counts and displacements that nobody may read to values that fail. */
+/* Sets all counts and displacements to values that fail, before a call in which this rank's must
+ * not be read. */
 static void spoil(struct blocks *blocks)
 {
     for (int i = 0; i < 8; i++) {
@@ -188,8 +189,8 @@ static void call_neighbors(int sources, const int from[], int destinations, cons
     MPI_Comm_free(&comm);
 }
 
-/* Topologies: a ring, a star with the last rank as its centre, and messages from rank 0 to
- * all. */
+/* Makes the calls on a ring, on a star with the last rank as its centre, and on a graph with edges
+ * from rank 0 to all ranks. */
 static void call_on_topologies(const int everybody[])
 {
     const int period = 1, first = 0, last = ranks - 1, next = (rank + 1) % ranks;
@@ -214,7 +215,7 @@ static void call_on_topologies(const int everybody[])
     call_neighbors(1, &first, out, everybody, comm, "on a directed graph");
 }
 
-/* An intercommunicator with rank 0 alone on one side. */
+/* Makes calls on an intercommunicator with rank 0 alone on one side. */
 static void call_between_groups(const int everybody[])
 {
     const int is_alone = rank == 0, root = 1;

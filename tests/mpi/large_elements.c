@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums more than 2^31 elements by MPI_Allreduce_c, MPI_Reduce_scatter_block_c, and an
- * MPI_Allreduce_c that is passed through. All of a buffer but its tail maps the same 64 MiB of
- * memory repeatedly, so that 8 GiB of address space need little memory. The tail, beyond 2^31
- * elements, has its own memory and other values. An ordinary MPI program with weak references to
- * the functions. */
+/* Sums more than 2^31 elements by MPI_Allreduce_c and MPI_Reduce_scatter_block_c. With an argument
+ * also calls MPI_Allreduce_c for a maximum of bytes, which is passed through. All of a buffer but
+ * its tail maps the same 64 MiB of memory repeatedly, so that 8 GiB of address space need little
+ * memory. The tail, beyond 2^31 elements, has its own memory and other values. An ordinary MPI
+ * program with weak references to the functions. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "tests/mpi/job.h"
 
 #define PERIOD ((size_t)1 << 24)     /* elements of the memory that is mapped repeatedly */
-#define HEAD ((size_t)1 << 31)       /* elements that are mapped to this memory */
+#define HEAD ((size_t)1 << 31)       /* elements mapped to that memory */
 #define TAIL (((size_t)1 << 20) + 6) /* elements after the head, with memory of their own */
 #define COUNT (HEAD + TAIL)
 #define WEAK __attribute__((weak))
@@ -30,7 +30,7 @@ static void end_job(const char *what)
     abort();
 }
 
-/* Maps a buffer for elements of `size` bytes. */
+/* Maps a buffer for COUNT elements of `size` bytes. */
 static void *make_buffer(size_t size)
 {
     const int file = memfd_create("period", 0);
@@ -53,7 +53,7 @@ static void drop_buffer(void *buffer, size_t size)
     munmap(buffer, COUNT * size);
 }
 
-/* Returns small integers, exact in fp8_e4m3; in the tail others than in the head. */
+/* Returns element i, a small integer. Its sums are exact in fp8_e4m3. */
 static int value(size_t i)
 {
     return i < HEAD ? (int)(i % PERIOD % 3) - 1 : (int)(i % 4) + 1;

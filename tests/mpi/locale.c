@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An ordinary program with a locale: sums floats, and prints one of them in the locale's format.
+/* An ordinary MPI program with a locale: sums floats, and prints a sum in the locale's format.
  *
  *   mpirun mpi_locale */
 #include <locale.h>

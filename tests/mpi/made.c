@@ -3,9 +3,9 @@
  * blocking sum and two nonblocking sums at once. An ordinary MPI program. Prints the number of
  * communicators with two or more ranks that rank 0 is in.
  *
- *   mpi_made [ROUNDS]   repeats this ROUNDS times
- *   mpi_made free       creates and frees ROUNDS communicators without calls, and prints the
- *                       microseconds of each */
+ *   mpi_made [ROUNDS]        does this ROUNDS (1) times
+ *   mpi_made free [ROUNDS]   creates and frees ROUNDS (1000) communicators without calls, and
+ *                            prints the mean microseconds */
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@ struct memory {
     long resident; /* KiB of physical memory */
 };
 
-/* Returns zeros if /proc cannot be read. */
+/* Returns the memory in use now, or zeros if /proc cannot be read. */
 static inline struct memory memory_now(void)
 {
     struct memory now = {0, 0};

@@ -5,8 +5,8 @@
  *
  *   mpi_moves alltoall|alltoallv|broadcast COUNT RELATIVE
  *
- * COUNT is the number of elements of a block or of the buffer, RELATIVE the largest error allowed
- * (0: the root's buffer is read-only). */
+ * COUNT is the number of elements of a block or of the buffer, RELATIVE the largest error allowed,
+ * relative to the largest magnitude, 5 (0: the buffer of a broadcast's root is read-only). */
 #include <complex.h>
 #include <math.h>
 #include <mpi.h>
@@ -93,7 +93,8 @@ __attribute__((weak)) int MPI_Alltoallv_c(const void *sendbuf, const MPI_Count s
                                           const MPI_Aint rdispls[], MPI_Datatype recvtype,
                                           MPI_Comm comm);
 
-/* Returns the length of the block from `from` to `to`, symmetric in place. One block is empty. */
+/* Returns the length of the block from `from` to `to`. In place, lengths are symmetric, and ranks 0
+ * and 1 send each other nothing. */
 static int length_of(int from, int to, bool in_place)
 {
     return from + to == 1 && in_place ? 0 : count - from - (in_place ? to : 2 * to);

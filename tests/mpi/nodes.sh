@@ -1,11 +1,12 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Simulated nodes on this machine, for tests that depend on which ranks share a node. Source it after tests/lib.sh.
-# The launcher starts a daemon for each node, with its own hostname and TMPDIR, so that MPI takes their ranks for
-# ranks of different nodes.
+# The launcher starts a daemon for each node, with its own hostname and TMPDIR, so that MPI takes the daemons' ranks
+# for ranks of different nodes.
 #
-#   can_make_nodes                                   succeeds if this user may create them
-#   on_nodes HOSTS [VARIABLE=VALUE...] PROGRAM...    HOSTS is mpirun's list: here:2,there:3
+#   can_make_nodes                                   succeeds if this user may give a process a hostname
+#   on_nodes HOSTS [VARIABLE=VALUE...] PROGRAM...    runs PROGRAM with the shim on HOSTS, in mpirun's format:
+#                                                    here:2,there:3
 cat >"$scratch/node" <<'A'
 #!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done

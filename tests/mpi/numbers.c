@@ -2,11 +2,12 @@
 /* Sums that stress the checks of floating-point values: adaptive precision, error feedback and
  * floating-point traps. An ordinary MPI program.
  *
- *   mpi_numbers magnitude M [overflow|underflow]   float64 of magnitude M, with these traps enabled
+ *   mpi_numbers magnitude M [overflow|underflow]   float64 of magnitude M; traps on overflow (and
+ *                              invalid operations and divisions by zero) or underflow
  *   mpi_numbers outliers R     only rank R has elements that are hard to encode
- *   mpi_numbers duplicates     one sum on two duplicates of a communicator
+ *   mpi_numbers duplicates     the same elements on two duplicates of a communicator
  *   mpi_numbers reused LIMIT   ones in memory that held larger numbers, and zeros after them
- *   mpi_numbers unused CALLS   sums of one array, then CALLS of a short one, then of a third */
+ *   mpi_numbers unused CALLS   a sum of an array, CALLS sums of a short one, a sum of a third */
 #include <fenv.h>
 #include <math.h>
 #include <stdlib.h>
@@ -43,8 +44,8 @@ static void sum_outliers(int which)
         MPI_Allreduce(own, sums, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
-/* Prints how many elements differ between the two duplicates, and between two calls on the first
- * one. */
+/* Checks that more than a quarter of the results differ between the two duplicates, and between two
+ * calls on the first one. */
 static void sum_duplicates(void)
 {
     static float own[COUNT], sums[3][COUNT];
@@ -66,8 +67,8 @@ static void sum_duplicates(void)
         MPI_Comm_free(&comms[i]);
 }
 
-/* Sums another array at the same address, as free and malloc often return. No sum of ones may be
- * off by more than `limit`, and every sum of zeros must be exact. */
+/* Sums three arrays at one address, as malloc often returns freed memory: large numbers, ones and
+ * zeros. No sum of ones may be off by more than `limit`, and every sum of zeros must be exact. */
 static void sum_reused(double limit)
 {
     static float own[COUNT], sums[COUNT];

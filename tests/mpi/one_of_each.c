@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes one call of each type that is compressed or passed through, with small exact sums, so that
- * the output is the same for all codecs and algorithms. An ordinary MPI program. */
+/* Makes all-reduces of several sizes, types, operations and communicators, of which some are
+ * compressed and others passed through. Their sums are small and exact, so that the output is the
+ * same for all codecs and algorithms. An ordinary MPI program. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,8 +37,8 @@ static void call_others(void)
     MPI_Type_free(&pair);
 }
 
-/* The two halves of MPI_COMM_WORLD form an intercommunicator: each rank gets the other half's sum.
- */
+/* Makes an all-reduce between the two halves of MPI_COMM_WORLD: each rank gets the other half's
+ * sum. */
 static void call_intercommunicator(void)
 {
     const int half = ranks / 2, upper = rank >= half;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks MPI_Reduce, MPI_Reduce_scatter and MPI_Reduce_scatter_block in many shapes: to every root,
- * in place, with results of all lengths, on other communicators, with int and large counts.
- * Compares each result as tests/mpi/allreduce.c does. Prints a digest of all results, for comparing
- * runs. An ordinary MPI program.
+ * in place, with results of all lengths, on another communicator, with int and large counts.
+ * Compares each result with a float64 sum, within the codec's bound. Prints a digest of all
+ * results, for comparing runs. An ordinary MPI program.
  *
  *   mpi_reductions CODEC STEPS reduce|scatter|block [float64]
  *
- * STEPS is the number of quantizations of a value on its way. */
+ * STEPS is the number of quantizations of a value on its way (sums_steps in tests/sums.h). */
 #include <mpi.h>
 
 #include "tests/mpi/either_count.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums the same buffer CALLS times. Prints the distance of the results' mean from the exact sum,
- * and one digest of all results. An ordinary MPI program.
+/* Sums the same buffer CALLS times. Prints the relative distance of the results' mean from the
+ * exact sum, and one digest of all results. An ordinary MPI program.
  *
  *   mpi_repeated_sum CALLS [COUNT] */
 #include <math.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs that close or redirect standard error. An ordinary MPI program.
  *
+ *   mpi_stderr                leaves it open
  *   mpi_stderr reused DATA    closes it after MPI_Init, so that file DATA.PID gets descriptor 2
- *   mpi_stderr taken FILE     leaves it open; rank 0 writes a file of that name
+ *   mpi_stderr taken FILE     leaves it open; rank 0 writes FILE
  *   mpi_stderr full           redirects it to /dev/full
  *   mpi_stderr broken         redirects it to a pipe without a reader */
 #include <fcntl.h>

@@ -15,7 +15,7 @@ repeat() {
     distance=$(sed -n 's/^distance \([^ ]*\) .*/\1/p' <<<"$output")
     digest=$(sed -n 's/.* digest //p' <<<"$output")
 }
-# report NAME PYTHON: checks an expression on the report, r, and its first row, row
+# report NAME PYTHON: checks an expression on the report, r, its first row, row, and the list of codecs, way
 report() {
     check "$1" python3 -c 'import json, sys
 r = json.load(open(sys.argv[1]))
@@ -34,7 +34,7 @@ report "the report has what was measured" \
 report "rounding to nearest has no bias to speak of" 'abs(row["verified"]["bias"]) < 1e-3'
 report "and says that the ranks agree" 'row["ranks_checked"] == {"calls": 4, "different": 0}'
 
-# Contributions and sums have different codecs: the error is that of int4 alone, the bytes are those of both.
+# With contributions in int4 and reduced chunks in fp16, the error is that of int4 alone.
 for layout in "4 two_shot 0,0,0,0" "4 hierarchical 0,0,1,1" "4 grid 0,0,0,0" "2 one_shot 0,0"; do
     read -r ranks algorithm nodes <<<"$layout"
     rule int4 "$algorithm" 'gather_codec = fp16' 'check_ranks = 1' 'verify = 1'
@@ -55,7 +55,7 @@ rule int8 two_shot 'gather_codec = lossless'
 repeat "int8, sums without loss" 4 3
 report "are compressed" 'row["calls"] == 3'
 
-# The codecs from int4 on by decreasing error, up to the first that keeps the limit.
+# way: the codecs from int4 to int8 by decreasing error, as Python strings. int8 is the first that keeps the limit.
 way=$(sed -nE 's/^[A-Z]+ *\([0-9]+, *[A-Z0-9_]+, *(\w+).* ([0-9.e-]+)\)$/\2 \1/p' "$top/codecs/formats.def" | sort -gr |
     sed -nE '/ int4$/,/ int8$/s/.* (.*)/"\1", /p' | tr -d '\n')
 for layout in "4 two_shot 0,0,0,0" "2 one_shot 0,0" "4 hierarchical 0,0,1,1" "5 grid 0,0,0,0,0"; do
@@ -71,7 +71,7 @@ for layout in "4 two_shot 0,0,0,0" "2 one_shot 0,0" "4 hierarchical 0,0,1,1" "5 
         "{x['codec']: x['calls'] for x in r['rows']} == {codec: 1 if codec != 'int8' else 10 - len(way) for codec in way}"
     report "and all ranks go together" 'all(x["ranks_checked"]["different"] == 0 for x in r["rows"])'
 done
-for layout in 4:0,0,1,1,1 5:0,0,0,1,1,1; do # one rank has no peer on the other node
+for layout in 4:0,0,1,1,1 5:0,0,0,1,1,1; do # in the first, rank 4 has no peer on the other node
     rule int8 hierarchical 'max_rel_error = 0.01'
     expect "outliers on rank ${layout%%:*} of nodes ${layout#*:}" 0 \
         mpi $((${layout%%:*} + 1)) STANDIN_NODES="${layout#*:}" \

@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs jobs in which the first or the second half of the ranks lacks the shim, and either half may start late. The
-# results must be right, and one warning must name the ranks, at most 15 seconds later than such jobs need to
-# start.
+# Runs jobs in which the first or the second half of the ranks, or one of ten, lacks the shim, and either half may start
+# late. The results must be right, and one warning must name the ranks, at most 15 seconds later than such jobs need to
+# start. Also runs jobs in which all ranks have the shim, and one joins the agreement late.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_one_of_each
 preloaded="LD_PRELOAD=$preload"
 policy "$scratch/policy.ini" fp8_e4m3 two_shot
 export COMPSHIM_POLICY=$scratch/policy.ini
 
-# parts NAME RANKS COMMAND...: runs each shell command on RANKS ranks. Saves their output, each line preceded by the
-# second in which it came.
+# parts NAME RANKS COMMAND [RANKS COMMAND]...: runs one job, in which RANKS ranks run each shell command. Saves its
+# output in $scratch/NAME, each line preceded by the second in which it came.
 parts() {
     local began=$SECONDS name=$1 words=()
     shift
@@ -34,7 +34,7 @@ start_of_ten() {
 }
 start_of_ten
 
-# All run at once, because they mostly wait. Each has its own TMPDIR: mpiruns that start at the same moment fail to
+# The jobs run at once, because they mostly wait. Each has its own TMPDIR: mpiruns that start at the same moment fail to
 # create Open MPI's session folder in a common one.
 parts "the first half without the shim, prompt" 2 "$run" 2 "$with" &
 parts "the first half without the shim, late" 2 "$late $run" 2 "$with" &
@@ -43,7 +43,7 @@ parts "the second half without the shim, prompt" 2 "$with" 2 "$run" &
 parts "the second half without the shim, late" 2 "$with" 2 "$late $run" &
 parts "the second half without the shim, early" 2 "$late $with" 2 "$run" &
 
-# In the tree of ten ranks, rank 9 is a child of rank 1, not of rank 0.
+# In the agreement's tree of ten ranks, rank 9 is a child of rank 1, not of rank 0.
 parts "rank 1 of ten without the shim" 1 "$with" 1 "$run" 8 "$with" &
 parts "rank 9 of ten without the shim" 9 "$with" 1 "$run" &
 

@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks every codec by every algorithm, with data of all types, and with Inf, -Inf and NaN on each rank: non-finite
-# results stay non-finite, all other results are within the published bound, and the error does not depend on the
-# number of ranks. The policy gives each codec its own range of lengths, so that one job covers them all.
+# Checks every codec (bounded and topk have tests of their own) by every algorithm, with data of all types, and with
+# Inf, -Inf and NaN on each rank: non-finite results stay non-finite, all other results are within the published bound,
+# and the error does not depend on the number of ranks. The policy gives each codec its own lengths of calls, so that
+# one job covers them all.
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/nodes.sh"
 program=$build/tests/mpi_allreduce
 
-# check_codecs NAME ALGORITHM COMMAND...: runs a command under the algorithm's policy; saves its errors in $scratch/NAME
+# check_codecs NAME ALGORITHM COMMAND...: runs the sums by COMMAND; saves their output in $scratch/ALGORITHM.NAME
 check_codecs() {
     local name=$1 algorithm=$2
     shift 2
@@ -29,8 +30,8 @@ print("not compressed:", missing)
 sys.exit(bool(missing) or not rules)
 P
 }
-# equal_errors: succeeds if the errors of 2, 4 and 7 ranks are within 15 % of each other. Considers only errors from
-# quantization, of data whose sum is distributed like one rank's; not int3, whose errors have too heavy tails.
+# equal_errors: succeeds if the errors of 2, 4 and 7 ranks are within 15 % of each other. Considers only lossy codecs,
+# and data whose sum is distributed like one rank's; not int3 with heavy data, whose errors vary too much.
 equal_errors() {
     python3 - "$scratch" <<'P'
 import re, sys

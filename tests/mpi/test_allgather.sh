@@ -4,7 +4,7 @@
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_allgather
 
-# gathers RANKS CODEC COUNT ERROR [KEY=VALUE]: gathers under a rule for allgather
+# gathers RANKS CODEC COUNT ERROR [KEY=VALUE]: gathers under a rule for allgather, with errors of at most ERROR
 gathers() {
     printf '[rule weights]\ncollective = allgather\ncodec = %s\n%s\n' "$2" "${5-}" >"$scratch/policy.ini"
     expect "$2, $3 elements on $1 ranks${5:+, $5}" 0 shimmed "$1" COMPSHIM_REPORT="$scratch/report.json" \
@@ -35,7 +35,8 @@ check "fp8 sends a quarter" test "$(json '3.9 < r["rows"][0]["bytes_native"] / r
 check "the sampled error is that of one quantization" test "$(json '0.01 < r["rows"][0]["rel_error"] < 0.04')" = True
 check "it is not counted among the others" test "$(json '"MPI_Allgather" in r["not_compressed"]')" = False
 
-# Ranks use different types, while other calls make the ranks wait for each other.
+# A nonblocking sum, under the first rule, leaves a communicator for the next blocking call to prepare. That is a gather
+# that is too small for the second rule, and that ranks describe by different types.
 printf '[rule sums]\ncodec = fp16\n[rule weights]\ncollective = allgather\nmin_size = 64KiB\ncodec = raw\n' \
     >"$scratch/policy.ini"
 expect "small ones after a nonblocking call" 0 shimmed 4 COMPSHIM_POLICY="$scratch/policy.ini" "$program" 70001 0

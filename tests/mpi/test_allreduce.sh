@@ -7,7 +7,7 @@ program=$build/tests/mpi_allreduce
 
 digest() { sed -n 's/^digest \([0-9a-f]*\),.*/\1/p' <<<"$output"; }
 
-# matches RANKS CODEC ALGORITHM STEPS [DTYPE]: checks the results
+# matches RANKS CODEC ALGORITHM STEPS [DTYPE]: checks all-reduces in many shapes (mpi_allreduce)
 matches() {
     policy "$scratch/policy.ini" "$2" "$3" "${5:-float32}"
     expect "$2 by $3, ${5:-float32}, $1 ranks" 0 \
@@ -44,7 +44,7 @@ if [ -z "${MPI_HOME-}" ]; then # includes grids with uneven rows; three ranks fo
     matches 9 int8 grid 4
 fi
 
-# levels NODES RANKS CODEC [DTYPE [ALGORITHM]]: checks hierarchical with the ranks on these nodes
+# levels NODES RANKS CODEC [DTYPE [ALGORITHM STEPS]]: checks hierarchical, or ALGORITHM, with the ranks on these nodes
 levels() {
     local algorithm=${5:-hierarchical}
     policy "$scratch/policy.ini" "$3" "$algorithm" "${4:-float32}"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks that the codec bounded keeps a rule's abs_error, for every collective and algorithm.
+# Checks that the codec bounded keeps a rule's abs_error, for every collective, and by several algorithms.
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/nodes.sh"
 program=$build/tests/mpi_bounded
@@ -11,7 +11,7 @@ bounded() {
     printf '[rule fields]\ncollective = %s\ncodec = bounded\nabs_error = %s\n%s\n' $all "$1" "${2-}" \
         >"$scratch/policy.ini"
 }
-# keeps RANKS COUNT BOUND [KEY=VALUE]: checks that no element is off by more
+# keeps RANKS COUNT BOUND [KEY=VALUE]: checks that no element is off by more than BOUND for each rank that is added
 keeps() {
     bounded "$3" "${4-}"
     expect "$2 elements on $1 ranks within $3${4:+, $4}" 0 shimmed "$1" COMPSHIM_REPORT="$scratch/report.json" \

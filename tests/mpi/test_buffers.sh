@@ -6,7 +6,8 @@
 program=$build/tests/mpi_buffers
 export COMPSHIM_POLICY=$scratch/policy.ini COMPSHIM_REPORT=$scratch/report.json
 
-# constant CODEC COMPRESSED PASSED: broadcasts a constant table; only codecs that round nothing compress it
+# constant CODEC COMPRESSED PASSED: broadcasts a constant table and copies of it. COMPRESSED calls must be compressed
+# and PASSED passed through as read_only: the table itself, if the codec would round it.
 constant() {
     printf '[rule data]\ncollective = broadcast\ncodec = %s\nmin_size = 1KiB\nworth = always\n' "$1" >"$COMPSHIM_POLICY"
     [ "$1" != bounded ] || echo "abs_error = 0.01" >>"$COMPSHIM_POLICY"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks that buffers in device memory are passed through untouched by an MPI that accepts them, also if only some
-# ranks have them. libcuda is a stand-in (tests/standin/cuda.c).
+# Checks that calls on buffers in device memory are passed through to an MPI that accepts such buffers, also if only
+# some ranks have them. libcuda is a stand-in (tests/standin/cuda.c).
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_device
 ln -s "$build/tests/standin_cuda.so" "$scratch/libcuda.so.1"

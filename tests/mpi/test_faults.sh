@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks that faults end a job as they do without the shim: ranks that die, wrong arguments, threads, very many
-# communicators, too little memory, and calls that do not match between ranks.
+# Checks that a job ends as without the shim if ranks die or arguments are wrong; that its sums stay right with threads,
+# an error handler that jumps, many communicators, little memory and few files; and that calls that do not match between
+# ranks end it with a message.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_faults
 mark=$scratch/mark
@@ -9,7 +10,7 @@ export COMPSHIM_POLICY=$scratch/policy.ini
 
 ranks_left() { grep -lsF -f <(echo "$mark") /proc/[0-9]*/cmdline; }
 none_is_left() { [ -z "$(ranks_left)" ]; }
-# no_rank_left: succeeds when the job's processes have ended after mpirun
+# no_rank_left: waits until the job's processes have ended; after $LIMIT seconds prints those left, and fails
 no_rank_left() {
     eventually none_is_left && return
     echo "after $LIMIT seconds there is still:"
@@ -35,8 +36,8 @@ ends_alike() {
     check "$1, $2: no rank is left" no_rank_left
 }
 
-# ended PROGRAM...: sets $output and $status. Hydra sometimes loses everything that a job printed before it aborted,
-# MPICH's own line too, so such a job runs once more.
+# ended PROGRAM...: runs it on three ranks; sets $output and $status. Hydra sometimes loses everything that a job
+# printed before it aborted, MPICH's own line too, so such a job runs once more.
 ended() {
     output=$(shimmed 3 "$@" 2>&1)
     status=$?
@@ -49,7 +50,7 @@ ended() {
 ends_alike kill two_shot
 ends_alike kill one_shot
 ends_alike kill hierarchical
-# Hydra kills the other ranks of one that ends without MPI_Finalize only sometimes.
+# If a rank ends without MPI_Finalize, Hydra kills the other ranks only sometimes.
 only_open_mpi "the status of a job that does not call MPI_Finalize" && ends_alike leave two_shot
 for fault in abort exit handler fork; do
     ends_alike $fault two_shot
@@ -85,8 +86,9 @@ ASAN_OPTIONS=${ASAN_OPTIONS-}:quarantine_size_mb=1 \
     expect "memory stays flat as communicators come and go" 0 \
     shimmed 4 "$build/tests/mpi_communicators" $rounds 4096
 
-# survives NAME RANK N WHEN: checks that the job goes on with right sums or ends with a message when rank RANK is
-# refused memory. Sets $refused to the number of refused requests, 0 if unknown.
+# survives NAME RANK N WHEN: checks that the job goes on with right sums or ends with a message if rank RANK gets no
+# memory from request N on (tests/mpi/out_of_memory.c). Sets $refused to the number of refused requests, or to nothing
+# if the rank did not print it.
 survives() {
     local status
     ended "$build/tests/mpi_out_of_memory" "$2" "$3" "$4"
@@ -120,8 +122,8 @@ else
     if wait $!; then pass "rank 0 without memory"; else fail "rank 0 without memory" "$(cat "$scratch/rank0")"; fi
 fi
 
-# few_files NAME LIMIT PYTHON: runs a job over TCP whose ranks may open LIMIT files, and checks its report. Natively
-# each rank needs about 24, because it has few connections; with the library about 33.
+# few_files NAME LIMIT PYTHON: runs a job over TCP whose ranks may open LIMIT files, and checks its report. Without the
+# shim a rank opens about 24 files, because it connects to few others; with it about 33.
 few_files() {
     expect "$1: the job ends well" 0 shimmed 24 OMPI_MCA_btl=tcp,self COMPSHIM_REPORT="$scratch/report.json" \
         bash -c 'ulimit -n "$1" && exec "$2" 2 50000' few_files "$2" "$build/tests/mpi_repeated_sum"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks nonblocking and persistent all-reduces: right in every order and with every codec, counted if they are passed
-# through, and progressed by every MPI call of the program. The overlap with computation is measured on emulated hosts
-# and printed.
+# Checks nonblocking and persistent all-reduces: right in every order, with several codecs and algorithms, counted if
+# they are passed through, and progressed by other MPI calls of the program. The overlap with computation is measured on
+# emulated hosts and printed.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_iallreduce
 
@@ -94,7 +94,7 @@ else
     skip "no Fortran compiler here"
 fi
 
-# Sampled errors and bytes are those of a blocking call.
+# Nonblocking sums of random numbers send as few bytes as blocking ones.
 expect "random numbers" 0 shimmed 4 COMPSHIM_REPORT="$scratch/report.json" \
     COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_overlap" 1000000 2
 contains "the sums are right" " 0 wrong"

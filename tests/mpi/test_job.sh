@@ -90,13 +90,13 @@ contains "the program does its work" "work done"
 expect "the report can be turned off" 0 shimmed 3 COMPSHIM_REPORT=off "$program"
 check "then nothing is printed" test "$output" = "$native"
 
-# A missing engine is reported once per rank, and all calls are passed through.
+# Without the engine beside it, the front warns, and the program runs.
 cp "$build/libcompshim.so" "$scratch/"
 output=$(mpi 2 LD_PRELOAD="${preload%"$build"*}$scratch/libcompshim.so" "$program" 2>&1)
 contains "a missing engine is said" "cannot open the engine"
 contains "and the program runs" "work done"
 
-# If some ranks lack the shim, all calls are passed through, and nothing hangs.
+# If some ranks lack the shim, a message says that nothing is compressed, and the program runs.
 for split in "1 2" "2 1"; do
     read -r with without <<<"$split"
     output=$(differing "$with" LD_PRELOAD="$preload" "$program" : "$without" "$program" 2>&1)

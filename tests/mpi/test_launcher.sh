@@ -20,7 +20,7 @@ chmod +x "$scratch/show"
 # 33 runs on a busy machine with Debian 13's PRRTE). The test then tries again.
 tries=1
 [ ! -x "${MPI_HOME-}/bin/prterun" ] || tries=5
-remote() { # VARIABLE=VALUE... -- MPIRUN-ARGUMENTS
+remote() { # VARIABLE=VALUE... -- MPIRUN-ARGUMENTS: runs two ranks on another node, by a mpirun with these variables
     local variables=() status=124 try
     while [ "$1" != -- ]; do
         variables+=("$1")
@@ -65,7 +65,7 @@ else
     contains "all is forwarded" "preload=$preload policy=p mark= mine="
     expect "and what a file of programs says" 0 remote LD_PRELOAD="$preload" COMPSHIM_POLICY=p MINE=yes -- \
         --app "$scratch/app"
-    if [ "$tries" = 1 ]; then # Open MPI 4 runs them on this host
+    if [ "$tries" = 1 ]; then # Open MPI 4 runs the programs of such a file on this host
         contains "here, where nothing needs to be forwarded" "preload=$preload policy=p mark= mine=yes"
     else
         contains "the list of that file stands" "mark= mine=yes"
@@ -83,7 +83,8 @@ expect "a job on such a node compresses" 0 remote LD_PRELOAD="$preload" \
 contains "the work is done" "work done, 0 failures"
 contains "and compressed" "fp16"
 
-# A launcher prefixes each piece that it reads with its mark, so a socket keeps the pieces apart.
+# Launchers may put a prefix before each piece of output that they read, so a report has to come in one piece. The
+# socket in place of standard error keeps the pieces apart.
 cat >"$scratch/pieces.py" <<'P'
 import os, socket, subprocess, sys
 

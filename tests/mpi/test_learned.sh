@@ -54,7 +54,7 @@ contains "a wrong file is told of" "wrong:1: a way is 'native' or 'ALGORITHM COD
 output=$(on_nodes 0,1,2,3 COMPSHIM_MACHINE=/nowhere "${sums[@]}" 2>&1) && fail "no file ends the job"
 contains "and one that is not there" "/nowhere: cannot read the choices that COMPSHIM_MACHINE names: No such file"
 
-# Nonblocking calls use the choices learned for blocking ones.
+# Other calls without learned choices.
 sed "s/= .*/= native/; s/ 65536 / 4096 /" learned >file
 expect "nonblocking calls without a file" 0 mpi 2 LD_PRELOAD="$preload" COMPSHIM_MACHINE=off "$tests/mpi_iallreduce"
 apart=(STANDIN_UNSHARED=2 LD_PRELOAD="$tests/standin_unshared.so:$preload")

@@ -58,7 +58,7 @@ policy "$scratch/policy.ini" fp16
 sed -i 's/^report = off//' "$scratch/policy.ini"
 for collective in alltoall alltoallv broadcast; do
     expect "$collective without a rule that names it" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" \
-        COMPSHIM_POLICY="$scratch/policy.ini" "$program" $collective 70002 0.000001 # MPICH itself writes to the root's buffer
+        COMPSHIM_POLICY="$scratch/policy.ini" "$program" $collective 70002 0.000001 # MPICH writes to the root's buffer
     check "is passed through and counted" test "$(json '[n["calls"] for n in r["not_compressed"].values()], r["rows"]')" = \
         "$([ "${collective%v}" = alltoall ] && echo '[5] []' || echo '[9] []')"
 done

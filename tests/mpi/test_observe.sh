@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks COMPSHIM=observe: every call is recorded, the results are native, and the bytes that `explain` predicts for a
-# policy are those that a job under this policy sends.
+# policy are within 1 % of those that a job under this policy sends.
 . "$(dirname "$0")/../lib.sh"
 # All ranks are on this host. Open MPI 5 also tries its networks, and prints warnings if they are unusable.
 export OMPI_MCA_btl=self,vader
@@ -20,8 +20,8 @@ codec = fp8_e4m3
 dtype = float32
 P
 
-# At its end the job times one codec after another for up to two seconds. A busy machine might not reach the last
-# ones, so the test slows the clock down.
+# At its end the job times one codec after another for up to two seconds. On a busy machine it might not reach the last
+# codecs, so the test slows the job's clock down.
 native=$(mpi 4 "$program" 2>&1)
 expect "an observed job" 0 mpi 4 LD_PRELOAD="$build/tests/standin_clock.so:$preload" STANDIN_CLOCK_RATE=0.001 \
     COMPSHIM=observe COMPSHIM_REPORT=observed.json "$program"

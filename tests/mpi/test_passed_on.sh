@@ -24,7 +24,8 @@ fi
 others=()
 [ ! -e "${MPI_HOME-}/bin/impi_info" ] || others=(valgrind --quiet --tool=none)
 
-# instructions RANKS KIND COMMUNICATOR: prints the instructions that the shim adds to a call on rank 0
+# instructions RANKS KIND COMMUNICATOR: prints the instructions that the shim adds to a call on rank 0, under $policy;
+# "none" if the calls are not found
 instructions() {
     local out=$scratch/callgrind.%p
     rm -f "$scratch"/callgrind.*
@@ -42,7 +43,7 @@ instructions() {
             $2 == ">" && ours && /:P?MPI_Allreduce .*libmpi(ch|_abi)?\.so/ { real += $1 }
             END { if (total && real) print int((total - real) / calls); else print "none" }'
 }
-cheap() { # NAME RANKS KIND COMMUNICATOR
+cheap() { # NAME RANKS KIND COMMUNICATOR: checks that the shim adds more than 20 and at most $limit instructions
     local count
     count=$(instructions "$2" "$3" "$4")
     if [ "$count" != none ] && [ "$count" -gt 20 ] && [ "$count" -le "$limit" ]; then

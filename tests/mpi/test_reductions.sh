@@ -38,7 +38,8 @@ on_nodes() { # NODES [VARIABLE=VALUE...] PROGRAM...: runs with the ranks on thes
     mpi $((${#1} / 2 + 1)) STANDIN_NODES="$1" LD_PRELOAD="$build/tests/standin_nodes.so:$preload" \
         COMPSHIM_REPORT="$scratch/report.json" COMPSHIM_POLICY="$scratch/policy.ini" "${@:2}"
 }
-# levels NODES CODEC STEPS COLLECTIVE [DTYPE [ALGORITHM]]: checks hierarchical on these nodes
+# levels NODES CODEC STEPS COLLECTIVE [DTYPE [ALGORITHM]]: checks the results under a rule for hierarchical, and that
+# the calls are made by it, or by ALGORITHM
 levels() {
     policy "$scratch/policy.ini" "$2" hierarchical "${5:-float32}"
     expect "$4, $2, nodes $1" 0 on_nodes "$1" "$program" "$2" "$3" "$4" ${5:+"$5"}
@@ -53,7 +54,7 @@ levels 0,1,1,0,2,2 fp8_e4m3 1 scatter
 levels 1,0,0,1 lossless 3 scatter float64
 levels 0,0,0,1,1 int8 1 scatter "" two_shot # nodes with different numbers of ranks
 
-# The ranks of a node add in shared memory, or by messages if one of them cannot share memory.
+# The ranks of a node add in shared memory, or, with the same bits, by messages if one of them cannot share memory.
 policy "$scratch/policy.ini" fp16 hierarchical
 for collective in reduce scatter; do
     steps=2
@@ -73,7 +74,8 @@ check "two runs give the same bits" test -n "$first" -a "$first" = "$(digest)"
 check "the root receives a sum of each chunk but its own" test \
     "$(json '0 < r["rows"][0]["bytes_wire"] and {x["collective"] for x in r["rows"]}')" = "{'reduce'}"
 
-# Bytes of large calls: the contributions to the other 3 ranks, and the sums on their way to the root.
+# In large calls on 4 ranks, each rank sends contributions to the 3 others, and in a reduce the owners send reduced
+# chunks to the root.
 expect "large calls" 0 shimmed 4 COMPSHIM_REPORT="$scratch/report.json" \
     COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_collectives" 4000000
 contains "their sums are right" "0 failures"
@@ -99,7 +101,7 @@ expect "a rule for reduce" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" \
 check "takes no other" test "$(json '[(x["collective"], x["calls"]) for x in r["rows"]]')" = "[('reduce', 1)]"
 check "and the others are passed through" test "$(json 'r["passed_through"]["no_rule"]')" = 2
 
-# Every change of codec, and every comparison with the MPI library's own sum.
+# max_rel_error changes the codec, and verify compares results with the MPI library's own sums.
 printf '[rule all]\nmax_rel_error = 1e-3\nverify = 1\ncodec = int8\n' >"$scratch/policy.ini"
 expect "max_rel_error and verify" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" \
     COMPSHIM_POLICY="$scratch/policy.ini" "$program" int8 2 scatter

@@ -8,7 +8,8 @@ golden=$top/tests/mpi/golden tests=$build/tests
 cd "$scratch" || exit 3
 export COMPSHIM_POLICY=policy.ini COMPSHIM_REPORT=report.json
 
-# Keeps the first of an observed job's measurements: their number depends on the time they take.
+# mask: replaces the digits of seconds, errors and versions by #. Keeps only the first of an observed job's
+# measurements, because their number depends on the time they take.
 mask() {
     awk '/"exchange": \[/ { print; getline; sub(/,$/, ""); print; skip = 1; next }
         /^ *\]/ { skip = 0 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks that ranks of a node read each other's memory wherever the system lets processes of one user share any: in
-# separate user and PID namespaces, and under any file size limit. The built-in policy compresses within a node only if
+# separate user and PID namespaces, and under a file size limit. The built-in policy compresses within a node only if
 # they do. No shared memory of killed ranks remains.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_repeated_sum
@@ -19,7 +19,7 @@ esac
 exec "${@:2}"
 P
 
-# shared WAY: checks that the built-in policy compresses all of 5 calls
+# shared WAY: checks that the built-in policy compresses all of 5 calls between ranks set apart in this way (apart.sh)
 shared() {
     expect "ranks apart by $1: a job" 0 mpi 2 bash "$scratch/apart.sh" "$1" env LD_PRELOAD="$preload" \
         COMPSHIM_REPORT="$scratch/report.json" "$program" 5 262144
@@ -47,7 +47,7 @@ else
     skip "ranks in namespaces of their own: unshare is refused"
 fi
 
-# Prints the process numbers of the job's ranks.
+# ranks: prints the process ids of the job's ranks
 ranks() {
     local process
     for process in $(grep -lsF "$scratch/mark" /proc/[0-9]*/cmdline | cut -d / -f 3); do

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks PMPI tools: linked to the program, preloaded before or after the shim, or within the program itself. Each
-# sees every call of the program once and none of the shim's, with and without compression. The tools in
-# tests/mpi/tools: one counts, one follows requests, one sends messages of its own.
+# Checks PMPI tools (tests/mpi/tools): linked to the program, preloaded before or after the shim, or within the program
+# itself. Those that count calls, follow requests or send messages of their own must see what they see without the shim,
+# and as many calls must be compressed as without them. Two others call past the shim, and change calls.
 . "$(dirname "$0")/../lib.sh"
 if [ "${SANITIZE:-0}" = 1 ]; then
     skip "the runtimes of the sanitizers would be in the tools, too"
@@ -15,7 +15,8 @@ tools=$top/tests/mpi/tools ranks=3
 cd "$scratch" || exit 3
 compile() { "$mpicc" -O2 -fPIC -o "$@" 2>&1 | grep -v "Wno-"; [ "${PIPESTATUS[0]}" = 0 ]; }
 
-# Writes count.S: wrappers of all functions of the MPI library that have a PMPI name, except those of count.c.
+# write_wrappers: writes count.S, wrappers of all functions of the MPI library that have a PMPI name, except those of
+# count.c
 write_wrappers() {
     local library
     library=$(ldd program | sed -n 's/^[^=]*libmpi[^=]* => \([^ ]*\) .*/\1/p' | head -n 1)
@@ -82,7 +83,7 @@ run_program() {
         COMPSHIM_REPORT="$scratch/report.json" LD_PRELOAD="$3" "$4"
     contains "$1: the results are right" "program: 0 wrong"
 }
-# Prints the tool's lines, and the counts of all ranks.
+# tool_lines: prints the tool's lines, and the counts of all ranks
 tool_lines() { grep "^tool" <<<"$output"; tail -n +1 counts.* 2>/dev/null | sort; }
 
 run_program "without a tool" lossy "$preload" ./program
@@ -105,8 +106,8 @@ for tool in count requests messages; do
         before) preloaded=./lib$tool.so:$preload ;;
         *) program=./${where}_$tool ;;
         esac
-        # The shim takes the first all-reduce within such a tool's MPI_Allreduce for the program's, so two rounds
-        # compress two more of each.
+        # If this tool lies before the shim, the shim takes the all-reduce that the tool adds to MPI_Allreduce for the
+        # program's, and compresses it: two in each of the program's two rounds. raw keeps its result exact.
         [ $tool != messages ] || case $where in before | static) policy=raw beside=4 ;; esac
         run_program "$tool, $where" $policy "$preloaded" $program
         check "$tool, $where: it sees what it sees natively" diff <(echo "$natively") <(tool_lines)
@@ -125,8 +126,9 @@ natively=$(tool_lines)
 run_program "two tools" raw "./libmessages.so:$preload:./libcount.so" ./program
 check "two tools: both see what they see natively" diff <(echo "$natively") <(tool_lines)
 
-# A tool on one rank only changes nothing.
-run_on_rank_0() { # PRELOADED: on rank 0; the others preload only the shim
+# Tools that only one rank has. As many calls are compressed as without, but none if the tool, after the shim, calls past
+# it.
+run_on_rank_0() { # PRELOADED: runs the program; rank 0 preloads PRELOADED, the others only the shim
     rm -f report.json counts.*
     differing 1 COMPSHIM_POLICY="$scratch/lossy.ini" COMPSHIM_REPORT="$scratch/report.json" LD_PRELOAD="$1" ./program : \
         2 COMPSHIM_POLICY="$scratch/lossy.ini" LD_PRELOAD="$preload" ./program

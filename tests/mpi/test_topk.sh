@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks that the codec topk sends the contents of residuals in later calls, by every algorithm.
+# Checks that the codec topk sends the contents of residuals in later calls, by one_shot, two_shot and hierarchical.
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/nodes.sh"
 program=$build/tests/mpi_topk
@@ -10,7 +10,7 @@ topk() {
     printf '[rule fields]\nmin_size = 8KiB\ncodec = topk\nkeep = %s\nerror_feedback = on\n%s\n' "$1" "${2-}" \
         >"$scratch/policy.ini"
 }
-# arrives RANKS KEEP [KEY=VALUE]: checks that everything arrives in the end
+# arrives RANKS KEEP [KEY=VALUE]: checks that 120 sums have everything but what the residuals may hold (mpi_topk)
 arrives() {
     topk "$2" "${3-}"
     expect "$2 of 256 elements on $1 ranks${3:+, $3}" 0 shimmed "$1" COMPSHIM_REPORT="$scratch/report.json" \

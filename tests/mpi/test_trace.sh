@@ -37,7 +37,7 @@ for key, (begin, end) in calls.items():
     assert sum(span[1] - span[0] for span in inside) > 0.5 * (end - begin), (key, inside)
 assert min(span[0] for span in calls.values()) >= 0 and max(span[1] for span in calls.values()) < 60e6
 PY
-run() { # NAME [VARIABLE=VALUE...]
+run() { # NAME [VARIABLE=VALUE...]: runs a job of four ranks under policy.ini
     expect "$1" 0 shimmed 4 COMPSHIM_POLICY=policy.ini "${@:2}" "${program[@]}"
 }
 looked_at() { # TRACE [VARIABLE=VALUE...]: runs a job and checks its trace

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Compares with golden digests what every codec sends, and every algorithm of every collective, with every option of the
-# encoding, and the results. A change of golden/wire.txt changes the wire format or the results (docs/wire-format.md):
-# ranks of different versions then no longer understand each other. No rank reads another's scratch here, so that all
-# data is sent; ranks that do get the same results.
+# Compares digests with golden ones: of the bytes sent, and of the results, for nine codecs, all algorithms but cast,
+# all collectives but allgather, and the options of the encoding. A change of golden/wire.txt changes the wire format or
+# the results (docs/wire-format.md): ranks of different versions then no longer understand each other. No rank reads
+# another's scratch here, so that all data is sent. At the end, ranks that read it must get the same results.
 . "$(dirname "$0")/../lib.sh"
 codecs="raw fp32 fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int4"
-some="raw fp16 fp8_e4m3 int4" # an algorithm sends the messages of all codecs alike
+some="raw fp16 fp8_e4m3 int4" # for algorithms other than two_shot: each sends the messages of all codecs alike
 
 # sends TITLE CODEC ALGORITHM [KEY=VALUE [moves]]: prints the digests; $standins is preloaded too
 standins=:$build/tests/standin_unshared.so
@@ -45,11 +45,13 @@ if only_open_mpi "what goes over the wire"; then
     output=$(all 2>&1)
     golden "bytes on the wire and results are golden" "$top/tests/mpi/golden/wire.txt"
     sent=$output
-    # Ranks 0 and 2 share a node, and ranks 1 and 3. Removes the first digest of each pair, that of the bytes sent.
+    # results: removes the first digest of each pair, that of the bytes sent
     results() { sed -E 's/([a-z]) [0-9a-f]{16} /\1 /g'; }
     # like CODEC ALGORITHM: prints the golden run's lines for them
     like() { sed -n "/^$1 $2\$/,/^[a-z]/p" <<<"$sent" | sed '$d'; }
-    # With 3000 elements the messages of one_shot are long enough to be read in place, too.
+    # Ranks 0 and 2 share a node, and ranks 1 and 3. mpi_wire makes each call twice, with 1, 300, 3000 and 20000
+    # elements. Messages of all-reduces are read in place from 4 KiB on: with 20000 elements, and in one_shot, which
+    # does not divide the elements, with 3000, too.
     for algorithm in one_shot two_shot; do
         large=4
         [ $algorithm = one_shot ] || large=2

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs concurrent calls of several threads under the thread sanitizer, by every algorithm: `make test-tsan`, not part
-# of `make test`.
+# Runs concurrent calls of several threads under the thread sanitizer, by two_shot, one_shot, cast and hierarchical:
+# `make test-tsan`, not part of `make test`.
 #
 # Open MPI is not built with the sanitizer, so the ordering by its atomics is invisible.
 # ignore_noninstrumented_modules leaves out Open MPI's own reads and writes, tsan.supp the ordering by its locks. The

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes calls of every collective in several sizes. Prints for each size a digest over all ranks of
- * the bytes sent (tests/standin/wire.c) and of the results. The ranks have PEERS peers in an
- * all-reduce; in other collectives the data depends on the receiver's rank.
+/* Makes calls of all compressed collectives but MPI_Allgather, in several sizes. Prints for each
+ * call two digests over all ranks: of the bytes sent (tests/standin/wire.c), and of the results.
  *
  *   mpi_wire PEERS [moves]
  *
- * `moves` selects the data-movement collectives instead of the reductions. */
+ * The digest of an all-reduce's bytes has the receiver's rank modulo PEERS, that of other calls the
+ * receiver's rank. `moves` selects the data-movement collectives instead of the reductions. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ extern int standin_wire_peers __attribute__((weak));
 #define MOST 20000
 static float input[MOST * 8], output[MOST * 8];
 
-/* Fills in normally distributed values, zeros, tiny and huge values, and one non-finite value. */
+/* Fills in roughly normal values, zeros and tiny values, and from 5001 elements on one infinity. */
 static void fill_input(int count, unsigned seed)
 {
     unsigned state = seed * 2654435761u + (unsigned)rank;
@@ -105,7 +105,7 @@ int main(int argc, char **argv)
     job_begin(&argc, &argv);
     standin_wire_digest();
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        for (int repeat = 0; repeat < 2; repeat++) /* the second call adds error feedback */
+        for (int repeat = 0; repeat < 2; repeat++) /* the second call may add residuals */
             if (argc > 2)
                 move_all(counts[i]);
             else

@@ -98,8 +98,8 @@ static inline void synchronize(const struct gpu_world *world)
     CUDA(cuStreamSynchronize(world->stream));
 }
 
-/* Reduces on a communicator of n ranks, which contribute the data of ranks 0 to n - 1 in its order.
- */
+/* Reduces on a communicator of n ranks, which contribute the data of ranks 0 to n - 1 in the
+ * communicator's order, and checks the result. */
 static inline void reduce_on(const struct gpu_world *world, ncclComm_t comm, unsigned seed,
                              size_t count, const char *what)
 {

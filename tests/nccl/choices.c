@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes all-reduces that learn their fastest candidate, while communicators are used in every way
- * that NCCL allows. Compares each result with the sum, and its bits with the other ranks'.
+/* Makes all-reduces that learn their fastest candidate, while communicators are made, used and
+ * ended in many ways. Compares each result with the sum, and its bits with the other ranks'.
  *
  *   nccl_choices CASE
  *
  * Variables: CALLS is the number of calls of a case, COUNT their number of elements. CLOCK=US,MIB
- * is the stand-in's clock from the middle of the case `changes` on. With PRINT=1, rank 0 prints a
+ * is the stand-in's clock from the middle of the case `changes` on. DIES is the rank that ends or
+ * aborts, after AFTER calls. TOLERANCE is the largest error allowed. With PRINT=1, rank 0 prints a
  * digest of each result. */
 #include <dlfcn.h>
 #include <math.h>
@@ -142,7 +143,8 @@ static void case_changes(void)
     leave(&lane);
 }
 
-/* Two communicators: odd ranks make all calls on the second one first. Nobody waits meanwhile. */
+/* Two communicators: odd ranks make all calls on the second one first. No rank waits for the GPU in
+ * between. */
 static void case_crossed(void)
 {
     struct lane lanes[2];
@@ -190,7 +192,7 @@ static void case_threads(void)
     gpu_leave(&world);
 }
 
-/* Groups of two calls, then single calls, then such groups again. */
+/* Groups of two calls, then single calls, then groups of two again. */
 static void case_groups(void)
 {
     struct lane lane;
@@ -252,8 +254,8 @@ static void case_one_thread(void)
     all_in_one(comms, 3);
 }
 
-/* A communicator of some ranks of the world, and one of some of those; rank 0 of the former is not
- * rank 0 of the world. */
+/* A communicator split from the world, whose ranks it has in reverse order, so that its rank 0 is
+ * not that of the world; then a communicator split from that one, in the first order. */
 static void case_parts(void)
 {
     struct lane lane;
@@ -329,7 +331,7 @@ static void case_nonblocking(void)
     NCCL(ncclCommDestroy(world.comm));
 }
 
-/* Makes calls until one fails, all are made, or a while has passed; then exits with status 0. */
+/* Makes calls until one fails or all are made, then aborts the communicator. */
 static void reduce_until_failure(const struct lane *lane)
 {
     for (int i = 0; i < calls; i++)
@@ -341,7 +343,7 @@ static void reduce_until_failure(const struct lane *lane)
     NCCL(ncclCommAbort(lane->comm));
 }
 
-/* A rank's process ends, at any of a class's first calls. */
+/* The process of rank DIES ends after AFTER calls of its class. */
 static void case_dies(void)
 {
     struct lane lane;
@@ -360,7 +362,8 @@ static void *abort_later(void *comm)
     return NULL;
 }
 
-/* A rank aborts its communicator; another thread aborts the others' while they make calls. */
+/* Rank DIES aborts its communicator after AFTER calls; another thread aborts the others' while they
+ * make calls. */
 static void case_aborts(void)
 {
     struct lane lane;
@@ -396,7 +399,7 @@ static void case_revoked(void)
     NCCL(ncclCommDestroy(world.comm));
 }
 
-/* Calls of several sizes and types in turn, each with its own class. */
+/* Calls of several sizes in turn, each size with a class of its own. */
 static void case_classes(void)
 {
     enum { SIZES = 5 };

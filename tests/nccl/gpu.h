@@ -86,7 +86,8 @@ static inline void gpu_read(void *host, const void *device, size_t bytes)
         CUDA(cuMemcpyDtoH(host, (CUdeviceptr)(uintptr_t)device, bytes));
 }
 
-/* Returns the id that rank 0 makes and shares in the file ID_FILE. */
+/* Returns the id that rank 0 makes and shares in the file ID_FILE, with `suffix` added to its
+ * name. */
 static inline ncclUniqueId gpu_share_id(int rank, const char *suffix)
 {
     char path[1024], half[1040];

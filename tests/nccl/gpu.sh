@@ -178,7 +178,7 @@ P
     done
 }
 
-# Times all modes alternately. The limit is the bandwidth of one connection on the loopback device.
+# Times all modes alternately, and a single connection on the loopback device, whose bandwidth limits them.
 sockets() {
     local mode turn
     for ((turn = 0; turn < 3; turn++)); do
@@ -209,7 +209,7 @@ print(size / (time.monotonic() - began))
 P
 }
 
-# The trainer gets the same loss on the GPU as on the CPU, and trains with compshim.
+# Checks that the trainer has the same first loss on the GPU as on the CPU, and that it trains with compshim.
 trainer() {
     local trainers=("$build/mnist_train" "$build/mnist_train_nccl")
     command -v mpirun >/dev/null || { skip "mnist_train_nccl: no mpirun" && return; }

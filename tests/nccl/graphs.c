@@ -346,7 +346,7 @@ static CUgraph capture_many(const float *input, float *output, bool grows)
     return graph;
 }
 
-/* Returns the maximum bytes that the messages of a graph of such calls may need on a rank: by
+/* Returns the maximum bytes that the messages of a graph of CALLS calls may need on a rank: by
  * two_shot three messages for each rank, and one more. */
 static size_t messages_bytes(bool grows)
 {

@@ -216,7 +216,8 @@ static void case_streams_group(void)
     gpu_leave(&world);
 }
 
-/* A call larger than the workspace, and a second one after it in the group. */
+/* A call larger than the workspace in one group with a small call; then a reduce-scatter larger
+ * than the workspace. */
 static void case_segments(void)
 {
     enum { LARGE = 13000001 };
@@ -278,7 +279,7 @@ static void case_mistake(void)
     gpu_leave(&world);
 }
 
-/* One thread drives several devices. */
+/* A device with its communicator. One thread drives several. */
 struct device {
     int number;
     ncclComm_t comm;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes communicators whose ranks agree, or fail to agree, in every way. Every result must be
+/* Makes communicators whose ranks agree, or fail to agree, in many ways. Every result must be
  * exact.
  *
  *   nccl_rendezvous CASE */
@@ -64,8 +64,8 @@ static const char *ended_path(void)
     return path;
 }
 
-/* Ends the process when its first thread waits, that is, has been in one system call for a while.
- * Writes a file first. */
+/* Ends the process when its first thread waits, that is, has been in one system call for a while,
+ * by its /proc file `path`. First creates the file ended_path() for the other ranks. */
 static void *end_waiting(void *path)
 {
     char last[256] = "", now[256];

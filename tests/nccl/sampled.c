@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes calls with normally distributed data, without waiting between them, every other one in
- * place. Computes the error of all elements of rank 0's results against sums in float64. Rank 0
- * prints "error E": the relative L2 error over all calls, which a report estimates by samples.
+ * place (an all-to-all never). Computes the error of all elements of rank 0's results against sums
+ * in float64. Rank 0 prints "error E": the relative L2 error over all calls, which a report
+ * estimates by samples.
  *
  *   nccl_sampled sum|scatter|gather|alltoall|broadcast DTYPE sum|avg|scaled|device CALLS [group]
  *
  * scaled: ncclRedOpCreatePreMulSum with a factor of each rank, on the host; device: on the device.
- * group: all calls in one group. Data-movement collectives are compared by rank 0's own block,
- * broadcasts by those of root 0. */
+ * group: all calls in one group. Data-movement collectives are compared by the block that rank 0
+ * receives from itself; a broadcast's root is rank 0. */
 #include "tests/nccl/gpu.h"
 #include "tests/sums.h"
 

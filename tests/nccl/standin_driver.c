@@ -120,7 +120,7 @@ static void case_pool(void)
     EXPECT(cuStreamSynchronize(stream), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-/* The free does not wait for the other stream, so this is an error. */
+/* Frees pool memory in stream order without waiting for another stream that uses it: an error. */
 static void case_pool_unordered(void)
 {
     const CUmemoryPool pool = new_pool();

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks ranks that differ: without compshim, with another policy or a wrong one, without a rendezvous. Results
-# must be right, one clear message must appear, and nothing may hang.
+# Checks ranks that differ: without compshim, with another policy or a wrong one, without a rendezvous. Results must be
+# right, a message must say why nothing is compressed, and nothing may hang.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_lifetime
 rank_setting=$top/tests/nccl/rank_setting.sh
@@ -18,7 +18,8 @@ for ranks in "0 1" "2 3" "0 2" "1 3" "3"; do
     expect "only ranks $ranks have compshim" 0 \
         job 4 COMPSHIM_REPORT=off sh "$rank_setting" "$ranks" LD_PRELOAD="$preload" "$program" kept
     calls "only ranks $ranks: native on all" "$native"
-    # If rank 0, which makes the id, lacks compshim, each of the others warns, because they cannot find each other.
+    # If rank 0, which makes the id, has compshim, it alone warns. Otherwise each rank with compshim warns, because they
+    # cannot find each other.
     case $ranks in
     0*) messages "only ranks $ranks" 1 "without compshim: is LD_PRELOAD set on every host?" ;;
     esac

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Every algorithm, type and operation against a float64 reference, on the stand-in for NCCL. test_all_codecs.sh covers all
-# codecs.
+# Compares every algorithm, type and operation with a float64 reference, on the stand-in for NCCL. test_all_codecs.sh
+# covers all codecs.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_allreduce
 

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks that NCCL's all-reduces choose the candidate with the shortest measured duration. Durations come from the
-# stand-in's clock: US microseconds for each of NCCL's operations, a tenth for each kernel, and MiB/s for what NCCL
-# sends. By it, an all-reduce of 64 KiB in fp8 on two ranks takes
+# stand-in's clock US,MIB: US microseconds for each of NCCL's operations, a tenth for each kernel, and MIB MiB/s for
+# what NCCL sends. By it, an all-reduce of 64 KiB in fp8 on two ranks takes
 #
 #   clock US,MIB    native     one_shot    two_shot    raw
 #   10,250          260 us     75 us       86 us       262 us
@@ -13,7 +13,7 @@ program=$build/tests/nccl_choices
 fast=10,250 slow=1000,250
 export CALLS=160 STANDIN_CLOCK=$fast
 rules() { printf '%s\n' "[rule all]" "dtype = float32" "$@" >"$COMPSHIM_POLICY"; }
-# learned NAME RANKS CASE CHOICE [VARIABLE=VALUE...]: passes if the case does, and chooses so for all its classes
+# learned NAME RANKS CASE CHOICE [VARIABLE=VALUE...]: passes if the case does, and all its classes choose CHOICE
 learned() {
     expect "$1" 0 preloaded "$2" "${@:5}" "$program" "$3"
     reports "$1: chooses $4" "len(report['learned']) > 0 and all(line.split(' = ')[1].startswith('$4 ') for line in report['learned'])"

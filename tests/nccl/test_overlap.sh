@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks that the segments of a large call overlap, also in a graph: by the stand-in's vector clocks each step
-# comes after the previous step of its segment, and is concurrent with NCCL's operations for other segments.
+# Checks that the segments of a large call overlap, also in a graph: by the stand-in's vector clocks each step comes
+# after the previous step of its segment, and at least one exchange is concurrent with an encode, a sum and a decode of
+# other segments.
 . "$(dirname "$0")/lib.sh"
 
 cat >"$scratch/order.py" <<'P2'

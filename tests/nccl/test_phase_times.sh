@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks times on the GPU: the phases of each call in the report and in the trace (COMPSHIM_TRACE).
+# Checks the times that events on the GPU measure, on the stand-in: the phases of each call in the report and in the
+# trace (COMPSHIM_TRACE).
 . "$(dirname "$0")/lib.sh"
 trace=$scratch/trace.json
 late=(STANDIN_DELAY_US=200 STANDIN_SEED=5)

@@ -91,7 +91,7 @@ PYTHON
 }
 check "log: calls and bytes" sums
 
-# All symbols are also the real library's, if that is installed.
+# If libnccl 2.28.9 is installed, it has all symbols of the stand-in but later ones.
 real=$(dirname "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")/../lib64/libnccl.so.2
 symbols() { nm -D --defined-only "$1" | sed -nE 's/^[0-9a-f]+ ([A-Z]) (p?nccl.*)$/\1 \2/p' | sort; }
 if [ -e "$real" ] && strings -a "$real" | grep -q 'NCCL version 2.28.9'; then

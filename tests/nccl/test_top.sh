@@ -7,7 +7,7 @@ tool=$build/compshim
 printf '[rule live-%s]\ndtype = float32\ncodec = int8\n' $$ >"$scratch/policy.ini"
 published() { grep -ls "live-$$" /dev/shm/compshim-"$(id -u)"-*-nccl; }
 export SLURM_JOB_ID=$$ # keeps top from merging this job with another one of the same program
-# True if top shows the rule with calls and their error, which later calls read from the GPU.
+# Passes if top shows calls of the rule with their error, which is known once later calls have read it from the GPU.
 shows_calls() { "$tool" top --once | grep -qE "live-$$ +int8 .*[1-9]e-"; }
 
 expect "a job that ends" 0 preloaded 2 COMPSHIM_LIVE=on "$build/tests/nccl_call_time" 1 5

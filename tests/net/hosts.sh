@@ -23,8 +23,8 @@
 # paced link it sends 8 KiB at once, and then at 1.1 times the rate until it has caught up; receiving is limited as
 # always. Pacing takes processor time: two cores suffice for 4 hosts of up to 2.5 Gbit/s.
 #
-# --name NAME before the command distinguishes several sets of hosts (cshim). RATE is in tc's format: 200mbit, 1gbit,
-# 10gbit. Needs root (except for with), iproute2, util-linux and, for run, Open MPI.
+# --name NAME before the command distinguishes several sets of hosts (default: cshim). RATE is in tc's format: 200mbit,
+# 1gbit, 10gbit. Needs root (except for with), iproute2, util-linux and, for run, Open MPI.
 set -u
 readonly subnet=10.231.78 hosts_max=64
 
@@ -61,7 +61,7 @@ need_tools() {
 need_up() { [ -s "$state/count" ] || die "no hosts are up; start them with: hosts.sh up"; }
 host_count() { cat "$state/count"; }
 
-# bits_per_second RATE: prints it in bit/s; fails if tc would not accept it
+# bits_per_second RATE: prints it in bit/s; fails if it is not a number of kbit, mbit or gbit, or below 1 bit/s
 bits_per_second() {
     awk -v rate="${1,,}" 'BEGIN {
         if (rate !~ /^[0-9]+(\.[0-9]+)?(k|m|g)bit$/) exit 1
@@ -116,7 +116,7 @@ refuse_device() {
     ! ip link show "$1" >/dev/null 2>&1 || die "a device $1 exists already, made by others"
 }
 
-# Records everything before creating it, so that down finds it after a failure, too.
+# make_host NUMBER: creates a host. Records its namespace first, so that down finds it after a failure, too.
 make_host() {
     local host=$1 namespace=$name$1 device=${name}v$1
     refuse_device "$device"
@@ -146,7 +146,7 @@ write_names() {
     for host in $(seq "$1"); do echo "$subnet.$host $name$host"; done >>"$names"
 }
 
-# Writes two scripts into the state folder: enter starts a command in a host; agent does so for Open MPI.
+# write_scripts: writes two scripts into the state folder: enter starts a command in a host; agent does so for Open MPI
 write_scripts() {
     cat >"$state/enter" <<SCRIPT
 #!/bin/sh
@@ -221,7 +221,7 @@ end_processes() {
     done
 }
 
-# Removes only what the state lists.
+# remove: removes the hosts, with their processes, and the bridge that the state lists, and the state
 remove() {
     local namespace
     while read -r namespace; do
@@ -235,8 +235,9 @@ remove() {
     rm -rf -- "$state"
 }
 
-# A user who is not root becomes root in the namespace, without more rights, so that Open MPI does not refuse to run.
-# unshare keeps the mounts at first, because in a chroot it cannot make / private.
+# with RATE COMMAND...: begins the command `with`. A user who is not root becomes root in the namespace, without more
+# rights outside, and Open MPI is allowed to run as this root. unshare leaves the propagation of mounts unchanged,
+# because in a chroot it cannot make / private.
 with() {
     local user=()
     check_rate "$1"
@@ -248,9 +249,9 @@ with() {
         bash "$(realpath "$0")" --name "$name" apart "$@"
 }
 
-# Continues `with` in its namespaces. / has to be a mount point whose mounts are invisible outside. The root of a
-# chroot is no mount point, so it is bound to a folder in /proc, which can be made private, and that folder becomes
-# the root.
+# apart RATE COMMAND...: continues `with` in its namespaces. / has to be a mount point whose mounts are invisible
+# outside. The root of a chroot is no mount point, so it is bound to a folder in /proc, which can be made private, and
+# that folder becomes the root.
 apart() {
     local root=/proc/fs/root
     mount --make-rprivate / 2>/dev/null || {
@@ -261,7 +262,7 @@ apart() {
     hidden "$@"
 }
 
-# Completes `with`. The state and temporary files are in a private /run.
+# hidden RATE COMMAND...: completes `with`. The state and temporary files are in a private /run.
 hidden() {
     export TMPDIR=/run/tmp
     mount -t tmpfs tmpfs /run && mkdir "$TMPDIR" && ip link set lo up && (up --rate "$1") || exit
@@ -276,7 +277,7 @@ down() {
     say "the hosts are removed"
 }
 
-# Prints -x options for the variables that the shim reads, with the caller's values.
+# forwarded: prints -x options for LD_PRELOAD and COMPSHIM_*, if the caller has set them
 forwarded() {
     local variable
     [ -z "$preload" ] || printf '%s\n' -x "LD_PRELOAD=$preload"

@@ -35,7 +35,7 @@ sys.exit(not (totals["compressed_calls"] > 0 and totals["bytes_wire"] * 3 < tota
 }
 job() { inside mpirun --oversubscribe -n 2 "$@"; }
 
-# The emulator, if the kernel does not start one already.
+# emulated: has the kernel start an emulator for Arm's programs, if it does not do so already
 formats=$scratch/formats
 emulated() {
     mkdir "$formats" && "$top/tools/install-packages.sh" packages qemu-user-static || return
@@ -43,7 +43,7 @@ emulated() {
     grep -qs '^magic 7f454c460201010000000000000000000200b700$' "$formats"/* ||
         sed 's/^:[^:]*/:compshim-aarch64/' /usr/lib/binfmt.d/qemu-aarch64.conf >"$formats/register"
 }
-# Mounts, undone at the end.
+# mounted: mounts /proc, /dev and /dev/shm in the root; clean_up unmounts them
 mounted() {
     mount --bind /proc "$root/proc" && mount --bind /dev "$root/dev" && mount -t tmpfs tmpfs "$root/dev/shm" 2>/dev/null
 }

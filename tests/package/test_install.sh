@@ -6,7 +6,7 @@ export ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
 cd "$top" || exit 1
 prefix=$scratch/prefix
 
-installation() { # TARGET VARIABLE=VALUE...
+installation() { # TARGET VARIABLE=VALUE...: makes a target of the tested build
     make --no-print-directory -s "BUILD=$build" "SANITIZE=${SANITIZE-}" "$@"
 }
 files() { (cd "$1" && find . ! -type d | sed 's/^\.//' | sort); }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks make if packages are missing: it says so once and builds nothing, and `make packages all` installs them before
-# it checks for compilers. Compilers and the installer are stand-ins: a compiler writes an empty file.
+# Checks make when packages are missing: it says so once and compiles nothing, and `make packages all` installs them
+# before it checks for compilers. Compilers and the installer are stand-ins: a compiler writes an empty file.
 . "$(dirname "$0")/../lib.sh"
 tree=$scratch/tree bin=$scratch/bin
 mkdir -p "$tree/tools" "$bin" "$scratch/cuda/bin" "$scratch/cuda/include"

@@ -22,13 +22,13 @@ check "the citation has this version" grep -qx "version: $version" CITATION.cff
 check "the changelog has it" grep -qx "## $version" CHANGELOG.md
 check "the Debian changelog begins with this version" \
     grep -qE "^compshim \($version-[0-9]+\) " <(head -n 1 $debian/changelog)
-# make packages installs the packages that the Debian package is built with.
+# The Debian package is built with the packages that make packages installs.
 needed=$(sed -n 's/^build="\(.*\)"$/\1/p' tools/install-packages.sh)
 for package in $needed; do
     case $package in gcc | g++ | libc6-dev) continue ;; esac # always present on build systems
     check "the Debian package is built with $package" grep -qE "^ *(Build-Depends:)? *$package,?$" $debian/control
 done
-# A commit always gives the same tarball, which can be built (make deb does).
+# A commit always gives the same tarballs. (make deb builds from the first.)
 for name in one other; do
     check "make dist, $name" make -s --no-print-directory "BUILD=$scratch/$name" dist
 done

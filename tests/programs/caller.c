@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls a stand-in's function and prints which library's was called: "preload" for the value 1,
- * "library" for any other. With OPENED, opens that library at run time with FLAGS and looks the
- * function up by dlsym. */
+/* Calls a stand-in's function and prints which library's was called: "preload" if it returned 1,
+ * else "library". With OPENED, opens that library at run time with FLAGS and looks the function up
+ * by dlsym. */
 #include <dlfcn.h>
 #include <stdio.h>
 

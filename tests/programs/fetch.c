@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An MPI program that is not linked to MPI: it opens the library, looks all functions up by dlsym,
- * and prints whether the sums of two all-reduces of integers are right.
+ * and prints how many elements of two all-reduces of floats (whole numbers) are wrong.
  *
  *   fetch LIBRARY handle|default|next [thread]
  *

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls MPI by ctypes, with Open MPI's handles. Prints whether an all-reduce of integers is right."""
+"""Calls MPI by ctypes, with Open MPI's handles. Prints how many elements of an all-reduce of floats are wrong."""
 import ctypes
 import sys
 

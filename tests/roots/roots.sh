@@ -6,7 +6,7 @@
 # /etc/hosts, like any fresh chroot. There, only root can create namespaces, so root's demo has to run on emulated
 # hosts. Needs root and Debian's or Ubuntu's debootstrap, which `make test-roots` installs.
 #
-#   ROOTS="debian12 debian13-user"   only the runs of a system, or a single one (all)
+#   ROOTS="debian12 debian13-user"   only the runs of a system, or a single one (default: all)
 #   SHARED=DIR        folder of MNIST, DIR/mnist, for the runs with it (../shared)
 #   MIRROR=URL        Debian's mirror (default: the one in this machine's apt sources)
 #   UBUNTU_MIRROR=URL Ubuntu's (default: this machine's, else the one next to Debian's, else debootstrap's)
@@ -42,8 +42,8 @@ apt_mirror() {
     grep -rhsE '^(deb |URIs:)' /etc/apt/sources.list /etc/apt/sources.list.d |
         grep -oE "[a-z]+://[^] ]*/$1/?( |$)" | head -n 1 | sed 's|/* *$||'
 }
-# serves: succeeds if a mirror has a suite. Downloads as apt does, so that its proxies apply.
-serves() { # MIRROR SUITE
+# serves MIRROR SUITE: succeeds if the mirror has the suite. Downloads as apt does, so that apt's proxies apply.
+serves() {
     [ -n "$1" ] && /usr/lib/apt/apt-helper download-file "$1/dists/$2/Release" "$folder/release" >/dev/null 2>&1
 }
 mirror_for() { # SUITE: prints a mirror
@@ -77,7 +77,7 @@ keyring_for() {
     fi
 }
 
-# make_root SYSTEM: creates a bare system in $folder/SYSTEM; on failure sets $why
+# make_root SYSTEM: creates a bare system in $folder/SYSTEM, if it is not there; on failure sets $why
 make_root() {
     local root=$folder/$1 suite=${suites[$1]} mirror keyring script=
     [ ! -e "$root/.complete" ] || return 0
@@ -85,7 +85,7 @@ make_root() {
         why="no mirror serves $suite"
         return 1
     }
-    # debootstrap's scripts for new suites are links to that of an older suite of the family, which serves as well.
+    # For a suite that this debootstrap does not know, takes the script to which newer versions link the suite's.
     if [ ! -e "/usr/share/debootstrap/scripts/$suite" ]; then
         case $suite in noble) script=gutsy ;; *) script=sid ;; esac
         script=/usr/share/debootstrap/scripts/$script
@@ -109,9 +109,9 @@ make_root() {
 }
 
 # Runs -------------------------------------------------------------------------------------------
-# Runs in namespaces of processes and mounts as process 1, which reaps orphans or does not. The mounts end with the
-# namespace. Without network there is still one interface, because Debian 13's mpirun crashes without any if it has to
-# reach another host.
+# process1.sh runs a script in the root, and is process 1 of namespaces of processes and mounts, which reaps orphans or
+# does not. The mounts end with the namespace. Without network there is still one interface, because Debian 13's mpirun
+# crashes without any if it has to reach another host.
 cat >"$folder/process1.sh" <<'END'
 root=$1 process1=$2 user=$3 network=$4 script=$5
 set -e
@@ -181,7 +181,7 @@ row() { printf '%-11s %-7s %-10s %-6s %-18s %8s  %s\n' "$@" | tee -a "$table"; }
 readme=$(awk '/^    / { block = block substr($0, 5) "\n"; next } block ~ /LD_PRELOAD=build/ { printf "%s", block; exit } { block = "" }' README.md)
 revision=$(git rev-parse HEAD)
 
-run() { # SYSTEM USER PROCESS1 MNIST
+run() { # SYSTEM USER PROCESS1 MNIST: makes the runs of a line of $plan
     local system=$1 user=$2 process1=$3 mnist=$4 name=$1-$2 root=$folder/run-$1-$2 home digits
     case $2 in root) home=$root/root ;; *) user=tester home=$root/home/tester ;; esac
     rm -rf "$root"
@@ -196,7 +196,7 @@ run() { # SYSTEM USER PROCESS1 MNIST
     fi
     chroot "$root" chown -R "$user:$user" "${home#"$root"}"
     try "make" with 2 "make packages installs them" make
-    # Either may be the user's first command in a bare system.
+    # Either of these may be the user's first command in a bare system.
     if [ "$user" = root ]; then
         try "make demo" with 0 "$digits" "make demo"
         try "README" with 0 "^compshim: sent .* less" "$readme"
@@ -210,7 +210,7 @@ run() { # SYSTEM USER PROCESS1 MNIST
     rm -rf "$root"
 }
 
-is_wanted() { # SYSTEM USER
+is_wanted() { # SYSTEM USER: succeeds if $ROOTS selects it
     local word
     [ -n "${ROOTS-}" ] || return 0
     for word in $ROOTS; do

@@ -69,7 +69,7 @@ def speeds_of(codec):
 
 
 def command_of(folder, fabric, ranks, per_node, mode, sizes, with_data=False):
-    """Returns smpirun's arguments and environment."""
+    """Writes the platform, hosts and policy to the folder. Returns smpirun's command and environment."""
     nodes = ranks // per_node
     down, leaves = tree_of(nodes)
     facts = FABRICS[fabric]
@@ -115,7 +115,7 @@ def command_of(folder, fabric, ranks, per_node, mode, sizes, with_data=False):
 
 
 def simulate(fabric, ranks, per_node, mode, sizes, with_data=False):
-    """Returns a cell for each size."""
+    """Simulates a mode. Returns a cell for each size; none, after a message, if the simulation fails."""
     with tempfile.TemporaryDirectory() as folder:
         command, environment = command_of(folder, fabric, ranks, per_node, mode, sizes, with_data)
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -141,7 +141,7 @@ def key_of(cell):
 
 
 def save(cells, revision):
-    """Adds cells to earlier ones of the same revision."""
+    """Writes cells to RESULTS, together with earlier ones of the same revision."""
     head = {
         "revision": revision,
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -183,8 +183,8 @@ def run(shapes):
 
 def check():
     """Checks that simulations without data take the same time as with data, and that the sums with data are right. A
-    learned choice must be as fast as all candidates, except for the tenth that an additional rounding has to gain.
-    """
+    learned choice may take 1.25 times as long as the fastest candidate, because a candidate that rounds more has to
+    gain a tenth."""
     sizes = [65536, 1 << 20]
     for per_node in (1, 4):
         seconds = {}

@@ -24,7 +24,7 @@ export COMPSHIM_POLICY=$scratch/policy.ini
 sums="$build/tests/mpi_allreduce"
 
 job() { limited srun --nodes 2 --ntasks 4 "$@"; }
-quiet() { # checks that Open MPI and Slurm print nothing, as without the shim
+quiet() { # NAME: checks that $output has no error of Open MPI or Slurm
     case $output in
     *"not supported"* | *srun:\ error* | *"An error"*) fail "$1" "$output" ;;
     *) pass "$1" ;;
@@ -46,7 +46,7 @@ report "were hierarchical" 'any(row["algorithm"] == "hierarchical" for row in r[
 
 # With the shim on half the ranks, all calls are passed through, the sums are right, and the reason is printed in time.
 policy policy.ini fp8_e4m3 two_shot
-half() { # REMAINDER: the ranks with it modulo 2 have the shim
+half() { # REMAINDER: runs the sums; only ranks whose number modulo 2 is REMAINDER have the shim
     # shellcheck disable=SC2016
     SHIM=$preload job sh -c '[ $((SLURM_PROCID % 2)) = '"$1"' ] && export LD_PRELOAD="$SHIM"; exec "$0" none 1' "$sums"
 }
@@ -60,7 +60,7 @@ contains "rank 3 tells" "rank 0 does not answer rank 3"
 quiet "nobody else complains of that"
 check "both were decided within 20 s each" test $((SECONDS - began)) -lt 40
 
-# srun's options exclude the shim's variables.
+# Options of srun that exclude the shim's variables: compshim run adds them.
 for export in "--export=NONE" "--export=PATH,HOME"; do
     rm -f report.json
     COMPSHIM_REPORT=$scratch/report.json expect "compshim run srun $export" 0 \

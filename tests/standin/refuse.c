@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded after the shim, makes MPI fail in the engine's next calls, whose number the program
- * sets. */
+/* Preloaded after the shim, makes the engine's next calls of PMPI_Testsome and PMPI_Ireduce fail:
+ * as many as the program sets in the two variables. */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stddef.h>

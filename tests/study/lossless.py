@@ -27,7 +27,7 @@ LEARNED = "weights.float32 gradients.float32 weights.bfloat16 gradients.bfloat16
 
 
 def make_learned(folder):
-    """Returns the gradients of three steps after the tenth, and the weights at the end."""
+    """Writes the gradients of three steps after the tenth, and the weights at the end, as float32 and bfloat16."""
     torch.manual_seed(1)
     text, characters = chars_ddp.read_text("/usr/share/common-licenses")
     model = chars_ddp.Transformer(characters)
@@ -49,7 +49,7 @@ def make_learned(folder):
 
 
 def make_heat(folder):
-    """Returns the temperatures of a plate with hot spots after 300 time steps."""
+    """Writes the temperatures of a plate with hot spots after 300 time steps."""
     size = 1024
     random = numpy.random.default_rng(1)
     plate = numpy.zeros((size, size))
@@ -63,7 +63,7 @@ def make_heat(folder):
 
 
 def make_melt(folder):
-    """Returns positions and velocities of the client test's melt, with 32000 atoms, in full precision."""
+    """Runs the client test's melt with 32000 atoms, and writes its positions and velocities in full precision."""
     with open(TOP + "/tests/clients/melt.in", encoding="utf-8") as file:
         script = file.read()
     script = re.sub(r"(?m)^(compute|fix density).*\n", "", script.replace("0 8 0 8 0 8", "0 20 0 20 0 20"))

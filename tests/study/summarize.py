@@ -176,7 +176,7 @@ def write_document(path, text, marks=MARKS):
 
 
 def curves(results):
-    """Writes a block for each model: position and name of the mode, mean difference, standard error."""
+    """Returns a block for each model: position and name of the mode, mean difference, standard error."""
     compared = [result for result in results if result.get("difference") is not None]
     modes = list(dict.fromkeys(result["mode"] for result in compared))
     blocks = []

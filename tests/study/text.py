@@ -30,7 +30,7 @@ MARKS = ("<!-- results: tests/study/text.py writes what follows -->", "<!-- end 
 
 
 def train(seed, mode, arguments, folder):
-    """Returns one run: its loss, and its bytes from the shim's report."""
+    """Trains once, in this mode. Returns the run: its loss, and its bytes from the shim's report."""
     environment = dict(os.environ, OMP_NUM_THREADS="1")
     report = os.path.join(folder, "report.json")
     if mode != "off":

@@ -5,8 +5,8 @@
 #   [BUILD=DIR] tests/unit/choice_defects.sh
 . "$(dirname "$0")/../lib.sh"
 
-# defect NAME FILE SED: applies SED to a copy of FILE, a source file of the choice, or of a test to make its simulated
-# engine wrong. Passes if the tests then fail.
+# defect NAME FILE SED: applies SED to a copy of FILE: choice.c, draw.c, or the test, whose simulated engine then is
+# wrong. Passes if the test then fails.
 tests=test_choice.c
 defect() {
     rm -rf "$scratch/tests/unit"

@@ -201,7 +201,8 @@ TEST(ranks_that_compute_unequally_choose_as_equal_ones)
     assert_int_equal(count_misses(0.1, 0, 3), 0);
 }
 
-/* Empty queues absorb the first calls, but not the following ones. */
+/* The network's queues, empty at first, absorb the first native calls of a row in a fifth of the
+ * time. The choice must not go by these. */
 TEST(what_queues_hold_does_not_count)
 {
     for (unsigned queued = 1; queued <= 40; queued++) {
@@ -262,7 +263,7 @@ TEST(choices_follow_a_network_that_changes_within_200_calls)
     }
 }
 
-/* The second best candidate slows down too, so the third becomes the best. */
+/* Both compressed candidates slow down, and native calls become the fastest. */
 TEST(a_best_candidate_that_becomes_slower_is_left)
 {
     struct network network = {.candidates = 3, .seconds = {1e-3, 0.3e-3, 0.5e-3}};
@@ -306,7 +307,7 @@ TEST(calls_that_never_end_leave_no_duration)
     assert_true(cshim_choice_seconds(&choice, CSHIM_CANDIDATE_NATIVE) == 0);
 }
 
-/* Two of five durations are enough. */
+/* Only every third compressed call ends: two of five samples are enough. */
 TEST(calls_that_end_decide_beside_those_that_never_do)
 {
     struct cshim_choice choice;

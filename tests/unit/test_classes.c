@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks that the candidates of a class do not depend on which of its calls comes first. With gloo
- * each rank may see another one first. */
+/* Checks that the candidates of a class do not depend on which of its calls comes first. With gloo,
+ * ranks may see different calls first. */
 #include "shim/report/classes.h"
 #include "tests/unit/unit.h"
 

@@ -7,9 +7,9 @@
 
 enum { MOST = 3000, PARTS = 5, KINDS = 10 };
 
-/* Returns an element of an array of some kind: smooth, random walk, noise, halfway between two
- * multiples, near the largest multiple, of all magnitudes, some not finite, any bits, parabolas,
- * zeros with a spike. */
+/* Returns element `i` of an array of this kind. 0: smooth, 1: random walk (`before` is the element
+ * before), 2: noise, 3: halfway between two multiples of the step, 4: near the largest multiple, 5:
+ * of all magnitudes, 6: some not finite, 7: random bits, 8: parabolas, 9: zeros with spikes. */
 static double number(int kind, size_t i, double step, double before, uint64_t *state)
 {
     const double normal = next_normal(state);
@@ -143,8 +143,8 @@ TEST(without_a_step_nothing_is_lost)
     assert_false(cshim_codec_carries(CSHIM_CODEC_BOUNDED, CSHIM_FLOAT16));
 }
 
-/* With contributions and sums as in two_shot, and the plan's step, the error of a sum of float64 is
- * at most abs_error times the ranks. */
+/* Encodes contributions and reduces them as two_shot does, with the plan's step: the error of a
+ * float64 sum is at most abs_error times the number of ranks. */
 TEST(sums_keep_the_bound_of_a_rule)
 {
     char text[200], message[CSHIM_MESSAGE_MAX];
@@ -201,7 +201,8 @@ TEST(messages_become_shorter)
     assert_true(ratio(7, -7) > 0.99);
 }
 
-/* Damaged messages are decoded to some elements, without reads after the longest length. */
+/* Decodes damaged messages to some elements, without reading beyond the largest encoded size, which
+ * is allocated: AddressSanitizer finds such reads. */
 TEST(messages_that_lie_do_no_harm)
 {
     uint64_t random = 3;

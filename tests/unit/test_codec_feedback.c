@@ -14,7 +14,8 @@ static size_t encoded_bytes(enum cshim_codec_id id)
     return cshim_encoded_bytes(id, CSHIM_FLOAT32, COUNT);
 }
 
-/* Returns the number of elements whose largest magnitude limits a residual. */
+/* Returns the number of elements in a block, whose largest magnitude limits the residuals of the
+ * block. */
 static size_t block_of(enum cshim_codec_id id)
 {
     const size_t block = cshim_codec_info(id)->block;
@@ -49,7 +50,8 @@ static float expected_sum(float value, float rest, float limit)
     return isfinite(value) && isinf(sum) ? copysignf(FLT_MAX, sum) : sum;
 }
 
-/* Computes residuals and bytes by the definition, with the plain functions. */
+/* Computes the expected bytes and residuals without the codecs' error feedback: encodes the sums of
+ * elements and residuals, and subtracts their decoded values. */
 static void expect(enum cshim_codec_id id, struct cshim_encoding encoding, const float *input,
                    float *rest, uint8_t *bytes)
 {
@@ -128,7 +130,7 @@ TEST(old_residuals_add_a_step_at_most)
     }
 }
 
-/* The residuals are those of a tensor whose values were a thousand times as large. */
+/* The residuals are those of values 300 to 7000 times as large. */
 TEST(ones_after_large_values_are_ones)
 {
     for (size_t c = 0; c < SCALED_CODECS; c++) {
@@ -230,7 +232,8 @@ TEST(raw_leaves_the_residual_alone)
     assert_memory_equal(residual, before, sizeof residual);
 }
 
-/* Other types are converted to float32 before encoding, also for the residual. */
+/* Elements of other types are converted to float32 before encoding; residuals are differences from
+ * the converted elements. */
 TEST(other_types_are_widened_first)
 {
     static double wide[COUNT];
@@ -303,7 +306,7 @@ TEST(wide_sums_are_narrowed_first)
     assert_memory_equal(residual, expected, sizeof residual);
 }
 
-/* Tests every length of the last tile, and that nothing after it is written. */
+/* Tests counts from 1 to 299, and that nothing is written after the encoding or the residuals. */
 TEST(every_short_count)
 {
     fill(PATTERN_MIXED, 3, values, COUNT);

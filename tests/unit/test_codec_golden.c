@@ -9,7 +9,9 @@ enum { MANY = 5000, ROOM = MANY * 8 + 1024, PARTS = 3, MODES = 4 };
 
 static const size_t counts[] = {1, 7, 31, 33, 64, 255, 257, 1000, MANY};
 
-/* Fills an array with any bits, and with the patterns of the other tests. */
+/* Fills an array with the mixed patterns of the other tests, float16 with random values from 0.125
+ * to below 2. Runs of 64 elements (not of float32 and bfloat16, whose patterns have some) get
+ * random bits. */
 static void make_input(enum cshim_dtype dtype, unsigned seed, uint8_t *input)
 {
     static float values[MANY];
@@ -32,8 +34,8 @@ static void make_input(enum cshim_dtype dtype, unsigned seed, uint8_t *input)
     }
 }
 
-/* Returns a digest of the codec's results for all counts. Bits of `mode`: 0 stochastic, 1 error
- * feedback. */
+/* Returns a digest of the codec's results for all counts. Bit 0 of `mode`: stochastic rounding; bit
+ * 1: error feedback. */
 static uint64_t digest_of(enum cshim_codec_id id, enum cshim_dtype dtype, unsigned mode)
 {
     static uint8_t input[ROOM], parts[PARTS][ROOM], output[ROOM], reencoded[ROOM];

@@ -127,7 +127,8 @@ TEST(levels_agree_on_every_short_count)
     }
 }
 
-/* Every byte string is a valid encoding, and all levels decode it to the same floats. */
+/* Decodes and sums random bytes: every byte string is a valid encoding, and all levels give the
+ * same floats. */
 TEST(levels_agree_on_any_bytes)
 {
     enum cshim_simd best = cshim_simd_limit(CSHIM_SIMD_AVX512);
@@ -183,7 +184,8 @@ TEST(alignment_and_surroundings_do_not_matter)
     }
 }
 
-/* Arrays too large for the caches are written past them, with the same bytes. */
+/* Decodes to arrays larger than the caches, with non-temporal stores: encoded bytes and decoded
+ * elements are the same at all levels. */
 TEST(levels_agree_on_large_arrays)
 {
     enum { COUNT = (1 << 22) + 37 };

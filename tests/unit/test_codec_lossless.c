@@ -5,8 +5,10 @@
 
 enum { MOST = 6000, PARTS = 3, KINDS = 6 };
 
-/* Returns an element of an array of some kind: any bits, normal numbers, many magnitudes, mostly
- * zeros, some grains of zeros, some not finite. */
+/* Returns element `i` of an array of this kind. 1: normal numbers, 2: many magnitudes, 3: mostly
+ * zeros, 4: every second grain of zeros, 5: some not finite. Kind 0 gets random bits in
+ * fill_elements, and float16 of other kinds random numbers up to 1, zero where this returns
+ * zero. */
 static double number(int kind, size_t i, uint64_t *state)
 {
     const double normal = next_normal(state);
@@ -35,7 +37,7 @@ static void fill_elements(enum cshim_dtype dtype, int kind, uint64_t seed, uint8
         uint64_t bits = next_random(&seed);
         if (kind > 0 && dtype == CSHIM_FLOAT64)
             memcpy(&bits, &value, sizeof bits);
-        else if (kind > 0 && dtype == CSHIM_FLOAT16) /* magnitudes around 1 */
+        else if (kind > 0 && dtype == CSHIM_FLOAT16) /* magnitudes from 1/64 to 1 */
             bits = value == 0 ? 0 : half_of_one - bits % 0x1800 + (bits & 0x8000);
         else if (kind > 0)
             bits = bits_of((float)value) >> (dtype == CSHIM_BFLOAT16 ? 16 : 0);
@@ -88,7 +90,7 @@ static double ratio(enum cshim_dtype dtype, int kind)
            (double)cshim_encoded_length(CSHIM_CODEC_LOSSLESS, dtype, MOST, packed[0]);
 }
 
-/* The ratios of normal data are those in docs/wire-format.md. */
+/* Checks lower bounds of the ratios; docs/policy.md has those of normal data (kind 1). */
 TEST(messages_become_shorter)
 {
     assert_true(ratio(CSHIM_FLOAT32, 0) > 0.99 && ratio(CSHIM_FLOAT16, 0) > 0.99);
@@ -99,7 +101,8 @@ TEST(messages_become_shorter)
     assert_true(ratio(CSHIM_FLOAT32, 4) > 2.2);
 }
 
-/* Damaged messages are decoded to some elements, without reads after the longest length. */
+/* Decodes damaged messages to some elements, without reading beyond the largest encoded size, which
+ * is allocated: AddressSanitizer finds such reads. */
 TEST(lengths_that_lie_do_no_harm)
 {
     uint64_t random = 3;

@@ -130,7 +130,7 @@ TEST(zeros_keep_their_sign_but_in_integers)
     }
 }
 
-/* Decodes each part and adds in float32 in rank order, one addition at a time. */
+/* Decodes each contribution and adds them in float32 in rank order, one addition at a time. */
 static void expected_sum(enum cshim_codec_id id, unsigned ranks, float *sum)
 {
     static float decoded[COUNT];
@@ -171,7 +171,8 @@ TEST(reductions_add_in_rank_order)
     }
 }
 
-/* Integers up to 16 are codes of e4m3 with each of these scales, so their sums are exact. */
+/* Integers up to 16 are exact codes of e4m3 with the scales of these blocks, so their sums are
+ * exact. */
 TEST(small_whole_numbers_are_summed_exactly)
 {
     static float values[COUNT], sum[COUNT], total[COUNT];
@@ -235,7 +236,7 @@ TEST(raw_doubles_are_exact)
     assert_memory_equal(again, expected, sizeof sum);
 }
 
-/* In raw the sums may overwrite any of the inputs, if they are also encoded. */
+/* With raw, the decoded sums may overwrite any of the inputs, if the sums are encoded too. */
 TEST(raw_sums_in_place)
 {
     static _Alignas(double) uint8_t home[COUNT * sizeof(float)], sums[COUNT * 8 + 64];

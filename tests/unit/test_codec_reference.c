@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares the portable loops, which process blocks, with scalar.h, which defines the conversion of
- * one element: for every code with every scale, and for floats of every exponent. EVERY_FLOAT=1 in
- * the environment encodes all 2^32 floats, which takes tens of minutes. */
+ * one element: decodes every code of up to 16 bits with many scales, and encodes floats of every
+ * exponent. With EVERY_FLOAT=1 in the environment: all scales and all 2^32 floats, which takes tens
+ * of minutes. */
 #include "codecs/portable.h"
 #include "test_codec_data.h"
 
@@ -136,8 +137,8 @@ static void check_decoding(enum cshim_codec_id id, const uint8_t *payload, const
     assert_same_floats(id, "the sum of two", found, expected, scales);
 }
 
-/* Returns true if a scale is tested: every one-byte scale, those near the ends of the ordinary
- * range, and some of the others. */
+/* Returns true if a scale is tested: every one-byte scale, two-byte scales near the ends of the
+ * ordinary range, and every 61st of the others (with EVERY_FLOAT, all). */
 static bool is_tried(struct cshim_format format, uint32_t stored)
 {
     const uint32_t ends[] = {0, CSHIM_INTEGER_FIRST_ORDINARY, CSHIM_INTEGER_LAST_ORDINARY, 0xffff};

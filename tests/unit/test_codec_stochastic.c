@@ -133,7 +133,8 @@ TEST(integers_round_fairly_at_the_ends_of_float)
     }
 }
 
-/* Integers, which are exact codes in blocks that contain the top code, do not change. */
+/* Values that are exact codes do not change: integers up to the top code (of floats: up to 7),
+ * times 2^-9. */
 TEST(codes_stay)
 {
     for (size_t g = 0; g < GRIDS; g++) {
@@ -247,7 +248,8 @@ TEST(numbers_are_those_of_the_wire_format)
     }
 }
 
-/* Formats without blocks may be cut at any index, even an odd one. */
+/* An element's random number depends on its index only: arrays of a format without blocks may be
+ * cut at any index, even an odd one. */
 TEST(numbers_belong_to_elements)
 {
     fill(PATTERN_NORMAL, 6, values, COUNT);
@@ -258,7 +260,8 @@ TEST(numbers_belong_to_elements)
     }
 }
 
-/* With probability 0 an event never happens, for all 2^31 random numbers. */
+/* Tests the largest random number for which an event happens, and the next one, for the
+ * probabilities 2^-31, 0.5 and 1 - 2^-24. With probability 0 no number, not even 0, suffices. */
 TEST(probabilities_at_their_ends)
 {
     const float almost_one = 1 - 0x1p-24f;

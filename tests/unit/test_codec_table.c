@@ -25,7 +25,7 @@ TEST(names_and_ids_agree)
     assert_int_equal(cshim_dtype_bytes(CSHIM_DTYPE_OTHER), 0);
 }
 
-/* Repeats ids and widths, because they are part of the wire format. */
+/* Repeats the sizes here, because a change of the table's widths changes the wire format. */
 TEST(sizes_are_those_of_the_wire_format)
 {
     const struct {

@@ -35,7 +35,7 @@ static size_t rank_of(const float *grain, size_t length, size_t i)
     return rank;
 }
 
-/* Checks a grain whose elements plus residuals are `wanted`: the first by rank are sent with int4's
+/* Checks a grain whose elements plus residuals are `wanted`: the KEEP largest are sent with int4's
  * error, and the others are unchanged in the residual. */
 static void check_grain(size_t begin, size_t length)
 {
@@ -129,7 +129,7 @@ TEST(messages_are_short)
                      most_bytes(256));
 }
 
-/* Without a residual (a rank without memory) all elements are sent, with int4's error. */
+/* Without a residual (no memory for it) all elements are sent, with int4's error. */
 TEST(without_a_residual_all_are_sent)
 {
     fill(PATTERN_NORMAL, 4, values, MOST);
@@ -161,7 +161,7 @@ TEST(sums_are_packed_like_other_values)
     assert_memory_equal(residual, expected, sizeof residual);
 }
 
-/* A grain whose length exceeds the message is decoded to NaNs. */
+/* If a grain's length exceeds the message, this grain and all later ones are decoded to NaN. */
 TEST(a_length_that_lies_gives_the_one_nan)
 {
     fill(PATTERN_NORMAL, 1, values, 300);
@@ -173,7 +173,8 @@ TEST(a_length_that_lies_gives_the_one_nan)
         assert_int_equal(bits_of(decoded[i]), 0x7fc00000);
 }
 
-/* Damaged messages are decoded to some elements, without reads after the longest length. */
+/* Decodes damaged messages to some elements, without reading beyond the largest encoded size, which
+ * is allocated: AddressSanitizer finds such reads. */
 TEST(messages_that_lie_do_no_harm)
 {
     uint64_t random = 3;

@@ -68,10 +68,9 @@ static unsigned code_at(const uint8_t *encoded, size_t i, size_t bytes)
     return bytes == 2 ? (unsigned)(encoded[2 * i] | encoded[2 * i + 1] << 8) : encoded[i];
 }
 
-/* Checks the encoding of one block of finite floats: every element has the nearest code, and the
- * scale is the smallest with which the largest magnitude does not round above the top code. Near
- * the smallest scale, which only subnormal floats need, twice that is allowed. Every 13th element
- * is set to zero to test its sign. */
+/* Checks the encoding of one block of finite floats: every element has the nearest code and its
+ * sign, and the scale is the smallest with which the largest magnitude does not round above the top
+ * code. If all elements are subnormal, larger scales are allowed too. */
 static void check_block(const struct scaled_format *format, const float *block, size_t count,
                         const uint8_t *encoded)
 {
@@ -98,7 +97,8 @@ static void check_block(const struct scaled_format *format, const float *block, 
     }
 }
 
-/* Encodes blocks of consecutive bit patterns, so that all types of mantissas occur. */
+/* Encodes blocks of floats STRIDE apart (all floats if CSHIM_SWEEP=full), so that all mantissas and
+ * exponents occur. Every 13th element is a zero, to test its sign. */
 TEST(scaled_encoders_choose_the_nearest)
 {
     static float block[256];

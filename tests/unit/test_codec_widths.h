@@ -58,8 +58,8 @@ static void check(const struct loops *loops, enum pattern pattern, size_t count)
     }
 }
 
-/* Checks whole blocks of ordinary numbers, for a SIMD level that uses the scalar loops for all
- * others. Skipped if the processor lacks the level. */
+/* Checks whole blocks of normally distributed numbers, for a SIMD level that uses the scalar loops
+ * for other blocks. Skipped if the processor lacks the level. */
 static inline void check_whole_blocks(enum cshim_simd level, const struct loops *loops,
                                       size_t count)
 {

@@ -196,7 +196,8 @@ TEST(all_ranks_choose_alike_and_well)
     assert_in_range(right, 195, 200); /* late ranks leave few samples free of waiting */
 }
 
-/* A settled class makes few trials, and follows a network that changes. */
+/* A settled class makes few trials, and chooses again when its best candidate becomes 30 times as
+ * slow. */
 TEST(a_change_is_followed)
 {
     static struct job job;

@@ -5,8 +5,9 @@
 
 #define RANKS 24
 
-/* Checks that each rank has a distinct local index on its node, and that rank_at() finds it by that
- * index if all nodes have equally many ranks. */
+/* Checks that the ranks of `rank`'s node have distinct local indices, that cshim_layout_levels()
+ * lists them and the ranks of other nodes with the same local index and, if all nodes have equally
+ * many ranks, that rank_at has each rank. */
 static void check_places(const int *id_of, int ranks, int rank)
 {
     struct cshim_layout layout;

@@ -220,7 +220,7 @@ TEST(refuses_huge_count, .setup_func = set_up, .teardown_func = tear_down)
     assert_refused(fixture, fixture->image_path, text);
 }
 
-/* The sequence of digits does not depend on the order or the number of draws. */
+/* Digit i is always the same, in whatever order and number digits are drawn. */
 TEST(draws_the_same_digits)
 {
     struct image_set whole, part;

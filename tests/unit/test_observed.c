@@ -111,7 +111,7 @@ TEST(nothing_is_lost)
     free(observed);
 }
 
-/* Another rank's types, classes and unlisted calls are added to the same entries. */
+/* Types, classes and unlisted calls of two ranks are added to the same entries. */
 TEST(merged)
 {
     struct cshim_observed *one = make_observed(), *all = make_observed();

@@ -330,7 +330,8 @@ static void reduce(struct machine *machine, struct rank *rank, struct flight *fl
     free(sums);
 }
 
-/* Adds the inputs of a node's ranks to this rank's share, without using any scratch. */
+/* Adds the inputs of the node's ranks over this rank's share (or blocks) into its stage, directly:
+ * no message is in the scratch. */
 static void reduce_node(const struct machine *machine, const struct rank *rank,
                         const struct flight *flight)
 {
@@ -350,7 +351,8 @@ static void reduce_node(const struct machine *machine, const struct rank *rank,
     }
 }
 
-/* Copies the shares of the node's ranks, all of which have reached their NODE_GATHER. */
+/* Copies the shares of the node's ranks, all of which have reached their NODE_GATHER, from their
+ * stages to this rank's output. */
 static void gather_node(const struct machine *machine, const struct rank *rank,
                         const struct flight *flight)
 {
@@ -563,7 +565,7 @@ static void check_results(struct machine *machine)
     }
 }
 
-/* Fills the blocks: about a third of them empty, others of any length up to `most`. */
+/* Draws the blocks' lengths: about a third are 0, others any length up to `most`. */
 static void draw_blocks(struct machine *machine, uint64_t most)
 {
     for (int i = 0; i < machine->ranks; i++) {
@@ -637,7 +639,8 @@ static void tear_down(struct machine *machine)
     }
 }
 
-/* Draws which node each rank is on. Returns the number of nodes. */
+/* Draws the node of each rank. Returns the number of nodes, and in *fewest the smallest number of
+ * ranks on a node. */
 static uint32_t draw_nodes(struct machine *machine, uint32_t *fewest)
 {
     const uint32_t ranks = (uint32_t)machine->ranks;

@@ -189,8 +189,8 @@ TEST(auto_sees_nodes)
     cshim_policy_free(policy);
 }
 
-/* Compared with a ring of nodes, fewer bytes are sent between nodes by at least the codec's factor.
- */
+/* Compared with an uncompressed ring, fewer bytes are sent between nodes by at least the codec's
+ * factor (1.9 for fp16, 3.8 for fp8). */
 TEST(less_is_sent_between_nodes)
 {
     static const enum cshim_codec_id codecs[] = {CSHIM_CODEC_FP16, CSHIM_CODEC_FP8_E4M3};
@@ -305,7 +305,8 @@ TEST(large_calls_have_large_pieces)
     }
 }
 
-/* More elements never take fewer bytes, except for one header and one grain of padding per rank. */
+/* More elements never take fewer bytes, up to a slack of 64 bytes for each of 2 * ranks^2 messages
+ * (header, padding). */
 TEST(bytes_grow_with_the_count)
 {
     static const enum cshim_algorithm algorithms[] = {CSHIM_ALGORITHM_ONE_SHOT,
@@ -506,7 +507,8 @@ static double heaviest_over_mean(uint64_t elements, uint32_t nodes, uint32_t sha
 
 TEST(owners_rotate)
 {
-    assert_true(heaviest_over_mean(1 << 18, 256, 128) <= 1.25); /* 1 MiB; 32 without rotation */
+    /* 1 MiB; the ratio is 32 without rotation */
+    assert_true(heaviest_over_mean(1 << 18, 256, 128) <= 1.25);
     assert_true(heaviest_over_mean(1 << 20, 4096, 128) <= 1.25);
     assert_true(heaviest_over_mean((1 << 20) + 5, 64, 8) <= 1.25);
     for (uint32_t nodes = 2; nodes <= 300; nodes += 7)
@@ -518,8 +520,10 @@ TEST(owners_rotate)
     assert_true(begin == 0 && length == 256);
 }
 
-/* Connections of a rank: two_shot to all ranks, grid to its row and its column of six, hierarchical
- * to one rank of each node and to the ranks of its own node. */
+/* The smallest numbers of connections with which each algorithm is planned, on 12 nodes of 3 ranks:
+ * two_shot connects a rank to all others, grid to one rank of each node of its row of 4 and its
+ * column of 3, hierarchical to one rank of each node; the last two also to the ranks of its own
+ * node. */
 TEST(connections_are_limited)
 {
     struct cshim_call call = {

@@ -342,7 +342,8 @@ TEST(rule_errors)
                    "(the first that matches decides)");
 }
 
-/* A rule applies only to the collectives that it names; without a name, to those that add. */
+/* A rule applies only to the collectives that it names; without `collective`, to those that
+ * reduce. */
 TEST(collectives_apart)
 {
     static const char *const good[] = {
@@ -359,7 +360,7 @@ TEST(collectives_apart)
         "[rule a]\ncollective = allreduce, reduce\ncodec = raw\n"
         "[rule b]\ncollective = reduce\ncodec = raw\n",
         "[rule a]\ncodec = raw\n[rule b]\ncollective = allreduce, reduce_scatter\ncodec = raw\n",
-        /* The remaining calls do not exist: NCCL's reduce, an average of MPI. */
+        /* Calls that rule a leaves over do not exist: NCCL's reduce, an average of MPI. */
         "[rule a]\nlibrary = mpi\ncodec = raw\n[rule b]\ncollective = reduce\ncodec = raw\n",
         "[rule a]\nlibrary = mpi\nop = sum\ncodec = raw\n[rule b]\nlibrary = mpi\ncodec = raw\n",
     };

@@ -6,7 +6,8 @@
 #include "policy/policy.h"
 #include "tests/unit/unit.h"
 
-/* Changes to an empty folder, and unsets the variables that name policies. */
+/* Changes to an empty folder, which also becomes HOME and XDG_CONFIG_HOME, and unsets
+ * COMPSHIM_POLICY. */
 static int enter_scratch(void **state)
 {
     char pattern[] = "/tmp/compshim-policy-XXXXXX";

@@ -18,8 +18,8 @@ static uint32_t next_random(uint64_t *seed)
     return (uint32_t)(*seed >> 33);
 }
 
-/* The types of calls that exist. Averages exist only in NCCL, and only with sums; reduces only in
- * MPI; gloo has only all-reduces. */
+/* The types of calls that exist. Averages exist only in NCCL's all-reduces and reduce-scatters,
+ * reduces only in MPI; gloo has only all-reduces. */
 static const struct {
     enum cshim_library library;
     enum cshim_collective collective;

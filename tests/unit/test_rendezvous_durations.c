@@ -21,8 +21,8 @@ struct asking {
         answer; /* answer about the next window; is_known is false before the rank asks */
 };
 
-/* First window in which each decision is in force, as the first rank was told; 0: no rank was told.
- */
+/* First window in which each decision is in force, as the first rank to learn it was answered; 0:
+ * no rank has learned it. */
 static uint32_t in_force[DECISIONS];
 static uint64_t random_state;
 
@@ -165,7 +165,7 @@ static void ask_by(struct cshim_asker *asker, uint32_t class, uint32_t window)
     cshim_asker_ask(asker, &question);
 }
 
-/* Waits until questions can have been sent. */
+/* Gives the asker time to send its questions. */
 static void await_sent(struct cshim_asker *asker)
 {
     for (int i = 0; i < 100; i++) {

@@ -116,7 +116,7 @@ TEST(the_maker_is_stopped_for_a_while)
     end_process(server);
 }
 
-/* The first call: brings two members to the decision "on". */
+/* Serves an id, and brings two members to the decision "on". The members' first call comes next. */
 static void turn_on(uint8_t id[CSHIM_ID_BYTES], struct cshim_member *members[2])
 {
     serve(id);

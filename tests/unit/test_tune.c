@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the decisions of compshim tune: equal measurements give equal policies, no choice measured
- * slower than native, the requested error is kept, and the policy compresses as chosen. */
+/* Tests the decisions of compshim tune: equal measurements give equal policies, no choice was
+ * measured to be slower than native, the requested error is kept, and the policy compresses as
+ * chosen. */
 #include <math.h>
 
 #include "tools/tune/tune.h"
@@ -118,7 +119,8 @@ TEST(keeps_the_error)
     cshim_policy_free(policy);
 }
 
-/* Two equally good candidates alternate in being fastest. The policy stays the same. */
+/* Two equally good candidates alternate in being fastest from size to size. The policy has one rule
+ * for all sizes. */
 TEST(does_not_flutter)
 {
     struct tune_measured measured = make_measured(4);
@@ -156,7 +158,8 @@ TEST(ends_where_it_stops_paying)
     cshim_policy_free(policy);
 }
 
-/* Random measurements. */
+/* Checks policies made from random measurements: what is chosen was measured to be faster than
+ * native, and its error is within the limit. */
 TEST(never_slower_than_native)
 {
     uint64_t random = 1;

@@ -67,7 +67,8 @@ static void print_objects(const struct check_findings *findings)
         }
 }
 
-/* Prints findings that are not call sites of MPI, NCCL or gloo: set-up that affects the preload. */
+/* Prints the other findings: libraries opened at run time, missing or damaged ones, and what
+ * affects the preload. */
 static void print_notes(const struct check_findings *findings)
 {
     for (size_t i = 0; i < findings->use_count; i++)

@@ -231,11 +231,12 @@ bool check_leads_away(char **words)
     char **last = check_behind_launchers(words);
     char **end = words;
     /* Examines all words, instead of those before the program, in two cases: parts of a command
-     * after a colon have options of their own, and these launchers count as the program here.
-     * torchrun starts workers on this host only, whatever hosts it is given. */
+     * after a colon have options of their own, and check_behind_launchers() takes these three
+     * launchers for the program. torchrun starts workers on this host only, whatever hosts it is
+     * given. */
     bool has_parts = tool_is_program(*words, "horovodrun accelerate deepspeed");
     if (tool_is_program(*words, "deepspeed") && access("/job/hostfile", F_OK) == 0)
-        return true; /* the option's default */
+        return true; /* the default of --hostfile */
     for (; *end != NULL; end++)
         has_parts |= strcmp(*end, ":") == 0;
     last = has_parts ? end : last;

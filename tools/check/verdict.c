@@ -24,7 +24,7 @@ const struct check_reason_facts check_reasons[CHECK_REASON_COUNT] = {
     [CHECK_INTERPRETS] = {"interprets", CHECK_MAYBE, false},
     [CHECK_STARTS] = {"starts", CHECK_MAYBE, false},
     [CHECK_MISSING] = {"missing", CHECK_MAYBE, false},
-    /* such a program may start another one that has calls */
+    /* compshim run does not warn: the program may start another one that has calls */
     [CHECK_NO_CALL] = {"no_call", CHECK_NOT_CAUGHT, false},
 };
 
@@ -79,8 +79,8 @@ static bool defines(const struct object *object, const char *name)
     return false;
 }
 
-/* Returns true if the installed libcompshim.so has a wrapper. Fortran functions of an MPI library
- * call PMPI_X, whose wrapper catches them. */
+/* Returns true if the installed libcompshim.so has a wrapper for the function of a use. Fortran
+ * functions of an MPI library call PMPI_X, whose wrapper catches them. */
 static bool is_wrapped(const struct check_findings *findings, const struct check_use *use)
 {
     return defines(&findings->front,
@@ -230,7 +230,7 @@ static void judge_not_wrapped(const struct check_findings *findings, const struc
                                   use->shown));
 }
 
-/* Judges the use of one library by the best of its uses; of equally good ones, by the first. */
+/* Judges one library by the best of its uses; of equally good uses, by the first. */
 static void judge_library(const struct check_findings *findings, enum check_library library,
                           const char *name, struct check_judgement *judgement)
 {

@@ -190,7 +190,8 @@ static void add_ranks(struct compare_plan *plan, const char *list)
                     "serial program");
 }
 
-/* Ends the tool if an option's file cannot be written or must not be overwritten. */
+/* Ends the tool if an option's file cannot be written or must not be overwritten. Creates the file
+ * if it does not exist. */
 static void check_writable(const char *option, const char *path, const char *mark)
 {
     tool_spare_file(option, path, mark);
@@ -220,8 +221,8 @@ static void make_files(struct compare_plan *plan)
             write_mode_policy(plan, &plan->modes[mode]);
 }
 
-/* Makes the matrix of runs and the temporary files. Checks all options; ends the tool if one is
- * wrong. `options` and `command` must outlive the plan. */
+/* Makes the matrix of runs and the temporary files, and describes the machine. Checks all options;
+ * ends the tool if one is wrong. `options` and `command` must outlive the plan. */
 static void make_plan(struct compare_plan *plan, const struct compare_options *options,
                       char **command)
 {

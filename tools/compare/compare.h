@@ -23,7 +23,7 @@ enum compare_figure {
     COMPARE_METRIC_COUNT,
     COMPARE_FIGURE_NATIVE = COMPARE_METRIC_COUNT, /* bytes, from compshim's report */
     COMPARE_FIGURE_WIRE,
-    COMPARE_FIGURE_SPEED_UP, /* time of off with as many ranks / time */
+    COMPARE_FIGURE_SPEED_UP, /* time of mode off with as many ranks, divided by the time */
     COMPARE_FIGURE_RATIO,    /* native bytes / bytes on the wire */
     COMPARE_FIGURE_COUNT
 };
@@ -53,7 +53,7 @@ struct compare_mode {
 struct compare_cell {
     const struct compare_mode *mode;
     uint32_t ranks;
-    const struct compare_cell *native; /* off with as many ranks, or NULL */
+    const struct compare_cell *native; /* cell of mode off with as many ranks, or NULL */
     bool is_wanted;
     json_t *runs; /* array of the finished runs, from compare_run_once() */
 };
@@ -85,8 +85,8 @@ bool compare_has(char *const *command, const char *part);
 enum child_end compare_run_once(const struct compare_plan *plan, struct compare_cell *cell,
                                 const char *progress, double left);
 
-/* Returns true if the output of a run has no match for a metric. Times are then those of whole
- * commands. */
+/* Returns true if the output of a run has no match for a metric. If that is the time, all times are
+ * those of whole commands. */
 bool compare_misses(const struct compare_plan *plan, enum compare_figure metric);
 
 /* Names of the figures in JSON. */

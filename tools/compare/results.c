@@ -218,7 +218,7 @@ static struct tool_table rule_table(const struct compare_plan *plan)
             json_array_foreach(json_object_get(json_array_get(cell->runs, 0), "rows"), i, row)
             {
                 double wire = ledger_number(row, "bytes_wire");
-                const json_t *error = json_object_get(row, "rel_error"); /* 0: no sample */
+                const json_t *error = json_object_get(row, "rel_error"); /* null: no sample */
                 char *cells[] = {
                     tool_copy(cell->mode->label),
                     tool_plural(cell->ranks, "rank"),

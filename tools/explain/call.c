@@ -12,7 +12,7 @@ struct explain_answer explain_call(const struct cshim_policy *policy, const stru
 {
     struct explain_answer answer = {.policy = policy, .call = *call};
     size_t element = cshim_dtype_bytes(call->dtype);
-    if (element == 0) /* types without a size: `count` is in bytes */
+    if (element == 0) /* `other` has no size: its elements are counted as bytes */
         element = 1;
     if (bytes % element != 0)
         tool_misuse("%" PRIu64 " bytes are no whole number of %s (%zu bytes)", bytes,
@@ -26,7 +26,7 @@ struct explain_answer explain_call(const struct cshim_policy *policy, const stru
     return answer;
 }
 
-/* Adds a line to the answer, which frees the value. */
+/* Adds a line to the table, which then owns the value. */
 static void add_line(struct tool_table *table, const char *label, char *value)
 {
     tool_table_add(table, (char *[]){tool_copy(label), value});
@@ -134,7 +134,7 @@ static const char *compressed_text(const struct explain_answer *answer)
     return is_measured ? "yes, until the job measures that it does not gain (see worth)" : "yes";
 }
 
-/* Returns how an earlier job has chosen to make such calls. */
+/* Returns an earlier job's choice as text. */
 static char *learned_text(const struct cshim_learned_choice *choice)
 {
     if (choice->is_native)

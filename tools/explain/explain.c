@@ -89,7 +89,7 @@ static const struct cshim_learned *load_machine(void)
     return learned;
 }
 
-/* Adds to an answer what the file of --machine says about such calls. */
+/* Adds to an answer the choice that the file of --machine has for calls of its class. */
 static void add_learned(struct explain_answer *answer, const struct cshim_learned *learned)
 {
     const struct cshim_rule *rule = answer->plan.rule;
@@ -130,7 +130,7 @@ static struct cshim_call describe_call(void)
     return call;
 }
 
-/* Checks that one of --size, --sizes and --report is given. */
+/* Exits unless one of --size, --sizes and --report is given, with options that fit it. */
 static void check_choice(void)
 {
     int choices = (chosen.size != UINT64_MAX) + (chosen.sizes != NULL) + (chosen.report != NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim explain --report: plans each class of calls that COMPSHIM=observe has recorded under the
- * policy. The bytes are exact; the times are those of the run. */
+ * policy. The bytes are those that the plans send, with estimates for samples and for classes of
+ * several sizes; the times are those of the run. */
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>

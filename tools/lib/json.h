@@ -23,7 +23,8 @@ json_t *tool_json_read(const char *path, bool *unreadable, char message[TOOL_JSO
 /* Reads a report, as tool_json_read() does. Returns NULL also if the file is no report, or has
  * members of other types. */
 json_t *ledger_open(const char *path, bool *unreadable, char message[TOOL_JSON_MESSAGE_MAX]);
-/* Reads a report, but exits with the message: TOOL_SYSTEM or TOOL_NOT_SO. */
+/* Reads a report. If ledger_open() fails, exits with its message, and with TOOL_SYSTEM or
+ * TOOL_NOT_SO. */
 json_t *ledger_load(const char *path);
 
 /* Returns a number of a report's totals; 0 if it is missing. */

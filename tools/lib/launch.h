@@ -37,10 +37,10 @@ char *launch_name_policy(const char *path);
 /* Returns the absolute name of an existing file. Exits if there is none. */
 char *launch_absolute(const char *path);
 
-/* Sets the variables by which Open MPI 4 and 5 allow to run as root, and more ranks than cores, if
- * `command` is such a launcher; each only if it is unset and needed. `is_local`: all ranks run on
- * this host, so that its cores count. Prints a line if it allows root. Changes this process's
- * environment. */
+/* Sets the variables by which Open MPI 4 and 5 permit running as root, and more ranks than cores,
+ * if `command` contains their launcher; each only if it is unset and needed. `is_local`: all ranks
+ * run on this host, so that its cores count. Prints a line if it allows root. Changes this
+ * process's environment. */
 void launch_permit_mpirun(char *const *command, bool is_local);
 
 /* A program to run in a process group of its own, and its result. */

@@ -105,7 +105,7 @@ static void print_row(const struct tool_table *table, const struct part *part, s
     fputc('\n', file);
 }
 
-/* Prints a part, whose lines have `columns` columns after the prefix. */
+/* Prints a part. `line`: length of the line below its headings. */
 static void print_part(const struct tool_table *table, const struct part *part, size_t line,
                        FILE *file)
 {

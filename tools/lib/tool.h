@@ -90,7 +90,7 @@ void *tool_allocate(size_t count, size_t size);
 /* Appends an element of `size` bytes to a malloc'ed array (NULL: none yet) of *count elements.
  * Returns the array, which may have moved. */
 void *tool_append(void *array, size_t *count, size_t size, const void *element);
-/* Like strdup and asprintf, but exit without memory. */
+/* Like strdup and asprintf, but exit if there is no memory. */
 char *tool_copy(const char *text);
 char *tool_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -104,7 +104,7 @@ struct cshim_output;
 void tool_open_output(struct cshim_output *output, const char *path);
 void tool_close_output(struct cshim_output *output);
 
-/* Returns true if a path leads to a regular file: opening another one, such as a pipe, may block
+/* Returns true if a path leads to a regular file: opening any other, such as a pipe, may block
  * forever. */
 bool tool_is_regular(const char *path);
 

@@ -41,7 +41,8 @@ static void stop(int signal)
     is_stopped = 1;
 }
 
-/* Copies what a process publishes. Removes stale files of this user, also unfinished ones. */
+/* Copies what a process publishes. Returns false if its file is stale, or not of this version.
+ * Removes stale files of this user, also unfinished ones. */
 static bool read_process(int folder, const char *name, struct cshim_live *process)
 {
     struct stat status;
@@ -130,7 +131,8 @@ static struct cshim_row add_up(const struct look *look, const struct cshim_live 
     return sum;
 }
 
-/* Returns the calls per second between two looks; "-" if the first look did not contain the job. */
+/* Returns the calls per second between two looks; "-" if there are fewer calls in the second,
+ * because a process has ended. */
 static char *rate(const struct look *before, const struct look *after, const struct cshim_live *job,
                   size_t rule)
 {
@@ -211,8 +213,8 @@ static void print_look(const struct look *before, const struct look *after)
                once ? "" : "; Ctrl-C ends the waiting");
 }
 
-/* Prints the figures repeatedly until a signal; with --once, once. Returns true if there was a job
- * at the end. */
+/* Prints the figures repeatedly until a signal; with --once, once. Returns true if a signal came,
+ * or if there was a job at the end. */
 static bool watch(struct look looks[2])
 {
     const bool is_screen = !once && isatty(STDOUT_FILENO);

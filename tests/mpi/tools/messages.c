@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PMPI tool that sends messages of its own: in MPI_Init, in MPI_Finalize, with a call of the
+/* A PMPI tool that sends messages of its own: in MPI_Init and MPI_Finalize, during calls of the
  * program, and in wrappers of functions that the shim does not wrap. Its sums are of integers that
- * float32 holds exactly and lossy codecs do not. Rank 0 prints how many were wrong on all ranks.
- * `beside` counts the sums that MPI_Allreduce makes, with the arguments of the program's call,
- * before it calls PMPI. */
+ * float32 holds exactly and lossy codecs do not. Rank 0 prints how many sums all ranks made, and
+ * how many were wrong: `beside` are those that MPI_Allreduce makes before the program's sum, with
+ * the same length and communicator, `apart` all others. */
 #include <mpi.h>
 #include <stdio.h>
 

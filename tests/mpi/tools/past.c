@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A tool that calls the next function in the loader's order (RTLD_NEXT), as EZTrace does, and no
- * PMPI_X. Rank 0 prints the calls seen. */
+ * PMPI_X. Rank 0 prints the number of its calls of MPI_Allreduce. */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* Makes blocking, nonblocking and persistent calls under a PMPI tool, and checks the results. An
  * ordinary MPI program.
  *
- *   program [CALLS] */
+ *   program [CALLS]     makes all calls CALLS (2) times */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>

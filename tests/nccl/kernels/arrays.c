@@ -134,7 +134,8 @@ void damage(unsigned char *bytes, size_t count)
         bytes[i] = (unsigned char)next_random();
 }
 
-/* Sets the address of the machine's array of `bytes`, after its parts are known. */
+/* Allocates the array on the host, for the parts added before, and the machine's array of `bytes`
+ * bytes. */
 static void place_array(struct array *array, uint64_t bytes)
 {
     for (unsigned i = 0; i < array->part_count; i++)

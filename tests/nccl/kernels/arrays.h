@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Data of the cases: values of several distributions, and arrays on the host with copies in the
- * machine's memory (machine.h), between margins of a known pattern. Without memory the program
- * ends. */
+ * machine's memory (machine.h), between margins of a known pattern. If there is no memory, the
+ * program ends. */
 #ifndef TESTS_NCCL_KERNELS_ARRAYS_H
 #define TESTS_NCCL_KERNELS_ARRAYS_H
 
@@ -11,8 +11,8 @@
 
 #include "codecs/codec.h"
 
-/* MIXED: the eight elements of each lane have a magnitude of their own, equal in every buffer, and
- * there may be one rare value. GRADED: up to 12 significant bits with any exponent, so that some
+/* MIXED: each lane's eight elements have a magnitude of their own, equal in every buffer; one of
+ * them may be a rare value. GRADED: up to 12 significant bits with any exponent, so that some
  * values are halfway between two codes of any format, and some are subnormal in small formats. For
  * casts only: LONE_NANS and LONE_LARGEST (the largest finite bfloat16) have one such value in each
  * eight elements. */
@@ -64,7 +64,7 @@ void give_array(const struct array *array);
 /* Returns true if the machine has the host's bytes, and the pattern around them. */
 bool is_as_expected(const struct array *array);
 
-/* Large arrays, of simulated machines only: of more than 2^32 elements. The host has LARGE_EACH
+/* Large arrays, of 2^32 elements or more, on simulated machines only. The host has LARGE_EACH
  * elements from index 0, from 2^31 and, if they exist, from 2^32: those that the machine's first
  * blocks (machine.h) work on. */
 enum { LARGE_EACH = 4096 };

@@ -82,7 +82,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Returns the median seconds of a run. */
+/* Returns the median seconds of REPEATS runs. */
 static double seconds_of(void (*run)(const struct kernel_setting *),
                          const struct kernel_setting *setting)
 {
@@ -120,7 +120,7 @@ static void measure(const char *name, void (*run)(const struct kernel_setting *)
     is_first = false;
 }
 
-/* Fills a buffer with numbers between -1 and 1, different in each block. */
+/* Fills a buffer with random numbers between -1 and 1, which repeat after 2^20 elements. */
 static void fill(void *values, size_t count)
 {
     enum { TILE = 1 << 20 };

@@ -339,7 +339,7 @@ int main(int argc, char **argv)
     for (enum cshim_codec_id codec = CSHIM_CODEC_RAW; codec < CSHIM_CODEC_COUNT; codec++) {
         for (enum cshim_dtype dtype = CSHIM_FLOAT32; dtype < CSHIM_DTYPE_COUNT; dtype++) {
             if (cshim_codec_is_packed(codec) || !cshim_codec_carries(codec, dtype))
-                continue; /* the former is on the CPU only */
+                continue; /* packed codecs are on the CPU only */
             test_codec(codec, dtype, quick);
             printf("%s %s: %u passed, %u failed so far\n", cshim_codec_name(codec),
                    cshim_dtype_name(dtype), passed, failed);

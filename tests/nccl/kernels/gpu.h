@@ -8,7 +8,7 @@
 /* Ends the program with a message about `what` unless `error` is CUDA_SUCCESS. */
 void gpu_check(CUresult error, const char *what);
 
-/* Returns the driver's functions; after machine_open. */
+/* Returns the driver's functions. Call machine_open() first. */
 const struct cshim_cuda *gpu_cuda(void);
 
 #endif

@@ -72,7 +72,8 @@ template <typename PARAMETERS, void FUNCTION(PARAMETERS)> static void run(const 
     FUNCTION(*(const PARAMETERS *)parameters);
 }
 
-/* Launches three blocks, so that warps have several grains, one or none. */
+/* Launches three blocks, so that warps have several grains, one or none; for 2^32 elements or more
+ * see machine.h. */
 template <typename PARAMETERS, void FUNCTION(PARAMETERS)>
 static void launch_kernel(enum cshim_codec_id codec, uint64_t count, const void *parameters)
 {

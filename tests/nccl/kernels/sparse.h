@@ -10,8 +10,8 @@
 
 static const size_t SPARSE_FROM = (size_t)1 << 30; /* arrays of at least as many bytes are sparse */
 
-/* Returns sparse memory, which the caller frees by munmap; without memory ends the program with a
- * message. */
+/* Returns sparse memory, which the caller frees by munmap. If there is none, ends the program with
+ * a message. */
 static inline void *sparse_allocate(size_t bytes)
 {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,

@@ -7,7 +7,8 @@
 #include "tests/nccl/kernels/machine.h"
 #include "tests/nccl/kernels/products.h"
 
-/* Multiplies expected sums, which are in float32 or in float64. */
+/* Computes expected sums and their encoding with a factor, which multiplies the sums in float32,
+ * those of float64 in float64. */
 static void multiply_sums(enum cshim_codec_id codec, enum cshim_dtype dtype,
                           const void *const *parts, unsigned ranks, uint64_t count, double factor,
                           void *output, void *reencoded, const struct cshim_encoding *encoding)

@@ -202,7 +202,8 @@ static inline uint32_t reverse(uint32_t value)
         result |= (value >> i & 1) << (31 - i);
     return result;
 }
-/* Returns the index of the highest bit; if is_shift, its distance from the left. */
+/* Returns the index of the highest bit set or, if is_shift, its distance from bit 31; ~0 if none is
+ * set. */
 static inline uint32_t leading(uint32_t value, bool is_shift)
 {
     if (value == 0)

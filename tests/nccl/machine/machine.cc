@@ -47,7 +47,9 @@ static const uint64_t WINDOW = 0x7e000000; /* generic address of the lanes' loca
 struct layout {
     const char *program;
     uint32_t grid, window, stack, descriptor;
-    uint32_t base, parameters; /* offsets of the bank's address (or 0) and of the parameters */
+    /* `base` is the offset of the bank's own address; 0: the bank has the parameters' address
+     * instead, at offset `parameters`. */
+    uint32_t base, parameters;
 };
 static const struct layout layouts[] = {
     {"ptx_90", 0xc, 0x20, 0x28, 0x118, 0x40, 0},
@@ -480,7 +482,8 @@ static void jump(struct lane_group &group, const struct instruction &code, uint3
     }
 }
 
-/* Returns the mask of lanes in which a predicate is true; if its highest bit is set, false. */
+/* Returns the mask of lanes in which a predicate is true; in which it is false, if the highest bit
+ * of `predicate` is set. */
 static uint32_t condition(uint16_t predicate)
 {
     return predicate & 0x8000 ? ~masks[predicate & 0x7fff] : masks[predicate];
@@ -633,7 +636,7 @@ static void write_counts()
     fclose(file);
 }
 
-/* Returns the instruction KERNEL:N. */
+/* Returns instruction N of a kernel for the name KERNEL:N. */
 static struct instruction *instruction_at(const char *name)
 {
     for (uint32_t k = 0; k < program.kernel_count; k++) {
@@ -710,8 +713,9 @@ const char *machine_name(void)
     return program.name;
 }
 
-/* Returns memory that contains a multiple of 2^32, where the sums of addresses carry; NULL if there
- * is none. For half of the calls, by chance, an array (arrays.c) begins there. */
+/* Returns memory that contains an address that is a multiple of 2^32, where sums of 32-bit parts of
+ * addresses carry; NULL if there is none. In half of the calls, chosen at random, an array
+ * (arrays.c) begins at that address. */
 static uint8_t *across_a_carry(size_t bytes, size_t *mapping)
 {
     const uintptr_t multiple = (uintptr_t)(0x100 + draw_below(0x4000)) << 32;

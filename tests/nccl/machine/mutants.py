@@ -19,7 +19,8 @@ COPY = re.compile(r"(@!?%?\w+ )?(U?MOV|IMAD\.MOV|R2UR|U?LDCU?|CS2R|mov)\b")
 
 
 def run(program, cases, **settings):
-    """Returns the program's last output, or the first case that fails, at which the program is ended."""
+    """Runs the program, up to the first case that fails. Returns whether all cases passed, and the last line of the
+    output."""
     process = subprocess.Popen([program, cases], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                env={**os.environ, **settings})
     line = ""

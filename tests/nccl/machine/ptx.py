@@ -136,7 +136,7 @@ def split(text):
 
 
 def functions(text):
-    """Yields of each function: name, whether it is a kernel, names and sizes of parameters and results, body."""
+    """Yields for each function: name, whether it is a kernel, names and sizes of parameters and results, body."""
     for match in re.finditer(r"(\.visible \.entry|\.func)\s*(\([^)]*\))?\s*([\w$]+)\s*\(([^)]*)\)[^{;]*\{", text):
         end, depth = match.end(), 1
         while depth:

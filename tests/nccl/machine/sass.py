@@ -293,7 +293,7 @@ class Listing:
         return template, operands
 
     def condition(self, texts):
-        """Returns the predicate of a branch, besides the guard; None if there is none."""
+        """Returns a list of the predicate of a branch, besides the guard; an empty list if there is none."""
         operands = [self.predicate(t) for t in texts if re.fullmatch(r"!?U?P\d", t)]
         if operands and "!" in operands[0].change:
             operands[0] = Operand("mask", operands[0].index | 0x8000)

@@ -28,7 +28,8 @@ static cudaError_t result(CUresult status)
     return (cudaError_t)status;
 }
 
-/* Makes the context of this thread's device current; creates it at the first call. */
+/* Makes the context of a device current, and creates it at the first call. With device -1, keeps
+ * the current context, or takes device 0's if there is none. */
 static CUresult use(int device)
 {
     CUcontext context = NULL;

@@ -10,7 +10,8 @@ struct CUmemPoolHandle_st {
     int device;
 };
 
-/* Sets the current context, for calls that are forbidden while a stream is captured. */
+/* Sets *context to the current context. Returns an error while a stream is captured, as the calling
+ * function is then forbidden. */
 static CUresult current_and_safe(CUcontext *context)
 {
     const CUresult status = standin_current_state(context);
@@ -140,7 +141,7 @@ static CUresult run_end(void *payload, uint64_t ticket)
                : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
-/* Sets the stream; an error if it is captured, as allocation nodes are not supported here. */
+/* Sets *stream. Returns an error if it is captured: allocation nodes are not supported here. */
 static CUresult ordered_stream(CUstream handle, CUstream *stream)
 {
     const CUresult status = standin_stream_of(handle, stream);

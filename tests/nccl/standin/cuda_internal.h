@@ -31,7 +31,8 @@ struct CUctx_st {
     CUstream legacy, streams;
 };
 
-/* A vector clock: for each stream its newest operation that is ordered before (cuda_order.c). */
+/* A vector clock: for each stream the number of its newest operation that is ordered before the
+ * owner of the clock (cuda_order.c). */
 enum { STANDIN_SLOTS = 64 };
 
 struct standin_clock {
@@ -61,7 +62,7 @@ struct CUstream_st {
     struct standin_capture *capture;
     int branch; /* number of the stream's branch in the capture */
     struct standin_clock clock;
-    double time; /* STANDIN_CLOCK: of the stream's thread */
+    double time; /* with STANDIN_CLOCK: time of the stream's thread */
 };
 
 /* The position in a stream at which an event was recorded. */
@@ -104,7 +105,8 @@ long standin_setting(const char *name, long otherwise);
 int standin_device_count(void);
 /* Returns this thread's current context, or NULL if there is none or it was destroyed. */
 CUcontext standin_current(void);
-/* Returns its sticky error; CUDA_ERROR_INVALID_CONTEXT without a context. */
+/* Sets *context to this thread's current context. Returns the context's sticky error;
+ * CUDA_ERROR_INVALID_CONTEXT if there is no context. */
 CUresult standin_current_state(CUcontext *context);
 /* Sets a context's sticky error, unless it has one. */
 void standin_context_fail(CUcontext context, CUresult error);
@@ -153,7 +155,8 @@ extern _Thread_local const struct standin_entry *standin_running;
 void standin_order_next(CUstream stream, struct standin_entry *entry);
 /* Sets the clock of a graph's operation, in a branch that begins at `clock`. */
 void standin_order_inside(struct standin_entry *entry, const struct standin_clock *clock, int slot);
-/* Merges another clock: what is ordered before that is ordered before this one, too. */
+/* Merges another clock into `clock`: what is ordered before `other` is ordered before `clock`,
+ * too. */
 void standin_order_merge(struct standin_clock *clock, const struct standin_clock *other);
 /* Logs an operation that this thread has run (STANDIN_ORDER). */
 void standin_order_log(const struct standin_entry *entry);
@@ -167,7 +170,7 @@ bool standin_order_access(struct standin_accesses **accesses, size_t begin, size
 /* cuda_memory.c -------------------------------------------------------------------------------- */
 enum standin_memory_type { STANDIN_DEVICE_MEMORY, STANDIN_HOST_MEMORY, STANDIN_POOL_MEMORY };
 /* Reserves an address range; if `live` is false, it may not be accessed before
- * standin_memory_begin. Returns 0 without memory. */
+ * standin_memory_begin. Returns 0 if there is no memory. */
 CUdeviceptr standin_memory_new(enum standin_memory_type kind, CUcontext context, size_t bytes,
                                bool live, const void *pool);
 void standin_memory_begin(CUdeviceptr pointer);

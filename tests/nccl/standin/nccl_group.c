@@ -97,7 +97,7 @@ static struct standin_task *take_one_comm(struct standin_task **list)
     return taken;
 }
 
-/* Makes the first stream wait for all others; with `before` false, these for the first. */
+/* Makes the first stream wait for all others; if `before` is false, all others for the first. */
 static CUresult join_streams(const struct standin_task *tasks, bool before)
 {
     const struct standin_driver *driver = standin_the_driver();
@@ -178,7 +178,8 @@ static ncclResult_t launch(struct standin_task *tasks)
     return result;
 }
 
-/* Returns an error unless the whole group is captured by one graph, or no part of it. */
+/* Returns an error unless the whole group is captured by one graph, or no part of it, and either
+ * all or none of its communicators are blocking. */
 static ncclResult_t check_group(const struct standin_task *tasks)
 {
     const struct standin_driver *driver = standin_the_driver();
@@ -203,8 +204,8 @@ struct late {
     int count;
 };
 
-/* Launches after a delay on another thread: work that a program enqueues while the state is
- * ncclInProgress then comes too early. */
+/* Launches on another thread, after a delay, so that tests find an engine that does not wait while
+ * the state is ncclInProgress: its work is enqueued too early. */
 static ncclResult_t launch_late(void *argument)
 {
     const struct timespec pause = {0, 2000000};

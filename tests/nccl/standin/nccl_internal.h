@@ -112,7 +112,8 @@ int standin_version(void);
  * STANDIN_FAIL demands it. */
 ncclResult_t standin_since(const char *name, int version);
 void standin_let_go(ncclComm_t comm); /* releases a reference */
-/* Reserves MiB of device memory, as the variable sets, until the communicator ends. */
+/* Reserves device memory until the communicator ends: as many MiB as the variable says, by default
+ * `otherwise`. */
 ncclResult_t standin_take_memory(ncclComm_t comm, const char *variable, int otherwise);
 /* Called when a thread begins to work for the communicator, which is ncclInProgress until the
  * thread ends. */
@@ -153,7 +154,7 @@ ncclResult_t standin_rendezvous(ncclComm_t comm, const ncclUniqueId *id,
 ncclResult_t standin_connect(ncclComm_t comm, const struct standin_place *all, int listener);
 void standin_disconnect(ncclComm_t comm);
 /* All-gather on the host among `members` (ranks of comm, including this one): each contributes
- * `bytes` and gets those of all, in the order of members. */
+ * `bytes` bytes, and gets those of all members in their order. */
 ncclResult_t standin_all_gather(ncclComm_t comm, const int *members, int count, const void *mine,
                                 void *all, size_t bytes);
 
@@ -173,7 +174,8 @@ ncclResult_t standin_submit_init(ncclComm_t comm, ncclResult_t (*job)(void *), v
 ncclResult_t standin_group_error(ncclResult_t result);
 
 /* nccl_run.c ----------------------------------------------------------------------------------- */
-/* Returns the operation that runs a list of tasks of one communicator, which it takes over. */
+/* Returns an operation that runs `tasks`, all of one communicator; it owns the list from then
+ * on. */
 struct standin_op *standin_plan_op(ncclComm_t comm, struct standin_task *tasks);
 
 /* nccl_reduce.c -------------------------------------------------------------------------------- */

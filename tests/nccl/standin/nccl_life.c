@@ -7,7 +7,8 @@
 
 #include "tests/nccl/standin/nccl_internal.h"
 
-/* Checks at the begin of every function of a communicator. */
+/* Begins every function of a communicator: checks the function's version, injected faults and the
+ * handle. */
 static ncclResult_t enter(const char *name, int version, ncclComm_t comm, bool may_be_busy)
 {
     const ncclResult_t result = standin_since(name, version);
@@ -139,8 +140,8 @@ STANDIN_EXPORT const char *pncclGetErrorString(ncclResult_t result)
 STANDIN_NCCL(ncclGetErrorString);
 
 /* PreMulSum operations ------------------------------------------------------------------------- */
-/* Returns a handle. Mixes it with the communicator's address, as the real NCCL does, so that it is
- * another one, or invalid, with another communicator. */
+/* Returns the handle of a slot, mixed with the communicator's address as by the real NCCL: with
+ * another communicator it is invalid, or another operation. */
 static unsigned mix_handle(ncclComm_t comm, unsigned slot)
 {
     const uint64_t hash = (uint64_t)(uintptr_t)comm * 0x9e3779b97f4a7c15u;

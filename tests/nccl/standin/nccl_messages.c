@@ -7,7 +7,7 @@
 
 #include "tests/nccl/standin/nccl_run.h"
 
-/* Messages in one direction between two ranks. */
+/* A message from this rank to a peer, or from the peer to this rank. */
 struct message {
     const struct standin_task *task;
     int peer;

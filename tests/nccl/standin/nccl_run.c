@@ -297,8 +297,8 @@ static CUresult run_collective(ncclComm_t comm, const struct standin_task *task,
 }
 
 /* Plans ---------------------------------------------------------------------------------------- */
-/* Returns true when it is the operation's turn: those of a communicator run in the order of their
- * launches, whatever their streams. */
+/* Waits until it is the operation's turn: a communicator's operations run in the order of their
+ * launches, whatever their streams. Returns false if the communicator is stopped before. */
 static bool my_turn(ncclComm_t comm, uint64_t ticket)
 {
     pthread_mutex_lock(&comm->lock);

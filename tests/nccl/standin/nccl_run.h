@@ -25,7 +25,7 @@ void *standin_seen(const struct standin_context *context, const void *pointer, s
 CUresult standin_move(const struct standin_context *context, struct standin_transfer *transfers,
                       size_t count, bool *go_on);
 
-void *standin_room(size_t bytes); /* malloc that ends the process without memory */
+void *standin_room(size_t bytes); /* malloc; ends the process if there is no memory */
 
 /* Runs the point-to-point tasks of a list concurrently. */
 CUresult standin_run_messages(ncclComm_t comm, const struct standin_task *tasks, bool *go_on);

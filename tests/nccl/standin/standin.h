@@ -10,10 +10,10 @@
  *   STANDIN_SM=90             compute capability of the devices
  *   STANDIN_MEMORY=8192       MiB of memory of each device
  *   STANDIN_DELAY_US=0        each operation is delayed by a random time of up to this
- *   STANDIN_SEED              seed of these delays
- *   STANDIN_LAZY=1            no operation runs before the host synchronises or queries; also holds
- *                             back staged copies of cuMemcpyHtoD
- *   STANDIN_RACES=1           reports operations that use the same memory and are not ordered
+ *   STANDIN_SEED=1            seed of these delays
+ *   STANDIN_LAZY=0            1: no operation runs before the host synchronises or queries; also
+ *                             holds back staged copies of cuMemcpyHtoD
+ *   STANDIN_RACES=1           1: reports operations that use the same memory and are not ordered
  *   STANDIN_ORDER=FILE        writes the operations that ran as JSON lines, with vector clocks
  *   STANDIN_CLOCK=US,MIB      events have computed times: US microseconds for each operation of
  *                             NCCL, a tenth for each kernel, and MIB MiB/s for what NCCL sends; a

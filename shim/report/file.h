@@ -1,27 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report of a job as a table and as JSON. Programs read the JSON: the names of its
- * fields do not change. */
-#ifndef CSHIM_REPORT_H
-#define CSHIM_REPORT_H
-
-#include <stdio.h>
+/* Where reports and traces are written, and the value of {jobid} in their names. */
+#ifndef CSHIM_REPORT_FILE_H
+#define CSHIM_REPORT_FILE_H
 
 #include "shim/report/job.h"
-
-/* Writes the table that is printed at the end of a run. Sorts the observed calls. */
-void cshim_report_table(FILE *stream, const struct cshim_job *job);
-
-/* Returns true if the messages of a row's calls have unencoded elements: then the sampled error is
- * only the rounding of sums in the elements' type. */
-bool cshim_report_is_exact(const struct cshim_row_key *key);
-
-/* Writes the report as one JSON object. */
-void cshim_report_json(FILE *stream, const struct cshim_job *job);
-
-/* Writes a text as a JSON string. Replaces bytes that are not UTF-8, which a file name may have, by
- * '?'.
- */
-void cshim_report_string(FILE *stream, const char *text);
 
 /* Writes the name of a report or trace: the pattern with {rank} and {jobid} replaced. Returns false
  * if it does not fit. */

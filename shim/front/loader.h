@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opens the engine for the library of a call. Needs libc only. All functions are thread-safe and
+ * reentrant. */
+#ifndef CSHIM_LOADER_H
+#define CSHIM_LOADER_H
+
+#include <stdbool.h>
+
+struct cshim_mpi_engine;
+struct cshim_nccl_engine;
+struct cshim_gloo_engine;
+
+/* Opens the engine for the MPI that contains `real_function`. Returns NULL, after a warning, if
+ * there is none or it cannot be used. */
+const struct cshim_mpi_engine *cshim_engine_open_mpi(const void *real_function);
+
+/* Opens the engine for NCCL. Sets *beside_mpi if an MPI engine, which writes a report of its own,
+ * is open in this process. Returns NULL, after a warning, if the engine cannot be used. */
+const struct cshim_nccl_engine *cshim_engine_open_nccl(bool *beside_mpi);
+/* Opens the engine for gloo. Sets *is_beside if an MPI or NCCL engine, which writes a report of its
+ * own, is open in this process. Returns NULL, after a warning, if the engine cannot be used. */
+const struct cshim_gloo_engine *cshim_engine_open_gloo(bool *is_beside);
+
+#endif
