@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks a rule as a whole: that its keys fit together, and that some call can ever reach it. */
+#include "policy/library.h"
 #include "policy/parser.h"
 
 static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *rule)
@@ -146,13 +147,12 @@ static bool is_covered(const struct cshim_policy *earlier, const struct cshim_ru
     return false;
 }
 
-/* Returns true if such a call can occur. Only NCCL has averages. A collective that adds nothing
- * counts as a sum. */
+/* Returns true if such a call can occur. A collective that adds nothing counts as a sum. */
 static bool can_occur(const struct cshim_call *call)
 {
     return cshim_library_compresses(call->library, call->collective) &&
-           (call->op == CSHIM_SUM ||
-            (call->library == CSHIM_NCCL && (CSHIM_MOVES >> call->collective & 1) == 0));
+           (call->op == CSHIM_SUM || (cshim_capabilities[call->library].has_averages &&
+                                      (CSHIM_MOVES >> call->collective & 1) == 0));
 }
 
 /* Which calls of a rule the earlier rules leave to it. */

@@ -8,7 +8,7 @@
 #define CSHIM_PLAN_H
 
 #include "codecs/codec.h"
-#include "policy/policy.h"
+#include "policy/library.h"
 #include "shim/core/grid.h"
 #include "shim/core/schedule.h"
 
@@ -46,19 +46,6 @@ const char *cshim_reason_name(enum cshim_reason reason);
 /* Each message starts with one header (docs/wire-format.md). */
 #define CSHIM_HEADER_BYTES 32u
 
-/* Largest message in host memory. Open MPI's tcp transport sends up to 64 KiB at once; larger
- * messages wait for their receiver first, and then share the link badly. docs/decisions.md has the
- * measurement. */
-#define CSHIM_PIECE_LIMIT (60u << 10)
-/* Largest message that ranks of a node read in place: long enough for its header, which is sent, to
- * cost little, and so short that the messages in flight stay in a level 2 cache. docs/decisions.md
- * has the measurement. */
-#define CSHIM_NODE_PIECE_LIMIT (96u << 10)
-
-/* Scratch of a call in host memory on each rank, whatever the tensor's size. */
-#define CSHIM_SCRATCH_LIMIT ((uint64_t)32 << 20)
-/* Scratch of a call in device memory on each rank, whatever the tensor's size. */
-#define CSHIM_NCCL_SCRATCH_LIMIT ((uint64_t)64 << 20)
 /* Segments in flight at once: while one is on the wire, others are encoded, reduced and decoded.
  * The grid needs at least three. */
 #define CSHIM_SEGMENTS_IN_FLIGHT 4u
@@ -159,8 +146,8 @@ bool cshim_plan_is_native_first(const struct cshim_rule *rule, const struct cshi
  * headers are sent. */
 static inline bool cshim_plan_is_read(const struct cshim_call *call, enum cshim_algorithm algorithm)
 {
-    return call->library == CSHIM_MPI && call->collective == CSHIM_ALLREDUCE && call->nodes == 1 &&
-           !call->is_apart &&
+    return cshim_capabilities[call->library].reads_in_place &&
+           call->collective == CSHIM_ALLREDUCE && call->nodes == 1 && !call->is_apart &&
            (algorithm == CSHIM_ALGORITHM_ONE_SHOT || algorithm == CSHIM_ALGORITHM_TWO_SHOT);
 }
 

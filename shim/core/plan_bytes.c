@@ -129,9 +129,9 @@ void cshim_plan_count_bytes(struct cshim_plan *plan, const struct cshim_call *ca
 {
     const struct cshim_schedule *schedule = plan->schedule;
     const uint64_t others = plan->peers - 1;
-    /* Number of a message's receivers on other nodes. NCCL's own broadcast reaches each
-     * node once. */
-    const bool once = schedule->root_gives && call->library == CSHIM_NCCL;
+    /* Number of a message's receivers on other nodes. The library's own broadcast reaches each node
+     * once. */
+    const bool once = schedule->root_gives && cshim_capabilities[call->library].has_own_broadcast;
     const uint64_t apart = call->nodes <= 1 ? 0
                            : once           ? call->nodes - 1
                                             : call->ranks - call->ranks / call->nodes;

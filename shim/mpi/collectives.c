@@ -195,9 +195,9 @@ static bool agree_on_elements(struct cshim_arguments *arguments, enum cshim_reas
     own[DTYPE] = dtype;
     own[OTHER_DTYPE] = CSHIM_DTYPE_OTHER - (uint64_t)dtype;
     if (inter || ranks == 1 ||
-        (!by_counts &&
-         (observes || own[BYTES] * (uint64_t)blocks <
-                          cshim_policy_smallest(cshim_job.policy, arguments->collective))))
+        (!by_counts && (observes || own[BYTES] * (uint64_t)blocks <
+                                        cshim_policy_smallest(cshim_job.policy, CSHIM_MPI,
+                                                              arguments->collective))))
         return false;
     if (cshim_comm_find(arguments->comm, &state) != MPI_SUCCESS ||
         (!observes && cshim_nonblocking_prepare(arguments->comm, state) != MPI_SUCCESS) ||

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "shim/core/words.h"
+#include "shim/report/classes.h"
 #include "tools/explain/explain.h"
 #include "tools/lib/tool.h"
 
@@ -119,13 +120,11 @@ static void add_limit(struct tool_table *table, const struct explain_answer *ans
         add_line(table, "  compressed, at least", tool_seconds(limit.chosen));
 }
 
-/* Returns the answer to whether the call is compressed. Only all-reduces are measured. */
+/* Returns the answer to whether the call is compressed. */
 static const char *compressed_text(const struct explain_answer *answer)
 {
     const struct cshim_rule *rule = answer->plan.rule;
-    const bool is_measured = rule != NULL && rule->worth != CSHIM_WORTH_ALWAYS &&
-                             answer->call.collective == CSHIM_ALLREDUCE &&
-                             answer->call.library != CSHIM_NCCL;
+    const bool is_measured = rule != NULL && cshim_class_is_for(rule, &answer->call);
     if (answer->plan.reason != CSHIM_REASON_COMPRESS)
         return "no";
     if (rule->worth == CSHIM_WORTH_FORETOLD)

@@ -74,7 +74,7 @@ static double planned_bytes(const struct cshim_plan *plan, const struct cshim_ca
                           schedule->sums_to == CSHIM_TO_ROOT;
     if (!has_root) /* there may be fewer chunks than peers */
         return bytes / nodes * (plan->peers == call->nodes ? plan->crowding : 1);
-    if (call->library == CSHIM_NCCL) /* NCCL's own broadcast, which each node forwards */
+    if (cshim_capabilities[call->library].has_own_broadcast) /* each node forwards it */
         return bytes / (nodes - 1);
     if (schedule->division == CSHIM_WHOLE)
         return bytes;

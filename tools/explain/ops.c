@@ -51,7 +51,7 @@ void explain_print_operations(const struct explain_answer *answer)
         printf("operations: none, the library makes the call\n");
     else if (plan->algorithm == CSHIM_ALGORITHM_CAST)
         printf("operations: none, the library adds the downcast elements\n");
-    else if (answer->call.library == CSHIM_NCCL)
+    else if (cshim_capabilities[answer->call.library].on_device)
         printf("operations: not shown for NCCL, whose engine has kernels for whole steps\n");
     else {
         printf("operations of rank 0 for the first of %" PRIu64
