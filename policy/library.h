@@ -22,7 +22,7 @@
 
 struct cshim_capabilities {
     uint32_t collectives;   /* bit 1 << collective for each collective that can be compressed */
-    uint64_t piece_limit;   /* bytes of the largest message between nodes */
+    uint64_t message_limit; /* bytes of the largest message between nodes */
     uint64_t scratch_limit; /* bytes of the scratch of a call */
     bool has_averages;      /* has reductions with CSHIM_AVG */
     bool has_bfloat16;      /* has elements of type bfloat16 */

@@ -146,9 +146,9 @@ bool cshim_plan_can(const struct cshim_call *call, enum cshim_algorithm algorith
         return false;
     if (algorithm == CSHIM_ALGORITHM_GRID)
         return call->ranks > CSHIM_GRID_NONE && cshim_capabilities[call->library].has_grid;
-    if (schedule->root_gives && cshim_capabilities[call->library].has_own_broadcast)
+    if (call->collective == CSHIM_BROADCAST && cshim_capabilities[call->library].has_own_broadcast)
         return algorithm == CSHIM_ALGORITHM_ONE_SHOT;
-    if (!cshim_schedule_has(schedule, CSHIM_STEP_REDUCE_INSIDE))
+    if (!schedule->staged)
         return true;
     return call->nodes > 1 && call->ranks > call->nodes && call->ranks_per_node > 0 &&
            (schedule->division != CSHIM_BLOCKS ||
@@ -212,13 +212,12 @@ static uint64_t column_messages(const struct cshim_plan *plan)
 
 /* Returns the number of pieces in the stage: the node's sum of one share and, with blocks, all
  * blocks that the node adds. */
-static uint64_t staged_pieces(const struct cshim_plan *plan,
-                              const struct cshim_capabilities *library)
+static uint64_t staged_pieces(const struct cshim_plan *plan)
 {
     if (!plan->schedule->staged)
         return 0;
     return cshim_plan_pieces(plan) * (plan->schedule->division == CSHIM_BLOCKS
-                                          ? plan->shares + library->adds_blocks_apart
+                                          ? plan->shares + plan->library->adds_blocks_apart
                                           : 1);
 }
 
@@ -226,20 +225,19 @@ static uint64_t staged_pieces(const struct cshim_plan *plan,
  * allow; at least one grain. (If one grain for each of thousands of ranks exceeds the scratch, the
  * call is passed through.) A row's message has a piece for each row. k encoded grains never take
  * more than k times the bytes of one. */
-static uint64_t largest_piece(const struct cshim_plan *plan,
-                              const struct cshim_capabilities *library)
+static uint64_t largest_piece(const struct cshim_plan *plan, uint64_t message_limit)
 {
     const uint64_t grain_bytes = longest_message(plan, CSHIM_GRAIN) - CSHIM_HEADER_BYTES;
-    const uint64_t slot = library->scratch_limit / CSHIM_SEGMENTS_IN_FLIGHT;
+    const uint64_t slot = plan->library->scratch_limit / CSHIM_SEGMENTS_IN_FLIGHT;
     const uint64_t rows = plan->grid.rows;
     const uint64_t pieces = row_messages(plan) * rows + column_messages(plan);
     const uint64_t headers = (row_messages(plan) + column_messages(plan)) * CSHIM_HEADER_BYTES;
-    if (slot < headers || library->piece_limit < CSHIM_HEADER_BYTES + grain_bytes)
+    if (slot < headers || message_limit < CSHIM_HEADER_BYTES + grain_bytes)
         return CSHIM_GRAIN;
-    const uint64_t by_message = (library->piece_limit - CSHIM_HEADER_BYTES) / (rows * grain_bytes);
+    const uint64_t by_message = (message_limit - CSHIM_HEADER_BYTES) / (rows * grain_bytes);
     const uint64_t by_scratch =
-        (slot - headers) / (pieces * grain_bytes + staged_pieces(plan, library) * CSHIM_GRAIN *
-                                                       cshim_dtype_bytes(plan->dtype));
+        (slot - headers) /
+        (pieces * grain_bytes + staged_pieces(plan) * CSHIM_GRAIN * cshim_dtype_bytes(plan->dtype));
     const uint64_t grains = minimum(by_message, by_scratch);
     return (grains > 0 ? grains : 1) * CSHIM_GRAIN;
 }
@@ -247,19 +245,19 @@ static uint64_t largest_piece(const struct cshim_plan *plan,
 /* Cuts the call into the fewest segments that the limits allow, of about equal length, because a
  * short last segment would leave the link idle. Blocks are cut as if all had the size of the
  * largest. */
-static void cut_segments(struct cshim_plan *plan, const struct cshim_capabilities *library)
+static void cut_segments(struct cshim_plan *plan, uint64_t message_limit)
 {
     const bool blocks = plan->schedule->division == CSHIM_BLOCKS;
     const uint64_t pieces = cshim_plan_pieces(plan) * plan->shares;
     const uint64_t count = blocks ? cshim_multiply(plan->block, pieces) : plan->count;
-    uint64_t fewest = cshim_divide_up(count, pieces * largest_piece(plan, library));
+    uint64_t fewest = cshim_divide_up(count, pieces * largest_piece(plan, message_limit));
     uint64_t piece = grains_up(cshim_divide_up(cshim_divide_up(count, fewest), pieces));
     const uint64_t longest = longest_message(plan, piece);
     plan->segment = pieces * piece;
     plan->segments = cshim_divide_up(blocks ? plan->block : count, blocks ? piece : plan->segment);
     plan->piece_bytes = plan->grid.rows * (longest - CSHIM_HEADER_BYTES) + CSHIM_HEADER_BYTES;
     plan->column_bytes = plan->grid.rows > 1 ? longest : 0;
-    plan->stage_bytes = staged_pieces(plan, library) * piece * cshim_dtype_bytes(plan->dtype);
+    plan->stage_bytes = staged_pieces(plan) * piece * cshim_dtype_bytes(plan->dtype);
     plan->slot_bytes = row_messages(plan) * plan->piece_bytes +
                        column_messages(plan) * plan->column_bytes + plan->stage_bytes;
     plan->scratch_bytes = minimum(plan->segments, CSHIM_SEGMENTS_IN_FLIGHT) * plan->slot_bytes;
@@ -273,7 +271,7 @@ static void choose_grid(struct cshim_plan *plan)
     uint32_t root = 1;
     double mean;
     plan->grid = cshim_grid_make(plan->peers, 1);
-    if (!cshim_schedule_has(plan->schedule, CSHIM_STEP_SUM_COLUMN))
+    if (plan->algorithm != CSHIM_ALGORITHM_GRID)
         return;
     while ((uint64_t)(root + 1) * (root + 1) <= plan->peers)
         root++;
@@ -334,7 +332,7 @@ static float step_of(const struct cshim_plan *plan)
     if (plan->rule->abs_error <= 0)
         return 0;
     const double ranks = plan->ranks, rows = plan->grid.rows > 1 ? plan->grid.rows : 0;
-    const double share = cshim_schedule_adds(plan->schedule) ? ranks / (ranks + rows + 1) : 1;
+    const double share = cshim_shapes[plan->collective].adds ? ranks / (ranks + rows + 1) : 1;
     frexp(plan->rule->abs_error * 2 * share, &exponent);
     return ldexpf(1, exponent - 1);
 }
@@ -346,6 +344,7 @@ static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cs
     struct cshim_plan plan = {.rule = rule};
     double mean;
     plan.codec = call->instead != CSHIM_CODEC_NONE ? call->instead : rule->codec;
+    plan.library = &cshim_capabilities[call->library];
     plan.collective = call->collective;
     plan.dtype = call->dtype;
     plan.ranks = call->ranks;
@@ -355,26 +354,24 @@ static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cs
     plan.schedule = choose_schedule(&plan, call);
     if (plan.schedule->division == CSHIM_BLOCKS)
         plan.block = call->block != 0 ? call->block : cshim_divide_up(count, call->ranks);
-    const bool has_levels = cshim_schedule_has(plan.schedule, CSHIM_STEP_REDUCE_INSIDE);
-    plan.peers = has_levels ? call->nodes : call->ranks;
-    plan.shares = has_levels ? call->ranks_per_node : 1;
-    struct cshim_capabilities library = cshim_capabilities[call->library];
-    if (cshim_plan_is_read(call, plan.algorithm))
-        library.piece_limit = CSHIM_NODE_PIECE_LIMIT;
+    plan.peers = plan.schedule->staged ? call->nodes : call->ranks;
+    plan.shares = plan.schedule->staged ? call->ranks_per_node : 1;
     plan.gather_codec = plan.codec;
     choose_grid(&plan);
     if (call->partners > 0 && partners_of(&plan, call) > call->partners)
         return (struct cshim_plan){.reason = CSHIM_REASON_NO_DESCRIPTORS, .rule = rule};
     plan.step = step_of(&plan);
     if (rule->gather_codec != CSHIM_CODEC_NONE && call->instead == CSHIM_CODEC_NONE &&
-        plan.collective == CSHIM_ALLREDUCE && plan.schedule->sums_to == CSHIM_TO_ALL)
+        plan.collective == CSHIM_ALLREDUCE && plan.schedule->division == CSHIM_CHUNKS)
         plan.gather_codec = rule->gather_codec;
-    cut_segments(&plan, &library);
-    if (plan.scratch_bytes > library.scratch_limit ||
-        (library.on_device && plan.slot_bytes > library.scratch_limit / CSHIM_SEGMENTS_IN_FLIGHT))
+    cut_segments(&plan, cshim_plan_is_read(call, plan.algorithm) ? CSHIM_NODE_PIECE_LIMIT
+                                                                 : plan.library->message_limit);
+    if (plan.scratch_bytes > plan.library->scratch_limit ||
+        (plan.library->on_device &&
+         plan.slot_bytes > plan.library->scratch_limit / CSHIM_SEGMENTS_IN_FLIGHT))
         return (struct cshim_plan){.reason = CSHIM_REASON_NO_MEMORY, .rule = rule};
     plan.crowding = 1;
-    if (plan.schedule->division == CSHIM_CHUNKS && plan.schedule->parts_to == CSHIM_TO_OWNER)
+    if (plan.schedule->division == CSHIM_CHUNKS && plan.schedule->compile != NULL)
         plan.crowding = cshim_plan_busiest(&plan, minimum(plan.count, plan.segment), &mean) / mean;
     cshim_plan_count_bytes(&plan, call);
     plan.quantizations =

@@ -59,6 +59,7 @@ struct cshim_plan {
     enum cshim_codec_id gather_codec;      /* codec of reduced chunks */
     enum cshim_algorithm algorithm;        /* never AUTO in a plan that compresses */
     const struct cshim_schedule *schedule; /* row of the collective and the algorithm */
+    const struct cshim_capabilities *library;
     enum cshim_collective collective;
     enum cshim_dtype dtype;
     uint32_t ranks;
@@ -163,8 +164,8 @@ static inline bool cshim_plan_leaves_root(enum cshim_codec_id codec)
 static inline bool cshim_plan_adds_at_home(const struct cshim_plan *plan)
 {
     return plan->codec == CSHIM_CODEC_RAW && plan->gather_codec == CSHIM_CODEC_RAW &&
-           plan->grid.rows == 1 && cshim_schedule_has(plan->schedule, CSHIM_STEP_SUM) &&
-           cshim_schedule_has(plan->schedule, CSHIM_STEP_COLLECT);
+           plan->grid.rows == 1 && cshim_shapes[plan->collective].adds &&
+           plan->schedule->division == CSHIM_CHUNKS && !plan->library->on_device;
 }
 
 #endif

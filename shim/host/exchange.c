@@ -49,7 +49,7 @@ static uint8_t *target_of(const struct cshim_exchange *exchange, const struct cs
 {
     const uint64_t element =
         flight->segment.share.begin + operation->begin - exchange->result.begin;
-    return cshim_schedule_has(exchange->plan->schedule, CSHIM_STEP_GATHER_INSIDE)
+    return exchange->plan->schedule->staged && exchange->plan->schedule->division != CSHIM_BLOCKS
                ? flight->stage + operation->begin * exchange->element_bytes
                : exchange->output + element * exchange->element_bytes;
 }

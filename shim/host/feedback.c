@@ -75,7 +75,7 @@ static uint64_t residual_bytes(const struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;
     const uint64_t share = exchange->source.length / plan->shares * sizeof(float);
-    if (!cshim_schedule_has(plan->schedule, CSHIM_STEP_COLLECT))
+    if (plan->schedule->division != CSHIM_CHUNKS)
         return share;
     return share + share / plan->peers + (plan->grid.rows > 1 ? share / plan->grid.columns : 0);
 }

@@ -4,6 +4,7 @@
 #ifndef CSHIM_NCCL_DESCRIBE_H
 #define CSHIM_NCCL_DESCRIBE_H
 
+#include "shim/core/operation.h"
 #include "shim/nccl/device.h"
 
 /* Operations made by ncclRedOpCreatePreMulSum: sums whose elements are first multiplied by a factor
@@ -71,6 +72,7 @@ struct cshim_nccl_call {
 
     /* Fields that batch.c sets. */
     struct cshim_plan plan;
+    struct cshim_role role;
     struct cshim_chosen chosen;
     struct cshim_workspace *workspace;    /* workspace of the communicator or of the graph */
     uint64_t batch_bytes;                 /* bytes of the workspace for each batch */

@@ -271,7 +271,7 @@ static const double *source_of(const struct machine *machine, const struct rank 
 static double *target_of(const struct machine *machine, const struct rank *rank,
                          const struct flight *flight, const struct cshim_operation *operation)
 {
-    return cshim_schedule_has(machine->plan.schedule, CSHIM_STEP_GATHER_INSIDE)
+    return machine->plan.schedule->staged && machine->plan.schedule->division != CSHIM_BLOCKS
                ? stage_of(machine, flight) + operation->begin
                : rank->output + flight->segment.share.begin + operation->begin - rank->first_output;
 }

@@ -59,7 +59,7 @@ static char *bound_text(const struct cshim_codec_info *codec, const struct cshim
     if (plan->step > 0)
         return tool_format(
             "%g in each element, times %s", plan->rule->abs_error,
-            tool_plural(cshim_schedule_adds(plan->schedule) ? plan->ranks : 1, "rank"));
+            tool_plural(cshim_shapes[plan->collective].adds ? plan->ranks : 1, "rank"));
     if (plan->codec == CSHIM_CODEC_TOPK)
         return tool_format("none of one call: elements beyond %u of each %u wait for later calls",
                            plan->rule->keep, CSHIM_GRAIN);

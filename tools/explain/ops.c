@@ -28,20 +28,15 @@ static void print_first_segment(const struct explain_answer *answer)
     struct cshim_layout layout = even_layout(&answer->call);
     struct cshim_operations operations = {0};
     char text[CSHIM_OPERATION_TEXT_MAX];
-    uint64_t *begins = calloc((size_t)plan->ranks + 1, sizeof *begins);
-    for (uint32_t rank = 0; begins != NULL && rank < plan->ranks; rank++)
-        begins[rank + 1] = begins[rank] + plan->block;
-    struct cshim_role role = {
-        .plan = plan, .layout = &layout, .block_begins = begins, .sent_begins = begins};
+    struct cshim_role role = {.plan = plan, .layout = &layout};
     cshim_role_find(&role);
     const struct cshim_segment segment = cshim_segment_at(&role, 0);
-    if (begins == NULL || !cshim_compile(&operations, &segment))
+    if (!cshim_compile(&operations, &segment))
         errx(TOOL_SYSTEM, "no memory");
     for (unsigned i = 0; i < operations.count; i++)
         printf("  %s\n", cshim_operation_text(&operations.list[i], text));
     cshim_operations_free(&operations);
     cshim_layout_free(&layout);
-    free(begins);
 }
 
 void explain_print_operations(const struct explain_answer *answer)
