@@ -28,8 +28,7 @@ void cshim_communicator_free(struct cshim_communicator *communicator)
 {
     cshim_residuals_free(communicator);
     cshim_layout_free(&communicator->layout);
-    for (unsigned i = 0; i < CSHIM_SEGMENTS_IN_FLIGHT; i++)
-        cshim_operations_free(&communicator->operations[i]);
+    cshim_lists_free(&communicator->lists);
     free(communicator->classes);
     free(communicator->share_begins);
     free(communicator->share_lengths);

@@ -45,7 +45,7 @@ struct cshim_communicator {
     struct cshim_residual *residuals; /* most recently used first */
     uint32_t residuals_used;          /* number of calls that have used a residual */
     uint8_t *scratch;                 /* scratch of the call under way */
-    struct cshim_operations operations[CSHIM_SEGMENTS_IN_FLIGHT]; /* of its segments in flight */
+    struct cshim_lists lists;         /* compiled operations of its calls */
     /* Offset of each rank's block, and the end of the last: ranks + 1 entries. sent_begins: of the
      * blocks that an all-to-all sends. */
     uint64_t *block_begins, *sent_begins;

@@ -257,25 +257,22 @@ static const uint8_t phases[CSHIM_OPERATION_KINDS] = {
     [CSHIM_OPERATION_NODE_GATHER] = CSHIM_PHASE_EXCHANGE,
 };
 
-/* Starts a segment. Equal segments without blocks have the same list; the one that had this slot
- * before has compiled it. Returns 0 or a transport error. */
+/* Starts a segment. Returns 0 or a transport error. */
 static int start_flight(struct cshim_exchange *exchange, struct cshim_flight *flight,
                         uint64_t index)
 {
     struct cshim_communicator *communicator = exchange->communicator;
     const struct cshim_plan *plan = exchange->plan;
-    const uint64_t length = flight->operations != NULL ? flight->segment.whole.length : 0;
     flight->segment = cshim_segment_at(&exchange->role, index);
     flight->slot = (unsigned)(index % CSHIM_SEGMENTS_IN_FLIGHT);
-    flight->operations = &communicator->operations[flight->slot];
+    flight->operations = cshim_lists_find(&communicator->lists, &flight->segment);
     flight->next = 0;
     flight->scratch = communicator->scratch + flight->slot * plan->slot_bytes;
     flight->stage =
         plan->schedule->staged ? flight->scratch + plan->slot_bytes - plan->stage_bytes : NULL;
     if (exchange->role.peer >= 0)
         cshim_message_forget(exchange, flight);
-    if ((plan->schedule->division == CSHIM_BLOCKS || length != flight->segment.whole.length) &&
-        !cshim_compile(flight->operations, &flight->segment)) {
+    if (flight->operations == NULL) {
         cshim_log(CSHIM_LOG_ERROR, "no memory for the operations of a call");
         return communicator->transport->abort(exchange, "no memory for the operations of a call");
     }
@@ -385,8 +382,6 @@ void cshim_exchange_begin(struct cshim_exchange *exchange)
         .sent_begins = communicator->sent_begins,
     };
     cshim_role_find(&exchange->role);
-    for (unsigned i = 0; i < CSHIM_SEGMENTS_IN_FLIGHT; i++)
-        exchange->flights[i].operations = NULL;
     exchange->is_shared = communicator->transport->scratch_of != NULL &&
                           communicator->layout.local_ranks > 1 && may_share(exchange->plan);
     exchange->is_shared_inside = cshim_node_may_share(exchange);
