@@ -42,7 +42,7 @@ void cshim_call_set_options(struct cshim_exchange *exchange)
      * XOR leaves only the job's rank where they are equal, as on the world. */
     const uint64_t others = (uint64_t)(uint32_t)(communicator->rank ^ job->rank) << 32;
     exchange->has_options = rule->error_feedback || rule->stochastic || exchange->plan->step > 0;
-    exchange->residual = rule->error_feedback ? cshim_residual_acquire(exchange) : NULL;
+    exchange->residual = rule->error_feedback ? cshim_feedback_acquire(exchange) : NULL;
     for (unsigned kind = 0; kind < CSHIM_MESSAGES; kind++)
         exchange->keys[kind] =
             cshim_message_key(job->policy->seed, communicator->number + others, (uint32_t)job->rank,

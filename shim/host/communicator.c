@@ -11,6 +11,7 @@ bool cshim_communicator_reserve(struct cshim_communicator *communicator)
     static uint32_t reserved;
     const size_t ranks = (size_t)communicator->ranks;
     const size_t local_ranks = (size_t)communicator->layout.local_ranks;
+    communicator->residuals = cshim_feedback_none;
     communicator->number = __atomic_fetch_add(&reserved, 1, __ATOMIC_RELAXED);
     communicator->calls_by_rule =
         calloc(communicator->job->policy->rule_count, sizeof *communicator->calls_by_rule);
@@ -26,7 +27,7 @@ bool cshim_communicator_reserve(struct cshim_communicator *communicator)
 
 void cshim_communicator_free(struct cshim_communicator *communicator)
 {
-    cshim_residuals_free(communicator);
+    cshim_residuals_free(&communicator->residuals);
     cshim_layout_free(&communicator->layout);
     cshim_lists_free(&communicator->lists);
     free(communicator->classes);

@@ -11,22 +11,8 @@
 #include "shim/core/operation.h"
 #include "shim/core/tolerance.h"
 #include "shim/report/job.h"
+#include "shim/report/residual.h"
 #include "shim/host/transport.h"
-
-/* Residual (error feedback) of one buffer: the rounding errors of its elements; zero at first. */
-struct cshim_residual {
-    const void *buffer;
-    uint64_t count;
-    enum cshim_dtype dtype;
-    uint64_t bytes; /* memory, which counts against feedback_memory */
-    uint32_t used;  /* residuals_used of its communicator at the last call */
-    bool in_use;    /* a call under way uses it */
-    /* By kind of message; each has an array of `count` elements: errors of this rank's
-     * contributions, and of the reduced chunks that it encoded as their owner (in a grid also of
-     * its row's). */
-    float *values[CSHIM_MESSAGES];
-    struct cshim_residual *next;
-};
 
 struct cshim_communicator {
     const struct cshim_transport *transport;
@@ -41,11 +27,10 @@ struct cshim_communicator {
     uint32_t *calls_by_rule; /* number of compressed calls per rule, which selects samples */
     struct cshim_tolerance watch;
     const struct cshim_learned *learned; /* choices of an earlier job; NULL: calls are measured */
-    struct cshim_class *classes;      /* CSHIM_CLASSES_MAX; NULL if all rules have worth = always */
-    struct cshim_residual *residuals; /* most recently used first */
-    uint32_t residuals_used;          /* number of calls that have used a residual */
-    uint8_t *scratch;                 /* scratch of the call under way */
-    struct cshim_lists lists;         /* compiled operations of its calls */
+    struct cshim_class *classes; /* CSHIM_CLASSES_MAX; NULL if all rules have worth = always */
+    struct cshim_residuals residuals;
+    uint8_t *scratch;         /* scratch of the call under way */
+    struct cshim_lists lists; /* compiled operations of its calls */
     /* Offset of each rank's block, and the end of the last: ranks + 1 entries. sent_begins: of the
      * blocks that an all-to-all sends. */
     uint64_t *block_begins, *sent_begins;

@@ -8,6 +8,7 @@
 #include "shim/host/bounce.h"
 #include "shim/host/cast.h"
 #include "shim/host/event.h"
+#include "shim/host/feedback.h"
 #include "shim/host/message.h"
 #include "shim/host/node.h"
 
@@ -71,7 +72,9 @@ static const struct cshim_encoding *encoding_options(const struct cshim_exchange
         .keep = exchange->plan->rule->keep,
     };
     if (residual != NULL)
-        encoding->residual = residual->values[operation->message] + encoding->first;
+        encoding->residual =
+            cshim_feedback_values(residual, (enum cshim_message)operation->message) +
+            encoding->first;
     return encoding;
 }
 

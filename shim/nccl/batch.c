@@ -384,6 +384,8 @@ ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count)
     cshim_measure_end(run.timelines, calls, count, status == ncclSuccess);
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
         cshim_choose_count(&calls[i]);
+    for (size_t i = 0; i < count; i++)
+        cshim_residual_release(calls[i].residual);
     for (size_t i = 0; i < room && segments != NULL; i++)
         cshim_operations_free(&segments[i].operations);
     free(segments);

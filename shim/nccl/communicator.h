@@ -14,6 +14,7 @@
 #include "shim/core/log.h"
 #include "shim/nccl/engine.h"
 #include "shim/nccl/rendezvous.h"
+#include "shim/report/residual.h"
 
 /* Set when the engine starts, and constant afterwards. */
 struct cshim_nccl_process {
@@ -88,7 +89,7 @@ struct cshim_nccl_comm {
     struct cshim_measurement measurement;
     struct cshim_choosing *choosing; /* NULL: no rule's calls are measured */
     CUmemoryPool residual_pool;
-    struct cshim_nccl_residual *residuals;
+    struct cshim_residuals residuals;
     struct cshim_nccl_comm *next;
 };
 

@@ -100,7 +100,7 @@ static struct cshim_kernel_options options_of(const struct cshim_nccl_segment *s
     const struct cshim_nccl_call *call = segment->call;
     const struct cshim_nccl_comm *comm = call->comm;
     const struct cshim_plan *plan = &call->plan;
-    const struct cshim_nccl_residual *residual = call->residual;
+    const struct cshim_residual *residual = call->residual;
     const uint64_t chunk = plan->segment / ((uint64_t)plan->peers * plan->shares);
     const uint64_t offset = message == CSHIM_MESSAGE_PARTS
                                 ? segment->first
