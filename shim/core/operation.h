@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations: what this rank does for one segment of a compressed call, as a list. An algorithm
- * compiles the list (shim/core/algorithms), a runner executes it (shim/host/exchange.c), and
+ * compiles the list (shim/core/compiler.h), a runner executes it (shim/host/exchange.c), and
  * `compshim explain --ops` prints it:
  *
  *     struct cshim_operations operations = {0};
@@ -84,34 +84,7 @@ struct cshim_operations {
 /* An operation of the last pipeline iteration of a segment has this depth. */
 #define CSHIM_PIPELINE_DEPTH (CSHIM_SEGMENTS_IN_FLIGHT - 1)
 
-/* Replaces the list by that of a segment for its role's rank; empty for the algorithm cast, which
- * the library's own all-reduce executes. Returns false without memory. */
-bool cshim_compile(struct cshim_operations *operations, const struct cshim_segment *segment);
 void cshim_operations_free(struct cshim_operations *operations);
-
-/* Compiled lists of one rank of a communicator, so that calls like earlier ones are not compiled
- * again. A list depends on these properties of a segment, besides the rank and its layout. */
-struct cshim_list_key {
-    const struct cshim_schedule *schedule; /* NULL: the segment has blocks, and is compiled anew */
-    uint64_t elements, piece_bytes, column_bytes;
-    struct cshim_grid grid;
-    uint32_t shares, root, codec, gather_codec;
-};
-#define CSHIM_LISTS (2 * CSHIM_SEGMENTS_IN_FLIGHT)
-struct cshim_lists {
-    struct {
-        struct cshim_list_key key;
-        uint64_t used; /* value of `finds` at the latest use */
-        struct cshim_operations operations;
-    } entries[CSHIM_LISTS];
-    uint64_t finds; /* number of lists found or compiled */
-};
-
-/* Returns the list of a segment; NULL without memory. It is valid for the next CSHIM_LISTS - 1
- * calls of this function. */
-const struct cshim_operations *cshim_lists_find(struct cshim_lists *lists,
-                                                const struct cshim_segment *segment);
-void cshim_lists_free(struct cshim_lists *lists);
 
 #define CSHIM_OPERATION_TEXT_MAX 128
 /* Writes an operation as a line without its end, and returns `text`. */

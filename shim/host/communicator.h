@@ -7,8 +7,8 @@
 #ifndef CSHIM_HOST_COMMUNICATOR_H
 #define CSHIM_HOST_COMMUNICATOR_H
 
+#include "shim/core/compiler.h"
 #include "shim/core/layout.h"
-#include "shim/core/operation.h"
 #include "shim/core/tolerance.h"
 #include "shim/report/job.h"
 #include "shim/report/residual.h"

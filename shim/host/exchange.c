@@ -387,7 +387,7 @@ void cshim_exchange_begin(struct cshim_exchange *exchange)
     cshim_role_find(&exchange->role);
     exchange->is_shared = communicator->transport->scratch_of != NULL &&
                           communicator->layout.local_ranks > 1 && may_share(exchange->plan);
-    exchange->is_shared_inside = cshim_node_may_share(exchange);
+    exchange->is_shared_inside = exchange->plan->schedule->staged && cshim_node_may_share(exchange);
     exchange->barriers = 0;
     exchange->failed = 0;
     exchange->awaited = NULL;

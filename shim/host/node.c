@@ -44,8 +44,7 @@ static bool can_read(const struct cshim_exchange *exchange)
 bool cshim_node_may_share(const struct cshim_exchange *exchange)
 {
     return exchange->communicator->transport->scratch_of != NULL &&
-           (uint64_t)exchange->communicator->layout.local_ranks <= RANKS_MAX &&
-           exchange->plan->schedule->staged && can_read(exchange);
+           (uint64_t)exchange->communicator->layout.local_ranks <= RANKS_MAX && can_read(exchange);
 }
 
 /* Waits for all ranks of the node. After it, this rank's writes are visible to the others, and

@@ -30,9 +30,10 @@ static COLD bool compress(const struct cshim_arguments *arguments, struct cshim_
         *status = cshim_nonblocking_prepare(arguments->comm, state);
     if (*status != MPI_SUCCESS)
         return true;
-    call->instead =
-        cshim_tolerance_codec(&state->host.watch, cshim_rule_index(cshim_job.policy, rule),
-                              rule->codec, call->dtype, count);
+    if (rule->max_rel_error > 0)
+        call->instead =
+            cshim_tolerance_codec(&state->host.watch, cshim_rule_index(cshim_job.policy, rule),
+                                  rule->codec, call->dtype, count);
     plan.reason = state->reason;
     if (plan.reason == CSHIM_REASON_COMPRESS)
         *status = cshim_mpi_device_check(arguments, &on_device);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/nccl/segment.h"
 
+#include "shim/core/compiler.h"
+
 #define CAST_STEPS                                                                                 \
     (1u << CSHIM_STEP_ENCODE | 1u << CSHIM_STEP_EXCHANGE | 1u << CSHIM_STEP_NARROW |               \
      1u << CSHIM_STEP_COLLECT | 1u << CSHIM_STEP_DECODE)

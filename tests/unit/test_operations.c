@@ -12,7 +12,7 @@
  *   - each message is waited for before its scratch is used again;
  *   - the bytes are those of the plan.
  * Elements are float64 in raw, integers whose sums are exact. */
-#include "shim/core/operation.h"
+#include "shim/core/compiler.h"
 
 #include "codecs/floats.h"
 #include "codecs/hash.h"

@@ -2,6 +2,7 @@
 /* Tests that the time of a timeline is divided among its calls, fairly and completely. */
 #include <math.h>
 
+#include "shim/core/compiler.h"
 #include "shim/nccl/timeline.h"
 #include "tests/unit/unit.h"
 

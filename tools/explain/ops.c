@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "shim/core/operation.h"
+#include "shim/core/compiler.h"
 #include "tools/explain/explain.h"
 #include "tools/lib/tool.h"
 
