@@ -191,7 +191,7 @@ static const struct cshim_schedule *choose_schedule(const struct cshim_plan *pla
 {
     return plan->algorithm == CSHIM_ALGORITHM_GRID && call->nodes > CSHIM_GRID_NONE &&
                    cshim_plan_can(call, CSHIM_ALGORITHM_HIERARCHICAL)
-               ? cshim_schedule_grid_of_nodes()
+               ? &cshim_schedule_grid_of_nodes
                : cshim_schedule_of(plan->collective, plan->algorithm);
 }
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/core/schedule.h"
 
-#include <stddef.h>
-
 #include "shim/core/compiler.h"
 
 const struct cshim_shape cshim_shapes[CSHIM_COLLECTIVE_COUNT] = {
@@ -16,8 +14,7 @@ const struct cshim_shape cshim_shapes[CSHIM_COLLECTIVE_COUNT] = {
 
 #define ROW(collective, algorithm) [CSHIM_##collective][CSHIM_ALGORITHM_##algorithm]
 
-/* In rows without memory, the algorithm does not support the collective. */
-static const struct cshim_schedule table[CSHIM_COLLECTIVE_COUNT][CSHIM_ALGORITHM_COUNT] = {
+const struct cshim_schedule cshim_schedules[CSHIM_COLLECTIVE_COUNT][CSHIM_ALGORITHM_COUNT] = {
     ROW(ALLREDUCE, CAST) = {CSHIM_CHUNKS, 1, 0, false, 0, NULL},
     ROW(ALLREDUCE, ONE_SHOT) = {CSHIM_WHOLE, 1, 1, false, 1, cshim_compile_one_shot},
     ROW(ALLREDUCE, TWO_SHOT) = {CSHIM_CHUNKS, 3, 1, false, 2, cshim_compile_two_shot},
@@ -34,20 +31,5 @@ static const struct cshim_schedule table[CSHIM_COLLECTIVE_COUNT][CSHIM_ALGORITHM
     ROW(BROADCAST, TWO_SHOT) = {CSHIM_CHUNKS, 3, 1, false, 1, cshim_compile_scattered_broadcast},
 };
 
-static const struct cshim_schedule grid_of_nodes = {CSHIM_CHUNKS, 3, 0,
-                                                    true,         3, cshim_compile_grid_of_nodes};
-
-const struct cshim_schedule *cshim_schedule_grid_of_nodes(void)
-{
-    return &grid_of_nodes;
-}
-
-const struct cshim_schedule *cshim_schedule_of(enum cshim_collective collective,
-                                               enum cshim_algorithm algorithm)
-{
-    if ((unsigned)collective >= CSHIM_COLLECTIVE_COUNT ||
-        (unsigned)algorithm >= CSHIM_ALGORITHM_COUNT)
-        return NULL;
-    const struct cshim_schedule *schedule = &table[collective][algorithm];
-    return schedule->pieces_per_peer + schedule->pieces_more > 0 ? schedule : NULL;
-}
+const struct cshim_schedule cshim_schedule_grid_of_nodes = {
+    CSHIM_CHUNKS, 3, 0, true, 3, cshim_compile_grid_of_nodes};

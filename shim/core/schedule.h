@@ -5,6 +5,8 @@
 #ifndef CSHIM_SCHEDULE_H
 #define CSHIM_SCHEDULE_H
 
+#include <stddef.h>
+
 #include "policy/policy.h"
 
 /* Properties of a collective that do not depend on the algorithm. */
@@ -40,13 +42,18 @@ struct cshim_schedule {
     void (*compile)(struct cshim_compiler *compiler);
 };
 
-/* Returns the schedule of a collective by an algorithm; NULL if there is none. Static. */
-const struct cshim_schedule *cshim_schedule_of(enum cshim_collective collective,
-                                               enum cshim_algorithm algorithm);
+/* Rows without memory: the algorithm does not support the collective. */
+extern const struct cshim_schedule cshim_schedules[CSHIM_COLLECTIVE_COUNT][CSHIM_ALGORITHM_COUNT];
+/* Schedule of a grid whose peers are nodes; the ranks of a node share its work. */
+extern const struct cshim_schedule cshim_schedule_grid_of_nodes;
 
-/* Returns the schedule of a grid whose peers are nodes; the ranks of a node share its work. Static.
- */
-const struct cshim_schedule *cshim_schedule_grid_of_nodes(void);
+/* Returns the schedule of a collective by an algorithm; NULL if there is none. */
+static inline const struct cshim_schedule *cshim_schedule_of(enum cshim_collective collective,
+                                                             enum cshim_algorithm algorithm)
+{
+    const struct cshim_schedule *schedule = &cshim_schedules[collective][algorithm];
+    return schedule->pieces_per_peer + schedule->pieces_more > 0 ? schedule : NULL;
+}
 
 /* Returns true if a schedule needs one of the library's own collectives, which the caller has to
  * wait for. */

@@ -27,7 +27,8 @@ int cshim_call_acquire_scratch(const struct cshim_exchange *exchange)
 
 void cshim_call_release_scratch(const struct cshim_exchange *exchange, int status)
 {
-    cshim_residual_release(exchange->residual);
+    if (exchange->residual != NULL)
+        cshim_residual_release(exchange->residual);
     if (status == 0)
         cshim_scratch_release(exchange->communicator->scratch);
     exchange->communicator->scratch = NULL;

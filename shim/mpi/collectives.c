@@ -35,7 +35,7 @@ static COLD bool compress(const struct cshim_arguments *arguments, struct cshim_
             cshim_tolerance_codec(&state->host.watch, cshim_rule_index(cshim_job.policy, rule),
                                   rule->codec, call->dtype, count);
     plan.reason = state->reason;
-    if (plan.reason == CSHIM_REASON_COMPRESS)
+    if (plan.reason == CSHIM_REASON_COMPRESS && cshim_mpi.devices)
         *status = cshim_mpi_device_check(arguments, &on_device);
     if (*status != MPI_SUCCESS)
         return true;

@@ -202,7 +202,7 @@ static ncclResult_t await_states(struct cshim_nccl_comm *comm)
  */
 static ncclResult_t find_nodes(struct cshim_nccl_comm *comm, const struct rank_state *all)
 {
-    int *first_of_node = calloc((size_t)comm->ranks, sizeof *first_of_node);
+    int *first_of_node = calloc((uint32_t)comm->ranks, sizeof *first_of_node);
     for (int rank = 0; rank < comm->ranks && first_of_node != NULL; rank++)
         while (all[first_of_node[rank]].host != all[rank].host)
             first_of_node[rank]++;
