@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks a rule as a whole: that its keys fit together, and that some call can ever reach it. */
+#include "policy/library.h"
 #include "policy/parser.h"
 
 static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *rule)
@@ -153,8 +154,8 @@ static bool is_covered(const struct cshim_policy *earlier, const struct cshim_ru
 static bool can_occur(const struct cshim_call *call)
 {
     return cshim_library_compresses(call->library, call->collective) &&
-           (call->op == CSHIM_SUM ||
-            (call->library == CSHIM_NCCL && (CSHIM_MOVES >> call->collective & 1) == 0));
+           (call->op == CSHIM_SUM || (cshim_capabilities[call->library].has_averages &&
+                                      (CSHIM_MOVES >> call->collective & 1) == 0));
 }
 
 /* Calls that the earlier rules leave to a rule: some; none; or no library has calls as the rule

@@ -129,11 +129,3 @@ const char *cshim_nearest_name(const char *word, const char *const *names, size_
             nearest = names[i];
     return nearest;
 }
-
-bool cshim_library_compresses(enum cshim_library library, enum cshim_collective collective)
-{
-    if (library == CSHIM_GLOO)
-        return collective == CSHIM_ALLREDUCE;
-    return collective < CSHIM_COLLECTIVE_COUNT &&
-           (library == CSHIM_MPI || collective != CSHIM_REDUCE);
-}

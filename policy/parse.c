@@ -177,23 +177,24 @@ static bool parse_lines(struct cshim_parser *parser)
     return !parser->failed;
 }
 
-static bool takes_sums_of(const struct cshim_rule *rule, unsigned collective, unsigned dtype)
+static bool takes_sums_of(const struct cshim_rule *rule, unsigned library, unsigned collective,
+                          unsigned dtype)
 {
-    return (rule->libraries >> CSHIM_MPI & 1) != 0 && (rule->collectives >> collective & 1) != 0 &&
+    return (rule->libraries >> library & 1) != 0 && (rule->collectives >> collective & 1) != 0 &&
            (rule->ops >> CSHIM_SUM & 1) != 0 && (rule->dtypes >> dtype & 1) != 0;
 }
 
-/* Returns the size of the smallest MPI sum of an element type that some rule compresses, so that
- * the engine passes smaller calls through without matching rules. */
-static uint64_t find_smallest(const struct cshim_policy *policy, unsigned collective,
-                              unsigned dtype)
+/* Returns the size of the smallest sum of an element type that some rule compresses, so that the
+ * engine passes smaller calls through without matching rules. */
+static uint64_t find_smallest_sum(const struct cshim_policy *policy, unsigned library,
+                                  unsigned collective, unsigned dtype)
 {
     uint64_t smallest = UINT64_MAX, passed = 0; /* all calls below this size have codec = none */
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct cshim_rule *rule = &policy->rules[i];
         const bool any_ranks = rule->min_ranks == 1 && rule->max_ranks == UINT32_MAX &&
                                rule->min_nodes == 1 && rule->max_nodes == UINT32_MAX;
-        if (!takes_sums_of(rule, collective, dtype))
+        if (!takes_sums_of(rule, library, collective, dtype))
             continue;
         const uint64_t first = rule->min_size > passed ? rule->min_size : passed;
         if (rule->codec != CSHIM_CODEC_NONE && rule->max_size >= first && first < smallest)
@@ -220,10 +221,11 @@ struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const c
     parser.policy->log = CSHIM_LOG_WARN;
     parser.policy->feedback_memory = (uint64_t)1 << 30;
     if (parse_lines(&parser)) {
-        for (unsigned collective = 0; collective < CSHIM_COLLECTIVE_COUNT; collective++)
-            for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
-                parser.policy->compress_from[collective][dtype] =
-                    find_smallest(parser.policy, collective, dtype);
+        for (unsigned library = 0; library < CSHIM_LIBRARY_COUNT; library++)
+            for (unsigned collective = 0; collective < CSHIM_COLLECTIVE_COUNT; collective++)
+                for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
+                    parser.policy->compress_from[library][collective][dtype] =
+                        find_smallest_sum(parser.policy, library, collective, dtype);
         return parser.policy;
     }
     cshim_policy_free(parser.policy);

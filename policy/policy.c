@@ -54,9 +54,10 @@ bool cshim_policy_names(const struct cshim_policy *policy, enum cshim_library li
     return false;
 }
 
-uint64_t cshim_policy_smallest(const struct cshim_policy *policy, enum cshim_collective collective)
+uint64_t cshim_policy_smallest(const struct cshim_policy *policy, enum cshim_library library,
+                               enum cshim_collective collective)
 {
-    const uint64_t *from = policy->compress_from[collective];
+    const uint64_t *from = policy->compress_from[library][collective];
     uint64_t smallest = UINT64_MAX;
     for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
         smallest = from[dtype] < smallest ? from[dtype] : smallest;

@@ -92,9 +92,9 @@ struct cshim_policy {
     enum cshim_log_level log;
     uint64_t seed;            /* seed of stochastic rounding */
     uint64_t feedback_memory; /* largest size of residuals on each rank */
-    /* Bytes of the smallest buffer that a rule may compress in an MPI sum, by collective and
+    /* Bytes of the smallest buffer that a rule may compress in a sum, by library, collective and
      * element type. */
-    uint64_t compress_from[CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
+    uint64_t compress_from[CSHIM_LIBRARY_COUNT][CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
     size_t rule_count;
     struct cshim_rule *rules;
 };
@@ -174,16 +174,14 @@ bool cshim_rule_matches_but_size(const struct cshim_rule *rule, const struct csh
 /* Returns true if a rule matches the call. */
 bool cshim_rule_matches(const struct cshim_rule *rule, const struct cshim_call *call);
 
-/* Returns true if calls of a collective can be compressed with a library at all. */
-bool cshim_library_compresses(enum cshim_library library, enum cshim_collective collective);
-
 /* Returns true if some rule may match a collective of a library. */
 bool cshim_policy_names(const struct cshim_policy *policy, enum cshim_library library,
                         enum cshim_collective collective);
 
-/* Returns the size of the smallest buffer, of any element type, that a rule may compress in an MPI
- * sum of a collective; UINT64_MAX if there is none. */
-uint64_t cshim_policy_smallest(const struct cshim_policy *policy, enum cshim_collective collective);
+/* Returns the size of the smallest buffer, of any element type, that a rule may compress in a sum
+ * of a library's collective; UINT64_MAX if there is none. */
+uint64_t cshim_policy_smallest(const struct cshim_policy *policy, enum cshim_library library,
+                               enum cshim_collective collective);
 
 /* Returns the first rule that matches the call, or NULL: then the call is passed through. */
 const struct cshim_rule *cshim_policy_match(const struct cshim_policy *policy,

@@ -95,7 +95,7 @@ static inline void check_algorithm(const struct cshim_plan *plan, const struct c
 static inline void check_step(const struct cshim_plan *plan)
 {
     const double allowed = plan->rule->abs_error;
-    const bool adds = cshim_schedule_adds(plan->schedule);
+    const bool adds = cshim_shapes[plan->collective].adds;
     const double rows = is_grid(plan) ? plan->grid.rows : 0;
     const double lost =
         0.5 * (double)plan->step * (adds ? (plan->ranks + 1.0 + rows) / plan->ranks : 1);

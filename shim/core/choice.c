@@ -4,6 +4,24 @@
 #include <math.h>
 #include <string.h>
 
+uint32_t cshim_size_class(uint64_t bytes)
+{
+    const uint32_t log = 63 - (uint32_t)__builtin_clzll(bytes);
+    const unsigned __int128 square = (unsigned __int128)bytes * bytes;
+    return 2 * log + (square >> (2 * log + 1) != 0);
+}
+
+uint64_t cshim_size_class_begin(uint32_t size_class)
+{
+    uint64_t bytes = (uint64_t)1 << size_class / 2;
+    if (size_class % 2 == 0)
+        return bytes;
+    for (uint64_t step = bytes / 2; step > 0; step /= 2) /* the largest of the class before */
+        if (cshim_size_class(bytes + step) < size_class)
+            bytes += step;
+    return bytes + 1;
+}
+
 /* Consecutive calls of a candidate in the first row; the first call is not sampled. Candidates that
  * are clearly slower after it are dropped. */
 #define FIRST_ROW 3u

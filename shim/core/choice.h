@@ -44,6 +44,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Returns the number of the size class of `bytes` > 0. A class reaches from one power of the square
+ * root of 2 to the next. */
+uint32_t cshim_size_class(uint64_t bytes);
+/* Returns the least bytes of a size class. */
+uint64_t cshim_size_class_begin(uint32_t size_class);
+
 #define CSHIM_CANDIDATE_NATIVE 0u
 #define CSHIM_CANDIDATES_MAX 6u
 /* Calls between two decisions of a settled class. */

@@ -2,6 +2,57 @@
 #include "shim/core/compiler.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+bool cshim_compile(struct cshim_operations *operations, const struct cshim_segment *segment)
+{
+    const struct cshim_plan *plan = segment->role->plan;
+    struct cshim_compiler compiler = {
+        .operations = operations, .segment = segment, .role = segment->role, .plan = plan};
+    operations->count = 0;
+    if (plan->schedule->compile != NULL)
+        plan->schedule->compile(&compiler);
+    return !compiler.failed;
+}
+
+const struct cshim_operations *cshim_lists_find(struct cshim_lists *lists,
+                                                const struct cshim_segment *segment)
+{
+    const struct cshim_plan *plan = segment->role->plan;
+    const struct cshim_list_key key = {
+        .schedule = plan->schedule->division != CSHIM_BLOCKS ? plan->schedule : NULL,
+        .elements = segment->whole.length,
+        .piece_bytes = plan->piece_bytes,
+        .column_bytes = plan->column_bytes,
+        .grid = plan->grid,
+        .shares = plan->shares,
+        .root = plan->root,
+        .codec = plan->codec,
+        .gather_codec = plan->gather_codec,
+    };
+    unsigned oldest = 0;
+    for (unsigned i = 0; i < CSHIM_LISTS; i++) {
+        if (lists->entries[i].key.schedule == key.schedule && key.schedule != NULL &&
+            memcmp(&lists->entries[i].key, &key, sizeof key) == 0) {
+            lists->entries[i].used = ++lists->finds;
+            return &lists->entries[i].operations;
+        }
+        if (lists->entries[i].used < lists->entries[oldest].used)
+            oldest = i;
+    }
+    lists->entries[oldest].key.schedule = NULL;
+    if (!cshim_compile(&lists->entries[oldest].operations, segment))
+        return NULL;
+    lists->entries[oldest].key = key;
+    lists->entries[oldest].used = ++lists->finds;
+    return &lists->entries[oldest].operations;
+}
+
+void cshim_lists_free(struct cshim_lists *lists)
+{
+    for (unsigned i = 0; i < CSHIM_LISTS; i++)
+        cshim_operations_free(&lists->entries[i].operations);
+}
 
 static enum cshim_dimension dimension_of(enum cshim_message message)
 {

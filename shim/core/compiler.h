@@ -1,13 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the compilers of algorithms share: functions that append one operation each, and the buffers
- * of a segment's scratch. Each compiler states its algorithm, then its buffers, then the list.
- *
- * In loops over peers, a rank sends to the next peer first and receives from the previous one
- * first, so that the ranks do not all send to the same one. */
+/* Compiles the operations of a segment, and caches the lists of a communicator. The rest is for the
+ * compilers of algorithms (shim/core/algorithms): functions that append one operation each, and the
+ * buffers of a segment's scratch. Each compiler states its algorithm, then its buffers, then the
+ * list. In their loops over peers, a rank sends to the next peer first and receives from the
+ * previous one first, so that the ranks do not all send to the same one. */
 #ifndef CSHIM_COMPILER_H
 #define CSHIM_COMPILER_H
 
 #include "shim/core/operation.h"
+
+/* Replaces the list by that of a segment for its role's rank; empty for the algorithm cast, which
+ * the library's own all-reduce executes. Returns false without memory. */
+bool cshim_compile(struct cshim_operations *operations, const struct cshim_segment *segment);
+
+/* Compiled lists of one rank of a communicator, so that calls like earlier ones are not compiled
+ * again. A list depends on these properties of a segment, besides the rank and its layout. */
+struct cshim_list_key {
+    const struct cshim_schedule *schedule; /* NULL: the segment has blocks, and is compiled anew */
+    uint64_t elements, piece_bytes, column_bytes;
+    struct cshim_grid grid;
+    uint32_t shares, root, codec, gather_codec;
+};
+#define CSHIM_LISTS (2 * CSHIM_SEGMENTS_IN_FLIGHT)
+struct cshim_lists {
+    struct {
+        struct cshim_list_key key;
+        uint64_t used; /* value of `finds` at the latest use */
+        struct cshim_operations operations;
+    } entries[CSHIM_LISTS];
+    uint64_t finds; /* number of lists found or compiled */
+};
+
+/* Returns the list of a segment; NULL without memory. It is valid for the next CSHIM_LISTS - 1
+ * calls of this function. */
+const struct cshim_operations *cshim_lists_find(struct cshim_lists *lists,
+                                                const struct cshim_segment *segment);
+void cshim_lists_free(struct cshim_lists *lists);
 
 struct cshim_compiler {
     struct cshim_operations *operations;

@@ -5,9 +5,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "codecs/floats.h"
+
 /* The collective is in the upper half of the byte `step`. */
 #define COLLECTIVE_SHIFT 4
 #define STEP_MASK 7
+
+uint64_t cshim_message_key(uint64_t seed, uint64_t number, uint32_t rank, uint32_t sequence,
+                           enum cshim_message message)
+{
+    return cshim_mix(seed * CSHIM_GOLDEN + cshim_mix(number) + ((uint64_t)sequence << 32) +
+                     ((uint64_t)message / CSHIM_ROW_MESSAGES << 31) +
+                     (uint64_t)rank * CSHIM_ROW_MESSAGES + message % CSHIM_ROW_MESSAGES);
+}
 
 struct cshim_header cshim_header_make(const struct cshim_plan *plan, uint32_t sequence,
                                       uint64_t segment, enum cshim_message step, uint64_t elements,

@@ -47,6 +47,11 @@ _Static_assert(sizeof(struct cshim_header) == CSHIM_HEADER_BYTES, "the wire form
 
 #define CSHIM_MISMATCH_MAX 320
 
+/* Returns the key of the random numbers that round the elements of a type of messages. It differs
+ * between communicators (`number`), ranks, calls and types of messages. */
+uint64_t cshim_message_key(uint64_t seed, uint64_t number, uint32_t rank, uint32_t sequence,
+                           enum cshim_message message);
+
 /* Returns the header of a message of a call. */
 struct cshim_header cshim_header_make(const struct cshim_plan *plan, uint32_t sequence,
                                       uint64_t segment, enum cshim_message step, uint64_t elements,

@@ -12,24 +12,6 @@
 #define FILE_LIMIT ((size_t)1 << 20)
 #define LINE_LIMIT 256
 
-uint32_t cshim_size_class(uint64_t bytes)
-{
-    const uint32_t log = 63 - (uint32_t)__builtin_clzll(bytes);
-    const unsigned __int128 square = (unsigned __int128)bytes * bytes;
-    return 2 * log + (square >> (2 * log + 1) != 0);
-}
-
-uint64_t cshim_size_class_begin(uint32_t size_class)
-{
-    uint64_t bytes = (uint64_t)1 << size_class / 2;
-    if (size_class % 2 == 0)
-        return bytes;
-    for (uint64_t step = bytes / 2; step > 0; step /= 2) /* the largest of the class before */
-        if (cshim_size_class(bytes + step) < size_class)
-            bytes += step;
-    return bytes + 1;
-}
-
 /* Reads a word of a set. Returns false if it is none of them. */
 static bool read_word(enum cshim_word_set set, const char *text, unsigned *value)
 {

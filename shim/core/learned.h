@@ -18,12 +18,7 @@
 #include <stdio.h>
 
 #include "policy/policy.h"
-
-/* Returns the number of the size class of `bytes` > 0. A class reaches from one power of the square
- * root of 2 to the next. */
-uint32_t cshim_size_class(uint64_t bytes);
-/* Returns the least bytes of a size class. */
-uint64_t cshim_size_class_begin(uint32_t size_class);
+#include "shim/core/choice.h"
 
 struct cshim_learned_choice {
     enum cshim_library library;

@@ -4,19 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "shim/core/compiler.h"
-
-bool cshim_compile(struct cshim_operations *operations, const struct cshim_segment *segment)
-{
-    const struct cshim_plan *plan = segment->role->plan;
-    struct cshim_compiler compiler = {
-        .operations = operations, .segment = segment, .role = segment->role, .plan = plan};
-    operations->count = 0;
-    if (plan->schedule->compile != NULL)
-        plan->schedule->compile(&compiler);
-    return !compiler.failed;
-}
-
 void cshim_operations_free(struct cshim_operations *operations)
 {
     free(operations->list);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations: what this rank does for one segment of a compressed call, as a list. An algorithm
- * compiles the list (shim/core/algorithms), a runner executes it (shim/host/exchange.c), and
+ * compiles the list (shim/core/compiler.h), a runner executes it (shim/host/exchange.c), and
  * `compshim explain --ops` prints it:
  *
  *     struct cshim_operations operations = {0};
@@ -84,9 +84,6 @@ struct cshim_operations {
 /* An operation of the last pipeline iteration of a segment has this depth. */
 #define CSHIM_PIPELINE_DEPTH (CSHIM_SEGMENTS_IN_FLIGHT - 1)
 
-/* Replaces the list by that of a segment for its role's rank; empty for the algorithm cast, which
- * the library's own all-reduce executes. Returns false without memory. */
-bool cshim_compile(struct cshim_operations *operations, const struct cshim_segment *segment);
 void cshim_operations_free(struct cshim_operations *operations);
 
 #define CSHIM_OPERATION_TEXT_MAX 128

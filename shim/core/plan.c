@@ -7,9 +7,6 @@
 #include "codecs/arithmetic.h"
 #include "shim/core/plan_bytes.h"
 
-/* Messages between GPUs are as long as they can be: each exchange is a launch on every GPU, and
- * elements are counted in 32 bits. */
-#define NCCL_PIECE_LIMIT ((uint64_t)1 << 32)
 /* Maximum number of ranks for which one exchange of more bytes is faster than two of fewer
  * (docs/measurements.md).
  */
@@ -26,19 +23,6 @@
 
 /* With fewer grains per peer the shape of the grid is optimized (choose_grid). */
 #define CROWDED_GRAINS 4u
-
-/* Limits of a library's transport and memory. */
-struct limits {
-    uint64_t piece; /* bytes of a message */
-    uint64_t scratch;
-    bool adds_apart; /* a node's sum of blocks needs memory of its own, besides the blocks */
-};
-static const struct limits library_limits[CSHIM_LIBRARY_COUNT] = {
-    [CSHIM_MPI] = {CSHIM_PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, true},
-    [CSHIM_GLOO] = {CSHIM_PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, true},
-    [CSHIM_NCCL] = {NCCL_PIECE_LIMIT, CSHIM_NCCL_SCRATCH_LIMIT, false},
-};
-static const struct limits node_limits = {CSHIM_NODE_PIECE_LIMIT, CSHIM_SCRATCH_LIMIT, true};
 
 const char *cshim_reason_name(enum cshim_reason reason)
 {
@@ -99,8 +83,8 @@ static enum cshim_reason call_reason(const struct cshim_call *call, uint64_t cou
         return CSHIM_REASON_SINGLE_RANK;
     if ((unsigned)call->dtype >= CSHIM_DTYPE_COUNT)
         return CSHIM_REASON_DTYPE;
-    /* MPI has no average. */
-    if (call->op != CSHIM_SUM && !(call->op == CSHIM_AVG && call->library == CSHIM_NCCL))
+    if (call->op != CSHIM_SUM &&
+        !(call->op == CSHIM_AVG && cshim_capabilities[call->library].has_averages))
         return CSHIM_REASON_OP;
     return CSHIM_REASON_COMPRESS;
 }
@@ -117,10 +101,10 @@ static enum cshim_reason rule_reason(const struct cshim_rule *rule, const struct
     if (!cshim_codec_carries(rule->codec, call->dtype) ||
         (has_gather && !cshim_codec_carries(rule->gather_codec, call->dtype)))
         return CSHIM_REASON_DTYPE;
-    /* The kernels of NCCL's engine use one codec per call, with messages of the planned length. */
-    const bool has_option = call->library == CSHIM_MPI || rule->max_rel_error == 0;
+    const struct cshim_capabilities *library = &cshim_capabilities[call->library];
+    const bool has_option = library->has_max_rel_error || rule->max_rel_error == 0;
     const bool has_codec =
-        call->library != CSHIM_NCCL || (!cshim_codec_is_packed(rule->codec) && !has_gather);
+        library->has_any_codec || (!cshim_codec_is_packed(rule->codec) && !has_gather);
     return has_option && has_codec ? CSHIM_REASON_COMPRESS : CSHIM_REASON_OPTION;
 }
 
@@ -145,27 +129,26 @@ uint64_t cshim_plan_compressed_above(const struct cshim_policy *policy,
     return smallest;
 }
 
-/* Returns true if no rule compresses sums of the type in MPI, of any size. */
+/* Returns true if no rule compresses sums of the type, of any size. */
 static bool is_never_compressed(const struct cshim_policy *policy, const struct cshim_call *call)
 {
-    return call->library == CSHIM_MPI && call->op == CSHIM_SUM &&
-           policy->compress_from[call->collective][call->dtype] == UINT64_MAX;
+    return call->op == CSHIM_SUM &&
+           policy->compress_from[call->library][call->collective][call->dtype] == UINT64_MAX;
 }
 
 /* Decides by the requirements of each algorithm. The library's own collectives (cast, hierarchical)
  * need a caller that waits. hierarchical needs several nodes with several ranks each; with blocks,
- * the same number of ranks on every node. NCCL's engine has no steps for a grid, and its broadcasts
- * use NCCL's own. */
+ * the same number of ranks on every node. */
 bool cshim_plan_can(const struct cshim_call *call, enum cshim_algorithm algorithm)
 {
     const struct cshim_schedule *schedule = cshim_schedule_of(call->collective, algorithm);
     if (schedule == NULL || (call->nonblocking && cshim_schedule_needs_library(schedule)))
         return false;
     if (algorithm == CSHIM_ALGORITHM_GRID)
-        return call->ranks > CSHIM_GRID_NONE && call->library != CSHIM_NCCL;
-    if (schedule->root_gives && call->library == CSHIM_NCCL)
+        return call->ranks > CSHIM_GRID_NONE && cshim_capabilities[call->library].has_grid;
+    if (call->collective == CSHIM_BROADCAST && cshim_capabilities[call->library].has_own_broadcast)
         return algorithm == CSHIM_ALGORITHM_ONE_SHOT;
-    if (!cshim_schedule_has(schedule, CSHIM_STEP_REDUCE_INSIDE))
+    if (!schedule->staged)
         return true;
     return call->nodes > 1 && call->ranks > call->nodes && call->ranks_per_node > 0 &&
            (schedule->division != CSHIM_BLOCKS ||
@@ -179,8 +162,9 @@ static bool is_for_one_shot(const struct cshim_plan *plan, const struct cshim_ca
     const bool is_as_it_is = plan->codec == CSHIM_CODEC_RAW &&
                              (gather_codec == CSHIM_CODEC_NONE || gather_codec == plan->codec);
     if (plan->ranks == 2)
-        return !is_as_it_is || call->library != CSHIM_MPI || call->collective != CSHIM_ALLREDUCE ||
-               call->nodes != 1 || call->bytes < TWO_SHOT_BYTES;
+        return !is_as_it_is || !cshim_capabilities[call->library].reads_in_place ||
+               call->collective != CSHIM_ALLREDUCE || call->nodes != 1 ||
+               call->bytes < TWO_SHOT_BYTES;
     return plan->ranks <= ONE_SHOT_RANKS &&
            cshim_encoded_bytes(plan->codec, plan->dtype, plan->count) <= ONE_SHOT_BYTES;
 }
@@ -207,7 +191,7 @@ static const struct cshim_schedule *choose_schedule(const struct cshim_plan *pla
 {
     return plan->algorithm == CSHIM_ALGORITHM_GRID && call->nodes > CSHIM_GRID_NONE &&
                    cshim_plan_can(call, CSHIM_ALGORITHM_HIERARCHICAL)
-               ? cshim_schedule_grid_of_nodes()
+               ? &cshim_schedule_grid_of_nodes
                : cshim_schedule_of(plan->collective, plan->algorithm);
 }
 
@@ -228,31 +212,32 @@ static uint64_t column_messages(const struct cshim_plan *plan)
 
 /* Returns the number of pieces in the stage: the node's sum of one share and, with blocks, all
  * blocks that the node adds. */
-static uint64_t staged_pieces(const struct cshim_plan *plan, const struct limits *limits)
+static uint64_t staged_pieces(const struct cshim_plan *plan)
 {
     if (!plan->schedule->staged)
         return 0;
-    return cshim_plan_pieces(plan) *
-           (plan->schedule->division == CSHIM_BLOCKS ? plan->shares + limits->adds_apart : 1);
+    return cshim_plan_pieces(plan) * (plan->schedule->division == CSHIM_BLOCKS
+                                          ? plan->shares + plan->library->adds_blocks_apart
+                                          : 1);
 }
 
 /* Returns the elements of the largest piece of whole grains that the limits on messages and scratch
  * allow; at least one grain. (If one grain for each of thousands of ranks exceeds the scratch, the
  * call is passed through.) A row's message has a piece for each row. k encoded grains never take
  * more than k times the bytes of one. */
-static uint64_t largest_piece(const struct cshim_plan *plan, const struct limits *limits)
+static uint64_t largest_piece(const struct cshim_plan *plan, uint64_t message_limit)
 {
     const uint64_t grain_bytes = longest_message(plan, CSHIM_GRAIN) - CSHIM_HEADER_BYTES;
-    const uint64_t slot = limits->scratch / CSHIM_SEGMENTS_IN_FLIGHT;
+    const uint64_t slot = plan->library->scratch_limit / CSHIM_SEGMENTS_IN_FLIGHT;
     const uint64_t rows = plan->grid.rows;
     const uint64_t pieces = row_messages(plan) * rows + column_messages(plan);
     const uint64_t headers = (row_messages(plan) + column_messages(plan)) * CSHIM_HEADER_BYTES;
-    if (slot < headers || limits->piece < CSHIM_HEADER_BYTES + grain_bytes)
+    if (slot < headers || message_limit < CSHIM_HEADER_BYTES + grain_bytes)
         return CSHIM_GRAIN;
-    const uint64_t by_message = (limits->piece - CSHIM_HEADER_BYTES) / (rows * grain_bytes);
+    const uint64_t by_message = (message_limit - CSHIM_HEADER_BYTES) / (rows * grain_bytes);
     const uint64_t by_scratch =
-        (slot - headers) / (pieces * grain_bytes + staged_pieces(plan, limits) * CSHIM_GRAIN *
-                                                       cshim_dtype_bytes(plan->dtype));
+        (slot - headers) /
+        (pieces * grain_bytes + staged_pieces(plan) * CSHIM_GRAIN * cshim_dtype_bytes(plan->dtype));
     const uint64_t grains = minimum(by_message, by_scratch);
     return (grains > 0 ? grains : 1) * CSHIM_GRAIN;
 }
@@ -260,19 +245,19 @@ static uint64_t largest_piece(const struct cshim_plan *plan, const struct limits
 /* Cuts the call into the fewest segments that the limits allow, of about equal length, because a
  * short last segment would leave the link idle. Blocks are cut as if all had the size of the
  * largest. */
-static void cut_segments(struct cshim_plan *plan, const struct limits *limits)
+static void cut_segments(struct cshim_plan *plan, uint64_t message_limit)
 {
     const bool blocks = plan->schedule->division == CSHIM_BLOCKS;
     const uint64_t pieces = cshim_plan_pieces(plan) * plan->shares;
     const uint64_t count = blocks ? cshim_multiply(plan->block, pieces) : plan->count;
-    uint64_t fewest = cshim_divide_up(count, pieces * largest_piece(plan, limits));
+    uint64_t fewest = cshim_divide_up(count, pieces * largest_piece(plan, message_limit));
     uint64_t piece = grains_up(cshim_divide_up(cshim_divide_up(count, fewest), pieces));
     const uint64_t longest = longest_message(plan, piece);
     plan->segment = pieces * piece;
     plan->segments = cshim_divide_up(blocks ? plan->block : count, blocks ? piece : plan->segment);
     plan->piece_bytes = plan->grid.rows * (longest - CSHIM_HEADER_BYTES) + CSHIM_HEADER_BYTES;
     plan->column_bytes = plan->grid.rows > 1 ? longest : 0;
-    plan->stage_bytes = staged_pieces(plan, limits) * piece * cshim_dtype_bytes(plan->dtype);
+    plan->stage_bytes = staged_pieces(plan) * piece * cshim_dtype_bytes(plan->dtype);
     plan->slot_bytes = row_messages(plan) * plan->piece_bytes +
                        column_messages(plan) * plan->column_bytes + plan->stage_bytes;
     plan->scratch_bytes = minimum(plan->segments, CSHIM_SEGMENTS_IN_FLIGHT) * plan->slot_bytes;
@@ -286,7 +271,7 @@ static void choose_grid(struct cshim_plan *plan)
     uint32_t root = 1;
     double mean;
     plan->grid = cshim_grid_make(plan->peers, 1);
-    if (!cshim_schedule_has(plan->schedule, CSHIM_STEP_SUM_COLUMN))
+    if (plan->algorithm != CSHIM_ALGORITHM_GRID)
         return;
     while ((uint64_t)(root + 1) * (root + 1) <= plan->peers)
         root++;
@@ -347,7 +332,7 @@ static float step_of(const struct cshim_plan *plan)
     if (plan->rule->abs_error <= 0)
         return 0;
     const double ranks = plan->ranks, rows = plan->grid.rows > 1 ? plan->grid.rows : 0;
-    const double share = cshim_schedule_adds(plan->schedule) ? ranks / (ranks + rows + 1) : 1;
+    const double share = cshim_shapes[plan->collective].adds ? ranks / (ranks + rows + 1) : 1;
     frexp(plan->rule->abs_error * 2 * share, &exponent);
     return ldexpf(1, exponent - 1);
 }
@@ -359,6 +344,7 @@ static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cs
     struct cshim_plan plan = {.rule = rule};
     double mean;
     plan.codec = call->instead != CSHIM_CODEC_NONE ? call->instead : rule->codec;
+    plan.library = &cshim_capabilities[call->library];
     plan.collective = call->collective;
     plan.dtype = call->dtype;
     plan.ranks = call->ranks;
@@ -368,27 +354,24 @@ static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cs
     plan.schedule = choose_schedule(&plan, call);
     if (plan.schedule->division == CSHIM_BLOCKS)
         plan.block = call->block != 0 ? call->block : cshim_divide_up(count, call->ranks);
-    const bool has_levels = cshim_schedule_has(plan.schedule, CSHIM_STEP_REDUCE_INSIDE);
-    plan.peers = has_levels ? call->nodes : call->ranks;
-    plan.shares = has_levels ? call->ranks_per_node : 1;
-    const struct limits *limits =
-        cshim_plan_is_read(call, plan.algorithm) ? &node_limits : &library_limits[call->library];
+    plan.peers = plan.schedule->staged ? call->nodes : call->ranks;
+    plan.shares = plan.schedule->staged ? call->ranks_per_node : 1;
     plan.gather_codec = plan.codec;
     choose_grid(&plan);
     if (call->partners > 0 && partners_of(&plan, call) > call->partners)
         return (struct cshim_plan){.reason = CSHIM_REASON_NO_DESCRIPTORS, .rule = rule};
     plan.step = step_of(&plan);
     if (rule->gather_codec != CSHIM_CODEC_NONE && call->instead == CSHIM_CODEC_NONE &&
-        plan.collective == CSHIM_ALLREDUCE && plan.schedule->sums_to == CSHIM_TO_ALL)
+        plan.collective == CSHIM_ALLREDUCE && plan.schedule->division == CSHIM_CHUNKS)
         plan.gather_codec = rule->gather_codec;
-    cut_segments(&plan, limits);
-    /* NCCL's engine shares the scratch among segments of several calls. */
-    if (plan.scratch_bytes > limits->scratch ||
-        (call->library == CSHIM_NCCL &&
-         plan.slot_bytes > limits->scratch / CSHIM_SEGMENTS_IN_FLIGHT))
+    cut_segments(&plan, cshim_plan_is_read(call, plan.algorithm) ? CSHIM_NODE_PIECE_LIMIT
+                                                                 : plan.library->message_limit);
+    if (plan.scratch_bytes > plan.library->scratch_limit ||
+        (plan.library->on_device &&
+         plan.slot_bytes > plan.library->scratch_limit / CSHIM_SEGMENTS_IN_FLIGHT))
         return (struct cshim_plan){.reason = CSHIM_REASON_NO_MEMORY, .rule = rule};
     plan.crowding = 1;
-    if (plan.schedule->division == CSHIM_CHUNKS && plan.schedule->parts_to == CSHIM_TO_OWNER)
+    if (plan.schedule->division == CSHIM_CHUNKS && plan.schedule->compile != NULL)
         plan.crowding = cshim_plan_busiest(&plan, minimum(plan.count, plan.segment), &mean) / mean;
     cshim_plan_count_bytes(&plan, call);
     plan.quantizations =
@@ -432,7 +415,7 @@ bool cshim_plan_is_native_first(const struct cshim_rule *rule, const struct cshi
 {
     const enum cshim_codec_id codec =
         call->instead != CSHIM_CODEC_NONE ? call->instead : rule->codec;
-    const bool is_copied = call->is_apart && call->library == CSHIM_MPI &&
+    const bool is_copied = call->is_apart && cshim_capabilities[call->library].reads_in_place &&
                            call->collective == CSHIM_ALLREDUCE && call->nodes == 1 &&
                            codec == CSHIM_CODEC_RAW && call->bytes <= COPIED_BYTES;
     return rule->worth == CSHIM_WORTH_FORETOLD || (is_copied && rule->worth != CSHIM_WORTH_ALWAYS);

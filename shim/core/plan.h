@@ -8,7 +8,7 @@
 #define CSHIM_PLAN_H
 
 #include "codecs/codec.h"
-#include "policy/policy.h"
+#include "policy/library.h"
 #include "shim/core/grid.h"
 #include "shim/core/schedule.h"
 
@@ -46,19 +46,6 @@ const char *cshim_reason_name(enum cshim_reason reason);
 /* Each message starts with one header (docs/wire-format.md). */
 #define CSHIM_HEADER_BYTES 32u
 
-/* Largest message in host memory. Open MPI's tcp transport sends up to 64 KiB at once; larger
- * messages wait for their receiver first, and then share the link badly. docs/decisions.md has the
- * measurement. */
-#define CSHIM_PIECE_LIMIT (60u << 10)
-/* Largest message that ranks of a node read in place: long enough for its header, which is sent, to
- * cost little, and so short that the messages in flight stay in a level 2 cache. docs/decisions.md
- * has the measurement. */
-#define CSHIM_NODE_PIECE_LIMIT (96u << 10)
-
-/* Scratch of a call in host memory on each rank, whatever the tensor's size. */
-#define CSHIM_SCRATCH_LIMIT ((uint64_t)32 << 20)
-/* Scratch of a call in device memory on each rank, whatever the tensor's size. */
-#define CSHIM_NCCL_SCRATCH_LIMIT ((uint64_t)64 << 20)
 /* Segments in flight at once: while one is on the wire, others are encoded, reduced and decoded.
  * The grid needs at least three. */
 #define CSHIM_SEGMENTS_IN_FLIGHT 4u
@@ -72,6 +59,7 @@ struct cshim_plan {
     enum cshim_codec_id gather_codec;      /* codec of reduced chunks */
     enum cshim_algorithm algorithm;        /* never AUTO in a plan that compresses */
     const struct cshim_schedule *schedule; /* row of the collective and the algorithm */
+    const struct cshim_capabilities *library;
     enum cshim_collective collective;
     enum cshim_dtype dtype;
     uint32_t ranks;
@@ -159,8 +147,8 @@ bool cshim_plan_is_native_first(const struct cshim_rule *rule, const struct cshi
  * headers are sent. */
 static inline bool cshim_plan_is_read(const struct cshim_call *call, enum cshim_algorithm algorithm)
 {
-    return call->library == CSHIM_MPI && call->collective == CSHIM_ALLREDUCE && call->nodes == 1 &&
-           !call->is_apart &&
+    return cshim_capabilities[call->library].reads_in_place &&
+           call->collective == CSHIM_ALLREDUCE && call->nodes == 1 && !call->is_apart &&
            (algorithm == CSHIM_ALGORITHM_ONE_SHOT || algorithm == CSHIM_ALGORITHM_TWO_SHOT);
 }
 
@@ -176,8 +164,8 @@ static inline bool cshim_plan_leaves_root(enum cshim_codec_id codec)
 static inline bool cshim_plan_adds_at_home(const struct cshim_plan *plan)
 {
     return plan->codec == CSHIM_CODEC_RAW && plan->gather_codec == CSHIM_CODEC_RAW &&
-           plan->grid.rows == 1 && cshim_schedule_has(plan->schedule, CSHIM_STEP_SUM) &&
-           cshim_schedule_has(plan->schedule, CSHIM_STEP_COLLECT);
+           plan->grid.rows == 1 && cshim_shapes[plan->collective].adds &&
+           plan->schedule->division == CSHIM_CHUNKS && !plan->library->on_device;
 }
 
 #endif

@@ -128,16 +128,22 @@ static uint64_t share_of(uint64_t number, uint64_t part, uint64_t whole)
 void cshim_plan_count_bytes(struct cshim_plan *plan, const struct cshim_call *call)
 {
     const struct cshim_schedule *schedule = plan->schedule;
+    const struct cshim_shape *shape = &cshim_shapes[plan->collective];
+    const bool has_source = plan->collective == CSHIM_BROADCAST;
+    const bool is_whole = schedule->division == CSHIM_WHOLE;
+    /* Whether reduced or forwarded chunks are sent to all peers, or to the root of a reduce. */
+    const bool has_chunks = schedule->division == CSHIM_CHUNKS;
+    const bool to_all = has_chunks && shape->is_shared, to_root = has_chunks && !shape->is_shared;
     const uint64_t others = plan->peers - 1;
-    /* Number of a message's receivers on other nodes. NCCL's own broadcast reaches each
-     * node once. */
-    const bool once = schedule->root_gives && call->library == CSHIM_NCCL;
+    /* Number of a message's receivers on other nodes. The library's own broadcast reaches each node
+     * once. */
+    const bool once = has_source && plan->library->has_own_broadcast;
     const uint64_t apart = call->nodes <= 1 ? 0
                            : once           ? call->nodes - 1
                                             : call->ranks - call->ranks / call->nodes;
-    plan->bytes_native = cshim_multiply(
-        cshim_shapes[call->collective].ring_passes * ((uint64_t)plan->ranks - 1), call->bytes);
-    if (schedule->parts_to == CSHIM_TO_LIBRARY) {
+    plan->bytes_native =
+        cshim_multiply(shape->ring_passes * ((uint64_t)plan->ranks - 1), call->bytes);
+    if (schedule->compile == NULL) {
         count_cast_bytes(plan, call);
         return;
     }
@@ -146,24 +152,23 @@ void cshim_plan_count_bytes(struct cshim_plan *plan, const struct cshim_call *ca
     struct cshim_plan gathered = *plan;
     gathered.codec = plan->gather_codec;
     const struct messages sums = call_messages(&gathered);
-    const uint64_t sum_bytes = schedule->sums_to == CSHIM_TO_ALL ? exchanged(plan, &sums) : 0;
     /* A contribution goes from all others to one receiver, or from its owner to all others; if
-     * every receiver adds everything, from all to all others. Sums for all take the reverse path.
-     * Contributions of a root go to one receiver each, as do sums for a root. */
-    const bool everywhere = schedule->division == CSHIM_WHOLE && schedule->parts_to == CSHIM_TO_ALL;
-    const bool spread = schedule->root_gives && schedule->sums_to == CSHIM_TO_ALL;
-    const uint64_t givers = spread ? 0 : everywhere && !schedule->root_gives ? plan->ranks : 1;
-    uint64_t bytes = add(cshim_multiply(givers, part_bytes), sum_bytes);
-    if (spread || schedule->sums_to == CSHIM_TO_ROOT) {
+     * every receiver adds everything, from all to all others. Chunks for all take the reverse path.
+     * A broadcast's root sends one contribution to each owner. */
+    const bool spread = has_source && has_chunks;
+    const bool everywhere = is_whole && shape->is_shared && !has_source;
+    const uint64_t senders = spread ? 0 : everywhere ? plan->ranks : 1;
+    uint64_t bytes = add(cshim_multiply(senders, part_bytes), to_all ? exchanged(plan, &sums) : 0);
+    if (spread || to_root) {
         const uint64_t all = parts.encoded + parts.chunks * CSHIM_HEADER_BYTES;
         bytes = add(bytes, all - root_messages(plan, all));
     }
     plan->bytes_wire = plan->bytes_network = bytes;
-    if (cshim_schedule_has(schedule, CSHIM_STEP_REDUCE_INSIDE)) {
-        const uint64_t passes = schedule->sums_to == CSHIM_TO_ALL ? 2 : 1;
+    if (schedule->staged) {
+        const uint64_t passes = to_all ? 2 : 1;
         plan->bytes_wire =
             add(bytes, cshim_multiply(passes * ((uint64_t)plan->ranks - plan->peers), call->bytes));
-        if (schedule->sums_to == CSHIM_TO_ROOT) /* only the root's node gathers */
+        if (to_root) /* only the root's node gathers */
             plan->bytes_wire = add(plan->bytes_wire, call->bytes - call->bytes / plan->shares);
     } else {
         plan->bytes_network = share_of(bytes, apart, others);

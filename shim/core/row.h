@@ -9,6 +9,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Phases that reports and traces attribute time to. */
+enum cshim_phase {
+    CSHIM_PHASE_ENCODE,
+    CSHIM_PHASE_EXCHANGE,
+    CSHIM_PHASE_DECODE, /* also includes adding */
+    CSHIM_PHASES
+};
+
 /* Rows travel between ranks, and to compshim top, as bytes: all members are 8 bytes wide. Figures
  * of a whole call (calls, bytes_in, seconds, samples) are counted at rank 0 of its communicator.
  * Bytes sent (bytes_wire, bytes_network, bytes_native) are counted by each rank of MPI for its own

@@ -34,9 +34,9 @@ int cshim_role_peer(const struct cshim_role *role, enum cshim_dimension dimensio
 
 bool cshim_role_gathers(const struct cshim_role *role)
 {
-    const struct cshim_schedule *schedule = role->plan->schedule;
-    return cshim_schedule_has(schedule, CSHIM_STEP_GATHER_INSIDE) &&
-           cshim_schedule_gets_sums(schedule, (uint32_t)role->layout->node, role->root);
+    const struct cshim_plan *plan = role->plan;
+    return plan->schedule->staged && plan->schedule->division != CSHIM_BLOCKS &&
+           (plan->collective != CSHIM_REDUCE || (uint32_t)role->layout->node == role->root);
 }
 
 static bool has_blocks(const struct cshim_segment *segment)
@@ -64,9 +64,13 @@ struct cshim_segment cshim_segment_at(const struct cshim_role *role, uint64_t in
     segment.whole = has_blocks(&segment)
                         ? (struct cshim_range){0, plan->count}
                         : (struct cshim_range){begin, left < plan->segment ? left : plan->segment};
-    segment.share = plan->schedule->staged && !has_blocks(&segment)
-                        ? cshim_segment_share(&segment, role->layout->local_rank)
-                        : segment.whole;
+    if (plan->schedule->staged && !has_blocks(&segment)) {
+        if (plan->library->on_device)
+            segment.whole.length -= segment.whole.length % ((uint64_t)plan->shares * CSHIM_GRAIN);
+        segment.share = cshim_segment_share(&segment, role->layout->local_rank);
+    } else {
+        segment.share = segment.whole;
+    }
     return segment;
 }
 
@@ -75,12 +79,13 @@ static struct cshim_range block_chunk(const struct cshim_segment *segment, const
                                       int rank)
 {
     const struct cshim_plan *plan = segment->role->plan;
-    const uint64_t length = begins[rank + 1] - begins[rank];
+    const uint64_t begin = begins != NULL ? begins[rank] : (uint64_t)rank * plan->block;
+    const uint64_t length = begins != NULL ? begins[rank + 1] - begin : plan->block;
     const uint64_t chunk = plan->segment / ((uint64_t)plan->peers * plan->shares);
     const uint64_t done = segment->index * chunk;
     if (done >= length)
-        return (struct cshim_range){begins[rank], 0};
-    return (struct cshim_range){begins[rank] + done, length - done < chunk ? length - done : chunk};
+        return (struct cshim_range){begin, 0};
+    return (struct cshim_range){begin + done, length - done < chunk ? length - done : chunk};
 }
 
 struct cshim_range cshim_segment_block(const struct cshim_segment *segment, int node,
@@ -91,11 +96,14 @@ struct cshim_range cshim_segment_block(const struct cshim_segment *segment, int 
                        layout->rank_at[local_rank * (int)layout->nodes + node]);
 }
 
-/* Returns the index of this rank's share of a segment. */
+/* Returns the index of this rank's share of a segment, by which the owners of few chunks rotate. On
+ * a device they do not: a kernel takes the chunks of all peers in their order. */
 static uint32_t share_of(const struct cshim_segment *segment)
 {
     const struct cshim_role *role = segment->role;
-    return role->plan->schedule->staged ? (uint32_t)role->layout->local_rank : 0;
+    return role->plan->schedule->staged && !role->plan->library->on_device
+               ? (uint32_t)role->layout->local_rank
+               : 0;
 }
 
 struct cshim_range cshim_segment_owned(const struct cshim_segment *segment, int peer)

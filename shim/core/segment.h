@@ -43,8 +43,8 @@ struct cshim_role {
     const struct cshim_plan *plan;
     const struct cshim_layout *layout;
     int rank;
-    /* Offset of each rank's block in elements, and the end of the last: ranks + 1 entries. NULL if
-     * the call has no blocks. sent_begins: of the blocks that an all-to-all sends. */
+    /* Offset of each rank's block in elements, and the end of the last: ranks + 1 entries; NULL:
+     * all blocks are equal. sent_begins: of the blocks that an all-to-all sends. */
     const uint64_t *block_begins, *sent_begins;
 
     int peer;      /* index among the plan's peers; -1: it only helps its node */
@@ -68,7 +68,9 @@ bool cshim_role_gathers(const struct cshim_role *role);
 struct cshim_segment {
     const struct cshim_role *role;
     uint64_t index;
-    struct cshim_range whole; /* range of the call's elements; with blocks all of them */
+    /* Range of the call's elements; with blocks all of them. In hierarchical on a device without
+     * the last elements that cannot be cut into equal shares of whole grains. */
+    struct cshim_range whole;
     struct cshim_range share; /* what peers exchange; hierarchical: a share of `whole` */
 };
 

@@ -15,22 +15,6 @@
 #include "shim/host/feedback.h"
 #include "shim/host/scratch.h"
 
-/* Returns the key of the random numbers for one kind of message: different for each communicator,
- * call and rank. */
-static uint64_t random_key(const struct cshim_exchange *exchange, enum cshim_message kind)
-{
-    const struct cshim_communicator *communicator = exchange->communicator;
-    const struct cshim_job *job = communicator->job;
-    /* Processes that no launcher has numbered all have job rank 0. So the key contains both ranks;
-     * XOR leaves only the job's rank where they are equal, as on the world. */
-    const uint64_t others = (uint64_t)(uint32_t)(communicator->rank ^ job->rank) << 32;
-    const uint64_t stream =
-        job->policy->seed * CSHIM_GOLDEN + cshim_mix(communicator->number + others);
-    return cshim_mix(stream + ((uint64_t)exchange->sequence << 32) +
-                     ((uint64_t)kind / CSHIM_ROW_MESSAGES << 31) +
-                     (uint64_t)job->rank * CSHIM_ROW_MESSAGES + kind % CSHIM_ROW_MESSAGES);
-}
-
 int cshim_call_acquire_scratch(const struct cshim_exchange *exchange)
 {
     struct cshim_communicator *communicator = exchange->communicator;
@@ -43,7 +27,8 @@ int cshim_call_acquire_scratch(const struct cshim_exchange *exchange)
 
 void cshim_call_release_scratch(const struct cshim_exchange *exchange, int status)
 {
-    cshim_residual_release(exchange->residual);
+    if (exchange->residual != NULL)
+        cshim_residual_release(exchange->residual);
     if (status == 0)
         cshim_scratch_release(exchange->communicator->scratch);
     exchange->communicator->scratch = NULL;
@@ -52,10 +37,17 @@ void cshim_call_release_scratch(const struct cshim_exchange *exchange, int statu
 void cshim_call_set_options(struct cshim_exchange *exchange)
 {
     const struct cshim_rule *rule = exchange->plan->rule;
+    const struct cshim_communicator *communicator = exchange->communicator;
+    const struct cshim_job *job = communicator->job;
+    /* Processes that no launcher has numbered all have job rank 0. So the key contains both ranks;
+     * XOR leaves only the job's rank where they are equal, as on the world. */
+    const uint64_t others = (uint64_t)(uint32_t)(communicator->rank ^ job->rank) << 32;
     exchange->has_options = rule->error_feedback || rule->stochastic || exchange->plan->step > 0;
-    exchange->residual = rule->error_feedback ? cshim_residual_acquire(exchange) : NULL;
+    exchange->residual = rule->error_feedback ? cshim_feedback_acquire(exchange) : NULL;
     for (unsigned kind = 0; kind < CSHIM_MESSAGES; kind++)
-        exchange->keys[kind] = random_key(exchange, (enum cshim_message)kind);
+        exchange->keys[kind] =
+            cshim_message_key(job->policy->seed, communicator->number + others, (uint32_t)job->rank,
+                              exchange->sequence, (enum cshim_message)kind);
     exchange->error =
         rule->max_rel_error > 0
             ? cshim_tolerance_measure(exchange->plan, exchange->input, exchange->source.length)
@@ -68,9 +60,9 @@ void cshim_call_set_options(struct cshim_exchange *exchange)
  * peers; in a reduce or reduce_scatter, a rank that receives no sums has not seen all headers. */
 static int share_error(struct cshim_exchange *exchange)
 {
-    const struct cshim_schedule *schedule = exchange->plan->schedule;
+    const struct cshim_plan *plan = exchange->plan;
     uint64_t own = cshim_float_bits(exchange->error), largest = 0;
-    if (cshim_schedule_is_shared(schedule) && !schedule->staged)
+    if (cshim_shapes[plan->collective].is_shared && !plan->schedule->staged)
         return 0;
     const int status = exchange->communicator->transport->maximum(exchange, &own, &largest, 1);
     if (status == 0)
@@ -161,13 +153,10 @@ static struct cshim_range choose_range(struct cshim_sample *sample,
     const struct cshim_plan *plan = exchange->plan;
     const uint64_t *begins = exchange->communicator->block_begins;
     const uint32_t block = call % plan->ranks;
-    sample->comparing_rank =
-        plan->schedule->sums_to == CSHIM_TO_ROOT || plan->schedule->parts_to == CSHIM_TO_ROOT
-            ? (int)plan->root
-            : 0;
+    sample->comparing_rank = plan->collective == CSHIM_REDUCE ? (int)plan->root : 0;
     if (plan->schedule->division != CSHIM_BLOCKS)
         return (struct cshim_range){0, plan->count};
-    if (plan->schedule->parts_to == CSHIM_TO_OWNER)
+    if (plan->collective != CSHIM_ALLGATHER)
         sample->comparing_rank = (int)block;
     return (struct cshim_range){begins[block], begins[block + 1] - begins[block]};
 }
@@ -188,11 +177,12 @@ void cshim_call_sample_begin(struct cshim_sample *sample, const struct cshim_exc
     sample->first = range.begin + cshim_sample_place(range.length, sample->available, call);
     memset(sample->values, 0, sizeof sample->values);
     /* If only one rank has the elements, the others contribute zeros. */
-    const uint32_t source_rank = plan->schedule->root_gives ? plan->root : call % plan->ranks;
+    const uint32_t source_rank =
+        plan->collective == CSHIM_BROADCAST ? plan->root : call % plan->ranks;
     const uint64_t from = is_alltoall
                               ? exchange->communicator->sent_begins[source_rank] - range.begin
                               : 0 - exchange->source.begin;
-    if (cshim_schedule_adds(plan->schedule) || (int)source_rank == exchange->communicator->rank)
+    if (cshim_shapes[plan->collective].adds || (int)source_rank == exchange->communicator->rank)
         cshim_sample_widen(plan->dtype,
                            exchange->input + (sample->first + from) * exchange->element_bytes,
                            sample->available, sample->values);
@@ -254,7 +244,7 @@ static int begin_verifying(const struct cshim_exchange *exchange, uint32_t inter
     const struct cshim_plan *plan = exchange->plan;
     const uint32_t every = plan->rule->verify;
     *native = NULL;
-    if (every == 0 || interval_index % every != 0 || !cshim_schedule_adds(plan->schedule))
+    if (every == 0 || interval_index % every != 0 || !cshim_shapes[plan->collective].adds)
         return 0;
     void *sum = malloc(plan->count * exchange->element_bytes);
     const uint64_t lacks = sum == NULL;
@@ -292,7 +282,7 @@ static void end_verifying(struct cshim_exchange *exchange, void *native)
                            (plan->ranks - 1); /* the bytes of the native all-reduce */
     /* If all ranks get the same result, only rank 0 compares. */
     const bool compares =
-        exchange->communicator->rank == 0 || !cshim_schedule_is_shared(exchange->plan->schedule);
+        exchange->communicator->rank == 0 || !cshim_shapes[plan->collective].is_shared;
     figures->verified = exchange->communicator->rank == 0;
     if (compares) {
         for (uint64_t i = 0; i < exchange->result.length; i++) {
@@ -330,7 +320,7 @@ static int compare_ranks(struct cshim_exchange *exchange, uint32_t interval_inde
     const struct cshim_plan *plan = exchange->plan;
     const uint32_t every = plan->rule->check_ranks;
     uint64_t own[2], most[2];
-    if (every == 0 || interval_index % every != 0 || !cshim_schedule_is_shared(plan->schedule))
+    if (every == 0 || interval_index % every != 0 || !cshim_shapes[plan->collective].is_shared)
         return 0;
     own[0] = digest(exchange->output, plan->count * exchange->element_bytes);
     own[1] = ~own[0]; /* the maximum of the complements gives the smallest digest */

@@ -79,7 +79,7 @@ static int cast_plain(struct cshim_exchange *exchange, const uint8_t *input, uin
     uint8_t *codes = exchange->communicator->scratch;
     cshim_encode(plan->codec, plan->dtype, input, count, codes);
     const int status = exchange->communicator->transport->sum_narrowed(
-        exchange, codes, count, plan->codec == CSHIM_CODEC_FP32 ? CSHIM_FLOAT32 : CSHIM_BFLOAT16);
+        exchange, codes, count, cshim_cast_dtype(plan->codec));
     if (status == 0)
         cshim_decode(plan->codec, plan->dtype, codes, count, output);
     return status;

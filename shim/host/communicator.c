@@ -11,6 +11,7 @@ bool cshim_communicator_reserve(struct cshim_communicator *communicator)
     static uint32_t reserved;
     const size_t ranks = (size_t)communicator->ranks;
     const size_t local_ranks = (size_t)communicator->layout.local_ranks;
+    communicator->residuals = cshim_feedback_none;
     communicator->number = __atomic_fetch_add(&reserved, 1, __ATOMIC_RELAXED);
     communicator->calls_by_rule =
         calloc(communicator->job->policy->rule_count, sizeof *communicator->calls_by_rule);
@@ -26,10 +27,9 @@ bool cshim_communicator_reserve(struct cshim_communicator *communicator)
 
 void cshim_communicator_free(struct cshim_communicator *communicator)
 {
-    cshim_residuals_free(communicator);
+    cshim_residuals_free(&communicator->residuals);
     cshim_layout_free(&communicator->layout);
-    for (unsigned i = 0; i < CSHIM_SEGMENTS_IN_FLIGHT; i++)
-        cshim_operations_free(&communicator->operations[i]);
+    cshim_lists_free(&communicator->lists);
     free(communicator->classes);
     free(communicator->share_begins);
     free(communicator->share_lengths);

@@ -7,25 +7,12 @@
 #ifndef CSHIM_HOST_COMMUNICATOR_H
 #define CSHIM_HOST_COMMUNICATOR_H
 
+#include "shim/core/compiler.h"
 #include "shim/core/layout.h"
-#include "shim/core/operation.h"
 #include "shim/core/tolerance.h"
 #include "shim/report/job.h"
+#include "shim/report/residual.h"
 #include "shim/host/transport.h"
-
-/* Residual (error feedback) of one buffer: the rounding errors of its elements; zero at first. */
-struct cshim_residual {
-    const void *buffer;
-    uint64_t count;
-    enum cshim_dtype dtype;
-    uint64_t bytes; /* memory, which counts against feedback_memory */
-    uint32_t used;  /* residuals_used of its communicator at the last call */
-    bool in_use;    /* an active call uses it */
-    /* Rounding errors by type of message, `count` elements each: of this rank's contributions, of
-     * the reduced chunks that it encoded as their owner, and in a grid of its row's sums. */
-    float *values[CSHIM_MESSAGES];
-    struct cshim_residual *next;
-};
 
 struct cshim_communicator {
     const struct cshim_transport *transport;
@@ -40,11 +27,10 @@ struct cshim_communicator {
     uint32_t *calls_by_rule; /* number of compressed calls per rule, which selects samples */
     struct cshim_tolerance watch;
     const struct cshim_learned *learned; /* choices of an earlier job; NULL: calls are measured */
-    struct cshim_class *classes;      /* CSHIM_CLASSES_MAX; NULL if all rules have worth = always */
-    struct cshim_residual *residuals; /* most recently used first */
-    uint32_t residuals_used;          /* number of calls that have used a residual */
-    uint8_t *scratch;                 /* scratch of the call under way */
-    struct cshim_operations operations[CSHIM_SEGMENTS_IN_FLIGHT]; /* one per segment in flight */
+    struct cshim_class *classes; /* CSHIM_CLASSES_MAX; NULL if all rules have worth = always */
+    struct cshim_residuals residuals;
+    uint8_t *scratch;         /* scratch of the call under way */
+    struct cshim_lists lists; /* compiled operations of its calls */
     /* Offset of each rank's block, and the end of the last: ranks + 1 entries. sent_begins: the
      * same for the blocks that an all-to-all sends. */
     uint64_t *block_begins, *sent_begins;

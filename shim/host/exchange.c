@@ -8,6 +8,7 @@
 #include "shim/host/bounce.h"
 #include "shim/host/cast.h"
 #include "shim/host/event.h"
+#include "shim/host/feedback.h"
 #include "shim/host/message.h"
 #include "shim/host/node.h"
 
@@ -49,7 +50,7 @@ static uint8_t *target_of(const struct cshim_exchange *exchange, const struct cs
 {
     const uint64_t element =
         flight->segment.share.begin + operation->begin - exchange->result.begin;
-    return cshim_schedule_has(exchange->plan->schedule, CSHIM_STEP_GATHER_INSIDE)
+    return exchange->plan->schedule->staged && exchange->plan->schedule->division != CSHIM_BLOCKS
                ? flight->stage + operation->begin * exchange->element_bytes
                : exchange->output + element * exchange->element_bytes;
 }
@@ -71,7 +72,9 @@ static const struct cshim_encoding *encoding_options(const struct cshim_exchange
         .keep = exchange->plan->rule->keep,
     };
     if (residual != NULL)
-        encoding->residual = residual->values[operation->message] + encoding->first;
+        encoding->residual =
+            cshim_feedback_values(residual, (enum cshim_message)operation->message) +
+            encoding->first;
     return encoding;
 }
 
@@ -258,25 +261,22 @@ static const uint8_t phases[CSHIM_OPERATION_KINDS] = {
     [CSHIM_OPERATION_NODE_GATHER] = CSHIM_PHASE_EXCHANGE,
 };
 
-/* Starts a segment. Without blocks, segments of one length have the same list of operations, so the
- * list that the slot's previous segment compiled is reused. Returns 0 or a transport error. */
+/* Starts a segment. Returns 0 or a transport error. */
 static int start_flight(struct cshim_exchange *exchange, struct cshim_flight *flight,
                         uint64_t index)
 {
     struct cshim_communicator *communicator = exchange->communicator;
     const struct cshim_plan *plan = exchange->plan;
-    const uint64_t length = flight->operations != NULL ? flight->segment.whole.length : 0;
     flight->segment = cshim_segment_at(&exchange->role, index);
     flight->slot = (unsigned)(index % CSHIM_SEGMENTS_IN_FLIGHT);
-    flight->operations = &communicator->operations[flight->slot];
+    flight->operations = cshim_lists_find(&communicator->lists, &flight->segment);
     flight->next = 0;
     flight->scratch = communicator->scratch + flight->slot * plan->slot_bytes;
     flight->stage =
         plan->schedule->staged ? flight->scratch + plan->slot_bytes - plan->stage_bytes : NULL;
     if (exchange->role.peer >= 0)
         cshim_message_forget(exchange, flight);
-    if ((plan->schedule->division == CSHIM_BLOCKS || length != flight->segment.whole.length) &&
-        !cshim_compile(flight->operations, &flight->segment)) {
+    if (flight->operations == NULL) {
         cshim_log(CSHIM_LOG_ERROR, "no memory for the operations of a call");
         return communicator->transport->abort(exchange, "no memory for the operations of a call");
     }
@@ -386,11 +386,9 @@ void cshim_exchange_begin(struct cshim_exchange *exchange)
         .sent_begins = communicator->sent_begins,
     };
     cshim_role_find(&exchange->role);
-    for (unsigned i = 0; i < CSHIM_SEGMENTS_IN_FLIGHT; i++)
-        exchange->flights[i].operations = NULL;
     exchange->is_shared = communicator->transport->scratch_of != NULL &&
                           communicator->layout.local_ranks > 1 && may_share(exchange->plan);
-    exchange->is_shared_inside = cshim_node_may_share(exchange);
+    exchange->is_shared_inside = exchange->plan->schedule->staged && cshim_node_may_share(exchange);
     exchange->barriers = 0;
     exchange->failed = 0;
     exchange->awaited = NULL;

@@ -16,10 +16,10 @@
 /* A segment in flight: a cursor into its list of operations. */
 struct cshim_flight {
     struct cshim_segment segment;
-    struct cshim_operations *operations; /* points into the communicator */
-    unsigned next;                       /* operation to execute next */
-    unsigned slot;                       /* index modulo CSHIM_SEGMENTS_IN_FLIGHT */
-    uint8_t *scratch;                    /* messages of the segment */
+    const struct cshim_operations *operations; /* points into the communicator */
+    unsigned next;                             /* operation to execute next */
+    unsigned slot;                             /* index modulo CSHIM_SEGMENTS_IN_FLIGHT */
+    uint8_t *scratch;                          /* messages of the segment */
     uint8_t *stage; /* hierarchical: the share's elements, followed by blocks to add; else NULL */
 };
 

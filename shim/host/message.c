@@ -38,8 +38,10 @@ void cshim_message_forget(struct cshim_exchange *exchange, const struct cshim_fl
 size_t cshim_message_bytes(const struct cshim_exchange *exchange, enum cshim_message type,
                            uint64_t elements, const uint8_t *encoded)
 {
-    return cshim_encoded_length(cshim_message_codec(exchange->plan, type), exchange->plan->dtype,
-                                elements, encoded);
+    const enum cshim_codec_id codec = cshim_message_codec(exchange->plan, type);
+    return cshim_codec_is_packed(codec)
+               ? cshim_encoded_length(codec, exchange->plan->dtype, elements, encoded)
+               : cshim_encoded_bytes(codec, exchange->plan->dtype, elements);
 }
 
 bool cshim_message_is_read_in_place(const struct cshim_exchange *exchange)

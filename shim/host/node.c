@@ -44,8 +44,7 @@ static bool can_read(const struct cshim_exchange *exchange)
 bool cshim_node_may_share(const struct cshim_exchange *exchange)
 {
     return exchange->communicator->transport->scratch_of != NULL &&
-           (uint64_t)exchange->communicator->layout.local_ranks <= RANKS_MAX &&
-           exchange->plan->schedule->staged && can_read(exchange);
+           (uint64_t)exchange->communicator->layout.local_ranks <= RANKS_MAX && can_read(exchange);
 }
 
 /* Waits for all ranks of the node. After it, this rank's writes are visible to the others, and
@@ -203,7 +202,7 @@ static int gather_shared(struct cshim_exchange *exchange, const struct cshim_fli
     const size_t stage = (size_t)(flight->stage - communicator->scratch);
     const int status = node_barrier(exchange);
     int next = 0;
-    if (plan->schedule->sums_to == CSHIM_TO_ROOT && communicator->rank != (int)plan->root)
+    if (plan->collective == CSHIM_REDUCE && communicator->rank != (int)plan->root)
         return status;
     for (int i = 0; i < communicator->layout.local_ranks && status == 0; i++)
         memcpy(output + (size_t)communicator->share_begins[i] * element,
@@ -282,7 +281,7 @@ int cshim_node_gather(struct cshim_exchange *exchange, const struct cshim_flight
     const struct cshim_plan *plan = exchange->plan;
     uint64_t elements = (uint64_t)(layout->local_ranks - 1) * flight->segment.whole.length;
     find_shares(exchange, &flight->segment);
-    if (plan->schedule->sums_to == CSHIM_TO_ROOT)
+    if (plan->collective == CSHIM_REDUCE)
         elements = flight->segment.whole.length -
                    (uint64_t)communicator->share_lengths[layout->local_of[plan->root]];
     uint8_t *output = exchange->output + flight->segment.whole.begin * exchange->element_bytes;

@@ -30,11 +30,12 @@ static COLD bool compress(const struct cshim_arguments *arguments, struct cshim_
         *status = cshim_nonblocking_prepare(arguments->comm, state);
     if (*status != MPI_SUCCESS)
         return true;
-    call->instead =
-        cshim_tolerance_codec(&state->host.watch, cshim_rule_index(cshim_job.policy, rule),
-                              rule->codec, call->dtype, count);
+    if (rule->max_rel_error > 0)
+        call->instead =
+            cshim_tolerance_codec(&state->host.watch, cshim_rule_index(cshim_job.policy, rule),
+                                  rule->codec, call->dtype, count);
     plan.reason = state->reason;
-    if (plan.reason == CSHIM_REASON_COMPRESS)
+    if (plan.reason == CSHIM_REASON_COMPRESS && cshim_mpi.devices)
         *status = cshim_mpi_device_check(arguments, &on_device);
     if (*status != MPI_SUCCESS)
         return true;
@@ -195,9 +196,9 @@ static bool agree_on_elements(struct cshim_arguments *arguments, enum cshim_reas
     own[DTYPE] = dtype;
     own[OTHER_DTYPE] = CSHIM_DTYPE_OTHER - (uint64_t)dtype;
     if (inter || ranks == 1 ||
-        (!by_counts &&
-         (observes || own[BYTES] * (uint64_t)blocks <
-                          cshim_policy_smallest(cshim_job.policy, arguments->collective))))
+        (!by_counts && (observes || own[BYTES] * (uint64_t)blocks <
+                                        cshim_policy_smallest(cshim_job.policy, CSHIM_MPI,
+                                                              arguments->collective))))
         return false;
     if (cshim_comm_find(arguments->comm, &state) != MPI_SUCCESS ||
         (!observes && cshim_nonblocking_prepare(arguments->comm, state) != MPI_SUCCESS) ||

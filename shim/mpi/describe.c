@@ -311,7 +311,7 @@ struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
     } else if (plan->schedule->division == CSHIM_BLOCKS) {
         const uint64_t begin = host->block_begins[host->rank];
         const uint64_t length = host->block_begins[host->rank + 1] - begin;
-        if (plan->schedule->parts_to == CSHIM_TO_OWNER) {
+        if (plan->collective == CSHIM_REDUCE_SCATTER) {
             exchange.result = (struct cshim_range){begin, length};
         } else { /* the input is the rank's own block; with MPI_IN_PLACE it lies in the output */
             exchange.source = (struct cshim_range){begin, length};

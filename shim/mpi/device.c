@@ -69,9 +69,6 @@ int cshim_mpi_device_setup(void)
 int cshim_mpi_device_check(const struct cshim_arguments *arguments, bool *any)
 {
     int own = 0, all = 0;
-    *any = false;
-    if (!cshim_mpi.devices)
-        return MPI_SUCCESS;
     get_attribute *function = find_cuda();
     if (function != NULL)
         own = is_on_device(function, arguments->sendbuf) ||

@@ -10,8 +10,8 @@
 /* Sets cshim_mpi.devices if any rank of the job may pass buffers on a GPU. Called once, at the
  * start. */
 int cshim_mpi_device_setup(void);
-/* Sets *any if a buffer of any rank of the call is on a GPU. Collective over arguments->comm if
- * cshim_mpi.devices; otherwise returns at once. */
+/* Sets *any to true if a buffer of any rank of the call is on a GPU, otherwise to false. Collective
+ * over arguments->comm. Called if cshim_mpi.devices is true. */
 int cshim_mpi_device_check(const struct cshim_arguments *arguments, bool *any);
 
 #endif

@@ -161,7 +161,7 @@ static int gather_inside(const struct cshim_exchange *exchange, const void *shar
     const MPI_Datatype datatype = cshim_mpi_datatype(exchange->plan->dtype);
     const MPI_Comm node = comm_of(exchange)->node;
     const int own = lengths[layout->local_rank];
-    if (exchange->plan->schedule->sums_to == CSHIM_TO_ROOT)
+    if (exchange->plan->collective == CSHIM_REDUCE)
         return cshim_mpi.real->MPI_Gatherv(share, own, datatype, output, lengths, begins, datatype,
                                            layout->local_of[exchange->plan->root], node);
     return cshim_mpi.real->MPI_Allgatherv(share, own, datatype, output, lengths, begins, datatype,

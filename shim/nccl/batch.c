@@ -10,7 +10,6 @@
  * earlier work on its stream. docs/architecture.md draws the pipeline. */
 #include <stdlib.h>
 
-#include "shim/core/header.h"
 #include "shim/nccl/choose.h"
 #include "shim/nccl/measure.h"
 
@@ -37,7 +36,7 @@ static bool is_compressed(const struct cshim_nccl_call *call)
 /* Fills a batch: for each communicator, adds the next segment of its first unfinished call, and
  * those of later calls if they fit and the calls before them have no more segments. All ranks fill
  * it alike. */
-static void fill_batch(struct run *run, size_t slot)
+static ncclResult_t fill_batch(struct run *run, size_t slot)
 {
     struct batch *batch = &run->batches[slot];
     batch->count = 0;
@@ -56,9 +55,15 @@ static void fill_batch(struct run *run, size_t slot)
         if (!call->in_batch)
             continue;
         uint8_t *memory = (uint8_t *)(uintptr_t)call->workspace->memory + slot * call->batch_bytes;
-        batch->count += cshim_segment_make(call, memory + used, batch->segments + batch->count);
+        size_t made;
+        const ncclResult_t status =
+            cshim_segment_make(call, memory + used, batch->segments + batch->count, &made);
+        if (status != ncclSuccess)
+            return status;
+        batch->count += made;
         call->segments_done++;
     }
+    return ncclSuccess;
 }
 
 /* The streams ---------------------------------------------------------------------------------- */
@@ -174,7 +179,7 @@ static ncclResult_t take_step(struct run *run, size_t slot, enum cshim_step step
     struct batch *batch = &run->batches[slot];
     bool has = false, aborted = false;
     for (size_t i = 0; i < batch->count; i++) {
-        has = has || cshim_schedule_has(batch->segments[i].schedule, step);
+        has = has || (batch->segments[i].steps >> step & 1) != 0;
         aborted = aborted || batch->segments[i].call->comm->aborted;
     }
     if (!has)
@@ -233,12 +238,13 @@ static ncclResult_t run_batches(struct run *run)
     mark_sampled(run->calls, run->count, true, false);
     for (size_t number = 0; status == ncclSuccess; number++) {
         bool any = false;
-        fill_batch(run, number % CSHIM_SEGMENTS_IN_FLIGHT);
+        status = fill_batch(run, number % CSHIM_SEGMENTS_IN_FLIGHT);
         for (size_t i = 0; i < CSHIM_SEGMENTS_IN_FLIGHT; i++)
             any = any || run->batches[i].count > 0;
         if (!any)
             break;
-        status = run_iteration(run, number);
+        if (status == ncclSuccess)
+            status = run_iteration(run, number);
     }
     const ncclResult_t ended = for_all_streams(run, join_streams);
     mark_sampled(run->calls, run->count, true, true);
@@ -290,9 +296,8 @@ static ncclResult_t begin_call(struct cshim_nccl_call *call)
     struct cshim_nccl_comm *comm = call->comm;
     /* NCCL connects ranks when they first send to each other, which not every transport can do
      * during a capture. */
-    if (is_compressed(call) && call->capture_id != 0 &&
-        call->plan.schedule->parts_to != CSHIM_TO_LIBRARY && !call->plan.schedule->root_gives &&
-        !comm->connected[call->plan.schedule->staged])
+    if (is_compressed(call) && call->capture_id != 0 && call->plan.schedule->compile != NULL &&
+        call->collective != CSHIM_BROADCAST && !comm->connected[call->plan.schedule->staged])
         call->plan.reason = CSHIM_REASON_CAPTURED;
     if (!is_compressed(call)) {
         call->plan.segments = 0; /* none in batches */
@@ -301,6 +306,9 @@ static ncclResult_t begin_call(struct cshim_nccl_call *call)
     }
     cshim_measure_collect(comm);
     call->sequence = ++comm->sequence;
+    call->role =
+        (struct cshim_role){.plan = &call->plan, .layout = &comm->layout, .rank = comm->rank};
+    cshim_role_find(&call->role);
     if (call->plan.rule->error_feedback && cshim_call_gives(call))
         call->residual = cshim_feedback_find(call);
     return look_for_fault(comm);
@@ -358,8 +366,8 @@ static ncclResult_t assign_streams(struct cshim_nccl_call *first, const struct c
 
 ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count)
 {
-    struct cshim_nccl_segment *segments =
-        malloc(2 * count * CSHIM_SEGMENTS_IN_FLIGHT * sizeof *segments);
+    const size_t room = 2 * count * CSHIM_SEGMENTS_IN_FLIGHT;
+    struct cshim_nccl_segment *segments = calloc(room, sizeof *segments);
     struct run run = {.calls = calls, .count = count};
     for (size_t i = 0; i < CSHIM_SEGMENTS_IN_FLIGHT && segments != NULL; i++)
         run.batches[i].segments = segments + 2 * count * i;
@@ -376,6 +384,10 @@ ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count)
     cshim_measure_end(run.timelines, calls, count, status == ncclSuccess);
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
         cshim_choose_count(&calls[i]);
+    for (size_t i = 0; i < count; i++)
+        cshim_residual_release(calls[i].residual);
+    for (size_t i = 0; i < room && segments != NULL; i++)
+        cshim_operations_free(&segments[i].operations);
     free(segments);
     return status;
 }

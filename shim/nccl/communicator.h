@@ -10,9 +10,11 @@
 #include <stdatomic.h>
 
 #include "kernels/driver.h"
+#include "shim/core/layout.h"
 #include "shim/core/log.h"
 #include "shim/nccl/engine.h"
 #include "shim/nccl/rendezvous.h"
+#include "shim/report/residual.h"
 
 /* Set when the engine starts, and constant afterwards. */
 struct cshim_nccl_process {
@@ -76,11 +78,8 @@ struct cshim_nccl_comm {
     struct cshim_workspace *capture_workspace; /* latest workspace of that graph */
     uint64_t capture_bytes;                    /* total size of that graph's workspaces */
     uint32_t nodes; /* number of nodes; 0: a child's, before its ranks have exchanged them */
-    uint32_t node;  /* index of this rank's node */
-    uint32_t local_rank;
-    uint32_t *ranks_by_node; /* ranks ordered by node, then by local rank */
-    uint32_t ranks_per_node; /* 0 if nodes hold different numbers of ranks */
-    ncclComm_t inside;       /* hierarchical: intra-node communicator (all ranks of this node) */
+    struct cshim_layout layout;
+    ncclComm_t inside; /* hierarchical: intra-node communicator (all ranks of this node) */
     ncclComm_t across; /* hierarchical: inter-node communicator (this local rank on all nodes) */
     uint32_t number;   /* index among the communicators made for this device, from 0 */
     uint32_t sequence; /* number of the latest compressed call */
@@ -90,7 +89,7 @@ struct cshim_nccl_comm {
     struct cshim_measurement measurement;
     struct cshim_choosing *choosing; /* NULL: no rule's calls are measured */
     CUmemoryPool residual_pool;
-    struct cshim_nccl_residual *residuals;
+    struct cshim_residuals residuals;
     struct cshim_nccl_comm *next;
 };
 

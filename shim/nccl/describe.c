@@ -134,7 +134,7 @@ struct cshim_call cshim_call_facts(const struct cshim_nccl_call *call)
         .bytes = cshim_call_elements(call) * cshim_dtype_bytes(dtype),
         .ranks = (uint32_t)comm->ranks,
         .nodes = comm->nodes,
-        .ranks_per_node = comm->inside != NULL ? comm->ranks_per_node : 0,
+        .ranks_per_node = comm->inside != NULL ? comm->layout.ranks_per_node : 0,
     };
 }
 

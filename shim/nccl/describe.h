@@ -4,6 +4,7 @@
 #ifndef CSHIM_NCCL_DESCRIBE_H
 #define CSHIM_NCCL_DESCRIBE_H
 
+#include "shim/core/operation.h"
 #include "shim/nccl/device.h"
 
 /* Operations made by ncclRedOpCreatePreMulSum: sums whose elements are first multiplied by a factor
@@ -71,10 +72,11 @@ struct cshim_nccl_call {
 
     /* Fields that batch.c sets. */
     struct cshim_plan plan;
+    struct cshim_role role;
     struct cshim_chosen chosen;
-    struct cshim_workspace *workspace;    /* workspace of the communicator or of the graph */
-    uint64_t batch_bytes;                 /* bytes of the workspace for each batch */
-    struct cshim_nccl_residual *residual; /* or NULL */
+    struct cshim_workspace *workspace; /* workspace of the communicator or of the graph */
+    uint64_t batch_bytes;              /* bytes of the workspace for each batch */
+    struct cshim_residual *residual;   /* or NULL */
     uint32_t sequence;              /* number among the communicator's compressed calls, from 1 */
     uint64_t segments_done;         /* number of segments that were put in a batch */
     bool in_batch;                  /* the batch being filled has a segment of this call */
@@ -124,31 +126,14 @@ ncclResult_t cshim_group_expect(struct cshim_nccl_comm *comm, ncclResult_t statu
  * the planner decides not to compress. */
 ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count);
 
-/* feedback.c: error feedback. The rounding error of each element (its residual) stays on the device
- * and is added to the element in the next call with the same buffer.
- *
- * A residual belongs to a communicator, a buffer, its element count and its type. Each rank decides
- * alone whether it has one, because that changes only the values it sends: a rank without memory
- * continues without. Kernels clip residuals to a quantization step, as the buffer may hold another
- * tensor by now. */
+/* feedback.c: error feedback: residuals (shim/report/residual.h) on the device. The memory of one
+ * has the errors of this rank's contributions, by index in the buffer; then those of the sums that
+ * it has encoded as their owner, one chunk after the other. */
 
-struct cshim_nccl_residual {
-    const void *buffer;
-    uint64_t count;
-    enum cshim_dtype dtype;
-    enum cshim_algorithm algorithm; /* algorithm of the latest call, which places its sums */
-    uint64_t bytes;                 /* size of `memory`, which counts against feedback_memory */
-    /* float32 values on the device, zero at first: the errors of this rank's contributions, by
-     * index in the buffer; then of the sums that it has encoded as their owner, one chunk after the
-     * other. */
-    CUdeviceptr memory;
-    struct cshim_nccl_residual *next;
-};
-
-/* Returns the residual of a call's buffer; makes it if there is none, and clears it if the previous
- * call took another algorithm. Returns NULL without memory, and for a captured call that would need
- * new memory or zeros, because each launch of the graph would need them. */
-struct cshim_nccl_residual *cshim_feedback_find(const struct cshim_nccl_call *call);
+/* Returns the residual of a call's buffer; the caller releases it once the call is enqueued. Clears
+ * it if the previous call took another algorithm. Returns NULL without memory, and for a captured
+ * call that would need new memory or zeros, because each launch of the graph would need them. */
+struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call);
 
 /* Frees the residuals of a communicator that ends. Its context must be current. */
 void cshim_feedback_free(struct cshim_nccl_comm *comm);

@@ -171,8 +171,10 @@ void cshim_measure_step(struct cshim_timeline *timelines, const struct cshim_ncc
             timeline->calls[i].batch_bytes = 0;
     for (size_t i = 0; i < segment_count; i++) {
         const struct cshim_nccl_call *call = segments[i].call;
-        if (call->timed != NULL)
-            call->timed->batch_bytes += segments[i].result * cshim_dtype_bytes(call->plan.dtype);
+        if (call->timed == NULL)
+            continue;
+        call->timed->batch_bytes += segments[i].result * cshim_dtype_bytes(call->plan.dtype);
+        call->timed->steps |= segments[i].steps;
     }
     for (struct cshim_timeline *timeline = timelines; timeline != NULL; timeline = timeline->next)
         if (waited == (is_kernel && timeline->overlaps) && cshim_timeline_share(timeline, step))

@@ -91,8 +91,7 @@ static enum cshim_reason allocate_resources(struct cshim_nccl_comm *comm,
         return CSHIM_REASON_NO_MEMORY;
     }
     comm->calls_by_rule = calloc(comm->job->policy->rule_count, sizeof *comm->calls_by_rule);
-    comm->ranks_by_node = calloc((size_t)comm->ranks, sizeof *comm->ranks_by_node);
-    if (comm->calls_by_rule == NULL || comm->ranks_by_node == NULL || !cshim_choosing_make(comm)) {
+    if (comm->calls_by_rule == NULL || !cshim_choosing_make(comm)) {
         snprintf(why, CSHIM_CUDA_WHY_MAX, "no memory for a communicator");
         return CSHIM_REASON_NO_MEMORY;
     }
@@ -199,43 +198,30 @@ static ncclResult_t await_states(struct cshim_nccl_comm *comm)
                                  : cshim_device_check(result, "exchanging the ranks' states");
 }
 
-/* Computes the layout of nodes from the ranks' states: nodes are numbered by their lowest rank,
- * local ranks by rank. The rendezvous has only counted the nodes. */
-static void find_nodes(struct cshim_nccl_comm *comm, const struct rank_state *all)
+/* Computes the layout of nodes from the ranks' states. The rendezvous has only counted the nodes.
+ */
+static ncclResult_t find_nodes(struct cshim_nccl_comm *comm, const struct rank_state *all)
 {
-    const uint32_t ranks = (uint32_t)comm->ranks;
-    uint32_t listed = 0;
-    comm->nodes = 0;
-    for (uint32_t first = 0; first < ranks; first++) {
-        const uint32_t begin = listed;
-        uint32_t before = 0;
-        while (all[before].host != all[first].host)
-            before++;
-        for (uint32_t rank = first; before == first && rank < ranks; rank++) {
-            if (all[rank].host != all[first].host)
-                continue;
-            if (rank == (uint32_t)comm->rank) {
-                comm->node = comm->nodes;
-                comm->local_rank = listed - begin;
-            }
-            if (comm->ranks_by_node != NULL)
-                comm->ranks_by_node[listed] = rank;
-            listed++;
-        }
-        if (before < first)
-            continue;
-        if (comm->nodes++ == 0)
-            comm->ranks_per_node = listed;
-        else if (comm->ranks_per_node != listed - begin)
-            comm->ranks_per_node = 0;
-    }
+    int *first_of_node = calloc((uint32_t)comm->ranks, sizeof *first_of_node);
+    for (int rank = 0; rank < comm->ranks && first_of_node != NULL; rank++)
+        while (all[first_of_node[rank]].host != all[rank].host)
+            first_of_node[rank]++;
+    cshim_layout_free(&comm->layout);
+    const bool is_made =
+        first_of_node != NULL &&
+        cshim_layout_make(&comm->layout, first_of_node, comm->ranks, comm->ranks, comm->rank);
+    free(first_of_node);
+    comm->nodes = comm->layout.nodes;
+    return is_made ? ncclSuccess : ncclSystemError;
 }
 
 /* Returns true if the communicator gets `inside` and `across`. NCCL before 2.18 lacks
  * ncclCommSplit, so no rank has them. */
 static bool has_levels(const struct cshim_nccl_comm *comm)
 {
-    return comm->reason == CSHIM_REASON_COMPRESS && comm->nodes > 1 && comm->ranks_per_node > 1 &&
+    return comm->reason == CSHIM_REASON_COMPRESS && comm->nodes > 1 &&
+           comm->layout.ranks_per_node > 1 &&
+           comm->nodes * comm->layout.ranks_per_node == (uint32_t)comm->ranks &&
            cshim_nccl.real->CommSplit != NULL;
 }
 
@@ -278,7 +264,7 @@ static ncclResult_t apply_states(struct cshim_nccl_comm *comm, bool compress)
             comm->reason = (enum cshim_reason)all[rank].reason;
         cshim_job_origin(all[rank].began);
     }
-    find_nodes(comm, all);
+    const ncclResult_t status = find_nodes(comm, all);
     if (compress && comm->reason == CSHIM_REASON_COMPRESS)
         look_for_room(comm, all);
     if (comm->reason != CSHIM_REASON_COMPRESS && comm->workspace != NULL) {
@@ -290,7 +276,7 @@ static ncclResult_t apply_states(struct cshim_nccl_comm *comm, bool compress)
         cshim_measure_make(comm);
         cshim_choosing_meet(comm, &all[0].collected_at);
     }
-    return ncclSuccess;
+    return status;
 }
 
 /* Makes the intra-node and inter-node communicators of hierarchical; their ranks are the local rank
@@ -306,8 +292,8 @@ static ncclResult_t make_levels(struct cshim_nccl_comm **comms, size_t count)
             struct cshim_nccl_comm *comm = comms[i];
             if (has_levels(comm))
                 status = cshim_nccl.real->CommSplit(
-                    comm->comm, (int)(is_inside ? comm->node : comm->local_rank),
-                    (int)(is_inside ? comm->local_rank : comm->node),
+                    comm->comm, is_inside ? comm->layout.node : comm->layout.local_rank,
+                    is_inside ? comm->layout.local_rank : comm->layout.node,
                     is_inside ? &comm->inside : &comm->across, NULL);
         }
         status = cshim_nccl_end_group(status);
@@ -437,6 +423,6 @@ void cshim_prepare_undo(struct cshim_nccl_comm *comm)
     if (comm->workspace != NULL)
         cshim_workspace_give(comm->workspace);
     free(comm->calls_by_rule);
-    free(comm->ranks_by_node);
+    cshim_layout_free(&comm->layout);
     cshim_cuda.DevicePrimaryCtxRelease((CUdevice)comm->device);
 }

@@ -31,7 +31,7 @@ static void choose_sample(struct cshim_nccl_call *call)
 {
     struct cshim_nccl_comm *comm = call->comm;
     const struct cshim_plan *plan = &call->plan;
-    const bool is_sum = cshim_schedule_adds(plan->schedule);
+    const bool is_sum = cshim_shapes[plan->collective].adds;
     const uint32_t ranks = (uint32_t)comm->ranks, compared = is_sum ? ranks : 1;
     const uint64_t block = cshim_sample_block_bytes(ranks);
     const uint32_t number = ++comm->calls_by_rule[cshim_rule_index(comm->job->policy, plan->rule)];

@@ -4,20 +4,22 @@
 #include "shim/core/header.h"
 #include "shim/nccl/segment.h"
 
-/* Returns the number of elements of a piece of the input, which may be 0. */
-static uint64_t elements_of(const struct cshim_nccl_segment *segment, uint32_t piece)
+/* Returns the first operation of a kind that concerns a type of message; NULL if there is none. */
+static const struct cshim_operation *find_operation(const struct cshim_nccl_segment *segment,
+                                                    enum cshim_operation_kind kind,
+                                                    enum cshim_message message)
 {
-    const uint64_t begin = piece * segment->chunk;
-    const uint64_t left = begin < segment->length ? segment->length - begin : 0;
-    return left < segment->chunk ? left : segment->chunk;
+    for (unsigned i = 0; i < segment->operations.count; i++) {
+        const struct cshim_operation *operation = &segment->operations.list[i];
+        if (operation->kind == kind && operation->message == message)
+            return operation;
+    }
+    return NULL;
 }
 
-static uint64_t message_bytes(const struct cshim_nccl_segment *segment, uint32_t piece)
+static uint64_t message_bytes(const struct cshim_nccl_segment *segment, uint64_t elements)
 {
     const struct cshim_plan *plan = &segment->call->plan;
-    const uint64_t elements = elements_of(segment, piece);
-    if (elements == 0)
-        return 0;
     return CSHIM_HEADER_BYTES + cshim_encoded_bytes(plan->codec, plan->dtype, elements);
 }
 
@@ -39,19 +41,19 @@ static ncclResult_t launch(const struct cshim_nccl_segment *segment,
     return cshim_device_check(result, "launching a kernel");
 }
 
-/* Copies this segment's chunk of all blocks to `stage`, in the order of NCCL's reduce-scatter. */
+/* Copies this segment's chunk of all blocks to the stage, in the order of NCCL's reduce-scatter. */
 static ncclResult_t stage_blocks(const struct cshim_nccl_segment *segment)
 {
     const struct cshim_nccl_call *call = segment->call;
-    const struct cshim_nccl_comm *comm = call->comm;
-    const uint64_t element = cshim_dtype_bytes(call->plan.dtype), bytes = segment->chunk * element;
+    const uint64_t element = cshim_dtype_bytes(call->plan.dtype);
+    const uint64_t bytes = segment->piece_stride * element;
+    CUdeviceptr to = (CUdeviceptr)(uintptr_t)cshim_segment_stage(segment);
     CUresult result = CUDA_SUCCESS;
-    for (uint32_t place = 0; place < (uint32_t)comm->ranks && result == CUDA_SUCCESS; place++) {
-        const uint32_t node = place % comm->nodes, local_rank = place / comm->nodes;
-        const uint64_t block = comm->ranks_by_node[node * comm->ranks_per_node + local_rank];
-        const uint8_t *from = segment->node_input + block * call->count * element;
-        result = cshim_cuda.MemcpyAsync((CUdeviceptr)(uintptr_t)(segment->stage + place * bytes),
-                                        (CUdeviceptr)(uintptr_t)from, bytes, call->comm->runs_on);
+    for (int i = 0; i < call->comm->ranks && result == CUDA_SUCCESS; i++, to += bytes) {
+        const uint64_t block = (uint64_t)call->comm->layout.rank_at[i] * call->count;
+        result = cshim_cuda.MemcpyAsync(
+            to, (CUdeviceptr)(uintptr_t)segment->node_input + block * element, bytes,
+            call->comm->runs_on);
     }
     return cshim_device_check(result, "copying blocks of a node");
 }
@@ -72,12 +74,13 @@ static ncclResult_t reduce_inside(const struct cshim_nccl_segment *segment)
             on_device ? ncclScalarDevice : ncclScalarHostImmediate, call->comm->inside);
     if (status != ncclSuccess)
         return status;
-    if (segment->stage != NULL)
+    const bool has_blocks = call->plan.schedule->division == CSHIM_BLOCKS;
+    if (has_blocks)
         status = stage_blocks(segment);
     if (status == ncclSuccess)
-        status = real->ReduceScatter(segment->stage != NULL ? segment->stage : segment->node_input,
-                                     (void *)segment->input, segment->length, call->datatype, op,
-                                     call->comm->inside, call->comm->runs_on);
+        status = real->ReduceScatter(
+            has_blocks ? cshim_segment_stage(segment) : segment->node_input, (void *)segment->input,
+            segment->length, call->datatype, op, call->comm->inside, call->comm->runs_on);
     const ncclResult_t destroyed =
         is_scaled ? real->RedOpDestroy(op, call->comm->inside) : ncclSuccess;
     return status != ncclSuccess ? status : destroyed;
@@ -89,95 +92,115 @@ static double result_factor(const struct cshim_nccl_segment *segment)
     return segment->call->op == ncclAvg ? 1.0 / segment->call->comm->ranks : 1.0;
 }
 
-/* Returns residuals and random key of the messages that this rank encodes. The key differs between
- * communicators, ranks, calls, and contributions and sums. Codecs that do not round have no
- * options. */
+/* Returns residuals and random key of the messages of a type that this rank encodes; `begin` is
+ * the first of their elements. Codecs that do not round have no options. */
 static struct cshim_kernel_options options_of(const struct cshim_nccl_segment *segment,
-                                              enum cshim_message message)
+                                              enum cshim_message message, uint64_t begin)
 {
     const struct cshim_nccl_call *call = segment->call;
-    const struct cshim_nccl_residual *residual = call->residual;
-    const bool parts = message == CSHIM_MESSAGE_PARTS;
-    const uint64_t first = parts ? segment->first : segment->first + segment->rank * segment->chunk;
-    const uint64_t which = call->comm->job->policy->seed * CSHIM_GOLDEN +
-                           cshim_mix(call->comm->number) + ((uint64_t)call->sequence << 32) +
-                           (uint64_t)call->comm->rank * CSHIM_ROW_MESSAGES + message;
-    const uint64_t offset = parts ? segment->first : call->plan.count + segment->first_sum;
-    if (call->plan.codec == CSHIM_CODEC_RAW || call->plan.codec == CSHIM_CODEC_FP32)
+    const struct cshim_nccl_comm *comm = call->comm;
+    const struct cshim_plan *plan = &call->plan;
+    const struct cshim_residual *residual = call->residual;
+    const uint64_t chunk = plan->segment / ((uint64_t)plan->peers * plan->shares);
+    const uint64_t offset = message == CSHIM_MESSAGE_PARTS
+                                ? segment->first
+                                : plan->count + segment->number * chunk; /* one chunk a segment */
+    if (plan->codec == CSHIM_CODEC_RAW || plan->codec == CSHIM_CODEC_FP32)
         return (struct cshim_kernel_options){0};
     return (struct cshim_kernel_options){
         .residual = residual != NULL ? (float *)(uintptr_t)residual->memory + offset : NULL,
-        .stochastic = call->plan.rule->stochastic,
-        .key = cshim_mix(which),
-        .first = first,
+        .stochastic = plan->rule->stochastic,
+        .key = cshim_message_key(comm->job->policy->seed, comm->number, (uint32_t)comm->rank,
+                                 call->sequence, message),
+        .first = segment->first + begin,
     };
 }
 
 /* Messages between the ranks ------------------------------------------------------------------- */
-/* Encodes this rank's contributions. If the input is cut into pieces, this rank's own piece goes to
- * `received`, as if this rank had sent it to itself. */
+/* Adds a message to those that a kernel encodes. If the input is cut into pieces, this rank's own
+ * message lies elsewhere, where a receive from itself would put it. */
+static void add_piece(struct cshim_kernel_encode *parameters,
+                      const struct cshim_nccl_segment *segment,
+                      const struct cshim_operation *message)
+{
+    uint8_t *place = segment->memory + message->offset;
+    if (message->elements > parameters->chunk)
+        parameters->chunk = message->elements;
+    parameters->pieces++;
+    if ((message->options & CSHIM_FOR_ALL) != 0)
+        parameters->encoded = place;
+    else if (message->peer == (uint32_t)segment->call->role.peer)
+        parameters->own = place;
+    else
+        parameters->encoded = place - message->index * parameters->stride;
+}
+
+/* Encodes this rank's contributions. */
 static ncclResult_t encode_parts(const struct cshim_nccl_segment *segment)
 {
     const struct cshim_nccl_call *call = segment->call;
-    const bool is_node_sum = cshim_schedule_has(segment->schedule, CSHIM_STEP_REDUCE_INSIDE);
+    const bool is_node_sum = call->plan.schedule->staged;
     struct cshim_kernel_encode parameters = {
         .input = segment->input,
-        .input_stride = segment->piece_stride,
         .count = segment->length,
-        .chunk = segment->chunk,
-        .pieces = segment->pieces,
         .dtype = call->plan.dtype,
-        .encoded = segment->sent,
-        .stride = segment->stride,
-        .own = segment->pieces > 1 ? segment->received + segment->rank * segment->stride : NULL,
-        .own_piece = segment->rank,
+        .encoded = segment->memory,
+        .stride = call->plan.piece_bytes,
+        .own_piece = (uint32_t)call->role.peer,
         .factor = is_node_sum ? 1 : call->premul.factor,
         .factor_at = is_node_sum ? NULL : call->premul.factor_at,
-        .options = options_of(segment, CSHIM_MESSAGE_PARTS),
+        .options = options_of(segment, CSHIM_MESSAGE_PARTS, 0),
     };
-    if (!cshim_call_gives(call))
-        return ncclSuccess;
+    for (unsigned i = 0; i < segment->operations.count; i++) {
+        const struct cshim_operation *message = &segment->operations.list[i];
+        if (message->kind == CSHIM_OPERATION_MESSAGE && message->message == CSHIM_MESSAGE_PARTS)
+            add_piece(&parameters, segment, message);
+    }
+    parameters.input_stride = segment->piece_stride != 0 ? segment->piece_stride : parameters.chunk;
     set_header(parameters.header, segment, CSHIM_MESSAGE_PARTS);
     return launch(segment, CSHIM_KERNEL_ENCODE, segment->length, &parameters);
-}
-
-/* Returns the index of the piece of the input that a peer receives. */
-static uint32_t piece_for(const struct cshim_nccl_segment *segment, uint32_t peer)
-{
-    return segment->pieces > 1 ? peer : 0;
 }
 
 /* Broadcasts the root's message by NCCL, which knows the best routes inter-node and intra-node. */
 static ncclResult_t broadcast_message(const struct cshim_nccl_segment *segment)
 {
     const struct cshim_nccl_call *call = segment->call;
-    return cshim_nccl.real->Broadcast(segment->sent, segment->sent, message_bytes(segment, 0),
-                                      ncclUint8, call->root, segment->comm, call->comm->runs_on);
+    return cshim_nccl.real->Broadcast(segment->memory, segment->memory,
+                                      message_bytes(segment, segment->length), ncclUint8,
+                                      call->root, call->comm->comm, call->comm->runs_on);
 }
 
-/* Sends each peer the contribution that it needs, and receives those of all peers; or, if `sums` is
- * true, sends this owner's reduced chunk to all peers and receives theirs. */
-static ncclResult_t exchange_messages(const struct cshim_nccl_segment *segment, bool sums)
+/* Sends and receives the messages of a type. */
+static ncclResult_t exchange_messages(const struct cshim_nccl_segment *segment,
+                                      enum cshim_message type)
 {
     const struct cshim_nccl_real *real = cshim_nccl.real;
-    const cudaStream_t stream = segment->call->comm->runs_on;
+    struct cshim_nccl_comm *comm = segment->call->comm;
+    const struct cshim_plan *plan = &segment->call->plan;
+    const ncclComm_t peers = plan->schedule->staged ? comm->across : comm->comm;
+    const struct cshim_operation *message = NULL; /* what a SEND sends */
+    uint32_t sent = 0, received = 0;
     ncclResult_t status = ncclSuccess;
-    for (uint32_t distance = 1; distance < segment->peers && status == ncclSuccess; distance++) {
-        const uint32_t peer = (segment->rank + distance) % segment->peers;
-        const uint32_t piece = sums ? segment->rank : piece_for(segment, peer);
-        const uint64_t sent = message_bytes(segment, piece);
-        const uint64_t received =
-            message_bytes(segment, sums ? peer : piece_for(segment, segment->rank));
-        const uint8_t *from = (sums ? segment->sums : segment->sent) + piece * segment->stride;
-        uint8_t *to = sums ? segment->sums + peer * segment->stride
-                           : segment->received + peer * segment->stride;
-        if (sent > 0)
-            status = real->Send(from, sent, ncclUint8, (int)peer, segment->comm, stream);
-        if (status == ncclSuccess && received > 0)
-            status = real->Recv(to, received, ncclUint8, (int)peer, segment->comm, stream);
+    for (unsigned i = 0; i < segment->operations.count && status == ncclSuccess; i++) {
+        const struct cshim_operation *operation = &segment->operations.list[i];
+        uint8_t *place = segment->memory + operation->offset;
+        if (operation->message != type)
+            continue;
+        if (operation->kind == CSHIM_OPERATION_MESSAGE) {
+            message = operation;
+        } else if (operation->kind == CSHIM_OPERATION_SEND) {
+            status = real->Send(place, message_bytes(segment, message->elements), ncclUint8,
+                                (int)operation->peer, peers, comm->runs_on);
+            sent++;
+        } else if (operation->kind == CSHIM_OPERATION_RECEIVE) {
+            status = real->Recv(place, message_bytes(segment, operation->elements), ncclUint8,
+                                (int)operation->peer, peers, comm->runs_on);
+            received++;
+        }
     }
-    if (segment->call->capture_id == 0 && elements_of(segment, segment->pieces - 1) > 0)
-        segment->call->comm->connected[segment->schedule->staged] = true;
+    /* That is so on all ranks or on none: no chunk is empty. */
+    if (segment->call->capture_id == 0 && sent == plan->peers - 1 && received == sent)
+        comm->connected[plan->schedule->staged] = true;
     return status;
 }
 
@@ -186,55 +209,60 @@ static ncclResult_t exchange_messages(const struct cshim_nccl_segment *segment, 
 static ncclResult_t sum_parts(const struct cshim_nccl_segment *segment)
 {
     const struct cshim_nccl_call *call = segment->call;
-    const bool travels = cshim_schedule_has(segment->schedule, CSHIM_STEP_COLLECT);
-    const uint64_t elements = elements_of(segment, piece_for(segment, segment->rank));
+    const struct cshim_operation *message =
+        find_operation(segment, CSHIM_OPERATION_MESSAGE, CSHIM_MESSAGE_SUMS);
+    const struct cshim_operation *reduce =
+        find_operation(segment, CSHIM_OPERATION_REDUCE,
+                       message != NULL ? CSHIM_MESSAGE_SUMS : CSHIM_MESSAGE_PARTS);
     struct cshim_kernel_reduce parameters = {
-        .parts = segment->received,
-        .stride = segment->stride,
-        .count = elements,
-        .ranks = segment->peers,
+        .parts = segment->memory +
+                 find_operation(segment, CSHIM_OPERATION_READ, CSHIM_MESSAGE_PARTS)->offset,
+        .stride = call->plan.piece_bytes,
+        .count = reduce->elements,
+        .ranks = reduce->parts,
         .dtype = call->plan.dtype,
-        .output = travels ? NULL : segment->output,
-        .reencoded = travels ? segment->sums + segment->rank * segment->stride : NULL,
+        .output = message == NULL ? segment->output : NULL,
+        .reencoded = message != NULL ? segment->memory + message->offset : NULL,
         .factor = result_factor(segment),
-        .fault = segment->call->comm->workspace->fault_device,
+        .fault = call->comm->workspace->fault_device,
     };
-    if (elements == 0)
-        return ncclSuccess;
     set_header(parameters.header, segment, CSHIM_MESSAGE_PARTS);
-    if (travels)
-        parameters.options = options_of(segment, CSHIM_MESSAGE_SUMS);
+    if (message != NULL)
+        parameters.options = options_of(segment, CSHIM_MESSAGE_SUMS, reduce->begin);
     set_header(parameters.reencoded_header, segment, CSHIM_MESSAGE_SUMS);
-    return launch(segment, CSHIM_KERNEL_REDUCE, elements, &parameters);
+    return launch(segment, CSHIM_KERNEL_REDUCE, reduce->elements, &parameters);
 }
 
 /* Decodes the reduced chunks of all owners; without a reduction the contributions of all ranks, or
  * that of the root. The root decodes its own message, too, so that all ranks get the same bits. */
 static ncclResult_t decode_result(const struct cshim_nccl_segment *segment)
 {
-    const bool summed = cshim_schedule_has(segment->schedule, CSHIM_STEP_SUM);
+    const struct cshim_plan *plan = &segment->call->plan;
+    const enum cshim_message type =
+        find_operation(segment, CSHIM_OPERATION_DECODE, CSHIM_MESSAGE_SUMS) != NULL
+            ? CSHIM_MESSAGE_SUMS
+            : CSHIM_MESSAGE_PARTS;
+    const uint64_t chunk = find_operation(segment, CSHIM_OPERATION_DECODE, type)->elements;
     struct cshim_kernel_decode parameters = {
-        .encoded = summed ? segment->sums : segment->received,
-        .stride = segment->stride,
-        .count = summed ? segment->length : segment->result,
-        .chunk = segment->chunk,
-        .pieces = segment->schedule->root_gives ? 1 : segment->peers,
-        .dtype = segment->call->plan.dtype,
+        .encoded = segment->memory + find_operation(segment, CSHIM_OPERATION_READ, type)->offset,
+        .stride = plan->piece_bytes,
+        .count = plan->schedule->division == CSHIM_BLOCKS ? segment->result : segment->length,
+        .chunk = chunk,
+        .pieces = plan->schedule->division == CSHIM_WHOLE ? 1 : plan->peers,
+        .dtype = plan->dtype,
         .output = segment->output,
-        .output_stride = segment->piece_stride,
+        .output_stride = segment->piece_stride != 0 ? segment->piece_stride : chunk,
         .fault = segment->call->comm->workspace->fault_device,
     };
-    set_header(parameters.header, segment, summed ? CSHIM_MESSAGE_SUMS : CSHIM_MESSAGE_PARTS);
+    set_header(parameters.header, segment, type);
     return launch(segment, CSHIM_KERNEL_DECODE, parameters.count, &parameters);
 }
 
 /* cast: NCCL's all-reduce of downcast elements ------------------------------------------------- */
-/* Returns true if NCCL adds the caller's elements unconverted: with codec raw, and the remainder of
- * the shares of hierarchical. */
-static bool is_native(const struct cshim_nccl_segment *segment)
+/* Returns where the downcast elements lie, after the word for the largest magnitude. */
+static uint8_t *cast_codes(const struct cshim_nccl_segment *segment)
 {
-    const struct cshim_plan *plan = &segment->call->plan;
-    return segment->schedule != plan->schedule || plan->codec == CSHIM_CODEC_RAW;
+    return segment->memory + CSHIM_WIRE_ALIGN;
 }
 
 /* Launches a conversion kernel on the whole segment. */
@@ -244,17 +272,15 @@ static ncclResult_t cast_elements(const struct cshim_nccl_segment *segment,
     const struct cshim_nccl_call *call = segment->call;
     const bool widens = operation == CSHIM_KERNEL_WIDEN;
     struct cshim_kernel_cast parameters = {
-        .input = widens ? segment->sent : segment->input,
-        .output = widens ? segment->output : segment->sent,
+        .input = widens ? cast_codes(segment) : segment->input,
+        .output = widens ? segment->output : cast_codes(segment),
         .count = segment->length,
         .dtype = call->plan.dtype,
-        .headroom = cshim_cast_headroom(segment->peers),
+        .headroom = cshim_cast_headroom(call->plan.ranks),
         .factor = widens ? result_factor(segment) : call->premul.factor,
         .factor_at = widens ? NULL : call->premul.factor_at,
-        .largest = segment->largest,
+        .largest = (uint32_t *)(uintptr_t)segment->memory,
     };
-    if (is_native(segment))
-        return ncclSuccess;
     return launch(segment, operation, segment->length, &parameters);
 }
 
@@ -262,10 +288,10 @@ static ncclResult_t cast_elements(const struct cshim_nccl_segment *segment,
  * other types suffices for gradients. */
 static ncclResult_t find_largest(const struct cshim_nccl_segment *segment)
 {
-    if (is_native(segment) || segment->call->plan.codec != CSHIM_CODEC_FP16)
+    if (segment->call->plan.codec != CSHIM_CODEC_FP16)
         return ncclSuccess;
-    const CUresult result = cshim_cuda.MemsetD32Async((CUdeviceptr)(uintptr_t)segment->largest, 0,
-                                                      1, segment->call->comm->kernels);
+    const CUresult result = cshim_cuda.MemsetD32Async((CUdeviceptr)(uintptr_t)segment->memory, 0, 1,
+                                                      segment->call->comm->kernels);
     if (result != CUDA_SUCCESS)
         return cshim_device_check(result, "clearing a word");
     return cast_elements(segment, CSHIM_KERNEL_LARGEST);
@@ -274,32 +300,35 @@ static ncclResult_t find_largest(const struct cshim_nccl_segment *segment)
 /* All-reduces the largest magnitude of all ranks. */
 static ncclResult_t reduce_largest(const struct cshim_nccl_segment *segment)
 {
-    if (is_native(segment) || segment->call->plan.codec != CSHIM_CODEC_FP16)
+    const struct cshim_nccl_comm *comm = segment->call->comm;
+    if (segment->call->plan.codec != CSHIM_CODEC_FP16)
         return ncclSuccess;
-    return cshim_nccl.real->AllReduce(segment->largest, segment->largest, 1, ncclUint32, ncclMax,
-                                      segment->comm, segment->call->comm->runs_on);
+    return cshim_nccl.real->AllReduce(segment->memory, segment->memory, 1, ncclUint32, ncclMax,
+                                      comm->comm, comm->runs_on);
 }
 
+/* All-reduces the downcast elements; the caller's elements with codec raw, and those beyond the
+ * equal shares of hierarchical. */
 static ncclResult_t reduce_cast(const struct cshim_nccl_segment *segment)
 {
     const struct cshim_nccl_call *call = segment->call;
-    const enum cshim_codec_id codec = call->plan.codec;
-    const ncclDataType_t narrowed = codec == CSHIM_CODEC_FP16   ? ncclFloat16
-                                    : codec == CSHIM_CODEC_BF16 ? ncclBfloat16
-                                                                : ncclFloat32;
-    if (is_native(segment))
+    const struct cshim_nccl_comm *comm = call->comm;
+    const enum cshim_dtype dtype = cshim_cast_dtype(call->plan.codec);
+    if (segment->is_rest || call->plan.codec == CSHIM_CODEC_RAW)
         return cshim_nccl.real->AllReduce(segment->input, segment->output, segment->length,
-                                          call->datatype, call->op, segment->comm,
-                                          call->comm->runs_on);
-    return cshim_nccl.real->AllReduce(segment->sent, segment->sent, segment->length, narrowed,
-                                      ncclSum, segment->comm, call->comm->runs_on);
+                                          call->datatype, call->op, comm->comm, comm->runs_on);
+    return cshim_nccl.real->AllReduce(cast_codes(segment), cast_codes(segment), segment->length,
+                                      dtype == CSHIM_FLOAT16    ? ncclFloat16
+                                      : dtype == CSHIM_BFLOAT16 ? ncclBfloat16
+                                                                : ncclFloat32,
+                                      ncclSum, comm->comm, comm->runs_on);
 }
 
 ncclResult_t cshim_step_enqueue(const struct cshim_nccl_segment *segment, enum cshim_step step)
 {
     const struct cshim_nccl_call *call = segment->call;
-    const bool by_library = segment->schedule->parts_to == CSHIM_TO_LIBRARY;
-    if (!cshim_schedule_has(segment->schedule, step))
+    const bool by_library = segment->operations.count == 0;
+    if ((segment->steps >> step & 1) == 0)
         return ncclSuccess;
     switch (step) {
     case CSHIM_STEP_REDUCE_INSIDE:
@@ -307,15 +336,16 @@ ncclResult_t cshim_step_enqueue(const struct cshim_nccl_segment *segment, enum c
     case CSHIM_STEP_ENCODE:
         return by_library ? find_largest(segment) : encode_parts(segment);
     case CSHIM_STEP_EXCHANGE:
-        if (segment->schedule->root_gives)
+        if (call->collective == CSHIM_BROADCAST)
             return broadcast_message(segment);
-        return by_library ? reduce_largest(segment) : exchange_messages(segment, false);
+        return by_library ? reduce_largest(segment)
+                          : exchange_messages(segment, CSHIM_MESSAGE_PARTS);
     case CSHIM_STEP_NARROW:
         return cast_elements(segment, CSHIM_KERNEL_NARROW);
     case CSHIM_STEP_SUM:
         return sum_parts(segment);
     case CSHIM_STEP_COLLECT:
-        return by_library ? reduce_cast(segment) : exchange_messages(segment, true);
+        return by_library ? reduce_cast(segment) : exchange_messages(segment, CSHIM_MESSAGE_SUMS);
     case CSHIM_STEP_DECODE:
         return by_library ? cast_elements(segment, CSHIM_KERNEL_WIDEN) : decode_result(segment);
     default:

@@ -3,6 +3,44 @@
 
 #include <stdlib.h>
 
+enum cshim_phase cshim_step_phase(enum cshim_step step)
+{
+    if (step == CSHIM_STEP_ENCODE || step == CSHIM_STEP_NARROW)
+        return CSHIM_PHASE_ENCODE;
+    return step == CSHIM_STEP_SUM || step == CSHIM_STEP_DECODE ? CSHIM_PHASE_DECODE
+                                                               : CSHIM_PHASE_EXCHANGE;
+}
+
+/* Returns the step that executes an operation; CSHIM_STEPS if that needs none of its own. */
+static enum cshim_step step_of(const struct cshim_operation *operation)
+{
+    switch ((enum cshim_operation_kind)operation->kind) {
+    case CSHIM_OPERATION_NODE_REDUCE:
+        return CSHIM_STEP_REDUCE_INSIDE;
+    case CSHIM_OPERATION_ENCODE:
+        return CSHIM_STEP_ENCODE;
+    case CSHIM_OPERATION_RECEIVE:
+    case CSHIM_OPERATION_SEND:
+        return operation->message == CSHIM_MESSAGE_PARTS ? CSHIM_STEP_EXCHANGE : CSHIM_STEP_COLLECT;
+    case CSHIM_OPERATION_REDUCE:
+        return CSHIM_STEP_SUM;
+    case CSHIM_OPERATION_DECODE:
+        return CSHIM_STEP_DECODE;
+    case CSHIM_OPERATION_NODE_GATHER:
+        return CSHIM_STEP_GATHER_INSIDE;
+    default:
+        return CSHIM_STEPS;
+    }
+}
+
+uint16_t cshim_steps_of(const struct cshim_operations *operations)
+{
+    unsigned steps = 0;
+    for (unsigned i = 0; i < operations->count; i++)
+        steps |= 1u << step_of(&operations->list[i]);
+    return (uint16_t)(steps & ((1u << CSHIM_STEPS) - 1));
+}
+
 struct cshim_timeline *cshim_timeline_make(size_t marks, size_t shares, size_t calls)
 {
     struct cshim_timeline *timeline =
@@ -21,7 +59,7 @@ bool cshim_timeline_share(struct cshim_timeline *timeline, enum cshim_step step)
     const size_t before = timeline->share_count;
     for (size_t i = 0; i < timeline->call_count; i++) {
         const struct cshim_timed_call *call = &timeline->calls[i];
-        if (call->batch_bytes > 0 && cshim_schedule_has(call->plan.schedule, step))
+        if (call->batch_bytes > 0 && (call->steps >> step & 1) != 0)
             timeline->shares[timeline->share_count++] =
                 (struct cshim_share){.call = (uint32_t)i, .step = step, .bytes = call->batch_bytes};
     }

@@ -12,6 +12,7 @@
 #ifndef CSHIM_NCCL_TIMELINE_H
 #define CSHIM_NCCL_TIMELINE_H
 
+#include "shim/core/operation.h"
 #include "shim/report/ledger.h"
 
 struct CUevent_st;
@@ -20,11 +21,28 @@ struct cshim_nccl_comm;
 struct cshim_job;
 struct cshim_sample_slot;
 
+/* What a batch does at once, in its order. A segment has some of the steps. */
+enum cshim_step {
+    CSHIM_STEP_REDUCE_INSIDE, /* the ranks of a node add; each gets a share */
+    CSHIM_STEP_ENCODE,   /* encodes contributions; in cast, finds each rank's largest magnitude */
+    CSHIM_STEP_EXCHANGE, /* sends contributions; in cast, all-reduces the largest magnitude */
+    CSHIM_STEP_NARROW,   /* cast only: downcasts elements with the common scale */
+    CSHIM_STEP_SUM,      /* adds contributions */
+    CSHIM_STEP_COLLECT,  /* sends reduced chunks; without operations, NCCL's all-reduce */
+    CSHIM_STEP_DECODE,   /* decodes reduced chunks, or contributions that nobody adds up */
+    CSHIM_STEP_GATHER_INSIDE, /* the ranks of a node gather the shares */
+    CSHIM_STEPS
+};
+enum cshim_phase cshim_step_phase(enum cshim_step step);
+/* Returns the steps that execute a list, with bit 1 << step for each. */
+uint16_t cshim_steps_of(const struct cshim_operations *operations);
+
 /* A call on the timeline. */
 struct cshim_timed_call {
     struct cshim_plan plan;
     uint32_t sequence;              /* number among its communicator's compressed calls */
     uint64_t batch_bytes;           /* bytes of its segments in the current batch */
+    uint16_t steps;                 /* bit 1 << step for each step of its segments so far */
     struct cshim_job *job;          /* owner of the ledger and the trace */
     bool is_counted;                /* true if the ledger gets the call */
     struct cshim_sample_slot *slot; /* slot in which its sample is compared, or NULL */
@@ -68,8 +86,8 @@ struct cshim_timeline {
  * The caller frees it with free(). */
 struct cshim_timeline *cshim_timeline_make(size_t marks, size_t shares, size_t calls);
 
-/* Attributes the time since the last mark to every call in the current batch whose schedule
- * includes `step`. Returns false if there is none. */
+/* Attributes the time since the last mark to every call in the current batch that has
+ * `step`. Returns false if there is none. */
 bool cshim_timeline_share(struct cshim_timeline *timeline, enum cshim_step step);
 
 /* Adds a mark, which ends the interval of the shares added since the last one. */

@@ -10,6 +10,7 @@
 
 #include "shim/core/output.h"
 #include "shim/core/plan.h"
+#include "shim/core/row.h"
 
 #define CSHIM_TRACE_EVENTS ((size_t)1 << 18)
 

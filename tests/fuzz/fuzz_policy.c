@@ -75,9 +75,8 @@ static const struct cshim_rule *match(const struct cshim_policy *policy, struct 
     while (first < policy->rule_count && !holds(&policy->rules[first], &call))
         first++;
     FUZZ_CHECK(rule == (first < policy->rule_count ? &policy->rules[first] : NULL));
-    if (rule != NULL && rule->codec != CSHIM_CODEC_NONE && call.library == CSHIM_MPI &&
-        call.op == CSHIM_SUM)
-        FUZZ_CHECK(call.bytes >= policy->compress_from[call.collective][call.dtype]);
+    if (rule != NULL && rule->codec != CSHIM_CODEC_NONE && call.op == CSHIM_SUM)
+        FUZZ_CHECK(call.bytes >= policy->compress_from[call.library][call.collective][call.dtype]);
     return rule;
 }
 

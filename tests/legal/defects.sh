@@ -31,14 +31,14 @@ defect() {
     fi
 }
 defect "persistent calls in one sequence with the others" shim/mpi/requests.c 's/&found->plan, found->comm,/\&found->plan, found->comm->parent,/'
-defect "a tolerance told to the own peers only" shim/host/call.c 's/(is_shared\(schedule\)) && !schedule->staged/\1/'
+defect "a tolerance told to the own peers only" shim/host/call.c 's/(\.is_shared) && !plan->schedule->staged/\1/'
 defect "scratch shared between calls under way" shim/host/scratch.c 's/^        pieces = piece->next;/        (void)0;/'
 defect "one number for two communicators" shim/mpi/communicator.c 's/numbers_used\[candidate \/ 64\] \|= bit;//; s/next_number = number \+ 1;/next_number = number;/; s/^        number = candidate/&/'
 defect "tags without the rank that gave the number" shim/mpi/communicator.c 's/ \+ state->world_ranks\[0\] \* CSHIM_MESSAGES;/;/'
 defect "a blocking call overtakes nonblocking ones" shim/mpi/nonblocking.c 's/^( *)cshim_nonblocking_drain\(state\);/\1(void)0;/'
 defect "an all-gather in place from its beginning" shim/mpi/describe.c 's/exchange\.input \+= begin \* exchange\.element_bytes/exchange.input += 0/'
 defect "a reduce with root 0 always" shim/mpi/describe.c 's/call->root = \(uint32_t\)arguments->root;/call->root = 0;/'
-defect "the root of a reduce by nodes is taken for a node" shim/host/exchange.c 's/exchange->root = \(uint32_t\)layout->node_of.*//'
+defect "the root of a reduce by nodes is taken for a node" shim/core/segment.c 's/role->root = \(uint32_t\)role->layout.*//'
 defect "results of one length only, by nodes" shim/host/node.c 's/share_begins\[node\] = .*/share_begins[node] = node * (int)chunk.length;/'
 defect "a call that was jumped out of is not left" shim/front/nesting.h 's/nesting->depth > 0, 0\) && cshim_(is_left|same_caller)/0, 0) \&\& cshim_\1/'
 defect "a residual of any size" codecs/floats.h 's/\(magnitude < largest \? magnitude : largest\)\) & \(0u - is_near\)/magnitude) | (0u \& is_near \& largest)/'

@@ -3,8 +3,9 @@
  * With error feedback or stochastic rounding, as the policy sets, it is much less than the error of
  * one call. Fails if ranks differ or the error exceeds LIMIT.
  *
- *   nccl_feedback CALLS LIMIT [larger|anew]
+ *   nccl_feedback CALLS LIMIT [larger|shorter|anew]
  *     larger: after a call with larger numbers in the same memory
+ *     shorter: after a call with fewer elements of the same memory
  *     anew: each call on a new communicator
  */
 #include "tests/nccl/gpu.h"
@@ -33,6 +34,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < COUNT; i++)
         store(host, i, element(NORMAL, world.rank, world.ranks, i));
     gpu_write(send, host, COUNT * sizeof *host);
+    if (strcmp(mode, "shorter") == 0)
+        NCCL(ncclAllReduce(send, receive, COUNT / 2, ncclFloat32, ncclSum, world.comm,
+                           world.stream));
     for (int call = 0; call < calls; call++) {
         ncclComm_t comm = world.comm;
         if (anew)

@@ -285,8 +285,10 @@ for mode, seconds in medians.items():
     print(f"64 MiB float32, 2 ranks by sockets, {mode}: {seconds * 1e3:.1f} ms, {medians.get('off', 0) / seconds:.2f} x")
 if loopback:
     print(f"one connection of the loopback device: {loopback / 1e9:.2f} GB/s, 64 MiB in {(64 << 20) / loopback * 1e3:.1f} ms")
-json.dump({"kernels": digest, "device": device, "sections": sections.split(), "passed": int(passed), "failed": int(failed), "skipped": int(skipped), "bandwidth": rows, "ranks_on_the_gpu": sharing,
-           "loopback_bytes_per_second": loopback, "sockets_64MiB_seconds": medians}, open(path, "w"), indent=1)
+head = {"kernels": digest, "device": device, "sections": sections.split(), "passed": int(passed), "failed": int(failed), "skipped": int(skipped),
+        "ranks_on_the_gpu": sharing, "loopback_bytes_per_second": loopback, "sockets_64MiB_seconds": medians}
+with open(path, "w") as file:
+    file.write(json.dumps(head)[:-1] + ', "bandwidth": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]}\n")
 P
     fail "the results are written to $results"
 echo "gpu.sh: $SECONDS s"

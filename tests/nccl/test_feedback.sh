@@ -6,12 +6,12 @@
 program=$build/tests/nccl_feedback
 
 # mean NAME STATUS RANKS LIMIT KEYS...: runs 16 calls; status 0: the mean's relative error is at most LIMIT.
-# ANEW=anew: each call on a new communicator.
+# MODE=anew or shorter: that of the program.
 mean() {
     local name=$1 status=$2 ranks=$3 limit=$4
     shift 4
     printf '%s\n' "[rule all]" "dtype = float32" "$@" >"$COMPSHIM_POLICY"
-    expect "$name" "$status" preloaded "$ranks" "$program" 16 "$limit" ${ANEW:+"$ANEW"}
+    expect "$name" "$status" preloaded "$ranks" "$program" 16 "$limit" ${MODE:+"$MODE"}
 }
 same() {
     local digests
@@ -28,9 +28,10 @@ reports "used hierarchical" 'rows[0]["algorithm"] == "hierarchical"'
 expect "one call after larger numbers in the same memory" 0 preloaded 4 "$program" 1 0.2 larger
 mean "fp8 with stochastic rounding" 0 3 0.02 "codec = fp8_e4m3" "rounding = stochastic"
 same "all ranks have the same bits, rounded at random"
-ANEW=anew mean "stochastic rounding differs between communicators" 0 3 0.02 "codec = fp8_e4m3" "rounding = stochastic"
+MODE=anew mean "stochastic rounding differs between communicators" 0 3 0.02 "codec = fp8_e4m3" "rounding = stochastic"
 mean "without memory for residuals: continues without feedback" 1 3 0.05 "codec = int4" "error_feedback = on" "[compshim]" "feedback_memory = 1KiB"
 contains "without memory for residuals: warns" "no memory for another residual"
+MODE=shorter mean "a shorter tensor in the same memory makes room" 0 3 0.015 "codec = int4" "error_feedback = on" "[compshim]" "feedback_memory = 700KiB"
 mean "max_rel_error is not supported for NCCL" 0 2 0.001 "codec = fp8_e4m3" "max_rel_error = 0.5"
 reports "such calls are passed through, with their reason" 'passed["option"] == 16'
 finish

@@ -47,8 +47,8 @@ expect "scratch shared without ordering: found as a race, without a wrong result
 contains "scratch shared without ordering: the race is named" "is not ordered with"
 
 mutant "added from the own rank on" shim/nccl/steps.c '
-    s/segment->received \+ peer \* segment->stride/segment->received + (peer + segment->peers - segment->rank) % segment->peers * segment->stride/
-    s/segment->received \+ segment->rank \* segment->stride/segment->received/'
+    s/real->Recv\(place/real->Recv(type != CSHIM_MESSAGE_PARTS ? place : place - operation->index * plan->piece_bytes + (operation->index + plan->peers - (uint32_t)segment->call->role.peer) % plan->peers * plan->piece_bytes/
+    s/parameters->own = place/&  - message->index * parameters->stride/'
 expect "added from the own rank on: found" 1 order
 contains "added from the own rank on: by the order of the sum" "not the sum in rank order"
 
@@ -85,6 +85,6 @@ mutant "decides before all durations are there" shim/nccl/rendezvous_durations.c
 finds "decides before all durations are there" uneven
 mutant "says no to one rank and yes to another" shim/nccl/rendezvous_durations.c 's/( && ask->window > record->asked)\)$/)/'
 finds "says no to one rank and yes to another" uneven
-mutant "keeps another algorithm's residuals" shim/nccl/feedback.c 's/ && \(\*link\)->algorithm == call->plan\.algorithm//'
+mutant "keeps another algorithm's residuals" shim/nccl/feedback.c 's/residual->algorithm == plan->algorithm/true/'
 finds "keeps another algorithm's residuals" residuals
 finish

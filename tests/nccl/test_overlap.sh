@@ -11,7 +11,7 @@ cat >"$scratch/order.py" <<'P2'
 import json, sys
 file, runs, steps = sys.argv[1], 2, 5
 kernels = {"cshim_encode": "encode", "cshim_reduce": "sum", "cshim_decode": "decode"}
-whole = [operation for operation in map(json.loads, open(file)) if operation["name"] in kernels or operation["name"] in ("ncclSend", "ncclReduceScatter")]
+whole = [operation for operation in map(json.loads, open(file)) if operation["name"] in kernels or operation["name"] in ("ncclRecv", "ncclReduceScatter")]
 def before(a, b):
     return a is not b and b["clock"][a["slot"]] >= a["clock"][a["slot"]]
 whole.sort(key=lambda operation: sum(operation["clock"]))  # a linear extension
@@ -71,5 +71,5 @@ expect "a small call" 0 \
     preloaded 2 COMPSHIM_REPORT=off STANDIN_ORDER="$scratch/{rank}.order" "$build/tests/nccl_lifetime" kept
 check "a small call: its launches" test \
     "$(sed -nE 's/.*"name": "((cshim|nccl)[^"]*)".*/\1/p' "$scratch/0.order" | tr '\n' ' ')" = \
-    "ncclAllGather ncclAllGather cshim_encode ncclSend cshim_reduce "
+    "ncclAllGather ncclAllGather cshim_encode ncclRecv cshim_reduce "
 finish

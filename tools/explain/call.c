@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "shim/core/words.h"
+#include "shim/report/classes.h"
 #include "tools/explain/explain.h"
 #include "tools/lib/tool.h"
 
@@ -58,7 +59,7 @@ static char *bound_text(const struct cshim_codec_info *codec, const struct cshim
     if (plan->step > 0)
         return tool_format(
             "%g in each element, times %s", plan->rule->abs_error,
-            tool_plural(cshim_schedule_adds(plan->schedule) ? plan->ranks : 1, "rank"));
+            tool_plural(cshim_shapes[plan->collective].adds ? plan->ranks : 1, "rank"));
     if (plan->codec == CSHIM_CODEC_TOPK)
         return tool_format("none of one call: elements beyond %u of each %u wait for later calls",
                            plan->rule->keep, CSHIM_GRAIN);
@@ -123,9 +124,7 @@ static void add_limit(struct tool_table *table, const struct explain_answer *ans
 static const char *compressed_text(const struct explain_answer *answer)
 {
     const struct cshim_rule *rule = answer->plan.rule;
-    const bool is_measured = rule != NULL && rule->worth != CSHIM_WORTH_ALWAYS &&
-                             answer->call.collective == CSHIM_ALLREDUCE &&
-                             answer->call.library != CSHIM_NCCL;
+    const bool is_measured = rule != NULL && cshim_class_is_for(rule, &answer->call);
     if (answer->plan.reason != CSHIM_REASON_COMPRESS)
         return "no";
     if (rule->worth == CSHIM_WORTH_FORETOLD)

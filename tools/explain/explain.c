@@ -121,7 +121,7 @@ static struct cshim_call describe_call(void)
     if (!cshim_library_compresses(call.library, call.collective))
         tool_misuse("--collective: %s is never compressed in %s",
                     cshim_collective_name(call.collective), cshim_library_name(call.library));
-    if (call.library == CSHIM_MPI && call.dtype == CSHIM_BFLOAT16)
+    if (call.dtype == CSHIM_BFLOAT16 && !cshim_capabilities[call.library].has_bfloat16)
         tool_misuse("--dtype: MPI has no bfloat16, so that no call can be compressed there (take "
                     "--library gloo or nccl)");
     if (call.nodes > call.ranks)

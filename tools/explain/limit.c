@@ -69,15 +69,13 @@ static double native_bytes(const struct cshim_call *call)
  * is the root's, and the rest is spread over the nodes. */
 static double planned_bytes(const struct cshim_plan *plan, const struct cshim_call *call)
 {
-    const struct cshim_schedule *schedule = plan->schedule;
     const double bytes = (double)plan->bytes_network, nodes = call->nodes;
-    const bool has_root = schedule->root_gives || schedule->parts_to == CSHIM_TO_ROOT ||
-                          schedule->sums_to == CSHIM_TO_ROOT;
+    const bool has_root = plan->collective == CSHIM_REDUCE || plan->collective == CSHIM_BROADCAST;
     if (!has_root) /* there may be fewer chunks than peers */
         return bytes / nodes * (plan->peers == call->nodes ? plan->crowding : 1);
-    if (call->library == CSHIM_NCCL) /* NCCL's own broadcast: each node forwards it */
+    if (plan->library->has_own_broadcast) /* each node forwards it */
         return bytes / (nodes - 1);
-    if (schedule->division == CSHIM_WHOLE)
+    if (plan->schedule->division == CSHIM_WHOLE)
         return bytes;
     const double roots = bytes / ((double)plan->peers + 1);
     return roots + (bytes - roots) / nodes;

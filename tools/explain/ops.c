@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "shim/core/operation.h"
+#include "shim/core/compiler.h"
 #include "tools/explain/explain.h"
 #include "tools/lib/tool.h"
 
@@ -28,20 +28,15 @@ static void print_first_segment(const struct explain_answer *answer)
     struct cshim_layout layout = even_layout(&answer->call);
     struct cshim_operations operations = {0};
     char text[CSHIM_OPERATION_TEXT_MAX];
-    uint64_t *begins = calloc((size_t)plan->ranks + 1, sizeof *begins);
-    for (uint32_t rank = 0; begins != NULL && rank < plan->ranks; rank++)
-        begins[rank + 1] = begins[rank] + plan->block;
-    struct cshim_role role = {
-        .plan = plan, .layout = &layout, .block_begins = begins, .sent_begins = begins};
+    struct cshim_role role = {.plan = plan, .layout = &layout};
     cshim_role_find(&role);
     const struct cshim_segment segment = cshim_segment_at(&role, 0);
-    if (begins == NULL || !cshim_compile(&operations, &segment))
+    if (!cshim_compile(&operations, &segment))
         errx(TOOL_SYSTEM, "no memory");
     for (unsigned i = 0; i < operations.count; i++)
         printf("  %s\n", cshim_operation_text(&operations.list[i], text));
     cshim_operations_free(&operations);
     cshim_layout_free(&layout);
-    free(begins);
 }
 
 void explain_print_operations(const struct explain_answer *answer)
@@ -51,7 +46,7 @@ void explain_print_operations(const struct explain_answer *answer)
         printf("operations: none, the library makes the call\n");
     else if (plan->algorithm == CSHIM_ALGORITHM_CAST)
         printf("operations: none, the library adds the downcast elements\n");
-    else if (answer->call.library == CSHIM_NCCL)
+    else if (cshim_capabilities[answer->call.library].on_device)
         printf("operations: not shown for NCCL, whose engine has kernels for whole steps\n");
     else {
         printf("operations of rank 0 for the first of %" PRIu64

@@ -130,7 +130,7 @@ static double sampled_bytes(const struct dry_run *run, const struct cshim_plan *
     const double others = plan->ranks - 1;
     if (run->library == CSHIM_MPI)
         return others * fmin((double)plan->count, CSHIM_SAMPLE_MAX) * sizeof(double);
-    if (!cshim_schedule_adds(plan->schedule))
+    if (!cshim_shapes[plan->collective].adds)
         return 0;
     return others * plan->ranks * (double)cshim_sample_block_bytes(plan->ranks);
 }

@@ -10,10 +10,12 @@ static bool is_root(const struct cshim_compiler *compiler)
     return (uint32_t)compiler->role->groups[CSHIM_ROW].rank == compiler->role->root;
 }
 
-/* Returns true if this peer writes what it decodes: the root's buffer may be read-only. */
+/* Returns true if this peer writes what it decodes: the root's buffer may be read-only, except in
+ * NCCL, whose root has another buffer for its result. */
 static bool decodes(const struct cshim_compiler *compiler)
 {
-    return !is_root(compiler) || !cshim_plan_leaves_root(compiler->plan->codec);
+    return !is_root(compiler) || compiler->plan->library->on_device ||
+           !cshim_plan_leaves_root(compiler->plan->codec);
 }
 
 /* Buffer: the message, at the start of the scratch. */

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/library.h"
+
+#define ALL_COLLECTIVES ((1u << CSHIM_COLLECTIVE_COUNT) - 1)
+
+const struct cshim_capabilities cshim_capabilities[CSHIM_LIBRARY_COUNT] = {
+    [CSHIM_MPI] = {.collectives = ALL_COLLECTIVES,
+                   .message_limit = CSHIM_PIECE_LIMIT,
+                   .scratch_limit = CSHIM_SCRATCH_LIMIT,
+                   .has_max_rel_error = true,
+                   .has_any_codec = true,
+                   .has_grid = true,
+                   .reads_in_place = true,
+                   .adds_blocks_apart = true},
+    [CSHIM_GLOO] = {.collectives = 1u << CSHIM_ALLREDUCE,
+                    .message_limit = CSHIM_PIECE_LIMIT,
+                    .scratch_limit = CSHIM_SCRATCH_LIMIT,
+                    .has_bfloat16 = true,
+                    .has_any_codec = true,
+                    .has_grid = true,
+                    .adds_blocks_apart = true},
+    /* Messages between GPUs are as long as they can be: each exchange is a launch on every GPU, and
+     * elements are counted in 32 bits. */
+    [CSHIM_NCCL] = {.collectives = ALL_COLLECTIVES & ~(1u << CSHIM_REDUCE),
+                    .message_limit = (uint64_t)1 << 32,
+                    .scratch_limit = CSHIM_NCCL_SCRATCH_LIMIT,
+                    .has_averages = true,
+                    .has_bfloat16 = true,
+                    .has_own_broadcast = true,
+                    .on_device = true},
+};

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the engine of each communication library can do. Policy, planner and tools ask this table
+ * instead of asking which library it is. Pure. */
+#ifndef CSHIM_LIBRARY_H
+#define CSHIM_LIBRARY_H
+
+#include "policy/policy.h"
+
+/* Largest message in host memory. Open MPI's tcp transport sends up to 64 KiB at once; larger
+ * messages wait for their receiver first, and then share the link badly. docs/decisions.md has the
+ * measurement. */
+#define CSHIM_PIECE_LIMIT (60u << 10)
+/* Largest message that ranks of a node read in place: long enough for its header, which is sent, to
+ * cost little, and so short that the messages in flight stay in a level 2 cache. docs/decisions.md
+ * has the measurement. */
+#define CSHIM_NODE_PIECE_LIMIT (96u << 10)
+
+/* Scratch of a call in host memory on each rank, whatever the tensor's size. */
+#define CSHIM_SCRATCH_LIMIT ((uint64_t)32 << 20)
+/* Scratch of a call in device memory on each rank, whatever the tensor's size. */
+#define CSHIM_NCCL_SCRATCH_LIMIT ((uint64_t)64 << 20)
+
+struct cshim_capabilities {
+    uint32_t collectives;   /* bit 1 << collective for each collective that can be compressed */
+    uint64_t message_limit; /* bytes of the largest message between nodes */
+    uint64_t scratch_limit; /* bytes of the scratch of a call */
+    bool has_averages;      /* has reductions with CSHIM_AVG */
+    bool has_bfloat16;      /* has elements of type bfloat16 */
+    bool has_max_rel_error; /* the ranks of a call share its encoding error */
+    bool has_any_codec;     /* messages may vary in length, and reduced chunks use gather_codec */
+    bool has_grid;          /* executes the algorithm grid */
+    bool has_own_broadcast; /* broadcasts a message by the library's broadcast, once per node */
+    bool reads_in_place;    /* ranks of a node may read each other's messages in shared memory */
+    bool adds_blocks_apart; /* a node's sum of blocks needs memory besides the blocks */
+    bool on_device; /* works on device memory, by kernels that take whole steps of segments of
+                       several calls, which share each quarter of the scratch */
+};
+extern const struct cshim_capabilities cshim_capabilities[CSHIM_LIBRARY_COUNT];
+
+/* Returns true if calls of a collective can be compressed with a library at all. */
+static inline bool cshim_library_compresses(enum cshim_library library,
+                                            enum cshim_collective collective)
+{
+    return (cshim_capabilities[library].collectives >> collective & 1) != 0;
+}
+
+#endif
