@@ -133,7 +133,8 @@ const char *cshim_nearest_name(const char *word, const char *const *names, size_
 bool cshim_library_compresses(enum cshim_library library, enum cshim_collective collective)
 {
     if (library == CSHIM_GLOO)
-        return collective == CSHIM_ALLREDUCE;
+        return collective != CSHIM_REDUCE && collective != CSHIM_REDUCE_SCATTER &&
+               collective < CSHIM_COLLECTIVE_COUNT;
     return collective < CSHIM_COLLECTIVE_COUNT &&
            (library == CSHIM_MPI || collective != CSHIM_REDUCE);
 }
