@@ -327,14 +327,11 @@ bool read_blocks(const AlltoallvOptions &options, cshim_gloo_arguments *argument
 bool read_blocks(const BroadcastOptions &options, cshim_gloo_arguments *arguments)
 {
     size_t bytes;
-    const bool is_root = options.root == arguments->rank;
     if (options.root < 0 || options.root >= arguments->ranks ||
         __builtin_mul_overflow(options.elements, options.element_bytes, &bytes) ||
-        (options.output == nullptr && (!is_root || options.input == nullptr)))
+        options.output == nullptr || options.output->size != bytes ||
+        (options.input != nullptr && options.input->size != bytes))
         return false;
-    for (const Buffer *buffer : {options.input, options.output})
-        if (buffer != nullptr && buffer->size != bytes)
-            return false;
     arguments->elements = options.elements;
     arguments->root = options.root;
     return true;
@@ -352,8 +349,7 @@ template <typename T> bool read_move(const T &options, cshim_gloo_arguments *arg
     arguments->timeout = options.timeout.count();
     if (options.input != nullptr)
         arguments->input = options.input->memory;
-    if (options.output != nullptr)
-        arguments->output = options.output->memory;
+    arguments->output = options.output->memory;
     arguments->is_empty = arguments->elements == 0 && arguments->sent == nullptr;
     return true;
 }

@@ -32,7 +32,7 @@ struct cshim_gloo_arguments {
     uint64_t elements; /* of all blocks; 0 in an all-to-all with `sent` */
     size_t element_bytes;
     const void *input; /* data movement: this rank's elements; NULL: they lie in the output */
-    void *output;      /* memory of the first output buffer; NULL: a root without one */
+    void *output;      /* memory of the first output buffer */
     int root;          /* broadcast only */
     /* Lengths of the blocks that this rank receives from each rank and, in an all-to-all, sends to
      * each, in units of `length_bytes` bytes. NULL: all blocks are equal. */

