@@ -44,29 +44,22 @@ static uint64_t longest_block(const struct cshim_gloo_arguments *arguments)
     return longest;
 }
 
-/* Returns true if elements of any type may be compressed by a rule, or the rule names the type. */
-static bool knows_type(const struct cshim_rule *rule)
-{
-    return cshim_plan_leaves_root(rule->codec) || rule->dtypes != (1u << CSHIM_DTYPE_COUNT) - 1;
-}
-
 /* Returns the element type of a call: one of that size that a rule compresses or, if there is none,
- * any of that size; CSHIM_DTYPE_OTHER if the rule does not know the type. */
+ * any of that size; CSHIM_DTYPE_OTHER without any. */
 static enum cshim_dtype choose_type(const struct cshim_policy *policy,
-                                    const struct cshim_call *call, size_t element_bytes)
+                                    const struct cshim_gloo_arguments *arguments,
+                                    const struct cshim_call *call)
 {
     struct cshim_call typed = *call;
+    const struct cshim_rule *rule;
     enum cshim_dtype any = CSHIM_DTYPE_OTHER;
     for (unsigned type = CSHIM_DTYPE_COUNT; type-- > 0;) {
         typed.dtype = (enum cshim_dtype)type;
-        if (cshim_dtype_bytes(typed.dtype) != element_bytes)
+        if (cshim_dtype_bytes(typed.dtype) != arguments->element_bytes)
             continue;
-        const struct cshim_rule *rule = cshim_policy_match(policy, &typed);
-        const bool compresses = rule != NULL && rule->codec != CSHIM_CODEC_NONE;
-        if (compresses && knows_type(rule))
-            return typed.dtype;
-        if (!compresses)
-            any = typed.dtype;
+        any = typed.dtype;
+        if (cshim_plan_reason(policy, &typed, arguments->elements, &rule) == CSHIM_REASON_COMPRESS)
+            break;
     }
     return any;
 }
@@ -153,7 +146,7 @@ static enum cshim_reason describe_move(const struct cshim_job *job,
         arguments->elements = call->block * call->ranks;
     }
     call->bytes = arguments->elements * arguments->element_bytes;
-    call->dtype = choose_type(job->policy, call, arguments->element_bytes);
+    call->dtype = choose_type(job->policy, arguments, call);
     enum cshim_reason reason = cshim_plan_reason(job->policy, call, arguments->elements, rule);
     if (reason != CSHIM_REASON_COMPRESS || observes || cshim_plan_leaves_root((*rule)->codec))
         return reason;

@@ -30,21 +30,25 @@ static double value(int from, int to, size_t i)
     return type == INT32 ? floor(1000 * number) : number;
 }
 
-static void put(unsigned char *buffer, size_t i, double number)
+static void put(void *buffer, size_t i, double number)
 {
+    double *doubles = buffer;
+    float *floats = buffer;
+    int32_t *integers = buffer;
     if (type == FLOAT64)
-        ((double *)buffer)[i] = number;
+        doubles[i] = number;
     else if (type == FLOAT32)
-        ((float *)buffer)[i] = (float)number;
+        floats[i] = (float)number;
     else
-        ((int32_t *)buffer)[i] = (int32_t)number;
+        integers[i] = (int32_t)number;
 }
 
-static double get(const unsigned char *buffer, size_t i)
+static double get(const void *buffer, size_t i)
 {
-    return type == FLOAT64   ? ((const double *)buffer)[i]
-           : type == FLOAT32 ? (double)((const float *)buffer)[i]
-                             : (double)((const int32_t *)buffer)[i];
+    const double *doubles = buffer;
+    const float *floats = buffer;
+    const int32_t *integers = buffer;
+    return type == FLOAT64 ? doubles[i] : type == FLOAT32 ? (double)floats[i] : (double)integers[i];
 }
 
 /* Returns the length of the block from one rank to another. Some are empty. */
