@@ -69,9 +69,11 @@ def loss_and_accuracy(model, windows):
 
 
 def mean_over_ranks(value, ranks):
-    """Returns the mean over the ranks, by an all-gather: a policy for sums must not round the figure that judges it."""
-    values = [torch.empty_like(value) for _ in range(ranks)]
-    torch.distributed.all_gather(values, value)
+    """Returns the mean over the ranks, by an all-gather of float64: a policy for the model's sums and parameters must
+    not round the figure that judges it.
+    """
+    values = [torch.empty_like(value, dtype=torch.float64) for _ in range(ranks)]
+    torch.distributed.all_gather(values, value.double())
     return sum(value.item() for value in values) / ranks
 
 
@@ -108,17 +110,18 @@ def wrap(model, sharded):
     """Returns the model with gradients that are summed over the ranks and, if asked for, sharded parameters."""
     # Older versions of PyTorch lack one or the other.
     # pylint: disable=import-outside-toplevel
+    device = next(model.parameters()).device
     if sharded == "fsdp1":
         from torch.distributed.fsdp import FullyShardedDataParallel
         from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
         policy = ModuleWrapPolicy({nn.TransformerEncoderLayer})
-        return FullyShardedDataParallel(model, auto_wrap_policy=policy, use_orig_params=True)
+        return FullyShardedDataParallel(model, auto_wrap_policy=policy, use_orig_params=True, device_id=device)
     if sharded == "fsdp2":
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
 
-        mesh = init_device_mesh(next(model.parameters()).device.type, (torch.distributed.get_world_size(),))
+        mesh = init_device_mesh(device.type, (torch.distributed.get_world_size(),))
         for part in [*getattr(model, "layers", []), model]:
             fully_shard(part, mesh=mesh)
         return model
