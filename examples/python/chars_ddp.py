@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a small transformer to predict the next character of a text, with PyTorch's DistributedDataParallel.
 
-    torchrun --nproc_per_node 2 chars_ddp.py [--text FILE] [--sharded fsdp1|fsdp2]
+    torchrun --nproc_per_node 2 chars_ddp.py [--text FILE] [--sharded]
 
 About a million parameters, AdamW. Every rank has the whole model, or a share of it (FSDP), and trains on its share of
 each batch. The last tenth of the text is held out; at the end the loss on it, in nats per character, and the percentage of characters
@@ -108,21 +108,13 @@ def test(model, text):
 
 def wrap(model, sharded):
     """Returns the model with gradients that are summed over the ranks and, if asked for, sharded parameters."""
-    # Older versions of PyTorch lack one or the other.
-    # pylint: disable=import-outside-toplevel
-    device = next(model.parameters()).device
-    if sharded == "fsdp1":
-        from torch.distributed.fsdp import FullyShardedDataParallel
-        from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+    if sharded:
+        # Only newer versions of PyTorch have it.
+        from torch.distributed.device_mesh import init_device_mesh  # pylint: disable=import-outside-toplevel
+        from torch.distributed.fsdp import fully_shard  # pylint: disable=import-outside-toplevel
 
-        policy = ModuleWrapPolicy({nn.TransformerEncoderLayer})
-        return FullyShardedDataParallel(model, auto_wrap_policy=policy, use_orig_params=True, device_id=device)
-    if sharded == "fsdp2":
-        from torch.distributed.device_mesh import init_device_mesh
-        from torch.distributed.fsdp import fully_shard
-
-        mesh = init_device_mesh(device.type, (torch.distributed.get_world_size(),))
-        for part in [*getattr(model, "layers", []), model]:
+        mesh = init_device_mesh(next(model.parameters()).device.type, (torch.distributed.get_world_size(),))
+        for part in [*model.layers, model]:
             fully_shard(part, mesh=mesh)
         return model
     return nn.parallel.DistributedDataParallel(model)
@@ -135,7 +127,7 @@ def parse_arguments():
     parser.add_argument("--batch", type=int, default=32, help="windows per step, all ranks together (32)")
     parser.add_argument("--lr", type=float, default=0.001, help="learning rate (0.001)")
     parser.add_argument("--every", type=int, default=25, help="steps from one printed loss to the next (25)")
-    parser.add_argument("--sharded", choices=("fsdp1", "fsdp2"), help="shard the parameters by FSDP")
+    parser.add_argument("--sharded", action="store_true", help="shard the parameters by FSDP2")
     ddp_job.add_options(parser)
     return parser.parse_args()
 

@@ -9,8 +9,8 @@
 #   gloo.sh --page [--rates LIST] [--repeats N] [--training STEPS] [--results DIR]
 #
 # --rates: rates of the hosts' links, 1gbit,100mbit; skipped without root. --modes: off, bf16-hook, fp16-hook, codecs,
-# horovod, horovod-fp16 (its own), horovod-CODEC (under the shim), fsdp, and fsdp-CODEC-CODEC (gradients, parameters).
-#   The modes take turns in every repeat, and each figure is the median of the repeats' medians.
+# horovod, horovod-fp16 (its own), and horovod-CODEC (under the shim). The modes
+#   take turns in every repeat, and each figure is the median of the repeats' medians.
 # --training: steps (60) of the transformer in examples/python. --sizes: sizes in bytes over loopback; "" skips it.
 # gloo_loopback_bench calls Debian's gloo N (4000) times through the shim
 #   and N times without it, alternately.
@@ -100,7 +100,6 @@ on_hosts() {
             /usr/bin/python3 "$PWD/tests/bench/gloo_bench.py" --horovod "$horovod" "$@"
         ;;
     *-hook) job --hook "${mode%-hook}" "$@" ;;
-    fsdp*) job --sharded "$@" ;;
     *) job "$@" ;;
     esac
 }
@@ -110,12 +109,7 @@ plan_of() {
     local library=gloo codec=$1
     variables=() plan=null
     case $1 in
-    off | *-hook | horovod | horovod-fp16 | fsdp) return 0 ;;
-    fsdp-*)
-        shim "$(cut -d - -f 2 <<<"$1")"
-        printf '[rule parameters]\ncollective = allgather\ndtype = float32\ncodec = %s\n' "${1##*-}" >>"${variables[-1]#*=}"
-        return 0
-        ;;
+    off | *-hook | horovod | horovod-fp16) return 0 ;;
     horovod-*) library=mpi codec=${1#horovod-} ;;
     esac
     shim "$codec"

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank of gloo.sh's measurement on hosts. Rank 0 prints a line of JSON.
 
-gloo_bench.py [--hook bf16|fp16 | --horovod none|fp16 | --sharded] [--calls N] [--steps N] [--training-steps N] [--lines]
+gloo_bench.py [--hook bf16|fp16 | --horovod none|fp16] [--calls N] [--steps N] [--training-steps N] [--lines]
     Prints the seconds of an all-reduce of one bucket, of a step with two buckets, and of a step of the transformer in
     examples/python, with its loss and accuracy. DistributedDataParallel reduces gradients, with PyTorch's hook if
-    given, or Horovod, with its compression, or FSDP2 (--sharded), which gathers parameters, too. --lines: prints lines
-    for `compshim compare` instead of JSON
+    given, or Horovod, with its compression. --lines: prints lines for `compshim compare` instead of JSON
 """
 import argparse
 import json
@@ -58,13 +57,6 @@ class ByDdp:
         """Nothing to wait for: the step's all-reduces have ended with backward()."""
 
 
-class ByFsdp(ByDdp):
-    """Shards parameters and gradients by FSDP2."""
-
-    def prepare(self, module, make_optimizer):
-        return chars_ddp.wrap(module, "fsdp2"), make_optimizer
-
-
 class ByHorovod:
     """Reduces gradients by Horovod, with its own compression."""
 
@@ -104,11 +96,9 @@ def seconds_of(count, call):
 
 
 def measure_hosts(arguments):
-    way = ByDdp(arguments.hook)
-    if arguments.horovod or arguments.sharded:
-        way = ByHorovod(arguments.horovod) if arguments.horovod else ByFsdp(None)
+    way = ByHorovod(arguments.horovod) if arguments.horovod else ByDdp(arguments.hook)
     measured = {"torch": torch.__version__}
-    if not arguments.hook and not arguments.sharded:
+    if not arguments.hook:
         bucket = torch.full((BUCKET // 4,), 1e-9)
         measured["call_seconds"] = seconds_of(arguments.calls, lambda: way.reduce(bucket))
     buckets = Buckets(2)
@@ -142,7 +132,6 @@ def parse_arguments():
     ways = parser.add_mutually_exclusive_group()
     ways.add_argument("--hook", choices=HOOKS)
     ways.add_argument("--horovod", choices=("none", "fp16"))
-    ways.add_argument("--sharded", action="store_true")
     parser.add_argument("--lines", action="store_true")
     parser.add_argument("--calls", type=int, default=5)
     parser.add_argument("--steps", type=int, default=3)
