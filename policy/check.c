@@ -200,7 +200,7 @@ static bool check(struct cshim_parser *parser, const struct cshim_rule *rule)
         return cshim_parser_fail(
             parser,
             "rule '%s' can never match: there are no such calls "
-            "(avg is NCCL's only, and for sums; reduce is MPI's only; gloo has all-reduces only)",
+            "(avg is NCCL's only, and for sums; reduce is MPI's only; gloo has no reduce_scatter)",
             rule->name);
     if (reach == REACH_TAKEN)
         return cshim_parser_fail(

@@ -12,7 +12,8 @@ const struct cshim_capabilities cshim_capabilities[CSHIM_LIBRARY_COUNT] = {
                    .has_grid = true,
                    .reads_in_place = true,
                    .adds_blocks_apart = true},
-    [CSHIM_GLOO] = {.collectives = 1u << CSHIM_ALLREDUCE,
+    [CSHIM_GLOO] = {.collectives =
+                        ALL_COLLECTIVES & ~(1u << CSHIM_REDUCE | 1u << CSHIM_REDUCE_SCATTER),
                     .message_limit = CSHIM_PIECE_LIMIT,
                     .scratch_limit = CSHIM_SCRATCH_LIMIT,
                     .has_bfloat16 = true,

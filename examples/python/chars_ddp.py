@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a small transformer to predict the next character of a text, with PyTorch's DistributedDataParallel.
 
-    torchrun --nproc_per_node 2 chars_ddp.py [--text FILE]
+    torchrun --nproc_per_node 2 chars_ddp.py [--text FILE] [--sharded]
 
-About a million parameters, AdamW. Every rank has the whole model and trains on its share of each batch. The last
-tenth of the text is held out; at the end the loss on it, in nats per character, and the percentage of characters
+About a million parameters, AdamW. Every rank has the whole model, or a share of it (FSDP), and trains on its share of
+each batch. The last tenth of the text is held out; at the end the loss on it, in nats per character, and the percentage of characters
 predicted correctly are printed.
 Needs numpy and torch.
 """
@@ -69,9 +69,11 @@ def loss_and_accuracy(model, windows):
 
 
 def mean_over_ranks(value, ranks):
-    """Returns the mean over the ranks, by an all-gather: a policy for sums must not round the figure that judges it."""
-    values = [torch.empty_like(value) for _ in range(ranks)]
-    torch.distributed.all_gather(values, value)
+    """Returns the mean over the ranks, by an all-gather of float64: a policy for the model's sums and parameters must
+    not round the figure that judges it.
+    """
+    values = [torch.empty_like(value, dtype=torch.float64) for _ in range(ranks)]
+    torch.distributed.all_gather(values, value.double())
     return sum(value.item() for value in values) / ranks
 
 
@@ -104,6 +106,20 @@ def test(model, text):
         return [mean_over_ranks(mean, ranks) for mean in loss_and_accuracy(model, windows[rank::ranks])]
 
 
+def wrap(model, sharded):
+    """Returns the model with gradients that are summed over the ranks and, if asked for, sharded parameters."""
+    if sharded:
+        # Only newer versions of PyTorch have it.
+        from torch.distributed.device_mesh import init_device_mesh  # pylint: disable=import-outside-toplevel
+        from torch.distributed.fsdp import fully_shard  # pylint: disable=import-outside-toplevel
+
+        mesh = init_device_mesh(next(model.parameters()).device.type, (torch.distributed.get_world_size(),))
+        for part in [*model.layers, model]:
+            fully_shard(part, mesh=mesh)
+        return model
+    return nn.parallel.DistributedDataParallel(model)
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description="Trains a small transformer to predict the next character of a text.")
     parser.add_argument("--text", default="/usr/share/common-licenses", help="file or folder (Debian's licence texts)")
@@ -111,6 +127,7 @@ def parse_arguments():
     parser.add_argument("--batch", type=int, default=32, help="windows per step, all ranks together (32)")
     parser.add_argument("--lr", type=float, default=0.001, help="learning rate (0.001)")
     parser.add_argument("--every", type=int, default=25, help="steps from one printed loss to the next (25)")
+    parser.add_argument("--sharded", action="store_true", help="shard the parameters by FSDP2")
     ddp_job.add_options(parser)
     return parser.parse_args()
 
@@ -123,9 +140,11 @@ def main():
     text = text.to(device)
     kept = len(text) // 10
     model = Transformer(characters).to(device)
-    seconds = train(nn.parallel.DistributedDataParallel(model), text[:-kept], arguments)
-    loss, accuracy = test(model, text[-kept:])
-    ddp_job.print_digest(model)
+    wrapped = wrap(model, arguments.sharded)
+    seconds = train(wrapped, text[:-kept], arguments)
+    loss, accuracy = test(wrapped if arguments.sharded else model, text[-kept:])
+    if not arguments.sharded:
+        ddp_job.print_digest(model)
     if rank == 0:
         ddp_job.print_line(f"{ranks} ranks, {seconds:.3f} s per step, loss {loss:.4f} on the text that was kept")
         ddp_job.print_line(f"test accuracy {accuracy:.2f} %")

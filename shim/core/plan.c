@@ -89,6 +89,14 @@ static enum cshim_reason call_reason(const struct cshim_call *call, uint64_t cou
     return CSHIM_REASON_COMPRESS;
 }
 
+/* Returns true if a rule may compress calls whose type it takes for granted: gloo passes no type in
+ * data movement, so the rule names it, unless its codec loses nothing of any type. */
+static bool knows_type(const struct cshim_rule *rule, const struct cshim_call *call)
+{
+    return call->library != CSHIM_GLOO || (CSHIM_MOVES >> call->collective & 1) == 0 ||
+           cshim_plan_leaves_root(rule->codec) || rule->dtypes != (1u << CSHIM_DTYPE_COUNT) - 1;
+}
+
 /* Returns CSHIM_REASON_COMPRESS, or why the rule that matches a call (NULL: none) does not compress
  * it. */
 static enum cshim_reason rule_reason(const struct cshim_rule *rule, const struct cshim_call *call)
@@ -98,7 +106,7 @@ static enum cshim_reason rule_reason(const struct cshim_rule *rule, const struct
     if (rule->codec == CSHIM_CODEC_NONE)
         return CSHIM_REASON_RULE_NONE;
     const bool has_gather = rule->gather_codec != CSHIM_CODEC_NONE;
-    if (!cshim_codec_carries(rule->codec, call->dtype) ||
+    if (!knows_type(rule, call) || !cshim_codec_carries(rule->codec, call->dtype) ||
         (has_gather && !cshim_codec_carries(rule->gather_codec, call->dtype)))
         return CSHIM_REASON_DTYPE;
     const struct cshim_capabilities *library = &cshim_capabilities[call->library];

@@ -235,14 +235,18 @@ function add_gloo(symbol, address) {
     emit("    __asm__(\"" address "\");")
     emit("void cshim_" symbol "(const void *options)\n{")
     emit("    const struct call call = begin_call(CSHIM_INDEX_" symbol ", __builtin_return_address(0));")
-    if (kind == "counted") {
+    if (kind != "compressed")
         add_row(symbol, "gloo::" substr(symbol, 6))
+    if (kind == "counted") {
         emit("    if (call.engine != NULL)")
         emit("        call.engine->count(CSHIM_MPI_COUNTED + CSHIM_COUNTED_" symbol ", options);")
         emit("    call.real(options);\n}")
     } else {
-        compressed = compressed " \"" address "\""
-        emit("    (call.engine != NULL ? call.engine->" substr(symbol, 6) " : call.real)(options);\n}")
+        if (kind == "compressed")
+            compressed = compressed " \"" address "\""
+        emit("    if (call.engine != NULL)")
+        emit("        call.engine->make(CSHIM_INDEX_" symbol ", call.real, options);")
+        emit("    else\n        call.real(options);\n}")
     }
 }
 
@@ -252,7 +256,7 @@ BEGIN {
     sub(/\.def$/, "", library)
     columns = library == "mpi" ? "^[^ ]+ +[^ ]+ +[^ ]+ +" : "^[^ ]+ +"
     kinds = library == "mpi" ? "init finalize compressed by_rule request counted" : \
-        library == "gloo" ? "compressed counted" : "start communicator compressed by_rule configured engine called"
+        library == "gloo" ? "compressed by_rule counted" : "start communicator compressed by_rule configured engine called"
 }
 
 /^#/ || NF == 0 {

@@ -14,6 +14,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 using milliseconds = std::chrono::milliseconds;
@@ -79,6 +80,34 @@ struct OtherOptions {
     Buffer *input; /* a unique_ptr in gloo, as is `output` */
     Buffer *output;
 };
+/* Layout of gloo::AllgatherOptions and gloo::AlltoallOptions. */
+struct BlocksOptions : OtherOptions {
+    size_t element_bytes;
+    uint32_t tag;
+    milliseconds timeout;
+};
+struct AllgathervOptions : OtherOptions {
+    std::vector<size_t> lengths; /* in elements */
+    size_t element_bytes;
+    uint32_t tag;
+    milliseconds timeout;
+};
+struct AlltoallvOptions : OtherOptions {
+    std::vector<size_t> sent_begins, sent, received_begins, received; /* in bytes */
+    size_t element_bytes;
+    uint32_t tag;
+    milliseconds timeout;
+};
+struct BroadcastOptions : OtherOptions {
+    size_t elements;
+    size_t element_bytes;
+    int root;
+    uint32_t tag;
+    milliseconds timeout;
+};
+static_assert(sizeof(BlocksOptions) == 56 && sizeof(AllgathervOptions) == 80 &&
+                  sizeof(AlltoallvOptions) == 152 && sizeof(BroadcastOptions) == 64,
+              "no gaps besides those of gloo's classes");
 static_assert(sizeof(std::shared_ptr<void>) == 16 && sizeof(std::vector<Buffer *>) == 24 &&
                   sizeof(Reduction) == 32 && sizeof(Options) == 144,
               "the standard library lays its classes out as libstdc++ does");
@@ -87,6 +116,8 @@ static_assert(sizeof(std::weak_ptr<void>) == sizeof(cshim_gloo_reference), "room
 constexpr int algorithms = 3;
 constexpr size_t segment_min = 1 << 10, segment_max = size_t{1} << 40;
 constexpr int ranks_max = 1 << 20;
+constexpr size_t element_max = 1 << 10;
+constexpr int64_t timeout_max = int64_t{1} << 50; /* milliseconds */
 
 using MakeBuffer = OwnedBuffer (*)(const void *context, void *memory, size_t bytes);
 cshim_gloo_function allreduce;
@@ -156,7 +187,7 @@ bool is_context(const void *context)
 }
 
 /* Returns true if the pointers in a vector are plausible. Does not read its elements. */
-bool is_vector(const std::vector<Buffer *> &vector)
+template <typename T> bool is_vector(const std::vector<T> &vector)
 {
     uintptr_t ends[3]; /* begin and end of the elements, end of the allocated memory */
     std::memcpy(ends, static_cast<const void *>(&vector), sizeof ends);
@@ -201,6 +232,156 @@ bool is_function(const Reduction &function)
     return dladdr(words[2], &info) != 0 && dladdr(words[3], &info) != 0;
 }
 
+/* Data movement -------------------------------------------------------------------------------- */
+
+/* Calls `use` with the options of a data-movement collective as an object of their class. */
+template <typename Use> auto with_options(cshim_gloo_index function, const void *address, Use use)
+{
+    switch (function) {
+    case CSHIM_INDEX_gloo_allgatherv:
+        return use(*static_cast<const AllgathervOptions *>(address));
+    case CSHIM_INDEX_gloo_alltoallv:
+        return use(*static_cast<const AlltoallvOptions *>(address));
+    case CSHIM_INDEX_gloo_broadcast:
+        return use(*static_cast<const BroadcastOptions *>(address));
+    default:
+        return use(*static_cast<const BlocksOptions *>(address));
+    }
+}
+
+/* Returns true if a vector has a length for each rank, and they add up to the size of a buffer. */
+bool add_up(const std::vector<size_t> &lengths, size_t unit, int ranks, const Buffer *buffer)
+{
+    size_t sum = 0;
+    if (!is_vector(lengths) || lengths.size() != static_cast<size_t>(ranks))
+        return false;
+    for (size_t length : lengths)
+        if (__builtin_mul_overflow(length, unit, &length) ||
+            __builtin_add_overflow(sum, length, &sum))
+            return false;
+    return sum == buffer->size;
+}
+
+/* Returns true if the blocks are contiguous in rank order, and consist of whole elements. */
+bool have_no_gaps(const std::vector<size_t> &begins, const std::vector<size_t> &lengths,
+                  size_t element)
+{
+    size_t end = 0;
+    if (!is_vector(begins) || begins.size() != lengths.size())
+        return false;
+    for (size_t i = 0; i < lengths.size(); i++) {
+        if (lengths[i] % element != 0 || (lengths[i] > 0 && begins[i] != end))
+            return false;
+        end += lengths[i];
+    }
+    return true;
+}
+
+/* The following functions read what differs between the classes of options. They return false if
+ * the options are inconsistent. An all-gather without an input is in place. */
+bool read_blocks(const BlocksOptions &options, cshim_gloo_arguments *arguments)
+{
+    const auto ranks = static_cast<size_t>(arguments->ranks);
+    const bool gathers = arguments->collective == CSHIM_ALLGATHER;
+    if (options.output == nullptr || (options.input == nullptr && !gathers) ||
+        options.output->size % (ranks * options.element_bytes) != 0 ||
+        (options.input != nullptr &&
+         options.input->size * (gathers ? ranks : 1) != options.output->size))
+        return false;
+    arguments->elements = options.output->size / options.element_bytes;
+    arguments->waits = true;
+    return true;
+}
+
+bool read_blocks(const AllgathervOptions &options, cshim_gloo_arguments *arguments)
+{
+    const auto rank = static_cast<size_t>(arguments->rank);
+    if (options.output == nullptr ||
+        !add_up(options.lengths, options.element_bytes, arguments->ranks, options.output) ||
+        (options.input != nullptr &&
+         options.input->size != options.lengths[rank] * options.element_bytes))
+        return false;
+    arguments->received = options.lengths.data();
+    arguments->length_bytes = options.element_bytes;
+    arguments->elements = options.output->size / options.element_bytes;
+    arguments->waits = true;
+    for (const size_t length : options.lengths)
+        arguments->waits &= length > 0;
+    return true;
+}
+
+bool read_blocks(const AlltoallvOptions &options, cshim_gloo_arguments *arguments)
+{
+    if (options.input == nullptr || options.output == nullptr ||
+        !add_up(options.sent, 1, arguments->ranks, options.input) ||
+        !add_up(options.received, 1, arguments->ranks, options.output) ||
+        !have_no_gaps(options.sent_begins, options.sent, options.element_bytes) ||
+        !have_no_gaps(options.received_begins, options.received, options.element_bytes))
+        return false;
+    arguments->sent = options.sent.data();
+    arguments->received = options.received.data();
+    arguments->length_bytes = 1;
+    return true;
+}
+
+bool read_blocks(const BroadcastOptions &options, cshim_gloo_arguments *arguments)
+{
+    size_t bytes;
+    if (options.root < 0 || options.root >= arguments->ranks ||
+        __builtin_mul_overflow(options.elements, options.element_bytes, &bytes) ||
+        options.output == nullptr || options.output->size != bytes ||
+        (options.input != nullptr && options.input->size != bytes))
+        return false;
+    arguments->elements = options.elements;
+    arguments->root = options.root;
+    return true;
+}
+
+/* Reads the options of a data-movement collective. Returns false if they are inconsistent. */
+template <typename T> bool read_move(const T &options, cshim_gloo_arguments *arguments)
+{
+    if (options.element_bytes == 0 || options.element_bytes > element_max ||
+        options.timeout.count() < -1 || options.timeout.count() > timeout_max ||
+        !read_blocks(options, arguments))
+        return false;
+    arguments->element_bytes = options.element_bytes;
+    arguments->tag = options.tag;
+    arguments->timeout = options.timeout.count();
+    if (options.input != nullptr)
+        arguments->input = options.input->memory;
+    arguments->output = options.output->memory;
+    arguments->is_empty = arguments->elements == 0 && arguments->sent == nullptr;
+    return true;
+}
+
+/* Returns true if the first members of the options, which all classes share, are as expected. */
+bool is_move(const OtherOptions &options)
+{
+    return (options.input == nullptr || is_buffer(options.input)) &&
+           (options.output == nullptr || is_buffer(options.output)) &&
+           (options.input != nullptr || options.output != nullptr) && options.context != nullptr &&
+           is_context(options.context.get());
+}
+
+/* Returns the collective of a function. */
+cshim_collective collective_of(cshim_gloo_index function)
+{
+    switch (function) {
+    case CSHIM_INDEX_gloo_allgather:
+    case CSHIM_INDEX_gloo_allgatherv:
+        return CSHIM_ALLGATHER;
+    case CSHIM_INDEX_gloo_alltoall:
+    case CSHIM_INDEX_gloo_alltoallv:
+        return CSHIM_ALLTOALL;
+    case CSHIM_INDEX_gloo_broadcast:
+        return CSHIM_BROADCAST;
+    default:
+        return CSHIM_ALLREDUCE;
+    }
+}
+
+bool is_recognised[CSHIM_GLOO_FUNCTIONS]; /* atomic */
+
 /* Calls a function. Returns 0, or 1 if it throws; stores the exception in *exception unless that
  * already has one. */
 template <typename Function> int guard(void **exception, Function function)
@@ -239,7 +420,7 @@ bool cshim_gloo_open(cshim_gloo_function function, char *library, size_t size)
     return make_buffer != nullptr;
 }
 
-bool cshim_gloo_recognise(const void *address)
+static bool recognise_sum(const void *address)
 {
     const Options &options = options_of(address);
     return can_read(address, sizeof options) && fit(options) && is_context(options.context.get()) &&
@@ -248,26 +429,61 @@ bool cshim_gloo_recognise(const void *address)
            have_size(options, options.outputs);
 }
 
+bool cshim_gloo_recognise(cshim_gloo_index function, const void *address)
+{
+    cshim_gloo_arguments arguments;
+    const bool is_known = collective_of(function) == CSHIM_ALLREDUCE
+                              ? recognise_sum(address)
+                              : with_options(function, address, [&](const auto &options) {
+                                    return can_read(address, sizeof options) && is_move(options) &&
+                                           cshim_gloo_read(function, address, &arguments);
+                                });
+    if (is_known)
+        __atomic_store_n(&is_recognised[function], true, __ATOMIC_RELEASE);
+    return is_known;
+}
+
+bool cshim_gloo_is_recognised(cshim_gloo_index function)
+{
+    return __atomic_load_n(&is_recognised[function], __ATOMIC_ACQUIRE);
+}
+
 const void *cshim_gloo_context_of(const void *address)
 {
     return options_of(address).context.get();
 }
 
-bool cshim_gloo_read(const void *address, cshim_gloo_arguments *arguments)
+static bool read_sum(const void *address, cshim_gloo_arguments *arguments)
 {
     const Options &options = options_of(address);
     if (!fit(options) || !have_size(options, options.inputs) ||
-        !have_size(options, options.outputs) ||
-        !read_context(options.context.get(), &arguments->rank, &arguments->ranks))
+        !have_size(options, options.outputs))
         return false;
-    arguments->options = address;
-    arguments->context = options.context.get();
     arguments->timeout = options.timeout.count();
     arguments->tag = options.tag;
     arguments->elements = options.elements;
     arguments->element_bytes = options.element_bytes;
     arguments->output = options.outputs[0]->memory;
+    arguments->is_empty = options.elements == 0;
+    arguments->waits = true;
     return true;
+}
+
+bool cshim_gloo_read(cshim_gloo_index function, const void *address,
+                     cshim_gloo_arguments *arguments)
+{
+    const void *context = cshim_gloo_context_of(address);
+    *arguments = cshim_gloo_arguments{};
+    arguments->function = function;
+    arguments->collective = collective_of(function);
+    arguments->options = address;
+    arguments->context = context;
+    if (context == nullptr || !read_context(context, &arguments->rank, &arguments->ranks))
+        return false;
+    return arguments->collective == CSHIM_ALLREDUCE
+               ? read_sum(address, arguments)
+               : with_options(function, address,
+                              [=](const auto &options) { return read_move(options, arguments); });
 }
 
 int cshim_gloo_add_inputs(const cshim_gloo_arguments *arguments, const void **sum, void **exception)
@@ -323,12 +539,20 @@ int cshim_gloo_native(const cshim_gloo_arguments *arguments, const void *input, 
     });
 }
 
-void cshim_gloo_pass(const void *options, int64_t timeout)
+void cshim_gloo_pass(const cshim_gloo_arguments *arguments, cshim_gloo_function real,
+                     int64_t timeout)
 {
-    alignas(Options) unsigned char memory[sizeof(Options)]; /* bytewise copy: never destroyed */
-    lend(reinterpret_cast<Options *>(memory), options_of(options));
-    reinterpret_cast<Options *>(memory)->timeout = milliseconds(timeout);
-    allreduce(memory);
+    const auto pass = [=](const auto &options) {
+        using Class = std::remove_cv_t<std::remove_reference_t<decltype(options)>>;
+        alignas(Class) unsigned char memory[sizeof options]; /* bytewise copy: never destroyed */
+        lend(reinterpret_cast<Class *>(memory), options);
+        reinterpret_cast<Class *>(memory)->timeout = milliseconds(timeout);
+        real(memory);
+    };
+    if (arguments->collective == CSHIM_ALLREDUCE)
+        pass(options_of(arguments->options));
+    else
+        with_options(arguments->function, arguments->options, pass);
 }
 
 bool cshim_gloo_measure(const void *address, int *rank, int *ranks, uint64_t *bytes)

@@ -19,17 +19,27 @@ extern "C" {
 
 #include "shim/gloo/engine.h"
 
-/* Arguments of a call of gloo::allreduce, read from its options. */
+/* Arguments of a call, read from its options. */
 struct cshim_gloo_arguments {
+    enum cshim_gloo_index function; /* function that the program has called */
+    enum cshim_collective collective;
     const void *options;
     const void *context; /* gloo::Context */
     int rank;
     int ranks;
-    int64_t timeout; /* time limit of each wait, in milliseconds */
-    uint32_t tag;    /* equal on all ranks, and different from those of concurrent calls */
-    uint64_t elements;
+    int64_t timeout;   /* time limit of each wait, in milliseconds */
+    uint32_t tag;      /* equal on all ranks; concurrent calls of a function have different tags */
+    uint64_t elements; /* of all blocks; 0 in an all-to-all with `sent` */
     size_t element_bytes;
-    void *output; /* memory of the first output buffer */
+    const void *input; /* data movement: this rank's elements; NULL: they lie in the output */
+    void *output;      /* memory of the first output buffer */
+    int root;          /* broadcast only */
+    /* Lengths of the blocks that this rank receives from each rank and, in an all-to-all, sends to
+     * each, in units of `length_bytes` bytes. NULL: all blocks are equal. */
+    const size_t *received, *sent;
+    size_t length_bytes;
+    bool is_empty; /* no rank has elements */
+    bool waits;    /* the call ends on a rank only after it has begun on all ranks */
 };
 
 /* Adds elements of a type, as cshim_add() does. `output` may equal an input. */
@@ -42,13 +52,17 @@ bool cshim_gloo_open(cshim_gloo_function allreduce, char *library, size_t size);
 
 /* Returns true if the classes of this gloo have the layout that this engine expects, by the
  * contents of a call's options, by whether their memory can be read, and by the names of the
- * buffers' functions. Costs some system calls: made once, at the first call of a context. */
-bool cshim_gloo_recognise(const void *options);
+ * buffers' functions. Costs some system calls: made at the first call of a context, and at the
+ * first call of each function. */
+bool cshim_gloo_recognise(enum cshim_gloo_index function, const void *options);
+/* Returns true if a call of a function has been recognised. */
+bool cshim_gloo_is_recognised(enum cshim_gloo_index function);
 /* Returns the gloo::Context of any options. */
 const void *cshim_gloo_context_of(const void *options);
 /* Reads the options of a call on a recognised context. Returns false if they are inconsistent; the
  * call is then left to gloo, which reports the error. */
-bool cshim_gloo_read(const void *options, struct cshim_gloo_arguments *arguments);
+bool cshim_gloo_read(enum cshim_gloo_index function, const void *options,
+                     struct cshim_gloo_arguments *arguments);
 /* Adds all input buffers of this rank into the first output, as gloo does, and sets *sum to the
  * result. A single input buffer is not copied: *sum points to it. */
 int cshim_gloo_add_inputs(const struct cshim_gloo_arguments *arguments, const void **sum,
@@ -64,9 +78,10 @@ int cshim_gloo_native(const struct cshim_gloo_arguments *arguments, const void *
                       uint64_t elements, enum cshim_dtype dtype, cshim_gloo_reduction reduction,
                       void **exception);
 
-/* Calls gloo's own all-reduce with the options, but with another time limit. Throws gloo's
+/* Makes the program's call by gloo's own function `real`, with another time limit. Throws gloo's
  * exceptions. */
-void cshim_gloo_pass(const void *options, int64_t milliseconds);
+void cshim_gloo_pass(const struct cshim_gloo_arguments *arguments, cshim_gloo_function real,
+                     int64_t milliseconds);
 
 /* Reads the options of any other collective, to count it: rank and ranks of its context, and the
  * bytes of its larger buffer. Returns false if the options have an unexpected layout. */

@@ -5,8 +5,10 @@
  * Ranks may enter the first all-reduce at any time, and some may lack the shim. So a rank waits for
  * another rank only if that one is known to have the shim and must enter the call, as gloo itself
  * would wait for it. Until then calls are passed through while the messages of the agreement
- * travel. If a sum is complete on one rank, all ranks have begun it, so their earlier messages have
- * been sent. */
+ * travel. If a sum, or a data-movement collective that waits for all ranks, is complete on one
+ * rank, all ranks have begun it, so their earlier messages have been sent. Any other call may be
+ * complete on one rank before another begins it, so it counts as pending until the agreement ends.
+ */
 #include "shim/gloo/agree.h"
 
 #include <stdio.h>
@@ -30,17 +32,19 @@
 #define TAGS_MAX (CALLS_MAX + 256)
 /* Maximum number of pending calls that a message can name. With more concurrent calls the agreement
  * waits until there are fewer. */
-#define MARKS_MAX 32
+#define MARKS_MAX 256
 #define TERMS_MAX ((uint64_t)64 << 20) /* bytes */
 
 /* Slots of the messages. Older versions use the numbers between. */
 enum { HELLO = 0, PRESENCE = 1, WORDS = 8, TERMS };
 #define SLOT(message) (CSHIM_GLOO_SLOT_AGREEMENT | (uint64_t)(message))
 
-/* Names calls: the first `count` calls with this tag, which all ranks pass through. */
+/* Names calls: the first `count` calls of a function with this tag, which all ranks pass through.
+ */
 struct mark {
     uint32_t tag;
-    uint32_t count;
+    uint16_t function;
+    uint16_t count;
 };
 
 /* Message of the agreement, from a rank to rank 0 or from rank 0 to all. */
@@ -70,13 +74,14 @@ struct terms {
     char job[CSHIM_JOB_MAX];
 };
 
-/* Counts of the calls with one tag. They are equal on all ranks, because calls with equal tags
+/* Counts of the calls of one function with one tag. They are equal on all ranks, because such calls
  * follow each other. */
 struct use {
     uint32_t tag;
-    uint32_t begun;
-    uint32_t ended;
-    uint32_t native; /* number of calls known to be passed through on all ranks */
+    uint16_t function;
+    uint16_t begun;
+    uint16_t ended;  /* number of calls known to have begun on all ranks */
+    uint16_t native; /* number of calls known to be passed through on all ranks */
 };
 
 struct peer {
@@ -124,17 +129,18 @@ static struct peer *end_of_peers(struct cshim_gloo_agreement *agreement)
 
 /* Calls ---------------------------------------------------------------------------------------- */
 
-/* Returns the counts of the calls with a tag. Adds an entry if there is none and `adds`. Returns
- * NULL if there is none, or no room for one. */
-static struct use *find_use(struct cshim_gloo_agreement *agreement, uint32_t tag, bool adds)
+/* Returns the counts of the calls of a function with a tag. Adds an entry if there is none and
+ * `adds`. Returns NULL if there is none, or no room for one. */
+static struct use *find_use(struct cshim_gloo_agreement *agreement, unsigned function, uint32_t tag,
+                            bool adds)
 {
     for (size_t i = agreement->use_count; i-- > 0;)
-        if (agreement->uses[i].tag == tag)
+        if (agreement->uses[i].tag == tag && agreement->uses[i].function == function)
             return &agreement->uses[i];
     if (!adds || agreement->use_count == TAGS_MAX)
         return NULL;
     struct use *use = &agreement->uses[agreement->use_count++];
-    *use = (struct use){.tag = tag};
+    *use = (struct use){.tag = tag, .function = (uint16_t)function};
     return use;
 }
 
@@ -145,12 +151,12 @@ static bool list_marks(const struct cshim_gloo_agreement *agreement, struct word
     word->mark_count = 0;
     for (size_t i = 0; i < agreement->use_count; i++) {
         const struct use *use = &agreement->uses[i];
-        const uint32_t count = use->begun > use->native ? use->begun : use->native;
+        const uint16_t count = use->begun > use->native ? use->begun : use->native;
         if (count <= use->ended)
             continue;
         if (word->mark_count == MARKS_MAX)
             return false;
-        word->marks[word->mark_count++] = (struct mark){use->tag, count};
+        word->marks[word->mark_count++] = (struct mark){use->tag, use->function, count};
     }
     return true;
 }
@@ -158,11 +164,12 @@ static bool list_marks(const struct cshim_gloo_agreement *agreement, struct word
 static void take_marks(struct cshim_gloo_agreement *agreement, const struct word *word)
 {
     for (uint32_t i = 0; i < word->mark_count && i < MARKS_MAX; i++) {
-        struct use *use = find_use(agreement, word->marks[i].tag, true);
+        const struct mark *mark = &word->marks[i];
+        struct use *use = find_use(agreement, mark->function, mark->tag, true);
         if (use == NULL)
             agreement->mail.is_broken = true;
-        else if (word->marks[i].count > use->native)
-            use->native = word->marks[i].count;
+        else if (mark->count > use->native)
+            use->native = mark->count;
     }
 }
 
@@ -640,7 +647,7 @@ static void begin_native(struct cshim_gloo_agreement *agreement, struct use *use
     if (agreement->state != OPEN)
         return;
     if (agreement->rank == 0 && agreement->is_proposed) {
-        word.marks[word.mark_count++] = (struct mark){use->tag, use->begun};
+        word.marks[word.mark_count++] = (struct mark){use->tag, use->function, use->begun};
         say(agreement, NATIVE, &word);
     } else if (!agreement->passes && !agreement->is_ready) {
         agreement->passes = true;
@@ -680,7 +687,8 @@ static enum way find_way(struct cshim_gloo_context *context,
             break_off(context);
         if (context->has_agreed)
             return context->reason == CSHIM_REASON_COMPRESS ? POLICY : PASS;
-        struct use *use = find_use(agreement, arguments->tag, agreement->state == OPEN);
+        struct use *use =
+            find_use(agreement, arguments->function, arguments->tag, agreement->state == OPEN);
         const enum way way = decide(agreement, use);
         if (use == NULL && agreement->state == OPEN) {
             agreement->mail.is_broken = true; /* other ranks may wait for this one */
@@ -722,7 +730,7 @@ struct cshim_gloo_verdict cshim_gloo_agree(struct cshim_gloo_context *context,
     if (arguments->ranks == 1 || __atomic_load_n(&context->has_agreed, __ATOMIC_ACQUIRE))
         return verdict;
     verdict.is_native = true;
-    if (arguments->elements == 0) /* in such a call no rank waits for another */
+    if (arguments->is_empty) /* no rank waits for another */
         return verdict;
     const double began = cshim_seconds();
     pthread_mutex_lock(&context->agreeing);
@@ -747,12 +755,12 @@ void cshim_gloo_agree_end(struct cshim_gloo_context *context,
 {
     pthread_mutex_lock(&context->agreeing);
     struct cshim_gloo_agreement *agreement = context->agreement;
-    struct use *use = find_use(agreement, arguments->tag, false);
-    if (use != NULL)
-        use->ended++;
+    struct use *use = find_use(agreement, arguments->function, arguments->tag, false);
+    if (use != NULL && arguments->waits)
+        use->ended = use->begun;
     if (!context->has_agreed && agreement->state == OPEN) {
         listen(context, arguments->timeout);
-        if (!agreement->has_asked) {
+        if (!agreement->has_asked && arguments->waits) {
             agreement->has_asked = true;
             ask_absent(context, arguments->timeout);
         }

@@ -136,8 +136,9 @@ struct cshim_gloo_call *cshim_gloo_call_take(struct cshim_gloo_context *context,
                                              const struct cshim_gloo_arguments *arguments)
 {
     const uint32_t tag = arguments->tag;
+    uint32_t *calls_by_tag = context->calls_by_tag[arguments->function];
     pthread_mutex_lock(&lock);
-    const uint32_t number = tag + (tag < CSHIM_GLOO_TAGS ? ++context->calls_by_tag[tag] : 1);
+    const uint32_t number = tag + (tag < CSHIM_GLOO_TAGS ? ++calls_by_tag[tag] : 1);
     struct cshim_gloo_call *call = context->idle;
     if (call != NULL)
         context->idle = call->next;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* State of a gloo::Context, which is gloo's communicator. Several threads may make calls on one
- * context concurrently, in a different order on each rank. The program's tag identifies a call. */
+ * context concurrently, in a different order on each rank. The function and the program's tag
+ * identify a call. */
 #ifndef CSHIM_GLOO_CONTEXT_H
 #define CSHIM_GLOO_CONTEXT_H
 
@@ -16,6 +17,7 @@
 #define CSHIM_GLOO_SLOT_AGREEMENT ((uint64_t)0xc6 << 56)
 #define CSHIM_GLOO_SLOT_INSIDE ((uint64_t)0xc7 << 56) /* within a node */
 #define CSHIM_GLOO_SLOT_DECISION ((uint64_t)0xc8 << 56)
+#define CSHIM_GLOO_SLOT_VALUES ((uint64_t)0xc9 << 56)
 
 /* Number of buffers of a call: one for each message type of each segment in flight, because a wait
  * in gloo ends with any message of the buffer. */
@@ -26,7 +28,7 @@ struct cshim_gloo_call {
     struct cshim_communicator host; /* first, because the transport casts its address */
     const struct cshim_gloo_context *context;
     const struct cshim_gloo_arguments *arguments;
-    uint32_t number; /* made of the tag and the number of earlier calls with it */
+    uint32_t number; /* made of the tag and the number of earlier calls of the function with it */
     struct cshim_gloo_buffer *buffers[CSHIM_GLOO_BUFFERS]; /* each covers all of the scratch */
     unsigned pending[CSHIM_GLOO_BUFFERS]; /* number of incomplete messages of each buffer */
     void *exception;                      /* exception of gloo, or NULL */
@@ -58,7 +60,8 @@ struct cshim_gloo_context {
     uint32_t chosen_by_tag[CSHIM_GLOO_TAGS]; /* number of measured calls with each tag */
 
     /* The lock of the list (context.c) guards the following fields. */
-    uint32_t calls_by_tag[CSHIM_GLOO_TAGS]; /* number of compressed calls with each tag */
+    /* Number of compressed calls of each function with each tag. */
+    uint32_t calls_by_tag[CSHIM_GLOO_FUNCTIONS][CSHIM_GLOO_TAGS];
     unsigned users;
     struct cshim_gloo_call *idle;
     struct cshim_gloo_context *next;

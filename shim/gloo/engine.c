@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Path of a call of gloo::allreduce: recognise, describe, plan, run and count it, or pass it
- * through. Also defines the table of functions that the front gets of this engine. */
+/* Path of a call: recognise, describe, plan, run and count it, or pass it through. Also defines the
+ * table of functions that the front gets of this engine. */
 #include "shim/gloo/engine.h"
 
 #include "shim/core/log.h"
-#include "shim/core/reduction.h"
 #include "shim/gloo/choose.h"
+#include "shim/gloo/describe.h"
 #include "shim/host/event.h"
 #include "shim/gloo/agree.h"
 #include "shim/gloo/transport.h"
 
-static cshim_gloo_function real_allreduce;
 static bool is_usable; /* atomic: gloo has the needed functions, and no unknown layout was found */
 static bool is_known;  /* atomic: a call has been recognised */
 
@@ -29,19 +28,12 @@ static struct cshim_job *find_counting(struct cshim_job *job, int rank, int rank
     return job;
 }
 
-static void count_pass(struct cshim_job *job, int rank, int ranks, enum cshim_reason reason)
-{
-    job = find_counting(job, rank, ranks);
-    if (job != NULL)
-        cshim_ledger_pass(&job->ledger, reason);
-}
-
-/* Counts a call whose options cannot be read. */
+/* Counts an all-reduce whose options cannot be read. */
 static void count_unread(enum cshim_reason reason)
 {
     struct cshim_job *job = cshim_job_native();
-    if (job != NULL)
-        count_pass(job, job->rank, 1, reason);
+    if (job != NULL && find_counting(job, job->rank, 1) != NULL)
+        cshim_ledger_pass(&job->ledger, reason);
 }
 
 static void count(unsigned function, const void *options)
@@ -58,28 +50,32 @@ static void count(unsigned function, const void *options)
 
 /* A call --------------------------------------------------------------------------------------- */
 
+/* Rows of the functions that are counted if no rule names their collective. */
+static const unsigned rows[CSHIM_GLOO_FUNCTIONS] = {
+    [CSHIM_INDEX_gloo_allgather] = CSHIM_MPI_COUNTED + CSHIM_COUNTED_gloo_allgather,
+    [CSHIM_INDEX_gloo_allgatherv] = CSHIM_MPI_COUNTED + CSHIM_COUNTED_gloo_allgatherv,
+    [CSHIM_INDEX_gloo_alltoall] = CSHIM_MPI_COUNTED + CSHIM_COUNTED_gloo_alltoall,
+    [CSHIM_INDEX_gloo_alltoallv] = CSHIM_MPI_COUNTED + CSHIM_COUNTED_gloo_alltoallv,
+    [CSHIM_INDEX_gloo_broadcast] = CSHIM_MPI_COUNTED + CSHIM_COUNTED_gloo_broadcast,
+};
+
+/* Returns true if a rule of the job's policy names the collective of a call. */
+static bool is_named(const struct cshim_gloo_arguments *arguments, const struct cshim_job *job)
+{
+    return job != NULL && cshim_policy_names(job->policy, CSHIM_GLOO, arguments->collective);
+}
+
 /* Runs a compressed call. Stores an exception of gloo in the call. */
 static void run(struct cshim_gloo_call *call, const struct cshim_plan *plan)
 {
-    const struct cshim_gloo_arguments *arguments = call->arguments;
-    const void *input;
-    if (cshim_gloo_add_inputs(arguments, &input, &call->exception) != 0)
-        return;
-    struct cshim_exchange exchange = {
-        .communicator = &call->host,
-        .plan = plan,
-        .input = input,
-        .output = arguments->output,
-        .source = {0, plan->count},
-        .result = {0, plan->count},
-        .element_bytes = arguments->element_bytes,
-        .number = call->number,
-    };
+    struct cshim_exchange exchange = cshim_gloo_exchange_of(call, plan);
     double seconds;
+    if (call->exception != NULL)
+        return;
     const int status = cshim_call_run(&exchange, &seconds);
     cshim_gloo_transport_end(call);
-    if (status == 0)
-        cshim_gloo_copy_output(arguments);
+    if (status == 0 && plan->collective == CSHIM_ALLREDUCE)
+        cshim_gloo_copy_output(call->arguments);
 }
 
 /* Compresses a call, or returns the reason why it is to be passed through. */
@@ -109,38 +105,23 @@ static enum cshim_reason compress(struct cshim_gloo_context *context,
     return CSHIM_REASON_COMPRESS;
 }
 
-/* Calls the reduction function of a call, for cshim_reduction_describe(). Returns nonzero if it
- * throws. */
-static int try_reduction(const void *arguments, void *output, const void *a, const void *b,
-                         size_t elements)
+/* Counts a call that gloo makes: by the reason, or as a function that is not compressed. */
+static void count_native(const struct cshim_gloo_context *context,
+                         const struct cshim_gloo_arguments *arguments, enum cshim_reason reason)
 {
-    void *exception = NULL;
-    const int status = cshim_gloo_reduce(arguments, output, a, b, elements, &exception);
-    cshim_gloo_drop(exception);
-    return status;
-}
-
-static struct cshim_call facts_of(const struct cshim_gloo_context *context,
-                                  const struct cshim_gloo_arguments *arguments)
-{
-    struct cshim_call facts = {
-        .library = CSHIM_GLOO,
-        .collective = CSHIM_ALLREDUCE,
-        .bytes = arguments->elements * arguments->element_bytes,
-        .ranks = (uint32_t)arguments->ranks,
-        .nodes = context->host.layout.nodes,
-        .ranks_per_node = context->host.layout.ranks_per_node,
-        .instead = CSHIM_CODEC_NONE,
-    };
-    cshim_reduction_describe(try_reduction, arguments, arguments->element_bytes, &facts.dtype,
-                             &facts.op);
-    return facts;
+    struct cshim_job *job = find_counting(context->host.job, arguments->rank, arguments->ranks);
+    if (job == NULL)
+        return;
+    if (arguments->collective == CSHIM_ALLREDUCE || is_named(arguments, job))
+        cshim_ledger_pass(&job->ledger, reason);
+    else
+        count(rows[arguments->function], arguments->options);
 }
 
 /* Decides about a call of a known context, and runs it if it is compressed. Otherwise counts and
  * returns the reason. */
 static enum cshim_reason consider(struct cshim_gloo_context *context,
-                                  const struct cshim_gloo_arguments *arguments, bool is_native,
+                                  struct cshim_gloo_arguments *arguments, bool is_native,
                                   struct cshim_observation *observation,
                                   struct cshim_gloo_chosen *chosen, void **exception)
 {
@@ -148,14 +129,19 @@ static enum cshim_reason consider(struct cshim_gloo_context *context,
     enum cshim_reason reason = CSHIM_REASON_NOT_AGREED;
     if (arguments->ranks == 1)
         reason = CSHIM_REASON_SINGLE_RANK;
-    else if (arguments->elements == 0)
+    else if (arguments->is_empty)
         reason = CSHIM_REASON_EMPTY;
     else if (!is_native)
         reason = context->reason;
-    if (reason == CSHIM_REASON_COMPRESS) {
+    if (reason == CSHIM_REASON_COMPRESS && arguments->collective != CSHIM_ALLREDUCE &&
+        !is_named(arguments, context->host.job))
+        reason = CSHIM_REASON_NO_RULE;
+    else if (reason == CSHIM_REASON_COMPRESS) {
         struct cshim_job *job = context->host.job;
-        struct cshim_call facts = facts_of(context, arguments);
-        reason = cshim_plan_reason(job->policy, &facts, arguments->elements, &rule);
+        struct cshim_call facts;
+        reason = cshim_gloo_describe(context, arguments, &facts, &rule, exception);
+        if (*exception != NULL)
+            cshim_gloo_break(arguments->context);
         if (reason != CSHIM_REASON_COMPRESS && arguments->rank == 0)
             cshim_ledger_weigh(&job->ledger, reason, &facts);
         if (reason == CSHIM_REASON_COMPRESS && job->observed == NULL)
@@ -166,33 +152,38 @@ static enum cshim_reason consider(struct cshim_gloo_context *context,
             cshim_observation_begin(observation, job, &facts, reason);
     }
     if (reason != CSHIM_REASON_COMPRESS)
-        count_pass(context->host.job, arguments->rank, arguments->ranks, reason);
+        count_native(context, arguments, reason);
     return reason;
 }
 
 /* Finds the context of a call and reads its options. Returns NULL if the options have an unknown
  * layout or are inconsistent. */
-static struct cshim_gloo_context *open_call(const void *options,
+static struct cshim_gloo_context *open_call(enum cshim_gloo_index function, const void *options,
                                             struct cshim_gloo_arguments *arguments)
 {
     struct cshim_gloo_context *context =
         cshim_gloo_context_find(cshim_gloo_context_of(options), NULL);
-    if (context == NULL && !cshim_gloo_recognise(options))
-        return NULL;
-    __atomic_store_n(&is_known, true, __ATOMIC_RELAXED);
-    if (cshim_gloo_read(options, arguments))
+    const bool has_layout = context != NULL && cshim_gloo_is_recognised(function);
+    if ((has_layout || cshim_gloo_recognise(function, options)) &&
+        cshim_gloo_read(function, options, arguments)) {
+        __atomic_store_n(&is_known, true, __ATOMIC_RELAXED);
         return context != NULL ? context : cshim_gloo_context_find(arguments->context, arguments);
+    }
     if (context != NULL)
         cshim_gloo_context_release(context);
     return NULL;
 }
 
 /* Counts a call that gloo has made although it was not recognised, so the layout is unknown. (A
- * wrong call does not get here: gloo throws.) If no call has been recognised before, all later
- * calls are passed through. If one has, ranks may have agreed to compress, so the engine stays in
- * use. */
-static void refuse(void)
+ * wrong call does not get here: gloo throws.) If no call has been recognised before an all-reduce,
+ * all later calls are passed through. If one has, ranks may have agreed to compress, so the engine
+ * stays in use. */
+static void refuse(enum cshim_gloo_index function, const void *options)
 {
+    if (function != CSHIM_INDEX_gloo_allreduce) {
+        count(rows[function], options);
+        return;
+    }
     count_unread(CSHIM_REASON_UNKNOWN_LAYOUT);
     if (!__atomic_load_n(&is_known, __ATOMIC_RELAXED) &&
         __atomic_exchange_n(&is_usable, false, __ATOMIC_RELAXED))
@@ -219,8 +210,8 @@ static void end_native_call(const struct cshim_gloo_arguments *arguments, bool i
         cshim_gloo_throw(exception);
 }
 
-/* Replaces gloo::allreduce. Holds nothing while gloo may throw. */
-static void allreduce(const void *options)
+/* Makes a call. Holds nothing while gloo may throw. */
+static void make(enum cshim_gloo_index function, cshim_gloo_function real, const void *options)
 {
     struct cshim_observation observation = {.job = NULL};
     struct cshim_gloo_arguments arguments;
@@ -228,10 +219,10 @@ static void allreduce(const void *options)
     struct cshim_gloo_chosen chosen = {.class = NULL};
     void *exception = NULL;
     if (__atomic_load_n(&is_usable, __ATOMIC_RELAXED))
-        context = open_call(options, &arguments);
+        context = open_call(function, options, &arguments);
     if (context == NULL) {
-        real_allreduce(options);
-        refuse();
+        real(options);
+        refuse(function, options);
         return;
     }
     const struct cshim_gloo_verdict verdict = cshim_gloo_agree(context, &arguments);
@@ -243,10 +234,11 @@ static void allreduce(const void *options)
     if (reason == CSHIM_REASON_COMPRESS)
         return;
     if (verdict.waited > 0 && arguments.timeout > 0) /* the time limit covers both waits */
-        cshim_gloo_pass(
-            options, verdict.waited < arguments.timeout ? arguments.timeout - verdict.waited : 1);
+        cshim_gloo_pass(&arguments, real,
+                        verdict.waited < arguments.timeout ? arguments.timeout - verdict.waited
+                                                           : 1);
     else
-        real_allreduce(options);
+        real(options);
     cshim_observation_end(&observation, arguments.rank);
     end_native_call(&arguments, verdict.is_open, &chosen);
 }
@@ -258,7 +250,6 @@ static void start(cshim_gloo_function function, bool is_beside)
     if (cshim_process.pid != 0)
         cshim_gloo_contexts_abandon();
     cshim_process_start("gloo", is_beside);
-    real_allreduce = function;
     is_usable = cshim_gloo_open(function, cshim_process.library, sizeof cshim_process.library);
     if (!is_usable)
         cshim_log(CSHIM_LOG_WARN,
@@ -269,7 +260,7 @@ static void start(cshim_gloo_function function, bool is_beside)
 __attribute__((visibility("default"))) const struct cshim_gloo_engine cshim_gloo_engine = {
     .abi = CSHIM_GLOO_ENGINE_ABI,
     .start = start,
-    .allreduce = allreduce,
+    .make = make,
     .count = count,
     .count_unread = count_unread,
 };

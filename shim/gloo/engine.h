@@ -13,7 +13,7 @@
 /* A collective of gloo: takes its options and may throw. */
 typedef void (*cshim_gloo_function)(const void *options);
 
-#define CSHIM_GLOO_ENGINE_ABI 2
+#define CSHIM_GLOO_ENGINE_ABI 3
 #define CSHIM_GLOO_ENGINE_SYMBOL "cshim_gloo_engine"
 
 struct cshim_gloo_engine {
@@ -22,8 +22,9 @@ struct cshim_gloo_engine {
      * function. `is_beside`: another engine is active in this process, too, and writes its own
      * report. */
     void (*start)(cshim_gloo_function allreduce, bool is_beside);
-    /* Called instead of gloo::allreduce, from any thread. Throws gloo's exceptions. */
-    cshim_gloo_function allreduce;
+    /* Called instead of a collective, from any thread; `real` is gloo's own function. Throws gloo's
+     * exceptions. */
+    void (*make)(enum cshim_gloo_index function, cshim_gloo_function real, const void *options);
     /* Counts a call, with its bytes, before the front passes it through. */
     void (*count)(unsigned function, const void *options);
     /* Counts an all-reduce that the front passes through without reading its options. */

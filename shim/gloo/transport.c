@@ -2,6 +2,7 @@
 #include "shim/gloo/transport.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "codecs/codec.h"
@@ -10,8 +11,9 @@
 #include "shim/host/message.h"
 #include "shim/host/watch.h"
 
-/* Bits of a slot: the tag from TAG_SHIFT on, two bits for the message type, and the segment in the
- * lowest bits. */
+/* Bits of a slot: the tag from TAG_SHIFT on, two bits for the message type, the function, and the
+ * segment in the lowest bits. */
+#define FUNCTION_SHIFT 4
 #define KIND_SHIFT 22
 #define TAG_SHIFT 24
 
@@ -32,9 +34,10 @@ static unsigned buffer_of(const struct cshim_exchange *exchange, unsigned reques
 static uint64_t slot_of(const struct cshim_exchange *exchange, unsigned request,
                         enum cshim_message kind)
 {
+    const struct cshim_gloo_arguments *arguments = call_of(exchange)->arguments;
     const uint64_t place = buffer_of(exchange, request) % CSHIM_SEGMENTS_IN_FLIGHT;
-    return CSHIM_GLOO_SLOT_CALL | (uint64_t)call_of(exchange)->arguments->tag << TAG_SHIFT |
-           (uint64_t)kind << KIND_SHIFT | place;
+    return CSHIM_GLOO_SLOT_CALL | (uint64_t)arguments->tag << TAG_SHIFT |
+           (uint64_t)kind << KIND_SHIFT | (uint64_t)arguments->function << FUNCTION_SHIFT | place;
 }
 
 /* Returns the buffer of a message, which it makes at the call's first message of its type, and
@@ -251,8 +254,7 @@ static int sum_narrowed(const struct cshim_exchange *exchange, void *codes, uint
     return add(exchange, codes, codes, count, dtype, cshim_add);
 }
 
-/* Takes the larger of two integers, for maximum(). gloo sees them as float64, which has the same
- * size. */
+/* Takes the larger of two integers. gloo sees them as float64, which has the same size. */
 static void take_larger(enum cshim_dtype dtype, void *output, const void *a, const void *b,
                         size_t count)
 {
@@ -263,10 +265,105 @@ static void take_larger(enum cshim_dtype dtype, void *output, const void *a, con
         larger[i] = left[i] > right[i] ? left[i] : right[i];
 }
 
+/* Values of 8 bytes that the ranks of a data-movement collective reduce: rank 0 receives those of
+ * all ranks, and sends all the result. gloo's own all-reduce cannot do it, because the program may
+ * make one with the same tag meanwhile. */
+struct values {
+    const struct cshim_gloo_arguments *arguments;
+    void *
+        memory; /* rank 0: a row of values for each rank; elsewhere: the own row, then the result */
+    size_t bytes; /* of a row */
+    struct cshim_gloo_buffer *buffer;
+    void **exception;
+};
+
+/* Receives a row from each rank from `first` to before `end`. */
+static int receive_rows(const struct values *values, int first, int end)
+{
+    const uint64_t slot = CSHIM_GLOO_SLOT_VALUES | (uint64_t)values->arguments->tag << TAG_SHIFT |
+                          (uint64_t)values->arguments->function << FUNCTION_SHIFT;
+    int status = 0;
+    for (int rank = first; rank < end && status == 0; rank++)
+        status = cshim_gloo_receive(values->buffer, rank, slot,
+                                    (size_t)(first > 0 ? rank : 1) * values->bytes, values->bytes,
+                                    values->exception);
+    for (int rank = first; rank < end && status == 0; rank++)
+        status =
+            cshim_gloo_wait_received(values->buffer, values->arguments->timeout, values->exception);
+    return status;
+}
+
+/* Sends the first row to each rank from `first` to before `end`. */
+static int send_rows(const struct values *values, int first, int end)
+{
+    const uint64_t slot = CSHIM_GLOO_SLOT_VALUES | (uint64_t)values->arguments->tag << TAG_SHIFT |
+                          (uint64_t)values->arguments->function << FUNCTION_SHIFT;
+    int status = 0;
+    for (int rank = first; rank < end && status == 0; rank++)
+        status = cshim_gloo_send(values->buffer, rank, slot, 0, values->bytes, values->exception);
+    for (int rank = first; rank < end && status == 0; rank++)
+        status =
+            cshim_gloo_wait_sent(values->buffer, values->arguments->timeout, values->exception);
+    return status;
+}
+
+/* Reduces values of 8 bytes of all ranks. Returns 0, or 1 after storing an exception. */
+static int reduce_values(const struct cshim_gloo_arguments *arguments, const void *own,
+                         void *result, uint64_t count, cshim_gloo_reduction reduction,
+                         void **exception)
+{
+    const int ranks = arguments->ranks;
+    const size_t rows = arguments->rank == 0 ? (size_t)ranks : 2;
+    struct values values = {
+        .arguments = arguments, .bytes = count * sizeof(uint64_t), .exception = exception};
+    values.memory = calloc(rows, values.bytes);
+    if (values.memory == NULL) {
+        *exception = cshim_gloo_exception("no memory for the values of a call");
+        return 1;
+    }
+    memcpy(values.memory, own, values.bytes);
+    values.buffer =
+        cshim_gloo_buffer_make(arguments->context, values.memory, rows * values.bytes, exception);
+    uint8_t *rest = (uint8_t *)values.memory + values.bytes;
+    int status = values.buffer == NULL;
+    if (status == 0 && arguments->rank != 0) {
+        status = send_rows(&values, 0, 1) || receive_rows(&values, 0, 1);
+        memcpy(result, rest, values.bytes);
+    } else if (status == 0) {
+        status = receive_rows(&values, 1, ranks);
+        for (int rank = 1; rank < ranks; rank++)
+            reduction(CSHIM_FLOAT64, values.memory, values.memory,
+                      rest + (size_t)(rank - 1) * values.bytes, count);
+        memcpy(result, values.memory, values.bytes);
+        status = status || send_rows(&values, 1, ranks);
+    }
+    cshim_gloo_buffer_free(values.buffer);
+    if (status == 0) /* else gloo may still write to it */
+        free(values.memory);
+    return status;
+}
+
+/* Reduces values of 8 bytes of all ranks: in an all-reduce by gloo's own. */
+static int add_values(const struct cshim_exchange *exchange, const void *own, void *result,
+                      int count, cshim_gloo_reduction reduction)
+{
+    struct cshim_gloo_call *call = call_of(exchange);
+    return call->arguments->collective == CSHIM_ALLREDUCE
+               ? add(exchange, own, result, (uint64_t)count, CSHIM_FLOAT64, reduction)
+               : reduce_values(call->arguments, own, result, (uint64_t)count, reduction,
+                               &call->exception);
+}
+
+int cshim_gloo_maximum(const struct cshim_gloo_arguments *arguments, uint64_t own,
+                       uint64_t *largest, void **exception)
+{
+    return reduce_values(arguments, &own, largest, 1, take_larger, exception);
+}
+
 static int maximum(const struct cshim_exchange *exchange, const uint64_t *own, uint64_t *largest,
                    int count)
 {
-    return add(exchange, own, largest, (uint64_t)count, CSHIM_FLOAT64, take_larger);
+    return add_values(exchange, own, largest, count, take_larger);
 }
 
 /* All ranks get the sums, not only the root: they are few. */
@@ -274,7 +371,7 @@ static int sum_at(const struct cshim_exchange *exchange, const double *values, d
                   int count, int root)
 {
     (void)root;
-    return add(exchange, values, sums, (uint64_t)count, CSHIM_FLOAT64, cshim_add);
+    return add_values(exchange, values, sums, count, cshim_add);
 }
 
 /* Stores an exception in the call. The engine then closes the context's connections, so that the
@@ -288,7 +385,10 @@ static int fail(const struct cshim_exchange *exchange, const char *why)
 }
 
 const struct cshim_transport cshim_gloo_transport = {
-    .call_names = {[CSHIM_ALLREDUCE] = "gloo::allreduce"},
+    .call_names = {[CSHIM_ALLREDUCE] = "gloo::allreduce",
+                   [CSHIM_ALLGATHER] = "gloo::allgather",
+                   [CSHIM_ALLTOALL] = "gloo::alltoall",
+                   [CSHIM_BROADCAST] = "gloo::broadcast"},
     .forget = forget,
     .receive = receive,
     .send = send,

@@ -375,6 +375,31 @@ static int advance_segment(struct cshim_exchange *exchange, bool *done)
     return status == 0 ? advance_flight(exchange, flight, exchange->age, done) : status;
 }
 
+void cshim_exchange_set_ranges(struct cshim_exchange *exchange, bool in_place)
+{
+    const struct cshim_communicator *communicator = exchange->communicator;
+    const struct cshim_plan *plan = exchange->plan;
+    const uint64_t *begins = communicator->block_begins;
+    const int rank = communicator->rank, ranks = communicator->ranks;
+    exchange->source = exchange->result = (struct cshim_range){0, plan->count};
+    if (plan->collective == CSHIM_ALLTOALL) {
+        exchange->source.length = communicator->sent_begins[ranks];
+        exchange->result.length = begins[ranks];
+    } else if (plan->schedule->division == CSHIM_BLOCKS) {
+        const struct cshim_range own = {begins[rank], begins[rank + 1] - begins[rank]};
+        if (plan->collective == CSHIM_REDUCE_SCATTER)
+            exchange->result = own;
+        else
+            exchange->source = own;
+        if (in_place && plan->collective != CSHIM_REDUCE_SCATTER)
+            exchange->input += own.begin * exchange->element_bytes;
+    } else if (plan->collective == CSHIM_REDUCE && plan->root != (uint32_t)rank) {
+        exchange->result.length = 0;
+    } else if (plan->collective == CSHIM_BROADCAST && plan->root != (uint32_t)rank) {
+        exchange->source.length = 0;
+    }
+}
+
 void cshim_exchange_begin(struct cshim_exchange *exchange)
 {
     const struct cshim_communicator *communicator = exchange->communicator;

@@ -54,6 +54,10 @@ struct cshim_exchange {
     unsigned age;       /* number of iterations since the start of the segment to continue with */
 };
 
+/* Sets the ranges of the elements that this rank contributes and receives. With blocks, the
+ * communicator's block_begins and, in an all-to-all, sent_begins are set already. `in_place`: an
+ * all-gather's input lies in its output. */
+void cshim_exchange_set_ranges(struct cshim_exchange *exchange, bool in_place);
 /* Executes the call and waits for it. Returns 0 or a transport error. */
 int cshim_exchange_run(struct cshim_exchange *exchange);
 /* Starts an exchange; sends nothing yet. */

@@ -6,7 +6,7 @@
 #include "shim/core/clock.h"
 #include "shim/mpi/measured.h"
 #include "shim/mpi/nonblocking.h"
-#include "shim/mpi/writable.h"
+#include "shim/host/writable.h"
 #include "shim/mpi/device.h"
 #include "shim/mpi/observe.h"
 #include "shim/mpi/requests.h"

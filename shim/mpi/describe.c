@@ -296,33 +296,15 @@ struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
         .plan = plan,
         .input = arguments->sendbuf == MPI_IN_PLACE ? arguments->recvbuf : arguments->sendbuf,
         .output = arguments->recvbuf,
-        .source = {0, plan->count},
-        .result = {0, plan->count},
         .element_bytes = cshim_dtype_bytes(plan->dtype),
         .nonblocking = arguments->nonblocking,
         .began = cshim_job.trace != NULL ? cshim_seconds() : 0,
     };
     if (plan->schedule->division == CSHIM_BLOCKS)
         find_blocks(arguments, arguments->recvcounts, host->ranks, host->block_begins);
-    if (plan->collective == CSHIM_ALLTOALL) {
+    if (plan->collective == CSHIM_ALLTOALL)
         find_blocks(arguments, arguments->sendcounts, host->ranks, host->sent_begins);
-        exchange.source.length = host->sent_begins[host->ranks];
-        exchange.result.length = host->block_begins[host->ranks];
-    } else if (plan->schedule->division == CSHIM_BLOCKS) {
-        const uint64_t begin = host->block_begins[host->rank];
-        const uint64_t length = host->block_begins[host->rank + 1] - begin;
-        if (plan->collective == CSHIM_REDUCE_SCATTER) {
-            exchange.result = (struct cshim_range){begin, length};
-        } else { /* the input is the rank's own block; with MPI_IN_PLACE it lies in the output */
-            exchange.source = (struct cshim_range){begin, length};
-            if (arguments->sendbuf == MPI_IN_PLACE)
-                exchange.input += begin * exchange.element_bytes;
-        }
-    } else if (plan->collective == CSHIM_REDUCE && arguments->root != host->rank) {
-        exchange.result.length = 0;
-    } else if (plan->collective == CSHIM_BROADCAST && arguments->root != host->rank) {
-        exchange.source.length = 0;
-    }
+    cshim_exchange_set_ranges(&exchange, arguments->sendbuf == MPI_IN_PLACE);
     return exchange;
 }
 

@@ -143,6 +143,24 @@ def fsdp():
     tell(f"learns {fit(model, torch.optim.AdamW(model.parameters(), lr=0.01), [data[RANK::RANKS]] * 8) < 1}")
 
 
+def moves():
+    """Data movement, of floats, of integers and of objects."""
+    join()
+    mine, empty = whole_numbers(MEBI), torch.empty(MEBI)
+    gathered = [empty.clone() for _ in range(RANKS)]
+    dist.all_gather(gathered, mine)
+    sizes = [1000 * (1 + (RANK + other) % RANKS) for other in range(RANKS)]
+    exchanged, uneven = torch.empty(MEBI // RANKS * RANKS), torch.empty(sum(sizes))
+    dist.all_to_all_single(exchanged, mine[: len(exchanged)])
+    dist.all_to_all_single(uneven, mine[: sum(sizes)], sizes, sizes)
+    indices = torch.arange(MEBI) * (RANK + 1)
+    dist.broadcast(indices, 1)
+    everyone = [None] * RANKS
+    dist.all_gather_object(everyone, {"rank": RANK})
+    assert everyone == [{"rank": rank} for rank in range(RANKS)]
+    tell(digest([*gathered, exchanged, uneven, indices]))
+
+
 def short_group():
     """Returns a group with a time limit of 10 seconds per call."""
     return dist.new_group(timeout=datetime.timedelta(seconds=10))

@@ -5,6 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 pytorch
 printf '[rule all]\ncodec = raw\n' >raw.ini
+(cat raw.ini && printf '[rule moved]\ncollective = allgather, alltoall, broadcast\ncodec = lossless\n') >moved.ini
 ranks=3
 
 # job SHAPE [VARIABLE=VALUE...]: runs the shape and prints all ranks' output, sorted; fails if a rank fails, except in
@@ -24,13 +25,13 @@ job() {
     sort "$meeting".?
     return $status
 }
-# alike SHAPE: checks that runs without and with the shim print the same. In a training the parameters depend on the
+# alike SHAPE [POLICY]: checks that runs without and with the shim print the same. In a training the parameters depend on the
 # order of the sums, so they are compared only between the ranks of a run.
 alike() {
     local run
     rm -f report.json
     ran "$1 without the shim" without job "$1"
-    ran "$1 with it" with job "$1" LD_PRELOAD="$preload" COMPSHIM_POLICY="$scratch/raw.ini" \
+    ran "$1 with it" with job "$1" LD_PRELOAD="$preload" COMPSHIM_POLICY="$scratch/${2-raw}.ini" \
         COMPSHIM_REPORT="$scratch/report.json"
     for run in without with; do
         sed -n '/parameters/d; /^rank/p' $run >$run.told
@@ -58,9 +59,13 @@ done
 if job fsdp 2>&1 | grep -q "no fully_shard"; then
     skip "FSDP2, which this PyTorch does not have"
 else
-    alike fsdp
+    alike fsdp moved
     compresses fsdp 8
+    output=$(json '" ".join(row["collective"] for row in r["rows"])')
+    contains "fsdp: parameters are compressed, too" "allgather"
 fi
+alike moves moved
+compresses moves 4
 alike time_out
 alike killed
 finish

@@ -159,7 +159,11 @@ static void others(void)
     float *input = calloc(count * (size_t)ranks, sizeof *input);
     float *output = calloc(count * (size_t)ranks, sizeof *output);
     for (int other = 0; other < OTHERS; other++) {
-        char *text = other_collective(world, (enum other)other, input, output, count, 0);
+        const struct other_call call = {.other = (enum other)other,
+                                        .input = other == BROADCAST && rank != 0 ? NULL : input,
+                                        .output = output,
+                                        .count = count};
+        char *text = other_collective(world, &call);
         failures += text != NULL;
         free(text);
     }

@@ -286,61 +286,83 @@ char *allreduce(struct context *context, const struct sum_call *call)
 namespace
 {
 // Returns a call's options with the context and the tag.
-template <typename Options> Options options_of(struct context *context, uint32_t tag)
+template <typename Options> Options options_of(struct context *context, const other_call *call)
 {
     Options options(context->gloo);
-    options.setTag(tag);
+    options.setTag(call->tag);
+    if (call->timeout != 0)
+        options.setTimeout(milliseconds(call->timeout));
     return options;
 }
 
-template <typename Options>
-Options with_buffers(struct context *context, uint32_t tag, float *input, size_t in, float *output,
-                     size_t out)
+// Returns options with buffers of `in` and `out` elements, where the call has them.
+template <typename Options, typename T>
+Options with_buffers(struct context *context, const other_call *call, size_t in, size_t out)
 {
-    Options options = options_of<Options>(context, tag);
-    options.setInput(input, in);
-    options.setOutput(output, out);
+    auto options = options_of<Options>(context, call);
+    if (call->input != nullptr)
+        options.setInput(static_cast<T *>(call->input), in);
+    if (call->output != nullptr)
+        options.setOutput(static_cast<T *>(call->output), out);
     return options;
+}
+
+std::vector<size_t> lengths_of(const other_call *call, const size_t *lengths, size_t ranks)
+{
+    return lengths != nullptr ? std::vector<size_t>(lengths, lengths + ranks)
+                              : std::vector<size_t>(ranks, call->count);
+}
+
+// T is any type of the size of the call's.
+template <typename T> void make_other(struct context *context, const other_call *call)
+{
+    const size_t ranks = static_cast<size_t>(context->gloo->size), count = call->count;
+    const size_t all = ranks * count;
+    const auto sent = lengths_of(call, call->sent, ranks);
+    const auto received = lengths_of(call, call->received, ranks);
+    if (call->other == REDUCE) {
+        auto options = with_buffers<gloo::ReduceOptions, float>(context, call, count, count);
+        options.setRoot(call->root);
+        options.setReduceFunction(reduction<float>(SUM));
+        gloo::reduce(options);
+    } else if (call->other == ALLGATHER) {
+        auto options = with_buffers<gloo::AllgatherOptions, T>(context, call, count, all);
+        gloo::allgather(options);
+    } else if (call->other == ALLGATHERV) {
+        auto options = options_of<gloo::AllgathervOptions>(context, call);
+        if (call->input != nullptr)
+            options.setInput(static_cast<T *>(call->input),
+                             received[static_cast<size_t>(context->gloo->rank)]);
+        options.setOutput(static_cast<T *>(call->output), received);
+        gloo::allgatherv(options);
+    } else if (call->other == ALLTOALL) {
+        auto options = with_buffers<gloo::AlltoallOptions, T>(context, call, all, all);
+        gloo::alltoall(options);
+    } else if (call->other == ALLTOALLV) {
+        auto options = options_of<gloo::AlltoallvOptions>(context, call);
+        options.setInput(static_cast<T *>(call->input),
+                         std::vector<int64_t>(sent.begin(), sent.end()));
+        options.setOutput(static_cast<T *>(call->output),
+                          std::vector<int64_t>(received.begin(), received.end()));
+        gloo::alltoallv(options);
+    } else {
+        auto options = with_buffers<gloo::BroadcastOptions, T>(context, call, count, count);
+        options.setRoot(call->root);
+        gloo::broadcast(options);
+    }
 }
 } // namespace
 
-char *other_collective(struct context *context, enum other other, float *input, float *output,
-                       size_t count, uint32_t tag)
+char *other_collective(struct context *context, const other_call *call)
 {
-    const size_t ranks = static_cast<size_t>(context->gloo->size), all = ranks * count;
     return text_of_exception([&] {
-        if (other == REDUCE) {
-            auto options =
-                with_buffers<gloo::ReduceOptions>(context, tag, input, count, output, count);
-            options.setRoot(0);
-            options.setReduceFunction(reduction<float>(SUM));
-            gloo::reduce(options);
-        } else if (other == ALLGATHER) {
-            auto options =
-                with_buffers<gloo::AllgatherOptions>(context, tag, input, count, output, all);
-            gloo::allgather(options);
-        } else if (other == ALLGATHERV) {
-            auto options = options_of<gloo::AllgathervOptions>(context, tag);
-            options.setInput(input, count);
-            options.setOutput(output, std::vector<size_t>(ranks, count));
-            gloo::allgatherv(options);
-        } else if (other == ALLTOALL) {
-            auto options =
-                with_buffers<gloo::AlltoallOptions>(context, tag, input, all, output, all);
-            gloo::alltoall(options);
-        } else if (other == ALLTOALLV) {
-            const std::vector<int64_t> counts(ranks, static_cast<int64_t>(count));
-            auto options = options_of<gloo::AlltoallvOptions>(context, tag);
-            options.setInput(input, counts);
-            options.setOutput(output, counts);
-            gloo::alltoallv(options);
-        } else {
-            auto options = options_of<gloo::BroadcastOptions>(context, tag);
-            if (context->gloo->rank == 0)
-                options.setInput(input, count);
-            options.setOutput(output, count);
-            options.setRoot(0);
-            gloo::broadcast(options);
+        switch (element_bytes(call->type)) {
+        case 2:
+            return make_other<uint16_t>(context, call);
+        case 8:
+            return make_other<uint64_t>(context, call);
+        default:
+            return make_other<uint32_t>(context, call);
         }
     });
 }

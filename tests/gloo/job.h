@@ -41,6 +41,18 @@ struct sum_call {
     bool straight;  /* calls gloo's own function, not the shim's */
 };
 
+struct other_call {
+    enum other other;
+    enum element_type type; /* a REDUCE is of FLOAT32 */
+    void *input;            /* NULL: none, where gloo allows that */
+    void *output;
+    size_t count;                  /* elements from each rank to each rank */
+    const size_t *sent, *received; /* ALLGATHERV, ALLTOALLV: instead of the count, by rank */
+    int root;
+    uint32_t tag;
+    int timeout; /* ms */
+};
+
 struct context; /* a gloo::Context */
 
 size_t element_bytes(enum element_type type);
@@ -61,10 +73,8 @@ void context_free(struct context *context);
 
 /* Makes a call. Returns NULL, or type and text of the exception, which the caller frees. */
 char *allreduce(struct context *context, const struct sum_call *call);
-/* Calls another collective with root 0 and `count` floats from each rank to each rank. Returns as
- * allreduce. */
-char *other_collective(struct context *context, enum other other, float *input, float *output,
-                       size_t count, uint32_t tag);
+/* Calls another collective. Returns as allreduce. */
+char *other_collective(struct context *context, const struct other_call *call);
 
 #ifdef __cplusplus
 }

@@ -9,8 +9,9 @@
  *   gloo_mix SEED STEPS [CALLS [LATE]]   at most CALLS (5) calls at once; in half of its steps a
  *                                        rank starts first calls on new contexts LATE ms late
  *
- * Prints for each rank the number of all-reduces in contexts of which it is rank 0, that of its
- * contexts at the address of an earlier one, and that of failures. */
+ * Prints for each rank the numbers of all-reduces, and of other collectives that a rule may name,
+ * in contexts of which it is rank 0, that of its contexts at the address of an earlier one, and
+ * that of failures. */
 #include <pthread.h>
 #include <unistd.h>
 
@@ -39,7 +40,8 @@ struct job_call {
 };
 
 static int rank, ranks;
-static unsigned late; /* ms */
+static unsigned late;           /* ms */
+static unsigned led, led_moves; /* numbers of calls in contexts of which this process is rank 0 */
 static struct group groups[CONTEXTS];
 static uint64_t common, own; /* random states: the same on all ranks; different on each rank */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -159,8 +161,13 @@ static void make_other(struct job_call *call)
     float *input = malloc(all * sizeof *input), *output = malloc(all * sizeof *output);
     for (size_t i = 0; i < all; i++)
         input[i] = (float)value(call, call->group->rank, i);
-    char *text =
-        other_collective(call->group->context, call->other, input, output, count, call->sum.tag);
+    const bool has_input = call->other != BROADCAST || call->group->rank == 0;
+    char *text = other_collective(call->group->context,
+                                  &(struct other_call){.other = call->other,
+                                                       .input = has_input ? input : NULL,
+                                                       .output = output,
+                                                       .count = count,
+                                                       .tag = call->sum.tag});
     const bool is_single = call->other == REDUCE || call->other == BROADCAST;
     if (text != NULL)
         wrong(call, text);
@@ -255,17 +262,19 @@ static void draw_call(struct job_call *call, unsigned position, unsigned calls, 
     sum->segment = draw(4) == 0 ? 1024u << draw(8) : 0;
 }
 
-/* Makes concurrent calls. Returns the number of all-reduces in contexts of which this process is
- * rank 0. */
-static unsigned make_calls(unsigned most)
+/* Makes concurrent calls. Counts those in contexts of which this process is rank 0. */
+static void make_calls(unsigned most)
 {
     struct job_call calls[CALLS_MAX];
     const unsigned count = 1 + draw(most);
-    unsigned order[CALLS_MAX] = {0}, led = 0;
+    unsigned order[CALLS_MAX] = {0};
     const bool is_late = late > 0 && draw_own(2) == 0;
     for (unsigned i = 0; i < count; i++) {
         draw_call(&calls[i], i, count, is_late);
-        led += calls[i].group->rank == 0 && !calls[i].is_other;
+        if (calls[i].group->rank == 0 && !calls[i].is_other)
+            led++;
+        else if (calls[i].group->rank == 0 && calls[i].other != REDUCE)
+            led_moves++;
         const unsigned at = draw_own(i + 1);
         order[i] = order[at];
         order[at] = i;
@@ -279,7 +288,6 @@ static unsigned make_calls(unsigned most)
             pthread_join(calls[i].thread, NULL);
     for (unsigned i = 0; i < count; i++)
         groups[calls[i].group - groups].is_new = false;
-    return led;
 }
 
 int main(int argc, char **argv)
@@ -288,7 +296,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: gloo_mix SEED STEPS [CALLS [LATE]]\n");
         return 2;
     }
-    unsigned led = 0, most = argc > 3 ? (unsigned)atoi(argv[3]) : 5;
+    unsigned most = argc > 3 ? (unsigned)atoi(argv[3]) : 5;
     late = argc > 4 ? (unsigned)atoi(argv[4]) : 0;
     rank = job_rank();
     ranks = job_ranks();
@@ -302,11 +310,12 @@ int main(int argc, char **argv)
         else if (kind == 1 && number > 0)
             free_group(&groups[number]);
         else
-            led += make_calls(most < CALLS_MAX ? most : CALLS_MAX);
+            make_calls(most < CALLS_MAX ? most : CALLS_MAX);
     }
     for (unsigned i = 0; i < CONTEXTS; i++)
         free_group(&groups[i]);
-    printf("rank %d: %u all-reduces led, %u contexts at the address of another, %d failures\n",
-           rank, led, contexts_at_same_address(), failures);
+    printf("rank %d: %u all-reduces led, %u others, %u contexts at the address of another, %d "
+           "failures\n",
+           rank, led, led_moves, contexts_at_same_address(), failures);
     return failures != 0;
 }

@@ -13,7 +13,7 @@ one_of() { # sets a variable; in a subshell the random numbers would not advance
 
 # draw_policy: prints a random policy. Its codecs are exact for sums of up to 16.
 draw_policy() {
-    local codec algorithm largest verify check feedback rounding
+    local codec algorithm largest moves verify check feedback rounding
     one_of codec raw raw fp16 bf16 fp8_e4m3 fp8_e4m3
     one_of algorithm auto one_shot two_shot two_shot cast hierarchical
     [[ $algorithm != cast || $codec != fp8_e4m3 ]] || algorithm=auto
@@ -21,6 +21,10 @@ draw_policy() {
     one_of verify off off 1 3
     one_of check off 1 4
     printf '[rule small]\nmax_size = %s\ncodec = none\n' "$largest"
+    # Calls of other collectives that may have the tag of an all-reduce.
+    one_of moves none raw lossless fp8_e4m3
+    printf '[rule moves]\ncollective = allgather, alltoall, broadcast\ndtype = float32\ncodec = %s\ncheck_ranks = %s\n' \
+        "$moves" "$check"
     printf '[rule all]\ncodec = %s\nalgorithm = %s\nverify = %s\ncheck_ranks = %s\n' \
         "$codec" "$algorithm" "$verify" "$check"
     if [ "$algorithm" != cast ]; then
@@ -31,7 +35,7 @@ draw_policy() {
 }
 # all_reported: succeeds if the reports have all calls. Each process reports those of contexts of which it is rank 0.
 all_reported() {
-    python3 - "$scratch" "$(awk '/all-reduces led/ { led += $3 } END { print led }' <<<"$output")" <<'P'
+    python3 - "$scratch" "$(awk '/all-reduces led/ { led += $3 + $6 } END { print led }' <<<"$output")" <<'P'
 import glob, json, sys
 reports = [json.load(open(name)) for name in glob.glob(sys.argv[1] + "/report*.json")]
 calls = sum(report["totals"]["calls"] for report in reports)
@@ -64,7 +68,7 @@ reports = [json.load(open(name)) for name in glob.glob(sys.argv[1] + "/report*.j
 sys.exit(not any("not_agreed" in report["passed_through"] for report in reports))
 P
 }
-rule "codec = raw" "check_ranks = 1"
+rule "codec = raw" "check_ranks = 1" "collective = allreduce, allgather, alltoall, broadcast"
 for ((program = 0; program < ${LATE_PROGRAMS:-2}; program++)); do
     expect "late calls, program $program of seed $seed" 0 preloaded 4 "$build/tests/gloo_mix" $((seed * 1000 + 500 + program)) 15 24 900
     check "every call is reported" all_reported

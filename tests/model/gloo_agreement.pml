@@ -14,6 +14,8 @@
  *
  *   RANKS, CALLS  their numbers (3, 2)
  *   SERIAL        calls of a rank follow each other
+ *   EARLY         a call may end on a rank before another begins it, as a broadcast does at its root
+ *   FORGOTTEN     such calls are listed until they end only: wrong
  *   ENDS          how many processes may end (RANKS)
  *   LIMIT         a call's own time limit may pass while a rank waits
  *   ONE_VERSION   all ranks have the shim
@@ -70,7 +72,16 @@ bool lost;           /* too many calls are passed through */
 #else
 #define BREAK gone = gone | BIT(rank); goto over
 #endif
+#ifdef EARLY
+#define MAY_END(id) true
+#else
+#define MAY_END(id) ((native[id] | compressed[id]) == ALL_RANKS)
+#endif
+#if defined(EARLY) && !defined(FORGOTTEN)
+#define UNDER_WAY(r) (under_way[r] | marks[r])
+#else
 #define UNDER_WAY(r) ((under_way[r] | marks[r]) & ~done[r])
+#endif
 #ifdef NO_MARKS
 #define LISTED(r) 0
 #else
@@ -223,11 +234,10 @@ pass:
         fi
     }
 
-complete: /* the call itself, in which every rank waits for every other */
+complete: /* the call itself, in which every rank waits for every other (except EARLY) */
     if
     :: atomic {
-           (native[id] | compressed[id]) == ALL_RANKS ->
-           under_way[rank] = under_way[rank] & ~BIT(id);
+           MAY_END(id) ->
            done[rank] = done[rank] | BIT(id)
        }
     :: atomic { (gone & ~(native[id] | compressed[id])) != 0 -> BREAK }

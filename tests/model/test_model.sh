@@ -47,6 +47,8 @@ holds_throughout "MPI, 2 ranks below rank 0" mpi_agreement -DWIDTH=2
 optimize=1 holds_throughout "MPI, 4 ranks of one version" mpi_agreement -DRANKS=4 -DWIDTH=2 -DONE_VERSION
 optimize=1 holds_throughout "gloo, 2 ranks, any of which may end" gloo_agreement -DRANKS=2
 optimize=1 holds "gloo, 3 ranks, calls one after the other" gloo_agreement -DSERIAL -DENDS=0
+holds "gloo, calls that may end early" gloo_agreement -DRANKS=2 -DENDS=0 -DEARLY
+fails "gloo, early ones are forgotten" waits_for_ever gloo_agreement -DRANKS=2 -DENDS=0 -DEARLY -DFORGOTTEN
 fails "MPI without acknowledgements" alone mpi_agreement -DNO_COMMIT
 fails "MPI without a launcher that ends the job" waits_for_ever mpi_agreement -DNO_LAUNCHER
 fails "MPI, never on" is_on mpi_agreement -DNEVER_ON

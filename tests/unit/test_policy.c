@@ -366,7 +366,7 @@ TEST(collectives_apart)
     };
     static const char *const no_calls[] = {
         "[rule b]\nlibrary = nccl\ncollective = reduce\ncodec = none\n",
-        "[rule b]\nlibrary = gloo\ncollective = reduce, reduce_scatter, allgather\ncodec = raw\n",
+        "[rule b]\nlibrary = gloo\ncollective = reduce, reduce_scatter\ncodec = raw\n",
         "[rule b]\nlibrary = mpi, gloo\nop = avg\ncodec = raw\n",
         "[rule b]\ncollective = allgather\nop = avg\ncodec = raw\n",
     };

@@ -19,7 +19,8 @@ static uint32_t next_random(uint64_t *seed)
 }
 
 /* The types of calls that exist. Averages exist only in NCCL's all-reduces and reduce-scatters,
- * reduces only in MPI; gloo has only all-reduces. */
+ * reduces only in MPI; gloo has no reduce or
+ * reduce-scatter. */
 static const struct {
     enum cshim_library library;
     enum cshim_collective collective;
@@ -30,8 +31,10 @@ static const struct {
     {CSHIM_NCCL, CSHIM_ALLREDUCE, CSHIM_AVG},      {CSHIM_NCCL, CSHIM_REDUCE_SCATTER, CSHIM_SUM},
     {CSHIM_NCCL, CSHIM_REDUCE_SCATTER, CSHIM_AVG}, {CSHIM_NCCL, CSHIM_ALLGATHER, CSHIM_SUM},
     {CSHIM_MPI, CSHIM_ALLGATHER, CSHIM_SUM},       {CSHIM_GLOO, CSHIM_ALLREDUCE, CSHIM_SUM},
-    {CSHIM_MPI, CSHIM_ALLTOALL, CSHIM_SUM},        {CSHIM_MPI, CSHIM_BROADCAST, CSHIM_SUM},
-    {CSHIM_NCCL, CSHIM_ALLTOALL, CSHIM_SUM},       {CSHIM_NCCL, CSHIM_BROADCAST, CSHIM_SUM},
+    {CSHIM_GLOO, CSHIM_ALLGATHER, CSHIM_SUM},      {CSHIM_GLOO, CSHIM_ALLTOALL, CSHIM_SUM},
+    {CSHIM_GLOO, CSHIM_BROADCAST, CSHIM_SUM},      {CSHIM_MPI, CSHIM_ALLTOALL, CSHIM_SUM},
+    {CSHIM_MPI, CSHIM_BROADCAST, CSHIM_SUM},       {CSHIM_NCCL, CSHIM_ALLTOALL, CSHIM_SUM},
+    {CSHIM_NCCL, CSHIM_BROADCAST, CSHIM_SUM},
 };
 
 /* Returns true if earlier rules match every call that rule `index` matches, by exhaustive search.

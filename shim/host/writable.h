@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CSHIM_MPI_WRITABLE_H
-#define CSHIM_MPI_WRITABLE_H
+#ifndef CSHIM_HOST_WRITABLE_H
+#define CSHIM_HOST_WRITABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

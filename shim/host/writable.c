@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/mpi/writable.h"
+#include "shim/host/writable.h"
 
 #include <stdint.h>
 #include <sys/mman.h>

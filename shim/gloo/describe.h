@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Describes a call: from the arguments read from gloo's options to the properties that rules and
+ * plans use, and to the exchange that the runner executes.
+ *
+ * The options of data-movement collectives have the size of an element but not its type. A lossless
+ * codec needs no type; for any other the rule names it by `dtype`. */
+#ifndef CSHIM_GLOO_DESCRIBE_H
+#define CSHIM_GLOO_DESCRIBE_H
+
+#include "shim/gloo/context.h"
+
+/* Describes a call of an agreed context, and finds its rule. Returns CSHIM_REASON_COMPRESS if the
+ * rule compresses it, otherwise the reason; the same on all ranks. In a data-movement collective
+ * the ranks may communicate, which stores gloo's errors in *exception. In an all-to-all of unequal
+ * blocks sets arguments->elements, as if all blocks were as long as the longest. */
+enum cshim_reason cshim_gloo_describe(const struct cshim_gloo_context *context,
+                                      struct cshim_gloo_arguments *arguments,
+                                      struct cshim_call *call, const struct cshim_rule **rule,
+                                      void **exception);
+
+/* Returns the exchange of a planned call, ready for cshim_call_run(). Adds or copies this rank's
+ * inputs first; an exception of gloo is stored in the call. */
+struct cshim_exchange cshim_gloo_exchange_of(struct cshim_gloo_call *call,
+                                             const struct cshim_plan *plan);
+
+#endif
