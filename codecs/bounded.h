@@ -18,10 +18,11 @@ enum {
     BOUNDED_EXPONENT = 120 /* largest absolute exponent of a step */
 };
 
-/* The multiples nearest to elements. Adding 2^23 to a float leaves no bits for fractions; adding
- * 1.5 * 2^52 to a double does too, and the multiple in the lowest. Returns whether all are small
- * enough: exact in the type of the elements, and of float64 such that no difference has more than
- * 32 bits. */
+/* Finds the multiples of the step that are nearest to the elements. `per_step` is the reciprocal of
+ * the step. Rounds by adding 2^23 to a float, which leaves no bits for a fraction, or 1.5 * 2^52 to
+ * a double, which also leaves the multiple in the lowest bits. Returns false if a multiple is too
+ * large: not exact as a float, or, of float64, such that a difference may have more than 32 bits.
+ */
 CSHIM_INLINE bool find_multiples(bool is_wide, const uint8_t *restrict input, size_t count,
                                  double per_step, uint32_t *restrict multiples)
 {
@@ -60,20 +61,21 @@ CSHIM_INLINE uint32_t sign_last(uint32_t number)
     return number << 1 ^ (0 - (number >> 31));
 }
 
-/* Returns the bits of the largest of some numbers with their signs last, whose bits are all in
- * `all`. */
+/* Returns the number of bits of the largest of several numbers. `all` is the OR of the numbers. */
 CSHIM_INLINE unsigned width_of(uint32_t all)
 {
     return all != 0 ? 32 - (unsigned)__builtin_clz(all) : 0;
 }
 
-/* Returns a number by the two before it, less what an order above 0 expects. */
+/* Returns the difference of a multiple from its prediction by order 1 or 2. `last` is the previous
+ * multiple, `before` the one before that. */
 CSHIM_INLINE uint32_t difference(unsigned order, uint32_t number, uint32_t last, uint32_t before)
 {
     return order == 1 ? number - last : number - 2 * last + before;
 }
 
-/* Writes the differences of an order above 0 with their signs last; zeros for the first ones. */
+/* Writes the differences of order 1 or 2, with their signs last; 0 for the first `order` multiples.
+ */
 CSHIM_INLINE void subtract_last(unsigned order, const uint32_t *restrict multiples, size_t count,
                                 uint32_t *restrict differences)
 {
@@ -83,7 +85,8 @@ CSHIM_INLINE void subtract_last(unsigned order, const uint32_t *restrict multipl
             difference(order, multiples[i], multiples[i - 1], order == 2 ? multiples[i - 2] : 0));
 }
 
-/* The reverse, in place, of an order above 0, with the number and the slope before the first. */
+/* Replaces the differences of order 1 or 2 by the multiples. `number` and `slope` are the multiple
+ * and the difference of order 1 before the first. */
 CSHIM_INLINE void add_differences(unsigned order, uint32_t number, uint32_t slope, size_t count,
                                   uint32_t *numbers)
 {
@@ -93,8 +96,8 @@ CSHIM_INLINE void add_differences(unsigned order, uint32_t number, uint32_t slop
         numbers[i] = number += slope += numbers[i];
 }
 
-/* Returns the middle of the smallest and the largest multiple, and the bits of the distances from
- * it. */
+/* Returns the middle of the smallest and the largest multiple. Sets `width` to the number of bits
+ * of the distances from it. */
 CSHIM_INLINE uint32_t middle_of(const uint32_t *multiples, size_t count, unsigned *width)
 {
     int32_t least = INT32_MAX, most = INT32_MIN;
@@ -118,7 +121,7 @@ CSHIM_INLINE size_t pack_bounded(bool is_wide, const uint8_t *input, size_t coun
     uint32_t multiples[CSHIM_GRAIN], differences[CSHIM_GRAIN], all[2] = {0, 0};
     unsigned order = 0, width;
     uint8_t codes[CSHIM_GRAIN + 8];
-    if (count == 0 || count > CSHIM_GRAIN || /* so that the compiler knows that there are fewer */
+    if (count == 0 || count > CSHIM_GRAIN || /* only to bound the loops for the compiler */
         !find_multiples(is_wide, input, count, (double)cshim_power_of_two(-exponent), multiples))
         return raw;
     const uint32_t slope = count > 1 ? multiples[1] - multiples[0] : 0;

@@ -14,19 +14,21 @@
 #define CSHIM_X86 0
 #endif
 
-/* Loops over float32 that start at a block's first element. Payload and scales need no alignment,
- * but must be in one message, payload first: up to 16 bytes after the codes may be read. Formats
- * without scales ignore theirs. No padding is written. */
+/* Loops of one format over arrays of float32, whose first element begins a block. Payload and
+ * scales need no alignment, but must be in one message, payload first: the loops may read up to 16
+ * bytes after the codes. They write no padding. Loops of formats without scales ignore `scales`. */
 struct cshim_loops {
+    /* Encodes, rounding to nearest. */
     void (*encode)(const float *input, size_t count, uint8_t *payload, uint8_t *scales);
+    /* Decodes; NaNs become canonical. */
     void (*decode)(const uint8_t *payload, const uint8_t *scales, size_t count, float *output);
-    /* sum[i] = sum[i] + decoded value; NaNs become canonical */
+    /* Adds the decoded values to `sum`; NaNs become canonical. */
     void (*add)(const uint8_t *payload, const uint8_t *scales, size_t count, float *sum);
-    /* Decodes both arrays and stores their sum, in one pass. */
+    /* Decodes two arrays and writes their sum, in one pass. */
     void (*add_two)(const uint8_t *first, const uint8_t *first_scales, const uint8_t *second,
                     const uint8_t *second_scales, size_t count, float *sum);
-    /* Error feedback after encoding a sum: sum[i] = sum[i] - decoded value; 0 if that is not
-     * finite. */
+    /* Subtracts the decoded values from the sum that was encoded, which leaves the residual of
+     * error feedback; 0 if that is not finite. */
     void (*rest)(const uint8_t *payload, const uint8_t *scales, size_t count, float *sum);
     /* Encodes with stochastic rounding; the bits of random[i] are uniformly distributed. */
     void (*encode_random)(const float *input, const uint32_t *random, size_t count,
@@ -41,27 +43,28 @@ struct cshim_level {
     /* Fills `random`, which has room for count + 2 numbers, with the random numbers of elements
      * first, first + 1, ... Returns the address of the first one: random or random + 1. */
     const uint32_t *(*fill_random)(uint64_t key, uint64_t first, size_t count, uint32_t *random);
-    /* Error feedback before encoding `count` floats, which begin with a block: residual[i] =
-     * input[i] + residual[i]. Residuals are clamped to `share` of the largest finite input of the
-     * block, and ignored above 16 times that. If input[i] is finite, the result is, too. */
+    /* Adds inputs, the first of which begins a block, to their residuals of error feedback. Clamps
+     * a residual to `share` of the largest finite input of its block, and ignores it above 16 times
+     * that. The sum is finite if the input is. */
     void (*add_residual)(const float *input, size_t count, size_t block, float share,
                          float *residual);
-    /* Pack and unpack up to CSHIM_GRAIN elements by the codecs lossless and (step > 0) bounded.
-     * pack_grain returns the packed size, which is at most that of the elements. Invalid bytes are
-     * unpacked to NaNs. */
+    /* Packs up to CSHIM_GRAIN elements by the codec bounded if `step` is above 0 and that makes
+     * them smaller, else by lossless. Returns the packed size, which is at most that of the
+     * elements. */
     size_t (*pack_grain)(enum cshim_dtype dtype, float step, const uint8_t *input, size_t count,
                          uint8_t *output);
+    /* Unpacks a grain of either codec from `bytes` bytes. Invalid bytes are unpacked to NaNs. */
     void (*unpack_grain)(enum cshim_dtype dtype, const uint8_t *input, size_t bytes, size_t count,
                          uint8_t *output);
 };
 
-/* Rounds up to CSHIM_WIRE_ALIGN. */
+/* Rounds up to a multiple of CSHIM_WIRE_ALIGN. */
 static inline size_t cshim_align(size_t bytes)
 {
     return (bytes + CSHIM_WIRE_ALIGN - 1) / CSHIM_WIRE_ALIGN * CSHIM_WIRE_ALIGN;
 }
 
-/* Arrays of grains, lossless.c: */
+/* Defined in lossless.c: arrays of grains. */
 
 /* Returns the bytes of the table before the grains of an array of `count` elements: the array's
  * length, and the length of each grain. */
@@ -70,30 +73,30 @@ static inline size_t cshim_packed_table(size_t count)
     return sizeof(uint32_t) + (count + CSHIM_GRAIN - 1) / CSHIM_GRAIN * sizeof(uint16_t);
 }
 
-/* Packs the elements [begin, begin + length) of an array of `count` by a packed codec. The tiles of
- * an array come in order, and all but the last are whole grains. `encoding` is that of the array,
- * or NULL. */
+/* Packs a tile of an array by a packed codec: the elements [begin, begin + length) of `count`. The
+ * caller packs the tiles in order; all but the last are whole grains. `encoding` has the options of
+ * the array, or is NULL. */
 void cshim_pack_tile(enum cshim_codec_id id, enum cshim_dtype dtype,
                      const struct cshim_encoding *encoding, const uint8_t *input, size_t begin,
                      size_t length, size_t count, uint8_t *packed);
-/* Returns the offset in an array of the grain that begins at element `begin`: adds up the lengths
- * of all grains before. */
+/* Returns the offset in a packed array of the grain that begins with element `begin`, by adding up
+ * the lengths of all grains before it. */
 size_t cshim_packed_offset(const uint8_t *packed, size_t begin, size_t count);
-/* Unpacks the elements [begin, begin + length), whose first grain is at `offset`. Returns the
- * offset after the last. */
+/* Unpacks the elements [begin, begin + length) of a packed array. `offset` is that of their first
+ * grain. Returns the offset after their last grain. */
 size_t cshim_unpack_tile(enum cshim_codec_id id, enum cshim_dtype dtype, const uint8_t *packed,
                          size_t offset, size_t begin, size_t length, size_t count, uint8_t *output);
 
-/* Grains of up to CSHIM_GRAIN float32, topk.c: */
+/* Defined in topk.c, except cshim_topk_bytes() in codec.c: grains of up to CSHIM_GRAIN float32. */
 
-/* Returns the size of a grain of which `kept` elements are sent. It is different for each number of
- * elements. Defined in codec.c. */
+/* Returns the size of a grain of which `kept` elements are sent. Different numbers of elements have
+ * different sizes. */
 size_t cshim_topk_bytes(size_t kept);
-/* Packs a grain and returns its size. Adds the residual, if it is not NULL, and stores in it what
- * is not sent. */
+/* Packs a grain and returns its size. If `residual` is not NULL, adds it to the elements first and
+ * replaces it by the difference between these sums and their decoded values. */
 size_t cshim_topk_pack(const float *input, size_t count, unsigned keep, float *residual,
                        uint8_t *output);
-/* Unpacks `bytes` bytes. Invalid bytes are unpacked to NaNs. */
+/* Unpacks a grain of `bytes` bytes. Invalid bytes are unpacked to NaNs. */
 void cshim_topk_unpack(const uint8_t *input, size_t bytes, size_t count, float *output);
 
 extern const struct cshim_level cshim_level_scalar;

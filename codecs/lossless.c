@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays of the packed codecs: a table of lengths, then the grains, each packed by itself
- * (lossless.h, bounded.h, topk.c). docs/wire-format.md gives every byte. */
+/* Packs and unpacks arrays of the packed codecs: a table of lengths, followed by the grains, each
+ * packed separately (lossless.h, bounded.h, topk.c). docs/wire-format.md gives every byte. */
 #include <string.h>
 
 #include "codecs/loops.h"
@@ -13,6 +13,7 @@ static uint32_t load_length(const uint8_t *packed)
     return length;
 }
 
+/* Reads the packed length of a grain. */
 static uint32_t load_grain_length(const uint8_t *packed, size_t grain)
 {
     uint16_t length;
@@ -75,13 +76,13 @@ void cshim_pack_tile(enum cshim_codec_id id, enum cshim_dtype dtype,
 
 size_t cshim_packed_offset(const uint8_t *packed, size_t begin, size_t count)
 {
-    uint32_t before = 0; /* of 32 bits, so that as many are added at once as vectors have */
+    uint32_t before = 0; /* 32 bits wide, because vectors have more such lanes than of size_t */
     for (size_t grain = 0; grain < begin / CSHIM_GRAIN; grain++)
         before += load_grain_length(packed, grain);
     return cshim_packed_table(count) + before;
 }
 
-/* An array whose lengths lie is read no further than it may be long. */
+/* Reads no more than cshim_encoded_bytes(), even if the lengths in the table are invalid. */
 size_t cshim_unpack_tile(enum cshim_codec_id id, enum cshim_dtype dtype, const uint8_t *packed,
                          size_t offset, size_t begin, size_t length, size_t count, uint8_t *output)
 {
@@ -91,7 +92,7 @@ size_t cshim_unpack_tile(enum cshim_codec_id id, enum cshim_dtype dtype, const u
         const size_t elements = length - done < CSHIM_GRAIN ? length - done : CSHIM_GRAIN;
         const size_t bytes = load_grain_length(packed, (begin + done) / CSHIM_GRAIN);
         const bool is_inside = offset + bytes <= most;
-        if (id == CSHIM_CODEC_TOPK) /* no grain has that many bytes */
+        if (id == CSHIM_CODEC_TOPK) /* SIZE_MAX: an invalid length */
             cshim_topk_unpack(packed + (is_inside ? offset : 0), is_inside ? bytes : SIZE_MAX,
                               elements, (float *)(void *)(output + done * element));
         else if (is_inside)

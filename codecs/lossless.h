@@ -20,12 +20,12 @@ enum {
     DISTANCES = 40       /* distances below the largest exponent that are counted separately */
 };
 
-/* How the bits of an element type are split. */
+/* Split of the bits of an element type. */
 struct packing {
     unsigned bytes;         /* bytes of an element */
     unsigned exponent_bits; /* number of exponent bits */
-    unsigned low_bytes;     /* whole bytes, stored in planes */
-    unsigned middle_bits;   /* remaining bits, stored with the exponent's code */
+    unsigned low_bytes;     /* number of whole bytes, stored in planes */
+    unsigned middle_bits;   /* number of remaining bits, stored with the exponent's code */
 };
 
 CSHIM_INLINE struct packing packing_of(enum cshim_dtype dtype)
@@ -39,10 +39,11 @@ CSHIM_INLINE struct packing packing_of(enum cshim_dtype dtype)
 /* The exponents of a grain, and their codes. */
 struct coded {
     uint16_t exponents[CSHIM_GRAIN];
-    uint8_t distances[CSHIM_GRAIN + 8]; /* of exponents below the window's top, or the escape */
-    uint8_t codes[CSHIM_GRAIN + 8];     /* these above the middle bits */
+    uint8_t distances[CSHIM_GRAIN + 8]; /* below the window's top, by exponent; or escapes */
+    uint8_t codes[CSHIM_GRAIN + 8];     /* distances in the upper bits, middle bits below them */
 };
 
+/* Reads element `i`, of 2 or 4 bytes, and rotates it left by one bit. */
 CSHIM_INLINE uint32_t load_narrow(const struct packing *packing, const uint8_t *input, size_t i)
 {
     uint32_t wide;
@@ -124,7 +125,9 @@ CSHIM_INLINE size_t stride_of(size_t count, unsigned bits)
     return (count * bits + 7) / 8;
 }
 
-/* Vectors of bytes have no shifts, so eight bytes are shifted at once. */
+/* Writes a plane: the `bits` bits of each code above its lowest `shift` bits. Returns the end of
+ * the plane. Shifts eight codes at once as a 64-bit word, because vectors of bytes have no shifts.
+ */
 CSHIM_INLINE uint8_t *put_plane(const uint8_t *restrict codes, size_t count, unsigned bits,
                                 unsigned shift, uint8_t *restrict output)
 {
@@ -160,6 +163,8 @@ CSHIM_INLINE void put_codes(const uint8_t *codes, size_t count, unsigned width, 
         put_plane(codes, count, 1, width & 6, output);
 }
 
+/* Adds the bits of a plane that put_plane() has written to the codes. Returns the end of the plane.
+ */
 CSHIM_INLINE const uint8_t *take_plane(const uint8_t *restrict input, size_t count, unsigned bits,
                                        unsigned shift, uint8_t *restrict codes)
 {
@@ -203,7 +208,7 @@ CSHIM_INLINE size_t codes_bytes(size_t count, unsigned width)
     return bytes;
 }
 
-/* Code of exponents. */
+/* Range of exponents that have codes. */
 struct window {
     unsigned width; /* bits of a code */
     unsigned top;   /* exponent with the code 0; the largest code is the escape */
@@ -217,7 +222,8 @@ CSHIM_INLINE struct window choose_window(const struct packing *packing, const ui
     const unsigned widest = 8 - packing->middle_bits < WIDEST ? 8 - packing->middle_bits : WIDEST;
     const unsigned judged = (unsigned)(count + 3) / 4;
     uint8_t places[CSHIM_GRAIN / 4];
-    /* Two counts, because each increment waits for the one before it of the same number. */
+    /* Numbers of elements by distance. Even and odd elements have separate ones, because increments
+     * of the same number wait for each other. */
     int16_t below[2][DISTANCES + 1] = {{0}};
     uint16_t most = 0, least = UINT16_MAX;
     for (size_t i = 0; i < count; i++) {
@@ -239,7 +245,8 @@ CSHIM_INLINE struct window choose_window(const struct packing *packing, const ui
         below[0][i + 1] = (int16_t)(below[0][i + 1] + below[0][i]);
     unsigned fewest = UINT32_MAX;
     for (unsigned width = 1; width <= widest; width++) {
-        /* The most exponents inside, and the first window that has them. */
+        /* Maximum over the windows: the number of exponents inside, times WINDOWS, plus a rest that
+         * is larger for earlier windows. */
         int16_t inside = 0;
         for (int16_t begin = 0; begin < WINDOWS; begin++) {
             const int16_t number = (int16_t)(below[0][begin + (1 << width) - 1] - below[0][begin]);
@@ -255,8 +262,9 @@ CSHIM_INLINE struct window choose_window(const struct packing *packing, const ui
     return best;
 }
 
-/* Returns a bit of each of eight bytes that is the escape, which no byte exceeds: one more than it
- * is a bit that none of the others reaches. */
+/* Finds the escapes among eight distances: returns a word with one bit set in the byte of each. The
+ * escape is the largest distance, and one less than a power of two, so adding 1 sets the bit of
+ * that power in the escapes only. */
 CSHIM_INLINE uint64_t find_escapes(const uint8_t *distances, uint8_t escape)
 {
     const uint64_t ones = 0x0101010101010101u;

@@ -20,8 +20,8 @@
 
 #define CSHIM_INLINE static inline __attribute__((always_inline))
 
-/* 1 if the processor has instructions that convert between float and binary16, and the compiler a
- * type for it. */
+/* Defined as 1 if the processor converts between float and binary16, and the compiler has a type
+ * for binary16; else as 0. */
 #if defined(__ARM_FP16_FORMAT_IEEE) && defined(__aarch64__)
 #define CSHIM_HAS_HALF 1
 #include <arm_neon.h>
@@ -46,6 +46,7 @@ CSHIM_INLINE uint32_t cshim_load_scale(struct cshim_format format, const uint8_t
     return format.scale_bytes == 1 ? scales[block] : 0;
 }
 
+/* Writes a block's stored scale; nothing for formats without scales. */
 CSHIM_INLINE void cshim_store_scale(struct cshim_format format, uint8_t *scales, size_t block,
                                     uint32_t stored)
 {
@@ -53,14 +54,15 @@ CSHIM_INLINE void cshim_store_scale(struct cshim_format format, uint8_t *scales,
         scales[(size_t)format.scale_bytes * block + (size_t)byte] = (uint8_t)(stored >> 8 * byte);
 }
 
-/* Returns the increase of the exponent if a small float's code is read as binary16. */
+/* Returns how much larger the exponent of a small float is than that of its code read as binary16.
+ */
 CSHIM_INLINE int cshim_half_shift(struct cshim_format format)
 {
     return 14 + format.min_exponent;
 }
 
-/* Returns true if a block's scale and its reciprocal are normal floats, and the top code times the
- * scale is finite: then one multiplication by a float scales an element. */
+/* Returns true if one multiplication by a float scales the elements of a block: the scale and its
+ * reciprocal are normal floats, and the top code times the scale is finite. */
 CSHIM_INLINE bool cshim_is_plain(struct cshim_format format, uint32_t stored)
 {
     if (format.family == CSHIM_FAMILY_UPPER)
@@ -80,7 +82,7 @@ CSHIM_INLINE float cshim_plain_step(struct cshim_format format, uint32_t stored)
                : cshim_power_of_two((int)stored + format.min_scale);
 }
 
-/* Returns the reciprocal of cshim_plain_step, by which elements are multiplied instead. */
+/* Returns the reciprocal of cshim_plain_step(): encoders multiply by it instead of dividing. */
 CSHIM_INLINE float cshim_plain_inverse(struct cshim_format format, uint32_t stored)
 {
     return format.family == CSHIM_FAMILY_INTEGER
@@ -105,8 +107,9 @@ CSHIM_INLINE float cshim_one_nan(float value)
 
 /* Encoding -------------------------------------------------------------------------------- */
 
-/* Returns the code of a small float in the lower format.bits bits (see cshim_minifloat_encode); the
- * upper bits are undefined. The rounded sum has the anchor's exponent. */
+/* Returns the code of a small float in the lower format.bits bits; the upper bits are undefined.
+ * Adds an anchor, a power of two whose last place is that of the code, so that the addition rounds
+ * (see cshim_minifloat_encode); the sum has the anchor's exponent. */
 CSHIM_INLINE uint32_t cshim_plain_float_code(struct cshim_format format, float scaled)
 {
     const uint32_t dropped = 23 - (uint32_t)format.mantissa_bits;
@@ -148,6 +151,7 @@ CSHIM_INLINE bool cshim_is_half(struct cshim_format format)
     return format.family == CSHIM_FAMILY_FLOAT && format.bits == 16 && format.mantissa_bits == 10;
 }
 
+/* Writes unpacked code `i`. */
 CSHIM_INLINE void cshim_put_code(struct cshim_format format, uint8_t *restrict codes, size_t i,
                                  uint32_t code)
 {
@@ -158,8 +162,7 @@ CSHIM_INLINE void cshim_put_code(struct cshim_format format, uint8_t *restrict c
         codes[i] = (uint8_t)code;
 }
 
-/* Returns the bits of the largest magnitude of at most a block; NaN and Inf count as the largest.
- */
+/* Returns the bits of the largest magnitude of `count` floats; NaN and Inf count as the largest. */
 CSHIM_INLINE uint32_t cshim_largest_magnitude(const float *restrict input, size_t count)
 {
     int32_t largest = 0;
@@ -191,9 +194,8 @@ CSHIM_INLINE uint32_t cshim_largest_of_part(const float *input, size_t count)
 #define cshim_largest_of_part cshim_largest_magnitude
 #endif
 
-/* Returns the largest magnitude of a block. Its parts have a constant length, so that the compiler
- * unrolls their loop.
- */
+/* Like cshim_largest_magnitude(), for a block. Cuts it into parts of a constant length, so that the
+ * compiler unrolls the loop over a part. */
 CSHIM_INLINE uint32_t cshim_largest_of_block(const float *restrict input, size_t count)
 {
     const size_t part = count % 64 == 0 ? 64 : 32, whole = count / part * part;
@@ -222,7 +224,8 @@ CSHIM_INLINE void cshim_block_codes_singly(struct cshim_format format, const flo
     }
 }
 
-/* Computes the codes of elements of a plain block. */
+/* Computes the codes of elements of a block with a plain scale. `inverse` is the reciprocal of the
+ * block's step. */
 CSHIM_INLINE void cshim_plain_codes(struct cshim_format format, const float *restrict input,
                                     float inverse, size_t count, uint8_t *restrict codes)
 {
@@ -237,7 +240,7 @@ CSHIM_INLINE void cshim_plain_codes(struct cshim_format format, const float *res
         cshim_put_code(format, codes, i, cshim_plain_code(format, input[i], inverse));
 }
 
-/* Computes bf16 codes. Returns false if a float may round to infinity. */
+/* Computes bf16 codes. Returns false if a float may round to infinity, or is not finite. */
 CSHIM_INLINE bool cshim_upper_codes(const float *restrict input, size_t count,
                                     uint8_t *restrict codes)
 {
@@ -333,6 +336,8 @@ CSHIM_INLINE void cshim_store_codes(struct cshim_format format, uint8_t *restric
     memcpy(payload, bytes, cshim_payload_bytes(bits, count));
 }
 
+/* Encodes `count` floats, the first of which begins a block. `random` is NULL for rounding to
+ * nearest. */
 CSHIM_INLINE void cshim_encode_portably(struct cshim_format format, const float *input,
                                         const uint32_t *random, size_t count, uint8_t *payload,
                                         uint8_t *scales)
@@ -366,8 +371,8 @@ CSHIM_INLINE void cshim_encode_portably(struct cshim_format format, const float 
 
 /* Decoding -------------------------------------------------------------------------------- */
 
-/* Returns the unpacked codes of up to a grain: the payload itself, or `apart`, to which it unpacks
- * them. */
+/* Returns the unpacked codes of up to a grain: the payload itself if codes are whole bytes, else
+ * `apart`, after unpacking into it. */
 CSHIM_INLINE const uint8_t *cshim_load_codes(struct cshim_format format, const uint8_t *payload,
                                              size_t count, uint8_t *restrict apart)
 {
@@ -420,8 +425,8 @@ CSHIM_INLINE float cshim_plain_float_value(struct cshim_format format, uint32_t 
 }
 
 #if CSHIM_HAS_HALF
-/* Returns true if a shift converts the codes to binary16, including infinities and NaNs (or the one
- * NaN). */
+/* Returns true if a shift converts the codes of a format to binary16, infinities and NaNs included;
+ * the only NaN of a format without infinities may need a fix. */
 CSHIM_INLINE bool cshim_is_like_half(struct cshim_format format)
 {
     return format.family == CSHIM_FAMILY_FLOAT &&
@@ -480,8 +485,8 @@ CSHIM_INLINE float cshim_plain_value(struct cshim_format format, const uint8_t *
     return cshim_plain_float_value(format, code) * factor;
 }
 
-/* Returns the new output value for a decoded value, by mode: the value, the sum, or the residual.
- */
+/* Returns what to write for a decoded value in a mode: the value, the sum with the old output, or
+ * the old output minus the value. */
 CSHIM_INLINE float cshim_put_value(struct cshim_format format, float old, float value,
                                    enum cshim_put_mode mode)
 {
@@ -492,7 +497,7 @@ CSHIM_INLINE float cshim_put_value(struct cshim_format format, float old, float 
     return format.family == CSHIM_FAMILY_INTEGER ? value : cshim_one_nan(value);
 }
 
-/* Decodes a block, or part of one. */
+/* Decodes a block with a plain scale, or part of one. */
 CSHIM_INLINE void cshim_expand_block(struct cshim_format format, const uint8_t *restrict codes,
                                      uint32_t stored, size_t count, float *restrict output,
                                      enum cshim_put_mode mode)
@@ -510,7 +515,7 @@ CSHIM_INLINE void cshim_expand_block(struct cshim_format format, const uint8_t *
             mode);
 }
 
-/* Decodes `count` elements, which begin with a block. */
+/* Decodes `count` elements, the first of which begins a block, and writes them by `mode`. */
 CSHIM_INLINE void cshim_expand_portably(struct cshim_format format, const uint8_t *payload,
                                         const uint8_t *scales, size_t count, float *output,
                                         enum cshim_put_mode mode)
@@ -544,7 +549,8 @@ CSHIM_INLINE void cshim_expand_portably(struct cshim_format format, const uint8_
     }
 }
 
-/* Decodes a block, or part of one, of each of two arrays and writes the sums. */
+/* Decodes a block with a plain scale, or part of one, of each of two arrays, and writes the sums.
+ */
 CSHIM_INLINE void cshim_add_two_blocks(struct cshim_format format, const uint8_t *restrict a,
                                        uint32_t a_stored, const uint8_t *restrict b,
                                        uint32_t b_stored, size_t count, float *restrict sum)
@@ -556,7 +562,7 @@ CSHIM_INLINE void cshim_add_two_blocks(struct cshim_format format, const uint8_t
                                cshim_plain_value(format, b, i, b_factor, false));
 }
 
-/* Decodes two arrays and stores their sum. */
+/* Decodes two arrays of `count` elements and writes the sums. */
 CSHIM_INLINE void cshim_add_two_portably(struct cshim_format format, const uint8_t *first,
                                          const uint8_t *first_scales, const uint8_t *second,
                                          const uint8_t *second_scales, size_t count, float *sum)

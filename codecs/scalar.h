@@ -31,21 +31,23 @@ struct cshim_format {
     enum cshim_family family;
     int bits;        /* bits of a code */
     int block;       /* elements that share a scale; CSHIM_GRAIN without scales */
-    int scale_bytes; /* 0 without scales */
-    /* Floats only: */
-    int mantissa_bits; /* also set for CSHIM_FAMILY_UPPER */
+    int scale_bytes; /* bytes of a scale; 0 without scales */
+    /* Only for floats: */
+    int mantissa_bits; /* also for CSHIM_FAMILY_UPPER */
     int has_infinity;  /* 0: only the code with all magnitude bits set is reserved, for NaN */
     int min_exponent;  /* exponent of the smallest normal code */
     int max_exponent;  /* exponent of the largest code */
     int min_scale;     /* exponent that scale byte 0 means */
-    /* Added to the bits of a block's largest magnitude to find its exponent, so that a magnitude
-     * that would round above the top code gets the next exponent. `random_bump` is for stochastic
-     * rounding, where every magnitude above the top code may do so. */
+    /* Addends to the bits of a block's largest magnitude before its exponent is read, so that a
+     * magnitude that would round above the top code gets the next exponent: `bump` for rounding to
+     * nearest, `random_bump` for stochastic rounding, which may round every magnitude above the top
+     * code so. */
     uint32_t bump, random_bump;
-    /* Integers only: */
+    /* Only for integers: */
     int top; /* largest code */
 };
 
+/* Returns the format of the upper bits of a float32. */
 CSHIM_CONSTANT struct cshim_format cshim_upper_format(int bits)
 {
     const struct cshim_format format = {
@@ -79,6 +81,7 @@ CSHIM_CONSTANT struct cshim_format cshim_float_format(int exponent_bits, int man
     return format;
 }
 
+/* Returns the format of an integer. */
 CSHIM_CONSTANT struct cshim_format cshim_integer_format(int bits, int block)
 {
     const struct cshim_format format = {CSHIM_FAMILY_INTEGER, bits, block, 2, 0, 0, 0, 0, 0, 0, 0,
@@ -122,9 +125,9 @@ CSHIM_HD uint32_t cshim_narrow_code(const uint8_t *payload, unsigned bits, uint6
     return window >> bit % 8 & ((1u << bits) - 1);
 }
 
-/* Returns the exponent of a block's scale. `largest`: bits of its largest finite magnitude;
- * `headroom`: binades left free above it. Blocks of zeros, which are frequent in gradients, get
- * 2^0, for which all loops are fast. */
+/* Returns the exponent of a block's scale. `largest` is the bits of the block's largest finite
+ * magnitude, `headroom` the number of binades that stay free above it. Blocks of zeros, which are
+ * frequent in gradients, get 2^0, for which all loops are fast. */
 CSHIM_HD int cshim_scale_exponent(struct cshim_format format, uint32_t largest, uint32_t bump,
                                   int headroom)
 {
@@ -134,8 +137,8 @@ CSHIM_HD int cshim_scale_exponent(struct cshim_format format, uint32_t largest, 
     return exponent < format.min_scale ? format.min_scale : exponent;
 }
 
-/* Returns the exponent for a whole buffer in fp16: 2^headroom times the largest finite magnitude
- * (bits: `largest`) stays below the top code. */
+/* Returns the exponent of the scale of a whole buffer in fp16, with which 2^headroom times the
+ * largest finite magnitude (bits: `largest`) stays below the top code. */
 CSHIM_HD int cshim_cast_exponent(uint32_t largest, int headroom)
 {
     const struct cshim_format half = cshim_format(CSHIM_CODEC_FP16);
@@ -170,6 +173,7 @@ CSHIM_HD uint32_t cshim_float_encode(struct cshim_format format, float value, in
            cshim_minifloat_encode(scaled, format.mantissa_bits, format.min_exponent);
 }
 
+/* Returns the value of a code times 2^exponent. */
 CSHIM_HD float cshim_float_decode(struct cshim_format format, uint32_t code, int exponent)
 {
     uint32_t sign = code >> (format.bits - 1) << 31;
@@ -184,13 +188,13 @@ CSHIM_HD float cshim_float_decode(struct cshim_format format, uint32_t code, int
     return cshim_bits_float(sign | cshim_float_bits(value));
 }
 
-/* Conversions of fp16 and bf16, which are also element types. fp16 is IEEE binary16 times
- * 2^exponent; bf16 is the upper half of a float32, where a finite value never becomes Inf. */
+/* Returns the IEEE binary16 code of value / 2^exponent. */
 CSHIM_HD uint16_t cshim_fp16_encode(float value, int exponent)
 {
     return (uint16_t)cshim_float_encode(cshim_format(CSHIM_CODEC_FP16), value, exponent);
 }
 
+/* Returns the value of an IEEE binary16 code times 2^exponent. */
 CSHIM_HD float cshim_fp16_decode(uint16_t code, int exponent)
 {
     return cshim_float_decode(cshim_format(CSHIM_CODEC_FP16), code, exponent);
@@ -207,6 +211,7 @@ CSHIM_HD uint16_t cshim_half_from_float(float value)
     return cshim_fp16_encode(value, 0);
 }
 
+/* Rounds to bf16, the upper half of a float32. A finite value never becomes Inf. */
 CSHIM_HD uint16_t cshim_bf16_encode(float value)
 {
     uint32_t bits = cshim_float_bits(value);
@@ -218,7 +223,7 @@ CSHIM_HD uint16_t cshim_bf16_encode(float value)
     return (uint16_t)(sign | (rounded > 0x7f7fu ? 0x7f7fu : rounded));
 }
 
-/* Stochastic rounding to bf16: the 16 dropped bits plus 16 random ones produce a carry with the
+/* Rounds to bf16 at random: adding 16 random bits to the 16 dropped ones produces a carry with the
  * right probability. */
 CSHIM_HD uint16_t cshim_bf16_random(float value, uint32_t random)
 {
@@ -227,18 +232,19 @@ CSHIM_HD uint16_t cshim_bf16_random(float value, uint32_t random)
     return (uint16_t)((bits >> 16 & 0x8000u) | (rounded > 0x7f7fu ? 0x7f7fu : rounded));
 }
 
+/* Returns the value of a bf16 code. */
 CSHIM_HD float cshim_bf16_decode(uint16_t code)
 {
     return cshim_canonical(cshim_bits_float((uint32_t)code << 16));
 }
 
-/* The 16-bit scale code E << 7 | m of the integer formats means (128 + m) * 2^(E - 156). If that is
- * a normal float32, the code is its upper half minus 22 << 7. A scale is ordinary if it is normal
- * and 127 times it is finite. */
+/* Scale codes of the integer formats. A code has 16 bits, E << 7 | m, and means (128 + m) *
+ * 2^(E - 156). The code of a scale that is a normal float32 is the scale's upper half minus
+ * CSHIM_INTEGER_SCALE_OFFSET. A scale is ordinary if it is normal and 127 times it is finite. */
 #define CSHIM_INTEGER_SCALE_OFFSET (22 << 7)
 #define CSHIM_INTEGER_FIRST_ORDINARY (23 << 7)
 #define CSHIM_INTEGER_LAST_ORDINARY ((269 << 7) + 127)
-/* Scale 2^0, for blocks of zeros. */
+/* Code of the scale 2^0, for blocks of zeros. */
 #define CSHIM_INTEGER_UNIT_SCALE (149 << 7)
 
 /* Returns the code of the smallest scale for which top * scale is at least the largest magnitude
@@ -255,8 +261,8 @@ CSHIM_HD uint32_t cshim_integer_scale(struct cshim_format format, uint32_t large
     else
         for (exponent = 1; mantissa != 0 && mantissa < 0x800000u; exponent--)
             mantissa <<= 1;
-    /* largest = mantissa * 2^(exponent - 150); divide by the top code, rounding up. If that has
-     * more than 8 bits, halve it: without a branch, which would be unpredictable. */
+    /* Divides largest = mantissa * 2^(exponent - 150) by the top code, rounding up. Halves a
+     * quotient of more than 8 bits, without a branch, which would be unpredictable. */
     const uint32_t divisor = top << shift, is_half = mantissa > 255 * divisor;
     const uint32_t steps = (((mantissa + is_half) >> is_half) + divisor - 1) / divisor;
     const int scale_exponent = exponent + 6 + shift + (int)is_half;
@@ -274,20 +280,21 @@ CSHIM_HD int cshim_nearest_integer(float steps)
     return (int)(cshim_float_bits(steps + round) - cshim_float_bits(round));
 }
 
+/* Returns the value of an integer code with a scale code. */
 CSHIM_HD float cshim_integer_decode(int code, uint32_t scale)
 {
     float value = (float)(code * (int)(128 + (scale & 127)));
     return cshim_saturate(cshim_scale_by_power(value, (int)(scale >> 7) - 156));
 }
 
-/* Factors for rounding the elements of a block; each family uses some of the fields. For integers,
- * elements and step are multiplied by 2^64 if the scale is below the ordinary ones, and by 2^-64 if
- * above, so that they are normal floats. */
+/* Factors for rounding the elements of a block. Floats use `exponent`, integers the other fields.
+ * Elements and step of integers are multiplied by 2^64 if the scale is below the ordinary ones, and
+ * by 2^-64 if above, so that they are normal floats. */
 struct cshim_scaling {
-    int exponent;  /* floats: elements are divided by 2^exponent */
-    float lift;    /* integers: factor of the elements: 1, 2^64 or 2^-64 */
-    float step;    /* the scale times `lift` */
-    float inverse; /* the rounded reciprocal of step */
+    int exponent;  /* exponent of the scale */
+    float lift;    /* factor of the elements: 1, 2^64 or 2^-64 */
+    float step;    /* scale times `lift` */
+    float inverse; /* rounded reciprocal of `step` */
 };
 
 /* Returns the stored scale of a block whose largest finite magnitude has the bits `largest`; 0 for
@@ -301,6 +308,7 @@ CSHIM_HD uint32_t cshim_choose_scale(struct cshim_format format, uint32_t larges
     return format.family == CSHIM_FAMILY_INTEGER ? cshim_integer_scale(format, largest) : 0;
 }
 
+/* Returns the factors of a block with a stored scale. */
 CSHIM_HD struct cshim_scaling cshim_scaling(struct cshim_format format, uint32_t stored)
 {
     struct cshim_scaling scaling = {0, 1.0f, 1.0f, 1.0f};
@@ -318,10 +326,10 @@ CSHIM_HD struct cshim_scaling cshim_scaling(struct cshim_format format, uint32_t
     return scaling;
 }
 
-/* Error feedback: returns the limit of a residual, as a fraction of the largest finite magnitude of
- * the element's block. It is the distance between the codes near that magnitude, twice the largest
- * error of rounding to nearest; stochastic rounding may lose twice as much. A larger residual comes
- * from data of another magnitude. */
+/* Returns the limit of a residual of error feedback, as a fraction of the largest finite magnitude
+ * of the element's block. The limit is the distance between the codes near that magnitude, twice
+ * the largest error of rounding to nearest; stochastic rounding may lose twice as much. A larger
+ * residual comes from data of another magnitude. */
 CSHIM_HD float cshim_feedback_share(struct cshim_format format, int at_random)
 {
     const float step = format.family == CSHIM_FAMILY_INTEGER
@@ -344,9 +352,10 @@ CSHIM_HD uint32_t cshim_encode_nearest(struct cshim_format format, float value,
     return (uint32_t)code & (0xffffffffu >> (32 - format.bits));
 }
 
-/* Returns the code of a finite element, rounded up or down at random. For integers, takes the
- * nearest one, or the one on the other side of the value with a probability equal to the distance.
- * Product and difference are exact, except for values that are tiny compared to their scale. */
+/* Returns the code of a finite element, rounded up or down at random. An integer code is the
+ * nearest one or, with a probability equal to the distance to that, the one on the other side of
+ * the value. Product and difference are exact, except for values that are tiny compared to their
+ * scale. */
 CSHIM_HD uint32_t cshim_encode_random(struct cshim_format format, float value,
                                       struct cshim_scaling scaling, uint32_t random)
 {

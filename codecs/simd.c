@@ -4,17 +4,19 @@
 
 #include "codecs/loops.h"
 
-/* Level in use plus one; 0 before the first query. Concurrent first queries find the same. */
+/* Level in use plus one; 0 before the first query. Concurrent first queries store the same value.
+ */
 static atomic_int level_plus_one;
 
-/* The highest level that this build uses. `make SIMD=avx2` lowers it, so that the tests run as on a
+/* Highest level that this build uses. `make SIMD=avx2` lowers it, so that the tests run as on a
  * processor without AVX-512. */
 #ifndef CSHIM_SIMD_BUILT
 #define CSHIM_SIMD_BUILT CSHIM_SIMD_AVX512
 #endif
 
-/* The builtin also checks that the operating system saves the wide registers. The AVX2 loops also
- * use F16C, which clang's builtin cannot check; every processor with AVX2 has it. */
+/* Returns the highest level of this processor. The builtin also checks that the operating system
+ * saves the wide registers. It is not asked for F16C, which the AVX2 loops use too: clang's builtin
+ * does not know it, and every processor with AVX2 has it. */
 static enum cshim_simd processor_level(void)
 {
 #if CSHIM_X86

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Grains of the codec topk: only the few elements of largest magnitude are sent, as index and int4
- * code; all others are decoded as zeros. docs/wire-format.md gives every byte.
+/* Packs and unpacks grains of the codec topk: only the few elements of largest magnitude are sent,
+ * as index and int4 code; all others are decoded as zeros. docs/wire-format.md gives every byte.
  *
  * Elements that are not sent stay in the residual completely, and are added in the next call.
  * Residuals have no limit, because an element may wait for many calls. Without a residual all
@@ -10,6 +10,7 @@
 #include "codecs/floats.h"
 #include "codecs/loops.h"
 
+/* Codec of the sent elements' values. */
 #define VALUES CSHIM_CODEC_INT4
 
 /* Returns the bytes of `kept` codes. */
@@ -19,8 +20,8 @@ static size_t codes_bytes(size_t kept)
     return (kept * info->element_bits + 7) / 8;
 }
 
-/* Chooses the elements to send: all that are not finite, and the `most` largest in magnitude of the
- * others (the first of equal ones, no zeros). Writes their indices in rising order, and returns
+/* Chooses the elements to send: all that are not finite, and the `most` finite ones of largest
+ * magnitude (the first of equal ones, no zeros). Writes their indices in rising order, and returns
  * their number. */
 static size_t choose(const float *elements, size_t count, size_t most, uint8_t *places)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encode, decode and reduce for every codec and element type. The formats' loops process float32
- * only: this file converts other types, in tiles that fit the first-level cache. */
+/* Encodes, decodes and reduces with every codec and element type. The formats' loops process
+ * float32 only: this file converts other types, in tiles that fit the first-level cache. */
 #include "codecs/arithmetic.h"
 #include "codecs/loops.h"
 #include "codecs/scalar.h"
 
-/* Elements of a tile, a multiple of every block; bytes of a cache line, to which tiles are aligned.
- */
-enum { TILE = 2048, LINE = 64 };
+enum {
+    TILE = 2048, /* elements of a tile: a multiple of every block */
+    LINE = 64    /* bytes of a cache line, to which tiles are aligned */
+};
 
 /* The public functions set the default floating-point environment around their computations. The
  * functions that compute are not inlined, so that the compiler cannot move an operation out of that
@@ -31,8 +32,8 @@ enum { UNIT = 125, TILE_SCALES = TILE / CSHIM_GRAIN };
 static const uint8_t unit_scales[] = {UNIT, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT};
 _Static_assert(sizeof unit_scales == TILE_SCALES, "one scale for each block of a tile");
 
-/* Returns the loops that read elements of a type as floats. For float64, which is converted to
- * float32 first, those of float32. */
+/* Returns the loops that read and write elements of a type as floats. float64 has those of float32,
+ * to which it is converted first. */
 static const struct cshim_loops *own_loops(const struct cshim_level *level, enum cshim_dtype dtype)
 {
     static const enum cshim_codec_id own[CSHIM_DTYPE_COUNT] = {
@@ -44,6 +45,7 @@ static const struct cshim_loops *own_loops(const struct cshim_level *level, enum
     return &level->codecs[own[dtype]];
 }
 
+/* Returns the layout of an encoded array of `count` elements. */
 static struct view view_of(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count)
 {
     const struct cshim_codec_info *info = cshim_codec_info(id);
@@ -87,6 +89,7 @@ enum { DOUBLES = 64 };
  */
 #define NARROW_EXCEPTIONAL 0x47efffff
 
+/* Converts float64 to float32 by cshim_narrow_double(), or a cast if that gives the same. */
 static void narrow_doubles(const double *input, size_t length, float *output)
 {
     for (size_t begin = 0; begin < length; begin += DOUBLES) {
@@ -103,6 +106,7 @@ static void narrow_doubles(const double *input, size_t length, float *output)
     }
 }
 
+/* Converts float32 to float64 by cshim_widen_float(), or a cast if that gives the same. */
 static void widen_floats(const float *input, size_t length, double *output)
 {
     for (size_t begin = 0; begin < length; begin += DOUBLES) {
@@ -142,9 +146,9 @@ static void write_elements(enum cshim_dtype dtype, const float *input, size_t le
     }
 }
 
-/* Not inlined, for two reasons: the compiler cannot move operations out of the function, and large
- * arrays that few calls need are not in the stack frames of the others, because threads may have
- * small stacks. */
+/* Keeps a function from being inlined, for two reasons: the compiler cannot move operations out of
+ * it, and large arrays that few calls need are not in the stack frames of the others, because
+ * threads may have small stacks. */
 #define APART __attribute__((noinline))
 
 /* Encodes a tile of floats, the elements from `begin` on, with stochastic rounding. */
@@ -158,7 +162,8 @@ static APART void encode_at_random(const struct view *view, const struct cshim_e
     view->loops->encode_random(input, numbers, length, payload, scales);
 }
 
-/* Encodes a tile of floats, the elements from `begin` on, with options or NULL. */
+/* Encodes a tile of floats, the elements from `begin` on. `encoding` has the options, or is NULL.
+ */
 static void encode_tile(const struct view *view, const struct cshim_encoding *encoding,
                         const float *input, size_t length, size_t begin, uint8_t *encoded)
 {
@@ -180,6 +185,7 @@ static void encode_tile(const struct view *view, const struct cshim_encoding *en
         view->loops->rest(payload, scales, length, residual);
 }
 
+/* Encodes an array tile by tile: of another type than float32, or with options. */
 static APART void encode_tiles(const struct view *view, const uint8_t *input,
                                const struct cshim_encoding *encoding, uint8_t *encoded)
 {
@@ -232,10 +238,10 @@ static void decode_floats(const struct view *view, decoding_loop *loop, const ui
 
 /* The encoded arrays that are reduced. */
 struct parts {
-    const void *const *encoded;
-    unsigned ranks;
-    /* Offsets of the next tile in the first packed arrays: to add up the lengths of all grains
-     * before each tile would take longer than unpacking it. */
+    const void *const *encoded; /* array of each rank */
+    unsigned ranks;             /* number of arrays */
+    /* Offsets of the next tile in the first packed arrays. Adding up the lengths of all grains
+     * before a tile would take longer than unpacking the tile. */
     size_t offsets[64];
 };
 
@@ -265,6 +271,7 @@ static APART void sum_packed(const struct view *view, struct parts *parts, size_
     }
 }
 
+/* Decodes an array to another type than float32, tile by tile. */
 static APART void decode_tiles(const struct view *view, const uint8_t *encoded, uint8_t *output)
 {
     const size_t element = cshim_dtype_bytes(view->dtype);
@@ -336,7 +343,7 @@ static void sum_doubles(const struct view *view, struct parts *parts, size_t beg
     }
 }
 
-/* Writes a tile of sums as elements: float64 from wide, other types from sum. */
+/* Writes a tile of sums as elements: float64 from `wide`, other types from `sum`. */
 static void write_sums(enum cshim_dtype dtype, const double *wide, const float *sum, size_t length,
                        void *output)
 {
@@ -395,8 +402,9 @@ static APART void reduce_any(const struct view *view, struct parts *parts, uint8
     }
 }
 
-/* codec.h asks for an output that overlaps no part. In raw it may be one of them where there is
- * reencoded: a tile of all parts is read before the output's is written. */
+/* Implements cshim_reduce_with(). Each tile of all parts is read before that tile of `output` is
+ * written, so in raw `output` may be one of the parts, unless float32 sums are not encoded again:
+ * these are written directly, one part after the other. */
 static APART void reduce(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *encoded,
                          unsigned ranks, size_t count, uint8_t *output, uint8_t *reencoded,
                          const struct cshim_encoding *encoding)
@@ -450,9 +458,9 @@ void cshim_reduce_with(enum cshim_codec_id id, enum cshim_dtype dtype, const voi
     cshim_arithmetic_end(&programs);
 }
 
-/* Sums float32 in a tile first, because the output may equal an input, but cshim_reduce() writes
- * float32 sums directly. For other types it reads a tile of both inputs before it writes the
- * output. */
+/* Sums float32 in a tile of its own, because `output` may be an input, but cshim_reduce() writes
+ * float32 sums directly. cshim_reduce() of other types reads a tile of both inputs before it writes
+ * that tile of the output. */
 void cshim_add(enum cshim_dtype dtype, void *output, const void *a, const void *b, size_t count)
 {
     _Alignas(LINE) float tile[TILE];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Internal to codecs/: the vector loops, for any vector width.
  *
- * They process whole blocks of ordinary numbers. Blocks with a non-finite element or an extreme
- * scale, and the last, partial block, use the scalar level's loops, so that the rare cases exist
- * only once. The including file defines, before:
+ * The vector loops process whole blocks of ordinary numbers. Blocks with a non-finite element or an
+ * extreme scale, and the last, partial block, use the scalar level's loops, so that the rare cases
+ * exist only once. The including file defines, before:
  *   TARGET, LEVEL    as for level.h
  *   INLINE           an inline function with the level's instructions
  *   V(operation)     the compiler's intrinsic for an operation on whole vectors
@@ -27,16 +27,16 @@
  * */
 #include "codecs/portable.h"
 
-/* Smallest magnitude of a float that is not finite, or whose sum with its residual may not be. */
+/* Bits of the smallest magnitude whose sum with its residual may not be finite. */
 #define SUM_EXCEPTIONAL 0x7c000000u
-/* Smallest magnitude of a float that rounds up to infinity in bf16, or is not finite. */
+/* Bits of the smallest magnitude that bf16 rounds up to infinity. */
 #define BF16_EXCEPTIONAL 0x7f7f8000u
 
 enum {
     /* Elements that are processed together in formats of the family UPPER. */
     STEP = 2 * LANES,
-    /* Elements of four vectors, which are encoded together in formats of at most 8 bits. Smaller
-     * blocks are encoded with AVX2, because wider vectors do not shorten the computation of the
+    /* Elements of four vectors, which are encoded together in formats of at most 8 bits. AVX2
+     * encodes blocks smaller than that, because wider vectors do not shorten the computation of the
      * scale. */
     NARROWEST_BLOCK = 4 * LANES,
     FLOATS_PER_LINE = 16,
@@ -72,7 +72,7 @@ CSHIM_INLINE bool goes_past_cache(const void *output, size_t count)
     return count >= (size_t)1 << 22 && (uintptr_t)output % 32 == 0;
 }
 
-/* Orders stores past the cache before later stores, by a fence. */
+/* Orders stores past the cache before later stores, by a fence. Does nothing if there are none. */
 CSHIM_INLINE void end_past_cache(bool past_cache)
 {
     if (past_cache)
@@ -90,7 +90,7 @@ INLINE void prefetch(const float *input, size_t i)
 INLINE uint32_t largest_of(const float *input, size_t count)
 {
     const ints magnitude = V(set1_epi32)((int)~CSHIM_SIGN_BIT);
-    /* Initialised, because with the thread sanitizer the compiler warns otherwise. */
+    /* Initialised only because the compiler warns otherwise under the thread sanitizer. */
     ints largest[4] = {{0}};
     for (size_t i = 0; i < count; i += NARROWEST_BLOCK) {
         for (size_t k = 0; k < 4; k++) {
@@ -135,6 +135,7 @@ INLINE ints float_codes(struct cshim_format format, floats scaled)
     return WITH_SIGN(V(add_epi32)(steps, base), scaled);
 }
 
+/* Returns the codes of LANES elements, multiplied by `inverse`, one in each lane. */
 INLINE ints codes_of(struct cshim_format format, const float *input, floats inverse)
 {
     const floats scaled = V(mul_ps)(V(loadu_ps)(input), inverse);
@@ -167,8 +168,9 @@ INLINE ints byte_codes(struct cshim_format format, const float *input, floats in
                    EACH_LANE(lane_of_four, LANES));
 }
 
-/* Returns bytes 4 * i to 4 * i + 3 of a shuffle that closes the gaps after joining: the codes of
- * eight elements are then `bits` bytes at the beginning of 8. 0x80 gives a zero. */
+/* Returns bytes 4 * i to 4 * i + 3 of the shuffle that ends join_codes(): each 8 bytes begin with
+ * `bits` bytes that have the codes of eight elements; the shuffle removes the gap between the two
+ * groups of each 16 bytes. 0x80 gives a zero. */
 CSHIM_INLINE int joined_bytes(int bits, int i)
 {
     uint32_t shuffle = 0;
@@ -179,6 +181,8 @@ CSHIM_INLINE int joined_bytes(int bits, int i)
     return (int)shuffle;
 }
 
+/* Returns the left shift of lane i that moves the codes of an even lane next to those of the odd
+ * lane above it. */
 CSHIM_INLINE int gap_of_even(int gap, int i)
 {
     return i % 2 == 0 ? gap : 0;
@@ -206,7 +210,8 @@ INLINE ints halves_of(floats low, floats high)
                 V(cvtps_ph)(high, _MM_FROUND_TO_NEAREST_INT));
 }
 
-/* Encodes a block of finite floats, multiplied by `factor`. */
+/* Encodes a block of finite floats, multiplied by `factor`. `is_last`: no block follows, so that
+ * nothing may be written after the codes. */
 INLINE void encode_block(struct cshim_format format, const float *input, float factor,
                          uint8_t *payload, bool past_cache, bool is_last)
 {
@@ -227,31 +232,34 @@ INLINE void encode_block(struct cshim_format format, const float *input, float f
     }
 }
 
-/* codes_at() and scale_at() return the offsets of a block's codes and scale. */
+/* Returns the offset of the codes of a block, whose first element has index `element`. */
 CSHIM_INLINE size_t codes_at(struct cshim_format format, size_t element)
 {
     return cshim_payload_bytes((unsigned)format.bits, element);
 }
 
+/* Returns the offset of the scale of a block, whose first element has index `element`. */
 CSHIM_INLINE size_t scale_at(struct cshim_format format, size_t element)
 {
     return element / (size_t)format.block * (size_t)format.scale_bytes;
 }
 
-/* Returns lane i of a shuffle that moves the two bytes with code i to the lower bytes of the lane.
- */
+/* Returns lane i of a shuffle that moves the two bytes that contain integer code i to the lower
+ * bytes of the lane. */
 CSHIM_INLINE int window(int bits, int i)
 {
     return (int)(0x80800100u + 0x0101u * (unsigned)(i * bits / 8));
 }
 
-/* Returns the left shift that then moves code i to the highest bits of its lane. */
+/* Returns the left shift that moves code i to the highest bits of its lane after the shuffle of
+ * window(). */
 CSHIM_INLINE int lift(int bits, int i)
 {
     return 32 - bits - i * bits % 8;
 }
 
-/* Returns the values of LANES integer codes. May read bytes after the codes. */
+/* Returns the values of LANES integer codes, multiplied by `scale`. May read bytes after the codes.
+ */
 INLINE floats integer_values(struct cshim_format format, const uint8_t *payload, floats scale)
 {
     const int bits = format.bits;
@@ -293,8 +301,8 @@ INLINE ints halves_of_codes(struct cshim_format format, const uint8_t *payload)
     return halves | is_nan;
 }
 
-/* Returns the values of STEP codes: of bf16 or float32, or, from index i on, of a block, multiplied
- * by `scale`. */
+/* Returns the values of the STEP codes from index `i` on, multiplied by `scale` if the format has
+ * scales. */
 INLINE void values_of(struct cshim_format format, const uint8_t *payload, int i, floats scale,
                       floats values[2])
 {
@@ -358,7 +366,8 @@ INLINE ints upper_codes(ints bits)
     return V(srli_epi32)(V(add_epi32)(bits, rounding), 16);
 }
 
-/* Encodes STEP floats as bf16. Returns false if one of them is exceptional. */
+/* Encodes STEP floats as bf16. Returns false, with nothing written, if the magnitude of one is at
+ * least BF16_EXCEPTIONAL. */
 INLINE bool encode_upper(const float *input, uint8_t *payload, bool past_cache)
 {
     const ints magnitude = V(set1_epi32)((int)~CSHIM_SIGN_BIT);
@@ -373,6 +382,7 @@ INLINE bool encode_upper(const float *input, uint8_t *payload, bool past_cache)
     return true;
 }
 
+/* Implements narrow_half (struct cshim_level). */
 TARGET static void narrow_half(const float *input, size_t count, uint8_t *output)
 {
     const floats nan = (floats)V(set1_epi32)((int)CSHIM_NAN_BITS);
@@ -385,7 +395,7 @@ TARGET static void narrow_half(const float *input, size_t count, uint8_t *output
     cshim_level_scalar.narrow_half(input + i, count - i, output + 2 * i);
 }
 
-/* Implements add_residual (struct cshim_level). Blocks whose sums may not be finite, and the last,
+/* Adds blocks of inputs to their residuals. Blocks whose sums may not be finite, and the last,
  * partial block, use the scalar loop. The largest magnitude is computed one block ahead, as in
  * encode_run(). */
 INLINE void add_blocks(const float *input, size_t count, size_t block, float share, float *residual)
@@ -410,7 +420,7 @@ INLINE void add_blocks(const float *input, size_t count, size_t block, float sha
     }
 }
 
-/* See struct cshim_level. */
+/* Implements add_residual (struct cshim_level). */
 TARGET static void add_residual(const float *input, size_t count, size_t block, float share,
                                 float *residual)
 {

@@ -38,8 +38,9 @@ def asked(*question):
 
 
 def brought_by(path, needed):
-    """Adds to `needed` the libraries that a file needs, directly or indirectly, but for those of every system."""
-    # By manylinux.
+    """Adds to `needed` the libraries that a file needs, directly or indirectly, except those that every system
+    has."""
+    # Libraries that every system has, according to manylinux.
     everywhere = r"(lib(c|m|dl|pthread|rt|z)|ld-linux-.*)\.so\.\d+"
     headers = output(asked("-print-prog-name=readelf"), "-d", str(path))
     for name in re.findall(r"\(NEEDED\).*\[(.*)\]", headers):

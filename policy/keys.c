@@ -153,7 +153,7 @@ static bool parse_number(const char **text, unsigned long long most, unsigned lo
     return errno == 0 && *number <= most;
 }
 
-/* uint64_t */
+/* Reads a whole number into a uint64_t. */
 static bool read_number(const struct setting *set)
 {
     const char *rest = set->value;
@@ -256,22 +256,22 @@ static bool read_error(const struct setting *set)
 
 static const struct key general_keys[] = {
     {"report", read_report, CSHIM_REPORTS, POLICY(report), "WHERE",
-     "what is told at the end (default summary), or a JSON file"},
+     "report at the end of the job (default summary), or a JSON file"},
     {"log", read_word, CSHIM_LEVELS, POLICY(log), "LEVEL",
-     "what is said on standard error (default warn)"},
+     "level of the messages on standard error (default warn)"},
     {"seed", read_number, CSHIM_NO_WORDS, POLICY(seed), "N",
      "a whole number, for stochastic rounding (default 0)"},
     {"feedback_memory", read_memory, CSHIM_NO_WORDS, POLICY(feedback_memory), "SIZE",
-     "what error feedback may take on each rank (default 1GiB)"},
+     "memory for error feedback on each rank (default 1GiB)"},
 };
 
 static const struct key rule_keys[] = {
     {"library", read_list, CSHIM_LIBRARIES, RULE(libraries), "LIST",
-     "libraries that are called (default all)"},
+     "libraries of the calls (default all)"},
     {"collective", read_list, CSHIM_COLLECTIVES, RULE(collectives), "LIST",
-     "functions that are called (default those that add)"},
+     "collectives (default those that add)"},
     {"dtype", read_list, CSHIM_DTYPES, RULE(dtypes), "LIST", "types of the elements (default all)"},
-    {"op", read_list, CSHIM_OPS, RULE(ops), "LIST", "operations on them (default all)"},
+    {"op", read_list, CSHIM_OPS, RULE(ops), "LIST", "operations on the elements (default all)"},
     {"ranks", read_range, CSHIM_NO_WORDS, RULE(min_ranks), "RANGE",
      "ranks of the communicator: 4, 2-8 or 2- (default any)"},
     {"nodes", read_range, CSHIM_NO_WORDS, RULE(min_nodes), "RANGE",
@@ -279,25 +279,25 @@ static const struct key rule_keys[] = {
     {"min_size", read_limit, CSHIM_NO_WORDS, RULE(min_size), "SIZE",
      "the least bytes of the caller's buffer, such as 64KiB (default 0)"},
     {"max_size", read_limit, CSHIM_NO_WORDS, RULE(max_size), "SIZE",
-     "the most, such as 25MB (default any)"},
+     "the most bytes, such as 25MB (default any)"},
     {"codec", read_word, CSHIM_CODECS, RULE(codec), "NAME",
-     "what elements are sent as; none: by the library itself (required)"},
+     "format of the elements sent, or none (required)"},
     {"gather_codec", read_word, CSHIM_CODECS, RULE(gather_codec), "NAME",
-     "what sums are sent on as, in an all-reduce (default as codec)"},
+     "format of the sums that all-reduces send (default as codec)"},
     {"algorithm", read_word, CSHIM_ALGORITHMS, RULE(algorithm), "NAME",
      "who sends what to whom (default auto)"},
     {"worth", read_word, CSHIM_WORTHS, RULE(worth), "NAME",
-     "whether a call has to gain time by what this job's calls took (default measured)"},
+     "whether calls are compressed only if measured to be faster (default measured)"},
     {"error_feedback", read_switch, CSHIM_SWITCHES, RULE(error_feedback), "SWITCH",
-     "what rounding took is added the next time (default off)"},
+     "add the rounding error to the next call (default off)"},
     {"rounding", read_switch, CSHIM_ROUNDINGS, RULE(stochastic), "NAME",
-     "of encoded elements (default nearest)"},
+     "rounding of encoded elements (default nearest)"},
     {"keep", read_few, CSHIM_NO_WORDS, RULE(keep), "N",
      "elements of each 256 that codec topk sends (default 4)"},
     {"abs_error", read_error, CSHIM_NO_WORDS, RULE(abs_error), "X",
-     "what codec bounded may add to the error of each element, for each rank (required by it)"},
+     "error per rank that codec bounded may add to an element (required by it)"},
     {"max_rel_error", read_fraction, CSHIM_NO_WORDS, RULE(max_rel_error), "X",
-     "where encoding loses more than this, take a more precise codec (default any)"},
+     "if encoding loses more than this, use a more precise codec (default any)"},
     {"verify", read_calls, CSHIM_NO_WORDS, RULE(verify), "CALLS",
      "make one call in so many natively too, and report the error (default off)"},
     {"check_ranks", read_calls, CSHIM_NO_WORDS, RULE(check_ranks), "CALLS",

@@ -24,7 +24,7 @@ struct cshim_parser {
     bool general_seen;     /* a section [compshim] was read */
     uint32_t keys_seen;    /* keys of the current section: a bit for each */
     const char *algorithm; /* newest rule's algorithm, as written in the policy; a static string */
-    bool failed;           /* somewhere */
+    bool failed;           /* some section has an error */
     bool section_failed;   /* the current section has an error, so it is not checked as a whole */
     char *message;         /* CSHIM_MESSAGE_MAX bytes for the errors, a line for each */
     size_t used;           /* bytes of `message` in use */

@@ -128,7 +128,7 @@ chosen() {
     for word in "${@:-}"; do [[ $name != *"$word"* ]] || return 0; done
     return 1
 }
-# A new test counts as long.
+# Tests without a recorded duration start first, as the longest ones do.
 durations=$BUILD/tests/durations
 mkdir -p "$BUILD/tests" && touch "$durations" "$logs/durations"
 mapfile -t longest_first < <(printf '%s\n' "${tests[@]}" | awk '

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-# Makes a manual page of its template and of the tables that the program itself reads:
+# Makes a manual page from its template and from the tables that the program itself reads:
 #
 #   awk -f page.awk [SOURCE.c...] PAGE.in
 #
 # The tables are those of struct tool_option (with the .name and .usage of their command below them)
 # and of struct key. These lines of a template are filled from them:
 #
-#   .Usage COMMAND  what follows the command's name
-#   .Option NAME    an option of the command whose subsection (.Ss) this is, and its help
+#   .Usage COMMAND  arguments of the command
+#   .Option NAME    an option, and its help, of the command that the subsection (.Ss) describes
 #   .Key NAME       a key of policy.ini, and its help
 #
-# and these from the rows of codecs/formats.def, if it is given:
+# and these from the rows of codecs/formats.def, if it is an argument:
 #
-#   .Codecs bits    the codecs but raw and how many bits each has for an element
-#   .Codecs order   all codecs, the less precise before the more precise
+#   .Codecs bits    all codecs except raw, with bits per element
+#   .Codecs order   all codecs, from the least to the most precise
 #
-# What a template says below them adds to the help. An entry without such a line is an error, as is a
-# line without an entry.
+# Text that follows such a line in the template adds to the help. An entry without a line is an error,
+# and a line without an entry.
 
 function fail(text) {
     print "page.awk: " FILENAME ":" FNR ": " text >"/dev/stderr"
@@ -24,7 +24,7 @@ function fail(text) {
     exit 1
 }
 
-# {"name", ..., "ARGUMENT", "help"}, or {"name", ..., "help"} without an argument; a letter is 'x'.
+# Reads {"name", 'letter', ..., "ARGUMENT", "help"}; letter and argument may be missing.
 function read_entry(entry,    letter, strings, count, place) {
     gsub(/" +"/, "", entry)
     letter = match(entry, /, '.',/) ? substr(entry, RSTART + 3, 1) : ""
@@ -41,7 +41,7 @@ function read_entry(entry,    letter, strings, count, place) {
     missing[place] = "'" strings[1] "' of " FILENAME
 }
 
-# A line of help as a sentence; but a list of words keeps its first letter.
+# Returns a line of help as a sentence, with a capital letter unless it is a list of words.
 function sentence(text) {
     gsub(/\\"/, "\"", text)
     gsub(/--/, "\\-\\-", text)
@@ -62,7 +62,7 @@ function print_option(place, name) {
     print_item(place, (letters[place] != "" ? "Fl " letters[place] " , " : "") "Fl -" name)
 }
 
-# "--size SIZE | --all [--json] FILE...": what stands in brackets is one word.
+# Prints a usage such as "--size SIZE | --all [--json] FILE...". Brackets contain a single word.
 function print_usage(usage,    words, count, i, word, line) {
     count = split(usage, words, " ")
     for (i = 1; i <= count; i++) {
@@ -88,7 +88,7 @@ function print_line(line) {
         print "." substr(line, 2)
 }
 
-# A row: NAME(ID, NAME, name, ..., TYPICAL).
+# Reads a row NAME(ID, NAME, name, ..., TYPICAL).
 FILENAME ~ /\.def$/ {
     if (/^(RAW|UPPER|FLOAT|INTEGER) *\([0-9]/) {
         gsub(/[(),]+/, " ")
@@ -99,9 +99,9 @@ FILENAME ~ /\.def$/ {
     next
 }
 
-# Prints a list of codecs, each with what is put behind it.
-function print_codec(name, behind, is_last) {
-    print ".Cm " name (behind != "" ? " No " behind : "") (is_last ? " ." : " ,")
+# Prints an item of a list of codecs, followed by a note, if any.
+function print_codec(name, note, is_last) {
+    print ".Cm " name (note != "" ? " No " note : "") (is_last ? " ." : " ,")
 }
 
 FILENAME ~ /\.c$/ {
@@ -170,5 +170,5 @@ END {
         fail("the last entry of a table does not end")
     for (place in missing)
         if (!failed)
-            fail("nothing here tells of " missing[place])
+            fail("no line describes " missing[place])
 }

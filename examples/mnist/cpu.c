@@ -7,8 +7,8 @@
 
 #include "examples/mnist/device.h"
 
-/* Before a function: the compiler makes a version per instruction set, and the dynamic linker
- * selects the best for this processor. Only for loops over whole maps and tensors. Not with a
+/* Attribute of a function: the compiler makes a version per instruction set, and the dynamic linker
+ * selects the best for this processor. Used for loops over whole maps and tensors. Not with a
  * sanitizer: the selection runs before its runtime is ready. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
     !defined(__SANITIZE_ADDRESS__)
@@ -126,8 +126,8 @@ static void gather_patches(const float *map, float *patches)
     }
 }
 
-/* Bias and ReLU are applied after the maximum, on a quarter of the values: the result is the same.
- */
+/* Computes features by max pooling. Applies bias and ReLU after the maximum, to a quarter of the
+ * values: the result is the same. */
 SIMD_CLONES static void pool(const float *map, const float *bias, float *features, uint8_t *winner)
 {
     const int down = CONV2_SIDE * CONV2_CHANNELS;
@@ -170,9 +170,10 @@ void device_convolve(struct device *device, const struct layer *layers, const fl
     }
 }
 
-/* Only the winner of each maximum has a gradient, so at least three quarters of a matrix product
- * would be multiplications by zero: this visits the winners only. One channel at a time keeps its
- * weights and their gradient in the L1 cache. */
+/* Computes the gradients of the second convolution for one image. Visits only the winner of each
+ * maximum: the others have no gradient, so at least three quarters of a matrix product would be
+ * multiplications by zero. One channel at a time keeps its weights and their gradient in the L1
+ * cache. */
 SIMD_CLONES static void backward2(const float *restrict weight, float *restrict weight_gradient,
                                   float *restrict bias_gradient, const struct conv_trace *trace,
                                   const float *restrict feature_gradient,
@@ -328,7 +329,7 @@ struct score device_score(struct device *device)
     return device->score;
 }
 
-/* Gradient descent with momentum; the gradients are sums over the ranks. */
+/* Makes a step of gradient descent with momentum; the gradients are sums over the ranks. */
 SIMD_CLONES static void descend(float *restrict weights, float *restrict velocity,
                                 const float *restrict gradients, size_t count, float ranks,
                                 float learning_rate, float momentum)

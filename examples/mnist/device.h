@@ -80,7 +80,8 @@ void device_dense_backward(struct device *device, const struct layer *layer, con
 void device_drop(struct device *device, float *rows, int columns, unsigned drop_chance_256,
                  uint64_t stream, int first_item, int offset);
 
-/* Gradient through a ReLU followed by a dropout: `values` is their result. */
+/* Multiplies gradients by the derivative of a ReLU followed by a dropout; `values` is their result.
+ */
 void device_relu_drop_backward(struct device *device, const float *values, float *gradients,
                                int columns, unsigned drop_chance_256);
 
@@ -88,8 +89,8 @@ void device_relu_drop_backward(struct device *device, const float *values, float
 void device_judge(struct device *device, const struct batch *batch, float *outputs, float scale);
 struct score device_score(struct device *device);
 
-/* Gradient descent with momentum on the mean of the ranks' gradients (collective). Returns the
- * seconds of the all-reduce. */
+/* Makes a step of gradient descent with momentum on the mean of the ranks' gradients (collective).
+ * Returns the seconds of the all-reduce. */
 double device_step(struct device *device, const struct model *model, float *weights,
                    float *velocity, float *gradients, float learning_rate, float momentum);
 

@@ -88,7 +88,7 @@ static void trainer_init(struct trainer *trainer)
     trainer->images = host_memory(capacity, steps, sizeof *trainer->images);
 }
 
-/* Fisher-Yates shuffle, with random numbers that are equal on all ranks. */
+/* Shuffles the training images (Fisher-Yates), equally on all ranks. */
 static void shuffle(struct trainer *trainer, int epoch)
 {
     uint64_t stream = rng_stream(trainer->options->seed, RNG_SHUFFLE, (uint64_t)epoch);
@@ -115,7 +115,7 @@ static struct batch gather(const struct trainer *trainer, const struct image_set
     return (struct batch){end - begin, trainer->pixels, trainer->labels};
 }
 
-/* One step; `step` counts within the epoch, `total` over all epochs. */
+/* Makes one step; `step` counts within the epoch, `total` over all epochs. */
 static void train_step(struct trainer *trainer, int step, int total, float learning_rate)
 {
     const struct options *options = trainer->options;

@@ -34,7 +34,7 @@ struct model model_of(enum network_model which)
     return model;
 }
 
-/* Uniform in [-1, 1] / sqrt(inputs), as PyTorch initialises such layers. */
+/* Draws uniformly from [-1, 1] / sqrt(inputs), as PyTorch initialises such layers. */
 void model_draw(const struct model *model, uint64_t seed, float *parameters)
 {
     for (int t = 0; t < 2 * model->layer_count; t++) {

@@ -14,11 +14,11 @@ struct network *network_new(enum network_model which, int capacity, uint64_t see
 /* Ends the device's work. The memory is never freed. */
 void network_end(struct network *network);
 
-/* One training step (collective): forward and backward pass over a batch, which may be empty, then
- * gradient descent with momentum on the mean of the ranks' gradients, each `scale` times the sum
- * over the batch. Dropout of image i uses item first_item + i of the stream `dropout`, so that it
- * does not depend on the rank that has the image. Returns this rank's score, and adds the seconds
- * of the all-reduce. */
+/* Makes one training step (collective): forward and backward pass over a batch, which may be empty,
+ * then gradient descent with momentum on the mean of the ranks' gradients, each `scale` times the
+ * sum over the batch. Dropout of image i uses item first_item + i of the stream `dropout`, so that
+ * it does not depend on the rank that has the image. Returns this rank's score, and adds the
+ * seconds of the all-reduce. */
 struct score network_step(struct network *network, const struct batch *batch, float scale,
                           uint64_t dropout, int first_item, float learning_rate, float momentum,
                           double *allreduce_seconds);

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-/* Before a function in a header: nvcc compiles it for the GPU, too. */
+/* Attribute of a function in a header: nvcc compiles it for the GPU, too. */
 #ifdef __CUDACC__
 #define HOST_AND_DEVICE __host__ __device__
 #else

@@ -36,8 +36,9 @@ __global__ void mnist_gather_patches(const float *maps, float *patches, int side
     }
 }
 
-/* Inverse of the copy: each element of the first convolution's maps gets the sum of the patches'
- * elements that it was copied to, in the order of the taps; or zero if its ReLU was inactive. */
+/* Computes the gradients of the first convolution's maps: each element gets the sum of the
+ * gradients of the patches' elements that it was copied to, in the order of the taps; or zero if
+ * its ReLU was inactive. */
 __global__ void mnist_scatter_patches(const float *patches, const float *maps, float *gradients,
                                       size_t count)
 {
@@ -77,8 +78,8 @@ __device__ static inline size_t first_of_four(size_t feature)
     return (2 * line * CONV2_SIDE + 2 * x) * CONV2_CHANNELS + channel;
 }
 
-/* Bias and ReLU are applied after the maximum: the result is the same. `winner` is the index of the
- * maximum, 2 * row + column, the first of equal ones. */
+/* Computes features by max pooling. Applies bias and ReLU after the maximum: the result is the
+ * same. `winner` is the index of the maximum, 2 * row + column, the first of equal ones. */
 __global__ void mnist_pool(const float *maps, const float *bias, float *features, uint8_t *winner,
                            size_t count)
 {
@@ -112,7 +113,8 @@ __global__ void mnist_unpool(const float *gradients, const uint8_t *winner, floa
     }
 }
 
-/* Row r is image first_item + r of the step; `offset` separates the counters of its layers. */
+/* Applies dropout. Row r is image first_item + r of the step; `offset` separates the random
+ * counters of the layers. */
 __global__ void mnist_dropout(float *rows, int columns, unsigned drop_chance_256, uint64_t stream,
                               int first_item, int offset, size_t count)
 {
@@ -127,7 +129,8 @@ __global__ void mnist_dropout(float *rows, int columns, unsigned drop_chance_256
     }
 }
 
-/* Gradient through a ReLU followed by a dropout: `values` is their result. */
+/* Multiplies gradients by the derivative of a ReLU followed by a dropout; `values` is their result.
+ */
 __global__ void mnist_relu_dropout_backward(const float *values, float *gradients,
                                             unsigned drop_chance_256, size_t count)
 {
@@ -144,7 +147,7 @@ __global__ void mnist_judge(float *rows, const uint8_t *labels, float scale, str
     scores[i] = model_judge(rows + i * IMAGE_CLASSES, labels[i], scale);
 }
 
-/* Gradient descent with momentum. */
+/* Makes a step of gradient descent with momentum. */
 __global__ void mnist_descend(float *weights, float *velocity, const float *gradients,
                               float learning_rate, float momentum, size_t count)
 {

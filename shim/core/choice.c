@@ -200,7 +200,8 @@ static void take_samples(struct cshim_choice *choice)
         const unsigned count = sort_samples(choice, i, sorted);
         choice->typical[i] = choice->latest[i] = in_the_long_run(choice, i, median_of(choice, i));
         choice->low[i] = count > 0 ? sorted[count / 4] : INFINITY;
-        choice->high[i] = count > 0 ? sorted[count - 1 - count / 4] : INFINITY;
+        choice->high[i] =
+            count > 0 ? fmaxf(sorted[count - 1 - count / 4], choice->typical[i]) : INFINITY;
     }
 }
 

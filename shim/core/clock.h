@@ -14,15 +14,16 @@ static inline double cshim_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-#define CSHIM_PAUSE_SHORTEST 100e-6
+#define CSHIM_PAUSE_SHORTEST 20e-6
 #define CSHIM_PAUSE_LONGEST 10e-3
 
-/* Sleeps between two polls of an event that has been awaited for `waited` seconds: for an eighth of
- * these, within the limits above. If ranks share cores, polling without a pause takes time from
- * late ranks and the launcher. Thread-safe. */
+/* Sleeps between two polls of an event, for a 32nd of `waited`, the seconds since the first poll,
+ * within the limits above. If ranks share cores, polling without a pause takes time from late ranks
+ * and the launcher; long pauses delay a new connection, which needs several polls on both sides.
+ * Thread-safe. */
 static inline void cshim_pause(double waited)
 {
-    double seconds = waited / 8;
+    double seconds = waited / 32;
     if (seconds < CSHIM_PAUSE_SHORTEST)
         seconds = CSHIM_PAUSE_SHORTEST;
     if (seconds > CSHIM_PAUSE_LONGEST)

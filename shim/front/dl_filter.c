@@ -5,8 +5,8 @@
  *
  * For RTLD_NEXT and RTLD_DEFAULT the C library finds the calling object by the return address. So
  * the exported dlsym() ends with a jump to the real one, with its arguments and return address, and
- * result and dlerror() are those of a direct call. With optimisation the compiler makes that jump
- * of a call in a return statement. */
+ * result and dlerror() are those of a direct call. An optimising compiler compiles the call in its
+ * return statement to that jump. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>

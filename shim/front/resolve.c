@@ -3,8 +3,7 @@
  *
  * For MPI, the first definition in this order that is not our own:
  *
- *   1. MPI_X, then PMPI_X, in the objects after this library in the global scope (RTLD_NEXT): MPI
- * of ordinary programs, or a tool before it.
+ *   1. MPI_X, then PMPI_X, after this library in the global scope (RTLD_NEXT): MPI or a tool.
  *   2. PMPI_X in the calling object and its dependencies: MPI of a library that was opened with
  *      RTLD_LOCAL, as Python's modules are.
  *   3. PMPI_X in every loaded libmpi*: for callers that fetched the function by dlsym().
@@ -22,15 +21,44 @@
 
 #include "shim/front/front.h"
 
+struct place {
+    uintptr_t address; /* searched */
+    uintptr_t base;    /* load address of the object that contains it */
+};
+
+/* Sets place->base if the object contains the address. Returns 1 if so. */
+static int visit_place(struct dl_phdr_info *object, size_t size, void *data)
+{
+    struct place *place = data;
+    uintptr_t base = UINTPTR_MAX;
+    bool contains = false;
+    (void)size;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const Elf64_Phdr *segment = &object->dlpi_phdr[i];
+        const uintptr_t begin = object->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type != PT_LOAD)
+            continue;
+        base = begin < base ? begin : base;
+        contains |= place->address - begin < segment->p_memsz;
+    }
+    if (contains)
+        place->base = base;
+    return contains;
+}
+
+/* Unlike dladdr(), does not search the object's symbols: MPI_Init compares hundreds of addresses.
+ */
 const void *cshim_object_base(const void *address)
 {
-    Dl_info info;
-    return address != NULL && dladdr(address, &info) ? info.dli_fbase : NULL;
+    struct place place = {.address = (uintptr_t)address};
+    (void)dl_iterate_phdr(visit_place, &place);
+    return (const void *)place.base;
 }
 
 bool cshim_same_object(const void *one, const void *other)
 {
-    return cshim_object_base(one) != NULL && cshim_object_base(one) == cshim_object_base(other);
+    const void *base = cshim_object_base(one);
+    return base != NULL && base == cshim_object_base(other);
 }
 
 bool cshim_same_caller(const void *one, const void *other)

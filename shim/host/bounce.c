@@ -10,10 +10,11 @@
 #define TIMED 16384u /* smallest timed message in bytes: reading the clock is negligible */
 #define TRIED 61u    /* interval in messages at which the slower way is timed again */
 #define WORTH 0.9    /* use the bounce buffer below this fraction of the direct time */
-#define STEP 0.0625  /* relative change of a known duration by one message */
+#define STEP 0.0625  /* relative change of a duration's estimate per message */
 #define LINE 64u
 
-/* Durations of both ways. No lock: only the call that has the shared scratch gets here. */
+/* Durations of both ways. They need no lock: only the call that holds the shared scratch uses them.
+ */
 static struct {
     double seconds[2]; /* median seconds per byte: [0] direct, [1] by the bounce buffer */
     unsigned timed;

@@ -17,18 +17,18 @@ struct cshim_bounce {
     double began;     /* cshim_seconds(); 0: not timed */
 };
 
-/* Kinds of data written to `place`. */
+/* Types of data written to `place`. */
 enum cshim_writing {
     CSHIM_WRITING_UNREAD, /* nobody reads it there, or encoding takes as long anyway */
     CSHIM_WRITING_PART,   /* encoded elements of a contribution; timed */
     CSHIM_WRITING_SUM     /* encoded elements of a reduced chunk; uses the faster way */
 };
 
-/* Called before `bytes` bytes are written. Unless `what` is UNREAD, `place` is in the shared
- * scratch, which one call at a time has. The caller encodes to .encoded. */
+/* Begins a write of `bytes` bytes to `place`; the caller then encodes to .encoded. Unless `what` is
+ * UNREAD, `place` is in the shared scratch, which one call at a time holds. */
 struct cshim_bounce cshim_bounce_begin(enum cshim_writing what, uint8_t *place, size_t bytes);
 
-/* Called after encoding; then the bytes are at .place. */
+/* Ends the write after encoding: the bytes are then at .place. */
 void cshim_bounce_end(const struct cshim_bounce *bounce, size_t bytes);
 
 #endif

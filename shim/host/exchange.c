@@ -19,9 +19,9 @@
  * btl_vader_eager_limit). */
 #define SHARED_BYTES 4096u
 
-/* The message that is being made. */
+/* The message that is being written. */
 struct open_message {
-    const struct cshim_operation *begun; /* its MESSAGE */
+    const struct cshim_operation *begun; /* the MESSAGE operation that began it */
     uint8_t *end;
     enum cshim_writing writing;
 };
@@ -151,7 +151,8 @@ static void advance_inputs(struct cshim_exchange *exchange, const struct cshim_o
                     cshim_message_bytes(exchange, type, operation->elements, inputs[i]);
 }
 
-/* All contributions have the codec of contributions, also a row's sums in a grid. */
+/* Adds the elements of all inputs, decoded with the codec of contributions: in a grid, row sums are
+ * sent as contributions to the column, too. */
 static void reduce(struct cshim_exchange *exchange, const struct cshim_flight *flight,
                    const struct cshim_operation *operation, struct open_message *open)
 {
@@ -321,9 +322,9 @@ static bool may_share(const struct cshim_plan *plan)
             plan->algorithm == CSHIM_ALGORITHM_TWO_SHOT);
 }
 
-/* Each rank sends an empty message to the others of its node after it has read everything. After
- * the last segment, this waits until no rank reads this rank's scratch any more: with age 0 it
- * starts the messages, then it completes them. */
+/* Waits, after the last segment, until no rank reads this rank's scratch any more: each rank sends
+ * an empty message to the others of its node after it has read everything. Starts the messages if
+ * exchange->age is 0, otherwise completes them. */
 static int close_messages(struct cshim_exchange *exchange, bool *done)
 {
     struct cshim_communicator *communicator = exchange->communicator;
@@ -347,15 +348,15 @@ static int close_messages(struct cshim_exchange *exchange, bool *done)
         status = transport->complete(exchange, 0, peers, done, &too_long);
         if (status == 0 && *done)
             status = transport->complete(exchange, peers, peers, done, &too_long);
-        /* The others have read before what this rank writes next. */
+        /* Orders the others' reads before this rank's next writes. */
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
     }
     cshim_event_phase(exchange, CSHIM_PHASE_EXCHANGE);
     return status;
 }
 
-/* Executes what is due of the segment that has started exchange->age pipeline iterations ago. Sets
- * *done to false if it has to be called again. Returns 0 or a transport error. */
+/* Executes the due operations of the segment that was started exchange->age pipeline iterations
+ * ago. Sets *done to false if it has to be called again. Returns 0 or a transport error. */
 static int advance_segment(struct cshim_exchange *exchange, bool *done)
 {
     const uint64_t iteration = exchange->iteration, index = iteration - exchange->age;

@@ -7,7 +7,7 @@
  *     cshim_exchange_begin(&exchange);             nonblocking:
  *     cshim_exchange_advance(&exchange, &done);    until done
  *
- * mostly by way of call.h. Calls on one communicator must not be concurrent. */
+ * usually through call.h. Calls on one communicator must not be concurrent. */
 #ifndef CSHIM_EXCHANGE_H
 #define CSHIM_EXCHANGE_H
 
@@ -23,7 +23,7 @@ struct cshim_flight {
     uint8_t *stage; /* hierarchical: the share's elements, followed by blocks to add; else NULL */
 };
 
-/* One compressed call under way. The engine fills the first group, the runner the rest. */
+/* One active compressed call. The engine fills the first group, the runner the rest. */
 struct cshim_exchange {
     struct cshim_communicator *communicator;
     const struct cshim_plan *plan;
@@ -51,7 +51,7 @@ struct cshim_exchange {
     struct cshim_row figures;           /* bytes sent, and seconds of each phase */
     double mark;                        /* cshim_seconds() up to which the seconds are counted */
     uint64_t iteration; /* pipeline iteration at which cshim_exchange_advance() continues */
-    unsigned age;       /* and how many iterations ago the segment has started that is next */
+    unsigned age;       /* number of iterations since the start of the segment to continue with */
 };
 
 /* Executes the call and waits for it. Returns 0 or a transport error. */

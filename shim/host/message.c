@@ -67,7 +67,7 @@ void cshim_message_write_header(const struct cshim_exchange *exchange,
     memcpy(flight->scratch + operation->offset, &header, sizeof header);
 }
 
-/* Checks the header of a received message, and keeps the encoding error that its sender knows. If
+/* Checks the header of a received message, and records the encoding error that its sender knows. If
  * the ranks disagree about the call, the program is wrong: prints both views of the call, and ends
  * the job or the call. `operation` is a RECEIVE or READ. */
 static void check_header(struct cshim_exchange *exchange, const struct cshim_flight *flight,
@@ -80,7 +80,7 @@ static void check_header(struct cshim_exchange *exchange, const struct cshim_fli
     struct cshim_header want =
         cshim_header_make(exchange->plan, exchange->sequence, flight->segment.index,
                           (enum cshim_message)operation->message, operation->elements, 0);
-    if (cshim_header_is_shared(message)) /* not a property of the call */
+    if (cshim_header_is_shared(message)) /* says how the elements travel, and may differ */
         want.step |= CSHIM_HEADER_SHARED;
     if (cshim_header_check(&want, message, &error, text)) {
         exchange->error = error > exchange->error ? error : exchange->error;
@@ -118,7 +118,8 @@ int cshim_message_send(struct cshim_exchange *exchange, const struct cshim_fligh
         exchange->figures.bytes_network += bytes;
     const bool is_read_here = cshim_message_is_read_in_place(exchange) &&
                               cshim_message_scratch(exchange, operation->peer) != NULL;
-    if (exchange->is_shared) /* also before messages that say that the peer's data has been read */
+    if (exchange->is_shared) /* also orders reads of the peer's data before the message that reports
+                                them */
         __atomic_thread_fence(__ATOMIC_RELEASE);
     return exchange->communicator->transport->send(
         exchange, first_request(exchange, flight, transfer_of(operation)) + operation->index,

@@ -6,15 +6,15 @@
 
 #include "shim/host/exchange.h"
 
-/* Groups of requests (transport.h): each has one request for each index of the row or column, and
- * each segment in flight its own. A request is numbered by transfer, then segment, then index. */
+/* Groups of requests (transport.h). Each has a request for each segment in flight and each index of
+ * the row or column. A request is numbered by transfer, then segment, then index. */
 enum cshim_transfer {
     CSHIM_RECEIVE_PARTS,
     CSHIM_RECEIVE_SUMS,
     CSHIM_SEND_PARTS,
     CSHIM_SEND_SUMS,
     CSHIM_ROW_TRANSFERS,
-    /* In the column, the same in this order. */
+    /* The transfers of a grid's column follow, in the same order. */
     CSHIM_TRANSFERS = 2 * CSHIM_ROW_TRANSFERS
 };
 

@@ -17,7 +17,7 @@
 #include "shim/host/scratch.h"
 
 #define HALF (CSHIM_SCRATCH_INSIDE / 2)
-/* The most ranks of a node: a block has at least one element block of each. */
+/* Largest number of ranks on a node: half the area has room for a grain of each. */
 #define RANKS_MAX (HALF / CSHIM_GRAIN / sizeof(double))
 
 /* Counts the bytes of `elements` elements, once for the node. */
@@ -99,7 +99,7 @@ static void publish_block(const struct cshim_exchange *exchange, const uint8_t *
 {
     const struct cshim_communicator *communicator = exchange->communicator;
     const size_t element = exchange->element_bytes, room = block->length * element;
-    if (!cshim_scratch_is_shared(communicator->scratch)) /* the barrier tells the others */
+    if (!cshim_scratch_is_shared(communicator->scratch)) /* the others learn that in the barrier */
         return;
     for (int i = 0; i < communicator->layout.local_ranks; i++) {
         const int length = communicator->share_lengths[i];
@@ -111,8 +111,7 @@ static void publish_block(const struct cshim_exchange *exchange, const uint8_t *
 }
 
 /* Exchanges a block of the shares by shared memory, and finds the contributions to this rank's. If
- * a rank has no shared scratch, only turns is_shared_inside off. Returns 0 or a transport error.
- */
+ * a rank has no shared scratch, only clears is_shared_inside. Returns 0 or a transport error. */
 static int share_block(struct cshim_exchange *exchange, const uint8_t *input,
                        const struct cshim_range *block)
 {

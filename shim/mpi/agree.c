@@ -34,14 +34,14 @@
 
 #define WAIT_SECONDS 10.0 /* plus one second for each tree level from the third on */
 
-/* Message types. Tags count down from MPI_TAG_UB, because programs count up. Version 0.1 used the
- * first four, with a shorter hello: its ranks do not receive these. */
+/* Message types. Tags count down from MPI_TAG_UB, because programs count up. Types 0 to 3 are those
+ * of version 0.1, whose hello is shorter; ranks of that version do not receive these messages. */
 enum word { WORD_HELLO = 4, WORD_REPLY, WORD_ACKNOWLEDGE, WORD_DECISION };
 
 /* Hello message: describes a rank and all ranks below it in the tree. */
 struct hello {
     struct cshim_greeting greeting;
-    int all;           /* all of them can compress together */
+    int all;           /* 1: all these ranks can compress together */
     char missing[640]; /* ranks that cannot, with the reasons */
 };
 
@@ -107,7 +107,7 @@ static void collect_hellos(double deadline)
     for (int i = 0; i < children; i++) {
         struct hello *child = &hellos[i];
         PMPI_Test(&hello_requests[i], &has_arrived, MPI_STATUS_IGNORE);
-        if (!has_arrived) /* the hello may come later */
+        if (!has_arrived) /* missing, but it may still come */
             child->greeting.version[0] = '\0';
         own_hello.all &= cshim_greeting_fits(&own_hello.greeting, &child->greeting, first_child + i,
                                              own_hello.missing, sizeof own_hello.missing);
@@ -128,8 +128,8 @@ static void reply_to_children(bool all)
             send_to_child(i, WORD_REPLY, all);
 }
 
-/* Waits for the acknowledgements of the children. Returns true if all have come, each for all ranks
- * below. */
+/* Waits for the acknowledgements of the children; each covers all ranks below that child. Returns
+ * true if all have come and none refuses. */
 static bool collect_acknowledgements(void)
 {
     receive_from_children(WORD_ACKNOWLEDGE, acknowledgements, sizeof *acknowledgements,
@@ -140,7 +140,7 @@ static bool collect_acknowledgements(void)
     return all;
 }
 
-/* Writes the ranks that have not announced themselves, as in "2-3, 5". */
+/* Writes the ranks that have not announced themselves to `text`, as in "2-3, 5". */
 static void list_silent(char *text, size_t size)
 {
     size_t length = 0;

@@ -169,11 +169,11 @@ static ALWAYS_INLINE void begin_scatter(struct call *call, const void *sendbuf, 
         begin_call(call, &arguments);
 }
 
-/* Lets the ranks of a data-movement collective agree on the reason not to compress it, if any rank
- * has one: MPI lets ranks describe the same elements by different types and by absolute addresses,
- * so no rank can know it of the others. Sets CSHIM_REASON_DTYPE if the ranks have different element
- * types. Returns false, without communication, if the call is never compressed, by its bytes and
- * its communicator, which are equal on all ranks.
+/* Lets the ranks of a data-movement collective agree on a reason not to compress it. MPI lets ranks
+ * describe the same elements by different types and by absolute addresses, so a rank may have a
+ * reason that the others cannot know. Sets CSHIM_REASON_DTYPE if the ranks have different element
+ * types. Returns false, without communication, if the bytes and the communicator already exclude
+ * compression: they are equal on all ranks.
  *
  * The sizes of an all-to-all with counts differ between ranks: its ranks also agree on the largest
  * block, which becomes `arguments->count`; in bytes, with MPI_BYTE, if the call is not compressed.
@@ -233,9 +233,10 @@ static COLD bool has_read_only_root(const struct cshim_arguments *arguments)
            !cshim_is_writable(arguments->recvbuf, described.bytes);
 }
 
-/* Begins a data-movement collective. If no rule names the collective, the call is only counted, as
- * `function`. Described as a sum, because plans know no other operation. `are_alike`: this rank
- * sends elements of the type and number that it receives, or only sends or only receives. */
+/* Begins a data-movement collective. If no rule names the collective, only counts the call, as
+ * `function`. Describes the call as a sum, because plans know no other operation. `are_alike`: this
+ * rank sends the same type and number of elements as it receives, or only sends or only receives.
+ */
 static COLD void begin_data_movement(struct call *call, struct cshim_arguments *arguments,
                                      bool are_alike, enum cshim_mpi_counted function)
 {
@@ -280,8 +281,9 @@ static void begin_blocks(struct call *call, enum cshim_collective collective,
                         function);
 }
 
-/* Returns true if the blocks are contiguous in rank order; each rank chooses its displacements.
- * Raises *largest to the largest count, and sets *all to the sum of the counts. */
+/* Returns true if the blocks are contiguous in rank order; ranks may differ, because each passes
+ * its own displacements. Raises *largest to the largest count, and sets *all to the sum of the
+ * counts. */
 static bool are_contiguous(const struct cshim_arguments *arguments, const void *counts,
                            const void *displacements, int ranks, uint64_t *largest, uint64_t *all)
 {

@@ -265,13 +265,13 @@ int cshim_mpi_free_descriptors(void)
     return left;
 }
 
-/* For each rank of the job: a prepared communicator may have connected this process to it. MPI
- * connects two processes once, whatever the communicator. Atomic; NULL before the first prepared
- * communicator, and without memory. */
+/* Entry for each rank of the job: true if a prepared communicator may have connected this process
+ * to it. Two processes have one connection for all communicators. Atomic; NULL before the first
+ * prepared communicator, and without memory. */
 static bool *connected;
 
-/* Marks the ranks of a communicator as connected, unless they are more than the connection limit:
- * then a plan uses some of them only, which ranks of other communicators may not have. */
+/* Marks the ranks of a communicator as connected. Does nothing if they exceed the connection limit,
+ * because plans then connect this process to only some of them. */
 static void mark_connected(const struct cshim_comm *state)
 {
     bool *made = NULL;

@@ -21,7 +21,7 @@ struct pending; /* an active nonblocking call; defined in nonblocking.c */
 
 #define CSHIM_PLANS 4
 
-/* Cached plan of an all-reduce. On one communicator the plan depends on the fields before it only.
+/* Cached plan of an all-reduce. On one communicator, the plan depends only on the fields above it.
  * Planning takes a few microseconds, too long for a small call. */
 struct cshim_planned {
     const struct cshim_rule *rule; /* NULL: unused entry */

@@ -152,8 +152,9 @@ bool cshim_describe_is_empty(const struct cshim_arguments *arguments)
     return true;
 }
 
-/* Functions that may refuse send and receive buffers that are equal. refuses_one_buffer has the
- * answer for one element and for more, because Open MPI does not refuse a single element. */
+/* Types of reduction that a library may refuse if the send buffer equals the receive buffer.
+ * refuses_one_buffer[type] has the answers for one element and for more: Open MPI accepts a single
+ * element. */
 enum summing {
     SUMMING_ALL,
     SUMMING_TO_ROOT,
@@ -164,7 +165,7 @@ enum summing {
 };
 static bool refuses_one_buffer[SUMMING_COUNT][2];
 
-/* Returns the function that sums `arguments`. */
+/* Returns the type of reduction that a call makes. */
 static enum summing summing_of(const struct cshim_arguments *arguments)
 {
     return arguments->nonblocking                          ? SUMMING_NONBLOCKING
@@ -211,7 +212,7 @@ static void find_refusals(void)
         cshim_mpi_restore_handlers(handlers);
 }
 
-/* Data-movement collectives: always true, because their ranks agree on the calls that are passed
+/* Returns true for all data-movement collectives: their ranks agree on the calls that are passed
  * through (agree_on_elements in collectives.c). */
 bool cshim_describe_refuses_one_buffer(const struct cshim_arguments *arguments)
 {

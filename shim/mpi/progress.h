@@ -17,7 +17,7 @@ void cshim_progress_add(int (*advance)(void), bool (*advance_until_idle)(void));
 void cshim_progress_remove(int (*advance)(void));
 /* Lets the library make progress. Must not be called by the callbacks. */
 void cshim_progress_make(void);
-/* Have the contracts of MPI_Test and MPI_Testsome, and may be called by the callbacks. */
+/* Have the contracts of MPI_Test and MPI_Testsome. Unlike those, the callbacks may call them. */
 int cshim_progress_test(MPI_Request *request, int *done, MPI_Status *status);
 int cshim_progress_testsome(int count, MPI_Request requests[], int *ended, int indices[],
                             MPI_Status statuses[]);

@@ -48,8 +48,8 @@ static bool is_persistent_tag(int tag)
 }
 
 /* Returns a tag that no persistent request has. A persistent request keeps its tag while it is
- * inactive. This ends: persistent requests run out of communicator numbers before they run out of
- * tags. */
+ * inactive. The loop ends, because persistent requests run out of communicator numbers before tags.
+ */
 static int new_tag(void)
 {
     int tag = cshim_nonblocking_tag();

@@ -59,8 +59,8 @@ static inline bool cshim_class_is_for(const struct cshim_rule *rule, const struc
 /* Returns true if a call that `rule` compresses belongs to the class. */
 bool cshim_class_has(const struct cshim_class *class, const struct cshim_rule *rule,
                      const struct cshim_call *call);
-/* Starts the class of a call, with its candidates. All calls of a class start it equally. Returns
- * false if no algorithm can make them. */
+/* Starts the class of a call, with its candidates. Whichever call of the class starts it, the
+ * candidates are the same. Returns false if no algorithm can make them. */
 bool cshim_class_start(struct cshim_class *class, const struct cshim_learned *learned,
                        const struct cshim_rule *rule, const struct cshim_call *call);
 
@@ -71,8 +71,8 @@ struct cshim_class *cshim_class_find(struct cshim_class *classes,
                                      const struct cshim_learned *learned,
                                      const struct cshim_rule *rule, const struct cshim_call *call);
 
-/* Plans a call whose duration its caller cannot measure, as a nonblocking one: by what measured
- * calls of its class have learned, otherwise without measurements. */
+/* Plans a call that is not timed, such as a nonblocking one: with the candidate that timed calls of
+ * its class have chosen; without measurements if there are none. */
 struct cshim_plan cshim_class_plan(struct cshim_class *classes, const struct cshim_learned *learned,
                                    const struct cshim_policy *policy, const struct cshim_rule *rule,
                                    const struct cshim_call *call, uint64_t count);
@@ -86,7 +86,7 @@ struct cshim_plan cshim_class_plan_candidate(const struct cshim_class *class, un
  * decision. */
 void cshim_class_decide(struct cshim_class *class, struct cshim_ledger *ledger);
 
-/* Ends the call that cshim_choice_begin() has begun last, with this rank's duration. */
+/* Ends the call that cshim_choice_begin() began last. `seconds`: its duration on this rank. */
 void cshim_class_end(struct cshim_class *class, unsigned candidate, double seconds);
 
 /* Records a decision and counts the calls since the last one: for gloo, which decides by draw.h. */

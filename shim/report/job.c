@@ -82,7 +82,8 @@ static void warn(bool speaks, const char *message)
         cshim_log(CSHIM_LOG_WARN, "%s", message);
 }
 
-/* Loads the choices that COMPSHIM_MACHINE names. Leaves a warning in the message. */
+/* Loads the choices that COMPSHIM_MACHINE names. Returns false with the error in `message` if that
+ * fails; otherwise does not change it, because it may contain a warning. */
 static bool has_choices(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
 {
     char problem[CSHIM_MESSAGE_MAX];

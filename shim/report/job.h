@@ -30,9 +30,9 @@ struct cshim_job {
 
     /* The following fields are for libraries other than MPI. */
     struct cshim_learned *learned; /* choices of an earlier job; NULL: this one learns itself */
-    char learned_sha256[65];       /* of their text; empty without */
+    char learned_sha256[65];       /* digest of their text; empty without choices */
     uint64_t decisions;            /* number of decisions about classes, at rank 0; atomic */
-    uint64_t host_waits;           /* number of times the host waited for one; atomic */
+    uint64_t host_waits;           /* number of times the host waited for a decision; atomic */
     bool is_local; /* the ranks' ledgers are not merged: rank 0 counts for all of them */
     /* The wanted report (cshim_report_wanted); if it is NULL, calls are not timed or sampled. */
     char *wanted;
@@ -89,8 +89,8 @@ static inline void cshim_job_touch(struct cshim_job *job)
     __atomic_store_n(&job->due, true, __ATOMIC_RELAXED);
 }
 
-/* Time zero of traces: the earliest begin of any process. Takes the begin of another process, in
- * nanoseconds of the wall clock (0: it has no trace), and returns the earliest one known. */
+/* Returns time zero of traces, in nanoseconds of the wall clock: the earliest known begin of a
+ * process. `began`: begin of another process; 0: it has no trace. */
 uint64_t cshim_job_origin(uint64_t began);
 
 /* Files of this process. Each process keeps the events of its ranks and writes its own trace,

@@ -71,8 +71,8 @@ struct cshim_ledger {
 bool cshim_ledger_init(struct cshim_ledger *ledger, const struct cshim_policy *policy);
 void cshim_ledger_free(struct cshim_ledger *ledger);
 
-/* From now on counts into `live`, too; NULL ends that. Returns the previous `live`. No other thread
- * may use the ledger meanwhile. */
+/* Makes the ledger count into `live`, too; NULL ends that. Returns the previous `live`. No other
+ * thread may use the ledger meanwhile. */
 struct cshim_live *cshim_ledger_publish(struct cshim_ledger *ledger, struct cshim_live *live);
 
 /* Counts a call that was passed through. */
@@ -128,10 +128,10 @@ struct cshim_row_key {
 };
 struct cshim_row_key cshim_ledger_key(const struct cshim_ledger *ledger, size_t index);
 
-/* The number of calls that were passed through, for any reason. */
+/* Returns the number of calls that were passed through, for any reason. */
 uint64_t cshim_ledger_passed(const struct cshim_ledger *ledger);
 
-/* The sum of all rows. */
+/* Returns the sum of all rows. */
 struct cshim_row cshim_ledger_total(const struct cshim_ledger *ledger);
 
 #endif

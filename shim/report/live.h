@@ -28,8 +28,8 @@ struct cshim_live_rule {
  * reader finds an old value or a new one. */
 struct cshim_live {
     char magic[8];
-    char version[24]; /* of the writer: other versions may have another layout */
-    uint64_t size;    /* of this structure */
+    char version[24]; /* version of the writer: others may have another layout */
+    uint64_t size;    /* bytes of this structure */
     int64_t pid;
     int64_t rank;
     int64_t ranks;

@@ -10,7 +10,8 @@
 
 #include "shim/core/plan.h"
 
-/* Kinds listed by their exact size, and all kinds: those beyond the first by classes of size. */
+/* Maximum numbers of kinds with an exact size, and of all kinds; the other ones have a size class.
+ */
 #define CSHIM_KINDS_EXACT 512u
 #define CSHIM_KINDS_MAX 1024u
 
@@ -24,7 +25,7 @@ struct cshim_kind {
     uint32_t ranks;
     uint32_t nodes;
     uint32_t ranks_per_node; /* number of ranks on the node with the fewest */
-    uint64_t bytes;          /* of the caller's buffer */
+    uint64_t bytes;          /* size of the caller's buffer */
     uint64_t calls;
     uint64_t bytes_total; /* over all calls */
     double seconds;       /* time in the library after all ranks have entered the call */
@@ -38,9 +39,9 @@ struct cshim_kind cshim_kind_of(const struct cshim_call *call);
 struct cshim_probe {
     enum cshim_codec_id codec;
     enum cshim_algorithm algorithm;
-    uint64_t bytes;      /* of a float32 buffer */
-    uint64_t bytes_wire; /* sent by all ranks */
-    double seconds;      /* the median call's */
+    uint64_t bytes;      /* size of the float32 buffer */
+    uint64_t bytes_wire; /* bytes sent by all ranks */
+    double seconds;      /* duration of the median exchange */
 };
 #define CSHIM_PROBES_MAX 32u
 

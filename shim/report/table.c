@@ -12,7 +12,7 @@ static double ratio(uint64_t native, uint64_t wire)
     return wire > 0 ? (double)native / (double)wire : 0.0;
 }
 
-/* Text that is valid in the statement that uses it. */
+/* Return texts that are valid until the end of the enclosing block. */
 #define BYTES(bytes) cshim_bytes_words((double)(bytes), (char[CSHIM_WORDS_MAX]){""})
 #define SECONDS(seconds) cshim_seconds_words(seconds, (char[CSHIM_WORDS_MAX]){""})
 

@@ -14,7 +14,7 @@
 
 #define CSHIM_TRACE_EVENTS ((size_t)1 << 18)
 
-/* Events other than the phases of a compressed call (enum cshim_phase), which come first. */
+/* Types of events, numbered after the phases of a compressed call (enum cshim_phase). */
 enum cshim_trace_kind {
     CSHIM_TRACE_CALL = CSHIM_PHASES,
     CSHIM_TRACE_PENDING, /* a nonblocking call, from begin to end */
@@ -25,7 +25,7 @@ enum cshim_trace_kind {
 struct cshim_trace_event {
     double begin;   /* begin, in seconds of the job's clock */
     double seconds; /* duration */
-    uint64_t bytes; /* of the caller's buffer */
+    uint64_t bytes; /* size of the caller's buffer */
     uint32_t call;  /* number of the compressed call on its communicator */
     uint16_t rule;  /* index */
     uint8_t kind;

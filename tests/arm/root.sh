@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Unpacks Debian's packages for 64-bit Arm that compshim is built from, and all that they need, into a folder: what is
-# cross-compiled against, and what an emulated program finds as its system. FOLDER/var/lib/dpkg says of which package
-# each file is. Does nothing if they are there. Changes nothing of this machine's packages.
+# Unpacks the Debian packages for 64-bit Arm that compshim is built from, with their dependencies, into a folder.
+# Cross builds use its headers and libraries, and emulated programs see it as their system. FOLDER/var/lib/dpkg
+# lists the package of each file. Does nothing if the packages are there. Does not change this machine's own
+# packages.
 # usage: tests/arm/root.sh FOLDER
 set -eu
 root=$1
@@ -12,7 +13,7 @@ libopenblas-dev openmpi-bin libopenmpi-dev libmpich-dev libgloo-dev"
 mkdir -p "$root"
 root=$(cd "$root" && pwd)
 
-# apt with a state of its own, in which nothing is installed. Where this machine gets its packages from, it gets these.
+# Runs apt-get with its own state, in which nothing is installed, and with this machine's package sources.
 apt=$root/apt
 mkdir -p "$apt"/lists/partial "$apt"/cache/archives/partial "$apt"/empty
 : >"$apt/status"
@@ -26,7 +27,7 @@ as_arm update
 # shellcheck disable=SC2086 # a word for each
 as_arm -y --download-only install $packages
 
-# The packages of Debian 12 lie in /lib and /usr/lib: one is a link to the other.
+# Debian 12's packages have files in /lib and in /usr/lib, which are one folder.
 mkdir -p "$root"/usr/bin "$root"/usr/sbin "$root"/usr/lib
 for folder in bin sbin lib; do
     [ -e "$root/$folder" ] || ln -s "usr/$folder" "$root/$folder"
@@ -49,7 +50,8 @@ for package in "$apt"/cache/archives/*.deb; do
 done
 echo 1 >"$database/info/format"
 rm -rf "$apt/cache"
-# Links of the root to itself, as programs in an emulator would follow them; make and compilers do not.
+# Puts the root's path in front of absolute links: programs in the emulator follow them within the root, but make
+# and compilers would follow them on this machine.
 find "$root/usr/lib" "$root/etc" -type l -lname '/*' 2>/dev/null | while read -r link; do
     ln -snf "$root$(readlink "$link")" "$link"
 done

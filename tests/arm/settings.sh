@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Sourced in the project's root by scripts that cross-build for 64-bit Arm. Unpacks the root (root.sh) of the build
-# folder $build into $root, and sets $settings to the Makefile's variables for it. dpkg's programs then find the root's
-# packages.
+# folder $build into $root, and sets $settings to the Makefile's variables for it. After it, dpkg's programs see
+# the root's packages.
 root=$PWD/$build/root
 tests/arm/root.sh "$root"
 export DPKG_ADMINDIR=$root/var/lib/dpkg

@@ -188,8 +188,8 @@ static double median_of(double *seconds, int calls)
     return seconds[calls / 2];
 }
 
-/* Native calls have buffers of their own, because a buffer that another rank has read is slower to
- * write. */
+/* Measures a size. Native calls have their own buffers, because a buffer that another rank has read
+ * is slower to write. */
 static void measure(size_t bytes, int rank)
 {
     static double seconds[CALLS_MAX], native[CALLS_MAX];

@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks the choices that jobs make by measuring: compares the time of the chosen candidate with that of every
-# candidate. In one job, calls of a policy alternate with native
-# calls and with each candidate, forced (allreduce_bench --beside): each has its own size, 4 bytes longer than the
-# previous one, with its own rule.
+# candidate. In one job, calls under a policy alternate with native calls and with calls of each candidate, which a rule
+# forces (allreduce_bench --beside). Each candidate has its own size, 4 bytes longer than the previous one.
 #
 #   choices.sh [--networks LIST] [--policies LIST] [--sizes LIST] [--seconds S] [--gloo PYTHON] [--results FILE]
 #

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does the same as allreduce_bench --beside, by PyTorch's gloo. Started by choices.sh, by mpirun."""
+"""Measures like allreduce_bench --beside, but with PyTorch's gloo. Started by choices.sh, by mpirun."""
 
 import argparse
 import os

@@ -8,16 +8,17 @@
 #   gloo.sh [--rates LIST] [--modes LIST] [--repeats N] [--training STEPS] [--sizes LIST] [--pairs N] [--results DIR]
 #   gloo.sh --page [--rates LIST] [--repeats N] [--training STEPS] [--results DIR]
 #
-# --rates: rates of the hosts' links, 1gbit,100mbit; skipped without root. --modes: off, bf16-hook, fp16-hook, codecs,
-# horovod, horovod-fp16 (its own), and horovod-CODEC (under the shim). The modes
-#   take turns in every repeat, and each figure is the median of the repeats' medians.
-# --training: steps (60) of the transformer in examples/python. --sizes: sizes in bytes over loopback; "" skips it.
-# gloo_loopback_bench calls Debian's gloo N (4000) times through the shim
-#   and N times without it, alternately.
-# --results: DIR (tests/bench/results) gets gloo-RATE.json and gloo-loopback.json. Their tables are printed. --page:
-# `compshim compare` runs all modes and writes a page for each rate, DIR/gloo-RATE.html and .md. Time and accuracy are
-#   the transformer's, the step is that of two buckets of 25 MiB. All modes but off run under the shim, which passes the
-#   calls of modes without a codec through and counts them.
+#   --rates      rates of the hosts' links, 1gbit,100mbit; skipped without root
+#   --modes      off, bf16-hook, fp16-hook, codecs, horovod, horovod-fp16 (its own), horovod-CODEC (under the shim). The
+#                modes take turns in every repeat, and each figure is the median of the repeats' medians.
+#   --training   steps (60) of the transformer in examples/python
+#   --sizes      sizes in bytes over loopback; "" skips it
+#   --pairs      gloo_loopback_bench calls Debian's gloo N (4000) times through the shim and N times without it,
+#                alternately
+#   --results    DIR (tests/bench/results) gets gloo-RATE.json and gloo-loopback.json, whose tables are printed
+#   --page       `compshim compare` runs all modes and writes a page for each rate, DIR/gloo-RATE.html and .md. Time and
+#                accuracy are the transformer's, the step is that of two buckets of 25 MiB. All modes but off run under
+#                the shim, which passes the calls of modes without a codec through and counts them.
 #
 # TORCH is a folder with PyTorch in bin/python3; without it tools/get-torch.sh downloads the newest. Horovod is built
 # for Debian's PyTorch, into build/clients, if a mode needs it.

@@ -54,7 +54,7 @@ class ByDdp:
         return model, make_optimizer
 
     def wait(self, _optimizer):
-        """Nothing to wait for: the step's all-reduces have ended with backward()."""
+        """Does nothing: the step's all-reduces have ended with backward()."""
 
 
 class ByHorovod:

@@ -52,7 +52,7 @@ def sum_of(count=MEBI, **options):
 
 
 def at_once():
-    """Many concurrent calls of several sizes, types and operations."""
+    """Makes many concurrent calls of several sizes, types and operations."""
     join()
     totals, works = [], []
     for count in (1, 255, 100003, MEBI):
@@ -66,7 +66,7 @@ def at_once():
 
 
 def groups():
-    """Concurrent groups with and without rank 0, then repeated creation of the group of all ranks."""
+    """Uses concurrent groups with and without rank 0, then creates the group of all ranks repeatedly."""
     join()
     mine, works = [], []
     for members in ([0, 1], list(range(1, RANKS)), list(range(RANKS))):
@@ -92,7 +92,7 @@ def model_and_data():
 
 
 def fit(model, optimizer, batches):
-    """Returns the last loss."""
+    """Trains on the batches. Returns the last loss."""
     for inputs, wanted in batches:
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(model(inputs), wanted)
@@ -102,7 +102,7 @@ def fit(model, optimizer, batches):
 
 
 def loader():
-    """Batches from worker processes, forked while the group is in use."""
+    """Trains on batches from worker processes, which are forked while the group is in use."""
     join()
     module, data = model_and_data()
     model = nn.parallel.DistributedDataParallel(module)
@@ -118,7 +118,7 @@ def loader():
 
 
 def zero():
-    """An optimizer whose state is sharded over the ranks (ZeRO-1)."""
+    """Trains with an optimizer whose state is sharded over the ranks (ZeRO-1)."""
     from torch.distributed.optim import ZeroRedundancyOptimizer
 
     join()
@@ -130,7 +130,7 @@ def zero():
 
 
 def fsdp():
-    """Sharded parameters and gradients (FSDP2, in PyTorch since 2.6)."""
+    """Trains with sharded parameters and gradients (FSDP2, in PyTorch since 2.6)."""
     try:
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
@@ -161,7 +161,7 @@ def tell_failure(call, *reasons):
 
 
 def time_out():
-    """The last rank does not join a call."""
+    """Makes a call that the last rank does not join."""
     join()
     group = short_group()
     tell(sum_of(group=group))
@@ -175,7 +175,8 @@ def time_out():
 
 
 def killed():
-    """The last rank dies during a call. Natively, too, another rank may wait for its time limit."""
+    """Makes calls until the last rank kills itself. Without the shim, too, another rank may wait for its time
+    limit."""
     join()
     group = short_group()
     tell(sum_of(group=group))
@@ -187,7 +188,7 @@ def killed():
 
 
 def restart():
-    """A worker dies once, and torchrun restarts all of them."""
+    """Kills one worker, once; torchrun restarts all of them."""
     join()
     tell(sum_of())
     if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and RANK == RANKS - 1:

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Quantum ESPRESSO: the self-consistent field of two silicon atoms, one of them slightly displaced.
+# Runs Quantum ESPRESSO, with and without the shim: the self-consistent field of two silicon atoms, one of them
+# slightly displaced.
 . "$(dirname "$0")/lib.sh"
 needs quantum-espresso quantum-espresso-data
 packed=$(dpkg -L quantum-espresso-data | grep -m 1 'Si.pz-vbc.UPF.gz$')

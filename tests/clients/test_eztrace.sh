@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Debian's tracer EZTrace, preloaded before the shim, writes its trace, and the program's calls are compressed.
-# Preloaded after the shim, it calls the library directly, and the shim prints a message.
+# Checks the shim with Debian's tracer EZTrace. Preloaded before the shim, EZTrace writes its trace, and the
+# program's calls are compressed. Preloaded after it, EZTrace calls the library directly, and the shim prints a
+# message.
 . "$(dirname "$0")/lib.sh"
 [ -z "${MPI_HOME-}" ] || not_here "EZTrace is Debian's, for Debian's MPIs"
 needs eztrace libeztrace0

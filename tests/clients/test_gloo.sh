@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# PyTorch's DistributedDataParallel over gloo, unmodified, with gradients in fp8: a quarter of the bytes, the same
-# accuracy, and the same parameters on all ranks.
+# Runs PyTorch's DistributedDataParallel over gloo, unmodified, with gradients in fp8: a quarter of the bytes, the
+# same accuracy, and the same parameters on all ranks.
 . "$(dirname "$0")/lib.sh"
 pytorch
 digits

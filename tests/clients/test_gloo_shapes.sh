@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The ways in which PyTorch uses gloo (gloo_shapes.py): with the shim the results and errors are those of a native
-# run, and a report has the compressed and counted calls.
+# Checks the ways in which PyTorch uses gloo (gloo_shapes.py): with the shim, results and errors must be those of a
+# native run, and a report must have the compressed and counted calls.
 . "$(dirname "$0")/lib.sh"
 pytorch
 printf '[rule all]\ncodec = raw\n' >raw.ini

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Horovod's PyTorch trainer with its fused gradients in fp8: a quarter of the bytes, the same accuracy. Horovod is
-# built once, into build/clients.
+# Runs Horovod's PyTorch trainer with its fused gradients in fp8: a quarter of the bytes, the same accuracy.
+# Horovod is built once, into build/clients.
 . "$(dirname "$0")/lib.sh"
 needs python3-torch python3-numpy python3-cloudpickle python3-psutil python3-yaml python3-packaging \
     python3-cffi python3-setuptools python3-wheel python3-pip python3-dev libtorch-dev pybind11-dev cmake g++
@@ -14,8 +14,8 @@ trainer=("$python" "$top/examples/python/mnist_horovod.py" --data "$folder" --ep
 printf '[rule gradients]\ndtype = float32\nop = sum\nmin_size = 16KiB\ncodec = fp8_e4m3\nalgorithm = two_shot\n' \
     >fp8.ini
 
-# Two runs do not fuse alike, and so round differently, which makes a tenth or two of a point: the mean
-# of two seeds is compared.
+# Runs fuse differently, so they round differently, by a tenth or two of a point. Therefore the means over two
+# seeds are compared.
 seeds="1 2"
 checked "Horovod's extension" 0 "caught (interposed)" "$packages"/horovod/torch/mpi_lib_v2*.so
 
@@ -38,7 +38,7 @@ for ranks in 2 4; do
     judge "$ranks ranks" "extension module, thread" "$ranks"
 done
 
-# Horovod's own launcher, which starts the ranks by mpirun.
+# Runs under Horovod's own launcher, which starts the ranks by mpirun.
 for seed in $seeds; do
     ran "2 ranks by horovodrun behind compshim run, seed $seed" "with.$seed" \
         env COMPSHIM_REPORT="$scratch/report.json" timeout --kill-after=5 "$LIMIT" \

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# HPCC checks its results itself; the outcomes must be the same under @exact.
+# Runs HPCC, which checks its own results: the outcomes must be the same under @exact.
 . "$(dirname "$0")/lib.sh"
 [ "$MPI${MPI_HOME-}" = openmpi ] || not_here "Debian's HPCC is one of Open MPI"
 needs hpcc

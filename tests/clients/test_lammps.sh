@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# LAMMPS: a Lennard-Jones melt, which must give the same result to the last digit.
+# Runs LAMMPS: a Lennard-Jones melt must have the same result with the shim, to the last digit.
 . "$(dirname "$0")/lib.sh"
 needs lammps
 # 64000 cells, so that a sum of the density has half a MiB of float64.

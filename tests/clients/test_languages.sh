@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Sums in C++ and Fortran, of numbers that are exact in fp16: half the bytes, equal results.
+# Checks sums in C++ and Fortran, of numbers that are exact in fp16: half the bytes, equal results.
 . "$(dirname "$0")/lib.sh"
 needs g++ gfortran
 printf '[rule singles]\ndtype = float32, float64\nop = sum\ncodec = fp16\n' >fp16.ini

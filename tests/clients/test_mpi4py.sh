@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The mpi4py trainer with gradients in fp8: a quarter of the bytes, the same accuracy. Debian's mpi4py is for Open
-# MPI; for MPICH it is built once, into build/clients. Other MPIs use PyPI's wheel, which supports all of them.
+# Runs the mpi4py trainer with gradients in fp8: a quarter of the bytes, the same accuracy. Debian's mpi4py is for
+# Open MPI; for MPICH it is built once, into build/clients. Other MPIs use PyPI's wheel, which supports all of
+# them.
 . "$(dirname "$0")/lib.sh"
 version=4.1.2 # version of the wheel
 if [ -n "${MPI_HOME-}" ]; then
@@ -43,5 +44,5 @@ done
 # Each rank writes to a file, because Hydra may lose a rank's output just before it ends the job.
 expect "a folder without the files" 1 mpi 2 sh -c "exec \"\$@\" 2>'$scratch/said.'\$\$" sh "${trainer[@]}" --data /nowhere
 output=$(cat "$scratch"/said.*)
-contains "says what is missing" "/nowhere/train-images-idx3-ubyte: there is no such file"
+contains "says what is missing" "/nowhere/train-images-idx3-ubyte: no such file, nor"
 finish

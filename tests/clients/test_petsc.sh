@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# PETSc: a Poisson equation by conjugate gradients with a coarse level, which must converge to the same digits under
-# @exact.
+# Runs PETSc: a Poisson equation by conjugate gradients with a coarse level, whose digits must be the same under @exact.
 . "$(dirname "$0")/lib.sh"
 [ "$MPI${MPI_HOME-}" = openmpi ] || not_here "Debian's PETSc is one of Open MPI"
 needs libpetsc-real-dev pkg-config

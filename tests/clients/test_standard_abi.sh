@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# One program built for the standard ABI of MPI 5, run unchanged on every library that has the ABI.
+# Runs one program, built for the standard ABI of MPI 5, unchanged on every library that has the ABI.
 . "$(dirname "$0")/lib.sh"
 needs gcc
 printf '[rule all]\nop = sum\ncodec = fp16\n' >fp16.ini

@@ -61,7 +61,7 @@ done
 page() { awk -f docs/man/page.awk "$@" 2>&1; }
 grep -v '^\.Option off$' docs/man/compshim.1.in >"$scratch/lacks.in"
 expect "an option without a line is refused" 1 page tools/*.c tools/*/*.c "$scratch/lacks.in"
-contains "and named" "nothing here tells of 'off' of tools/run/run.c"
+contains "and named" "no line describes 'off' of tools/run/run.c"
 sed 's/^\.Option off$/&\n.Option of/' docs/man/compshim.1.in >"$scratch/more.in"
 expect "so is a line without an option" 1 page tools/*.c tools/*/*.c "$scratch/more.in"
 contains "with its place" "more.in:$(grep -nx '.Option of' "$scratch/more.in" | cut -d : -f 1): no table has this"

@@ -2,7 +2,7 @@
 /* Encodes arbitrary elements with arbitrary options, and decodes them. The bytes must be the same
  * at every SIMD level and however the data is cut. Errors must be within the published bound.
  * Non-finite elements must stay non-finite and not affect others. A residual must add at most one
- * step, and must be what was lost. */
+ * step, and the new residual must be the rounding error. */
 #include "codecs/scalar.h"
 #include "tests/fuzz/codec_input.h"
 
@@ -202,8 +202,8 @@ static void check_steps(const struct encoding *encoding)
     fuzz_free(decoded, 0);
 }
 
-/* Checks topk: at most `keep` elements are sent, with int4's rounding error, and none larger waits.
- * The rest is in the residual. */
+/* Checks topk: at most `keep` elements are sent, with int4's rounding error, and no larger one is
+ * left. The rest is in the residual. */
 static void check_kept(const struct encoding *encoding)
 {
     const struct codec_input *input = &encoding->input;

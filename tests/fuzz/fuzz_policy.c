@@ -319,7 +319,7 @@ static long double factor_of(const char *unit)
     return factor;
 }
 
-/* Also parses short texts as sizes, and compares with long double. */
+/* Parses short texts as sizes, too, and compares the results with long double. */
 static void check_size(const uint8_t *data, size_t size)
 {
     char text[SIZE_TEXT_MAX + 1] = "";

@@ -5,9 +5,7 @@
  *
  *   gloo_allreduce CODEC STEPS [DTYPE]
  *   gloo_allreduce all ALGORITHM
- *   gloo_allreduce repeat CALLS       prints the distance of the mean of many sums from the exact
- * sum
- */
+ *   gloo_allreduce repeat CALLS       prints how far the mean of many sums is from the exact sum */
 #include "tests/gloo/job.h"
 #include "tests/sums.h"
 

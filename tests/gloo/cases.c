@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Faults and unusual calls of a job, by name:
  *
- *   gloo_cases sums [CALLS [COUNT]]   makes CALLS sums. LATE=ms: delay of this rank before the
- * first; PAUSE=ms: computation after each; CALL_LIMIT=ms: time limit of each, instead of a minute
+ *   gloo_cases sums [CALLS [COUNT]]   makes CALLS sums. Variables: LATE is this rank's delay before
+ *                                     the first one, PAUSE the computation after each, CALL_LIMIT
+ *                                     the time limit of each (a minute); all in ms
  *   gloo_cases wrong                  calls that gloo rejects
  *   gloo_cases kinds                  every operation on every type that supports it, once
  *   gloo_cases others                 each of the other collectives once, of 1000 floats per rank
@@ -10,8 +11,9 @@
  *   gloo_cases leftovers              creating and freeing a context leaves no socket open
  *   gloo_cases second LIBRARY         calls of another gloo, made by this library, between sums
  *   gloo_cases killed DELAY           kills rank 1 after DELAY ms of sums
- *   gloo_cases absent [CALLS]         CALLS sums, then one that the last rank does not join, for 2
- * s gloo_cases exit                   rank 1 exits while its thread waits for the last rank
+ *   gloo_cases absent [CALLS]         CALLS sums, then one that the last rank does not join, with a
+ *                                     time limit of 2 s
+ *   gloo_cases exit                   rank 1 exits while its thread waits for the last rank
  *   gloo_cases sizes                  rank 1 sums fewer elements, then another type
  *   gloo_cases operations             the last rank asks for a maximum, the others for a sum
  *   gloo_cases fork                   forks processes during sums

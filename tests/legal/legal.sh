@@ -82,7 +82,7 @@ draw_machine() { one_of COMPSHIM_MACHINE off "" ""; }
 draw_job() { # NUMBER
     RANDOM=$(((seed * 7919 + $1) % 32749))
     one_of ranks 2 2 3 3 4 4 5 6 7 8
-    # Adaptive precision on unevenly filled nodes is rare by chance, so some jobs are made so.
+    # Adaptive precision on unevenly filled nodes would be rare by chance, so some jobs are given such nodes.
     one_of uneven no no no no yes
     draw_nodes
     one_of threads 0 0 1

@@ -62,7 +62,7 @@ struct place {
     bool live;            /* while the script is drawn: it exists at this step */
     int group[RANKS_MAX]; /* by rank in the world; -1: in no group */
     int order[RANKS_MAX]; /* ranks of the world, in the order of their ranks here */
-    int busy;             /* no call is active when this step begins */
+    int busy;             /* first step at whose beginning no call on it is active */
 };
 
 struct script {

@@ -50,10 +50,10 @@ chan down[RANKS] = [CALLS + 2] of { mtype, byte };
 bool has_shim[RANKS], right_version[RANKS], serial[RANKS];
 mtype state[RANKS] = OPEN;
 bool is_open[RANKS];                 /* the first call has begun */
-byte native[CALLS], compressed[CALLS]; /* ranks on which the call has begun so */
-byte under_way[RANKS];                 /* native calls that have begun and not ended */
-byte marks[RANKS];                     /* calls known to be passed through */
-byte done[RANKS];                      /* calls that have ended */
+byte native[CALLS], compressed[CALLS]; /* mask of ranks that have begun the call so */
+byte under_way[RANKS];                 /* mask of native calls that have begun and not ended */
+byte marks[RANKS];                     /* mask of calls known to be passed through */
+byte done[RANKS];                      /* mask of calls that have ended */
 bool passes[RANKS], is_ready[RANKS], is_decided[RANKS], is_proposed;
 byte concluded;               /* ranks that have concluded */
 byte gone;                    /* ranks whose connections are closed */

@@ -3,9 +3,9 @@
  * ordinary MPI program.
  *
  *   mpi_buffers constant    every rank in turn broadcasts a constant table, and then a copy of it
- *   mpi_buffers one_buffer  some ranks pass one buffer as input and output, others use
- * MPI_IN_PLACE. MPI does not allow it, but a library without argument checks computes the right
- * sums */
+ *   mpi_buffers one_buffer  some ranks pass one buffer as input and output, others MPI_IN_PLACE
+ *
+ * MPI does not allow one buffer, but a library without argument checks computes the right sums. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>

@@ -78,8 +78,7 @@ static void call_others(void)
     free(all), free(zeros), free(types);
 }
 
-/* The last rank reduces fewer elements than the others, which wait for the rest until the job is
- * aborted. */
+/* The last rank reduces fewer elements than the others, which wait until the job is aborted. */
 static void mismatch(const char *what)
 {
     static float values[100000], result[100000];

@@ -3,8 +3,8 @@
  * and without the preload.
  *
  *   mpi_faults kill      the last rank is killed during a call
- *   mpi_faults abort     a second thread of the last rank calls MPI_Abort during a call of the
- * first mpi_faults exit      the last rank calls exit(3) while the others call MPI_Allreduce
+ *   mpi_faults abort     a thread of the last rank calls MPI_Abort during a call of another thread
+ *   mpi_faults exit      the last rank calls exit(3) while the others call MPI_Allreduce
  *   mpi_faults leave     all ranks return from main without MPI_Finalize
  *   mpi_faults handler   MPI_COMM_WORLD gets MPI_ERRORS_RETURN, and errors occur elsewhere
  *   mpi_faults fork      children that call exit, _exit and another program, between calls

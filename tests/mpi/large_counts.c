@@ -4,8 +4,8 @@
  * integers.
  *
  *   mpi_large_counts COUNT    one call of each, of COUNT floats for reductions
- *   mpi_large_counts beyond   counts beyond int, in calls that nothing compresses: prints the
- * classes of the errors returned */
+ *   mpi_large_counts beyond   counts beyond int, in calls that are never compressed: prints the
+ *                             classes of the errors returned */
 #include <mpi.h>
 #include <limits.h>
 #include <stdio.h>

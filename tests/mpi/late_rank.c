@@ -3,7 +3,7 @@
  * bound before the C library's, and sleeps when the preload calls it to send the hostname to the
  * other ranks. (Sleeping before MPI_Init would delay all ranks.)
  *
- *   mpi_late_rank RANK SECONDS   sums a little afterwards */
+ *   mpi_late_rank RANK SECONDS RANK joins SECONDS late; then all make a few sums */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Half of the ranks lack the shim, either half, and either half starts late. The results must be right, and one
-# warning must name the ranks, within 15 seconds more than such jobs need to start.
+# Runs jobs in which the first or the second half of the ranks lacks the shim, and either half may start late. The
+# results must be right, and one warning must name the ranks, at most 15 seconds later than such jobs need to
+# start.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_one_of_each
 preloaded="LD_PRELOAD=$preload"

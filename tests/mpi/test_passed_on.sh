@@ -58,7 +58,8 @@ cheap "another operation" 2 max world
 cheap "too small, on another communicator" 2 float other
 policy=$scratch/nodes.ini
 cheap "too small by a rule for nodes" 2 float world
-# Calls of 64 bytes: native by a learned choice of other calls, then native before anything is learned.
+# Calls of 64 bytes that are native: first by the choice in the file of COMPSHIM_MACHINE, then, with worth =
+# foretold, because nothing is learned yet.
 printf '[rule all]\ncodec = fp16\n' >"$scratch/all.ini"
 policy=$scratch/all.ini
 printf 'mpi 2/1 float32 fp16 64 all = native\n' >"$scratch/learned"

@@ -65,8 +65,9 @@ int main(int argc, char **argv)
         for (int i = 0; i < length; i++)
             blocks[i] += (double)block[i];
     }
-    /* Elements of magnitude 1 are sent in turn, so each waits for 256 / keep calls; so do the row
-     * sums of a grid, and the sums. */
+    /* Elements of magnitude 1 are sent in turn, so a residual holds each back for up to 256 / keep
+     * calls. There are at most three residuals: of contributions, of a grid's row sums, and of
+     * sums. */
     const double waiting = 3.0 * ranks * 256 / keep;
     check_total("all-reduces", all, 0, COUNT, calls, waiting);
     check_total("reduce_scatters", blocks, rank * length, length, calls, waiting);

@@ -41,7 +41,7 @@ struct buffers {
     size_t count;  /* number of elements of the input */
     size_t result; /* number of elements of the result; `first` is its index in the sum */
     size_t first;
-    unsigned char *host; /* the input, followed by the result and 64 bytes more */
+    unsigned char *host; /* the input, followed by the result and 64 guard bytes */
     unsigned char *send; /* on the device, aligned to an element only */
     unsigned char *receive;
 };
@@ -65,7 +65,8 @@ static void check_result(enum data data, const struct buffers *buffers, int in_p
     for (size_t i = 0; i < 64 && !in_place; i++)
         if (result[bytes + i] != 0xa5)
             fail("written beyond the buffer", data, buffers->count, i, result[bytes + i], 0xa5, 0);
-    if (scattered || world.rank == 0) { /* all-reduce: compare_ranks checks the other ranks */
+    if (scattered || world.rank == 0) { /* all-reduce: rank 0's result is enough, compare_ranks
+                                           compares the others with it */
         sums_first = buffers->first;
         struct reference reference = sums_reference(data, world.ranks, buffers->result);
         compare(&reference, data, buffers->result, result);

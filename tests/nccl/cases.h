@@ -59,7 +59,7 @@ static inline float *host_part(int rank, unsigned seed, size_t count)
     return data;
 }
 
-/* Returns a buffer with a rank's data of call `seed`, on the current device. */
+/* Returns a buffer on the current device with a rank's data of call `seed`. */
 static inline float *device_part(int rank, unsigned seed, size_t count)
 {
     float *data = host_part(rank, seed, count);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs whose all-reduces learn how they are best made, while communicators are used in every
- * way that NCCL allows. Each result is compared with the sum, and its bits with the other ranks'.
+/* Makes all-reduces that learn their fastest candidate, while communicators are used in every way
+ * that NCCL allows. Compares each result with the sum, and its bits with the other ranks'.
  *
  *   nccl_choices CASE
  *
- * CALLS and COUNT: the calls of a case, and their elements. CLOCK=US,MIB: the stand-in's clock from
- * the middle of the case `changes` on. PRINT=1: rank 0 prints a digest of each result. */
+ * Variables: CALLS is the number of calls of a case, COUNT their number of elements. CLOCK=US,MIB
+ * is the stand-in's clock from the middle of the case `changes` on. With PRINT=1, rank 0 prints a
+ * digest of each result. */
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
@@ -66,7 +67,7 @@ static void check_result(struct lane *lane)
     free(data);
 }
 
-/* All ranks must have had the same bits. */
+/* Fails unless all ranks had the same bits in every result. */
 static void compare_ranks(const struct lane *lane)
 {
     uint64_t both[2], *device = gpu_allocate(sizeof both);
@@ -251,7 +252,8 @@ static void case_one_thread(void)
     all_in_one(comms, 3);
 }
 
-/* A part of the world, and a part of that; rank 0 of the first is not the world's. */
+/* A communicator of some ranks of the world, and one of some of those; rank 0 of the former is not
+ * rank 0 of the world. */
 static void case_parts(void)
 {
     struct lane lane;
@@ -327,7 +329,7 @@ static void case_nonblocking(void)
     NCCL(ncclCommDestroy(world.comm));
 }
 
-/* Makes calls until one fails, all are made, or a while has passed; then ends in peace. */
+/* Makes calls until one fails, all are made, or a while has passed; then exits with status 0. */
 static void reduce_until_failure(const struct lane *lane)
 {
     for (int i = 0; i < calls; i++)
@@ -378,7 +380,7 @@ static void case_aborts(void)
     pthread_join(thread, NULL);
 }
 
-/* ncclCommRevoke ends what is under way; parts of the communicator go on. */
+/* ncclCommRevoke ends active calls; communicators split from the revoked one continue. */
 static void case_revoked(void)
 {
     struct lane lane;
@@ -394,7 +396,7 @@ static void case_revoked(void)
     NCCL(ncclCommDestroy(world.comm));
 }
 
-/* Several sizes and types in turn: classes of their own. */
+/* Calls of several sizes and types in turn, each with its own class. */
 static void case_classes(void)
 {
     enum { SIZES = 5 };

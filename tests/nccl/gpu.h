@@ -69,9 +69,9 @@ static inline void gpu_free(void *memory)
     CUDA(cuMemFree((CUdeviceptr)(uintptr_t)memory));
 }
 
-/* Copies to the device, and waits until the device has the bytes. cuMemcpyHtoD alone returns when
- * the driver has staged bytes of pageable memory. They are copied from there on the default stream,
- * for which streams made with CU_STREAM_NON_BLOCKING do not wait. */
+/* Copies to the device, and waits until the device has the bytes. cuMemcpyHtoD alone may return
+ * when the driver has only staged them. It then copies them on the default stream, for which
+ * streams made with CU_STREAM_NON_BLOCKING do not wait. */
 static inline void gpu_write(void *device, const void *host, size_t bytes)
 {
     if (bytes == 0)

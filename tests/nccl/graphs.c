@@ -392,8 +392,8 @@ static void case_graph_hundred(void)
     gpu_leave(&world);
 }
 
-/* By this test's policy small calls send no messages between ranks, and large ones do. The first
- * messages must not be sent in a capture, because NCCL would have to connect the ranks. */
+/* Under this test's policy, small calls send no messages between ranks, and large ones do. The
+ * first messages must not be sent in a capture, because NCCL would have to connect the ranks. */
 static void case_graph_connects(void)
 {
     world = gpu_join();

@@ -45,7 +45,7 @@ static void case_several(void)
     gpu_leave(&world);
 }
 
-/* A count of whole shares (hierarchical), and one with a remainder. */
+/* Hierarchical calls whose count divides into equal shares, and with a remainder. */
 static void case_remainder(void)
 {
     world = gpu_join();
@@ -194,7 +194,7 @@ static void case_streams(void)
     gpu_leave(&world);
 }
 
-/* The same in one group, for which NCCL joins the streams. */
+/* One communicator on several streams in one group: NCCL orders the streams. */
 static void case_streams_group(void)
 {
     CUstream second;
@@ -343,7 +343,7 @@ static void case_devices_group(void)
     reduce_devices(devices);
 }
 
-/* Each device has a thread. */
+/* Id of the communicator whose devices have a thread each. */
 static ncclUniqueId shared_id;
 
 static void *drive_device(void *argument)

@@ -44,8 +44,9 @@ static void case_split(void)
     gpu_leave(&world);
 }
 
-/* On two nodes of two ranks: children with all ranks, with a rank of each node, with the ranks of a
- * node, and a child of a child. First small calls, which need no exchange between the ranks. */
+/* Child communicators on two nodes of two ranks: of all ranks, of one rank per node, of the ranks
+ * of a node, and a child of a child. The first call is small, so it needs no exchange between the
+ * ranks. */
 static void case_children(void)
 {
     ncclComm_t all, across, inside, pair;
@@ -147,8 +148,8 @@ static void case_abort_later(void)
 }
 
 /* The last rank ends after some calls. The others get the asynchronous error of their communicator,
- * and abort it. With WHOLE elements all messages of hierarchical are those of its two levels. The
- * first SAMPLED calls have messages between all ranks, too, for the report. */
+ * and abort it. A call of WHOLE elements by hierarchical has messages within the two levels only;
+ * the first SAMPLED calls also have samples, which connect all ranks. */
 static void case_lost(void)
 {
     enum { WHOLE = 1 << 16, SAMPLED = 16 };
@@ -217,7 +218,7 @@ extern ncclResult_t ncclCommGrow(ncclComm_t, int, const ncclUniqueId *, int, ncc
 #pragma weak ncclCommGetUniqueId
 #pragma weak ncclCommGrow
 
-/* Broadcasts rank 0's id to all ranks. */
+/* Returns rank 0's id on all ranks. */
 static ncclUniqueId broadcast_id(const ncclUniqueId *id)
 {
     ncclUniqueId *shared = gpu_allocate(sizeof *shared), told;

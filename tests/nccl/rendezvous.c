@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the ranks of a communicator agree, or fail to; every result must be exact.
+/* Makes communicators whose ranks agree, or fail to agree, in every way. Every result must be
+ * exact.
  *
  *   nccl_rendezvous CASE */
 #include <dirent.h>
@@ -202,8 +203,8 @@ static void case_scalable(void)
     gpu_leave(&world);
 }
 
-/* Two communicators are made in one group, and first used in one, in a different order on rank 1.
- */
+/* Two communicators are made in one group, and first used in one group, in a different order on
+ * rank 1. */
 static void case_orders(void)
 {
     ncclComm_t comms[2];

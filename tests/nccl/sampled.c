@@ -70,7 +70,7 @@ static struct call_buffers prepare(int call)
     buffers.receive = buffers.memory + all * size;
     for (size_t i = 0; i < input; i++)
         store(host, i, value(call, world.rank, i));
-    if (call % 2 != 0 && is("gather")) /* as NCCL defines in place */
+    if (call % 2 != 0 && is("gather")) /* NCCL's in-place position */
         buffers.send = buffers.receive + (size_t)world.rank * COUNT * size;
     else if (call % 2 != 0 && !is("alltoall"))
         buffers.receive = buffers.send + (is("scatter") ? (size_t)world.rank * COUNT * size : 0);

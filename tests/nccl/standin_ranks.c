@@ -146,7 +146,7 @@ static void *abort_soon(void *comm)
     return NULL;
 }
 
-/* No other rank makes the call. */
+/* A rank makes a call that no other rank makes, until another thread aborts the communicator. */
 static void case_abort(void)
 {
     pthread_t thread;

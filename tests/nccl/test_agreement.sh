@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Ranks that differ: without compshim, with another policy or a wrong one, without a rendezvous.
-# Results are right, there is one clear message, and nothing hangs.
+# Checks ranks that differ: without compshim, with another policy or a wrong one, without a rendezvous. Results
+# must be right, one clear message must appear, and nothing may hang.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_lifetime
 rank_setting=$top/tests/nccl/rank_setting.sh

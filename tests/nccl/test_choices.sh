@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# NCCL's all-reduces choose by what they took, as the stand-in's clock tells it: US microseconds for each of NCCL's
-# operations, a tenth for each kernel, and MiB/s for what NCCL sends. Of two ranks' 64 KiB as fp8 it makes
+# Checks that NCCL's all-reduces choose the candidate with the shortest measured duration. Durations come from the
+# stand-in's clock: US microseconds for each of NCCL's operations, a tenth for each kernel, and MiB/s for what NCCL
+# sends. By it, an all-reduce of 64 KiB in fp8 on two ranks takes
 #
 #   clock US,MIB    native     one_shot    two_shot    raw
 #   10,250          260 us     75 us       86 us       262 us
@@ -42,7 +43,8 @@ learned "a GPU that is late" 3 ahead "two_shot fp8_e4m3" STANDIN_DELAY_US=300 CA
 learned "a network that becomes slow to start" 2 changes native CALLS=1000 CLOCK=$slow
 learned "a network that becomes quick to start" 2 changes "one_shot fp8_e4m3" CALLS=1000 CLOCK=$fast STANDIN_CLOCK=$slow
 
-# Rank 1 alone finds native calls slow: it was not the last to come. The least durations decide.
+# One rank measures long native calls, because it waits for the other one. The shortest durations of all ranks
+# decide.
 uneven() { preloaded 2 "$@" sh "$top/tests/nccl/rank_setting.sh" "$rank" STANDIN_CLOCK=1,150 "$program" steady; }
 for rank in 0 1; do
     expect "rank $rank waits for the other" 0 uneven STANDIN_CLOCK=100,25000
@@ -74,7 +76,7 @@ expect "a captured call of a class that has learned nothing" 0 preloaded 2 CALLS
 calls "follows the rule" "not any(call['captured'] and call['call'] == 'ncclAllReduce' for rank in calls for call in rank)"
 
 # Ranks that end ---------------------------------------------------------------------------------
-for after in 1 13 17 21 33 40; do
+for after in 1 17 33; do
     for rank in 0 1; do
         expect "rank $rank ends after $after calls" 0 preloaded 3 DIES=$rank AFTER=$after "$program" dies
         expect "rank $rank aborts after $after calls" 0 preloaded 3 DIES=$rank AFTER=$after "$program" aborts

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# error_feedback and rounding = stochastic on GPUs: the mean of many sums of one buffer approaches the exact sum.
+# Checks error_feedback and rounding = stochastic on GPUs: the mean of many sums of one buffer approaches the exact
+# sum.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_feedback
 

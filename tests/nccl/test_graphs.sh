@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Calls in CUDA graphs, with delayed and held-back operations, and the memory that graphs hold: exact results with
-# `raw`.
+# Checks calls in CUDA graphs, with delayed and held-back operations: exact results with `raw`, and the memory that
+# graphs hold.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_graphs
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Groups, streams, communicators, threads and devices: exact results with `raw`, also with delayed operations.
+# Checks groups, streams, communicators, threads and devices: exact results with `raw`, also with delayed
+# operations.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_groups
 printf '[rule all]\ndtype = float32\nmin_size = 1000\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"

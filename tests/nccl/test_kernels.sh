@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The kernels without a GPU: they compute what the codecs compute, on the host; they compile for every current
-# architecture without spilling registers (functions that are not inlined may spill), and are small; their names and
-# parameters are those of kernels.h; and the published measurements were made with these kernels.
+# Checks the kernels without a GPU: on the host they compute what the codecs compute; they compile for every
+# current architecture without spilling registers (functions that are not inlined may spill), and are small; their
+# names and parameters are those of kernels.h; and the published measurements were made with these kernels.
 . "$(dirname "$0")/../lib.sh"
 cd "$top" || exit 3
 
@@ -46,7 +46,7 @@ else
     kernels/fatbin.sh "$cuda/bin/nvcc" "$assembler" "$older" "75 80 90 100 120" 90 2>"$scratch/older.log" ||
         fail "the binary for drivers from R525 on is built" "$(cat "$scratch/older.log")"
     check "no spills in the binary for drivers from R525 on" no_spills "$scratch/older.log"
-    # Supported by CUDA 12.0's drivers; sm_100 and sm_120 came with the driver that supports version 8.
+    # CUDA 12.0's drivers support version 7; those that know sm_100 and sm_120 also support version 8.
     known="elf 75 version 7 lz4
 elf 80 version 7 lz4
 elf 90 version 7 lz4

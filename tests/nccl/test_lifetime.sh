@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Communicators, operations and processes that are made and destroyed: exact results with `raw`.
+# Checks communicators, operations and processes that are made and destroyed: exact results with `raw`.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_lifetime
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The shipped kernels' machine code and PTX, translated for the host, against the codecs: a few cases of
+# Compares the shipped kernels' machine code and PTX, translated for the host, with the codecs: a few cases of
 # each. make test-machine runs all of them.
 . "$(dirname "$0")/machine/lib.sh"
 

@@ -10,7 +10,7 @@ copy() { # DIR: copies the engine's sources and objects
     cp -a "$top/tools/html/page.css" "$1/tools/html"
     cp -a "$top/tests/tests.mk" "$1/tests"
     cp -a "$build"/{obj,generated,kernels,libcompshim.so} "$1/build"
-    # Newer than the sources, so that make rebuilds only what is changed.
+    # Makes built files newer than the sources, so that make rebuilds only what is changed.
     find "$1/build/kernels" "$1/build/generated" "$1/build/obj" -type f -exec touch {} +
     rm -f "$1/build/libcompshim-nccl.so"
 }

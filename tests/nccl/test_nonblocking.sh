@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Nonblocking communicators: exact results with `raw`. When ncclCommGetAsyncError reports success, all
+# Checks nonblocking communicators: exact results with `raw`; when ncclCommGetAsyncError reports success, all
 # operations must be enqueued.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_nonblocking

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Segments of a large call overlap: by the stand-in's vector clocks each step comes after the previous step
-# of its segment, and is concurrent with NCCL's operations for other segments. Likewise in a graph.
+# Checks that the segments of a large call overlap, also in a graph: by the stand-in's vector clocks each step
+# comes after the previous step of its segment, and is concurrent with NCCL's operations for other segments.
 . "$(dirname "$0")/lib.sh"
 
 cat >"$scratch/order.py" <<'P2'

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Times on the GPU: the phases of each call in the report, and in the trace (COMPSHIM_TRACE).
+# Checks times on the GPU: the phases of each call in the report and in the trace (COMPSHIM_TRACE).
 . "$(dirname "$0")/lib.sh"
 trace=$scratch/trace.json
 late=(STANDIN_DELAY_US=200 STANDIN_SEED=5)

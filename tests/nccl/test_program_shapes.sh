@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Programs that are linked to NCCL, or load it: which of them are compressed, and that the others get right results.
-# And what the preloaded library loads into a process.
+# Checks which programs that are linked to NCCL, or load it, are compressed, that the others get right results, and
+# what the preloaded library loads into a process.
 . "$(dirname "$0")/lib.sh"
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# How the ranks of a communicator agree: late or lost ranks, forked ones, ids made by other processes, broken
-# connections, several ids. No rank waits forever, all ranks act alike, results are exact.
+# Checks how the ranks of a communicator agree: late or lost ranks, forked ones, ids made by other processes,
+# broken connections, several ids. No rank may wait forever, all ranks must act alike, results must be exact.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_rendezvous
 rank_setting=$top/tests/nccl/rank_setting.sh

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The sampled error of NCCL's calls: the report's error equals that of all elements, which the program computes, and
-# calls do not fail if sampling does.
+# Checks the sampled error of NCCL's calls: the report's error equals that of all elements, which the program
+# computes, and calls do not fail if sampling fails.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_sampled
 rule() { # CODEC ALGORITHM [LINE]

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The stand-ins for the CUDA driver and NCCL do what standin.h says, so that they can test compshim.
+# Checks that the stand-ins for the CUDA driver and NCCL do what standin.h says.
 . "$(dirname "$0")/../lib.sh"
 standin=$build/tests/standin_nccl
 if [ ! -e "$standin/libnccl.so.2" ]; then
@@ -91,7 +91,7 @@ PYTHON
 }
 check "log: calls and bytes" sums
 
-# The symbols are some of the real library's, if that is installed.
+# All symbols are also the real library's, if that is installed.
 real=$(dirname "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")/../lib64/libnccl.so.2
 symbols() { nm -D --defined-only "$1" | sed -nE 's/^[0-9a-f]+ ([A-Z]) (p?nccl.*)$/\1 \2/p' | sort; }
 if [ -e "$real" ] && strings -a "$real" | grep -q 'NCCL version 2.28.9'; then

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# compshim top shows NCCL jobs: while they run, only if asked, and not after their end.
-# Runs alone: it sees the live views of all jobs on this host.
+# Checks that compshim top shows NCCL jobs while they run, only if asked, and not after their end.
+# Runs alone: it sees the live figures of all jobs on this host.
 . "$(dirname "$0")/lib.sh"
 tool=$build/compshim
 printf '[rule live-%s]\ndtype = float32\ncodec = int8\n' $$ >"$scratch/policy.ini"

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The number of bytes on the wire, as the stand-in and the report count them.
+# Checks the number of bytes on the wire, as the stand-in and the report count them.
 . "$(dirname "$0")/lib.sh"
 
-# wire RANKS CODEC BYTES: runs nccl_allreduce, of which the call of 400009 floats is compressed by two_shot; BYTES is
-# the encoded size of N elements, without headers
+# wire RANKS CODEC BYTES: checks the bytes that nccl_allreduce sends. Only its call of 400009 floats is compressed,
+# by two_shot. BYTES is a Python expression for the encoded size of N elements, without headers.
 wire() {
     printf '[rule all]\ndtype = float32\nmin_size = 1000000\ncodec = %s\nalgorithm = two_shot\n' "$2" \
         >"$scratch/policy.ini"

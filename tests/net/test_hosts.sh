@@ -25,10 +25,13 @@ if ! unshare --net --mount true 2>/dev/null; then
 fi
 trap 'hosts down >/dev/null; rm -rf "$scratch"' EXIT
 
-# A chroot into a plain folder without /etc/hosts, in a namespace that shares its mounts.
+# A chroot into a plain folder without /etc/hosts, in a namespace whose mounts are shared. unshare first makes them
+# private: on a machine whose own mounts are shared, the machine would get all mounts below $scratch, and removing
+# $scratch would remove /usr.
 cat >"$scratch/in_chroot" <<'END'
 root=$1 top=$2
 shift 2
+mount --make-rshared / || exit 1
 mkdir -p "$root"/{usr,etc,proc,sys,dev,tmp,run} "$root$top" && cp -a /etc/. "$root/etc" && rm -f "$root/etc/hosts" || exit 1
 for folder in bin sbin lib lib64; do [ ! -L "/$folder" ] || cp -a "/$folder" "$root/"; done
 for folder in usr proc sys dev "${top#/}"; do mount --rbind "/$folder" "$root/$folder" || exit 1; done
@@ -36,7 +39,7 @@ before=$(wc -l </proc/self/mountinfo)
 chroot "$root" env -C "$top" "$@" || exit
 [ "$(wc -l </proc/self/mountinfo)" = "$before" ] && echo "as many mounts as before: $(ls -A "$root/run" "$root/etc/hosts" 2>&1)"
 END
-in_chroot() { unshare --mount --propagation shared bash "$scratch/in_chroot" "$scratch/root" "$top" "$@"; }
+in_chroot() { unshare --mount --propagation private bash "$scratch/in_chroot" "$scratch/root" "$top" "$@"; }
 script=tests/net/hosts.sh
 if [ -L /bin ]; then
     expect "up in a chroot" 3 in_chroot $script --name "$prefix" up

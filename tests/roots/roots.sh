@@ -18,7 +18,7 @@ cd "$(dirname "$0")/../.." || exit 3
 folder=$(realpath -m "${BUILD:-build}")/roots
 logs=$folder/logs table=$folder/table.txt
 shared=${SHARED:-../shared}
-# System, user, process 1, MNIST: each pair of values of two columns occurs in a row.
+# Columns: system, user, process 1, MNIST. Each pair of values of any two columns occurs in some row.
 plan="debian12 root sleeps mnist
 debian12 user reaps none
 debian13 root reaps none

@@ -217,7 +217,7 @@ def print_table(name):
 
 
 def print_row(size, row):
-    """Returns the fastest algorithm of each codec, which is the one that ranks learn."""
+    """Prints a table row. Each codec has its fastest algorithm, which is the one that ranks learn."""
     codecs = {mode: mode.partition("/")[0] for mode in row if mode.partition("/")[0] in CODECS}
     natives = {mode: cell["seconds"] for mode, cell in row.items() if mode not in codecs}
     best = min(natives, key=natives.get)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The harder part of the study: trains the transformer of examples/python/chars_ddp.py over gloo, unmodified, with
-the shim off and with each codec, and reports how compression changes its loss on unseen text.
+"""Runs the harder part of the study: trains the transformer of examples/python/chars_ddp.py over gloo, unmodified,
+with the shim off and with each codec, and reports how compression changes its loss on unseen text.
 
     text.py [--seeds N] [--modes LIST] [--steps N] [--ranks N] [--resume] [--results DIR] [--docs DIR]
 

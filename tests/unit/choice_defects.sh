@@ -40,6 +40,7 @@ defect "a faster network is not noticed" $choice 's/CHANGED \* now < typical/fal
 defect "the next best is never tried again" $choice 's/return \(period & .*/return period == 0;/'
 defect "every doubt starts the learning" $choice 's/ && choice->periods >= choice->quiet_periods//'
 defect "unknown durations count as none" $choice 's/ \|\| !isfinite\(choice->seconds\[i\]\)//'
+defect "a spread without the settled duration" $choice 's/fmaxf\(sorted\[count - 1 - count \/ 4\], choice->typical\[i\]\)/sorted[count - 1 - count \/ 4]/'
 defect "the first call takes the native candidate" $choice 's/\(choice->prior \+ i\) % choice->candidates/i/'
 
 tests=test_draw.c

@@ -39,7 +39,7 @@ TEST(layouts)
     }
 }
 
-/* Every byte of a header is compared, except the error field, which is returned. */
+/* The check compares every byte of a header except the error field, which it returns. */
 TEST(headers)
 {
     const struct cshim_plan plan = {.codec = CSHIM_CODEC_INT4,

@@ -56,6 +56,17 @@ static void check_samples(const struct cshim_choice *choice)
     }
 }
 
+/* Checks that each candidate's quartiles enclose its duration. */
+static void check_spread(const struct cshim_choice *choice)
+{
+    for (unsigned i = 0; i < choice->candidates; i++) {
+        const double seconds = cshim_choice_seconds(choice, i);
+        double low, high;
+        cshim_choice_spread(choice, i, &low, &high);
+        assert_true(low <= seconds && seconds <= high);
+    }
+}
+
 /* Carries out a due decision as the engine does. */
 static void agree_on_choice(struct job *job)
 {
@@ -71,6 +82,7 @@ static void agree_on_choice(struct job *job)
         assert_int_equal(job->ranks[rank].samples, samples);
         memcpy(job->ranks[rank].seconds, longest, samples * sizeof *longest);
         cshim_choice_decide(&job->ranks[rank]);
+        check_spread(&job->ranks[rank]);
     }
 }
 

@@ -81,7 +81,7 @@ static void begin_call(struct job *job, unsigned rank, struct call *call)
     job->made[call->candidate] += rank == 0;
 }
 
-/* Ends a call that has begun on all ranks, as a sum does. Returns false if it cannot end yet. */
+/* Ends a call, if all ranks have begun it: a sum needs every rank. Otherwise returns false. */
 static bool end_call(struct job *job, unsigned rank, struct call *call)
 {
     struct cshim_draw *draw = &job->draw[rank];
@@ -244,7 +244,8 @@ TEST(calls_wait_only_far_ahead)
     assert_true(cshim_draw_may_begin(&draw, 1000));
 }
 
-/* A program that reuses its call numbers goes on learning, and keeps what it has learned. */
+/* A class continues to learn if the program reuses its call numbers, and keeps what it has learned.
+ */
 TEST(stages_do_not_run_out)
 {
     static struct job job;

@@ -203,7 +203,8 @@ TEST(refuses_labels_for_images, .setup_func = set_up, .teardown_func = tear_down
     assert_refused(fixture, fixture->image_path, "bad magic 0x00000801, not 0x00000803");
 }
 
-/* Sets the count to the largest number, and to the largest one accepted, whose data is missing. */
+/* Sets the count to the largest 32-bit number, then to the largest count accepted, for which the
+ * file is too short. */
 TEST(refuses_huge_count, .setup_func = set_up, .teardown_func = tear_down)
 {
     struct fixture *fixture = *state;

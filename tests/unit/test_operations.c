@@ -11,6 +11,7 @@
  *   - no element is read from a message that has not been waited for;
  *   - each message is waited for before its scratch is used again;
  *   - the bytes are those of the plan.
+ *
  * Elements are float64 in raw, integers whose sums are exact. In calls of NCCL all blocks are
  * equal, and elements beyond equal shares of a node are left out. */
 #include "shim/core/compiler.h"
@@ -35,7 +36,7 @@ struct parcel {
     struct parcel *next;
 };
 
-/* What a rank knows of a segment in flight. */
+/* A rank's state of a segment in flight. */
 struct flight {
     struct cshim_segment segment;
     struct cshim_operations operations;
@@ -137,7 +138,7 @@ static void deliver(struct machine *machine, struct parcel *parcel)
     parcel->delivered = true;
 }
 
-/* Returns the rank that is a peer of the rank's row. */
+/* Returns the rank that is peer `peer` of a rank. In hierarchical, peers are nodes. */
 static int rank_of_peer(const struct machine *machine, const struct rank *rank, uint32_t peer)
 {
     if (!machine->plan.schedule->staged)
@@ -154,7 +155,7 @@ static uint64_t message_room(const struct machine *machine, uint8_t type)
     return type < CSHIM_ROW_MESSAGES ? machine->plan.piece_bytes : machine->plan.column_bytes;
 }
 
-/* Checks that a message lies in front of the segment's stage. */
+/* Checks that a message ends before the segment's stage. */
 static void check_bounds(struct machine *machine, const struct cshim_operation *operation)
 {
     if (operation->offset + CSHIM_HEADER_BYTES + encoded_bytes(operation->elements) >
@@ -368,7 +369,8 @@ static void gather_node(const struct machine *machine, const struct rank *rank,
 }
 
 /* Returns true if all ranks of the node have begun as many node operations as this one, or left
- * them. A rank leaves one only after all have begun it: nobody's stage changes meanwhile. */
+ * them. A rank leaves a node operation only after all have begun it, so no stage changes while
+ * others read it. */
 static bool meets_node(struct machine *machine, struct rank *rank)
 {
     if (!rank->waits_for_node) {

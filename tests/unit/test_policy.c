@@ -253,8 +253,8 @@ TEST(value_errors)
     }
 }
 
-/* An error causes no further errors: for a rule with a misspelt key, its absence is not reported,
- * too. */
+/* An error causes no further ones: if a rule's key is misspelt, the key is not also reported as
+ * missing. */
 TEST(all_errors_at_once)
 {
     assert_refused(

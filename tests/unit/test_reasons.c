@@ -131,7 +131,7 @@ static void check_call(const struct cshim_policy *policy)
         const uint64_t above = cshim_plan_compressed_above(policy, &call);
         assert_int_equal(above != UINT64_MAX ? above : 0, size_that_helps(policy, &call));
     }
-    /* An engine decides this without the policy. */
+    /* Engines pass such calls through without matching the policy. */
     if (call.bytes < cshim_smallest(policy, &call) ||
         call.bytes < cshim_smallest_anywhere(policy, &call))
         assert_int_equal(reason, CSHIM_REASON_TOO_SMALL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lets ranks ask about decisions in any order, and more than once, and checks that they decide
- * alike: in the same window, by the same durations, before any has begun it. Then ranks that ask
- * by sockets. */
+/* Tests how ranks agree on durations (shim/nccl/rendezvous_durations.h): asked in any order, and
+ * more than once, all ranks decide in the same window and by the same durations, before any rank
+ * has begun that window. The last tests ask over sockets. */
 #include <math.h>
 #include <unistd.h>
 
@@ -14,13 +14,15 @@
 
 /* A rank that asks as shim/nccl/choose.c does. */
 struct asking {
-    uint32_t decision;          /* number of decisions that are in force */
-    uint32_t window;            /* that has begun since the next one has been due */
-    uint32_t known_at;          /* first window at whose beginning its durations are known */
-    struct cshim_answer answer; /* about the next window; not known: it has not asked */
+    uint32_t decision; /* number of decisions that are in force */
+    uint32_t window;   /* latest window begun while the next decision is due */
+    uint32_t known_at; /* first window at whose beginning its durations are known */
+    struct cshim_answer
+        answer; /* answer about the next window; is_known is false before the rank asks */
 };
 
-/* Windows from which on each decision was in force, as the first rank was told; 0: no rank was. */
+/* First window in which each decision is in force, as the first rank was told; 0: no rank was told.
+ */
 static uint32_t in_force[DECISIONS];
 static uint64_t random_state;
 
@@ -61,8 +63,8 @@ static struct cshim_answer ask(uint32_t rank, uint32_t ranks, uint32_t decision,
     return answer;
 }
 
-/* Asks about the next window, up to three times, as after a connection that has broken: the answer
- * stays the same. */
+/* Asks about the next window up to three times, as after a broken connection. The answer must stay
+ * the same. */
 static void ask_about_next(struct asking *ranks, uint32_t count, uint32_t number)
 {
     struct asking *rank = &ranks[number];
@@ -124,7 +126,7 @@ TEST(what_is_not_a_rank_of_the_communicator_gets_no_decision)
     struct cshim_answer answer;
     struct cshim_request request = {.nonce = NONCE, .ask = {.window = 1}};
     cshim_collection_answer(&request, &answer);
-    assert_int_equal(answer.is_known, 0); /* it has ended, or never began */
+    assert_int_equal(answer.is_known, 0); /* the communicator has ended, or never began */
     assert_true(cshim_collection_add(NONCE, 1));
     request.hello.rank = 1;
     cshim_collection_answer(&request, &answer);
@@ -219,7 +221,7 @@ TEST(ranks_ask_by_sockets)
     cshim_asker_free(askers[1]);
 }
 
-/* Listens where nobody answers. */
+/* Returns a listening socket that nobody serves, and its address in *tag. */
 static int listen_in_vain(struct cshim_tag *tag)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

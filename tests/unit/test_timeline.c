@@ -131,7 +131,8 @@ TEST(a_clock_that_goes_back)
     free(timeline);
 }
 
-/* The steps of each call at the root of a broadcast and at another rank, and their phases. */
+/* Tests the steps of each call, at the root of a broadcast and at another rank, and their phases.
+ */
 TEST(phases)
 {
     static const struct {

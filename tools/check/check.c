@@ -49,7 +49,8 @@ static const char *list_symbols(const struct check_findings *findings, size_t ob
         if (use->object == object && use->kind == kind)
             list = list != NULL ? tool_format("%s, %s", list, use->shown) : use->shown;
     }
-    /* An MPI library has many Fortran spellings, which are of no interest. */
+    /* Replaces the long list of an MPI library, which defines each function in many Fortran
+     * spellings. */
     if (kind == CHECK_PROVIDES && list != NULL && strlen(list) >= 100)
         list = "the all-reduces, for others to call";
     return list;

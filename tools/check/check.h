@@ -36,8 +36,8 @@ enum check_calling {
 enum check_calling check_calling(const char *path);
 
 /* Returns the program in a command line: its first word or, if that is a launcher, the first later
- * word that is no option and names a program. Returns the NULL after the last word if there is
- * none. */
+ * word that is no option and names a program. If there is none, the result points to the NULL at
+ * the end. */
 char **check_behind_launchers(char **words);
 
 enum check_library { CHECK_MPI, CHECK_NCCL, CHECK_GLOO, CHECK_LIBRARY_COUNT };
@@ -72,7 +72,7 @@ struct check_use {
     enum check_library library;
     enum check_use_kind kind;
     bool fortran;
-    bool internal; /* the object is a file of the library, and calls for its callers */
+    bool internal; /* the object is part of the library, and calls on behalf of others */
 };
 
 struct check_findings {

@@ -176,7 +176,7 @@ static enum hosts_value kind_of_value(const hosts_names names, const char *name)
     return kind;
 }
 
-/* Returns true if a name, up to a colon, a domain or the end of the word, is this host's. */
+/* Returns true if a name is this host's. A domain, a port or other text may follow the name. */
 static bool is_this_host(const char *name)
 {
     char own[256] = "";
@@ -230,9 +230,9 @@ bool check_leads_away(char **words)
 {
     char **last = check_behind_launchers(words);
     char **end = words;
-    /* Parts of a command after a colon have options of their own. These launchers count as the
-     * program here, but their options follow them. torchrun is not among them: it starts workers on
-     * this host only, whatever hosts it is given. */
+    /* Examines all words, instead of those before the program, in two cases: parts of a command
+     * after a colon have options of their own, and these launchers count as the program here.
+     * torchrun starts workers on this host only, whatever hosts it is given. */
     bool has_parts = tool_is_program(*words, "horovodrun accelerate deepspeed");
     if (tool_is_program(*words, "deepspeed") && access("/job/hostfile", F_OK) == 0)
         return true; /* the option's default */

@@ -230,7 +230,7 @@ static void judge_not_wrapped(const struct check_findings *findings, const struc
                                   use->shown));
 }
 
-/* Judges the use of one library, by the first of its best uses. */
+/* Judges the use of one library by the best of its uses; of equally good ones, by the first. */
 static void judge_library(const struct check_findings *findings, enum check_library library,
                           const char *name, struct check_judgement *judgement)
 {
@@ -360,7 +360,7 @@ static char *secure_mode(const char *path)
     return NULL;
 }
 
-/* Judges a program that no preload can enter, whatever it calls. Returns false if it is none. */
+/* Judges a program that no preload can enter, whatever it calls. Returns false for all others. */
 static bool judge_file(const struct check_findings *findings, struct check_judgement *judgement)
 {
     const struct object *object = &findings->closure.objects[0].object, *front = &findings->front;
@@ -406,7 +406,7 @@ static bool judge_file(const struct check_findings *findings, struct check_judge
 void check_judge(struct check_result *result, const char *name)
 {
     const struct check_findings *findings = &result->findings;
-    /* best verdict; the first library's among equal ones */
+    /* the best verdict; of equal ones, the first library's */
     const struct check_judgement *best = NULL;
     for (enum check_library i = 0; i < CHECK_LIBRARY_COUNT; i++) {
         const struct check_judgement *library = &result->libraries[i];

@@ -28,7 +28,7 @@ static double quotient(double above, double below)
     return above > 0 && below > 0 ? above / below : UNKNOWN;
 }
 
-/* Returns the figure of one run, or UNKNOWN. The runs of a repeat have one index. */
+/* Returns the figure of one run, or UNKNOWN. Runs of the same repeat have the same index. */
 static double run_figure(const struct compare_plan *plan, const struct compare_cell *cell,
                          enum compare_figure figure, size_t run)
 {

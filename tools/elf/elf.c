@@ -204,8 +204,8 @@ static size_t mark_relocated(struct object *object, int address, uint64_t bytes,
     return count;
 }
 
-/* The dynamic table does not contain the number of symbols; their section does. In a file without
- * sections, symbols count up to the last one that a relocation names. */
+/* Reads the dynamic symbols. Their number is not in the dynamic table, but in their section. In a
+ * file without sections, symbols count up to the last one that a relocation names. */
 static void read_dynamic_symbols(struct object *object)
 {
     struct object_table *table = &object->tables[OBJECT_DYNAMIC];

@@ -194,7 +194,7 @@ static json_t *plan_json(const struct cshim_plan *plan)
                      codec->bound_absolute, "block", (json_int_t)codec->block);
 }
 
-/* `foretold` was a predicted time in earlier versions; always null now. */
+/* Writes null for `foretold`, which was a predicted time in earlier versions. */
 json_t *explain_json(const struct explain_answer *answer, const struct explain_link *link)
 {
     const struct cshim_plan *plan = &answer->plan;

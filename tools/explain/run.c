@@ -192,7 +192,7 @@ static void open_report(struct dry_run *run)
         add_up(run, &run->outcomes[i]);
 }
 
-/* The limits of a link have two columns, if --link is given. */
+/* Adds the row of a class. With --link it ends with two columns for the limits of the link. */
 static void add_outcome(struct tool_table *table, const struct outcome *outcome)
 {
     const struct cshim_call *call = &outcome->answer.call;

@@ -24,7 +24,7 @@
 
 #define OUTPUT_KEPT (1u << 20) /* bytes kept of the end of a long output */
 #define TICK_MILLISECONDS 100
-#define TAIL_LINES 12
+#define TAIL_LINES 40
 #define GRACE_SECONDS 5.0 /* between SIGTERM and SIGKILL: mpirun has to clean up its ranks */
 
 char *launch_find(const char *name, const char *const *folders, size_t count, const char *advice)

@@ -190,8 +190,8 @@ void tool_print_markdown(const char *text, FILE *file)
     }
 }
 
-/* Markdown has one line of headings: headings above each other are joined by a comma; an empty one
- * has the text of the one to its left. */
+/* Prints the headings as one line, because Markdown has only one. Joins headings above each other
+ * by a comma; an empty one has the text of the one to its left. */
 static void print_markdown_headings(const struct tool_table *table, FILE *file)
 {
     for (size_t column = 0; column < table->columns; column++) {

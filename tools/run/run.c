@@ -126,8 +126,8 @@ static char **find_export(char **words, char *const *end)
     return NULL;
 }
 
-/* srun passes the variables in its list to its tasks; without a list, or with ALL in it, all of
- * them. */
+/* Adds LD_PRELOAD and COMPSHIM_* to the list of variables that srun passes to its tasks. Without a
+ * list, or with ALL in it, srun passes all variables. */
 static void fix_srun(char **words, char *const *end)
 {
     char **word = find_export(words, end);
@@ -161,7 +161,7 @@ static void warn_sbatch(char **words, char *const *end)
         warnx("sbatch: LD_PRELOAD and COMPSHIM_* are passed to the script and its programs");
 }
 
-/* MPICH's mpirun is a link to mpiexec.hydra. */
+/* Returns true if a launcher is Hydra: MPICH's mpirun is a link to mpiexec.hydra. */
 static bool is_hydra(const char *name)
 {
     struct check_program program;
@@ -231,7 +231,8 @@ static bool has_deepspeed_variables(void)
     return is_named;
 }
 
-/* DeepSpeed passes to other hosts the variables of some libraries and those in its own file. */
+/* Warns if DeepSpeed does not pass LD_PRELOAD to other hosts: it passes the variables of some
+ * libraries and those in its own file. */
 static void warn_deepspeed(char **words, char *const *end)
 {
     if (!check_leads_away(words)) {
@@ -246,7 +247,8 @@ static void warn_deepspeed(char **words, char *const *end)
               list_ours(" ", "'", "=", "'"));
 }
 
-/* Ray's workers have the environment of their node's "ray start". */
+/* Warns that a Ray job does not have this environment: workers have that of "ray start" on their
+ * node. */
 static void warn_ray(char **words, char *const *end)
 {
     if (words + 1 < end && strcmp(words[1], "job") == 0)
@@ -272,7 +274,7 @@ static void warn_container(char **words, char *const *end)
           basename(*words));
 }
 
-/* A variable that env removes from the environment does not reach the program after it. */
+/* Warns if env removes LD_PRELOAD from the program's environment. */
 static void warn_env(char **words, char *const *end)
 {
     bool is_kept = false;

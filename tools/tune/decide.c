@@ -137,8 +137,9 @@ static void print_measured(FILE *file, const struct tune_measured *measured, con
     tool_table_print(&table, file);
 }
 
-/* Writes the rule for sizes [first, end), which have the same choice. It ends below the next size
- * if that has another choice, and at its own last size if that has none. */
+/* Writes the rule for sizes [first, end), which have the same choice. If the next size has another
+ * compressed choice, the rule ends just below that size; if the next size is native, at its own
+ * last size. */
 static void print_rule(FILE *file, const struct tune_measured *measured, const size_t *choices,
                        size_t first, size_t end)
 {

@@ -207,8 +207,8 @@ static void limit_sizes(struct tune_measured *measured, double seconds_of_estima
     measured->size_count = kept;
 }
 
-/* Runs the first job: does the library reach the ranks, how many ranks and nodes are there, and how
- * long does a call take? */
+/* Runs the first job, to find out whether the library reaches the ranks, the numbers of ranks and
+ * nodes, and how long a call takes. */
 static void explore_machine(struct session *session, double seconds)
 {
     struct tune_measured *measured = session->measured;

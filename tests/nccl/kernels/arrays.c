@@ -227,8 +227,8 @@ struct array make_large_elements(size_t element, uint64_t count)
     return array;
 }
 
-/* Adds the same parts of a row of codes or of scales, with `per_grain` bytes for each grain and
- * padding at the end. */
+/* Adds the parts that the host has of an array of codes or scales, with `per_grain` bytes for each
+ * grain and padding at the end. */
 static void add_row(struct array *array, uint64_t at, uint64_t per_grain, uint64_t count,
                     uint64_t bytes)
 {

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares the kernels with the codecs of the CPU, bit for bit: every codec, element type and
  * option, odd counts, several pieces, unaligned buffers, rare values. Nothing outside the messages
- * may be written. kernels_host|kernels_gpu [quick|few|names]  quick: fewer values; few: and a third
- * of the cases; names: prints the kernels */
+ * may be written.
+ *
+ *   kernels_host|kernels_gpu          all cases
+ *   kernels_host|kernels_gpu quick    fewer values
+ *   kernels_host|kernels_gpu few      fewer values, and a third of the cases
+ *   kernels_host|kernels_gpu names    prints the kernels */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,7 +80,8 @@ size_t stride_of(enum cshim_codec_id codec, enum cshim_dtype dtype, const struct
     return HEADER + cshim_encoded_bytes(codec, dtype, shape->chunk) + 48;
 }
 
-/* Decodes messages, also with damaged headers, of which kernels do not compare the last word. */
+/* Decodes messages, also with damaged headers. Kernels compare all words of a header but the last.
+ */
 static void test_decode(enum cshim_codec_id codec, enum cshim_dtype dtype,
                         const struct shape *shape, const struct array *messages)
 {
@@ -162,7 +167,8 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     float *const lost = (float *)(void *)residual.host;
     fill(dtype, kind, input.host, all);
     for (uint64_t i = 0; i < shape->count; i++)
-        lost[i] = (i % 3 == 0 ? 10 : 0.01f) * value_of(NORMAL); /* some above the limit */
+        lost[i] =
+            (i % 3 == 0 ? 10 : 0.01f) * value_of(NORMAL); /* some above the limit of residuals */
     give_array(&input);
     give_array(&messages);
     give_array(&own);

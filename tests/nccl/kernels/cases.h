@@ -16,7 +16,7 @@ enum { HEADER = 4 * CSHIM_KERNEL_HEADER_WORDS };
 void judge(bool good, const char *what, enum cshim_codec_id codec, enum cshim_dtype dtype,
            uint64_t count, unsigned detail);
 
-/* Header of all messages, except the number of elements; put_header writes it with that. */
+/* Header of all messages without the number of elements; put_header() writes both. */
 extern const uint32_t header[CSHIM_KERNEL_HEADER_WORDS];
 void put_header(unsigned char *message, uint64_t elements);
 /* Flips a bit of a word that kernels compare, except the number of elements. */
@@ -26,7 +26,7 @@ void damage_header(void *words);
 struct shape {
     uint64_t count, chunk;
     uint32_t pieces;
-    size_t shift; /* of the caller's buffer from alignment, in elements */
+    size_t shift; /* offset of the caller's buffer from alignment, in elements */
     size_t gap;   /* elements between two pieces in the buffer */
 };
 

@@ -23,7 +23,7 @@ void *machine_allocate(size_t bytes);
 void machine_bounds(void *memory, void *from, size_t bytes);
 void machine_free(void *memory);
 void machine_write(void *to, const void *from, size_t bytes);
-/* Copies to the host, after waiting for all launched kernels. */
+/* Waits for all launched kernels, then copies bytes to the host. */
 void machine_read(void *to, const void *from, size_t bytes);
 /* Returns true if memory is allocated only where it is touched, and blocks can be left out, so that
  * large arrays are possible (arrays.h). */

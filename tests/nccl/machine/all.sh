@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# All cases on the translated kernels, and checks that the cases find deleted instructions and defects of the source.
-# make test-machine runs it.
+# Runs all cases on the translated kernels, and checks that they find deleted instructions and defects in the
+# source. make test-machine runs it.
 . "$(dirname "$0")/lib.sh"
 
 check "every instruction of the binary can be translated" build_machines "$fatbin" "$scratch/machines"
@@ -16,8 +16,9 @@ for device in H100 A100 L4; do python3 tests/nccl/machine/roof.py $device "$scra
 
 python3 tests/nccl/machine/mutants.py 50 1 "${machines[@]}" | tee "$scratch/mutants"
 found=$(sed -nE 's/^([0-9]+) of 50 deletions are found.*$/\1/p' "$scratch/mutants")
-# A few cannot be found: guards of loops that always run, instructions that make NaNs canonical where only finite values
-# count, clamps beyond the range of the formats. With other seeds 45 to 49 were found.
+# A few deletions change no result and cannot be found: guards of loops that always run, instructions that make
+# NaNs canonical where only finite values matter, clamps beyond the range of the formats. With other seeds 45 to 49
+# were found.
 check "of 50 deleted instructions at least 45 are found: $found" test "${found:-0}" -ge 45
 
 # defect NAME FILE SED: plants a defect in a copy of the kernels, compiled for one architecture; the cases must find it

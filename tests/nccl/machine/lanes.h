@@ -2,10 +2,9 @@
 /* Included by the translated kernels (program.py): a warp's registers as rows of 32 lanes, its
  * predicates as masks, and the arithmetic of the instructions.
  *
- *  * Taken from NVIDIA's manuals and not checked on a GPU: the results of the conversions to and
- * from binary16 and fp8 (cvt; F2FP, F2F, HADD2.F32) and of MUFU.RCP, which may be off by one unit
- * in the last place; and that arithmetic makes the NaN 0x7fffffff in float32, and a quiet one in
- * float64. */
+ * Taken from NVIDIA's manuals and not checked on a GPU: the results of conversions to and from
+ * binary16 and fp8 (cvt; F2FP, F2F, HADD2.F32); the error of MUFU.RCP of up to one unit in the last
+ * place; and the NaNs that arithmetic makes, 0x7fffffff in float32 and a quiet one in float64. */
 #ifndef TESTS_NCCL_MACHINE_LANES_H
 #define TESTS_NCCL_MACHINE_LANES_H
 
@@ -44,7 +43,7 @@ struct instruction {
     bool is_negated;
     uint16_t guard;
     uint16_t operands[OPERANDS_MAX];
-    uint32_t target; /* of a branch: index of an instruction */
+    uint32_t target; /* target of a branch: index of an instruction */
     const char *text;
 };
 
@@ -145,7 +144,7 @@ static inline uint32_t bits32(float value)
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
-/* Bits of a result of arithmetic, with canonical NaNs. */
+/* Returns the bits of a result of arithmetic; NaNs are canonical. */
 static inline uint32_t R32(float value)
 {
     return value != value ? 0x7fffffffu : bits32(value);

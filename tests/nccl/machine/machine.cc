@@ -4,17 +4,16 @@
  * kernel: an access that is unaligned, outside an array, or a race with another lane; a warp-wide
  * instruction that not all lanes reach; an endless wait.
  *
- *  * A warp runs as groups of lanes that are at the same instruction. Random: which group
- * continues, the order of the warps, the number of blocks, and the initial contents of registers. A
- * warp runs to its end before the next begins. Accesses of several warps to the same bytes are
- * reported as races, not interleaved.
+ * A warp runs as groups of lanes that are at the same instruction. A warp runs to its end before
+ * the next begins. Accesses of several warps to the same bytes are reported as races, not
+ * interleaved. Chosen at random: the group that continues, the order of the warps, the number of
+ * blocks, and the initial contents of registers.
  *
  *   MACHINE_SEED=N              seed of the random choices
  *   MACHINE_BLOCKS=N            number of blocks
  *   MACHINE_DELETE=KERNEL:N     skips instruction N of a kernel
  *   MACHINE_WATCH=KERNEL:N      reports at the end if the instruction never changed a register
- *   MACHINE_COUNTS=FILE         writes how often each instruction ran: KERNEL N ISSUED EXECUTED
- * TEXT */
+ *   MACHINE_COUNTS=FILE         writes for each instruction: KERNEL N ISSUED EXECUTED TEXT */
 extern "C" {
 #include "kernels/kernels.h"
 }
@@ -384,8 +383,8 @@ static unsigned first_lane(uint32_t lanes)
     return (unsigned)__builtin_ctz(lanes);
 }
 
-/* Releases lanes that have joined at a barrier, for which they must gather before they join again.
- */
+/* Releases lanes that have joined at a barrier. They must gather for it again before they join it
+ * again. */
 static void let_go(uint32_t lanes, int barrier)
 {
     for (unsigned l = 0; l < LANES && barrier >= 0; l++)

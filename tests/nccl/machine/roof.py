@@ -34,7 +34,7 @@ for operation in ("encode", "decode", "reduce"):
                 _, _, count, _, _, *words = line.split()
                 op = next(word for word in words if not word.startswith("@"))
                 counts[UNIT_OF.get(op.split(".")[0], "control")] += int(count) / 64
-        cycles = float(text) / (speed / clock / processors)  # cycles in which a copy moves the bytes, on one multiprocessor
+        cycles = float(text) / (speed / clock / processors)  # cycles that a copy of the bytes takes on one multiprocessor
         total = sum(counts.values())
         unit = max(rates, key=lambda u: counts[u] / rates[u])
         print(f"{operation:7} {codec:9} {total:6.0f}   {100 * total / 4 / cycles:4.0f} %   "

@@ -71,7 +71,7 @@ static bool arrives_later(const struct transfer *transfer)
            standin_is_device_address((const void *)transfer->to);
 }
 
-/* Enqueues a transfer; if `behind_all`, after all work of the stream. The lock is held. */
+/* Enqueues a transfer; with `behind_all`, after waiting for the stream. The lock is held. */
 static CUresult take_in(CUstream stream, struct transfer *transfer, bool behind_all)
 {
     const CUresult status = behind_all ? standin_stream_synchronize(stream) : CUDA_SUCCESS;

@@ -138,8 +138,8 @@ CUresult standin_wait(CUstream stream, uint64_t position, const struct standin_c
 CUresult standin_context_wait(CUcontext context);
 /* Implements cuStreamSynchronize; the lock is held. */
 CUresult standin_stream_synchronize(CUstream stream);
-/* STANDIN_CLOCK: whether it is set; what the operation takes that this thread runs; the time of the
- * stream whose thread this is. */
+/* STANDIN_CLOCK: returns true if it is set; adds to the duration of the operation that this thread
+ * runs; returns the time of this thread's stream. */
 bool standin_clock_is_set(void);
 void standin_spend(double operations, size_t bytes);
 double standin_stream_seconds(void);

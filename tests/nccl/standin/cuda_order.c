@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for the CUDA driver, for tests; proves nothing about speed or the real driver.
- *  * Here: the order of operations, by vector clocks, which find two operations that use the same
+ * Here: the order of operations, by vector clocks, which find two operations that use the same
  * memory and are not ordered, whatever their timing. A wait of one host thread counts for all
  * threads of the host. STANDIN_RACES=0 disables the check. */
 #include <stdio.h>

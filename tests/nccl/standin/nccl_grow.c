@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
- *  * Here: communicators that grow (ncclCommGrow of 2.29). Ranks of the old communicator keep their
+ * Here: communicators that grow (ncclCommGrow of 2.29). Ranks of the old communicator keep their
  * numbers; one of them and the new ranks have the id. */
 #include <stdlib.h>
 
@@ -21,7 +21,8 @@ static ncclResult_t join(struct standin_creation wanted)
     return standin_join_by_id(creation);
 }
 
-/* Ranks of the old communicator get the id from the one that has it. */
+/* Joins the grown communicator. Ranks of the old communicator get the id from the one that has it.
+ */
 static ncclResult_t join_by_growth(void *argument)
 {
     struct growth growth = *(struct growth *)argument;

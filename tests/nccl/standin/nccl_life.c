@@ -48,7 +48,7 @@ STANDIN_EXPORT ncclResult_t pncclCommAbort(ncclComm_t comm)
 }
 STANDIN_NCCL(ncclCommAbort);
 
-/* Ends operations without the other ranks. From then on only children can be made. */
+/* Ends operations without the other ranks. After it, the communicator can only make children. */
 STANDIN_EXPORT ncclResult_t pncclCommRevoke(ncclComm_t comm, int flags)
 {
     if (comm == NULL)
@@ -138,9 +138,9 @@ STANDIN_EXPORT const char *pncclGetErrorString(ncclResult_t result)
 }
 STANDIN_NCCL(ncclGetErrorString);
 
-/* PreMulSum operations. A handle is mixed with its communicator's address, as in the real NCCL, so
- * that it is another one, or invalid, with another communicator.
- * -------------------------------------*/
+/* PreMulSum operations ------------------------------------------------------------------------- */
+/* Returns a handle. Mixes it with the communicator's address, as the real NCCL does, so that it is
+ * another one, or invalid, with another communicator. */
 static unsigned mix_handle(ncclComm_t comm, unsigned slot)
 {
     const uint64_t hash = (uint64_t)(uintptr_t)comm * 0x9e3779b97f4a7c15u;

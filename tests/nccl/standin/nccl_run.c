@@ -227,7 +227,7 @@ static CUresult all_gather(const struct standin_context *context, bool *go_on)
     return gather_parts(context, output, begin, go_on);
 }
 
-/* Gives wrong results in place, as NCCL's does. */
+/* Runs an all-to-all. In place the results are wrong, as NCCL's are. */
 static CUresult all_to_all(const struct standin_context *context, bool *go_on)
 {
     const ncclComm_t comm = context->comm;

@@ -6,23 +6,29 @@
  * access it; libnccl.so.2 (nccl_*.c) enqueues its operations on these streams. Environment
  * variables, with their defaults:
  *
- *   STANDIN_DEVICES=4        number of devices; STANDIN_SM=90 their compute capability
- *   STANDIN_MEMORY=8192      MiB of memory of each device
- *   STANDIN_SEED, STANDIN_DELAY_US=0   each operation is delayed by a random time up to this
- *   STANDIN_LAZY=1           no operation runs before the host synchronises or queries; also holds
- *                            back staged copies of cuMemcpyHtoD
- *   STANDIN_RACES=1          reports operations that use the same memory and are not ordered
- *   STANDIN_ORDER=FILE       writes the operations that ran as JSON lines, each with its vector
- *                            clock; {rank} in the name is replaced
- *   STANDIN_CLOCK=US,MIB     events have computed times: US microseconds for each operation of
- * NCCL, a tenth for each kernel, and MIB MiB/s for what NCCL sends; a program changes it by
- * standin_set_clock STANDIN_FAIL=NAME:N[:CODE][@RANK],...   the N-th call of a function fails (N
- * from 1), in every process or in that of a rank STANDIN_NCCL_VERSION=22809 STANDIN_CONNECTION=10
- * MiB of device memory that NCCL allocates for messages with a rank STANDIN_COMMUNICATOR=0   MiB
- * that it allocates for a communicator; the real NCCL some hundred STANDIN_LOG=FILE         writes
- * NCCL's calls as JSON lines; {rank} in the name is replaced STANDIN_CLIQUE=NUMBER    the NVLink
- * clique of the devices, which nvml.c reports STANDIN_DATA=FILE        writes a digest of the data
- * that each call sends; {rank} as above
+ *   STANDIN_DEVICES=4         number of devices
+ *   STANDIN_SM=90             compute capability of the devices
+ *   STANDIN_MEMORY=8192       MiB of memory of each device
+ *   STANDIN_DELAY_US=0        each operation is delayed by a random time of up to this
+ *   STANDIN_SEED              seed of these delays
+ *   STANDIN_LAZY=1            no operation runs before the host synchronises or queries; also holds
+ *                             back staged copies of cuMemcpyHtoD
+ *   STANDIN_RACES=1           reports operations that use the same memory and are not ordered
+ *   STANDIN_ORDER=FILE        writes the operations that ran as JSON lines, with vector clocks
+ *   STANDIN_CLOCK=US,MIB      events have computed times: US microseconds for each operation of
+ *                             NCCL, a tenth for each kernel, and MIB MiB/s for what NCCL sends; a
+ *                             program changes it by standin_set_clock
+ *   STANDIN_FAIL=NAME:N[:CODE][@RANK],...
+ *                             the N-th call of a function fails (N from 1), in every process or in
+ *                             that of a rank
+ *   STANDIN_NCCL_VERSION=22809
+ *   STANDIN_CONNECTION=10     MiB of device memory that NCCL allocates for messages with a rank
+ *   STANDIN_COMMUNICATOR=0    MiB that NCCL allocates for a communicator; the real one some hundred
+ *   STANDIN_LOG=FILE          writes NCCL's calls as JSON lines
+ *   STANDIN_DATA=FILE         writes a digest of the data that each call sends
+ *   STANDIN_CLIQUE=NUMBER     NVLink clique of the devices, which nvml.c reports
+ *
+ * {rank} in the names of files is replaced by the rank.
  */
 #ifndef STANDIN_H
 #define STANDIN_H
