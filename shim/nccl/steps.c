@@ -198,7 +198,7 @@ static ncclResult_t exchange_messages(const struct cshim_nccl_segment *segment,
             received++;
         }
     }
-    /* That is so on all ranks or on none: no chunk is empty. */
+    /* If no chunk is empty, all ranks exchange messages with all peers; otherwise none does. */
     if (segment->call->capture_id == 0 && sent == plan->peers - 1 && received == sent)
         comm->connected[plan->schedule->staged] = true;
     return status;
