@@ -32,8 +32,8 @@ struct cshim_capabilities {
     bool has_own_broadcast; /* broadcasts a message by the library's broadcast, once per node */
     bool reads_in_place;    /* ranks of a node may read each other's messages in shared memory */
     bool adds_blocks_apart; /* a node's sum of blocks needs memory besides the blocks */
-    bool on_device; /* works on device memory, by kernels that take whole steps of segments of
-                       several calls, which share each quarter of the scratch */
+    bool on_device; /* works on device memory; each quarter of the scratch has segments of several
+                       calls */
 };
 extern const struct cshim_capabilities cshim_capabilities[CSHIM_LIBRARY_COUNT];
 

@@ -159,13 +159,4 @@ static inline bool cshim_plan_leaves_root(enum cshim_codec_id codec)
     return cshim_codec_is_exact(codec) && codec != CSHIM_CODEC_BOUNDED;
 }
 
-/* Returns true if, in host memory, messages to the owner of a chunk and back are unencoded. Then
- * the owner reads its own contribution in the program's buffer, and writes the sums there. */
-static inline bool cshim_plan_adds_at_home(const struct cshim_plan *plan)
-{
-    return plan->codec == CSHIM_CODEC_RAW && plan->gather_codec == CSHIM_CODEC_RAW &&
-           plan->grid.rows == 1 && cshim_shapes[plan->collective].adds &&
-           plan->schedule->division == CSHIM_CHUNKS && !plan->library->on_device;
-}
-
 #endif

@@ -178,7 +178,7 @@ static ncclResult_t exchange_messages(const struct cshim_nccl_segment *segment,
     struct cshim_nccl_comm *comm = segment->call->comm;
     const struct cshim_plan *plan = &segment->call->plan;
     const ncclComm_t peers = plan->schedule->staged ? comm->across : comm->comm;
-    const struct cshim_operation *message = NULL; /* what a SEND sends */
+    uint64_t elements = 0; /* of the message that a SEND sends */
     uint32_t sent = 0, received = 0;
     ncclResult_t status = ncclSuccess;
     for (unsigned i = 0; i < segment->operations.count && status == ncclSuccess; i++) {
@@ -187,9 +187,9 @@ static ncclResult_t exchange_messages(const struct cshim_nccl_segment *segment,
         if (operation->message != type)
             continue;
         if (operation->kind == CSHIM_OPERATION_MESSAGE) {
-            message = operation;
+            elements = operation->elements;
         } else if (operation->kind == CSHIM_OPERATION_SEND) {
-            status = real->Send(place, message_bytes(segment, message->elements), ncclUint8,
+            status = real->Send(place, message_bytes(segment, elements), ncclUint8,
                                 (int)operation->peer, peers, comm->runs_on);
             sent++;
         } else if (operation->kind == CSHIM_OPERATION_RECEIVE) {
@@ -198,7 +198,7 @@ static ncclResult_t exchange_messages(const struct cshim_nccl_segment *segment,
             received++;
         }
     }
-    /* That is so on all ranks or on none: no chunk is empty. */
+    /* If no chunk is empty, all ranks exchange messages with all peers; otherwise none does. */
     if (segment->call->capture_id == 0 && sent == plan->peers - 1 && received == sent)
         comm->connected[plan->schedule->staged] = true;
     return status;

@@ -31,6 +31,15 @@ static bool is_receiver(const struct cshim_compiler *compiler, int peer)
            (collective == CSHIM_REDUCE && (uint32_t)peer == compiler->role->root);
 }
 
+/* Returns true if, in host memory, messages to the owner of a chunk and back are unencoded. Then
+ * the owner reads its own contribution in the program's buffer, and writes the sums there. */
+static bool adds_at_home(const struct cshim_compiler *compiler)
+{
+    const struct cshim_plan *plan = compiler->plan;
+    return plan->codec == CSHIM_CODEC_RAW && plan->gather_codec == CSHIM_CODEC_RAW &&
+           plan->schedule->division == CSHIM_CHUNKS && !plan->library->on_device;
+}
+
 static void contribute(struct cshim_compiler *compiler)
 {
     const struct cshim_peer_group *row = &compiler->role->groups[CSHIM_ROW];
@@ -53,7 +62,7 @@ static void contribute(struct cshim_compiler *compiler)
         cshim_emit_encode(compiler, CSHIM_MESSAGE_PARTS, &chunk, 0);
         cshim_emit_send(compiler, CSHIM_MESSAGE_PARTS, to, outgoing(compiler, to));
     }
-    if (own.length == 0 || cshim_plan_adds_at_home(compiler->plan))
+    if (own.length == 0 || adds_at_home(compiler))
         return;
     cshim_emit_message(compiler, CSHIM_MESSAGE_PARTS, row->rank, own.length,
                        contributions(compiler, row->rank));
@@ -64,11 +73,11 @@ static void reduce_own_chunk(struct cshim_compiler *compiler)
 {
     const struct cshim_peer_group *row = &compiler->role->groups[CSHIM_ROW];
     const struct cshim_range own = cshim_segment_owned(compiler->segment, row->rank);
-    const bool adds_at_home = cshim_plan_adds_at_home(compiler->plan);
+    const bool at_home = adds_at_home(compiler);
     if (own.length == 0)
         return;
     for (int from = 0; from < row->ranks; from++) {
-        if (from == row->rank && adds_at_home)
+        if (from == row->rank && at_home)
             cshim_emit_read_own(compiler, &own, (unsigned)from);
         else
             cshim_emit_read(compiler, CSHIM_MESSAGE_PARTS, from, own.length,
@@ -82,7 +91,7 @@ static void reduce_own_chunk(struct cshim_compiler *compiler)
     }
     cshim_emit_message(compiler, CSHIM_MESSAGE_SUMS, -1, own.length, reduced(compiler, row->rank));
     cshim_emit_reduce_to_message(compiler, CSHIM_MESSAGE_SUMS, (unsigned)row->ranks, &own,
-                                 adds_at_home && is_receiver(compiler, row->rank));
+                                 at_home && is_receiver(compiler, row->rank));
     for (int i = 1; i < row->ranks; i++) {
         const int to = cshim_neighbour(compiler, CSHIM_ROW, i);
         if (is_receiver(compiler, to))
@@ -96,7 +105,7 @@ static void decode_chunks(struct cshim_compiler *compiler)
     const struct cshim_peer_group *row = &compiler->role->groups[CSHIM_ROW];
     for (int from = 0; from < row->ranks; from++) {
         const struct cshim_range chunk = cshim_segment_owned(compiler->segment, from);
-        if (chunk.length == 0 || (from == row->rank && cshim_plan_adds_at_home(compiler->plan)))
+        if (chunk.length == 0 || (from == row->rank && adds_at_home(compiler)))
             continue;
         cshim_emit_read(compiler, CSHIM_MESSAGE_SUMS, from, chunk.length, reduced(compiler, from),
                         reduced(compiler, from), 0);
