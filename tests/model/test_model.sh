@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks models of the agreements: SPIN tries every order in which ranks can come, stop waiting, lack the shim and
 # end. Models of wrong agreements show that it would find errors.
-#   VERBOSE=1: prints SPIN's counts, which docs/agreement.md quotes
+#   VERBOSE=1: prints SPIN's counts
 . "$(dirname "$0")/../lib.sh"
 
 # search MODEL DEFINE...: prints SPIN's output for a model of this folder; status 1 if it found an error. Compiling
