@@ -86,8 +86,8 @@ void cshim_emit_decode(struct cshim_compiler *compiler, enum cshim_message messa
                        const struct cshim_range *range);
 void cshim_emit_node(struct cshim_compiler *compiler, enum cshim_operation_kind kind);
 
-/* The sum of a message's elements is appended to it; if `keeps`, it is also written to the result.
- */
+/* Emits the reduction of `inputs` inputs over `range` into the elements of `message`. If `keeps`,
+ * or if the message has another codec than the inputs, the sum is written to the result, too. */
 void cshim_emit_reduce_to_message(struct cshim_compiler *compiler, enum cshim_message message,
                                   unsigned inputs, const struct cshim_range *range, bool keeps);
 

@@ -40,8 +40,8 @@
 #define CSHIM_DRAW_STAGES 64u
 #define CSHIM_DRAW_SAMPLES 48u
 
-/* The stage of a class: how calls from a number on choose their candidate. Travels between ranks as
- * bytes. */
+/* The stage of a class: how its calls with numbers from `from` on choose their candidates. Travels
+ * between ranks as bytes. */
 struct cshim_draw_stage {
     uint64_t from;
     uint8_t is_new; /* false: nothing changes, and the other fields are unused */

@@ -98,7 +98,7 @@ bool cshim_is_foreign(const char *path, const char *mark)
         return false;
     FILE *stream = fopen(path, "re");
     if (stream == NULL)
-        return false; /* refused: it cannot be written, or it may be a file of the user's */
+        return access(path, W_OK) == 0; /* a file that cannot be written is refused later */
     beginning[fread(beginning, 1, sizeof beginning - 1, stream)] = '\0';
     fclose(stream);
     return strstr(beginning, mark) == NULL;

@@ -308,9 +308,9 @@ static uint32_t partners_of(const struct cshim_plan *plan, const struct cshim_ca
         return 0; /* uses the library's own collective */
     const uint32_t longest = (uint32_t)cshim_divide_up(plan->peers, plan->grid.rows);
     const uint32_t column = plan->grid.rows > 1 ? cshim_grid_depth(&plan->grid) : 1;
-    const uint32_t inside = plan->peers == plan->ranks
-                                ? 0 /* otherwise the largest node has at most one rank more */
-                                : plan->ranks - (plan->peers - 1) * call->ranks_per_node - 1;
+    /* Staged: other ranks of the largest node, which has what the other nodes leave. */
+    const uint32_t inside =
+        plan->peers == plan->ranks ? 0 : plan->ranks - (plan->peers - 1) * call->ranks_per_node - 1;
     return longest - 1 + column - 1 + inside;
 }
 

@@ -34,7 +34,7 @@ static void free_memory(struct cshim_comm *state)
  * communicators with that rank 0. Numbers are reused as late as possible, so that the freed
  * communicator's messages have arrived by then. */
 #define NUMBERS_MAX 65536
-#define MANY_NUMBERS 4096 /* Open MPI allows 32767 communicators, MPICH 2048 */
+#define MANY_NUMBERS 4096 /* enough for programs: MPICH itself allows 2048 communicators */
 #define FIRST_TAG 16      /* lower tags are those of summary.c and trace.c */
 static uint64_t numbers_used[NUMBERS_MAX / 64];
 static int next_number, numbers; /* `numbers`: how many have tags in this MPI */

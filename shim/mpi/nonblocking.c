@@ -355,14 +355,14 @@ bool cshim_nonblocking_setup(void)
         MPI_SUCCESS)
         return false;
     cshim_mpi.nonblocking = all != 0;
-    if (!all)
-        return true;
+    /* Also for blocking calls alone: otherwise the first one would prepare the world, where a wait
+     * for a late rank is not reported. */
     if (cshim_comm_find(MPI_COMM_WORLD, &world) != MPI_SUCCESS ||
         cshim_comm_prepare(MPI_COMM_WORLD, world) != MPI_SUCCESS)
         return false;
     /* A communicator that is prepared later cannot lack connections: preparing the world has
      * checked them, unless the world has more ranks than the connection limit. */
-    cshim_mpi.prepares_later = world->prepared && cshim_comm_has_many_numbers() &&
+    cshim_mpi.prepares_later = all && world->prepared && cshim_comm_has_many_numbers() &&
                                (uint32_t)cshim_job.ranks - 1 <= cshim_mpi.connection_limit;
     return true;
 }

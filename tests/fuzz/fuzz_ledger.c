@@ -22,8 +22,7 @@ static void take_name(struct fuzz_input *input, char name[NAME_MAX_BYTES + 1])
         name[i] = (char)fuzz_take(input, 1);
 }
 
-/* Takes a figure. JSON readers support integers up to 2^63 - 1, far more than a job's sums of
- * bytes. */
+/* Takes a figure of at most 56 bits, so that totals stay below 2^63, which JSON readers support. */
 static uint64_t take_figure(struct fuzz_input *input)
 {
     return fuzz_take_any_length(input, 56);

@@ -137,7 +137,7 @@ static bool try_rpaths(struct search *search)
 }
 
 /* Tries the paths in the linker's cache, except those in folders of the list ":FOLDER:...:". A line
- * is "\tNAME (WHAT) => PATH"; WHAT names the processors that the copy is for. */
+ * is "\tNAME (ABI[, hwcap: ...]) => PATH"; copies for particular processors (hwcap) are skipped. */
 static bool try_cache(struct search *search, const char *without)
 {
     const char *wanted = tool_format("\t%s (", search->found.name);
