@@ -106,7 +106,7 @@ uint32_t permute(uint32_t a, uint32_t b, uint32_t selector)
 
 float fma_towards(float a, float b, float c, int direction)
 {
-    fesetround(direction > 0 ? FE_UPWARD : FE_DOWNWARD);
+    fesetround(direction == 0 ? FE_TOWARDZERO : direction > 0 ? FE_UPWARD : FE_DOWNWARD);
     volatile float x = a, result = fmaf(x, b, c);
     fesetround(FE_TONEAREST);
     return result;

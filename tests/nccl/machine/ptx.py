@@ -81,6 +81,7 @@ TABLE = [
     (r"mad\.lo\.s32", "$D0 = $1 * $2 + $3;"),
     (r"fma\.rn\.f32", "$D0 = R32(__builtin_fmaf($f1, $f2, $f3));"),
     (r"rcp\.rn\.f32", "$D0 = R32(1 / $f1);"),
+    (r"div\.rn\.f32", "$D0 = R32($f1 / $f2);"),
     (r"rcp\.approx\.ftz\.f32", "$D0 = reciprocal($1);"),
     (r"abs\.f32", "$D0 = $1 & 0x7fffffffu;"),
     (r"max\.NaN\.f32", "$D0 = most_float($f1, $f2);"),

@@ -39,7 +39,7 @@ def compare_floats(m):
     if m["ftz"]:
         a, b = "F32(flush(bits32($f2)))", "F32(flush(bits32($f3)))"
     truth = {"NAN": f"isnan({a}) || isnan({b})", "NEU": f"!({a} == {b})", "EQ": f"{a} == {b}", "NE": f"{a} < {b} || {a} > {b}",
-             "GEU": f"!({a} < {b})", "LT": f"{a} < {b}"}[m["compare"]]
+             "GEU": f"!({a} < {b})", "GTU": f"!({a} <= {b})", "LT": f"{a} < {b}"}[m["compare"]]
     return f"$P0 = ({truth}) && $p4;"
 
 
@@ -103,17 +103,19 @@ TABLE = [
     (r"S2R", "$D0 = $s1;"),
     (r"P2R", "$D0 = ($p1 | $p2 << 1 | $p3 << 2 | $p4 << 3 | $p5 << 4 | $p6 << 5 | $p7 << 6) & $8;"),
     (r"ISETP\.(?P<compare>\w\w)(\.(?P<sign>U32|U64|S64))?\.(?P<both>AND|OR)(?P<ex>\.EX)?", compare),
-    (r"(?P<type>F|D)SETP\.(?P<compare>NAN|NEU|NE|EQ|GEU|LT)(?P<ftz>\.FTZ)?\.AND", compare_floats),
+    (r"(?P<type>F|D)SETP\.(?P<compare>NAN|NEU|NE|EQ|GEU|GTU|LT)(?P<ftz>\.FTZ)?\.AND", compare_floats),
     (r"FADD", "$D0 = R32($f1 + $f2);"),
     (r"FMNMX\.NAN", "if ($p3) fail(\"is a minimum\"); $D0 = most_float($f1, $f2);"),
     (r"FMNMX3\.NAN", "if ($p4) fail(\"is a minimum\"); $D0 = most_float(F32(most_float($f1, $f2)), $f3);"),
     (r"FADD\.FTZ", "$D0 = flush(R32(F32(flush(bits32($f1))) + F32(flush(bits32($f2)))));"),
     (r"FMUL", "$D0 = R32($f1 * $f2);"),
     (r"FFMA", "$D0 = R32(__builtin_fmaf($f1, $f2, $f3));"),
-    (r"FFMA\.R(?P<to>P|M)", lambda m: f"$D0 = R32(fma_towards($f1, $f2, $f3, {'1' if m['to'] == 'P' else '-1'}));"),
+    (r"FFMA\.R(?P<to>P|M|Z)", lambda m: f"$D0 = R32(fma_towards($f1, $f2, $f3, {dict(P=1, M=-1, Z=0)[m['to']]}));"),
     (r"DADD", "$E0 = R64($d1 + $d2);"),
     (r"DMUL", "$E0 = R64($d1 * $d2);"),
     (r"MUFU\.RCP", "$D0 = reciprocal($1);"),
+    (r"MUFU\.RSQ", "if (!isnan($f1)) fail(\"is a root\"); $D0 = 0x7fffffffu;"),
+    (r"FCHK", "$P0 = is_hard_division($f1, $f2);"),
     (r"I2FP?(\.F32\.S32)?", "$D0 = bits32((float)(int32_t)$1);"),
     (r"I2F\.U32|I2FP\.F32\.U32", "$D0 = bits32((float)$1);"),
     (r"I2F\.U(?P<bits>32|64)\.RP", lambda m: f"$D0 = bits32(float_above({'$q1' if m['bits'] == '64' else '$1'}));"),
@@ -137,6 +139,7 @@ TABLE = [
      f"{'true' if m['mode'] == 'BFLY' else 'false'}, active, $r1, $r2, $r3, $r4); unsigned l = 0; (void)l; $P0 = false; n0 = have;"),
     (r"VOTE\.ANY mask", VOTE.format(2) + "EACH_LANE($r0[l] = votes;)"),
     (r"VOTEU\.ANY mask", VOTE.format(2) + "give_all($r0, votes);"),
+    (r"VOTEU\.ALL", VOTE.format(1) + "EACH_LANE($P0 = votes == active;)"),
     (r"VOTE\.ANY", VOTE.format(1) + "EACH_LANE($P0 = votes != 0;)"),
     (r"C?REDUX\.MAX", "whole: give_all($r0, largest_of(active, $r1));"),
     (r"R2UR", "whole: if (active != 0) give_all($r0, common_value(active, $r1));"),
@@ -147,7 +150,7 @@ KINDS = {"BRA": "BRANCH", "BRA.U": "BRANCH", "CALL.REL.NOINC": "BRANCH", "RET.RE
          "BRA.DIV": "IF_DIVERGED", "BRA.CONV": "IF_CONVERGED", "EXIT": "END", "YIELD": "YIELDS",
          "WARPSYNC": "MEET", "WARPSYNC.ALL": "MEET", "WARPSYNC.COLLECTIVE": "NEVER", "ENDCOLLECTIVE": "NEVER"}
 UNIFORM = r"U(?=IADD|IMAD|ISETP|LEA|LOP|MOV|PRMT|SEL|SHF|LDC|BREV|FLO|F2I|I2F|VIMNMX)|LDCU"
-FLOATS = ("FADD", "FMNMX", "FMNMX3", "FMUL", "FFMA", "FSEL", "FSETP", "HFMA2", "DADD", "DMUL", "DSETP")
+FLOATS = ("MUFU", "FADD", "FMNMX", "FMNMX3", "FMUL", "FFMA", "FSEL", "FSETP", "HFMA2", "DADD", "DMUL", "DSETP")
 
 
 def split(text):
