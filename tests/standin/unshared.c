@@ -14,7 +14,8 @@ __attribute__((visibility("default"))) int shmget(key_t key, size_t size, int fl
     const char *refused = getenv("STANDIN_UNSHARED"), *rank = getenv("OMPI_COMM_WORLD_RANK");
     if (rank == NULL)
         rank = getenv("PMI_RANK");
-    if (size < (size_t)1 << 20 || (refused != NULL && (rank == NULL || strcmp(refused, rank) != 0)))
+    if (size < (size_t)32 << 20 ||
+        (refused != NULL && (rank == NULL || strcmp(refused, rank) != 0)))
         return (int)syscall(SYS_shmget, key, size, flags);
     errno = ENOSYS;
     return -1;
