@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internal to codecs/bounded.h: subtracts predictions from multiples and adds them again, in lanes
- * of 16 or 32 bits, because vectors have twice as many lanes of 16 bits. Numbers wrap around. The
- * including file defines, before:
+/* Internal to codecs/bounded.h: subtracts predictions from multiples (encoding) and adds them
+ * (decoding). Included for lanes of 16 bits, which process twice as many elements per vector, and
+ * for lanes of 32 bits. Arithmetic wraps around.
+ *
+ * The including file defines, before:
  *   LANE, SIGNED_LANE    the types of a lane
  *   OF_LANES(name)       the name of this file's function for these lanes
  *

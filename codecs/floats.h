@@ -65,8 +65,8 @@ CSHIM_HD float cshim_scale_by_power(float value, int exponent)
     return value * cshim_power_of_two(half) * cshim_power_of_two(bounded - half);
 }
 
-/* Returns the bits of |value| if it is finite, else 0. A block's largest magnitude is the maximum
- * of these. */
+/* Returns the bits of |value| if it is finite, else 0. The maximum over a block is its largest
+ * finite magnitude. */
 CSHIM_HD uint32_t cshim_finite_magnitude(float value)
 {
     uint32_t magnitude = cshim_float_bits(value) & ~CSHIM_SIGN_BIT;

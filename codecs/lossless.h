@@ -222,8 +222,8 @@ CSHIM_INLINE struct window choose_window(const struct packing *packing, const ui
     const unsigned widest = 8 - packing->middle_bits < WIDEST ? 8 - packing->middle_bits : WIDEST;
     const unsigned judged = (unsigned)(count + 3) / 4;
     uint8_t places[CSHIM_GRAIN / 4];
-    /* Numbers of elements by distance. Even and odd elements have separate ones, because increments
-     * of the same number wait for each other. */
+    /* Histogram of distances, one each for even and odd elements: consecutive increments of one
+     * counter would stall on its store. */
     int16_t below[2][DISTANCES + 1] = {{0}};
     uint16_t most = 0, least = UINT16_MAX;
     for (size_t i = 0; i < count; i++) {

@@ -3,8 +3,8 @@
  * of the vector loops, and for the GPU. Valid C11 and CUDA C++; the arithmetic is that of floats.h.
  * docs/wire-format.md gives the formulas in prose.
  *
- * The functions take a format as a structure of numbers. If the codec is a compile-time constant,
- * so are these, and the compiler removes what the format does not need. */
+ * The functions take a format as a structure of numbers. For a codec known at compile time the
+ * compiler folds these numbers and removes the branches of other formats. */
 #ifndef CSHIM_SCALAR_H
 #define CSHIM_SCALAR_H
 
