@@ -96,7 +96,7 @@ static void check_read(const struct cshim_job *job, const struct fuzz_file *file
         rows += ledger->rows[i].calls > 0;
     FUZZ_CHECK(json_array_size(json_object_get(read, "rows")) == rows);
     const json_t *policy = json_object_get(read, "policy");
-    /* Text must be unchanged. */
+    /* Text must be unchanged (json_string() returns NULL if it is not valid UTF-8). */
     json_t *source = json_string(job->policy->source);
     if (source != NULL)
         FUZZ_CHECK(strcmp(ledger_text(policy, "source"), job->policy->source) == 0);
