@@ -5,7 +5,8 @@
  *
  *   gloo_allreduce CODEC STEPS [DTYPE]
  *   gloo_allreduce all ALGORITHM      all codecs, under the policy that --policy ALGORITHM prints
- *   gloo_allreduce repeat CALLS       prints the distance of the mean of CALLS sums from the sum */
+ *   gloo_allreduce repeat CALLS       prints the relative distance of CALLS sums' mean from the sum
+ */
 #include "tests/gloo/job.h"
 #include "tests/sums.h"
 

@@ -2,7 +2,7 @@
 /* Faults and unusual calls of a job, by name:
  *
  *   gloo_cases sums [CALLS [COUNT]]   makes CALLS sums. Variables: LATE is this rank's delay before
- *                                     the first one, PAUSE the computation after each, CALL_LIMIT
+ *                                     the first one, PAUSE the pause after each, CALL_LIMIT
  *                                     the time limit of each (a minute); all in ms
  *   gloo_cases wrong                  calls that gloo rejects, and one whose reduction throws
  *   gloo_cases kinds                  every operation on every type that supports it, once
@@ -20,7 +20,7 @@
  *   gloo_cases fork                   forks processes during sums
  *   gloo_cases workers NUMBER         forks two processes that sum; NUMBER of them end by _exit
  *
- * Each rank prints its exceptions and the number of its failures. */
+ * Each rank prints the number of its failures; most cases print exceptions, too. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <math.h>
@@ -118,7 +118,7 @@ static void sums(int calls, size_t count)
         printf("rank %d: late, then %.1f s\n", rank, seconds() - began);
 }
 
-/* Waits by files until all ranks have come. */
+/* Announces the event, and waits until all ranks have announced it. */
 static void join_barrier(const char *event)
 {
     announce(event);

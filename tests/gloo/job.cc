@@ -285,7 +285,7 @@ char *allreduce(struct context *context, const struct sum_call *call)
 
 namespace
 {
-// Returns a call's options with the context and the tag.
+// Returns options with the call's context, tag and time limit.
 template <typename Options> Options options_of(struct context *context, const other_call *call)
 {
     Options options(context->gloo);
@@ -313,7 +313,7 @@ std::vector<size_t> lengths_of(const other_call *call, const size_t *lengths, si
                               : std::vector<size_t>(ranks, call->count);
 }
 
-// T is any type of the size of the call's.
+// T is any type of the same size as the call's element type.
 template <typename T> void make_other(struct context *context, const other_call *call)
 {
     const size_t ranks = static_cast<size_t>(context->gloo->size), count = call->count;

@@ -2,7 +2,7 @@
 /* Calls the stand-in's gloo::allreduce with options, a context and a buffer built from words, in
  * gloo's memory layout or with one word inserted, which shifts the following ones by 8 bytes. Each
  * object ends where readable memory ends. Each call must reach the library once, and no function in
- * the objects may be called.
+ * the objects but the reduction may be called.
  *
  *   gloo_layout          gloo's layout, in a context of one rank
  *   gloo_layout NUMBER   with an inserted word, in a context of two ranks; NUMBER is 0 to 45 */
