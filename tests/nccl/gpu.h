@@ -48,7 +48,8 @@ static inline CUcontext gpu_use(int device)
     return context;
 }
 
-/* Makes the context of device `number`, modulo the number of devices, current. */
+/* Initializes the driver, and makes the context of device `number`, modulo the number of devices,
+ * current. */
 static inline CUcontext gpu_open(int number)
 {
     int devices;

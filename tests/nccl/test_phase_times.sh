@@ -126,7 +126,7 @@ expect "a trace whose name is too long" 0 \
 contains "is logged, too" "the trace's file name is too long: 0000"
 
 # Bounds -----------------------------------------------------------------------------------------
-# All 400 calls are in progress at once.
+# All 400 calls but the first are in progress at once.
 rm -f "$scratch"/trace*.json
 expect "more calls than events" 0 traced 2 STANDIN_FAIL=cuEventCreate:1060 "$build/tests/nccl_groups" queue
 reports "all are counted" "[row['calls'] for row in rows] == [400] and $has_phases"

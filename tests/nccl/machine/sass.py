@@ -3,8 +3,8 @@
 
     translate(cubin, listing, output)     listing: of nvdisasm -hex -c
 
-TABLE has the effect of every instruction. No suffix of an operand and no modifier of an instruction is
-ignored: those that the table does not have are errors."""
+TABLE has the effect of every instruction but those of control flow (KINDS). Suffixes of operands and modifiers of
+instructions that it does not have are errors, except .reuse, .RECONVERGENT and .RELIABLE, which change no result."""
 import itertools
 import re
 import struct
@@ -61,8 +61,8 @@ def constants(m):
 
 
 VOTE = "whole: uint32_t votes = 0; for (unsigned l = 0; l < LANES; l++) votes |= (uint32_t)$p{} << l; votes &= active; "
-# Name of an instruction, without the U of uniform ones; its effect; and, if some operands may be omitted, their list:
-# D registers that are written, P and N predicates whose default is true or false.
+# Name of an instruction, without the U of uniform ones, and its effect. Listing.normal() adds operands that the listing
+# omits.
 TABLE = [
     (r"IADD3(\.X)?", ADD),
     (r"IADD3?\.64", "$E0 = $q1 + $q2;"),
