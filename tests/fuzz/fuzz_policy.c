@@ -69,7 +69,8 @@ static bool holds(const struct cshim_rule *rule, const struct cshim_call *call)
     return call->nodes == 0 || (call->nodes >= rule->min_nodes && call->nodes <= rule->max_nodes);
 }
 
-/* Returns the first rule that matches a call, after checking the policy's own answer. */
+/* Returns the first rule that matches a call, found by trying each. Checks that
+ * cshim_policy_match() finds the same. */
 static const struct cshim_rule *match(const struct cshim_policy *policy, struct cshim_call call)
 {
     const struct cshim_rule *rule = cshim_policy_match(policy, &call);

@@ -67,7 +67,7 @@ static void check_result(enum data data, const struct sum_call *call)
         if (memcmp(result, call->output[0], bytes) != 0)
             fail("the outputs differ", data, call->count, b, 0, 0, 0);
     }
-    if (rank == 0) { /* all ranks have the same result */
+    if (rank == 0) { /* compare_ranks() compares the others with it */
         struct reference reference = sums_reference(data, ranks, call->count);
         compare(&reference, data, call->count, call->output[0]);
         sums_free(&reference);

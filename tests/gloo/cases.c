@@ -206,7 +206,7 @@ static void leftovers(void)
     const int before = count_sockets();
     join_barrier("counted");
     world = context_make("second", rank, ranks, 4000, ANYWHERE);
-    failures += count_sockets() <= before; /* no rank can have closed a socket before the sum */
+    failures += count_sockets() <= before; /* no rank closes a socket before the following sum */
     failures += !sum_integers(COUNT, 0, 4000);
     context_free(world);
     world = first;
@@ -312,8 +312,8 @@ static void sizes(void)
     failures += !sum_integers(COUNT, 0, 0);
 }
 
-/* The last rank's call is passed through, those of the others are compressed and fail at their time
- * limit. */
+/* Makes calls with different operations: the last rank's call is passed through, those of the
+ * others are compressed and fail at their time limit. */
 static void operations(void)
 {
     float data[COUNT] = {0};
@@ -325,7 +325,8 @@ static void operations(void)
     free(text);
 }
 
-/* Children end by _exit, by exit, and by executing another program. Each must succeed. */
+/* Forks children while a thread makes calls. They end by _exit, by exit, and by executing another
+ * program; each must succeed. */
 static void forks(void)
 {
     pthread_t thread;

@@ -107,7 +107,8 @@ template <typename T> Reduction reduction(enum operation operation)
     }
 }
 
-// Memory for contexts at fixed addresses. Weak pointers to a context do not keep the memory in use.
+// Memory for contexts at fixed addresses. Weak pointers to a context do not keep its memory in use,
+// unlike that of make_shared.
 alignas(64) unsigned char places[PLACES][sizeof(gloo::rendezvous::Context)];
 bool taken[PLACES], used[PLACES];
 unsigned same_address;
@@ -295,7 +296,7 @@ template <typename Options> Options options_of(struct context *context, const ot
     return options;
 }
 
-// Returns options with buffers of `in` and `out` elements, where the call has them.
+// Returns options with buffers of `in` and `out` elements, if the call has such buffers.
 template <typename Options, typename T>
 Options with_buffers(struct context *context, const other_call *call, size_t in, size_t out)
 {

@@ -73,7 +73,7 @@ void context_free(struct context *context);
 
 /* Makes a call. Returns NULL, or type and text of the exception, which the caller frees. */
 char *allreduce(struct context *context, const struct sum_call *call);
-/* Calls another collective. Returns as allreduce. */
+/* Makes a call of another collective. Returns the same as allreduce(). */
 char *other_collective(struct context *context, const struct other_call *call);
 
 #ifdef __cplusplus

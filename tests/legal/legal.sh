@@ -51,7 +51,7 @@ draw_policy() { # sets $bound
     printf '[compshim]\nfeedback_memory = 2MiB\nreport = %s\n[rule small]\nmax_size = %s\ncodec = none\n' "$report" "$largest"
     printf '[rule all]\ncollective = %s\ncodec = %s\nalgorithm = %s\nverify = %s\ncheck_ranks = %s\n' \
         "$collectives" "$codec" "$algorithm" "$verify" "$check"
-    if [ "$codec" = bounded ]; then # 0.0033 of the largest element of scale 1, which is 3
+    if [ "$codec" = bounded ]; then # bound_of allows 0.00345 of the largest element, 3
         printf 'abs_error = 0.01\n'
     elif [ "$algorithm" != cast ]; then
         one_of gather none none none raw lossless fp16 int8 int4
@@ -87,7 +87,7 @@ draw_job() { # NUMBER
     draw_nodes
     one_of threads 0 0 1
     first=$((seed * 1000000 + $1 * 1000))
-    programs=$((240 / ranks)) # few, because policy and nodes matter as much
+    programs=$((240 / ranks)) # few, so that many policies and placements are tried
     preloads=$build/tests/standin_nodes.so:$preload
     [ $(($1 % 10)) != 9 ] || preloads=$build/tests/standin_nodes.so # without the shim
     draw_policy >"$COMPSHIM_POLICY"

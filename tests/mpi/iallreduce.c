@@ -351,8 +351,8 @@ static void make_another(MPI_Comm *comm, int *code, ...)
     drop(&call);
 }
 
-/* The call cannot complete before the last rank joins it, so it fails on the other ranks while they
- * wait. On the last rank it fails only if it is not complete at once. */
+/* Makes a call fail while ranks wait for it. It cannot complete before the last rank joins it, so
+ * it fails on all other ranks, but on the last one only if it is not complete at once. */
 static void run_failing(struct call *call, MPI_Comm comm)
 {
     int word = 0;

@@ -14,7 +14,7 @@ moves() {
 for collective in alltoall alltoallv broadcast; do
     for ranks in 2 3; do
         for count in 1 70001 300000; do
-            [ $count$collective != 1alltoallv ] || continue # blocks of alltoallv are up to 6 elements shorter
+            [ $count$collective != 1alltoallv ] || continue # alltoallv's blocks are up to 6 elements shorter
             moves $collective $ranks raw $count 0
         done
         moves $collective $ranks lossless 70002 0

@@ -119,7 +119,7 @@ static inline ncclUniqueId gpu_share_id(int rank, const char *suffix)
     _exit(3);
 }
 
-/* This process's rank, and the communicator of all ranks. */
+/* This process's rank, the communicator of all ranks, and a stream. */
 struct gpu_world {
     int rank;
     int ranks;

@@ -5,11 +5,11 @@
 . "$(dirname "$0")/lib.sh"
 trace=$scratch/trace.json
 late=(STANDIN_DELAY_US=200 STANDIN_SEED=5)
-rule() { # CODEC ALGORITHM
+rule() { # CODEC ALGORITHM: writes the policy
     printf '[rule all]\ndtype = float32\nmin_size = 1000\ncodec = %s\nalgorithm = %s\n' "$1" "$2" \
         >"$scratch/policy.ini"
 }
-traced() { # N [VARIABLE=VALUE...] PROGRAM...
+traced() { # N [VARIABLE=VALUE...] PROGRAM...: runs a job with a trace
     rm -f "$scratch"/trace*.json
     preloaded "$1" COMPSHIM_TRACE="$trace" "${@:2}"
 }

@@ -72,8 +72,9 @@ static uintptr_t make_options(uint64_t ranks)
 {
     static const uint64_t data[100]; /* 200 floats */
     const uint64_t functions =
-        (uintptr_t)standin_buffer_functions; /* also used as the context's: none is called */
-    const uint64_t context[CONTEXT_WORDS] = {functions, ranks << 32 /* and the rank, 0 */, 2};
+        (uintptr_t)standin_buffer_functions; /* used for the context, too; none of them is called */
+    const uint64_t context[CONTEXT_WORDS] = {functions, ranks << 32 /* lower half: the rank, 0 */,
+                                             2};
     const uint64_t buffer[BUFFER_WORDS] = {functions, guarded(data, 100), sizeof data};
     const uint64_t output = laid_out(BUFFER, buffer, BUFFER_WORDS);
     const uintptr_t outputs = guarded(&output, 1);
@@ -102,7 +103,7 @@ static uintptr_t make_options(uint64_t ranks)
 
 int main(int argc, char **argv)
 {
-    static const size_t places[OBJECTS] = {OPTIONS_WORDS, 2 /* only rank and size are read */,
+    static const size_t places[OBJECTS] = {OPTIONS_WORDS, 2 /* words that the engine reads */,
                                            BUFFER_WORDS};
     size_t number = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
     more.word = number % 2 != 0 ? UINT64_MAX : 0;

@@ -48,7 +48,7 @@ enum { PARTS_MAX = 32 };
 struct array {
     unsigned char *base; /* allocation in the machine's memory */
     unsigned char *host;
-    unsigned char *device; /* begin of the array in it, `shift` bytes off alignment */
+    unsigned char *device; /* beginning of the array in `base`, `shift` bytes off alignment */
     size_t bytes, shift;   /* bytes: size on the host */
     struct part {
         uint64_t at; /* offset in the machine's array */

@@ -226,7 +226,7 @@ float fma_towards(float a, float b, float c, int direction);
 float float_above(uint64_t value);
 uint32_t reciprocal(uint32_t bits);
 /* Returns true if a quotient needs the general routine. The manual gives no bounds: these are
- * narrow enough for the short one. */
+ * narrow enough for the short routine. */
 static inline bool is_hard_division(float a, float b)
 {
     return !(a * a > 0x1p-120f && a * a < 0x1p120f && b * b > 0x1p-120f && b * b < 0x1p120f);

@@ -228,7 +228,7 @@ class Listing:
         if base in ("IADD.64", "IADD3.64"):
             return [texts[0]] + [t for t in texts[1:] if not is_predicate(t) and t != "URZ"][:2]
         if "MNMX" in base and is_predicate(texts[0]):
-            return texts[2:6]  # PT, PT, d, a, b, which, !PT
+            return texts[2:6]  # the operands are PT, PT, d, a, b, which, !PT
         if "MNMX" in base and is_predicate(texts[1]):
             if texts[1:3] != ["PT", "PT"]:
                 raise Unknown(f"{base} says which it takes")

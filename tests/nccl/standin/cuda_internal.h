@@ -144,7 +144,8 @@ CUresult standin_context_wait(CUcontext context);
 /* Implements cuStreamSynchronize; the lock is held. */
 CUresult standin_stream_synchronize(CUstream stream);
 /* STANDIN_CLOCK: returns true if it is set; adds to the duration of the operation that this thread
- * runs; returns the time of this thread's stream. */
+ * runs; returns the time of this thread's stream, or the monotonic clock's without
+ * STANDIN_CLOCK. */
 bool standin_clock_is_set(void);
 void standin_spend(double operations, size_t bytes);
 double standin_stream_seconds(void);
@@ -154,7 +155,7 @@ double standin_seconds(void);
 /* cuda_order.c --------------------------------------------------------------------------------- */
 /* The operation that this thread runs, or NULL. */
 extern _Thread_local const struct standin_entry *standin_running;
-/* Sets the clock of an operation that is about to run on a stream. The lock is held. */
+/* Sets the clock of an operation that is appended to a stream. The lock is held. */
 void standin_order_next(CUstream stream, struct standin_entry *entry);
 /* Sets the clock of a graph's operation, which follows `clock` in its branch. */
 void standin_order_inside(struct standin_entry *entry, const struct standin_clock *clock, int slot);

@@ -91,7 +91,8 @@ static bool map_span(void)
     return true;
 }
 
-/* Returns a free range after the last one, cyclically; forgets freed allocations there. */
+/* Returns the next free range of addresses, cyclically, or 0 if there is none. Forgets freed
+ * allocations there. */
 static uintptr_t next_range(size_t size)
 {
     for (int rounds = 0; rounds < 2;) {

@@ -160,7 +160,7 @@ ncclResult_t standin_all_gather(ncclComm_t comm, const int *members, int count, 
 
 /* nccl_exchange.c ------------------------------------------------------------------------------ */
 enum standin_outcome { STANDIN_DONE, STANDIN_ABORTED, STANDIN_LOST, STANDIN_MISMATCH };
-/* Completes all transfers. *failed is the transfer that does not match, if any. */
+/* Completes all transfers. *failed becomes the index of one that does not match, or `count`. */
 enum standin_outcome standin_exchange(ncclComm_t comm, enum standin_channel channel,
                                       struct standin_transfer *transfers, size_t count,
                                       size_t *failed);
