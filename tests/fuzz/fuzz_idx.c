@@ -3,9 +3,9 @@
  * independent reading of the format checks what the reader accepts. Rejected files must come with
  * an explanation.
  *
- * An input is: a byte with the form of each file (images, labels), four bytes that choose the
- * damage if one is damaged, a byte with the length of the label file, the label file, and the image
- * file. */
+ * An input is: a byte with the form of the image file, a byte with that of the label file, four
+ * bytes that choose the damage if one is damaged, a byte with the length of the label file, the
+ * label file, and the image file. */
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>

@@ -22,8 +22,10 @@ struct call {
     char *in, *out; /* equal if the call is in place or a broadcast */
     struct room in_room, out_room;
     MPI_Request requests[2];
-    int number;                              /* number of the step that starts the call */
-    int group, size, me, members[RANKS_MAX]; /* of the call's communicator; me: this rank's rank */
+    int number; /* number of the step that starts the call */
+    /* Group number and size of the call's communicator, this rank's rank in it, and the world's
+     * ranks of its members. */
+    int group, size, me, members[RANKS_MAX];
     int begins[RANKS_MAX + 1]; /* indices of a reduce_scatter's blocks, then their end */
     int request_count;
 };

@@ -251,7 +251,8 @@ static void make_comm(const struct step *step, int number)
         MPI_Comm_split(parent, group < 0 ? MPI_UNDEFINED : group, key, made);
     if (step->kind == DUP || splits)
         return;
-    /* All ranks of a parent group pass the members that stay, and those that leave do, too. */
+    /* Every member of the parent, also one that leaves, passes the group of the members that
+     * stay. */
     const int count =
         legal_members(place, script.ranks, script.places[step->place].group[rank], members);
     MPI_Comm_group(MPI_COMM_WORLD, &all);

@@ -73,8 +73,7 @@ static uintptr_t make_options(uint64_t ranks)
     static const uint64_t data[100]; /* 200 floats */
     const uint64_t functions =
         (uintptr_t)standin_buffer_functions; /* used for the context, too; none of them is called */
-    const uint64_t context[CONTEXT_WORDS] = {functions, ranks << 32 /* lower half: the rank, 0 */,
-                                             2};
+    const uint64_t context[CONTEXT_WORDS] = {functions, ranks << 32 /* rank: 0 */, 2};
     const uint64_t buffer[BUFFER_WORDS] = {functions, guarded(data, 100), sizeof data};
     const uint64_t output = laid_out(BUFFER, buffer, BUFFER_WORDS);
     const uintptr_t outputs = guarded(&output, 1);
