@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares the kernels with the codecs of the CPU, bit for bit: every codec that has kernels, every
- * element type and option, odd counts, several pieces, unaligned buffers, rare values. Nothing
- * outside the messages may be written.
+ * element type and option, odd counts, several pieces, unaligned buffers, rare values. Bytes beside
+ * the messages and the outputs must stay as they were.
  *
  *   kernels_host|kernels_gpu          all cases
  *   kernels_host|kernels_gpu quick    fewer values
