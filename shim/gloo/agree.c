@@ -2,14 +2,13 @@
 /* Agreement of the ranks of a context. docs/agreement.md describes the protocol and why no two
  * ranks decide differently about a call; tests/model/gloo_agreement.pml is a model of this file.
  *
- * Ranks may enter the first all-reduce at any time, and some may lack the shim. So, after
- * its patience (less than a second per process), a rank waits for another rank only if that one is
+ * Ranks may enter the first all-reduce at any time, and some may lack the shim. So, after its
+ * patience (less than a second per process), a rank waits for another rank only if that one is
  * known to have the shim and must enter the call, as gloo itself would wait for it. Until then
  * calls are passed through while the messages of the agreement travel. If a sum, or a data-movement
  * collective that waits for all ranks, is complete on one rank, all ranks have begun it, so their
  * earlier messages have been sent. Any other call may be complete on one rank before another begins
- * it, so it counts as pending until the agreement ends.
- */
+ * it, so it counts as pending until the agreement ends. */
 #include "shim/gloo/agree.h"
 
 #include <stdio.h>
@@ -492,8 +491,7 @@ static bool accept(struct cshim_gloo_context *context)
 }
 
 /* Receives the terms (rank 0 has sent them) and applies them. Called without the lock, so that
- * passed-through calls of other threads continue. If a rank fails here, the calls of all ranks
- * fail.
+ * passed-through calls of other threads continue. If this fails on a rank, all ranks' calls fail.
  */
 static void conclude(struct cshim_gloo_context *context, int64_t timeout)
 {
