@@ -46,7 +46,8 @@ static int tags_per_number(void)
     return cshim_job.ranks * CSHIM_MESSAGES;
 }
 
-/* Acquires a number that no communicator of this process has. Returns -1 if none is left. */
+/* Acquires a number that is unique among the communicators whose rank 0 is this process. Returns -1
+ * if none is left. */
 static int acquire_number(void)
 {
     int number = -1;
@@ -266,8 +267,8 @@ int cshim_mpi_free_descriptors(void)
 }
 
 /* Entry for each rank of the job: true if a prepared communicator may have connected this process
- * to it. Two processes have one connection for all communicators. Atomic; NULL before the first
- * communicator is prepared, and if there is no memory. */
+ * to it. Two processes have one connection for all communicators. Atomic; NULL before a
+ * communicator within the connection limit is prepared, and if there is no memory. */
 static bool *connected;
 
 /* Marks the ranks of a communicator as connected. Does nothing if they exceed the connection limit,
@@ -315,7 +316,7 @@ static void set_number(struct cshim_comm *state, int number)
 }
 
 /* Allocates memory, and gets a number from rank 0, by one collective call on the program's
- * communicator. If any rank lacks memory, descriptors or tags, all ranks store that reason in the
+ * communicator. If any rank lacks memory, descriptors or tags, all ranks store a reason in the
  * state and do not compress. Returns an MPI error. */
 static int agree_on_state(struct cshim_comm *state, MPI_Comm comm)
 {

@@ -14,10 +14,10 @@
  *   communicator.c  for the list of communicators, and for their numbers;
  *   ledger.h        for the rows.
  *
- * Under the lock of nonblocking.c the ledger's may be taken, and MPI may be called on the shim's
- * own communicators, which return errors. Under the others neither is allowed. No function of the
- * program runs under a lock: error handlers, which may call any function of MPI, are called after
- * it is released. */
+ * Under the lock of nonblocking.c the ledger's may be taken, requests may be tested, and MPI may
+ * be called on the shim's own communicators, which return errors. Under the others neither is
+ * allowed. No function of the program runs under a lock: error handlers, which may call any
+ * function of MPI, are called after it is released. */
 #ifndef CSHIM_MPI_JOB_H
 #define CSHIM_MPI_JOB_H
 

@@ -176,7 +176,7 @@ static void report_failure(const struct failure *failure)
     PMPI_Comm_call_errhandler(failure->comm, failure->status);
 }
 
-/* Progress callback of Open MPI: advances the calls, and returns the number of completed ones. The
+/* Progress callback of Open MPI: advances the calls, and returns the number of ended ones. The
  * library may call it at any time, also from within itself. */
 static int progress(void)
 {
@@ -355,8 +355,8 @@ bool cshim_nonblocking_setup(void)
         MPI_SUCCESS)
         return false;
     cshim_mpi.nonblocking = all != 0;
-    /* Also for blocking calls alone: otherwise the first one would prepare the world, where a wait
-     * for a late rank is not reported. */
+    /* Also if the program makes blocking calls only: their first would prepare the world otherwise,
+     * and preparing does not report that it waits for a late rank. */
     if (cshim_comm_find(MPI_COMM_WORLD, &world) != MPI_SUCCESS ||
         cshim_comm_prepare(MPI_COMM_WORLD, world) != MPI_SUCCESS)
         return false;

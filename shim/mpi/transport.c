@@ -179,7 +179,7 @@ static int meet_inside(const struct cshim_exchange *exchange, bool own, bool *al
 }
 
 /* Records a failure of a collective call on the program's communicator: the library has then called
- * the program's error handler, so that the engine does not. Returns `status`. */
+ * the program's error handler, and the engine must not call it again. Returns `status`. */
 static int note_error(const struct cshim_exchange *exchange, int status)
 {
     comm_of(exchange)->error_reported |= status != MPI_SUCCESS;
