@@ -60,7 +60,7 @@ static inline bool cshim_class_is_for(const struct cshim_rule *rule, const struc
 bool cshim_class_has(const struct cshim_class *class, const struct cshim_rule *rule,
                      const struct cshim_call *call);
 /* Starts the class of a call, with its candidates. Whichever call of the class starts it, the
- * candidates are the same. Returns false if no algorithm can make them. */
+ * candidates are the same. Returns false if no algorithm can make its smallest call. */
 bool cshim_class_start(struct cshim_class *class, const struct cshim_learned *learned,
                        const struct cshim_rule *rule, const struct cshim_call *call);
 

@@ -16,7 +16,7 @@
 #include "shim/report/json.h"
 #include "shim/report/trace.h"
 
-static char agreed[CSHIM_JOB_MAX]; /* job number; set once, before the first report or trace */
+static char agreed[CSHIM_JOB_MAX]; /* {jobid}, from cshim_report_set_job(); empty before */
 
 static const char *launchers_number(void)
 {

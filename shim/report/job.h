@@ -31,10 +31,11 @@ struct cshim_job {
     /* The following fields are for libraries other than MPI. */
     struct cshim_learned *learned; /* choices of an earlier job; NULL: this job measures */
     char learned_sha256[65];       /* digest of their text; empty without choices */
-    uint64_t decisions;            /* number of decisions about classes, at rank 0; atomic */
-    uint64_t host_waits;           /* number of times the host waited for a decision; atomic */
-    bool is_local; /* the ranks' ledgers are not merged: rank 0 counts for all of them */
-    /* The wanted report (cshim_report_wanted); if it is NULL, calls are not timed or sampled. */
+    uint64_t decisions;            /* NCCL: number of decisions about classes, at rank 0; atomic */
+    uint64_t host_waits; /* NCCL: number of times the host waited for a decision; atomic */
+    bool is_local;       /* the ranks' ledgers are not merged: rank 0 counts for all of them */
+    /* The wanted report (cshim_report_wanted), or NULL; then NCCL's calls are not timed or sampled
+     * for it. */
     char *wanted;
     bool due;            /* calls were counted since the last report; atomic */
     unsigned unreported; /* number of processes forked from this process whose calls are in no
@@ -52,12 +53,13 @@ struct cshim_offer {
     bool observe; /* COMPSHIM=observe: calls are recorded and passed through */
 };
 
-/* Properties of the process that its files contain; set by cshim_process_start. */
+/* Properties of the process, for its files. cshim_process_start sets engine, is_beside and pid; the
+ * engine sets the others. */
 struct cshim_process {
     const char *engine; /* "nccl" or "gloo" */
     char library[128];  /* name of the library in reports, as "NCCL 2.18.3" */
     bool is_beside;     /* another engine writes a report, too: file names get this engine's name */
-    pid_t pid;          /* process id; a forked child has another id, and writes nothing */
+    pid_t pid; /* a forked child has another id, and writes nothing unless it starts again */
     /* Writes the names of the threads to a trace file; or NULL. */
     void (*name_threads)(struct cshim_trace_file *file, int rank);
 };
@@ -75,8 +77,8 @@ struct cshim_job *cshim_job_find(const struct cshim_offer *offer);
 void cshim_job_load(struct cshim_offer *offer);
 void cshim_offer_free(struct cshim_offer *offer);
 
-/* Returns the job that counts the calls of communicators whose ranks have not agreed; NULL if there
- * is no policy for it. */
+/* Returns the job that counts the calls of communicators whose ranks have not agreed: the latest
+ * one, or a new one with this process's policy; NULL if that is invalid, or without memory. */
 struct cshim_job *cshim_job_native(void);
 
 /* Raises the job's numbers of ranks and nodes to those of a communicator: for compshim top in every

@@ -33,8 +33,8 @@ struct cshim_trace_event {
     uint8_t codec;
     uint8_t algorithm;
     uint8_t reason; /* why it was passed through */
-    uint8_t thread; /* thread of the rank, in the order of first events; those above 255 share a
-                       number */
+    uint8_t thread; /* thread of the rank, in the order of first events; those from 255 on share
+                       that number */
 };
 
 /* Allocated by calloc, so that pages are used only as events are added. */
