@@ -74,7 +74,7 @@ struct Options {
     uint32_t tag;
     size_t segment_bytes;
 };
-/* Layout of the first members of the options of gloo.def's other collectives. */
+/* Layout of the first members of the options of gloo.def's collectives except allreduce. */
 struct OtherOptions {
     std::shared_ptr<void> context;
     Buffer *input; /* a unique_ptr in gloo, as is `output` */

@@ -30,7 +30,7 @@ struct cshim_gloo_arguments {
     int ranks;
     int64_t timeout;   /* time limit of each wait, in milliseconds */
     uint32_t tag;      /* equal on all ranks; concurrent calls of a function have different tags */
-    uint64_t elements; /* of all blocks; in an all-to-all with `sent`, see describe.h */
+    uint64_t elements; /* in all blocks; with `sent`, set by cshim_gloo_describe() */
     size_t element_bytes;
     const void *input; /* data movement: this rank's elements; NULL: they lie in the output */
     void *output;      /* memory of the first output buffer */

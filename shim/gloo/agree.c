@@ -103,7 +103,7 @@ struct cshim_gloo_agreement {
     bool is_decided;       /* rank 0 has said COMPRESS */
     bool passes, is_ready; /* this rank has said PASSING, READY */
     bool has_asked, has_warned;
-    struct cshim_offer offer; /* rank 0 only */
+    struct cshim_offer offer; /* rank 0's policy and choices; unused on other ranks */
     struct terms *terms;
     uint64_t terms_bytes;
     struct cshim_greeting own;
@@ -637,7 +637,7 @@ static enum way decide(struct cshim_gloo_agreement *agreement, const struct use 
         agreement->rank == 0 ? decide_as_root(agreement) : decide_as_other(agreement);
     if (way != POLICY)
         return way;
-    /* Some ranks may lack the shim. */
+    /* Some ranks may lack the shim: waits for them only as long as the patience lasts. */
     return agreement->passes || cshim_seconds() >= agreement->patience_ends ? PASS : UNDECIDED;
 }
 

@@ -57,7 +57,7 @@ struct cshim_gloo_context {
     pthread_cond_t decided;   /* signalled when a decision of the ranks ends */
     bool has_failed;          /* a decision has failed: no call may wait for one */
     struct cshim_gloo_class *classes;
-    uint32_t chosen_by_tag[CSHIM_GLOO_TAGS]; /* number of calls with each tag that have a number */
+    uint32_t chosen_by_tag[CSHIM_GLOO_TAGS]; /* number of calls with each tag in number_call() */
 
     /* The lock of the list (context.c) guards the following fields. */
     /* Number of compressed calls of each function with each tag. */

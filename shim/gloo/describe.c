@@ -79,7 +79,7 @@ static bool is_strange(enum cshim_dtype dtype, uint64_t bits)
 }
 
 /* Returns true if elements may have the type, by a look at a few: of integers that a program moves,
- * such as indices, more than an eighth are strange as floats. */
+ * such as indices, usually more than an eighth are strange as floats. */
 static bool may_have_type(enum cshim_dtype dtype, const uint8_t *elements, uint64_t count)
 {
     const size_t bytes = cshim_dtype_bytes(dtype);

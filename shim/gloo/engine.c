@@ -50,7 +50,7 @@ static void count(unsigned function, const void *options)
 
 /* A call --------------------------------------------------------------------------------------- */
 
-/* Rows of the functions that are counted if no rule names their collective. */
+/* Indices in the ledger of the functions that are counted if no rule names their collective. */
 static const unsigned rows[CSHIM_GLOO_FUNCTIONS] = {
     [CSHIM_INDEX_gloo_allgather] = CSHIM_MPI_COUNTED + CSHIM_COUNTED_gloo_allgather,
     [CSHIM_INDEX_gloo_allgatherv] = CSHIM_MPI_COUNTED + CSHIM_COUNTED_gloo_allgatherv,

@@ -13,7 +13,7 @@ struct cshim_gloo_letter; /* mail.c */
 
 struct cshim_gloo_mail {
     const void *context; /* gloo::Context */
-    bool is_broken;      /* after an exception of gloo, without memory, or if the owner sets it */
+    bool is_broken; /* no more messages: gloo threw, there was no memory, or the owner set it */
     struct cshim_gloo_letter *sent;
 };
 

@@ -270,7 +270,7 @@ static void take_larger(enum cshim_dtype dtype, void *output, const void *a, con
 struct values {
     const struct cshim_gloo_arguments *arguments;
     void *memory; /* rank 0: a row of values for each rank; elsewhere: own row, then the result */
-    size_t bytes; /* of a row */
+    size_t bytes; /* size of a row */
     struct cshim_gloo_buffer *buffer;
     void **exception;
 };

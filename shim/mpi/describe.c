@@ -46,7 +46,7 @@ void cshim_describe_complex(struct cshim_arguments *arguments)
     arguments->count *= 2;
 }
 
-/* Returns the reason for a datatype that is not compressed: predefined, or derived. */
+/* Returns why a datatype is not compressed: it is derived, or a predefined one without a codec. */
 static enum cshim_reason datatype_reason(MPI_Datatype datatype)
 {
     int integers, addresses, datatypes, combiner;

@@ -16,8 +16,8 @@
  *
  * Under the lock of nonblocking.c the ledger's may be taken, requests may be tested, and MPI may
  * be called on the shim's own communicators, which return errors. Under the others neither is
- * allowed. No function of the program runs under a lock: error handlers, which may call any
- * function of MPI, are called after it is released. */
+ * allowed. Error handlers of the program, which may call any function of MPI, are called
+ * after the lock is released, except by MPI itself if such a test fails. */
 #ifndef CSHIM_MPI_JOB_H
 #define CSHIM_MPI_JOB_H
 

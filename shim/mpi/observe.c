@@ -53,7 +53,7 @@ void cshim_observe_end(struct cshim_observed_call *observed)
     cshim_observation_end(&observed->observation, rank);
 }
 
-/* Buffers of the measurement, of PROBE_LARGE bytes each. */
+/* State of the measurement. The buffers have PROBE_LARGE bytes each. */
 struct measurement {
     struct cshim_comm *comm;
     float *input;

@@ -81,7 +81,7 @@ static int first_error(const MPI_Status *statuses, int count, const int *indices
 
 /* State of a blocking wait for the requests of an exchange. */
 struct exchange_wait {
-    struct cshim_wait watched; /* first: watch.c gets its address */
+    struct cshim_wait watched; /* first, because report_slow() casts its address */
     const struct cshim_exchange *exchange;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* File names of the report and the trace, and the job's number in them. */
+/* Files of the report and the trace: their names, the job's number in them, and writing them. */
 #include "shim/report/file.h"
 
 #include <stdlib.h>

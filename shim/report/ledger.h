@@ -57,14 +57,14 @@ struct cshim_tally {
 
 struct cshim_ledger {
     const struct cshim_policy *policy;
-    pthread_mutex_t lock; /* guards rows and moves */
+    pthread_mutex_t lock; /* guards rows, moves and learned choices */
     size_t row_count;
     struct cshim_row *rows;
     struct cshim_tally tally;
     uint64_t *passed; /* `passed` of the tally or, while figures are published, of `live`; atomic */
     struct cshim_live *live; /* published figures of the process, or NULL */
     size_t learned_count;
-    struct cshim_learned_choice learned[CSHIM_LEARNED_MAX]; /* guarded by the lock */
+    struct cshim_learned_choice learned[CSHIM_LEARNED_MAX];
 };
 
 /* Starts an empty ledger for a policy, which must outlive it. Returns false if there is no

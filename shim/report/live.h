@@ -38,7 +38,7 @@ struct cshim_live {
     char program[64];
     char job[64]; /* cshim_report_job(); if that is "0", "by" and the parent's process id */
     char policy[256];
-    double started; /* cshim_seconds */
+    double started; /* time of cshim_live_open(), by cshim_seconds() */
     uint64_t rule_count;
     struct cshim_live_rule rules[CSHIM_LIVE_RULES];
     uint64_t passed[CSHIM_REASON_COUNT]; /* calls passed through, by reason; atomic */
