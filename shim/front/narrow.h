@@ -25,8 +25,8 @@ struct cshim_narrowed {
     bool fits;    /* all values fit int, except displacements of empty blocks */
     bool refused; /* a value in an array does not fit */
     int count;
-    int *counts; /* allocated until cshim_narrow_end(); NULL if the library does not read the arrays
-                  */
+    /* Allocated until cshim_narrow_end(). NULL if the call has no such array or ignores it. */
+    int *counts;
     int *displacements;
 };
 
