@@ -108,7 +108,7 @@ struct cshim_gloo_agreement {
     uint64_t terms_bytes;
     struct cshim_greeting own;
     uint8_t here;      /* the byte of a presence message: 1 */
-    uint8_t *presence; /* the received byte of each lower rank, or NULL */
+    uint8_t *presence; /* byte received from each lower rank, by rank; NULL: none is expected */
     struct cshim_gloo_inbox *presence_inboxes;
     unsigned calls; /* number of passed-through calls that have begun */
     size_t use_count;
@@ -116,7 +116,8 @@ struct cshim_gloo_agreement {
     struct peer peers[]; /* on rank 0: all ranks, by rank; elsewhere: rank 0 only */
 };
 
-static int64_t patience_spent; /* atomic, in microseconds */
+/* Time that this process has waited for ranks that may lack the shim, in microseconds; atomic. */
+static int64_t patience_spent;
 
 static struct peer *first_peer(struct cshim_gloo_agreement *agreement)
 {

@@ -11,7 +11,7 @@
 #include "shim/report/classes.h"
 
 struct cshim_gloo_class {
-    struct cshim_class class; /* its choice is used on rank 0 only, unless its phase is FIXED */
+    struct cshim_class class; /* only rank 0's choice learns; the others follow `draw` */
     struct cshim_draw draw;
     uint32_t stream; /* 0: calls are numbered by their tags; else all have the tag `stream` - 1 and
                         are counted */

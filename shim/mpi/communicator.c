@@ -360,7 +360,7 @@ int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state)
 int cshim_comm_begin_preparing(struct cshim_comm *state)
 {
     state->number = state->host.rank == 0 ? acquire_number() : 0;
-    if (state->number < 0 || !reserve_memory(state)) /* the other ranks make the call, too */
+    if (state->number < 0 || !reserve_memory(state)) /* the others would wait for this rank */
         cshim_mpi_end_job("no memory or no tags for the communicator of a nonblocking call");
     state->preparing = true;
     state->refused = cshim_mpi.real->MPI_Ibcast(&state->number, 1, MPI_INT, 0, state->program,
@@ -380,7 +380,7 @@ static void find_internode_ranks(struct cshim_comm *state)
 {
     const struct cshim_layout *layout = &state->host.layout;
     state->internode_ranks = calloc(layout->nodes, sizeof *state->internode_ranks);
-    if (state->internode_ranks == NULL) /* the other ranks are in the call */
+    if (state->internode_ranks == NULL) /* the other ranks would wait for this one */
         cshim_mpi_end_job("no memory for a communicator's nodes");
     cshim_layout_levels(layout, state->host.ranks, NULL, state->internode_ranks);
     for (uint32_t node = 0; node < layout->nodes; node++)
@@ -406,7 +406,7 @@ int cshim_comm_make_persistent(struct cshim_comm *state, enum cshim_reason *reas
     struct cshim_comm *part = calloc(1, sizeof *part);
     if (part == NULL || !cshim_layout_make(&part->host.layout, layout->node_of, state->host.ranks,
                                            (int)layout->nodes, state->host.rank))
-        cshim_mpi_end_job("no memory for a persistent call"); /* the other ranks wait */
+        cshim_mpi_end_job("no memory for a persistent call"); /* the other ranks would wait */
     part->host.transport = state->host.transport;
     part->host.job = state->host.job;
     part->host.learned = state->host.learned;

@@ -309,7 +309,7 @@ int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struc
                             struct cshim_comm *comm, int tag, MPI_Request request)
 {
     struct pending *pending = calloc(1, sizeof *pending);
-    if (pending == NULL) /* the other ranks make the call, too */
+    if (pending == NULL) /* the other ranks would wait for this one */
         cshim_mpi_end_job("no memory for a nonblocking call");
     pending->plan = *plan;
     pending->exchange = cshim_exchange_of(arguments, &pending->plan, comm);

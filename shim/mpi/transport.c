@@ -136,7 +136,7 @@ static int spread_inside(const struct cshim_exchange *exchange, const void *inpu
     const int own = (int)cshim_range_within(block, lengths[layout->local_rank]);
     int *counts = calloc(4 * (size_t)ranks, sizeof *counts), begin = (int)block->begin;
     if (counts == NULL)
-        cshim_mpi_end_job("no memory for the sum of a node"); /* the other ranks wait */
+        cshim_mpi_end_job("no memory for the sum of a node"); /* the other ranks would wait */
     int *begins = counts + ranks, *sent = begins + ranks, *sent_begins = sent + ranks;
     for (int i = 0; i < ranks; i++) {
         begins[i] = i * own;

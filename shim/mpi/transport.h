@@ -9,7 +9,7 @@
 extern const struct cshim_transport cshim_mpi_transport;
 /* Makes the operations that add 16-bit floats. Returns an MPI error. */
 int cshim_mpi_transport_setup(void);
-/* Frees these operations. */
+/* Frees the operations that cshim_mpi_transport_setup() has made. */
 void cshim_mpi_transport_teardown(void);
 
 #endif

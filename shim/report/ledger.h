@@ -102,7 +102,7 @@ static inline void cshim_ledger_count(struct cshim_ledger *ledger, unsigned func
     __atomic_fetch_add(&counted->calls, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&counted->bytes, bytes, __ATOMIC_RELAXED);
 }
-const char *cshim_counted_name(unsigned function); /* "MPI_Bcast" */
+const char *cshim_counted_name(unsigned function); /* such as "MPI_Bcast" */
 
 /* Adds figures of calls to the row of their plan. */
 void cshim_ledger_add(struct cshim_ledger *ledger, const struct cshim_plan *plan,
