@@ -116,7 +116,8 @@ struct cshim_gloo_agreement {
     struct peer peers[]; /* on rank 0: all ranks, by rank; elsewhere: rank 0 only */
 };
 
-/* Time that this process has waited for ranks that may lack the shim, in microseconds; atomic. */
+/* Microseconds that this process has waited for ranks that may lack the shim, except in contexts
+ * whose ranks have agreed; atomic. */
 static int64_t patience_spent;
 
 static struct peer *first_peer(struct cshim_gloo_agreement *agreement)

@@ -59,7 +59,7 @@ struct cshim_process {
     const char *engine; /* "nccl" or "gloo" */
     char library[128];  /* name of the library in reports, as "NCCL 2.18.3" */
     bool is_beside;     /* another engine writes a report, too: file names get this engine's name */
-    pid_t pid; /* process that called cshim_process_start(); a forked child writes nothing */
+    pid_t pid;          /* process that called cshim_process_start(): only this one writes files */
     /* Writes the names of the threads to a trace file; or NULL. */
     void (*name_threads)(struct cshim_trace_file *file, int rank);
 };
