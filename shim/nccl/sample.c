@@ -25,8 +25,8 @@ struct cshim_sample_slot {
 
 /* Before the call ------------------------------------------------------------------------------ */
 /* Decides whether a call is sampled, and fills in call->sample if so. A collective that adds
- * nothing is compared by rank 0's own elements only, so it needs no gather. Broadcasts from other
- * roots are not sampled. */
+ * nothing is compared by rank 0's own elements only, so it needs no gather. Broadcasts whose root
+ * is not rank 0 are not sampled. */
 static void choose_sample(struct cshim_nccl_call *call)
 {
     struct cshim_nccl_comm *comm = call->comm;
@@ -194,7 +194,7 @@ void cshim_sample_end(const struct cshim_nccl_call *call, bool is_kept)
 }
 
 /* Computes the expected results in float64: the sum of all ranks' elements, each multiplied by its
- * rank's factor. */
+ * rank's factor or, for an average, divided by the number of ranks. */
 static void sum_blocks(const struct cshim_sample_slot *slot, double sums[CSHIM_SAMPLE_MAX])
 {
     const struct cshim_nccl_sample *sample = &slot->sample;

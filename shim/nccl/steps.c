@@ -86,14 +86,14 @@ static ncclResult_t reduce_inside(const struct cshim_nccl_segment *segment)
     return status != ncclSuccess ? status : destroyed;
 }
 
-/* Returns the factor of the final sum. */
+/* Returns the factor of the final sum, which makes it an average for ncclAvg. */
 static double result_factor(const struct cshim_nccl_segment *segment)
 {
     return segment->call->op == ncclAvg ? 1.0 / segment->call->comm->ranks : 1.0;
 }
 
-/* Returns residuals and random key of the messages of a type that this rank encodes; `begin` is
- * the first of their elements. Codecs that do not round have no options. */
+/* Returns residuals and random key of the messages of a type that this rank encodes; `begin` is the
+ * index of their first element in the segment. The codecs raw and fp32 have no options. */
 static struct cshim_kernel_options options_of(const struct cshim_nccl_segment *segment,
                                               enum cshim_message message, uint64_t begin)
 {
@@ -198,7 +198,8 @@ static ncclResult_t exchange_messages(const struct cshim_nccl_segment *segment,
             received++;
         }
     }
-    /* If no chunk is empty, all ranks exchange messages with all peers; otherwise none does. */
+    /* If no chunk is empty, every rank exchanges messages with all peers, so NCCL connects all of
+     * them; otherwise no rank sends to and receives from all peers. */
     if (segment->call->capture_id == 0 && sent == plan->peers - 1 && received == sent)
         comm->connected[plan->schedule->staged] = true;
     return status;
@@ -284,8 +285,8 @@ static ncclResult_t cast_elements(const struct cshim_nccl_segment *segment,
     return launch(segment, operation, segment->length, &parameters);
 }
 
-/* Computes the largest magnitude of this rank's elements, by which fp16 is scaled; the range of the
- * other types suffices for gradients. */
+/* Computes the largest magnitude of this rank's elements, by which fp16 is scaled. Does nothing for
+ * the other types, whose range suffices for gradients. */
 static ncclResult_t find_largest(const struct cshim_nccl_segment *segment)
 {
     if (segment->call->plan.codec != CSHIM_CODEC_FP16)
@@ -297,7 +298,7 @@ static ncclResult_t find_largest(const struct cshim_nccl_segment *segment)
     return cast_elements(segment, CSHIM_KERNEL_LARGEST);
 }
 
-/* All-reduces the largest magnitude of all ranks. */
+/* All-reduces the largest magnitude over all ranks; does nothing unless the codec is fp16. */
 static ncclResult_t reduce_largest(const struct cshim_nccl_segment *segment)
 {
     const struct cshim_nccl_comm *comm = segment->call->comm;
