@@ -50,8 +50,8 @@ enum {
 
 enum { MODEL_LAYERS_MAX = 4 };
 
-/* Inputs of each output of a layer, and number of outputs. It has inputs * outputs weights and a
- * bias per output; a convolution has one set of them for all positions. */
+/* Number of inputs of each output of a layer, and number of outputs. The layer has inputs * outputs
+ * weights and a bias per output; a convolution has one set of them for all positions. */
 struct layer_shape {
     int inputs, outputs;
 };

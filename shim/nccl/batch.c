@@ -14,7 +14,7 @@
 #include "shim/nccl/measure.h"
 
 struct batch {
-    struct cshim_nccl_segment *segments; /* room for two per call */
+    struct cshim_nccl_segment *segments; /* has room for two of each call */
     size_t count;
     enum cshim_step latest; /* the step that was enqueued last */
 };
@@ -221,8 +221,8 @@ static ncclResult_t run_iteration(struct run *run, size_t number)
     return status;
 }
 
-/* Records the events before or after the sampled calls, of those that are compressed or of those
- * that are not. */
+/* Records the events before or after (`is_end`) the sampled calls that are compressed or, if
+ * `compressed` is false, passed through. */
 static void mark_sampled(const struct cshim_nccl_call *calls, size_t count, bool compressed,
                          bool is_end)
 {
@@ -301,7 +301,7 @@ static ncclResult_t begin_call(struct cshim_nccl_call *call)
         call->collective != CSHIM_BROADCAST && !comm->connected[call->plan.schedule->staged])
         call->plan.reason = CSHIM_REASON_CAPTURED;
     if (!is_compressed(call)) {
-        call->plan.segments = 0; /* none in batches */
+        call->plan.segments = 0; /* so no batch gets a segment of it */
         cshim_measure_pass(comm, call->plan.reason);
         return cshim_call_natively(call);
     }

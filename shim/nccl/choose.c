@@ -184,8 +184,8 @@ static void decide(struct cshim_nccl_comm *comm, struct cshim_class *class,
 }
 
 /* Called before each call of a class while a decision is due. At the beginning of a window, takes
- * the answer about the window and decides if the decision is in force, or asks about the next
- * window. */
+ * the answer about the window, if it was asked for, and decides if the decision is in force;
+ * otherwise asks about the next window, once the samples' durations are known. */
 static ncclResult_t advance_decision(struct cshim_nccl_comm *comm, uint32_t index)
 {
     struct cshim_choosing *choosing = comm->choosing;

@@ -50,8 +50,8 @@ struct cshim_nccl_comm {
     int rank;
     int ranks;
     bool settled;       /* cshim_registry_settle was called, and there is a job */
-    bool nonblocking;   /* a thread of ours enqueues its calls, as NCCL's does (background.c) */
-    atomic_int working; /* ncclInProgress while that thread works, then the resulting status */
+    bool nonblocking;   /* a background thread enqueues its calls (background.c) */
+    atomic_int working; /* ncclInProgress while such a thread works for it, then its status */
     struct cshim_nccl_comm *next_newcomer; /* next communicator made in the same group */
     struct cshim_member *member;           /* this rank's end of the rendezvous, or NULL */
     struct cshim_tag
@@ -74,15 +74,15 @@ struct cshim_nccl_comm {
     CUstream kernels;  /* stream for kernels in a group: if batches overlap, `stream` or a graph's;
                           otherwise `runs_on` */
     bool connected[2]; /* [0]: NCCL has connected all ranks of `comm`; [1]: of `across` */
-    cuuint64_t capture_id;                     /* graph of the last captured call */
-    struct cshim_workspace *capture_workspace; /* latest workspace of that graph */
+    cuuint64_t capture_id;                     /* id of the capture of the last captured call */
+    struct cshim_workspace *capture_workspace; /* latest workspace of that call's graph */
     uint64_t capture_bytes;                    /* total size of that graph's workspaces */
     uint32_t nodes; /* number of nodes; 0: a child whose ranks have not exchanged their nodes */
     struct cshim_layout layout;
-    ncclComm_t inside; /* hierarchical: intra-node communicator (all ranks of this node) */
-    ncclComm_t across; /* hierarchical: inter-node communicator (this local rank on all nodes) */
-    uint32_t number;   /* index among the communicators made for this device, from 0 */
-    uint32_t sequence; /* number of the latest compressed call */
+    ncclComm_t inside;       /* hierarchical: intra-node communicator (all ranks of this node) */
+    ncclComm_t across;       /* hierarchical: inter-node communicator (one rank of each node) */
+    uint32_t number;         /* index among the communicators made for this device, from 0 */
+    uint32_t sequence;       /* number of the latest compressed call */
     uint32_t *calls_by_rule; /* of each rule: number of compressed calls that were not captured */
     uint32_t sampled;        /* number of sampled calls in the current group */
     struct cshim_sample_slot *samples; /* slots of the workspace (rank 0); NULL: no comparison */

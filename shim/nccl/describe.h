@@ -76,7 +76,7 @@ struct cshim_nccl_call {
     struct cshim_chosen chosen;
     struct cshim_workspace *workspace; /* workspace of the communicator or of the graph */
     uint64_t batch_bytes;              /* bytes of the workspace for each batch */
-    struct cshim_residual *residual;   /* or NULL */
+    struct cshim_residual *residual;   /* residual of the call's buffer, or NULL */
     uint32_t sequence;              /* number among the communicator's compressed calls, from 1 */
     uint64_t segments_done;         /* number of segments that were put in a batch */
     bool in_batch;                  /* the batch being filled has a segment of this call */

@@ -75,8 +75,8 @@ struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call)
     struct cshim_nccl_comm *comm = call->comm;
     const struct cshim_plan *plan = &call->plan;
     const struct cshim_policy *policy = comm->job->policy;
-    const bool captured =
-        call->capture_id != 0; /* then nothing is allocated or cleared: each launch would do it */
+    /* In a graph, memory would be allocated or cleared at each launch, so neither is done there. */
+    const bool captured = call->capture_id != 0;
     const struct cshim_residual wanted = {.buffer = call->send,
                                           .count = plan->count,
                                           .dtype = plan->dtype,

@@ -146,7 +146,7 @@ static void *run_background(void *argument)
         work->comms[i]->working = status;
         cshim_registry_release(work->comms[i]);
     }
-    cshim_background_begin(NULL, 0); /* this may be the program's own thread */
+    cshim_background_begin(NULL, 0); /* the program's thread runs this if none can be started */
     free(work);
     return NULL;
 }
@@ -273,8 +273,8 @@ ncclResult_t cshim_group_end(void)
     return group.depth == 0 || --group.depth > 0 ? status : end_outermost(status);
 }
 
-/* Launches nothing. The group's calls are made natively inside it, so that NCCL includes them in
- * its estimate. */
+/* Makes the group's calls natively in NCCL's group, so that its estimate includes them. A
+ * simulation launches nothing; the calls are dropped afterwards. */
 ncclResult_t cshim_group_simulate_end(ncclSimInfo_t *info)
 {
     ncclResult_t status = ncclSuccess;

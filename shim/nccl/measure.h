@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measures calls for the reports: ledger, live figures, observed classes of calls, trace and
- * sampled errors. The functions are declared in the order in which a call reaches them.
+ * sampled errors.
  *
  * CUDA events, recorded between the steps on a stream, give the duration of each step on the GPU.
  * They are read after they have completed; nothing waits for them. Calls captured into a CUDA graph

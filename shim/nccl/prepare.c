@@ -15,7 +15,7 @@
 #define WARN_SECONDS 60.0
 
 /* Estimates of the device memory that NCCL allocates for its own buffers: for the messages between
- * two ranks (its three protocols), and for a communicator (the same for each of some dozen
+ * two ranks (its three protocols), and for a communicator (such buffers for each of some dozen
  * channels). */
 #define CONNECTION_BYTES ((uint64_t)10 << 20)
 #define COMMUNICATOR_BYTES ((uint64_t)256 << 20)
@@ -26,7 +26,7 @@ struct rank_state {
     uint64_t reason;               /* CSHIM_REASON_COMPRESS, or why this rank cannot compress */
     uint64_t began;                /* origin of its trace's clock; 0: it has no trace */
     uint64_t left;                 /* free device memory in bytes */
-    struct cshim_tag collected_at; /* at rank 0: where durations are collected */
+    struct cshim_tag collected_at; /* rank 0's: the tag with which ranks send it durations */
 };
 
 /* Memory for the exchange, on the host and on the device: this rank's state, followed by those of

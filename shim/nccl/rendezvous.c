@@ -224,8 +224,8 @@ static bool send_until(struct cshim_member *member, enum cshim_request_kind kind
     return member->is_asked;
 }
 
-/* Receives a text that follows a reply. Returns NULL if it does not come, or is too long for memory
- * or protocol. The caller frees it. */
+/* Receives a text that follows a reply; the caller frees it. Returns NULL if the text does not come
+ * or is too long, or there is no memory. */
 static char *receive_text(struct cshim_member *member, uint32_t length, double deadline)
 {
     char *text = length < CSHIM_WIRE_POLICY_MAX ? calloc(1, length + 1) : NULL;

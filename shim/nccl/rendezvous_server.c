@@ -36,7 +36,7 @@ struct connection {
     size_t text_done; /* bytes of the offer's texts that are written */
     struct cshim_request request;
     struct cshim_reply reply;
-    const struct cshim_offer *offer; /* its texts follow the reply, or NULL */
+    const struct cshim_offer *offer; /* offer whose texts follow the reply, or NULL */
     struct connection *next;         /* older */
 };
 

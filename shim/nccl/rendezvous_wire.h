@@ -45,7 +45,7 @@ struct cshim_reply {
     uint32_t on;
     uint32_t observe;
     uint32_t nodes;
-    uint32_t absence; /* enum cshim_absence */
+    uint32_t absence; /* reply to WAIT: enum cshim_absence */
     uint32_t speaker; /* off: the rank that logs the reason */
     uint32_t length;  /* on: bytes of the policy's text, which follows */
     uint32_t has_learned;

@@ -96,7 +96,7 @@ static ncclResult_t write_block(const struct cshim_nccl_call *call)
     return cshim_device_check(result, "sampling a call");
 }
 
-/* Gathers the blocks of all sampled calls in one NCCL group. */
+/* Gathers the blocks of all ranks, for each sampled call that adds, in one NCCL group. */
 static ncclResult_t gather_blocks(const struct cshim_nccl_call *calls, size_t count)
 {
     ncclResult_t status = cshim_nccl.real->GroupStart();
@@ -136,7 +136,7 @@ static struct cshim_sample_slot *acquire_slot(const struct cshim_nccl_comm *comm
     return NULL;
 }
 
-/* Copies the blocks of all ranks to the host (rank 0 only). */
+/* Copies the blocks that rank 0 compares to its host memory, if a slot is free. */
 static void copy_blocks(struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_comm *comm = call->comm;

@@ -104,7 +104,7 @@ static struct cshim_kernel_options options_of(const struct cshim_nccl_segment *s
     const uint64_t chunk = plan->segment / ((uint64_t)plan->peers * plan->shares);
     const uint64_t offset = message == CSHIM_MESSAGE_PARTS
                                 ? segment->first
-                                : plan->count + segment->number * chunk; /* one chunk a segment */
+                                : plan->count + segment->number * chunk; /* a chunk per segment */
     if (plan->codec == CSHIM_CODEC_RAW || plan->codec == CSHIM_CODEC_FP32)
         return (struct cshim_kernel_options){0};
     return (struct cshim_kernel_options){
@@ -178,7 +178,7 @@ static ncclResult_t exchange_messages(const struct cshim_nccl_segment *segment,
     struct cshim_nccl_comm *comm = segment->call->comm;
     const struct cshim_plan *plan = &segment->call->plan;
     const ncclComm_t peers = plan->schedule->staged ? comm->across : comm->comm;
-    uint64_t elements = 0; /* of the message that a SEND sends */
+    uint64_t elements = 0; /* number of elements of the message that the next SEND sends */
     uint32_t sent = 0, received = 0;
     ncclResult_t status = ncclSuccess;
     for (unsigned i = 0; i < segment->operations.count && status == ncclSuccess; i++) {
@@ -260,7 +260,7 @@ static ncclResult_t decode_result(const struct cshim_nccl_segment *segment)
 }
 
 /* cast: NCCL's all-reduce of downcast elements ------------------------------------------------- */
-/* Returns where the downcast elements lie, after the word for the largest magnitude. */
+/* Returns the address of the downcast elements, which follow the word for the largest magnitude. */
 static uint8_t *cast_codes(const struct cshim_nccl_segment *segment)
 {
     return segment->memory + CSHIM_WIRE_ALIGN;
@@ -308,8 +308,8 @@ static ncclResult_t reduce_largest(const struct cshim_nccl_segment *segment)
                                       comm->comm, comm->runs_on);
 }
 
-/* All-reduces the downcast elements; the caller's elements with codec raw, and those beyond the
- * equal shares of hierarchical. */
+/* All-reduces the downcast elements or, if the codec is raw or the segment lies beyond the equal
+ * shares of hierarchical, the caller's elements. */
 static ncclResult_t reduce_cast(const struct cshim_nccl_segment *segment)
 {
     const struct cshim_nccl_call *call = segment->call;

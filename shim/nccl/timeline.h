@@ -48,15 +48,15 @@ struct cshim_timed_call {
     bool is_counted;                /* true if the ledger gets the call */
     struct cshim_sample_slot *slot; /* slot in which its sample is compared, or NULL */
     struct cshim_row figures;       /* seconds, in total and of each phase */
-    double begin;                   /* of its first interval, in seconds since the first mark */
-    double end;                     /* of its last interval, in seconds since the first mark */
+    double begin; /* beginning of its first interval, in seconds since the first mark */
+    double end;   /* end of its last interval, in seconds since the first mark */
 };
 
 /* End of an interval; the first mark is the beginning of the timeline. */
 struct cshim_mark {
     struct CUevent_st *event; /* recorded on the stream */
-    double time;              /* seconds since the first mark; set before cshim_timeline_add_up */
-    size_t shares;            /* number of shares in all intervals up to this mark */
+    double time;   /* seconds since the first mark; the caller of cshim_timeline_add_up sets it */
+    size_t shares; /* number of shares in all intervals up to this mark */
 };
 
 /* A call's share of an interval. */
