@@ -12,7 +12,7 @@
  *                                 encodes values; `factor` is that of choose
  *   special(codes)                returns bits of SPECIAL if add_fast cannot add the codes
  *   further(stored, distance)     returns the larger of `distance` and the scale's distance from
- *                                 the fast scales; add_fast needs at most FAST_SPAN
+ *                                 the first fast scale; add_fast needs at most FAST_SPAN
  *   factor_of(stored)             returns the factor for add_fast
  *   add_fast(codes, factor, sum)  decodes values and adds them to sums
  *

@@ -320,8 +320,8 @@ struct lane_part {
     int64_t left; /* bytes of the message's codes from `codes` on */
 };
 
-/* Findings that rule out the fast path, of all messages: bits of SPECIAL, and the largest distance
- * of a scale from the fast scales. */
+/* Findings in all messages that may rule out the fast path: bits of SPECIAL, and the largest
+ * distance of a scale from the first fast scale. */
 struct doubts {
     uint64_t codes;
     uint32_t distance;
