@@ -76,8 +76,8 @@ check_rate() {
 }
 
 # limit RATE DEVICE [TC-OPTION...]: sets the rate at which the device sends. The bucket covers late timers: it is a
-# millisecond of the rate, but at least 256 KiB, because a smaller one drops the 64 KiB packets that TCP passes to the
-# device in one piece.
+# millisecond of the rate, but at least 256 KiB, so that it holds several of the packets of up to 64 KiB that TCP passes
+# to the device in one piece.
 limit() {
     local rate=$1 device=$2 bits burst
     shift 2
