@@ -40,7 +40,8 @@ enum { LANES = 16 };
                               _mm512_set1_epi32(0x80), 0xf8)
 #define LOOK_UP(table, indices) _mm512_permutexvar_ps(indices, table)
 
-/* Stores a vector; past the cache in halves, because messages are only 32-byte aligned. */
+/* Stores a vector; past the cache in halves, because the output is only known to be 32-byte
+ * aligned. */
 INLINE void store(void *output, ints bytes, bool past_cache)
 {
     if (past_cache) {
