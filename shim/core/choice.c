@@ -39,11 +39,10 @@ _Static_assert((CSHIM_CHOICE_ROUNDS_MAX - CSHIM_CHOICE_ROUNDS) % (LAST_ROW - 1) 
 #define TRIAL_ROW 2u /* calls, the last of which is sampled */
 /* Factor between two durations, in either direction, above which the network counts as changed. */
 #define CHANGED 1.5f
-/* Factor by which, at least, the next best candidate has to be faster than the best one to overtake
- * it. */
+/* The next best candidate overtakes the best one if it is faster by more than this factor. */
 #define OVERTAKES 1.1f
 #define QUIET_PERIODS_MAX 64u
-/* Number of periods for which a candidate's duration as the settled one is remembered. */
+/* Number of periods and checks after which the durations of settled candidates are forgotten. */
 #define STEADY_PERIODS_MAX 128u
 
 static void start_period(struct cshim_choice *choice, uint32_t calls)

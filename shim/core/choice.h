@@ -75,7 +75,7 @@ struct cshim_choice {
     unsigned prior;                      /* candidate of the first call */
     unsigned best;                       /* candidate of settled calls */
     unsigned next_best;                  /* candidate of a settled class's trials */
-    float weights[CSHIM_CANDIDATES_MAX]; /* factor of each candidate's duration */
+    float weights[CSHIM_CANDIDATES_MAX]; /* factor of each candidate's duration in comparisons */
     uint32_t call;                       /* calls begun since the latest decision */
     uint32_t calls_until_due;            /* calls from one decision to the next */
     uint32_t periods;                    /* periods since the class was settled, without checks */
@@ -96,7 +96,7 @@ struct cshim_choice {
     uint32_t steady_periods; /* periods and checks since `steady` was cleared */
     float before; /* the settled candidate's duration in the previous period; INFINITY if unknown */
     bool is_check; /* this period is short: it checks whether the previous one was disturbed */
-    /* Lower and upper quartile of the samples of which `typical` is the median. */
+    /* Lower and upper quartile of the samples that `typical` was computed from. */
     float low[CSHIM_CANDIDATES_MAX];
     float high[CSHIM_CANDIDATES_MAX];
     /* Samples since learning, or this period, began: their candidates and durations in seconds.

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiles the operations of a segment, and caches the lists of a communicator. The rest is for the
- * compilers of algorithms (shim/core/algorithms): functions that append operations, and the buffers
- * of a segment's scratch. Each file of an algorithm describes the algorithm, then its buffers, then
- * emits the list. In its loops over peers, a rank sends to the next peer first and receives from
- * the previous one first, so that the ranks do not all send to the same one. */
+/* Compiles the operations of a segment, and caches the lists of a communicator. The rest of this
+ * header is for the compilers of algorithms (shim/core/algorithms): functions that append
+ * operations, and the buffers of a segment's scratch. Each file of an algorithm describes the
+ * algorithm, then its buffers, then emits the list. In its loops over peers, a rank sends to the
+ * next peer first and receives from the previous one first, so that the ranks do not all send to
+ * the same one. */
 #ifndef CSHIM_COMPILER_H
 #define CSHIM_COMPILER_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Variables of the environment that both the library and compshim run look at. */
+/* Variables of the environment that both the library and compshim run look at, and the output files
+ * that they name. */
 #ifndef CSHIM_ENVIRONMENT_H
 #define CSHIM_ENVIRONMENT_H
 
@@ -63,7 +64,7 @@ bool cshim_environment_check(const struct cshim_policy *policy, char *message, s
 /* Returns true if two paths lead to the same regular file, or will once it is written. */
 bool cshim_is_same_file(const char *a, const char *b);
 
-/* Text in the first 63 bytes of every report, and of every trace. */
+/* Texts that every report, and every trace, has in its first 63 bytes. */
 #define CSHIM_REPORT_MARK "\"library\""
 #define CSHIM_TRACE_MARK "\"traceEvents\""
 

@@ -11,7 +11,7 @@
 struct cshim_greeting {
     uint64_t table;   /* cshim_codec_table_hash() */
     uint64_t machine; /* equal for all ranks of a host, different between hosts */
-    char version[24]; /* of this library */
+    char version[24]; /* version of the rank's library */
     char host[96];
 };
 

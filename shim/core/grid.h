@@ -44,8 +44,8 @@ void cshim_plan_owned(uint64_t count, uint32_t peers, uint32_t share, uint32_t p
 
 /* Returns a grid of `peers` peers in `rows` rows; one row: no grid. */
 struct cshim_grid cshim_grid_make(uint32_t peers, uint32_t rows);
-/* Puts owners outside, if the columns without a chunk have enough peers for `chunks` chunks of one
- * grain, over all shares. */
+/* Puts the owners of `chunks` chunks of one grain each (of all shares together) outside, if the
+ * columns without a chunk have enough peers. */
 void cshim_grid_place_owners(struct cshim_grid *grid, uint64_t chunks);
 
 /* Returns the first peer of a row; for row `rows` the number of peers. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages on standard error: one write(2) each, no allocation, no streams; safe in any thread. */
+/* Messages on standard error: one write(2) each if possible, no allocation, no streams; safe in any
+ * thread. */
 #ifndef CSHIM_LOG_H
 #define CSHIM_LOG_H
 

@@ -14,7 +14,7 @@
 
 struct cshim_output {
     FILE *stream;     /* the caller writes the text to it */
-    const char *path; /* as the user named it */
+    const char *path; /* path as the user named it */
     const char *mark;
     char *target;    /* path with links resolved; NULL: the stream writes to the file directly */
     char *temporary; /* path of the temporary file; NULL: there is none */

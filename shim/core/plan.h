@@ -77,10 +77,10 @@ struct cshim_plan {
      * may be shorter. */
     uint64_t segment;
     uint64_t segments;
-    uint64_t piece_bytes;  /* bytes of the largest message in a row, including the header */
-    uint64_t column_bytes; /* bytes of the largest message in a column of a grid; otherwise 0 */
-    uint64_t stage_bytes;  /* hierarchical: a node's sum of a share; with blocks, the blocks, too */
-    uint64_t slot_bytes;   /* scratch of one segment in flight */
+    uint64_t piece_bytes;   /* bytes of the largest message in a row, including the header */
+    uint64_t column_bytes;  /* bytes of the largest message in a column of a grid; otherwise 0 */
+    uint64_t stage_bytes;   /* the stage (hierarchical): a node's sum of a share, blocks to add */
+    uint64_t slot_bytes;    /* scratch of one segment in flight */
     uint64_t scratch_bytes; /* bytes of all segments in flight; at most the library's limit */
     /* Bytes passed to the library for sending, summed over all ranks. For a reduce_scatter all
      * results but the last are assumed to be as large as the largest. */

@@ -11,7 +11,7 @@
 enum { PAIRS = 4 };
 
 /* Operands whose sums, products and extremes are exact in every type. Negative ones distinguish
- * floats from integers by their order. Sums of their bits as integers do not overflow. */
+ * floats from integers by their order. Sums of their bits as signed integers do not overflow. */
 static const double left[PAIRS] = {1, -2, 0.75, -96};
 static const double right[PAIRS] = {2, -2.5, -0.125, 40};
 

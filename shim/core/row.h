@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A row of the report: sums over the calls of one class (struct cshim_row_key).
+/* A row of the report: sums over the calls with equal struct cshim_row_key (shim/report/ledger.h).
  *
  * Pure: calls neither MPI nor CUDA, allocates nothing. Functions take no locks. */
 #ifndef CSHIM_ROW_H
@@ -13,7 +13,7 @@
 enum cshim_phase {
     CSHIM_PHASE_ENCODE,
     CSHIM_PHASE_EXCHANGE,
-    CSHIM_PHASE_DECODE, /* also includes adding */
+    CSHIM_PHASE_DECODE, /* decoding and adding */
     CSHIM_PHASES
 };
 
@@ -51,7 +51,7 @@ struct cshim_row {
     double verify_largest;       /* the largest magnitude of an error */
     double verify_magnitudes;    /* the sum of the native results' magnitudes */
     double verify_squares;       /* the sum of the native results' squares */
-    /* The policy's check_ranks. */
+    /* Figures of the policy's check_ranks. */
     uint64_t checked;   /* calls whose results were compared across ranks */
     uint64_t differing; /* calls whose results were not the same on all ranks */
 };
