@@ -171,14 +171,14 @@ void cshim_reduce_with(enum cshim_codec_id id, enum cshim_dtype dtype, const voi
                        unsigned ranks, size_t count, void *output, void *reencoded,
                        const struct cshim_encoding *encoding);
 
-/* Returns the SIMD level in use: the highest that the processor has, unless cshim_simd_limit() has
- * lowered it. */
+/* Returns the SIMD level in use: the highest of this build that the processor has, unless
+ * cshim_simd_limit() has lowered it. */
 enum cshim_simd cshim_simd_level(void);
 
 /* Returns "scalar", "avx2" or "avx512"; "?" for another value. */
 const char *cshim_simd_name(enum cshim_simd level);
 
-/* Sets the SIMD level, up to the processor's, for tests and benchmarks; encoded bytes are the same
+/* Sets the SIMD level, up to that highest one, for tests and benchmarks; encoded bytes are the same
  * at every level. Returns the level now in use. Must not be called while another thread encodes. */
 enum cshim_simd cshim_simd_limit(enum cshim_simd level);
 

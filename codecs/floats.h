@@ -56,8 +56,9 @@ CSHIM_HD float cshim_power_of_two(int exponent)
     return cshim_bits_float((uint32_t)(exponent + 127) << 23);
 }
 
-/* Returns value * 2^exponent, rounded at most once. Exponents are clamped to ±252. Multiplies
- * twice, because the power of two may be outside float32's range although the product is not. */
+/* Returns value * 2^exponent. Exponents are clamped to ±252. Multiplies twice, because the power of
+ * two may be outside float32's range although the product is not. A subnormal result may be rounded
+ * twice: encoders round such results to 0 anyway, and the values of codes have too few bits. */
 CSHIM_HD float cshim_scale_by_power(float value, int exponent)
 {
     int bounded = exponent > 252 ? 252 : exponent < -252 ? -252 : exponent;

@@ -34,7 +34,7 @@ enum { LANES = 16 };
     _mm512_mask_mov_ps(values, _mm512_cmp_ps_mask(values, values, _CMP_UNORD_Q), nan)
 #define REPLACE_CODE(values, codes, code, nan)                                                     \
     _mm512_mask_mov_ps(values, _mm512_cmpeq_epi32_mask(codes, code), nan)
-/* Returns codes | (upper bytes of the floats & 0x80), in one instruction. */
+/* Returns codes | (upper bytes of the floats & 0x80); one instruction for both operations. */
 #define WITH_SIGN(codes, values)                                                                   \
     _mm512_ternarylogic_epi32(codes, _mm512_srli_epi32((ints)(values), 24),                        \
                               _mm512_set1_epi32(0x80), 0xf8)
