@@ -79,9 +79,9 @@ static inline bool cshim_codec_is_exact(enum cshim_codec_id id)
     return id == CSHIM_CODEC_RAW || id == CSHIM_CODEC_LOSSLESS || id == CSHIM_CODEC_BOUNDED;
 }
 
-/* Returns true if a codec can carry a dtype without making it larger: every codec carries float32
- * and float64; float16 and bfloat16 are carried by raw and lossless, by their own 16-bit codec and
- * by every codec of 8 bits or less. topk carries float32 only. */
+/* Returns true if a codec encodes a dtype in codes of no more bits than its elements: every codec
+ * carries float32 and float64; float16 and bfloat16 are carried by raw and lossless, by their own
+ * 16-bit codec and by every codec of 8 bits or less. topk carries float32 only. */
 bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype);
 
 /* Returns a fingerprint of the codec table (names, ids, sizes, wire version): ranks with different
