@@ -74,9 +74,10 @@ static inline size_t cshim_packed_table(size_t count)
     return sizeof(uint32_t) + (count + CSHIM_GRAIN - 1) / CSHIM_GRAIN * sizeof(uint16_t);
 }
 
-/* Packs a tile of an array by a packed codec: the elements [begin, begin + length) of `count`. The
- * caller packs the tiles in order; all but the last are whole grains. `encoding` has the options of
- * the array, or is NULL. */
+/* Packs a tile of an array by a packed codec: the elements [begin, begin + length) of `count`,
+ * which `input` points to; `packed` points to the beginning of the whole packed array. The caller
+ * packs the tiles in order; all but the last are whole grains. `encoding` has the options of the
+ * array, or is NULL. */
 void cshim_pack_tile(enum cshim_codec_id id, enum cshim_dtype dtype,
                      const struct cshim_encoding *encoding, const uint8_t *input, size_t begin,
                      size_t length, size_t count, uint8_t *packed);
