@@ -13,7 +13,7 @@
 #if defined(__CUDA_ARCH__)
 #define HAS_HALF_PAIRS (__CUDA_ARCH__ >= 800)
 #define HAS_FP8 (__CUDA_ARCH__ >= 890)
-/* Above compute capability 10.0 the encoding spills registers with this instruction. */
+/* Above compute capability 10.0 the encoding spills registers with max.NaN (lane_largest). */
 #define HAS_NAN_MAXIMUM (__CUDA_ARCH__ >= 800 && __CUDA_ARCH__ <= 1000)
 #else
 #define HAS_HALF_PAIRS 0
