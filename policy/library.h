@@ -6,9 +6,9 @@
 
 #include "policy/policy.h"
 
-/* Largest message in host memory. Open MPI's tcp transport sends up to 64 KiB at once; larger
- * messages wait for their receiver first, and then share the link badly. docs/decisions.md has the
- * measurement. */
+/* Largest message that is sent from host memory. Open MPI's tcp transport sends up to 64 KiB at
+ * once; larger messages wait for their receiver first, and then share the link badly.
+ * docs/decisions.md has the measurement. */
 #define CSHIM_PIECE_LIMIT (60u << 10)
 /* Largest message that ranks of a node read in place: long enough for its header, which is sent, to
  * cost little, and so short that the messages in flight stay in a level 2 cache. docs/decisions.md
@@ -22,7 +22,7 @@
 
 struct cshim_capabilities {
     uint32_t collectives;   /* bit 1 << collective for each collective that can be compressed */
-    uint64_t message_limit; /* bytes of the largest message between nodes */
+    uint64_t message_limit; /* bytes of the largest message that is sent */
     uint64_t scratch_limit; /* bytes of the scratch of a call */
     bool has_averages;      /* has reductions with CSHIM_AVG */
     bool has_bfloat16;      /* has elements of type bfloat16 */

@@ -51,8 +51,8 @@ enum cshim_log_level { CSHIM_LOG_ERROR, CSHIM_LOG_WARN, CSHIM_LOG_INFO, CSHIM_LO
 #define CSHIM_PATH_MAX 1024
 #define CSHIM_MESSAGE_MAX 512
 
-/* Which of a rule's calls are compressed. Unless this is ALWAYS, a few all-reduces of each class
- * are made natively, and a few compressed, to time them. */
+/* Which of a rule's calls are compressed. Unless this is ALWAYS, or COMPSHIM_MACHINE is set, a few
+ * all-reduces of each class are made natively, and a few compressed, to time them. */
 enum cshim_worth {
     CSHIM_WORTH_MEASURED, /* all calls, except those of classes that were measured not to gain */
     CSHIM_WORTH_ALWAYS,   /* all calls; nothing is measured */
@@ -67,7 +67,7 @@ struct cshim_rule {
     uint32_t collectives;
     uint32_t dtypes;
     uint32_t ops;
-    uint64_t min_size; /* bytes of the caller's buffer, inclusive */
+    uint64_t min_size; /* bytes of the call's larger buffer (struct cshim_call), inclusive */
     uint64_t max_size; /* inclusive */
     uint32_t min_ranks;
     uint32_t max_ranks;
