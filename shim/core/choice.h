@@ -34,7 +34,7 @@
  * if the short period that follows to check this finds it again. In comparisons a candidate counts
  * with its duration as the settled one if that was longer: the queues of a network may hold the
  * messages of a row of trials, but not those of all calls. Learning that confirms the choice
- * doubles the number of periods before it may start again.
+ * doubles the number of periods before it may start again, up to 64.
  *
  * Pure: reads no clock and sends nothing. The same calls and the same agreed durations give the
  * same candidates on every rank. Not thread-safe: collectives on one communicator follow each
@@ -96,7 +96,8 @@ struct cshim_choice {
     uint32_t steady_periods; /* periods and checks since `steady` was cleared */
     float before; /* the settled candidate's duration in the previous period; INFINITY if unknown */
     bool is_check; /* this period is short: it checks whether the previous one was disturbed */
-    /* Lower and upper quartile of the samples that `typical` was computed from. */
+    /* Lower and upper quartile of the samples that `typical` was computed from; the upper one is
+     * raised to `typical` if it is below. */
     float low[CSHIM_CANDIDATES_MAX];
     float high[CSHIM_CANDIDATES_MAX];
     /* Samples since learning, or this period, began: their candidates and durations in seconds.
@@ -158,8 +159,7 @@ unsigned cshim_choice_samples_of(const struct cshim_choice *choice, unsigned can
  * candidate. */
 bool cshim_choice_tries(const struct cshim_choice *choice);
 
-/* Returns the agreed duration of a candidate's calls in seconds, as it was measured last; 0 before
- * it is known. */
+/* Returns a candidate's `latest` duration in seconds; 0 before it is known. */
 double cshim_choice_seconds(const struct cshim_choice *choice, unsigned candidate);
 
 /* Sets the quartiles that belong to cshim_choice_seconds(); both are 0 before that is known. */

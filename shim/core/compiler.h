@@ -66,7 +66,8 @@ int cshim_neighbour(const struct cshim_compiler *compiler, enum cshim_dimension 
 
 void cshim_emit_receive(struct cshim_compiler *compiler, enum cshim_message message, int from,
                         uint64_t elements, uint64_t offset);
-/* `to`: index of the peer that the message is for, which may be this rank's; -1: several peers. */
+/* `to`: index of the peer that the message is for, which may be this rank's; -1: the message is the
+ * same for all receivers. */
 void cshim_emit_message(struct cshim_compiler *compiler, enum cshim_message message, int to,
                         uint64_t elements, uint64_t offset);
 void cshim_emit_encode(struct cshim_compiler *compiler, enum cshim_message message,

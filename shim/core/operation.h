@@ -58,7 +58,7 @@ enum {
     CSHIM_TO_MESSAGE = 1,  /* REDUCE: encodes the sum, and appends it to the message */
     CSHIM_TO_RESULT = 2,   /* REDUCE: writes the sum to the result */
     CSHIM_FROM_RESULT = 4, /* ENCODE: reads what REDUCE has written to the result */
-    CSHIM_FOR_ALL = 8,     /* MESSAGE: is sent to several peers */
+    CSHIM_FOR_ALL = 8,     /* MESSAGE: is the same for all receivers */
 };
 
 /* An operation in a list. */

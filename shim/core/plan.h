@@ -90,7 +90,7 @@ struct cshim_plan {
      * 1 if there are fewer chunks than peers. */
     double crowding;
     uint64_t bytes_native;  /* bytes that a ring would send, summed over all ranks */
-    unsigned quantizations; /* number of times that a value is rounded */
+    unsigned quantizations; /* number of times that a value is encoded */
     double expected_error;  /* relative L2 error for normally distributed data */
     float step;             /* quantization step of codec bounded; 0: no loss */
 };
@@ -140,8 +140,8 @@ unsigned cshim_plan_candidates(const struct cshim_rule *rule, const struct cshim
                                struct cshim_plan_candidate found[CSHIM_PLAN_CANDIDATES_MAX]);
 
 /* Returns true if a call that `rule` compresses is made natively before anything was measured:
- * because the rule says so, or because the ranks of one node would send each other unencoded
- * elements, as the library does. */
+ * because the rule says so, or because the ranks of one node would send each other up to 32 MiB of
+ * unencoded elements, as the library does (not with `worth = always`). */
 bool cshim_plan_is_native_first(const struct cshim_rule *rule, const struct cshim_call *call);
 
 /* Returns true if all ranks are on one node and may read each other's messages of an all-reduce in
