@@ -3,7 +3,7 @@
 #
 #   awk -v part=PART -f functions.awk LIST
 #
-#   names     enum cshim_LIBRARY_counted and the names of functions, for reports and tools
+#   names     except for nccl, enum cshim_LIBRARY_counted; names of functions, for reports and tools
 #   engine    enum cshim_LIBRARY_index and, except for gloo, struct cshim_LIBRARY_real and struct
 #             cshim_LIBRARY_wrapped, for shim/LIBRARY/engine.h
 #   wrappers  the exported wrappers and the table of functions, for shim/front/LIBRARY.c
