@@ -99,8 +99,9 @@ static int watch_error(struct cshim_exchange *exchange)
     return status;
 }
 
-/* Rank 0 counts all figures; the other ranks count the bytes they send. If nobody collects the
- * ranks' figures (job->is_local), rank 0 counts the plan's bytes for all. */
+/* Rank 0 counts all figures; the other ranks count the bytes that they send, and the errors of the
+ * results that they compare. If nobody collects the ranks' figures (job->is_local), rank 0 counts
+ * the plan's bytes for all. */
 void cshim_call_count(struct cshim_exchange *exchange, double seconds)
 {
     struct cshim_row *figures = &exchange->figures;

@@ -44,7 +44,7 @@ static const uint8_t *source_of(const struct cshim_exchange *exchange,
 }
 
 /* Returns the address to which an operation writes results. With MPI_IN_PLACE, a result is written
- * only over elements that are already encoded. */
+ * only over elements that are already encoded, or that the same REDUCE reads (READ_OWN). */
 static uint8_t *target_of(const struct cshim_exchange *exchange, const struct cshim_flight *flight,
                           const struct cshim_operation *operation)
 {
@@ -79,7 +79,8 @@ static const struct cshim_encoding *encoding_options(const struct cshim_exchange
 }
 
 /* Returns how the elements of a message are written. Contributions in exact codecs use no bounce
- * buffer: raw is a copy itself, and lossless takes longer than any wait for cache lines. */
+ * buffer: raw is a copy itself, and lossless and bounded take longer than any wait for cache lines.
+ */
 static enum cshim_writing writing_of(const struct cshim_exchange *exchange,
                                      const struct cshim_operation *message)
 {

@@ -2,9 +2,10 @@
 /* Functions of a communication library that the runner needs: messages between peers, and a few
  * collectives.
  *
- * Each engine has one constant table (shim/mpi/transport.c, shim/gloo/transport.c). Every function
- * that returns an int returns 0 or an error of the library, which the runner returns to its caller
- * unchanged. Different communicators may call a function concurrently, one communicator never does.
+ * Each engine for host memory has one constant table (shim/mpi/transport.c, shim/gloo/transport.c).
+ * Every function that returns an int returns 0 or an error of the library, which the runner returns
+ * to its caller unchanged. Different communicators may call a function concurrently, one
+ * communicator never does.
  *
  * Intra-node functions concern the ranks of this node. A share is the part of a segment that one of
  * them reduces. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports compressed calls that wait for a long time, so that the user learns for which rank: the
- * libraries' own waits have no time limit. Thread-safe.
+/* Reports compressed calls that wait for a long time, so that the user learns for which rank: MPI's
+ * own waits have no time limit, gloo's usually a long one. Thread-safe.
  *
  *     struct cshim_wait wait = {.since = cshim_seconds(), .on_slow = report};
  *     cshim_watch_begin(&wait);
