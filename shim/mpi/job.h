@@ -5,9 +5,9 @@
  * Functions that the front exports (MPI_Allreduce) are called through `real` only: their names,
  * with or without P, would call the front. Other functions are called by their PMPI names.
  *
- * The program may call from several threads (MPI_THREAD_MULTIPLE); the engine starts none. A
- * blocking call needs no lock for its communicator, because MPI forbids two concurrent collective
- * calls on one. The engine's locks are
+ * The program may call from several threads (MPI_THREAD_MULTIPLE). The engine's only thread
+ * (shim/host/watch.c) does not call MPI. A blocking call needs no lock for its communicator,
+ * because MPI forbids two concurrent collective calls on one. The engine's locks are
  *
  *   nonblocking.c   for the active calls; held by the thread that advances them;
  *   requests.c      for the list of persistent requests;

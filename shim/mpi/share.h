@@ -10,7 +10,8 @@
  * each other's scratch; otherwise leaves it NULL. `node`: communicator of this rank's node.
  * Collective over `node`. Ends the job if there is no memory. */
 void cshim_share_setup(MPI_Comm node);
-/* Detaches and removes the segments, and sets cshim_mpi.scratch_of to NULL. */
+/* Detaches the other ranks' segments, stops sharing this rank's, and sets cshim_mpi.scratch_of to
+ * NULL. */
 void cshim_share_teardown(void);
 
 #endif
