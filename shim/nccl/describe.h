@@ -70,7 +70,7 @@ struct cshim_nccl_call {
     cuuint64_t capture_id;      /* id of the capture into a CUDA graph; 0: not captured */
     CUgraph graph;              /* graph into which the call is captured */
 
-    /* Fields that batch.c sets. */
+    /* Fields that are set while the calls of a group run (batch.c). */
     struct cshim_plan plan;
     struct cshim_role role;
     struct cshim_chosen chosen;
