@@ -89,8 +89,8 @@ void cshim_class_decide(struct cshim_class *class, struct cshim_ledger *ledger);
 /* Ends the call that cshim_choice_begin() began last. `seconds`: its duration on this rank. */
 void cshim_class_end(struct cshim_class *class, unsigned candidate, double seconds);
 
-/* Records a decision and counts the calls since the previous decision: for gloo, which decides by
- * draw.h. */
+/* Records a decision and counts the calls since the previous decision: for gloo and NCCL, which
+ * decide without cshim_class_decide(). */
 void cshim_class_decided(struct cshim_class *class, struct cshim_ledger *ledger);
 /* Adds a call to the uncounted calls of a candidate. */
 void cshim_class_add(struct cshim_class *class, unsigned candidate, double seconds);

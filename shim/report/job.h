@@ -3,8 +3,9 @@
  *
  * With MPI a process has one job, which all ranks end together (shim/mpi). With NCCL and gloo it
  * may have several: all communicators whose ranks have agreed on the same policy text, and on the
- * same learned choices, belong to one job, and the process writes its own files when it ends. The
- * functions below are for these libraries. They are thread-safe, except cshim_process_start. */
+ * same learned choices, belong to one job, and the process writes its own files when it ends, with
+ * NCCL also when its last communicator does. The functions below are for these libraries. They are
+ * thread-safe, except cshim_process_start. */
 #ifndef CSHIM_JOB_H
 #define CSHIM_JOB_H
 
