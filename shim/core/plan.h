@@ -50,8 +50,8 @@ const char *cshim_reason_name(enum cshim_reason reason);
  * The grid needs at least three. */
 #define CSHIM_SEGMENTS_IN_FLIGHT 4u
 
-/* The plan of a call. If the call is not compressed, only `reason` and `rule` are set; for no_gain
- * also the plan that it would have. */
+/* The plan of a call. If the call is not compressed, only `reason` and `rule` are set; for no_gain,
+ * and for some captured calls, also the plan that it would have. */
 struct cshim_plan {
     enum cshim_reason reason;              /* CSHIM_REASON_COMPRESS, or why not */
     const struct cshim_rule *rule;         /* the rule that decided, or NULL */
