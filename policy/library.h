@@ -26,6 +26,7 @@ struct cshim_capabilities {
     uint64_t scratch_limit; /* bytes of the scratch of a call */
     bool has_averages;      /* has reductions with CSHIM_AVG */
     bool has_bfloat16;      /* has elements of type bfloat16 */
+    bool has_type_of_moves; /* the calls of data-movement collectives say the elements' type */
     bool has_max_rel_error; /* the ranks of a call share its encoding error */
     bool has_any_codec;     /* messages may vary in length, and reduced chunks use gather_codec */
     bool has_grid;          /* executes the algorithm grid */

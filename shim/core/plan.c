@@ -89,12 +89,13 @@ static enum cshim_reason call_reason(const struct cshim_call *call, uint64_t cou
     return CSHIM_REASON_COMPRESS;
 }
 
-/* Returns true if a rule may compress calls whose type it takes for granted: gloo passes no type in
- * data movement, so the rule names it, unless its codec loses nothing of any type. */
+/* Returns true if the type of a call's elements is known. If the library does not say it, the rule
+ * names it, unless its codec loses nothing of any type. */
 static bool knows_type(const struct cshim_rule *rule, const struct cshim_call *call)
 {
-    return call->library != CSHIM_GLOO || (CSHIM_MOVES >> call->collective & 1) == 0 ||
-           cshim_plan_leaves_root(rule->codec) || rule->dtypes != (1u << CSHIM_DTYPE_COUNT) - 1;
+    return cshim_capabilities[call->library].has_type_of_moves ||
+           (CSHIM_MOVES >> call->collective & 1) == 0 || cshim_plan_leaves_root(rule->codec) ||
+           rule->dtypes != (1u << CSHIM_DTYPE_COUNT) - 1;
 }
 
 /* Returns CSHIM_REASON_COMPRESS, or why the rule that matches a call (NULL: none) does not compress
