@@ -83,8 +83,7 @@ static enum cshim_reason call_reason(const struct cshim_call *call, uint64_t cou
         return CSHIM_REASON_SINGLE_RANK;
     if ((unsigned)call->dtype >= CSHIM_DTYPE_COUNT)
         return CSHIM_REASON_DTYPE;
-    if (call->op != CSHIM_SUM &&
-        !(call->op == CSHIM_AVG && cshim_capabilities[call->library].has_averages))
+    if (!cshim_library_reduces(call->library, call->op))
         return CSHIM_REASON_OP;
     return CSHIM_REASON_COMPRESS;
 }
