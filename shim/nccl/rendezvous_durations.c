@@ -19,38 +19,35 @@ struct record {
  * asked about at a time. */
 enum { DECISIONS = 2 };
 
-struct collection {
+struct cshim_collection {
     uint64_t nonce;
     uint32_t ranks;
     struct record *records[CSHIM_CLASSES_MAX][DECISIONS];
-    struct collection *next;
+    struct cshim_collection *next;
 };
 
-static struct collection *collections;
-
-static struct collection **link_to(uint64_t nonce)
+static struct cshim_collection **link_to(struct cshim_collection **link, uint64_t nonce)
 {
-    struct collection **link = &collections;
     while (*link != NULL && (*link)->nonce != nonce)
         link = &(*link)->next;
     return link;
 }
 
-bool cshim_collection_add(uint64_t nonce, uint32_t ranks)
+bool cshim_collection_add(struct cshim_collection **collections, uint64_t nonce, uint32_t ranks)
 {
-    struct collection *collection = calloc(1, sizeof *collection);
+    struct cshim_collection *collection = calloc(1, sizeof *collection);
     if (collection == NULL)
         return false;
     collection->nonce = nonce;
     collection->ranks = ranks;
-    collection->next = collections;
-    collections = collection;
+    collection->next = *collections;
+    *collections = collection;
     return true;
 }
 
-void cshim_collection_drop(uint64_t nonce)
+void cshim_collection_drop(struct cshim_collection **collections, uint64_t nonce)
 {
-    struct collection **link = link_to(nonce), *collection = *link;
+    struct cshim_collection **link = link_to(collections, nonce), *collection = *link;
     if (collection == NULL)
         return;
     *link = collection->next;
@@ -61,7 +58,7 @@ void cshim_collection_drop(uint64_t nonce)
 }
 
 /* Returns the record that a question is about, or NULL without memory. */
-static struct record *find_record(struct collection *collection, const struct cshim_ask *ask)
+static struct record *find_record(struct cshim_collection *collection, const struct cshim_ask *ask)
 {
     struct record **place = &collection->records[ask->class][ask->decision % DECISIONS];
     const size_t bytes = sizeof **place + collection->ranks * sizeof(bool);
@@ -90,11 +87,12 @@ static void take_durations(struct record *record, const struct cshim_ask *ask, u
             record->seconds[i] = ask->seconds[i];
 }
 
-void cshim_collection_answer(const struct cshim_request *request, struct cshim_answer *answer)
+void cshim_collection_answer(struct cshim_collection **collections,
+                             const struct cshim_request *request, struct cshim_answer *answer)
 {
     const struct cshim_ask *ask = &request->ask;
     const uint32_t rank = request->hello.rank;
-    struct collection *collection = *link_to(request->nonce);
+    struct cshim_collection *collection = *link_to(collections, request->nonce);
     memset(answer, 0, sizeof *answer);
     answer->class = ask->class;
     if (collection == NULL || ask->class >= CSHIM_CLASSES_MAX || rank >= collection->ranks ||

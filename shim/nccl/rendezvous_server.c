@@ -46,8 +46,10 @@ struct kept_offer {
     char texts[];
 };
 
-/* Guards all variables below, and all sessions. */
+/* Guards all variables below. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct cshim_sessions sessions;
+static struct cshim_collection *collections;
 static struct kept_offer *offers;
 static bool is_running;
 static struct cshim_tag listening; /* address of the server */
@@ -70,7 +72,7 @@ static void enter_state(struct connection *connection, int state)
 static void hang_up(struct connection *connection)
 {
     if (connection->known)
-        cshim_session_break(&connection->request, connection->number, cshim_seconds());
+        cshim_session_break(&sessions, &connection->request, connection->number, cshim_seconds());
     epoll_ctl(poller, EPOLL_CTL_DEL, connection->socket, NULL); /* a child may have a copy */
     close(connection->socket);
     connection->socket = -1;
@@ -80,7 +82,7 @@ static void hang_up(struct connection *connection)
 static void answer_question(struct connection *connection)
 {
     memset(&connection->reply, 0, sizeof connection->reply);
-    cshim_collection_answer(&connection->request, &connection->reply.answer);
+    cshim_collection_answer(&collections, &connection->request, &connection->reply.answer);
     connection->offer = NULL;
     connection->known = true;
     enter_state(connection, WRITING);
@@ -100,7 +102,7 @@ static void handle_request(struct connection *connection)
         return;
     }
     if (is_stranger || request->kind >= CSHIM_REQUEST_KINDS ||
-        !cshim_session_hear(request, connection->number, cshim_seconds()) ||
+        !cshim_session_hear(&sessions, request, connection->number, cshim_seconds()) ||
         request->kind == CSHIM_REQUEST_DONE) {
         hang_up(connection);
         return;
@@ -142,8 +144,8 @@ static double settle_connection(struct connection *connection)
     const double now = cshim_seconds();
     double due = 0;
     if (connection->state == HELD) {
-        due = cshim_session_answer(&connection->request, connection->since, now, &connection->reply,
-                                   &connection->offer);
+        due = cshim_session_answer(&sessions, &connection->request, connection->since, now,
+                                   &connection->reply, &connection->offer);
         if (due < 0) { /* its session is not remembered */
             hang_up(connection);
             return 0;
@@ -340,7 +342,7 @@ bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_off
         const struct cshim_offer *kept = keep_offer(offer);
         *tag = listening;
         tag->nonce = nonce;
-        is_served = kept != NULL && cshim_session_add(nonce, kept);
+        is_served = kept != NULL && cshim_session_add(&sessions, nonce, kept);
     }
     pthread_mutex_unlock(&lock);
     return is_served;
@@ -352,7 +354,7 @@ bool cshim_durations_collect(const struct cshim_tag *at, uint32_t ranks, struct 
     if (at->family == 0 || getrandom(&nonce, sizeof nonce, 0) != sizeof nonce)
         return false;
     pthread_mutex_lock(&lock);
-    const bool is_collected = start_server(at) && cshim_collection_add(nonce, ranks);
+    const bool is_collected = start_server(at) && cshim_collection_add(&collections, nonce, ranks);
     if (is_collected) {
         *tag = listening;
         tag->magic = CSHIM_TAG_MAGIC;
@@ -365,7 +367,7 @@ bool cshim_durations_collect(const struct cshim_tag *at, uint32_t ranks, struct 
 void cshim_durations_end(const struct cshim_tag *tag)
 {
     pthread_mutex_lock(&lock);
-    cshim_collection_drop(tag->nonce);
+    cshim_collection_drop(&collections, tag->nonce);
     pthread_mutex_unlock(&lock);
 }
 

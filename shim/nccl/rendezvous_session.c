@@ -28,7 +28,7 @@ struct rank_entry {
     char *failure; /* why it is unable or has failed, or NULL */
 };
 
-struct session {
+struct cshim_session {
     uint64_t nonce;
     const struct cshim_offer *offer;
     uint32_t ranks; /* 0: no rank has sent HELLO */
@@ -40,22 +40,19 @@ struct session {
     bool heard;      /* a request has arrived since decide() last looked */
     bool decided;
     struct cshim_reply reply;
-    struct session *next; /* older */
+    struct cshim_session *next; /* older */
 };
 
-static struct session *sessions;
-static size_t remembered; /* bytes of all sessions */
-
-static size_t bytes_of(const struct session *session)
+static size_t bytes_of(const struct cshim_session *session)
 {
     return sizeof *session + session->ranks * sizeof *session->entries;
 }
 
-static void drop_session(struct session **link)
+static void drop_session(struct cshim_sessions *sessions, struct cshim_session **link)
 {
-    struct session *session = *link;
+    struct cshim_session *session = *link;
     *link = session->next;
-    remembered -= bytes_of(session);
+    sessions->bytes -= bytes_of(session);
     for (uint32_t rank = 0; rank < session->ranks; rank++)
         free(session->entries[rank].failure);
     free(session->entries);
@@ -64,10 +61,10 @@ static void drop_session(struct session **link)
 
 /* Forgets the oldest session whose ranks do not wait for a decision; if there is none, the oldest
  * one; but never `kept`. Returns false if there is no other. */
-static bool drop_oldest(const struct session *kept)
+static bool drop_oldest(struct cshim_sessions *sessions, const struct cshim_session *kept)
 {
-    struct session **oldest = NULL, **idle = NULL;
-    for (struct session **link = &sessions; *link != NULL; link = &(*link)->next) {
+    struct cshim_session **oldest = NULL, **idle = NULL;
+    for (struct cshim_session **link = &sessions->newest; *link != NULL; link = &(*link)->next) {
         if (*link == kept)
             continue;
         oldest = link;
@@ -77,34 +74,36 @@ static bool drop_oldest(const struct session *kept)
     if (idle == NULL)
         idle = oldest;
     if (idle != NULL)
-        drop_session(idle);
+        drop_session(sessions, idle);
     return idle != NULL;
 }
 
-static void reserve_memory(size_t bytes, const struct session *kept)
+static void reserve_memory(struct cshim_sessions *sessions, size_t bytes,
+                           const struct cshim_session *kept)
 {
-    remembered += bytes;
-    while (remembered > REMEMBERED_BYTES && drop_oldest(kept))
+    sessions->bytes += bytes;
+    while (sessions->bytes > REMEMBERED_BYTES && drop_oldest(sessions, kept))
         ;
 }
 
-bool cshim_session_add(uint64_t nonce, const struct cshim_offer *offer)
+bool cshim_session_add(struct cshim_sessions *sessions, uint64_t nonce,
+                       const struct cshim_offer *offer)
 {
-    struct session *session = calloc(1, sizeof *session);
+    struct cshim_session *session = calloc(1, sizeof *session);
     if (session == NULL)
         return false;
     session->nonce = nonce;
     session->offer = offer;
-    session->next = sessions;
-    sessions = session;
-    reserve_memory(sizeof *session, session);
+    session->next = sessions->newest;
+    sessions->newest = session;
+    reserve_memory(sessions, sizeof *session, session);
     return true;
 }
 
 /* Returns the session of a nonce, or NULL if it was forgotten or never existed. */
-static struct session *find_session(uint64_t nonce)
+static struct cshim_session *find_session(const struct cshim_sessions *sessions, uint64_t nonce)
 {
-    struct session *session = sessions;
+    struct cshim_session *session = sessions->newest;
     while (session != NULL && session->nonce != nonce)
         session = session->next;
     return session;
@@ -112,19 +111,20 @@ static struct session *find_session(uint64_t nonce)
 
 /* Returns the session of a request, or NULL. Adds the session of a communicator that grows when its
  * first rank sends HELLO. */
-static struct session *find_or_grow(const struct cshim_request *request)
+static struct cshim_session *find_or_grow(struct cshim_sessions *sessions,
+                                          const struct cshim_request *request)
 {
-    struct session *session = find_session(request->nonce);
-    const struct session *parent =
-        session == NULL && request->parent != 0 ? find_session(request->parent) : NULL;
-    if (parent != NULL && cshim_session_add(request->nonce, parent->offer))
-        session = find_session(request->nonce);
+    struct cshim_session *session = find_session(sessions, request->nonce);
+    const struct cshim_session *parent =
+        session == NULL && request->parent != 0 ? find_session(sessions, request->parent) : NULL;
+    if (parent != NULL && cshim_session_add(sessions, request->nonce, parent->offer))
+        session = find_session(sessions, request->nonce);
     return session;
 }
 
 /* Returns true for the HELLO of another process than the rank's: one that joins by an id made for
  * an earlier communicator that has grown since. */
-static bool is_of_another(const struct session *session, const struct cshim_request *request)
+static bool is_of_another(const struct cshim_session *session, const struct cshim_request *request)
 {
     return request->parent != 0 && request->kind == CSHIM_REQUEST_HELLO &&
            request->hello.rank < session->ranks && session->entries[request->hello.rank].ready;
@@ -132,7 +132,7 @@ static bool is_of_another(const struct session *session, const struct cshim_requ
 
 /* Decides not to compress. The lowest rank that waits for the decision will log the reason; if none
  * waits yet, the lowest that has sent HELLO. */
-static void decide_off(struct session *session)
+static void decide_off(struct cshim_session *session)
 {
     session->decided = true;
     session->reply.on = 0; /* it may have been decided "on" before (record_hello) */
@@ -144,7 +144,9 @@ static void decide_off(struct session *session)
 
 /* Records a rank's hello. The first rank determines the number of ranks; if another rank has a
  * different number, the decision is "off". Returns NULL on an error. */
-static struct rank_entry *record_hello(struct session *session, const struct cshim_request *request)
+static struct rank_entry *record_hello(struct cshim_sessions *sessions,
+                                       struct cshim_session *session,
+                                       const struct cshim_request *request)
 {
     const struct cshim_hello *hello = &request->hello;
     if (hello->ranks == 0 || hello->ranks > RANKS_MAX || hello->rank >= hello->ranks)
@@ -154,7 +156,7 @@ static struct rank_entry *record_hello(struct session *session, const struct csh
         if (session->entries == NULL)
             return NULL;
         session->ranks = hello->ranks;
-        reserve_memory(hello->ranks * sizeof *session->entries, session);
+        reserve_memory(sessions, hello->ranks * sizeof *session->entries, session);
     }
     if (hello->ranks != session->ranks) {
         snprintf(session->reply.text, sizeof session->reply.text,
@@ -170,12 +172,13 @@ static struct rank_entry *record_hello(struct session *session, const struct csh
     return entry;
 }
 
-bool cshim_session_hear(const struct cshim_request *request, uint64_t connection, double now)
+bool cshim_session_hear(struct cshim_sessions *sessions, const struct cshim_request *request,
+                        uint64_t connection, double now)
 {
-    struct session *session = find_or_grow(request);
+    struct cshim_session *session = find_or_grow(sessions, request);
     if (session == NULL || is_of_another(session, request))
         return false;
-    struct rank_entry *entry = record_hello(session, request);
+    struct rank_entry *entry = record_hello(sessions, session, request);
     if (entry == NULL)
         return session->decided;
     if (request->kind == CSHIM_REQUEST_READY && !entry->ready) {
@@ -199,9 +202,10 @@ bool cshim_session_hear(const struct cshim_request *request, uint64_t connection
     return true;
 }
 
-void cshim_session_break(const struct cshim_request *request, uint64_t connection, double now)
+void cshim_session_break(struct cshim_sessions *sessions, const struct cshim_request *request,
+                         uint64_t connection, double now)
 {
-    struct session *session = find_session(request->nonce);
+    struct cshim_session *session = find_session(sessions, request->nonce);
     const uint32_t rank = request->hello.rank;
     if (session == NULL || rank >= session->ranks || !session->entries[rank].waits ||
         session->entries[rank].connection != connection)
@@ -235,7 +239,7 @@ static bool has_fault(const struct rank_entry *entry, enum fault fault, uint64_t
 /* Writes the first few ranks that have a fault, and the fault: "rank 1 on node7, 3 on node9 ...".
  * The version of the first rank that is here counts as the right one. Returns false if no rank has
  * the fault. */
-static bool name_ranks(const struct session *session, enum fault fault,
+static bool name_ranks(const struct cshim_session *session, enum fault fault,
                        char why[CSHIM_RENDEZVOUS_WHY_MAX])
 {
     const size_t size = CSHIM_RENDEZVOUS_WHY_MAX;
@@ -262,7 +266,7 @@ static bool name_ranks(const struct session *session, enum fault fault,
     return count > 0;
 }
 
-static void decide_on(struct session *session)
+static void decide_on(struct cshim_session *session)
 {
     struct cshim_reply *reply = &session->reply;
     memset(reply, 0, sizeof *reply);
@@ -283,7 +287,7 @@ static void decide_on(struct session *session)
 
 /* Decides if a rank waits for it and something has changed: "off" if a rank has a fault, "on" if
  * all are ready. */
-static void decide(struct session *session, double now)
+static void decide(struct cshim_session *session, double now)
 {
     const bool late = session->deadline > 0 && now >= session->deadline;
     if (session->decided || session->ready == 0 || (!session->heard && !late))
@@ -300,7 +304,7 @@ static void decide(struct session *session, double now)
 
 /* Returns the first rank that has failed or ended, or NULL. A rank that was only unreachable stays
  * lost when it reconnects, because others may have got that reply and will not wait for it. */
-static const struct rank_entry *first_lost(struct session *session, double now)
+static const struct rank_entry *first_lost(struct cshim_session *session, double now)
 {
     for (uint32_t rank = 0; rank < session->ranks && session->trouble; rank++) {
         struct rank_entry *entry = &session->entries[rank];
@@ -314,7 +318,7 @@ static const struct rank_entry *first_lost(struct session *session, double now)
 /* Makes the reply to WAIT: all ranks are in the first compressed call, one is lost, or some are
  * missing after a second. With many ranks the server's thread gets more time. Returns the time at
  * which to ask again, or 0. */
-static double find_absent(struct session *session, double since, double now,
+static double find_absent(struct cshim_session *session, double since, double now,
                           struct cshim_reply *reply)
 {
     const double due = since + 1.0 + 0.002 * session->ranks;
@@ -335,10 +339,11 @@ static double find_absent(struct session *session, double since, double now,
     return 0;
 }
 
-double cshim_session_answer(const struct cshim_request *request, double since, double now,
-                            struct cshim_reply *reply, const struct cshim_offer **offer)
+double cshim_session_answer(struct cshim_sessions *sessions, const struct cshim_request *request,
+                            double since, double now, struct cshim_reply *reply,
+                            const struct cshim_offer **offer)
 {
-    struct session *session = find_session(request->nonce);
+    struct cshim_session *session = find_session(sessions, request->nonce);
     if (session == NULL)
         return -1;
     memset(reply, 0, sizeof *reply);

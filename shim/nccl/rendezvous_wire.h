@@ -123,33 +123,43 @@ static inline enum cshim_moved cshim_move(int connection, bool sends, void *data
 bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_offer *offer);
 
 /* rendezvous_durations.c: the durations that the ranks of a communicator have sent, and the answers
- * to them (rendezvous_durations.h). Uses no sockets; the caller holds
- * the lock. */
+ * to them (rendezvous_durations.h). Uses no sockets. Not thread-safe: the list of collections is
+ * the caller's, and at first NULL. */
+struct cshim_collection;
 
 /* Starts the collection of a communicator, which `nonce` identifies. Returns false without memory.
  */
-bool cshim_collection_add(uint64_t nonce, uint32_t ranks);
-void cshim_collection_drop(uint64_t nonce);
+bool cshim_collection_add(struct cshim_collection **collections, uint64_t nonce, uint32_t ranks);
+void cshim_collection_drop(struct cshim_collection **collections, uint64_t nonce);
 /* Answers a request of the kind CSHIM_REQUEST_ASK. */
-void cshim_collection_answer(const struct cshim_request *request, struct cshim_answer *answer);
+void cshim_collection_answer(struct cshim_collection **collections,
+                             const struct cshim_request *request, struct cshim_answer *answer);
 
 /* rendezvous_session.c: the requests of the ranks of one id, and the decision for them. Uses no
- * sockets. Times are those of cshim_seconds. Not thread-safe; the server's lock guards all
- * sessions. */
+ * sockets. Times are those of cshim_seconds. Not thread-safe. */
+struct cshim_session;
+struct cshim_sessions {
+    struct cshim_session *newest;
+    size_t bytes; /* of all sessions */
+};
 
 /* Adds a session for a nonce. Does not copy the offer, which must stay valid. Returns false without
  * memory. */
-bool cshim_session_add(uint64_t nonce, const struct cshim_offer *offer);
+bool cshim_session_add(struct cshim_sessions *sessions, uint64_t nonce,
+                       const struct cshim_offer *offer);
 /* Applies a rank's request. `connection` is the number of its connection; later ones have higher
  * numbers. Returns false if the request is invalid or the session is not remembered. */
-bool cshim_session_hear(const struct cshim_request *request, uint64_t connection, double now);
+bool cshim_session_hear(struct cshim_sessions *sessions, const struct cshim_request *request,
+                        uint64_t connection, double now);
 /* Records that a connection has ended, on which `request` was the last one. Ignored if the rank has
  * a later connection. */
-void cshim_session_break(const struct cshim_request *request, uint64_t connection, double now);
+void cshim_session_break(struct cshim_sessions *sessions, const struct cshim_request *request,
+                         uint64_t connection, double now);
 /* Makes the reply to a request that was received at time `since`; *offer is the offer whose text
  * follows the reply, or NULL. Returns 0 if the reply is made, the time at which to ask again if it
  * is not due yet, or less than 0 if the session is not remembered. */
-double cshim_session_answer(const struct cshim_request *request, double since, double now,
-                            struct cshim_reply *reply, const struct cshim_offer **offer);
+double cshim_session_answer(struct cshim_sessions *sessions, const struct cshim_request *request,
+                            double since, double now, struct cshim_reply *reply,
+                            const struct cshim_offer **offer);
 
 #endif
