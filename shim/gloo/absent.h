@@ -11,7 +11,7 @@ struct cshim_gloo_absent {
     struct cshim_gloo_mail mail;
     uint8_t *presence;                /* the received byte of each lower rank, or NULL */
     struct cshim_gloo_inbox *inboxes; /* of these bytes */
-    double spent;                     /* seconds that this context has waited */
+    double spent; /* seconds of the process's patience that this context has used */
     bool has_warned;
 };
 
@@ -21,21 +21,23 @@ double cshim_gloo_patience(int64_t timeout);
 /* Returns the seconds that it may still wait after such a call, for messages that may still arrive.
  * Thread-safe. */
 double cshim_gloo_grace(void);
-/* Counts seconds that this context has waited; less than 0: that were no waste. */
+/* Adds seconds to those that this context has used of the process's patience; a negative number
+ * returns them. */
 void cshim_gloo_patience_spend(struct cshim_gloo_absent *absent, double seconds);
 
-/* Sends a presence message to all higher ranks: this rank has the shim, and warns if need be. */
+/* Sends a presence message to all higher ranks. A rank that gets one leaves the warning to the
+ * lower rank that sent it. */
 void cshim_gloo_presence_send(struct cshim_gloo_absent *absent, int rank, int ranks);
 /* Starts to receive presence messages. */
 void cshim_gloo_presence_expect(struct cshim_gloo_absent *absent, int rank);
 /* Returns true if a lower rank, other than rank 0, has sent a presence message. */
 bool cshim_gloo_presence_has_come(const struct cshim_gloo_absent *absent, int rank);
 
-/* Warns that `ranks` have not answered, for the last time after `calls` calls; 0: they still may.
- */
+/* Warns that `ranks` have not answered rank `rank`; if `calls` is not 0, in so many calls, after
+ * which nothing is compressed. */
 void cshim_gloo_absent_warn(struct cshim_gloo_absent *absent, int rank, const char *ranks,
                             unsigned calls);
-/* Frees what it contains, after gloo has freed the context. */
+/* Frees the messages, after gloo has freed the context. */
 void cshim_gloo_absent_free(struct cshim_gloo_absent *absent, int rank);
 
 #endif

@@ -19,8 +19,8 @@ struct cshim_gloo_terms *cshim_gloo_terms_make(const struct cshim_offer *offer,
  * impossible; the caller frees them. If they do not come, the mail is broken. */
 struct cshim_gloo_terms *cshim_gloo_terms_receive(struct cshim_gloo_mail *mail, uint64_t slot,
                                                   uint64_t bytes, int ranks, int64_t timeout);
-/* Applies the terms to the context: job, layout, transport, memory. Returns false without memory.
- */
+/* Applies the terms to the context: job, layout, transport, memory. Returns false without memory,
+ * or if the terms are malformed. */
 bool cshim_gloo_terms_apply(const struct cshim_gloo_terms *terms, uint64_t bytes,
                             struct cshim_gloo_context *context);
 
