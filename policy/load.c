@@ -11,13 +11,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "policy/list.h"
+
 /* Larger files are no policies. */
 #define FILE_LIMIT ((size_t)1 << 20)
 
 /* Built-in policies, a row for each file of policy/; "default" is the first. */
 static const struct cshim_named_policy named[] = {
 #include "policies_ini.h"
-#include "policy/list.h"
 };
 #define NAMED_COUNT (sizeof named / sizeof *named)
 
