@@ -13,7 +13,7 @@
 
 #include "policy/list.h"
 
-/* Larger files are no policies. */
+/* Maximum bytes of a policy's file. */
 #define FILE_LIMIT ((size_t)1 << 20)
 
 /* Built-in policies, a row for each file of policy/; "default" is the first. */

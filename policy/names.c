@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Largest length of a name. Longer words have no near name. */
+/* Longest name whose edit distance to a word is computed. */
 #define NAME_LIMIT 63
 
 static const struct cshim_words sets[] = {

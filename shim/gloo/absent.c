@@ -10,11 +10,13 @@
  * GRACE after these calls. */
 #define PATIENCE_SECONDS 0.7
 #define GRACE_SECONDS 0.2
-#define PATIENCE_PART 0.1 /* share of the call's own time limit */
+#define PATIENCE_PART 0.1 /* maximum share of the first call's own time limit */
 
 #define SLOT_PRESENCE (CSHIM_GLOO_SLOT_AGREEMENT | 1)
 
-static int64_t patience_spent; /* atomic, in microseconds */
+/* Microseconds that this process has waited for ranks that may lack the shim, except in contexts
+ * whose ranks have agreed; atomic. */
+static int64_t patience_spent;
 
 /* Returns the seconds that this process may still wait; at most `most`. */
 static double patience_left(double most)

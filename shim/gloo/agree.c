@@ -2,13 +2,13 @@
 /* Agreement of the ranks of a context. docs/agreement.md describes the protocol and why no two
  * ranks decide differently about a call; tests/model/gloo_agreement.pml is a model of this file.
  *
- * Ranks may enter the first all-reduce at any time, and some may lack the shim. So a rank waits for
- * another rank only if that one is known to have the shim and must enter the call, as gloo itself
- * would wait for it. Until then calls are passed through while the messages of the agreement
- * travel. If a sum, or a data-movement collective that waits for all ranks, is complete on one
- * rank, all ranks have begun it, so their earlier messages have been sent. Any other call may be
- * complete on one rank before another begins it, so it counts as pending until the agreement ends.
- */
+ * Ranks may enter the first all-reduce at any time, and some may lack the shim. So, after its
+ * patience (less than a second per process), a rank waits for another rank only if that one is
+ * known to have the shim and must enter the call, as gloo itself would wait for it. Until then
+ * calls are passed through while the messages of the agreement travel. If a sum, or a data-movement
+ * collective that waits for all ranks, is complete on one rank, all ranks have begun it, so their
+ * earlier messages have been sent. Any other call may be complete on one rank before another begins
+ * it, so it counts as pending until the agreement ends. */
 #include "shim/gloo/agree.h"
 
 #include <stdlib.h>
@@ -81,12 +81,12 @@ struct cshim_gloo_agreement {
     double began; /* start of the first call */
     double patience_ends;
     bool has_asked;           /* ask_absent() was called */
-    struct cshim_offer offer; /* rank 0 only */
+    struct cshim_offer offer; /* rank 0's policy and choices; unused on other ranks */
     struct cshim_gloo_terms *terms;
     uint64_t terms_bytes;
     struct cshim_greeting *greetings; /* this rank's; on rank 0: those of all ranks */
     struct cshim_gloo_absent absent;
-    unsigned calls; /* number of calls that have begun */
+    unsigned calls; /* number of passed-through calls that have begun */
     struct cshim_gloo_uses uses;
     struct peer peers[]; /* on rank 0: all ranks, by rank; elsewhere: rank 0 only */
 };
@@ -188,8 +188,8 @@ static void hear(struct cshim_gloo_context *context, struct peer *peer)
         expect_word(agreement, peer);
 }
 
-/* Compares all ranks' greetings, on rank 0. If they fit, proposes to compress; otherwise warns and
- * ends the agreement. */
+/* Compares all ranks' greetings, on rank 0. If they fit, proposes to compress, once a message has
+ * room for the marks; otherwise warns and ends the agreement. */
 static void propose(struct cshim_gloo_context *context)
 {
     struct cshim_gloo_agreement *agreement = context->agreement;
@@ -198,7 +198,7 @@ static void propose(struct cshim_gloo_context *context)
     for (int rank = 1; rank < agreement->ranks; rank++)
         cshim_greeting_fits(&greetings[0], &greetings[rank], rank, others, sizeof others);
     if (others[0] == '\0') {
-        say_with_marks(agreement, PROPOSAL); /* without room: later */
+        say_with_marks(agreement, PROPOSAL);
         return;
     }
     cshim_log(CSHIM_LOG_WARN,
@@ -208,7 +208,7 @@ static void propose(struct cshim_gloo_context *context)
     say_never(context);
 }
 
-/* Applies the messages that have arrived, and answers them. Does not wait. */
+/* Applies the messages that have arrived, and answers them. Does not wait for others. */
 static void listen(struct cshim_gloo_context *context, int64_t timeout)
 {
     struct cshim_gloo_agreement *agreement = context->agreement;
@@ -229,7 +229,7 @@ static void listen(struct cshim_gloo_context *context, int64_t timeout)
         say_with_marks(agreement, READY);
 }
 
-/* Checks whether the expected messages can still arrive; if not, the mail is broken. */
+/* Checks whether the expected messages can still arrive; if not, marks the mail as broken. */
 static void look(struct cshim_gloo_agreement *agreement)
 {
     for (struct peer *peer = first_peer(agreement); peer < end_of_peers(agreement); peer++) {
@@ -313,9 +313,9 @@ static void say_compress(struct cshim_gloo_agreement *agreement)
                              agreement->terms_bytes);
 }
 
-/* Exchanges and applies the terms after the decision to compress. All ranks do so before the same
- * call, which none has begun. Called without the lock, so that passed-through calls of other
- * threads continue. If a rank fails here, the calls of all ranks fail. */
+/* Receives the terms (rank 0 has sent them) and applies them. Called without the lock, so that
+ * passed-through calls of other threads continue. If this fails on a rank, all ranks' calls fail.
+ */
 static void conclude(struct cshim_gloo_context *context, int64_t timeout)
 {
     struct cshim_gloo_agreement *agreement = context->agreement;
@@ -361,8 +361,8 @@ static void warn_of_absent(struct cshim_gloo_agreement *agreement, unsigned call
     cshim_gloo_absent_warn(&agreement->absent, agreement->rank, absent, calls);
 }
 
-/* Returns true if this rank need not warn: all ranks have answered (on rank 0), rank 0 has
- * answered, or a lower rank warns. */
+/* Returns true if this rank need not warn: the agreement has ended or failed, all ranks have
+ * answered (on rank 0), rank 0 has answered, or a lower rank warns. */
 static bool is_answered(struct cshim_gloo_context *context)
 {
     struct cshim_gloo_agreement *agreement = context->agreement;
@@ -406,7 +406,8 @@ static enum way decide(struct cshim_gloo_agreement *agreement, const struct cshi
     struct word word;
     if (use != NULL && use->begun < use->native)
         return PASS;
-    if (agreement->state == WAITING) /* some ranks may lack the shim */
+    if (agreement->state ==
+        WAITING) /* some ranks may lack the shim: waits while the patience lasts */
         return has_one_passed(agreement) || cshim_seconds() >= agreement->patience_ends ? PASS
                                                                                         : UNDECIDED;
     if (agreement->state != HAS_PROPOSED)
@@ -416,7 +417,7 @@ static enum way decide(struct cshim_gloo_agreement *agreement, const struct cshi
     return cshim_gloo_uses_list(&agreement->uses, word.marks, &word.mark_count) ? CONCLUDE : PASS;
 }
 
-/* Begins a call that is passed through, and notifies the ranks that may wait for this one. */
+/* Begins a call that is passed through, and notifies the ranks that may wait for this rank. */
 static void begin_native(struct cshim_gloo_agreement *agreement, const struct cshim_gloo_use *use)
 {
     struct word word = {.mark_count = 0};
@@ -433,9 +434,9 @@ static void begin_native(struct cshim_gloo_agreement *agreement, const struct cs
     }
 }
 
-/* Stops the agreement after CSHIM_GLOO_CALLS_MAX calls: ranks that have not answered are taken to
- * lack the shim. Rank 0 sends NEVER, for ranks that wait for it. A rank that has said READY does
- * not stop. */
+/* Stops the agreement after CSHIM_GLOO_CALLS_MAX passed-through calls: ranks that have not answered
+ * are taken to lack the shim. Rank 0 sends NEVER, for ranks that wait for it. A rank that has said
+ * READY does not stop. */
 static void give_up(struct cshim_gloo_context *context)
 {
     struct cshim_gloo_agreement *agreement = context->agreement;
@@ -492,7 +493,7 @@ static enum way find_way(struct cshim_gloo_context *context,
         const double waited = cshim_seconds() - began;
         const bool is_over = arguments->timeout > 0 && waited * 1e3 > (double)arguments->timeout;
         if (is_open && is_over)
-            agreement->mail.is_broken = true; /* as gloo's own time limit */
+            agreement->mail.is_broken = true; /* the call fails, as by gloo's own time limit */
         else if (is_open)
             look(agreement);
         pthread_mutex_unlock(&context->agreeing);

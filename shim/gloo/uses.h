@@ -9,10 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Maximum number of marks in a message. With more concurrent calls the agreement waits until there
- * are fewer. */
+/* Maximum number of marks (functions and tags of pending calls) in a message. While there are more,
+ * the agreement does not proceed. */
 #define CSHIM_GLOO_MARKS_MAX 256
-/* Maximum number of calls before the agreement ends, and of pairs of function and tag. */
+/* Maximum number of passed-through calls before the agreement ends, and of pairs of function and
+ * tag. */
 #define CSHIM_GLOO_CALLS_MAX 1000
 #define CSHIM_GLOO_USES_MAX (CSHIM_GLOO_CALLS_MAX + CSHIM_GLOO_MARKS_MAX)
 

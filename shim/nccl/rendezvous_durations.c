@@ -7,47 +7,50 @@
 /* The durations for one decision about a class. */
 struct record {
     uint32_t decision;
-    uint32_t asked;    /* last window that was answered */
-    uint32_t in_force; /* window from which on the decision is in force; 0: none yet */
+    uint32_t asked;    /* latest window that a rank has asked about */
+    uint32_t in_force; /* first window in which the decision is in force; 0: none yet */
     uint32_t samples;
-    uint32_t ranks;                          /* that have sent their durations */
+    uint32_t ranks;                          /* number of ranks that have sent their durations */
     float seconds[CSHIM_CHOICE_SAMPLES_MAX]; /* least over these ranks */
-    bool has[];                              /* by rank */
+    bool has[];                              /* by rank: it has sent its durations */
 };
 
-/* A rank asks about the next decision only when the one before is in force. So at most two are
- * asked about at a time. */
+/* Number of decisions about a class that ranks may ask about at the same time: a rank asks about
+ * the next one only when the previous one is in force. */
 enum { DECISIONS = 2 };
 
-struct cshim_collection {
+struct collection {
     uint64_t nonce;
     uint32_t ranks;
     struct record *records[CSHIM_CLASSES_MAX][DECISIONS];
-    struct cshim_collection *next;
+    struct collection *next;
 };
 
-static struct cshim_collection **link_to(struct cshim_collection **link, uint64_t nonce)
+static struct collection *collections;
+
+static struct collection **link_to(uint64_t nonce)
 {
+    struct collection **link = &collections;
     while (*link != NULL && (*link)->nonce != nonce)
         link = &(*link)->next;
     return link;
 }
 
-bool cshim_collection_add(struct cshim_collection **collections, uint64_t nonce, uint32_t ranks)
+bool cshim_collection_add(uint64_t nonce, uint32_t ranks)
 {
-    struct cshim_collection *collection = calloc(1, sizeof *collection);
+    struct collection *collection = calloc(1, sizeof *collection);
     if (collection == NULL)
         return false;
     collection->nonce = nonce;
     collection->ranks = ranks;
-    collection->next = *collections;
-    *collections = collection;
+    collection->next = collections;
+    collections = collection;
     return true;
 }
 
-void cshim_collection_drop(struct cshim_collection **collections, uint64_t nonce)
+void cshim_collection_drop(uint64_t nonce)
 {
-    struct cshim_collection **link = link_to(collections, nonce), *collection = *link;
+    struct collection **link = link_to(nonce), *collection = *link;
     if (collection == NULL)
         return;
     *link = collection->next;
@@ -57,8 +60,9 @@ void cshim_collection_drop(struct cshim_collection **collections, uint64_t nonce
     free(collection);
 }
 
-/* Returns the record that a question is about, or NULL without memory. */
-static struct record *find_record(struct cshim_collection *collection, const struct cshim_ask *ask)
+/* Returns the record of the decision that a question is about, cleared if the decision is new; NULL
+ * without memory. */
+static struct record *find_record(struct collection *collection, const struct cshim_ask *ask)
 {
     struct record **place = &collection->records[ask->class][ask->decision % DECISIONS];
     const size_t bytes = sizeof **place + collection->ranks * sizeof(bool);
@@ -87,12 +91,11 @@ static void take_durations(struct record *record, const struct cshim_ask *ask, u
             record->seconds[i] = ask->seconds[i];
 }
 
-void cshim_collection_answer(struct cshim_collection **collections,
-                             const struct cshim_request *request, struct cshim_answer *answer)
+void cshim_collection_answer(const struct cshim_request *request, struct cshim_answer *answer)
 {
     const struct cshim_ask *ask = &request->ask;
     const uint32_t rank = request->hello.rank;
-    struct cshim_collection *collection = *link_to(collections, request->nonce);
+    struct collection *collection = *link_to(request->nonce);
     memset(answer, 0, sizeof *answer);
     answer->class = ask->class;
     if (collection == NULL || ask->class >= CSHIM_CLASSES_MAX || rank >= collection->ranks ||
@@ -100,7 +103,7 @@ void cshim_collection_answer(struct cshim_collection **collections,
         return;
     answer->is_known = 1;
     struct record *record = find_record(collection, ask);
-    if (record == NULL) /* without this rank's durations there is no yes */
+    if (record == NULL) /* not in force: this rank's durations are not recorded */
         return;
     take_durations(record, ask, rank);
     if (record->in_force == 0 && record->ranks == collection->ranks && ask->window > record->asked)

@@ -5,10 +5,10 @@
 #include "policy/list.h"
 #include "shim/nccl/rendezvous_wire.h"
 
-/* Maximum memory of all sessions. Above it old ones are forgotten, first those that no rank needs
- * any more. */
+/* Memory of all sessions above which old ones are forgotten (drop_oldest). */
 #define REMEMBERED_BYTES ((size_t)16 << 20)
-/* A rank whose connection breaks while it waits is lost unless it reconnects within this time. */
+/* A rank whose connection breaks in the first compressed call is lost unless it reconnects within
+ * this time. */
 #define BACK_SECONDS 5.0
 
 #define RANKS_MAX (1u << 20)
@@ -19,52 +19,56 @@ struct rank_entry {
     bool here;           /* it has sent HELLO */
     bool ready;          /* it has sent READY: ncclCommInitRank has returned */
     bool came;           /* it has reached its first compressed call */
-    bool waits;          /* it waits in that call */
+    bool waits;          /* its latest request is WAIT: it is in that call */
     uint64_t connection; /* number of its latest connection */
-    double broken; /* time at which its connection broke while it waited; 0: it is not broken */
-    bool lost;     /* it has not reconnected within BACK_SECONDS */
+    double broken;       /* time at which its connection broke in that call; 0: it is not broken */
+    bool lost;           /* it has not reconnected within BACK_SECONDS */
     struct cshim_hello hello;
     char machine[CSHIM_MACHINE_MAX];
     char *failure; /* why it is unable or has failed, or NULL */
 };
 
-struct cshim_session {
+struct session {
     uint64_t nonce;
     const struct cshim_offer *offer;
     uint32_t ranks; /* 0: no rank has sent HELLO */
     struct rank_entry *entries;
-    uint32_t ready;
-    uint32_t came;
-    bool trouble;    /* a rank has failed, or its connection has broken */
-    double deadline; /* of the decision; 0: none */
+    uint32_t ready;  /* number of ranks that have sent READY */
+    uint32_t came;   /* number of ranks that have reached their first compressed call */
+    bool trouble;    /* a rank is unable or has failed, or its connection broke in that call */
+    double deadline; /* time limit of the decision; 0: no rank has sent READY */
     bool heard;      /* a request has arrived since decide() last looked */
     bool decided;
     struct cshim_reply reply;
-    struct cshim_session *next; /* older */
+    struct session *next; /* older */
 };
 
-static size_t bytes_of(const struct cshim_session *session)
+static struct session *sessions;
+static size_t remembered; /* bytes of all sessions */
+
+static size_t bytes_of(const struct session *session)
 {
     return sizeof *session + session->ranks * sizeof *session->entries;
 }
 
-static void drop_session(struct cshim_sessions *sessions, struct cshim_session **link)
+static void drop_session(struct session **link)
 {
-    struct cshim_session *session = *link;
+    struct session *session = *link;
     *link = session->next;
-    sessions->bytes -= bytes_of(session);
+    remembered -= bytes_of(session);
     for (uint32_t rank = 0; rank < session->ranks; rank++)
         free(session->entries[rank].failure);
     free(session->entries);
     free(session);
 }
 
-/* Forgets the oldest session whose ranks do not wait for a decision; if there is none, the oldest
- * one; but never `kept`. Returns false if there is no other. */
-static bool drop_oldest(struct cshim_sessions *sessions, const struct cshim_session *kept)
+/* Forgets the oldest session in which no rank waits for a decision: one that is decided, or without
+ * a HELLO so far. If there is none, forgets the oldest session. Never forgets `kept`; returns false
+ * if there is no other. */
+static bool drop_oldest(const struct session *kept)
 {
-    struct cshim_session **oldest = NULL, **idle = NULL;
-    for (struct cshim_session **link = &sessions->newest; *link != NULL; link = &(*link)->next) {
+    struct session **oldest = NULL, **idle = NULL;
+    for (struct session **link = &sessions; *link != NULL; link = &(*link)->next) {
         if (*link == kept)
             continue;
         oldest = link;
@@ -74,57 +78,54 @@ static bool drop_oldest(struct cshim_sessions *sessions, const struct cshim_sess
     if (idle == NULL)
         idle = oldest;
     if (idle != NULL)
-        drop_session(sessions, idle);
+        drop_session(idle);
     return idle != NULL;
 }
 
-static void reserve_memory(struct cshim_sessions *sessions, size_t bytes,
-                           const struct cshim_session *kept)
+static void reserve_memory(size_t bytes, const struct session *kept)
 {
-    sessions->bytes += bytes;
-    while (sessions->bytes > REMEMBERED_BYTES && drop_oldest(sessions, kept))
+    remembered += bytes;
+    while (remembered > REMEMBERED_BYTES && drop_oldest(kept))
         ;
 }
 
-bool cshim_session_add(struct cshim_sessions *sessions, uint64_t nonce,
-                       const struct cshim_offer *offer)
+bool cshim_session_add(uint64_t nonce, const struct cshim_offer *offer)
 {
-    struct cshim_session *session = calloc(1, sizeof *session);
+    struct session *session = calloc(1, sizeof *session);
     if (session == NULL)
         return false;
     session->nonce = nonce;
     session->offer = offer;
-    session->next = sessions->newest;
-    sessions->newest = session;
-    reserve_memory(sessions, sizeof *session, session);
+    session->next = sessions;
+    sessions = session;
+    reserve_memory(sizeof *session, session);
     return true;
 }
 
 /* Returns the session of a nonce, or NULL if it was forgotten or never existed. */
-static struct cshim_session *find_session(const struct cshim_sessions *sessions, uint64_t nonce)
+static struct session *find_session(uint64_t nonce)
 {
-    struct cshim_session *session = sessions->newest;
+    struct session *session = sessions;
     while (session != NULL && session->nonce != nonce)
         session = session->next;
     return session;
 }
 
-/* Returns the session of a request, or NULL. Adds the session of a communicator that grows when its
- * first rank sends HELLO. */
-static struct cshim_session *find_or_grow(struct cshim_sessions *sessions,
-                                          const struct cshim_request *request)
+/* Returns the session of a request, or NULL. The first request of a communicator that has grown
+ * from another adds its session, with the offer of the other one. */
+static struct session *find_or_grow(const struct cshim_request *request)
 {
-    struct cshim_session *session = find_session(sessions, request->nonce);
-    const struct cshim_session *parent =
-        session == NULL && request->parent != 0 ? find_session(sessions, request->parent) : NULL;
-    if (parent != NULL && cshim_session_add(sessions, request->nonce, parent->offer))
-        session = find_session(sessions, request->nonce);
+    struct session *session = find_session(request->nonce);
+    const struct session *parent =
+        session == NULL && request->parent != 0 ? find_session(request->parent) : NULL;
+    if (parent != NULL && cshim_session_add(request->nonce, parent->offer))
+        session = find_session(request->nonce);
     return session;
 }
 
-/* Returns true for the HELLO of another process than the rank's: one that joins by an id made for
- * an earlier communicator that has grown since. */
-static bool is_of_another(const struct cshim_session *session, const struct cshim_request *request)
+/* Returns true for a HELLO of a rank that is ready already. Another process has sent it: one that
+ * joins a communicator by the id made for an earlier one that has grown from the same parent. */
+static bool is_of_another(const struct session *session, const struct cshim_request *request)
 {
     return request->parent != 0 && request->kind == CSHIM_REQUEST_HELLO &&
            request->hello.rank < session->ranks && session->entries[request->hello.rank].ready;
@@ -132,7 +133,7 @@ static bool is_of_another(const struct cshim_session *session, const struct cshi
 
 /* Decides not to compress. The lowest rank that waits for the decision will log the reason; if none
  * waits yet, the lowest that has sent HELLO. */
-static void decide_off(struct cshim_session *session)
+static void decide_off(struct session *session)
 {
     session->decided = true;
     session->reply.on = 0; /* it may have been decided "on" before (record_hello) */
@@ -142,11 +143,10 @@ static void decide_off(struct cshim_session *session)
             session->reply.speaker = rank;
 }
 
-/* Records a rank's hello. The first rank determines the number of ranks; if another rank has a
- * different number, the decision is "off". Returns NULL on an error. */
-static struct rank_entry *record_hello(struct cshim_sessions *sessions,
-                                       struct cshim_session *session,
-                                       const struct cshim_request *request)
+/* Records the hello of a request. The first rank determines the number of ranks; if another rank
+ * has a different number, the decision is "off". Returns NULL then, if the hello is invalid, and
+ * without memory. */
+static struct rank_entry *record_hello(struct session *session, const struct cshim_request *request)
 {
     const struct cshim_hello *hello = &request->hello;
     if (hello->ranks == 0 || hello->ranks > RANKS_MAX || hello->rank >= hello->ranks)
@@ -156,7 +156,7 @@ static struct rank_entry *record_hello(struct cshim_sessions *sessions,
         if (session->entries == NULL)
             return NULL;
         session->ranks = hello->ranks;
-        reserve_memory(sessions, hello->ranks * sizeof *session->entries, session);
+        reserve_memory(hello->ranks * sizeof *session->entries, session);
     }
     if (hello->ranks != session->ranks) {
         snprintf(session->reply.text, sizeof session->reply.text,
@@ -172,13 +172,12 @@ static struct rank_entry *record_hello(struct cshim_sessions *sessions,
     return entry;
 }
 
-bool cshim_session_hear(struct cshim_sessions *sessions, const struct cshim_request *request,
-                        uint64_t connection, double now)
+bool cshim_session_hear(const struct cshim_request *request, uint64_t connection, double now)
 {
-    struct cshim_session *session = find_or_grow(sessions, request);
+    struct session *session = find_or_grow(request);
     if (session == NULL || is_of_another(session, request))
         return false;
-    struct rank_entry *entry = record_hello(sessions, session, request);
+    struct rank_entry *entry = record_hello(session, request);
     if (entry == NULL)
         return session->decided;
     if (request->kind == CSHIM_REQUEST_READY && !entry->ready) {
@@ -202,10 +201,9 @@ bool cshim_session_hear(struct cshim_sessions *sessions, const struct cshim_requ
     return true;
 }
 
-void cshim_session_break(struct cshim_sessions *sessions, const struct cshim_request *request,
-                         uint64_t connection, double now)
+void cshim_session_break(const struct cshim_request *request, uint64_t connection, double now)
 {
-    struct cshim_session *session = find_session(sessions, request->nonce);
+    struct session *session = find_session(request->nonce);
     const uint32_t rank = request->hello.rank;
     if (session == NULL || rank >= session->ranks || !session->entries[rank].waits ||
         session->entries[rank].connection != connection)
@@ -214,8 +212,8 @@ void cshim_session_break(struct cshim_sessions *sessions, const struct cshim_req
     session->trouble = true;
 }
 
-/* What may be wrong with a rank. Each of the first three decides against compression at once;
- * NOT_READY does so at the deadline. */
+/* What may be wrong with a rank. The first three make the decision "off" as soon as a rank waits
+ * for it, NOT_READY at the deadline. NOT_COME is for replies to WAIT. */
 enum fault { MISSING, OTHER_VERSION, UNABLE, NOT_READY, NOT_COME };
 static const char *const faults[] = {
     [MISSING] = "without compshim: is LD_PRELOAD set on every host?",
@@ -236,10 +234,10 @@ static bool has_fault(const struct rank_entry *entry, enum fault fault, uint64_t
     return has[fault];
 }
 
-/* Writes the first few ranks that have a fault, and the fault: "rank 1 on node7, 3 on node9 ...".
- * The version of the first rank that is here counts as the right one. Returns false if no rank has
- * the fault. */
-static bool name_ranks(const struct cshim_session *session, enum fault fault,
+/* Writes the first few ranks that have a fault, and the fault: "rank 1 on node7, 3 on node9 not
+ * there yet". The version of the lowest rank that is here counts as the right one. Returns false if
+ * no rank has the fault. */
+static bool name_ranks(const struct session *session, enum fault fault,
                        char why[CSHIM_RENDEZVOUS_WHY_MAX])
 {
     const size_t size = CSHIM_RENDEZVOUS_WHY_MAX;
@@ -266,7 +264,7 @@ static bool name_ranks(const struct cshim_session *session, enum fault fault,
     return count > 0;
 }
 
-static void decide_on(struct cshim_session *session)
+static void decide_on(struct session *session)
 {
     struct cshim_reply *reply = &session->reply;
     memset(reply, 0, sizeof *reply);
@@ -285,9 +283,9 @@ static void decide_on(struct cshim_session *session)
     session->decided = true;
 }
 
-/* Decides if a rank waits for it and something has changed: "off" if a rank has a fault, "on" if
- * all are ready. */
-static void decide(struct cshim_session *session, double now)
+/* Decides if a rank waits for it and something has changed: "off" if a rank is missing, unable or
+ * of another version, or not ready at the deadline; "on" if all are ready. */
+static void decide(struct session *session, double now)
 {
     const bool late = session->deadline > 0 && now >= session->deadline;
     if (session->decided || session->ready == 0 || (!session->heard && !late))
@@ -302,9 +300,9 @@ static void decide(struct cshim_session *session, double now)
         decide_off(session);
 }
 
-/* Returns the first rank that has failed or ended, or NULL. A rank that was only unreachable stays
- * lost when it reconnects, because others may have got that reply and will not wait for it. */
-static const struct rank_entry *first_lost(struct cshim_session *session, double now)
+/* Returns the first rank that has failed or is lost, or NULL. A lost rank stays lost if it
+ * reconnects, because other ranks may have got that reply and will not wait for it. */
+static const struct rank_entry *first_lost(struct session *session, double now)
 {
     for (uint32_t rank = 0; rank < session->ranks && session->trouble; rank++) {
         struct rank_entry *entry = &session->entries[rank];
@@ -315,10 +313,11 @@ static const struct rank_entry *first_lost(struct cshim_session *session, double
     return NULL;
 }
 
-/* Makes the reply to WAIT: all ranks are in the first compressed call, one is lost, or some are
- * missing after a second. With many ranks the server's thread gets more time. Returns the time at
- * which to ask again, or 0. */
-static double find_absent(struct cshim_session *session, double since, double now,
+/* Makes the reply to WAIT: all ranks have come to the first compressed call, one is lost, or some
+ * are still missing about a second after `since` (2 ms more for each rank, whose requests take the
+ * server's thread time). Returns 0, or, if no reply is due, the time at which to call this again.
+ */
+static double find_absent(struct session *session, double since, double now,
                           struct cshim_reply *reply)
 {
     const double due = since + 1.0 + 0.002 * session->ranks;
@@ -339,11 +338,10 @@ static double find_absent(struct cshim_session *session, double since, double no
     return 0;
 }
 
-double cshim_session_answer(struct cshim_sessions *sessions, const struct cshim_request *request,
-                            double since, double now, struct cshim_reply *reply,
-                            const struct cshim_offer **offer)
+double cshim_session_answer(const struct cshim_request *request, double since, double now,
+                            struct cshim_reply *reply, const struct cshim_offer **offer)
 {
-    struct cshim_session *session = find_session(sessions, request->nonce);
+    struct session *session = find_session(request->nonce);
     if (session == NULL)
         return -1;
     memset(reply, 0, sizeof *reply);

@@ -24,7 +24,6 @@ struct asking {
 /* First window in which each decision is in force, as the first rank to learn it was answered; 0:
  * no rank has learned it. */
 static uint32_t in_force[DECISIONS];
-static struct cshim_collection *collections;
 static uint64_t random_state;
 
 static uint32_t draw(uint32_t below)
@@ -58,7 +57,7 @@ static struct cshim_answer ask(uint32_t rank, uint32_t ranks, uint32_t decision,
                                             .window = window,
                                             .samples = 2,
                                             .seconds = {duration_of(rank, decision), INFINITY}}};
-    cshim_collection_answer(&collections, &request, &answer);
+    cshim_collection_answer(&request, &answer);
     assert_int_equal(answer.is_known, 1);
     assert_int_equal(answer.class, 3);
     return answer;
@@ -111,14 +110,14 @@ TEST(ranks_decide_alike_in_any_order)
         const uint32_t count = 1 + draw(RANKS_MAX);
         for (uint32_t i = 0; i < count; i++)
             ranks[i] = (struct asking){.known_at = draw(5)};
-        assert_true(cshim_collection_add(&collections, NONCE, count));
+        assert_true(cshim_collection_add(NONCE, count));
         while (done < count) {
             const uint32_t number = draw(count);
             assert_true(++steps < 100000);
             if (ranks[number].decision < DECISIONS)
                 done += begin_window(ranks, count, number);
         }
-        cshim_collection_drop(&collections, NONCE);
+        cshim_collection_drop(NONCE);
     }
 }
 
@@ -126,28 +125,28 @@ TEST(what_is_not_a_rank_of_the_communicator_gets_no_decision)
 {
     struct cshim_answer answer;
     struct cshim_request request = {.nonce = NONCE, .ask = {.window = 1}};
-    cshim_collection_answer(&collections, &request, &answer);
+    cshim_collection_answer(&request, &answer);
     assert_int_equal(answer.is_known, 0); /* the communicator has ended, or never began */
-    assert_true(cshim_collection_add(&collections, NONCE, 1));
+    assert_true(cshim_collection_add(NONCE, 1));
     request.hello.rank = 1;
-    cshim_collection_answer(&collections, &request, &answer);
+    cshim_collection_answer(&request, &answer);
     assert_int_equal(answer.is_known, 0);
     request.hello.rank = 0;
     request.ask.class = CSHIM_CLASSES_MAX;
-    cshim_collection_answer(&collections, &request, &answer);
+    cshim_collection_answer(&request, &answer);
     assert_int_equal(answer.is_known, 0);
     request.ask.class = CSHIM_CLASSES_MAX - 1;
     request.ask.samples = CSHIM_CHOICE_SAMPLES_MAX + 1;
-    cshim_collection_answer(&collections, &request, &answer);
+    cshim_collection_answer(&request, &answer);
     assert_int_equal(answer.is_known, 0);
     request.ask.samples = CSHIM_CHOICE_SAMPLES_MAX;
-    cshim_collection_answer(&collections, &request, &answer);
+    cshim_collection_answer(&request, &answer);
     assert_int_equal(answer.is_known, 1);
     assert_int_equal(answer.is_in_force, 1);
-    cshim_collection_drop(&collections, NONCE);
-    cshim_collection_answer(&collections, &request, &answer);
+    cshim_collection_drop(NONCE);
+    cshim_collection_answer(&request, &answer);
     assert_int_equal(answer.is_known, 0);
-    cshim_collection_drop(&collections, NONCE);
+    cshim_collection_drop(NONCE);
 }
 
 /* The same over sockets ------------------------------------------------------------------------ */
