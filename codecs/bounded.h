@@ -34,9 +34,9 @@ CSHIM_INLINE struct range range_with(struct range range, uint32_t multiple)
 
 /* Finds the multiples of the step 2^exponent that are nearest to the elements, and their range.
  * Rounds by adding a number that leaves no bits for a fraction, and the multiple in the lowest
- * bits: in float32 if all multiples are below 2^22, else in float64. Returns false if a multiple is
- * too large: not exact as a float, or, of float64, such that a difference may have more than 32
- * bits. */
+ * bits: in float32 if the elements are float32 and all multiples are below 2^22 in magnitude, else
+ * in float64. Returns false if an element is not finite or its multiple too large: not exact as a
+ * float or, of float64, such that a difference may have more than 32 bits. */
 CSHIM_INLINE bool find_multiples(bool is_wide, const uint8_t *restrict input, size_t count,
                                  int exponent, uint32_t *restrict multiples, struct range *range)
 {
@@ -92,8 +92,8 @@ CSHIM_INLINE unsigned width_of(uint32_t all)
 #include "codecs/bounded_lanes.h"
 
 /* Packs a grain of float32 (`is_wide`: float64) with a step of 2^exponent. Returns the number of
- * bytes: 0 if all multiples are 0; the size of the elements, with nothing written, if packing does
- * not make the grain smaller. */
+ * bytes: 0 if all multiples are 0; the size of the elements, with nothing written, if packing is
+ * impossible or does not make the grain smaller. */
 CSHIM_INLINE size_t pack_bounded(bool is_wide, const uint8_t *input, size_t count, int exponent,
                                  uint8_t *output)
 {

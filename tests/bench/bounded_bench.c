@@ -2,8 +2,8 @@
 /* Compares the codec bounded with ZFP's fixed-accuracy mode, on one core, at equal bounds.
  *
  *   bounded_bench compare       a line for each field, type and bound
- *   bounded_bench check COUNT   encodes at least COUNT elements, of all fields and bounds, and
- *                               checks each
+ *   bounded_bench check COUNT   encodes and decodes at least COUNT elements, of all fields and with
+ *                               other bounds, and prints the largest error
  *
  * A line has the field, its type, and the bound as a share of its largest magnitude. For bounded,
  * then for ZFP, it has the compression ratio, the GB/s (10^9 bytes of the field) of encoding and of

@@ -71,8 +71,8 @@ static void begin_call(struct job *job, unsigned rank, struct call *call)
         common->candidate = call->candidate;
     assert_int_equal(call->candidate, common->candidate);
     common->begun++;
-    /* Rank 1 takes the full time. Others wait for a late rank, except in a timed call, which all
-     * begin at once. */
+    /* Rank 1 takes the full time, the others less. One rank is late and the others wait for it,
+     * except in a timed call, which all begin at once. */
     call->seconds = job->seconds[call->candidate] * (1 + 0.3 * draw_unit(job));
     call->seconds *= rank == 1 ? 1 : 0.05 + 0.9 * draw_unit(job);
     if (!drawn.is_timed && index % RANKS != rank)
@@ -245,14 +245,13 @@ TEST(calls_wait_only_far_ahead)
     assert_true(cshim_draw_may_begin(&draw, 1000));
 }
 
-/* A class continues to learn if the program reuses its call numbers, and keeps what it has learned.
- */
+/* A class whose network changes all the time does not run out of stages. */
 TEST(stages_do_not_run_out)
 {
     static struct job job;
     start_job(&job, 5, 4, 1);
     job.stride = 1;
-    for (unsigned i = 0; i < 200; i++) { /* the network changes all the time */
+    for (unsigned i = 0; i < 200; i++) {
         job.seconds[i % 4] = 1e-3 * (1 + 30 * draw_unit(&job));
         run_job(&job, 20 * (i + 1));
     }
