@@ -80,7 +80,7 @@ const char *cshim_word_find(enum cshim_word_set set, const char *text, unsigned 
             return words.names[*value];
     for (size_t i = 0; i < sizeof older / sizeof *older; i++) {
         *value = older[i].value;
-        if (older[i].set == set && strcmp(older[i].name, text) == 0)
+        if (older[i].set == set && strcasecmp(older[i].name, text) == 0)
             return older[i].name;
     }
     return NULL;

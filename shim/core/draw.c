@@ -18,8 +18,9 @@
 /* Samples of the best candidate by which a settled class is checked. */
 #define SETTLED_SAMPLES 2u
 
-/* Maximum number of stages in which a class learns before it is settled again. */
-#define LEARNING_STAGES 3u
+/* Maximum number of stages in which a class learns before it is settled again: all candidates, then
+ * three times those that the decision before has left. */
+#define LEARNING_STAGES 4u
 
 /* Keys of the hash, which make independent draws of one number. */
 enum purpose { CANDIDATE = 1, DECISION, SAMPLE, TRY };

@@ -65,7 +65,7 @@ for export in "--export=NONE" "--export=PATH,HOME"; do
     rm -f report.json
     COMPSHIM_REPORT=$scratch/report.json expect "compshim run srun $export" 0 \
         timeout 120 "$build/compshim" run -- srun "$export" --ntasks 2 "$build/allreduce_bench" --sizes 1MiB --seconds 0.1
-    contains "$export is mended" "--export becomes"
+    contains "$export is mended" "--export is changed to"
     report "$export: the calls were compressed" 'r["totals"]["compressed_calls"] > 0'
 done
 

@@ -84,7 +84,7 @@ static int write_rule(char *text, size_t room, unsigned number, uint64_t *seed)
     else if (low % 2 == 0)
         snprintf(nodes, sizeof nodes, low == 2 ? "nodes = 1\n" : "nodes = 2-\n");
     return snprintf(text, room, "[rule r%u]\n%s%s%s%s%s%s%scodec = raw\n", number,
-                    libraries[next_random(seed) % 4], collectives[next_random(seed) % 4],
+                    libraries[next_random(seed) % 4], collectives[next_random(seed) % 5],
                     dtypes[next_random(seed) % 4], ops[next_random(seed) % 4], sizes, ranks, nodes);
 }
 
