@@ -160,14 +160,15 @@ INLINE ints codes_of(struct cshim_format format, const float *input, floats inve
                                                  : float_codes(format, scaled);
 }
 
-/* Returns the source index of lane i of the elements in order, after four vectors were packed
- * twice: a pack instruction interleaves 16 bytes of each vector with 16 of the next. */
+/* Packing four vectors twice leaves the elements out of order, because a pack instruction works on
+ * each 16 bytes separately. Returns the index of the 32-bit lane of the packed vector that belongs
+ * at lane i, for PERMUTE. */
 CSHIM_INLINE int lane_of_four(int lanes, int i)
 {
     return i % (lanes / 4) * 4 + i / (lanes / 4);
 }
 
-/* Returns the source index of lane i after two vectors were packed once. */
+/* Returns the same for two vectors that were packed once. */
 CSHIM_INLINE int lane_of_two(int lanes, int i)
 {
     return i % (lanes / 2) / 2 * 4 + i / (lanes / 2) * 2 + i % 2;

@@ -55,14 +55,14 @@
     FUNCTION(LibraryLoadData, 12000)                                                               \
     FUNCTION(LibraryGetKernel, 12000)                                                              \
     FUNCTION(KernelGetFunction, 12000)                                                             \
-    FUNCTION(LaunchKernel, 4000)
-
-/* Functions that older drivers lack. Their members of struct cshim_cuda may be NULL. */
-#define CSHIM_CUDA_OPTIONAL(FUNCTION)                                                              \
-    FUNCTION(FuncLoad, 12040)                                                                      \
+    FUNCTION(LaunchKernel, 4000)                                                                   \
     FUNCTION(UserObjectCreate, 11030)                                                              \
     FUNCTION(UserObjectRelease, 11030)                                                             \
     FUNCTION(GraphRetainUserObject, 11030)
+
+/* Functions newer than the oldest supported driver, 12.0. Their members of struct cshim_cuda may be
+ * NULL. */
+#define CSHIM_CUDA_OPTIONAL(FUNCTION) FUNCTION(FuncLoad, 12040)
 
 /* The driver's functions: cshim_cuda.LaunchKernel(...) calls cuLaunchKernel. All are NULL until
  * cshim_cuda_open succeeds. */

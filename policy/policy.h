@@ -113,7 +113,7 @@ struct cshim_call {
     enum cshim_collective collective;
     enum cshim_dtype dtype;
     enum cshim_op op;
-    uint64_t bytes; /* size of the caller's buffer */
+    uint64_t bytes; /* size of the call's larger buffer: with blocks, of all ranks' blocks */
     uint32_t ranks;
     uint32_t nodes;              /* nodes that hold the ranks; 0: unknown, matches any number */
     uint32_t ranks_per_node;     /* smallest number of ranks on a node; 0: not hierarchical */

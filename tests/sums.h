@@ -264,7 +264,7 @@ static inline size_t block_end(size_t first, size_t count)
 
 struct reference {
     double *sum;     /* added in rank order, in float64 */
-    double *ordered; /* added in rank order, in the buffer's own precision */
+    double *ordered; /* added in rank order, in float32; for float64 buffers, in float64 */
     double *bound;
 };
 

@@ -60,7 +60,7 @@ struct cshim_gloo_context {
     uint32_t chosen_by_tag[CSHIM_GLOO_TAGS]; /* number of calls with each tag in number_call() */
 
     /* The lock of the list (context.c) guards the following fields. */
-    /* Number of compressed calls of each function with each tag. */
+    /* Number of compressed calls of each function with each tag below CSHIM_GLOO_TAGS. */
     uint32_t calls_by_tag[CSHIM_GLOO_FUNCTIONS][CSHIM_GLOO_TAGS];
     unsigned users;
     struct cshim_gloo_call *idle;

@@ -340,8 +340,7 @@ static enum cshim_reason look_for_capture(struct cshim_nccl_call *call)
         return CSHIM_REASON_COMPRESS;
     }
     if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE || !call->comm->prepared ||
-        call->comm->nonblocking || cshim_cuda.UserObjectCreate == NULL ||
-        cshim_cuda.GraphRetainUserObject == NULL)
+        call->comm->nonblocking)
         return CSHIM_REASON_CAPTURED;
     return CSHIM_REASON_COMPRESS;
 }

@@ -30,7 +30,8 @@ void cshim_measure_observe(const struct cshim_nccl_call *call)
     cshim_job_touch(call->comm->job);
 }
 
-/* Counts a compressed call and its bytes in the ledger; cshim_measure_collect adds its duration. */
+/* Counts a compressed call and its bytes in the ledger, at rank 0 only; cshim_measure_collect adds
+ * its duration. */
 static void count_call(const struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_comm *comm = call->comm;

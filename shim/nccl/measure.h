@@ -35,7 +35,7 @@ void cshim_measure_step(struct cshim_timeline *timelines, const struct cshim_ncc
 void cshim_measure_end(struct cshim_timeline *timelines, struct cshim_nccl_call *calls,
                        size_t count, bool is_good);
 
-/* Acquires and releases an event of a communicator for other measurements. The first returns NULL
+/* Acquires and releases an event of a communicator, for timing. The first returns NULL
  * if all CSHIM_EVENTS are in use or CUDA fails. */
 CUevent cshim_measure_take_event(struct cshim_nccl_comm *comm);
 void cshim_measure_give_event(struct cshim_nccl_comm *comm, CUevent event);

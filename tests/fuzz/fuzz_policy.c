@@ -245,6 +245,8 @@ static void write_rule(struct text *text, const struct cshim_rule *rule)
         write_text(text, "abs_error=%.17g\n", rule->abs_error);
     if (rule->max_rel_error > 0)
         write_text(text, "max_rel_error=%.17g\n", rule->max_rel_error);
+    if (rule->worth != CSHIM_WORTH_MEASURED)
+        write_text(text, "worth=%s\n", rule->worth == CSHIM_WORTH_ALWAYS ? "always" : "foretold");
     if (rule->verify > 0)
         write_text(text, "verify=%u\n", rule->verify);
     if (rule->check_ranks > 0)
@@ -271,7 +273,8 @@ static bool same_rule(const struct cshim_rule *a, const struct cshim_rule *b)
            a->gather_codec == b->gather_codec && a->algorithm == b->algorithm &&
            a->error_feedback == b->error_feedback && a->stochastic == b->stochastic &&
            a->max_rel_error == b->max_rel_error && a->abs_error == b->abs_error &&
-           a->keep == b->keep && a->verify == b->verify && a->check_ranks == b->check_ranks;
+           a->keep == b->keep && a->worth == b->worth && a->verify == b->verify &&
+           a->check_ranks == b->check_ranks;
 }
 
 static void check_rewritten(const struct cshim_policy *policy)

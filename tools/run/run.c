@@ -197,7 +197,7 @@ static void warn_horovodrun(char **words, char *const *end)
                   "not caught; use --mpi");
 }
 
-/* Returns a list of LD_PRELOAD and the shim's variables, separated by commas or blanks; each as
+/* Returns a list of LD_PRELOAD and the shim's variables, separated by `separator`; each as
  * `before`, name, `between`, value, `after`. Without COMPSHIM_RUN, which is for processes of this
  * host. */
 static const char *list_ours(const char *separator, const char *before, const char *between,

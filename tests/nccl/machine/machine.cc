@@ -489,7 +489,8 @@ static uint32_t condition(uint16_t predicate)
     return predicate & 0x8000 ? ~masks[predicate & 0x7fff] : masks[predicate];
 }
 
-/* Runs a group until it waits or ends. */
+/* Runs a group until it waits, ends or, at random, lets others run first. If it splits, continues
+ * with one of its parts. */
 static void run_group(struct lane_group group, struct count *count, uint32_t *steps)
 {
     while (group.lanes != 0) {

@@ -143,11 +143,11 @@ CUresult standin_wait(CUstream stream, uint64_t position, const struct standin_c
 CUresult standin_context_wait(CUcontext context);
 /* Implements cuStreamSynchronize; the lock is held. */
 CUresult standin_stream_synchronize(CUstream stream);
-/* STANDIN_CLOCK: returns true if it is set; adds to the duration of the operation that this thread
- * runs; returns the time of this thread's stream, or the monotonic clock's without
- * STANDIN_CLOCK. */
+/* Returns true if the variable STANDIN_CLOCK is set. */
 bool standin_clock_is_set(void);
+/* Adds to the duration of the operation that this thread runs, if the clock is set. */
 void standin_spend(double operations, size_t bytes);
+/* Returns the time of this thread's stream; without STANDIN_CLOCK the monotonic clock's. */
 double standin_stream_seconds(void);
 CUstream standin_stream_new(CUcontext context, unsigned flags);
 double standin_seconds(void);
