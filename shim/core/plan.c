@@ -350,8 +350,9 @@ static float step_of(const struct cshim_plan *plan)
 }
 
 /* Plans a call that the rule compresses by an algorithm; AUTO: by that of choose_algorithm(). */
-static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cshim_rule *rule,
-                                 const struct cshim_call *call, uint64_t count)
+static CSHIM_APART struct cshim_plan plan_by(enum cshim_algorithm algorithm,
+                                             const struct cshim_rule *rule,
+                                             const struct cshim_call *call, uint64_t count)
 {
     struct cshim_plan plan = {.rule = rule};
     double mean;
@@ -407,8 +408,8 @@ static const enum cshim_algorithm algorithms[] = {
 
 /* Plans a call by the algorithm of choose_algorithm(). If that needs too many connections, and the
  * rule does not name it, takes the first algorithm that can compress the call, if there is one. */
-static struct cshim_plan plan_prior(const struct cshim_rule *rule, const struct cshim_call *call,
-                                    uint64_t count)
+static CSHIM_APART struct cshim_plan plan_prior(const struct cshim_rule *rule,
+                                                const struct cshim_call *call, uint64_t count)
 {
     const struct cshim_plan prior = plan_by(CSHIM_ALGORITHM_AUTO, rule, call, count);
     if (prior.reason != CSHIM_REASON_NO_DESCRIPTORS || cshim_plan_can(call, rule->algorithm))
