@@ -67,12 +67,12 @@ CSHIM_INLINE struct range range_with(struct range range, uint32_t multiple)
     return range;
 }
 
-/* Rounds the elements to multiples of a step, and finds the range of the multiples. Rounds by adding
- * a number that leaves no bits for a fraction, and the multiple in the lowest bits: in float32 if
- * all multiples are below 2^22, else in float64. Returns false if a multiple is too large: not exact
- * as a float; of float64, such that a difference may have more than 32 bits; or of float32, with a
- * step that is no power of two, such that the rounding of a quotient may exceed what short_step()
- * allows for. */
+/* Rounds the elements to multiples of a step, and finds the range of the multiples. Rounds by
+ * adding a number that leaves no bits for a fraction, and the multiple in the lowest bits: in
+ * float32 if all multiples are below 2^22, else in float64. Returns false if a multiple is too
+ * large: not exact as a float; of float64, such that a difference may have more than 32 bits; or of
+ * float32, with a step that is no power of two, such that the rounding of a quotient may exceed
+ * what short_step() allows for. */
 CSHIM_INLINE bool find_multiples(bool is_wide, const uint8_t *restrict input, size_t count,
                                  float step, uint32_t *restrict multiples, struct range *range)
 {
@@ -123,8 +123,7 @@ CSHIM_INLINE float round_elements(bool is_wide, const uint8_t *restrict input, s
     const float limit = step * 0x1p14f;
     const bool may_fit =
         is_wide || (__builtin_fabsf(first) < limit && __builtin_fabsf(middle) < limit);
-    if (step > power && may_fit &&
-        find_multiples(is_wide, input, count, step, multiples, range))
+    if (step > power && may_fit && find_multiples(is_wide, input, count, step, multiples, range))
         return step;
     return find_multiples(is_wide, input, count, power, multiples, range) ? power : 0;
 }

@@ -67,8 +67,7 @@ TARGET static size_t pack_grain(enum cshim_dtype dtype, float step, const uint8_
                                 size_t count, uint8_t *output)
 {
     if (step > 0) {
-        const size_t bytes = dtype == CSHIM_FLOAT64
-                                 ? pack_bounded(true, input, count, step, output)
+        const size_t bytes = dtype == CSHIM_FLOAT64 ? pack_bounded(true, input, count, step, output)
                              : count == CSHIM_GRAIN /* known counts make better code */
                                  ? pack_bounded(false, input, CSHIM_GRAIN, step, output)
                                  : pack_bounded(false, input, count, step, output);

@@ -323,7 +323,8 @@ int main(int argc, char **argv)
             failed |= measure_file(file, atof(argv[i]));
         fclose(file);
     } else {
-        return fprintf(stderr, "usage: bounded_bench compare | check COUNT | file FILE BOUND...\n"), 2;
+        return fprintf(stderr, "usage: bounded_bench compare | check COUNT | file FILE BOUND...\n"),
+               2;
     }
     return failed;
 }

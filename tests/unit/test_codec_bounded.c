@@ -153,8 +153,7 @@ TEST(bytes_stay)
     static const struct {
         float step;
         uint64_t digests[2]; /* of float32 and float64 */
-    } rows[] = {{0x1p-10f, {0x2c4a523b93d58e9cu, 0xf074d2cdd18bdf22u}},
-                {0x1.9p-10f, {0, 0}}};
+    } rows[] = {{0x1p-10f, {0x2c4a523b93d58e9cu, 0xf074d2cdd18bdf22u}}, {0x1.9p-10f, {0, 0}}};
     static const int kinds[] = {3, 4, 7, 8};
     for (size_t i = 0; i < 2 * COUNT_OF(rows); i++) {
         const enum cshim_dtype dtype = i % 2 == 0 ? CSHIM_FLOAT32 : CSHIM_FLOAT64;
@@ -163,9 +162,9 @@ TEST(bytes_stay)
         for (size_t k = 0; k < COUNT_OF(kinds); k++) {
             fill_elements(dtype, kinds[k], 0x1p-10, 7, parts[0], MOST);
             cshim_encode_with(CSHIM_CODEC_BOUNDED, dtype, parts[0], MOST, &encoding, packed[0]);
-            digest = cshim_hash_bytes(
-                digest, packed[0],
-                cshim_encoded_length(CSHIM_CODEC_BOUNDED, dtype, MOST, packed[0]));
+            digest =
+                cshim_hash_bytes(digest, packed[0],
+                                 cshim_encoded_length(CSHIM_CODEC_BOUNDED, dtype, MOST, packed[0]));
         }
         if (digest != rows[i / 2].digests[dtype])
             fail_msg("%s, step %a: 0x%llx", cshim_dtype_name(dtype), (double)rows[i / 2].step,
