@@ -63,6 +63,24 @@ TARGET static const uint32_t *fill_random(uint64_t key, uint64_t first, size_t c
     return random + skipped;
 }
 
+/* Packers and unpackers of an element type. They are not inlined, because compilers make slower
+ * loops in one function for all types. */
+#define PACKERS(type, DTYPE)                                                                       \
+    TARGET __attribute__((noinline)) static size_t pack_##type(const uint8_t *input, size_t count, \
+                                                               uint8_t *output)                    \
+    {                                                                                              \
+        return pack_grain_of(packing_of(DTYPE), input, count, output);                             \
+    }                                                                                              \
+    TARGET __attribute__((noinline)) static void unpack_##type(const uint8_t *input, size_t bytes, \
+                                                               size_t count, uint8_t *output)      \
+    {                                                                                              \
+        unpack_grain_of(packing_of(DTYPE), input, bytes, count, output);                           \
+    }
+PACKERS(float32, CSHIM_FLOAT32)
+PACKERS(float64, CSHIM_FLOAT64)
+PACKERS(float16, CSHIM_FLOAT16)
+PACKERS(bfloat16, CSHIM_BFLOAT16)
+
 TARGET static size_t pack_grain(enum cshim_dtype dtype, float step, const uint8_t *input,
                                 size_t count, uint8_t *output)
 {
@@ -74,11 +92,10 @@ TARGET static size_t pack_grain(enum cshim_dtype dtype, float step, const uint8_
         if (bytes < count * cshim_dtype_bytes(dtype))
             return bytes;
     }
-    return dtype == CSHIM_FLOAT32   ? pack_grain_of(packing_of(CSHIM_FLOAT32), input, count, output)
-           : dtype == CSHIM_FLOAT64 ? pack_grain_of(packing_of(CSHIM_FLOAT64), input, count, output)
-           : dtype == CSHIM_FLOAT16
-               ? pack_grain_of(packing_of(CSHIM_FLOAT16), input, count, output)
-               : pack_grain_of(packing_of(CSHIM_BFLOAT16), input, count, output);
+    return dtype == CSHIM_FLOAT32   ? pack_float32(input, count, output)
+           : dtype == CSHIM_FLOAT64 ? pack_float64(input, count, output)
+           : dtype == CSHIM_FLOAT16 ? pack_float16(input, count, output)
+                                    : pack_bfloat16(input, count, output);
 }
 
 TARGET static void unpack_grain(enum cshim_dtype dtype, const uint8_t *input, size_t bytes,
@@ -93,13 +110,13 @@ TARGET static void unpack_grain(enum cshim_dtype dtype, const uint8_t *input, si
     if (is_bounded && dtype == CSHIM_FLOAT64 && unpack_bounded(true, input, bytes, count, output))
         return;
     if (dtype == CSHIM_FLOAT32)
-        unpack_grain_of(packing_of(CSHIM_FLOAT32), input, bytes, count, output);
+        unpack_float32(input, bytes, count, output);
     else if (dtype == CSHIM_FLOAT64)
-        unpack_grain_of(packing_of(CSHIM_FLOAT64), input, bytes, count, output);
+        unpack_float64(input, bytes, count, output);
     else if (dtype == CSHIM_FLOAT16)
-        unpack_grain_of(packing_of(CSHIM_FLOAT16), input, bytes, count, output);
+        unpack_float16(input, bytes, count, output);
     else
-        unpack_grain_of(packing_of(CSHIM_BFLOAT16), input, bytes, count, output);
+        unpack_bfloat16(input, bytes, count, output);
 }
 
 const struct cshim_level LEVEL = {

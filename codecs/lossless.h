@@ -39,8 +39,8 @@ CSHIM_INLINE struct packing packing_of(enum cshim_dtype dtype)
 /* The exponents of a grain, and their codes. */
 struct coded {
     uint16_t exponents[CSHIM_GRAIN];
-    uint8_t distances[CSHIM_GRAIN + 8]; /* below the window's top, by exponent; or escapes */
-    uint8_t codes[CSHIM_GRAIN + 8];     /* distances in the upper bits, middle bits below them */
+    uint8_t codes[CSHIM_GRAIN + 8]; /* distance below the window's top, or the escape, in the upper
+                                     * bits; middle bits below it */
 };
 
 /* Reads element `i`, of 2 or 4 bytes, and rotates it left by one bit. */
@@ -87,25 +87,34 @@ CSHIM_INLINE void part(const struct packing *packing, const uint8_t *restrict in
     }
 }
 
-/* Joins exponents, middle bits and planes to elements, as part() splits them. */
-CSHIM_INLINE void join(const struct packing *packing, const struct coded *restrict coded,
+/* Returns the exponent of a code, as it is without escapes. */
+CSHIM_INLINE uint16_t exponent_of(const struct packing *packing, unsigned top, uint8_t code)
+{
+    return (uint16_t)((top - (code >> packing->middle_bits)) &
+                      ((1u << packing->exponent_bits) - 1));
+}
+
+/* Joins codes and planes to elements. `top` is the exponent of the distance 0. Elements with an
+ * escape get a wrong exponent, which set_exponent() replaces. */
+CSHIM_INLINE void join(const struct packing *packing, unsigned top, const uint8_t *restrict codes,
                        const uint8_t *restrict planes, size_t count, uint8_t *restrict output)
 {
     const unsigned above = 8 * packing->bytes - packing->exponent_bits;
+    const uint8_t middle = (uint8_t)((1u << packing->middle_bits) - 1);
     const uint8_t *const second = planes + (packing->bytes == sizeof(uint64_t) ? 4 : 2) * count;
     for (size_t i = 0; packing->bytes == sizeof(uint64_t) && i < count; i++) {
         uint32_t low;
         uint16_t next;
         memcpy(&low, planes + 4 * i, sizeof low);
         memcpy(&next, second + 2 * i, sizeof next);
-        uint64_t bits = (uint64_t)coded->exponents[i] << above | (uint64_t)coded->codes[i] << 48 |
-                        (uint64_t)next << 32 | low;
+        uint64_t bits = (uint64_t)exponent_of(packing, top, codes[i]) << above |
+                        (uint64_t)(codes[i] & middle) << 48 | (uint64_t)next << 32 | low;
         bits = bits >> 1 | bits << 63;
         memcpy(output + i * sizeof bits, &bits, sizeof bits);
     }
     for (size_t i = 0; packing->bytes < sizeof(uint64_t) && i < count; i++) {
-        const uint32_t upper = (uint32_t)coded->exponents[i] << above |
-                               (uint32_t)coded->codes[i] << 8 * packing->low_bytes;
+        const uint32_t upper = (uint32_t)exponent_of(packing, top, codes[i]) << above |
+                               (uint32_t)(codes[i] & middle) << 8 * packing->low_bytes;
         if (packing->low_bytes == 1) {
             const uint32_t bits = upper | planes[i];
             memcpy(output + 2 * i, &(uint16_t){(uint16_t)(bits >> 1 | bits << 15)}, 2);
@@ -116,6 +125,17 @@ CSHIM_INLINE void join(const struct packing *packing, const struct coded *restri
             memcpy(output + 4 * i, &(uint32_t){bits >> 1 | bits << 31}, 4);
         }
     }
+}
+
+/* Replaces the exponent of an element. */
+CSHIM_INLINE void set_exponent(const struct packing *packing, uint8_t *element, unsigned exponent)
+{
+    const unsigned shift = 8 * packing->bytes - packing->exponent_bits - 1; /* below the sign */
+    const uint64_t mask = (1u << packing->exponent_bits) - 1;
+    uint64_t bits = 0;
+    memcpy(&bits, element, packing->bytes);
+    bits = (bits & ~(mask << shift)) | (exponent & mask) << shift;
+    memcpy(element, &bits, packing->bytes);
 }
 
 /* Returns the bytes of a plane of codes. A plane holds 4, 2 or 1 bits of each code, so 2, 4 or 8
@@ -262,15 +282,16 @@ CSHIM_INLINE struct window choose_window(const struct packing *packing, const ui
     return best;
 }
 
-/* Finds the escapes among eight distances: returns a word with one bit set in the byte of each. The
- * escape is the largest distance, and one less than a power of two, so adding 1 sets the bit of
- * that power in the escapes only. */
-CSHIM_INLINE uint64_t find_escapes(const uint8_t *distances, uint8_t escape)
+/* Finds the escapes among eight codes: returns a word with one bit set in the byte of each. The
+ * escape is the largest distance, and one less than a power of two, so adding 1 to a distance sets
+ * the bit of that power only if it is the escape. */
+CSHIM_INLINE uint64_t find_escapes(const struct packing *packing, const uint8_t *codes,
+                                   uint8_t escape)
 {
     const uint64_t ones = 0x0101010101010101u;
     uint64_t eight;
-    memcpy(&eight, distances, sizeof eight);
-    return (eight + ones) & ones * (escape + 1u);
+    memcpy(&eight, codes, sizeof eight);
+    return ((eight >> packing->middle_bits & ones * escape) + ones) & ones * (escape + 1u);
 }
 
 /* Packs `count` elements. Returns the packed size, or `limit` if it would be at least that. */
@@ -289,8 +310,8 @@ CSHIM_INLINE size_t pack_elements(const struct packing *packing, const uint8_t *
     const unsigned width = window.width + packing->middle_bits;
     for (size_t i = 0; i < count; i++) {
         const uint16_t distance = (uint16_t)(window.top - coded.exponents[i]);
-        coded.distances[i] = (uint8_t)(distance < escape ? distance : escape);
-        coded.codes[i] = (uint8_t)(coded.codes[i] | coded.distances[i] << packing->middle_bits);
+        const uint8_t code = (uint8_t)(distance < escape ? distance : escape);
+        coded.codes[i] = (uint8_t)(coded.codes[i] | code << packing->middle_bits);
         escaped = (uint16_t)(escaped + (distance >= escape));
     }
     size_t escapes = window.width != 0 ? escaped : 0;
@@ -298,14 +319,13 @@ CSHIM_INLINE size_t pack_elements(const struct packing *packing, const uint8_t *
     if (bytes >= limit || escapes > UINT8_MAX)
         return limit;
     memset(coded.codes + count, 0, 8);
-    memset(coded.distances + count, 0, 8);
     const uint8_t header[PACKED_HEADER] = {(uint8_t)window.width, (uint8_t)escapes,
                                            (uint8_t)window.top, (uint8_t)(window.top >> 8)};
     memcpy(output, header, sizeof header);
     put_codes(coded.codes, count, width, output + planes);
     output += bytes - escapes * escape_bytes;
     for (size_t i = 0; escapes > 0; i += 8)
-        for (uint64_t found = find_escapes(coded.distances + i, escape); found != 0;
+        for (uint64_t found = find_escapes(packing, coded.codes + i, escape); found != 0;
              found &= found - 1, escapes--, output += escape_bytes)
             memcpy(output, &coded.exponents[i + (size_t)__builtin_ctzll(found) / 8], escape_bytes);
     return bytes;
@@ -316,9 +336,8 @@ CSHIM_INLINE size_t pack_elements(const struct packing *packing, const uint8_t *
 CSHIM_INLINE bool unpack_elements(const struct packing *packing, const uint8_t *input, size_t bytes,
                                   size_t count, uint8_t *output)
 {
-    const unsigned exponents = (1u << packing->exponent_bits) - 1;
     const size_t escape_bytes = packing->exponent_bits > 8 ? 2 : 1;
-    struct coded coded;
+    uint8_t codes[CSHIM_GRAIN + 8];
     if (bytes < PACKED_HEADER || (input[0] & ~PACKED_MASKED) > WIDEST)
         return false;
     const unsigned window = input[0] & ~(unsigned)PACKED_MASKED;
@@ -326,26 +345,23 @@ CSHIM_INLINE bool unpack_elements(const struct packing *packing, const uint8_t *
     const uint8_t escape = (uint8_t)((1u << window) - 1);
     const uint8_t *const planes = input + PACKED_HEADER;
     size_t escapes = input[1];
-    if (width > 8 || bytes != PACKED_HEADER + packing->low_bytes * count +
-                                  codes_bytes(count, width) + escapes * escape_bytes)
+    if (width > 8 || (window == 0 && escapes != 0) ||
+        bytes != PACKED_HEADER + packing->low_bytes * count + codes_bytes(count, width) +
+                     escapes * escape_bytes)
         return false;
-    take_codes(planes + packing->low_bytes * count, count, width, coded.codes);
+    take_codes(planes + packing->low_bytes * count, count, width, codes);
+    memset(codes + count, 0, 8);
+    join(packing, top, codes, planes, count, output);
     input += bytes - escapes * escape_bytes;
-    for (size_t i = 0; i < count; i++) {
-        coded.distances[i] = (uint8_t)(coded.codes[i] >> packing->middle_bits);
-        coded.exponents[i] = (uint16_t)((top - coded.distances[i]) & exponents);
-        coded.codes[i] = (uint8_t)(coded.codes[i] & ((1u << packing->middle_bits) - 1));
-    }
-    memset(coded.distances + count, 0, 8);
     for (size_t i = 0; escapes > 0 && i < count; i += 8)
-        for (uint64_t found = find_escapes(coded.distances + i, escape); found != 0 && escapes > 0;
+        for (uint64_t found = find_escapes(packing, codes + i, escape); found != 0 && escapes > 0;
              found &= found - 1, escapes--, input += escape_bytes) {
             uint16_t exponent = 0;
             memcpy(&exponent, input, escape_bytes);
-            coded.exponents[i + (size_t)__builtin_ctzll(found) / 8] =
-                (uint16_t)(exponent & exponents);
+            set_exponent(packing,
+                         output + (i + (size_t)__builtin_ctzll(found) / 8) * packing->bytes,
+                         exponent);
         }
-    join(packing, &coded, planes, count, output);
     return escapes == 0;
 }
 

@@ -59,11 +59,12 @@ static bool open_stream(struct cshim_output *output, int descriptor)
 }
 
 /* Sets the new file's group and mode to those of the old one. Returns false if replacing the old
- * file would lose more: other links to it, or its access control list. */
+ * file would lose more: other links to it, or its access control list. Accepts an old file without
+ * links: another process has replaced it since it was opened. */
 static bool takes_place(int file, const char *target, const struct stat *old)
 {
     struct stat new;
-    if (old->st_nlink != 1 || getxattr(target, "system.posix_acl_access", NULL, 0) > 0 ||
+    if (old->st_nlink > 1 || getxattr(target, "system.posix_acl_access", NULL, 0) > 0 ||
         fstat(file, &new) != 0)
         return false;
     if ((new.st_uid != old->st_uid || new.st_gid != old->st_gid) &&

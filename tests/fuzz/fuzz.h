@@ -29,15 +29,16 @@ struct fuzz_input {
 /* Takes the next `bytes` bytes (at most 8) as a little-endian number. Missing bytes are zero. */
 uint64_t fuzz_take(struct fuzz_input *input, size_t bytes);
 
-/* Takes a number of up to `bits` bits (1 to 64). All lengths are equally likely. */
+/* Takes a number of up to `bits` bits (1 to 64). Short and long numbers are about equally
+ * likely. */
 uint64_t fuzz_take_any_length(struct fuzz_input *input, unsigned bits);
 
 /* Fills bytes[0..count) with the rest of the input from byte `skip` on, repeated. Takes nothing. */
 void fuzz_fill(const struct fuzz_input *input, size_t skip, void *bytes, size_t count);
 
 /* Allocates count bytes, filled with `fill`, at an address `offset` bytes (0 to 15) after a
- * multiple of 16. The address sanitizer guards both ends. Freed by fuzz_free with the same offset.
- */
+ * multiple of 16. The address sanitizer guards the end, and the beginning if `offset` is 0. Freed
+ * by fuzz_free with the same offset. */
 void *fuzz_allocate(size_t count, size_t offset, int fill);
 void fuzz_free(void *bytes, size_t offset);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decodes and reduces arbitrary bytes, as if another rank had sent them. No access may be out of
- * bounds, every SIMD level must give the same result, and the sum must be that of the decoded
- * inputs. */
+ * bounds, every SIMD level must give the same result, and a sum in float32 or float64 must be that
+ * of the decoded inputs. */
 #include "tests/fuzz/codec_input.h"
 
 enum { RANKS_MAX = 3 };
@@ -66,7 +66,7 @@ static void check_float_sum(const struct reduction *reduction)
     fuzz_free(value, 0);
 }
 
-/* Checks the sum in float64. */
+/* Checks the sum against decoding each input to float64 and adding in rank order. */
 static void check_double_sum(const struct reduction *reduction)
 {
     const struct codec_input *input = &reduction->input;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Encodes arbitrary elements with arbitrary options, and decodes them. The bytes must be the same
- * at every SIMD level and however the data is cut. Errors must be within the published bound.
- * Non-finite elements must stay non-finite and not affect others. A residual must add at most one
- * step, and the new residual must be the rounding error. */
+ * at every SIMD level. The last grain, encoded alone, must decode to the same values. Errors must
+ * be within the published bound. Non-finite elements must stay non-finite and not affect others. A
+ * residual must be limited as cshim_feedback_share() says (not for topk), and the new residual must
+ * be the rounding error. */
 #include "codecs/scalar.h"
 #include "tests/fuzz/codec_input.h"
 
@@ -103,8 +104,8 @@ static float largest_element(const struct encoding *encoding, size_t begin, size
     return largest;
 }
 
-/* Returns element i plus its residual, clamped for a block of this largest magnitude (by topk
- * unclamped). */
+/* Returns element i plus its residual: for topk all of it, otherwise at most the limit of a block
+ * with this largest magnitude, and nothing if the residual is over 16 times the limit. */
 static float wanted(const struct encoding *encoding, size_t i, float largest)
 {
     const float value = element(encoding, i);
@@ -141,7 +142,7 @@ static void check_element(const struct encoding *encoding, size_t i, float x, fl
         FUZZ_CHECK(fabs((double)decoded - (double)x) <= bound(encoding, x, largest));
 }
 
-/* Checks errors against float32 values, to which these codecs convert elements of every type. */
+/* Checks the errors of codecs that convert elements of every type to float32 first. */
 static void check_errors(const struct encoding *encoding)
 {
     const struct codec_input *input = &encoding->input;
@@ -200,8 +201,9 @@ static void check_steps(const struct encoding *encoding)
     fuzz_free(decoded, 0);
 }
 
-/* Checks topk: at most `keep` elements are sent, with int4's rounding error, and no larger one is
- * left. The rest is in the residual. */
+/* Checks topk: with a residual, at most `keep` elements of a grain are sent, the largest ones, and
+ * the rest stays in the residual; without one, all are sent. Sent elements have int4's rounding
+ * error. */
 static void check_kept(const struct encoding *encoding)
 {
     const struct codec_input *input = &encoding->input;
@@ -239,7 +241,8 @@ static void check_kept(const struct encoding *encoding)
     fuzz_free(decoded, 0);
 }
 
-/* Checks that the elements from a grain on, encoded alone, decode to the same values. */
+/* Checks that the elements from `cut` on, a multiple of CSHIM_GRAIN, decode to the same values if
+ * they are encoded alone. */
 static void check_cut(const struct encoding *whole, size_t cut)
 {
     struct encoding rest = *whole;

@@ -28,8 +28,7 @@ static struct cshim_header take_expected(struct fuzz_input *input)
     return header;
 }
 
-/* Writes the message of a sender with the same view of the call, except for the bits in
- * `difference`. */
+/* Writes a header that differs from `want` in the bits that are set in `difference`. */
 static void write_message(const struct cshim_header *want, const uint8_t *difference,
                           uint8_t *message)
 {
@@ -62,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!is_same) {
         fuzz_check_line(text, sizeof text, "here: call ");
         FUZZ_CHECK(strstr(text, "; there: ") != NULL);
-        /* The text ends with these words, so it was not cut off. */
+        /* One of these is at the end of the text, so the text was not cut off. */
         FUZZ_CHECK(strstr(strstr(text, "; there: "), "step ") != NULL ||
                    strstr(text, "no message of this version") != NULL);
     }

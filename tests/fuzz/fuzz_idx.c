@@ -3,8 +3,9 @@
  * independent reading of the format checks what the reader accepts. Rejected files must come with
  * an explanation.
  *
- * An input is an options byte for each file, the length of the label file, that file, and the image
- * file. */
+ * An input is: a byte with the form of the image file, a byte with that of the label file, four
+ * bytes that choose the damage if one is damaged, a byte with the length of the label file, the
+ * label file, and the image file. */
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -31,8 +32,8 @@ static uint32_t big_endian(const uint8_t *bytes)
     return value;
 }
 
-/* Returns true if the bytes are items of item_bytes bytes, as the magic number says. Sets *count.
- */
+/* Returns true if the file has this magic number, and *count items of item_bytes bytes after its
+ * header. Sets *count if the magic number is right. */
 static bool is_idx(const struct content *content, uint32_t magic, size_t header, size_t item_bytes,
                    size_t *count)
 {

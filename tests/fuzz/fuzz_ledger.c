@@ -44,7 +44,7 @@ static struct cshim_row take_row(struct fuzz_input *input)
         .seconds = take_seconds(input),
         .samples = fuzz_take(input, 1),
     };
-    /* Any bits: samples of a non-finite result are non-finite. */
+    /* Takes any bits, NaN and Inf too, because samples of non-finite results have such squares. */
     uint64_t squares[2] = {fuzz_take(input, 8), fuzz_take(input, 8)};
     memcpy(&row.error_squares, &squares[0], sizeof squares[0]);
     memcpy(&row.sum_squares, &squares[1], sizeof squares[1]);
@@ -96,7 +96,7 @@ static void check_read(const struct cshim_job *job, const struct fuzz_file *file
         rows += ledger->rows[i].calls > 0;
     FUZZ_CHECK(json_array_size(json_object_get(read, "rows")) == rows);
     const json_t *policy = json_object_get(read, "policy");
-    /* Text must be unchanged. */
+    /* Text must be unchanged (json_string() returns NULL if it is not valid UTF-8). */
     json_t *source = json_string(job->policy->source);
     if (source != NULL)
         FUZZ_CHECK(strcmp(ledger_text(policy, "source"), job->policy->source) == 0);

@@ -9,7 +9,8 @@
 
 /* Largest number of messages that the test counts one by one. */
 #define MESSAGES_COUNTED 512u
-/* With fewer ranks, a segment of one grain per rank fits into the scratch, for every codec. */
+/* With at most this many ranks, a segment of one grain per rank fits into the scratch, for every
+ * codec. */
 #define RANKS_THAT_FIT 1000u
 
 static struct cshim_rule take_rule(struct fuzz_input *input)
@@ -37,7 +38,7 @@ static struct cshim_rule take_rule(struct fuzz_input *input)
         rule.error_feedback = true;
         rule.keep = 1 + (uint32_t)fuzz_take(input, 1) % 64;
     }
-    /* The parser rejects the other codecs with cast. */
+    /* The parser accepts cast only with codecs of at least 16 bits. */
     const struct cshim_codec_info *info = cshim_codec_info(rule.codec);
     if (rule.algorithm == CSHIM_ALGORITHM_CAST && info != NULL && rule.codec > CSHIM_CODEC_BF16)
         rule.algorithm = CSHIM_ALGORITHM_AUTO;
@@ -65,8 +66,9 @@ static struct cshim_call take_call(struct fuzz_input *input, uint64_t *count)
     return call;
 }
 
-/* Takes properties of single collectives: the root of a reduce or broadcast, and blocks, which may
- * be longer than an even cut but not longer than the elements. */
+/* Takes properties that only some collectives have: the root of a reduce or broadcast, and the
+ * blocks of a reduce-scatter, which may be longer than an even cut but not longer than the
+ * elements. */
 static void take_collective(struct fuzz_input *input, uint64_t count, struct cshim_call *call)
 {
     call->collective = (enum cshim_collective)(fuzz_take(input, 1) % CSHIM_COLLECTIVE_COUNT);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parses arbitrary text as a policy. A rejection must be explained in one line. An accepted policy
- * must be within the ranges that matching and planning rely on, each of its rules must be
- * reachable, and after writing and parsing again it must be the same. */
+/* Parses arbitrary text as a policy. The explanation of a rejection must begin with the file's name
+ * and a line number. An accepted policy must be within the ranges that matching and planning rely
+ * on, its rules must be reachable, and after writing and parsing again it must be the same (both up
+ * to a number of rules). */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,8 @@
 #include "policy/policy.h"
 #include "tests/fuzz/fuzz.h"
 
-/* Policies with more rules skip the slow checks. */
+/* Limits of slow checks: number of rules that must be reachable, rules of a policy that is written
+ * and parsed again, and length of a text that is also parsed as a size. */
 #define RULES_WITNESSED 4u
 #define RULES_REWRITTEN 16u
 #define SIZE_TEXT_MAX 48u
@@ -18,7 +20,7 @@
 static void check_message(char *message, const char *text, size_t size)
 {
     char *end = memchr(message, '\n', CSHIM_MESSAGE_MAX);
-    if (end != NULL) /* the first of several */
+    if (end != NULL) /* keeps the first of several lines */
         *end = '\0';
     fuzz_check_line(message, CSHIM_MESSAGE_MAX, "p.ini:");
     unsigned long line = strtoul(message + strlen("p.ini:"), &end, 10), lines = 1;
@@ -67,7 +69,8 @@ static bool holds(const struct cshim_rule *rule, const struct cshim_call *call)
     return call->nodes == 0 || (call->nodes >= rule->min_nodes && call->nodes <= rule->max_nodes);
 }
 
-/* Returns the first rule that matches a call, after checking the policy's own answer. */
+/* Returns the first rule that matches a call, found by trying each. Checks that
+ * cshim_policy_match() finds the same. */
 static const struct cshim_rule *match(const struct cshim_policy *policy, struct cshim_call call)
 {
     const struct cshim_rule *rule = cshim_policy_match(policy, &call);
@@ -109,7 +112,8 @@ static bool decides(const struct cshim_policy *policy, size_t rule, struct cshim
     return false;
 }
 
-/* Returns true if a library has such calls. MPI has no averages, and data movement has none. */
+/* Returns true if the call's library has its collective with its operation. Only MPI has reduces,
+ * MPI has no averages, and data movement counts as a sum. */
 static bool can_occur(const struct cshim_call *call)
 {
     if (call->library == CSHIM_MPI)
@@ -119,7 +123,7 @@ static bool can_occur(const struct cshim_call *call)
     return call->collective != CSHIM_REDUCE && (!moves || call->op == CSHIM_SUM);
 }
 
-/* Returns true if `rule` applies to a call of this size, of any library, collective, type and
+/* Returns true if `rule` applies to a call of this size, of some library, collective, type and
  * operation. */
 static bool decides_size(const struct cshim_policy *policy, size_t rule, uint64_t bytes)
 {
@@ -171,13 +175,14 @@ __attribute__((format(printf, 2, 3))) static void write_text(struct text *text, 
     text->length += (size_t)length;
 }
 
-/* Appends KEY=A,B for the bits of a mask, or nothing if all are set. Naming all is equivalent for a
- * program, but the parser then requires the codec to support each type. */
+/* Appends KEY=A,B for the bits of a mask, or nothing if all are set (but always the collectives).
+ * Naming all is equivalent for a program, but the parser then requires the codec to support each
+ * type. */
 static void write_list(struct text *text, const char *key, uint32_t mask, unsigned count,
                        const char *(*name)(unsigned))
 {
     const char *separator = "=";
-    if (mask == (1u << count) - 1 && strcmp(key, "collective") != 0) /* some have to be named */
+    if (mask == (1u << count) - 1 && strcmp(key, "collective") != 0) /* moves must be named */
         return;
     write_text(text, "%s", key);
     for (unsigned value = 0; value < count; value++)
@@ -319,7 +324,7 @@ static long double factor_of(const char *unit)
     return factor;
 }
 
-/* Parses short texts as sizes, too, and compares the results with long double. */
+/* Parses a short text as a size, too, and compares the result with one in long double. */
 static void check_size(const uint8_t *data, size_t size)
 {
     char text[SIZE_TEXT_MAX + 1] = "";

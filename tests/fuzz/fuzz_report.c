@@ -9,7 +9,7 @@
 #include "tools/lib/json.h"
 #include "tools/lib/tool.h"
 
-/* Discards the tables; libFuzzer itself prints to stderr. */
+/* Discards the tables on stdout (libFuzzer prints to stderr), and makes the file. */
 static struct fuzz_file start_target(void)
 {
     FUZZ_CHECK(freopen("/dev/null", "w", stdout) != NULL);

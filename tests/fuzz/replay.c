@@ -15,9 +15,9 @@
 
 #include "tests/fuzz/fuzz.h"
 
-/* Far larger than every seed. */
+/* Limit of the files, far above every seed's size. */
 #define SIZE_LIMIT ((size_t)1 << 20)
-/* Limit of derived inputs, as in tests/fuzz/run.sh. */
+/* Limit of derived inputs, the same as -max_len in tests/fuzz/run.sh. */
 #define DERIVED_LIMIT ((size_t)4096)
 
 static uint64_t digest = 0xcbf29ce484222325u;
@@ -44,7 +44,7 @@ static size_t below(uint64_t *state, size_t bound)
     return (size_t)(next_random(state) % bound);
 }
 
-/* Changes one place of an input of at least one byte, in a buffer of DERIVED_LIMIT bytes. */
+/* Changes a random place of an input of at least one byte, in a buffer of DERIVED_LIMIT bytes. */
 static void change(uint8_t *bytes, size_t *size, uint64_t *state)
 {
     static const uint8_t rare[] = {0, 1, 0x20, 0x7f, 0x80, 0xff};

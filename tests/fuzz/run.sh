@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the fuzz targets one after another, and prints a line for each. Exits with 1 if one has a finding.
-#   BUILD=DIR tests/fuzz/run.sh seconds|runs NUMBER [TARGET...]
+# Runs the named fuzz targets one after another, and prints a line for each. Exits with 1 if one has a finding or is
+# not built.
+#   BUILD=DIR tests/fuzz/run.sh seconds|runs NUMBER TARGET...
 # Inputs that reach new code are kept in BUILD/fuzz/corpus for the next run.
 set -u
 cd "$(dirname "$0")/../.." || exit 3

@@ -5,7 +5,8 @@
  *
  *   gloo_allreduce CODEC STEPS [DTYPE]
  *   gloo_allreduce all ALGORITHM      all codecs, under the policy that --policy ALGORITHM prints
- *   gloo_allreduce repeat CALLS       prints the distance of the mean of CALLS sums from the sum */
+ *   gloo_allreduce repeat CALLS       prints the relative distance of CALLS sums' mean from the sum
+ */
 #include "tests/gloo/job.h"
 #include "tests/sums.h"
 
@@ -66,7 +67,7 @@ static void check_result(enum data data, const struct sum_call *call)
         if (memcmp(result, call->output[0], bytes) != 0)
             fail("the outputs differ", data, call->count, b, 0, 0, 0);
     }
-    if (rank == 0) { /* all ranks have the same result */
+    if (rank == 0) { /* compare_ranks() compares the others with it */
         struct reference reference = sums_reference(data, ranks, call->count);
         compare(&reference, data, call->count, call->output[0]);
         sums_free(&reference);

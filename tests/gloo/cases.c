@@ -2,7 +2,7 @@
 /* Faults and unusual calls of a job, by name:
  *
  *   gloo_cases sums [CALLS [COUNT]]   makes CALLS sums. Variables: LATE is this rank's delay before
- *                                     the first one, PAUSE the computation after each, CALL_LIMIT
+ *                                     the first one, PAUSE the pause after each, CALL_LIMIT
  *                                     the time limit of each (a minute); all in ms
  *   gloo_cases wrong                  calls that gloo rejects, and one whose reduction throws
  *   gloo_cases kinds                  every operation on every type that supports it, once
@@ -20,7 +20,7 @@
  *   gloo_cases fork                   forks processes during sums
  *   gloo_cases workers NUMBER         forks two processes that sum; NUMBER of them end by _exit
  *
- * Each rank prints its exceptions and the number of its failures. */
+ * Each rank prints the number of its failures; most cases print exceptions, too. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <math.h>
@@ -118,7 +118,7 @@ static void sums(int calls, size_t count)
         printf("rank %d: late, then %.1f s\n", rank, seconds() - began);
 }
 
-/* Waits by files until all ranks have come. */
+/* Announces the event, and waits until all ranks have announced it. */
 static void join_barrier(const char *event)
 {
     announce(event);
@@ -206,7 +206,7 @@ static void leftovers(void)
     const int before = count_sockets();
     join_barrier("counted");
     world = context_make("second", rank, ranks, 4000, ANYWHERE);
-    failures += count_sockets() <= before; /* no rank can have closed a socket before the sum */
+    failures += count_sockets() <= before; /* no rank closes a socket before the following sum */
     failures += !sum_integers(COUNT, 0, 4000);
     context_free(world);
     world = first;
@@ -312,8 +312,8 @@ static void sizes(void)
     failures += !sum_integers(COUNT, 0, 0);
 }
 
-/* The last rank's call is passed through, those of the others are compressed and fail at their time
- * limit. */
+/* Makes calls with different operations: the last rank's call is passed through, those of the
+ * others are compressed and fail at their time limit. */
 static void operations(void)
 {
     float data[COUNT] = {0};
@@ -325,7 +325,8 @@ static void operations(void)
     free(text);
 }
 
-/* Children end by _exit, by exit, and by executing another program. Each must succeed. */
+/* Forks children while a thread makes calls. They end by _exit, by exit, and by executing another
+ * program; each must succeed. */
 static void forks(void)
 {
     pthread_t thread;

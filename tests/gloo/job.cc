@@ -107,7 +107,8 @@ template <typename T> Reduction reduction(enum operation operation)
     }
 }
 
-// Memory for contexts at fixed addresses. Weak pointers to a context do not keep the memory in use.
+// Memory for contexts at fixed addresses. Weak pointers to a context do not keep its memory in use,
+// unlike that of make_shared.
 alignas(64) unsigned char places[PLACES][sizeof(gloo::rendezvous::Context)];
 bool taken[PLACES], used[PLACES];
 unsigned same_address;
@@ -285,7 +286,7 @@ char *allreduce(struct context *context, const struct sum_call *call)
 
 namespace
 {
-// Returns a call's options with the context and the tag.
+// Returns options with the call's context, tag and time limit.
 template <typename Options> Options options_of(struct context *context, const other_call *call)
 {
     Options options(context->gloo);
@@ -295,7 +296,7 @@ template <typename Options> Options options_of(struct context *context, const ot
     return options;
 }
 
-// Returns options with buffers of `in` and `out` elements, where the call has them.
+// Returns options with buffers of `in` and `out` elements, if the call has such buffers.
 template <typename Options, typename T>
 Options with_buffers(struct context *context, const other_call *call, size_t in, size_t out)
 {
@@ -313,7 +314,7 @@ std::vector<size_t> lengths_of(const other_call *call, const size_t *lengths, si
                               : std::vector<size_t>(ranks, call->count);
 }
 
-// T is any type of the size of the call's.
+// T is any type of the same size as the call's element type.
 template <typename T> void make_other(struct context *context, const other_call *call)
 {
     const size_t ranks = static_cast<size_t>(context->gloo->size), count = call->count;

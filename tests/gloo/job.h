@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* C interface to gloo, which is C++, for the gloo test programs: contexts and calls in a job
- * started by tests/nccl/launch.sh. All functions are thread-safe. */
+ * started by tests/nccl/launch.sh. Several threads may make calls at once. */
 #ifndef GLOO_JOB_H
 #define GLOO_JOB_H
 
@@ -46,7 +46,7 @@ struct other_call {
     enum element_type type; /* a REDUCE is of FLOAT32 */
     void *input;            /* NULL: none, where gloo allows that */
     void *output;
-    size_t count;                  /* elements from each rank to each rank */
+    size_t count;                  /* elements of a block, or of a reduce or broadcast */
     const size_t *sent, *received; /* ALLGATHERV, ALLTOALLV: instead of the count, by rank */
     int root;
     uint32_t tag;
@@ -73,7 +73,7 @@ void context_free(struct context *context);
 
 /* Makes a call. Returns NULL, or type and text of the exception, which the caller frees. */
 char *allreduce(struct context *context, const struct sum_call *call);
-/* Calls another collective. Returns as allreduce. */
+/* Makes a call of another collective. Returns the same as allreduce(). */
 char *other_collective(struct context *context, const struct other_call *call);
 
 #ifdef __cplusplus

@@ -6,7 +6,7 @@
 #                                               $scratch/policy.ini; its report is
 #                                               $scratch/report.json
 #   only RANKS VARIABLE=VALUE                   sets $setting, words to put before PROGRAM, so that
-#                                               these ranks only get the variable
+#                                               only these ranks get the variable
 #   fails_on RANK                               sets $setting so that this rank may fail
 #   on_nodes LIST                               sets $setting so that the ranks are on nodes such as
 #                                               "0,0,1,1"; fails if this user may not set a hostname

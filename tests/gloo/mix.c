@@ -3,7 +3,7 @@
  * its own order. Steps create contexts of some of the ranks, in any order, free contexts (a new one
  * often gets a freed address), and make calls: several at once, each on its own thread, of
  * different types, operations and collectives, on several contexts and with different tags. All
- * values are small integers, exact in every float format but fp8_e5m2, so each result must equal
+ * values are small integers, exact in float32, fp16, bf16 and fp8_e4m3, so each result must equal
  * the integer result.
  *
  *   gloo_mix SEED STEPS [CALLS [LATE]]   at most CALLS (5) calls at once; in half of its steps a
@@ -40,8 +40,9 @@ struct job_call {
 };
 
 static int rank, ranks;
-static unsigned late;           /* ms */
-static unsigned led, led_moves; /* numbers of calls in contexts of which this process is rank 0 */
+static unsigned late; /* ms */
+/* Numbers of all-reduces and of data movements in contexts whose rank 0 is this process. */
+static unsigned led, led_moves;
 static struct group groups[CONTEXTS];
 static uint64_t common, own; /* random states: the same on all ranks; different on each rank */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -69,7 +70,8 @@ static void wrong(const struct job_call *call, const char *what)
 static int value(const struct job_call *call, int of, size_t i)
 {
     const int number = (int)(mix(call->key ^ ((uint64_t)of << 48) ^ i) % 5) - 2;
-    return number == 0 && call->sum.operation == PRODUCT ? 1 : number; /* gloo's result has no -0 */
+    /* Products have no zeros, because 0 * -1 is -0 in float. */
+    return number == 0 && call->sum.operation == PRODUCT ? 1 : number;
 }
 
 static int combined(const struct job_call *call, size_t i)

@@ -6,7 +6,8 @@
  *   gloo_moves mismatch TYPE COUNT 0     an all-gather in which rank 1 has fewer elements
  *
  * TYPE is float32, float64 or int32, whose elements arrive exactly. COUNT is the number of elements
- * of a block, RELATIVE the largest error allowed of floats. */
+ * of a block, RELATIVE the largest error allowed of floats, relative to the largest magnitude
+ * (5). */
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -51,7 +52,8 @@ static double get(const void *buffer, size_t i)
     return type == FLOAT64 ? doubles[i] : type == FLOAT32 ? (double)floats[i] : (double)integers[i];
 }
 
-/* Returns the length of the block from one rank to another. Some are empty. */
+/* Returns the length of the block from a rank to another, or to all (`to` is ALLGATHERV). With
+ * uneven blocks, rank 1's block to rank 0 or to all is empty. */
 static size_t length(int from, int to, bool is_uneven)
 {
     if (!is_uneven)
@@ -136,7 +138,8 @@ static void exchange(bool is_uneven)
     report("an all-to-all", wrong, text);
 }
 
-enum buffers { ONE_BUFFER, TWO_BUFFERS, READ_ONLY, BUFFERS }; /* of the root */
+/* The root passes `out` alone, `in` and `out`, or `out` in read-only memory. */
+enum buffers { ONE_BUFFER, TWO_BUFFERS, READ_ONLY, BUFFERS };
 
 static void broadcast(int root, enum buffers buffers)
 {
@@ -157,7 +160,7 @@ static void broadcast(int root, enum buffers buffers)
                                                                  count * element_bytes(type)));
 }
 
-/* Makes calls that do not match. Each rank gets an exception. */
+/* Makes an all-gather in which rank 1 has fewer elements. Each rank must get an exception. */
 static void mismatch(void)
 {
     const struct other_call call = {.other = ALLGATHER,

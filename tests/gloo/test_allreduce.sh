@@ -5,7 +5,8 @@
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/gloo_allreduce
 
-# matches RANKS CODEC ALGORITHM STEPS [DTYPE]: checks the results (gloo_allreduce), and that they were compressed so
+# matches RANKS CODEC ALGORITHM STEPS [DTYPE]: checks the results (gloo_allreduce), and that CODEC and ALGORITHM were
+# used
 matches() {
     rule "codec = $2" "algorithm = $3"
     expect "${5:-float32} as $2 by $3, $1 ranks" 0 preloaded "$1" "$program" "$2" "$4" "${5:-float32}"

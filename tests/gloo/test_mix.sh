@@ -21,7 +21,7 @@ draw_policy() {
     one_of verify off off 1 3
     one_of check off 1 4
     printf '[rule small]\nmax_size = %s\ncodec = none\n' "$largest"
-    # Calls of other collectives that may have the tag of an all-reduce.
+    # A rule for other collectives, whose calls may have the tag of an all-reduce.
     one_of moves none raw lossless fp8_e4m3
     printf '[rule moves]\ncollective = allgather, alltoall, broadcast\ndtype = float32\ncodec = %s\ncheck_ranks = %s\n' \
         "$moves" "$check"

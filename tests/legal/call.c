@@ -28,7 +28,7 @@
 
 #define PERIOD 31      /* elements repeat with this period */
 #define LARGEST_PART 3 /* largest magnitude of an element, before scaling */
-#define GUARD 16       /* bytes after each buffer that nobody may write to */
+#define GUARD 16       /* bytes after a buffer that nobody may write, if its page has room */
 
 int rank, failures;
 struct script script;
@@ -88,7 +88,7 @@ static double load(const struct step *step, const char *buffer, int i)
     return (double)((const float *)(const void *)buffer)[i];
 }
 
-/* Returns the number of floats in a buffer. A pair and a complex number have two. */
+/* Returns how many numbers `count` elements have. A pair and a complex number have two. */
 static int numbers_of(const struct step *step, int count)
 {
     return step->element == PAIR || step->element == COMPLEX ? 2 * count : count;
@@ -245,7 +245,7 @@ struct call legal_make_call(const struct step *step, int number, MPI_Comm comm)
     call.size = legal_members(place, script.ranks, call.group, call.members);
     while (call.members[call.me] != rank)
         call.me++;
-    for (int i = 0; i < call.size; i++) /* blocks of different lengths, some empty */
+    for (int i = 0; i < call.size; i++) /* blocks of different lengths, the fifth empty */
         call.begins[i + 1] =
             call.begins[i] + (i % 3 == 1 ? step->count / 3 : step->count) * (i != 4);
     const size_t in = (size_t)in_count(&call) * element_bytes(step);
@@ -346,7 +346,8 @@ static void check_guard(const struct call *call, const char *buffer, size_t byte
                        (double)buffer[bytes + (size_t)i], -1);
 }
 
-/* Checks the results of a completed call. */
+/* Checks the input, the results and the guard bytes of a completed call, and adds the results that
+ * all ranks have to the digests. */
 void legal_check_call(const struct call *call)
 {
     const struct step *step = call->step;

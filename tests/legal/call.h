@@ -19,12 +19,14 @@ struct call {
     const struct step *step; /* shape of the call */
     uint64_t key;            /* seed of the data */
     MPI_Comm comm;
-    char *in, *out; /* equal if the call is in place */
+    char *in, *out; /* equal if the call is in place or a broadcast */
     struct room in_room, out_room;
     MPI_Request requests[2];
-    int number;                              /* number of the step that starts the call */
-    int group, size, me, members[RANKS_MAX]; /* of the call's communicator; me: this rank's rank */
-    int begins[RANKS_MAX + 1];               /* first elements of the blocks of a reduce_scatter */
+    int number; /* number of the step that starts the call */
+    /* Group number and size of the call's communicator, this rank's rank in it, and the world's
+     * ranks of its members. */
+    int group, size, me, members[RANKS_MAX];
+    int begins[RANKS_MAX + 1]; /* indices of a reduce_scatter's blocks, then their end */
     int request_count;
 };
 
@@ -43,7 +45,8 @@ struct call legal_make_call(const struct step *step, int number, MPI_Comm comm);
 void legal_refill(struct call *call);
 void legal_drop_call(struct call *call);
 
-/* Makes the call, or starts a nonblocking one, which then has requests. */
+/* Makes the call, starts a nonblocking one, or creates a persistent one. Sets request_count to the
+ * number of active requests. */
 void legal_issue(struct call *call);
 /* Completes requests by the function that `way` selects, 0 to 9. */
 void legal_complete(int count, MPI_Request requests[], int way);

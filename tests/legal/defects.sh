@@ -17,13 +17,13 @@ defect() {
     cp -a "$build"/{generated,libcompshim.so,libcompshim-ompi.so} "$tree/build"
     cp -a "$build"/tests/{mpi_legal,standin_nodes.so} "$tree/build/tests"
     cp -a "$build/obj" "$tree/build"
-    find "$tree/build" -type f -exec touch {} + # equal times, so that only the edited file is built again
+    find "$tree/build" -type f -exec touch {} + # newer than all sources but the one edited below
     sed -i -E "$3" "$tree/$2"
     if cmp -s "$top/$2" "$tree/$2" || ! told=$(make -s -C "$tree" BUILD=build CC="${CC:-gcc}" build/libcompshim.so build/libcompshim-ompi.so 2>&1); then
         fail "$1" "cannot be put into $2: ${told-}"
         return
     fi
-    # The first line has the number of programs before the first failure, the first "legal:" line describes it.
+    # The first line has the number of programs up to the first failure, the first "legal:" line describes the failure.
     if told=$(BUILD=$tree/build LEGAL_SECONDS=20 SHRINK=no bash "$tree/tests/legal/legal.sh" "$seconds" "${SEED:-1}"); then
         fail "$1" "$told"
     else

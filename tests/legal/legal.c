@@ -46,14 +46,14 @@
 #endif
 
 #define THREADS_MAX 3
-#define SECONDS 120 /* default time limit of a program, which needs less than one */
+#define SECONDS 120 /* default time limit of one execution, which needs less than one */
 
 static int ranks;
 static MPI_Comm comms[STEPS_MAX + 1];
-static struct call calls[STEPS_MAX]; /* the active call of each step */
+static struct call calls[STEPS_MAX]; /* each step's call: active, or persistent and inactive */
 static volatile int step_now;
-static bool jumps;       /* error handlers may leave calls by longjmp, unless LEGAL_JUMPS=0 */
-static unsigned seconds; /* time limit of a program */
+static bool jumps;       /* error handlers may leave calls by longjmp */
+static unsigned seconds; /* time limit of one execution of a program */
 static MPI_Errhandler jumper;
 static jmp_buf before;
 
@@ -78,7 +78,8 @@ static void shuffle(int *numbers, int count, uint64_t *stream)
     }
 }
 
-/* The steps before which this rank starts and completes each step's call; -1: never. */
+/* The steps before which this rank starts persistent calls and completes calls, by the step that
+ * makes or starts the call; -1: never. */
 static int start_at[STEPS_MAX], complete_at[STEPS_MAX];
 
 static void start(const int numbers[], int count, uint64_t *stream)
@@ -250,7 +251,8 @@ static void make_comm(const struct step *step, int number)
         MPI_Comm_split(parent, group < 0 ? MPI_UNDEFINED : group, key, made);
     if (step->kind == DUP || splits)
         return;
-    /* Ranks in none of the groups pass the group of the parent's other ranks that are in none. */
+    /* Every member of the parent, also one that leaves, passes the group of the members that
+     * stay. */
     const int count =
         legal_members(place, script.ranks, script.places[step->place].group[rank], members);
     MPI_Comm_group(MPI_COMM_WORLD, &all);
@@ -332,7 +334,7 @@ static bool all_agree(void)
     uint64_t own[WORDS + 1] = {0}, most[WORDS + 1];
     for (int i = 0; i < WORDS / 2; i++)
         if (digests[i] != 0) {
-            own[2 * i] = digests[i] >> 1; /* MPICH 4.0 compares them as signed numbers */
+            own[2 * i] = digests[i] >> 1; /* MPICH 4.0 compares MPI_UINT64_T as signed numbers */
             own[2 * i + 1] = INT64_MAX - own[2 * i];
         }
     own[FAILURES] = (uint64_t)failures;

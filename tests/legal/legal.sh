@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs random legal programs (legal.c) for SECONDS seconds, or JOBS jobs however long they take. Ranks, nodes and
 # policies of the jobs are random too. The first failing program is shrunk to a short list of steps, which is printed
-# in words. SEED and a job's number determine the job; the last line has a digest of all jobs. FEEDBACK=off and
-# LEGAL_JUMPS=0 avoid known defects. legal.c avoids those of Debian's MPICH 4.0, and splits communicators there
-# instead of calling MPI_Comm_create_group.
+# in words. SEED and a job's number determine the job; if nothing is found, the last line has a digest of all jobs.
+# FEEDBACK=off excludes error feedback, LEGAL_JUMPS=0 error handlers that jump. legal.c avoids defects of Debian's MPICH
+# 4.0, and splits communicators there instead of calling MPI_Comm_create_group.
 #   BUILD=DIR [MPI=mpich] [FIRST_JOB=N] [SHRINK=no] [JOBS=N] tests/legal/legal.sh SECONDS [SEED]
 . "$(dirname "$0")/../lib.sh"
 seconds=${1:?} seed=${2:-$(date +%s)} jobs=${JOBS:-1000000}
@@ -19,9 +19,9 @@ one_of() {
     drawn=${words[RANDOM % ${#words[@]}]}
 }
 
-# Prints the largest error of a sum, as a share of the largest possible sum: a little over twice the rounding error of
-# a block's largest element; twice as much with stochastic rounding, and again with a residual. Calls that exceed the
-# tolerance move to a codec further right in the list.
+# Prints the largest error allowed, as a share of the largest possible sum: 2.3 times the rounding error of a block's
+# largest element in the worst codec that may be used; with stochastic rounding twice that, with a residual 2.4 times.
+# Calls that exceed the tolerance move to a codec further right in `lost`.
 bound_of() { # CODEC GATHER_CODEC ROUNDING FEEDBACK TOLERANCE
     python3 - "$@" <<'P'
 import sys
@@ -51,7 +51,7 @@ draw_policy() { # sets $bound
     printf '[compshim]\nfeedback_memory = 2MiB\nreport = %s\n[rule small]\nmax_size = %s\ncodec = none\n' "$report" "$largest"
     printf '[rule all]\ncollective = %s\ncodec = %s\nalgorithm = %s\nverify = %s\ncheck_ranks = %s\n' \
         "$collectives" "$codec" "$algorithm" "$verify" "$check"
-    if [ "$codec" = bounded ]; then # elements are multiples of 1, up to 3 times their scale
+    if [ "$codec" = bounded ]; then # a little less than bound_of allows: 0.00345 of 3, the largest magnitude
         printf 'abs_error = 0.01\n'
     elif [ "$algorithm" != cast ]; then
         one_of gather none none none raw lossless fp16 int8 int4
@@ -66,7 +66,7 @@ draw_policy() { # sets $bound
     bound=$(bound_of "$codec" "$gather" "$rounding" "$feedback" "$tolerance")
 }
 
-# Draws the node of each rank: one node, equally full nodes, or any.
+# Draws the node of each rank: one node for all, nodes with equally many ranks (but the last), or any node.
 draw_nodes() { # sets $nodes
     local i even=$((RANDOM % 3)) per=$((1 + RANDOM % 4)) several=$((2 + RANDOM % 3))
     nodes=
@@ -76,7 +76,7 @@ draw_nodes() { # sets $nodes
     done
 }
 
-# Decides if calls try native and all algorithms, which they do if the variable is empty.
+# Draws whether calls try native and all algorithms (empty) or not (off).
 draw_machine() { one_of COMPSHIM_MACHINE off "" ""; }
 
 draw_job() { # NUMBER
@@ -87,7 +87,7 @@ draw_job() { # NUMBER
     draw_nodes
     one_of threads 0 0 1
     first=$((seed * 1000000 + $1 * 1000))
-    programs=$((240 / ranks)) # few, because policy and nodes matter as much
+    programs=$((240 / ranks)) # few, so that many policies and placements are tried
     preloads=$build/tests/standin_nodes.so:$preload
     [ $(($1 % 10)) != 9 ] || preloads=$build/tests/standin_nodes.so # without the shim
     draw_policy >"$COMPSHIM_POLICY"
@@ -105,8 +105,9 @@ fails() {
     [ "$status" != 0 ]
 }
 
-# leaks: succeeds if the last job's memory grows by 1 MiB per quarter more than without the shim, and by four times as
-# much in four times the programs, because MPI libraries keep a little memory of each program and grow in jumps.
+# leaks: succeeds if the last job's memory grew by over 1 MiB per quarter more than without the shim, and grows by over
+# 4 MiB more in a job of four times as many programs, or if that job fails. MPI libraries keep a little memory of each
+# program and grow in jumps.
 leaks() {
     local times grown native with=$preloads
     for times in 1 4; do

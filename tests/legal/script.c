@@ -52,9 +52,10 @@ static int groups_of(const struct place *place, int ranks)
     return groups;
 }
 
-/* Draws the members of the communicators that a step makes, from those in one of the parent's
- * groups. If the parent has several groups, each rank stays in its group or leaves. Any member may
- * become rank 0, because the shim gives a communicator a number that is free on its rank 0. */
+/* Draws the members of the communicators that a step makes. If the parent has one group, a split
+ * distributes its ranks over 1 to GROUPS_MAX groups; otherwise each rank stays in its group. Except
+ * in a dup, some ranks may leave. Any member may become rank 0, because the shim gives a
+ * communicator a number that is free on its rank 0. */
 static void make_place(struct place *made, const struct place *parent, int ranks, enum kind kind,
                        uint64_t *stream)
 {
@@ -75,7 +76,7 @@ static void make_place(struct place *made, const struct place *parent, int ranks
     }
 }
 
-/* Draws a count: mostly small, often 0, sometimes several segments of the shim. */
+/* Draws a count: mostly small, often 0, rarely several segments of the shim. */
 static int draw_count(uint64_t *stream)
 {
     static const int counts[] = {0, 0, 0, 1, 2, 3, 7, 31, 64, 255, 513, 1000, 2049, 4001, 12289};
@@ -107,7 +108,7 @@ static int draw_idle(const struct script *script, int before, uint64_t *stream)
 }
 
 /* Draws a step that only needs communicators of earlier steps. A step that is impossible here
- * becomes an all-reduce. Every program begins by making a communicator. */
+ * becomes another one, such as an all-reduce. Every program begins by making a communicator. */
 static void draw_step(struct script *script, int number, const int counts[2], bool many_requests,
                       bool threads, bool persistent, uint64_t *stream)
 {
@@ -165,7 +166,8 @@ void legal_draw(struct script *script, uint64_t seed, int ranks, bool threads, b
     script->places[WORLD].live = true;
     for (int i = 0; i < ranks; i++)
         script->places[WORLD].order[i] = i;
-    const int counts[2] = {draw_count(&stream), draw_count(&stream)}; /* used often */
+    /* Half of the steps take one of these counts. */
+    const int counts[2] = {draw_count(&stream), draw_count(&stream)};
     const bool many_requests = below(&stream, 3) == 0;
     for (int i = 0; i < script->count; i++)
         draw_step(script, i, counts, many_requests, threads, persistent, &stream);

@@ -29,7 +29,7 @@ enum kind {
     BARRIER,
     RING,    /* each rank sends to one rank and receives from another */
     ERROR,   /* some ranks make a call that fails, and may leave it by longjmp */
-    DELAY,   /* some ranks start late */
+    DELAY,   /* some ranks sleep */
     THREADS, /* concurrent calls of threads, each on its own communicator */
     DUP,
     SPLIT,
@@ -95,7 +95,8 @@ int legal_members(const struct place *place, int ranks, int group, int members[R
 /* Draws a script, with or without threads and persistent calls. */
 void legal_draw(struct script *script, uint64_t seed, int ranks, bool threads, bool persistent);
 
-/* Returns true if a step, or the step that makes its communicator, is left out. */
+/* Returns true if a step is left out, or the step that makes its communicator or its persistent
+ * request. */
 bool legal_is_left_out(const struct script *script, int step);
 
 /* Prints the script in words, one line per step. */

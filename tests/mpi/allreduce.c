@@ -51,7 +51,7 @@ static void run_call(enum data data, size_t count, int in_place, MPI_Comm comm)
             fail("written behind the buffer", data, count, i, result[bytes + i], 0xa5, 0);
     if (memcmp(kept, input, bytes) != 0)
         fail("the input was changed", data, count, 0, 0, 0, 0);
-    if (rank == 0) { /* all ranks have the same result */
+    if (rank == 0) { /* compare_ranks() compares the others with it */
         struct reference reference = sums_reference(data, ranks, count);
         compare(&reference, data, count, result);
         sums_free(&reference);

@@ -2,7 +2,7 @@
 /* Calls collectives other than MPI_Allreduce. An ordinary MPI program.
  *
  *   mpi_collectives COUNT           one MPI_Reduce and one MPI_Reduce_scatter_block of COUNT normal
- *                                   floats, and other calls, which no policy here compresses
+ *                                   floats, and other calls, which the tests' policies leave out
  *   mpi_collectives mismatch WHAT   the last rank makes a shorter call; WHAT is reduce or scatter
  *   mpi_collectives wrong           calls with wrong arguments; rank 0 prints the errors returned
  */
@@ -24,7 +24,7 @@ static float *make_normal(int count)
     return values;
 }
 
-/* Compares with float64 sums by the relative L2 error. */
+/* Checks that the relative L2 error against float64 sums is less than 0.08. */
 static void compare(const char *what, const float *got, const double *want, int count)
 {
     double errors = 0, squares = 0;

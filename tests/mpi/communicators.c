@@ -30,7 +30,7 @@ static void run_round(int round)
     sum(comm);
     MPI_Comm_split(comm, round % 3 == 0 ? rank % 2 : 0, -rank, &part);
     sum(part);
-    MPI_Comm_free(&comm); /* not in the order of their creation */
+    MPI_Comm_free(&comm); /* before `part`, which was created later */
     sum(part);
     MPI_Comm_free(&part);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program with faults in or around MPI_Allreduce. An ordinary MPI program: it behaves alike with
- * and without the preload.
+/* A program with faults in or around MPI_Allreduce. An ordinary MPI program: it makes the same
+ * calls with and without the preload.
  *
  *   mpi_faults kill      the last rank is killed during a call
  *   mpi_faults abort     a thread of the last rank calls MPI_Abort during a call of another thread
@@ -173,7 +173,7 @@ static void run_late(int count)
     sum_floats(1, count);
 }
 
-/* Returns 0 if the fault's name is unknown. */
+/* Runs the fault that the arguments name. Returns 0 if its name is unknown. */
 static int run_fault(int argc, char **argv)
 {
     const char *fault = argc > 1 ? argv[1] : "";

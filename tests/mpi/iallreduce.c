@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks MPI_Iallreduce and persistent all-reduces: several at once on several communicators, mixed
  * with blocking calls and messages, completed by every function and in a different order on each
- * rank. All sums are of small integers, which are exact in raw, lossless and the floating-point
- * codecs but fp8_e5m2. An ordinary MPI program.
+ * rank. All sums are of small integers, which are exact in raw, lossless, fp16, bf16 and fp8_e4m3.
+ * An ordinary MPI program.
  *
  *   mpi_iallreduce [COUNT]       the checks above, with up to 4 COUNT elements
  *   mpi_iallreduce cancel        prints the error of MPI_Cancel on an MPI_Iallreduce
@@ -223,8 +223,8 @@ static void run_freed_communicator(int count)
     drop(&call);
 }
 
-/* After a nonblocking call, the first blocking call on a communicator has no elements, and
- * different buffer arguments on each rank. */
+/* After a nonblocking call, the first blocking call on a communicator has no elements, and NULL
+ * buffers on rank 0 only. */
 static void run_behind_empty(int count)
 {
     MPI_Comm other;
@@ -247,7 +247,7 @@ static void run_behind_empty(int count)
 }
 
 /* Starts persistent requests in an order of this rank's own (MPI 4.0, 6.13), with a blocking call
- * between two of the starts. */
+ * before, between or after them. */
 static void start_in_any_order(MPI_Request *requests, struct call *between, unsigned *random)
 {
     const int first = rand_r(random) % 3, step = 1 + rand_r(random) % 2;
@@ -351,8 +351,8 @@ static void make_another(MPI_Comm *comm, int *code, ...)
     drop(&call);
 }
 
-/* The call cannot complete before the last rank joins it, so it fails on the other ranks while they
- * wait. On the last rank it fails only if it is not complete at once. */
+/* Makes a call fail while ranks wait for it. It cannot complete before the last rank joins it, so
+ * it fails on all other ranks, but on the last one only if it is not complete at once. */
 static void run_failing(struct call *call, MPI_Comm comm)
 {
     int word = 0;

@@ -71,7 +71,7 @@ static int message(int from, int to)
     return 10 * from + to;
 }
 
-/* Returns the blocks that this rank sends: rank + 1 ints to each other rank. */
+/* Returns the blocks that this rank sends: rank + 1 ints to each of `others`. */
 static struct blocks make_sent(int count, const int others[])
 {
     struct blocks blocks = blocks_of(count, others);
@@ -85,7 +85,7 @@ static struct blocks make_sent(int count, const int others[])
     return blocks;
 }
 
-/* Returns room for the blocks that this rank receives: other + 1 ints from each other rank. */
+/* Returns room for the blocks that this rank receives: other + 1 ints from each of `others`. */
 static struct blocks make_received(int count, const int others[])
 {
     struct blocks blocks = blocks_of(count, others);
@@ -254,7 +254,7 @@ static void print_class(const char *what, int status)
     printf("%s: %s\n", what, class == MPI_ERR_COUNT ? "MPI_ERR_COUNT" : "another outcome");
 }
 
-/* Passes counts beyond int on MPI_COMM_SELF, so that no other rank waits. */
+/* Passes counts and displacements beyond int on MPI_COMM_SELF, so that no other rank waits. */
 static void call_beyond(void)
 {
     static int input[2] = {1, 2}, output[2];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Creates communicators by every function. On each, calls MPI_Iallreduce first, then makes a
- * blocking sum and two nonblocking sums at once. An ordinary MPI program. Prints the number of
- * communicators with two or more ranks that rank 0 is in.
+/* Creates communicators by eleven of MPI's functions. On each, calls MPI_Iallreduce first, then
+ * makes a blocking sum and two nonblocking sums at once. An ordinary MPI program. Prints the number
+ * of communicators with two or more ranks that rank 0 is in.
  *
  *   mpi_made [ROUNDS]        does this ROUNDS (1) times
  *   mpi_made free [ROUNDS]   creates and frees ROUNDS (1000) communicators without calls, and

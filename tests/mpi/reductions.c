@@ -17,7 +17,7 @@ static size_t size;
 static enum data data;
 static MPI_Datatype datatype;
 
-/* Compares result[0..count) with the sums of elements first to first + count. */
+/* Compares result[0..count) with the sums of the elements from `first` on. */
 static void check_sums(const void *result, size_t first, size_t count, int ranks)
 {
     sums_first = first;

@@ -60,7 +60,7 @@ static void run_call(long call)
         fprintf(stderr, "rank %d, call %ld: %d of %d are wrong\n", rank, call, wrong, count);
 }
 
-/* Replaces a communicator every 100 calls. */
+/* Makes the calls from `from` to `to` - 1. Replaces a communicator every 100 calls. */
 static void run_calls(long from, long to)
 {
     for (long call = from; call < to; call++) {

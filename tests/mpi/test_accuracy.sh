@@ -15,7 +15,8 @@ repeat() {
     distance=$(sed -n 's/^distance \([^ ]*\) .*/\1/p' <<<"$output")
     digest=$(sed -n 's/.* digest //p' <<<"$output")
 }
-# report NAME PYTHON: checks an expression on the report, r, its first row, row, and the list of codecs, way
+# report NAME PYTHON: checks a Python expression, which may use r (the report), row (its first row) and way (the list of
+# codecs)
 report() {
     check "$1" python3 -c 'import json, sys
 r = json.load(open(sys.argv[1]))

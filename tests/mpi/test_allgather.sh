@@ -49,7 +49,7 @@ policy "$scratch/policy.ini" fp16
 sed -i 's/^report = off//' "$scratch/policy.ini"
 expect "without a rule that names it" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" \
     COMPSHIM_POLICY="$scratch/policy.ini" "$program" 70001 0
-rows="{'allreduce'}" # a nonblocking one
+rows="{'allreduce'}" # by a nonblocking sum of the program
 compresses_nonblocking "$program" || rows="set()"
 check "they are passed through and counted" \
     test "$(json '[r["not_compressed"][x]["calls"] for x in ("MPI_Allgather", "MPI_Allgatherv")], {x["collective"] for x in r["rows"]}')" = "[6, 5] $rows"

@@ -105,7 +105,7 @@ if [ "${SANITIZE:-0}" = 1 ]; then
     skip "with sanitizers: refusing memory"
 else
     policy "$scratch/policy.ini" fp8_e4m3
-    # If rank 0 has no memory for the agreement, the others wait until its time limit.
+    # Runs beside the other checks: if rank 0 has no memory for the agreement, the others wait until its time limit.
     (
         failed=0
         survives "rank 0 without memory" 0 7 init

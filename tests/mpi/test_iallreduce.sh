@@ -94,7 +94,7 @@ else
     skip "no Fortran compiler here"
 fi
 
-# Nonblocking sums of random numbers send as few bytes as blocking ones.
+# Nonblocking sums send as few bytes as blocking ones.
 expect "random numbers" 0 shimmed 4 COMPSHIM_REPORT="$scratch/report.json" \
     COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_overlap" 1000000 2
 contains "the sums are right" " 0 wrong"

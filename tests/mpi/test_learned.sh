@@ -63,7 +63,7 @@ else
     skip "this MPI passes nonblocking calls through: learned choices for them"
 fi
 
-# Other calls without learned choices.
+# Calls for which no choice is learned.
 expect "nonblocking calls without a file" 0 mpi 2 LD_PRELOAD="$preload" COMPSHIM_MACHINE=off "$tests/mpi_iallreduce"
 apart=(STANDIN_UNSHARED=2 LD_PRELOAD="$tests/standin_unshared.so:$preload")
 printf '[rule all]\ncodec = raw\n' >raw.ini

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks that nonblocking calls are compressed from the first one on, on communicators created by every function.
+# Checks that nonblocking calls are compressed from the first one on, on communicators created by eleven functions.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_made
 printf '[rule all]\ncodec = raw\nworth = always\n' >"$scratch/policy.ini"

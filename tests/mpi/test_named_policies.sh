@@ -13,7 +13,7 @@ for name in default exact fp8 small; do
     expect "a job under @$name" 0 shimmed 2 COMPSHIM_POLICY=@$name "$tests/mpi_repeated_sum" 3
     reports "is told of by that name" "report['policy']['source'] == '@$name' and rows[0]['codec'] == 'raw'"
 done
-# The launcher makes file names absolute, but not this name.
+# In the launcher, compshim makes file names absolute, but not this name.
 expect "mpirun with the preload" 0 env LD_PRELOAD="$preload" COMPSHIM_POLICY=@exact \
     timeout "$LIMIT" "${launch[@]}" -n 2 "$tests/mpi_repeated_sum" 3
 reports "leaves the name" "report['policy']['source'] == '@exact'"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the MPI tests under valgrind: no invalid access, no use of uninitialised data, and no leaked block with the
-# shim in its call stack (Open MPI leaks some itself). `make test-valgrind`, not part of `make test`. valgrind has no
+# Runs MPI test programs under valgrind: no invalid access, no use of uninitialised data, and no leaked block with the
+# engine in its call stack (Open MPI leaks some itself). `make test-valgrind`, not part of `make test`. valgrind has no
 # AVX-512, so the codecs use AVX2.
 . "$(dirname "$0")/../lib.sh"
 command -v valgrind >/dev/null || {

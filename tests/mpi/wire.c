@@ -40,7 +40,7 @@ static void fill_input(int count, unsigned seed)
 
 static void report(const char *name, size_t bytes)
 {
-    /* Weighted by rank, so that equal digests of several ranks do not cancel. */
+    /* Weighted by rank, so that the sum of the ranks' digests changes if ranks swap theirs. */
     const uint64_t weight = 2 * (uint64_t)rank + 1;
     const uint64_t own[2] = {weight * standin_wire_digest(),
                              weight * cshim_hash_bytes(CSHIM_HASH_EMPTY, output, bytes)};

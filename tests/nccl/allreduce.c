@@ -41,7 +41,7 @@ struct buffers {
     size_t count;  /* number of elements of the input */
     size_t result; /* number of elements of the result; `first` is its index in the sum */
     size_t first;
-    unsigned char *host; /* the input, followed by the result and 64 guard bytes */
+    unsigned char *host; /* the input, in host memory */
     unsigned char *send; /* device memory, aligned to an element only */
     unsigned char *receive;
 };

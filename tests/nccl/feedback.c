@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums the same buffer many times, and prints the relative L2 error of the mean of the results.
  * With error feedback or stochastic rounding, as the policy sets, it is much less than the error of
- * one call. Fails if ranks differ or the error exceeds LIMIT.
+ * one call. Each rank prints a digest of its results. Fails if the error exceeds LIMIT.
  *
  *   nccl_feedback CALLS LIMIT [larger|shorter|anew]
  *     larger: after a call with larger numbers in the same memory
  *     shorter: after a call with fewer elements of the same memory
- *     anew: each call on a new communicator
- */
+ *     anew: each call on a new communicator */
 #include "tests/nccl/gpu.h"
 #include "tests/sums.h"
 

@@ -48,7 +48,8 @@ static inline CUcontext gpu_use(int device)
     return context;
 }
 
-/* Makes the context of device `number`, modulo the number of devices, current. */
+/* Initializes the driver, and makes the context of device `number`, modulo the number of devices,
+ * current. */
 static inline CUcontext gpu_open(int number)
 {
     int devices;
@@ -118,7 +119,7 @@ static inline ncclUniqueId gpu_share_id(int rank, const char *suffix)
     _exit(3);
 }
 
-/* This process's rank, and the communicator of all ranks. */
+/* This process's rank, the communicator of all ranks, and a stream. */
 struct gpu_world {
     int rank;
     int ranks;

@@ -83,7 +83,7 @@ trap 'stop_sharing; rm -rf "$scratch"' EXIT
 
 rule() { printf '[rule all]\ncodec = %s\nalgorithm = %s\n' "$1" "$2" >"$COMPSHIM_POLICY"; }
 ranks() { timeout --kill-after=5 "${GPU_LIMIT:-90}" bash tests/nccl/launch.sh "$@"; }
-preloaded() { # N [VARIABLE=VALUE...] PROGRAM...
+preloaded() { # N [VARIABLE=VALUE...] PROGRAM...: runs N ranks with compshim
     rm -f "$scratch"/report*.json
     ranks "$1" env LD_PRELOAD="$preload" COMPSHIM_REPORT="$scratch/report.json" "${@:2}"
 }
@@ -130,7 +130,7 @@ sums() {
     expect "int4 with error feedback" 0 preloaded 3 "$build/tests/nccl_feedback" 16 0.015
 }
 
-exact() { # PROGRAM N CASE COMPRESSED
+exact() { # PROGRAM N CASE COMPRESSED: checks a case natively and with compshim
     local program=$build/tests/nccl_$1
     expect "$1 $3 natively" 0 ranks "$2" "$program" "$3"
     expect "$1 $3" 0 preloaded "$2" "$program" "$3"

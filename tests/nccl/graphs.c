@@ -59,7 +59,7 @@ static void want_part(const float *device, int rank, unsigned seed, size_t first
     free(data);
 }
 
-/* A broadcast in place and an all-to-all in one group. */
+/* Buffers of a broadcast in place and of an all-to-all, which move() makes in one group. */
 struct moves {
     ncclComm_t comm;
     int rank, ranks, root;
@@ -346,8 +346,9 @@ static CUgraph capture_many(const float *input, float *output, bool grows)
     return graph;
 }
 
-/* Returns the maximum bytes that the messages of a graph of CALLS calls may need on a rank: by
- * two_shot three messages for each rank, and one more. */
+/* Returns the maximum bytes that a graph of CALLS calls may hold for messages on a rank: by
+ * two_shot three messages for each rank, and one more; if the calls grow, twice the 64 MiB of a
+ * workspace. */
 static size_t messages_bytes(bool grows)
 {
     const size_t chunk = (COUNT / (size_t)world.ranks + 256) / 256 * 256;

@@ -45,8 +45,8 @@ static void case_split(void)
 }
 
 /* Child communicators on two nodes of two ranks: of all ranks, of one rank per node, of the ranks
- * of a node, and a child of a child. The first call is small, so it needs no exchange between the
- * ranks. */
+ * of a node, and a child of a child. The first call is small, so compshim passes it through without
+ * an exchange between the ranks. */
 static void case_children(void)
 {
     ncclComm_t all, across, inside, pair;
@@ -159,7 +159,7 @@ static void case_lost(void)
     const int last = world.ranks - 1;
     for (unsigned i = 0; i < SAMPLED; i++)
         reduce_on(&world, world.comm, i, COUNT, "before the end of a rank");
-    /* The rank ends after all ranks have completed that call. */
+    /* The last rank ends after all ranks have completed these calls. */
     NCCL(ncclGroupStart());
     if (world.rank != last)
         NCCL(ncclSend(data, 1, ncclUint8, last, world.comm, world.stream));
@@ -417,7 +417,7 @@ static void case_mismatch_type(void)
     rank_0_has(COUNT, ncclBfloat16);
 }
 
-/* Makes calls until one fails, then aborts, as a program does that checks its results. */
+/* Makes calls until one fails, then ends the process, as a program does that checks its results. */
 static void case_faulty(void)
 {
     ncclResult_t result = ncclSuccess;
@@ -438,7 +438,7 @@ static void case_faulty(void)
     _exit(4);
 }
 
-/* After a failed preparation all later calls fail. */
+/* After a failed preparation, the call that prepared and all later ones fail. */
 static void case_unprepared(void)
 {
     world = gpu_join();

@@ -29,7 +29,7 @@ static void check_block(enum data data, size_t count, int rank, size_t first,
     sums_free(&reference);
 }
 
-/* Makes the call; in a broadcast only the root passes a send buffer. */
+/* Makes the call. A broadcast out of place has a send buffer only on the root. */
 static void make_call(void *send, void *receive, size_t count, int root)
 {
     if (collective == GATHER)
@@ -52,7 +52,7 @@ static void run_count(enum data data, size_t count, int in_place, int root)
     const size_t own = collective == GATHER ? rank * bytes : 0;
     unsigned char *host = malloc(ranks * bytes + 1);
     unsigned char *receive = gpu_allocate(ranks * bytes);
-    const int shares = in_place && collective != ALLTOALL; /* always out of place */
+    const int shares = in_place && collective != ALLTOALL; /* which has no in-place form */
     unsigned char *send = shares ? receive + own : gpu_allocate(sent * size);
     for (size_t i = 0; i < sent; i++)
         store(host, i, element(data, world.rank, world.ranks, i));

@@ -15,8 +15,8 @@ enum { COUNT = 70001 };
 
 static struct gpu_world world;
 
-/* Prints the error if a call fails, and ends with status 0, so that the launcher lets the others
- * continue. */
+/* Makes two calls, prints their errors, and ends with status 0, so that the launcher lets the
+ * others continue. */
 static void try_to_reduce(void)
 {
     float *data = device_part(world.rank, 1, COUNT);
@@ -147,8 +147,8 @@ static void case_forked(void)
     }
 }
 
-/* A process that is no rank makes the id. If `ends`, it ends after all ranks have agreed, before
- * the first call. */
+/* A process that is no rank makes the id. If `ends`, it ends after all ranks have returned from
+ * ncclCommInitRank, before the first call. */
 static void made_elsewhere(bool ends)
 {
     int live[2];

@@ -399,7 +399,7 @@ static void case_events(void)
     end_with(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     begin_capture(CU_STREAM_CAPTURE_MODE_RELAXED);
     CUDA(cuEventRecord(never, world.stream));
-    CUDA(cuStreamWaitEvent(other, never, 0)); /* joins the capture, and is not joined back */
+    CUDA(cuStreamWaitEvent(other, never, 0)); /* `other` joins, and is never waited for */
     CUDA(cuMemsetD32Async(allocate(4), 0, 1, other));
     end_with(CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
 }

@@ -8,7 +8,7 @@ rank_setting=$top/tests/nccl/rank_setting.sh
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
 export STANDIN_LOG=$scratch/{rank}.calls
 
-messages() { # NAME COUNT TEXT
+messages() { # NAME COUNT TEXT: checks the number of messages, and that the output has TEXT
     check "$1: $2 messages" test "$(grep -c '^compshim: ' <<<"$output")" = "$2"
     contains "$1: says why" "$3"
 }

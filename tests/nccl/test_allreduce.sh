@@ -33,7 +33,7 @@ done
 matches 8 fp16 cast 0
 reports "8 ranks by cast were compressed" '[row["algorithm"] for row in rows] == ["cast"]'
 
-levels() { # NODES RANKS CODEC [OPERATION [COLLECTIVE]]
+levels() { # NODES RANKS CODEC [OPERATION [COLLECTIVE]]: compares results of hierarchical on these nodes
     NODES=$1 matches "$2" "$3" hierarchical 3 float32 "${4-sum}" "${5-allreduce}"
     reports "nodes $1${4+, ${*:4}}: used hierarchical" '[row["algorithm"] for row in rows] == ["hierarchical"]'
 }

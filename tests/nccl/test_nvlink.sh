@@ -10,7 +10,7 @@ export NODES=0,0,1,1
 
 two_nodes='[row["rule"] for row in rows] == ["between"]'
 one_node='rows == [] and passed["rule_none"] > 0'
-nodes() { # NAME EXPECTED SETTINGS...
+nodes() { # NAME EXPECTED SETTINGS...: checks an expression on the report of a job with these settings
     expect "$1" 0 preloaded 4 "${@:3}" "$program" kept
     reports "$1: nodes" "$2"
 }

@@ -5,11 +5,11 @@
 . "$(dirname "$0")/lib.sh"
 trace=$scratch/trace.json
 late=(STANDIN_DELAY_US=200 STANDIN_SEED=5)
-rule() { # CODEC ALGORITHM
+rule() { # CODEC ALGORITHM: writes the policy
     printf '[rule all]\ndtype = float32\nmin_size = 1000\ncodec = %s\nalgorithm = %s\n' "$1" "$2" \
         >"$scratch/policy.ini"
 }
-traced() { # N [VARIABLE=VALUE...] PROGRAM...
+traced() { # N [VARIABLE=VALUE...] PROGRAM...: runs a job with a trace
     rm -f "$scratch"/trace*.json
     preloaded "$1" COMPSHIM_TRACE="$trace" "${@:2}"
 }
@@ -126,7 +126,7 @@ expect "a trace whose name is too long" 0 \
 contains "is logged, too" "the trace's file name is too long: 0000"
 
 # Bounds -----------------------------------------------------------------------------------------
-# All 400 calls are in progress at once.
+# All 400 calls but the first are in progress at once.
 rm -f "$scratch"/trace*.json
 expect "more calls than events" 0 traced 2 STANDIN_FAIL=cuEventCreate:1060 "$build/tests/nccl_groups" queue
 reports "all are counted" "[row['calls'] for row in rows] == [400] and $has_phases"

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
 
-compile() { # OUTPUT OPTIONS...
+compile() { # OUTPUT OPTIONS...: compiles nccl_sum.c
     gcc -std=c11 -O1 -D_GNU_SOURCE -Wall -I"$top" -isystem "$cuda/include" -Wno-unused-function \
         -o "$scratch/$1" "$top/tests/programs/nccl_sum.c" "${@:2}" -lm
 }

@@ -30,7 +30,7 @@ exact 2 many 201
 
 # Connections that break while the ranks agree.
 breaker=$build/tests/standin_breaker.so
-broken() { # STEP RANKS
+broken() { # STEP RANKS: breaks connections of these ranks at a step; the results must be right
     expect "broken at $1 on ranks $2: right results" 0 \
         preloaded 3 BREAK="$1" sh "$rank_setting" "$2" LD_PRELOAD="$breaker:$preload" "$program" plain
     contains "broken at $1 on ranks $2: the connection was broken" "breaker: at $1"

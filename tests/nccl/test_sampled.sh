@@ -4,7 +4,7 @@
 # the program computes, and calls do not fail if sampling fails.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_sampled
-rule() { # CODEC ALGORITHM [LINE]
+rule() { # CODEC ALGORITHM [LINE]: writes the policy
     printf '[rule all]\ndtype = %s\ncodec = %s\nalgorithm = %s\n%s\n' "${dtype:-float32}" "$1" "$2" "${3-}" \
         >"$scratch/policy.ini"
 }

@@ -10,7 +10,7 @@ fi
 export LD_LIBRARY_PATH=$standin STANDIN_DEVICES=8
 
 driver() { limited env "${@:2}" "$build/tests/nccl_standin_driver" "$1"; }
-ranks() { # N CASE [VARIABLE=VALUE...]
+ranks() { # N CASE [VARIABLE=VALUE...]: runs a case on N ranks
     limited env "${@:3}" bash "$top/tests/nccl/launch.sh" "$1" "$build/tests/nccl_standin_ranks" "$2"
 }
 
@@ -24,7 +24,7 @@ check "driver: a copy of the host's memory may be late" driver late_copy STANDIN
 expect "driver: the host dies where it touches device memory" 139 \
     driver touch ASAN_OPTIONS=verify_asan_link_order=0:handle_segv=0
 
-refused() { # CASE TEXT
+refused() { # CASE TEXT: checks that a case of the driver passes, and prints TEXT
     expect "driver: $1" 0 driver "$1"
     contains "driver: $1 is reported" "$2"
 }

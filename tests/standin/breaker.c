@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Preloaded before the shim, breaks the connections by which the ranks of an NCCL communicator
- * agree. It recognises the requests by their first bytes, and passes everything else through.
+ * agree. It recognises the requests by their size and magic number, and passes everything else
+ * through.
  *
- *   BREAK=connect   the first connection of the process is refused
+ *   BREAK=connect   the first IPv4 connection of the process is refused
  *   BREAK=hello     "hello" is sent, and its connection broken, once
  *   BREAK=ready     "ready" is sent, and its connection broken, once
  *   BREAK=unheard   the connection is broken before "ready" is sent, once
- *   BREAK=stop      the process is stopped for two seconds before it sends "ready" */
+ *   BREAK=stop      the process is stopped for two seconds before it sends "ready", once */
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
@@ -28,7 +29,7 @@ static bool breaks_at(const char *step)
     return wanted != NULL && strcmp(wanted, step) == 0;
 }
 
-/* Returns true once per process, and prints that. */
+/* Prints a line and returns true at the first call in the process; otherwise returns false. */
 static bool once(void)
 {
     static int done;

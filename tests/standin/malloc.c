@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stand-in for the allocator: counts calls, and passes them to the C library. */
+/* Stand-in for the allocator: counts the calls of malloc, calloc and realloc, and passes them to
+ * the C library. */
 #include <stddef.h>
 
 void *__libc_malloc(size_t bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Preloaded after the shim, makes the engine's next calls of PMPI_Testsome and PMPI_Ireduce fail:
- * as many as the program sets in the two variables. */
+ * as many as the program sets in standin_refused_tests and standin_refused_reduces. */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for a scheduler that preempts threads anywhere: preloaded, it pauses each thread but the
- * first after each lock and unlock of a mutex, for a random time of up to STANDIN_PAUSE_US. */
+ * process's first after each lock and unlock of a mutex, for a random time of up to
+ * STANDIN_PAUSE_US microseconds. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>

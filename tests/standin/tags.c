@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded after the shim, makes MPI report fewer tags than the standard allows, so that they are
- * soon reused. */
+/* Preloaded after the shim, makes MPI report 4000 as its largest tag (the standard requires at
+ * least 32767), so that tags are soon reused. */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stddef.h>

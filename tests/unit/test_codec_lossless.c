@@ -122,3 +122,17 @@ TEST(lengths_that_lie_do_no_harm)
         free(elements);
     }
 }
+
+/* A grain whose exponents are all equal has no escapes: one that claims an escape is invalid. */
+TEST(escapes_without_codes_become_nans)
+{
+    enum { COUNT = 9, TABLE = 6, GRAIN = 4 + 3 * COUNT };
+    uint8_t message[64] = {TABLE + GRAIN, 0, 0, 0, GRAIN, 0, 0, 0, 127};
+    float elements[COUNT];
+    assert_true(cshim_encoded_bytes(CSHIM_CODEC_LOSSLESS, CSHIM_FLOAT32, COUNT) <= sizeof message);
+    cshim_decode(CSHIM_CODEC_LOSSLESS, CSHIM_FLOAT32, message, COUNT, elements);
+    assert_true(elements[COUNT - 1] == 1);
+    message[0]++, message[4]++, message[TABLE + 1] = 1;
+    cshim_decode(CSHIM_CODEC_LOSSLESS, CSHIM_FLOAT32, message, COUNT, elements);
+    assert_true(isnan(elements[0]) && isnan(elements[COUNT - 1]));
+}

@@ -2,7 +2,7 @@
 /* Calls the stand-in's gloo::allreduce with options, a context and a buffer built from words, in
  * gloo's memory layout or with one word inserted, which shifts the following ones by 8 bytes. Each
  * object ends where readable memory ends. Each call must reach the library once, and no function in
- * the objects may be called.
+ * the objects but the reduction may be called.
  *
  *   gloo_layout          gloo's layout, in a context of one rank
  *   gloo_layout NUMBER   with an inserted word, in a context of two ranks; NUMBER is 0 to 45 */
@@ -72,8 +72,8 @@ static uintptr_t make_options(uint64_t ranks)
 {
     static const uint64_t data[100]; /* 200 floats */
     const uint64_t functions =
-        (uintptr_t)standin_buffer_functions; /* also used as the context's: none is called */
-    const uint64_t context[CONTEXT_WORDS] = {functions, ranks << 32 /* and the rank, 0 */, 2};
+        (uintptr_t)standin_buffer_functions; /* used for the context, too; none of them is called */
+    const uint64_t context[CONTEXT_WORDS] = {functions, ranks << 32 /* rank: 0 */, 2};
     const uint64_t buffer[BUFFER_WORDS] = {functions, guarded(data, 100), sizeof data};
     const uint64_t output = laid_out(BUFFER, buffer, BUFFER_WORDS);
     const uintptr_t outputs = guarded(&output, 1);
@@ -102,7 +102,7 @@ static uintptr_t make_options(uint64_t ranks)
 
 int main(int argc, char **argv)
 {
-    static const size_t places[OBJECTS] = {OPTIONS_WORDS, 2 /* only rank and size are read */,
+    static const size_t places[OBJECTS] = {OPTIONS_WORDS, 2 /* words that the engine reads */,
                                            BUFFER_WORDS};
     size_t number = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
     more.word = number % 2 != 0 ? UINT64_MAX : 0;

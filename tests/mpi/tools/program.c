@@ -18,7 +18,7 @@ enum { ELEMENTS = 20000 };
 static int rank, ranks, wrong;
 static float in[ELEMENTS], out[ELEMENTS], other[ELEMENTS];
 
-/* Fills in the rank plus a fraction that no lossy codec represents. */
+/* Fills in the rank plus fractions, most of which no lossy codec represents. */
 static void fill_values(float *values, int count)
 {
     for (int i = 0; i < count; i++)

@@ -36,7 +36,7 @@ static float rare_value(void)
     return cshim_bits_float(rare[next_random() % 10]);
 }
 
-/* Returns a value with 1 to 12 significant bits: up to one more than a format's significand has. */
+/* Returns a value with up to 12 significant bits, one more than fp16 has. */
 static float graded_value(void)
 {
     const int largest = 2 << next_random() % 12, exponent = -(int)(next_random() % 28);

@@ -12,10 +12,10 @@
 #include "codecs/codec.h"
 
 /* MIXED: each lane's eight elements have a magnitude of their own, equal in every buffer; one of
- * them may be a rare value. GRADED: up to 12 significant bits with any exponent, so that some
- * values are halfway between two codes of any format, and some are subnormal in small formats. For
- * casts only: LONE_NANS and LONE_LARGEST (the largest finite bfloat16) have one such value in each
- * eight elements. */
+ * them may be a rare value. GRADED: up to 12 significant bits with exponents in a wide range, so
+ * that some values are halfway between two codes of any format, and some are subnormal in small
+ * formats. For casts only: LONE_NANS and LONE_LARGEST (the largest finite bfloat16) have one such
+ * value in each eight elements. */
 enum distribution {
     NORMAL,
     ANY_BITS,
@@ -48,7 +48,7 @@ enum { PARTS_MAX = 32 };
 struct array {
     unsigned char *base; /* allocation in the machine's memory */
     unsigned char *host;
-    unsigned char *device; /* begin of the array in it, `shift` bytes off alignment */
+    unsigned char *device; /* beginning of the array in `base`, `shift` bytes off alignment */
     size_t bytes, shift;   /* bytes: size on the host */
     struct part {
         uint64_t at; /* offset in the machine's array */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares the kernels with the codecs of the CPU, bit for bit: every codec, element type and
- * option, odd counts, several pieces, unaligned buffers, rare values. Nothing outside the messages
- * may be written.
+/* Compares the kernels with the codecs of the CPU, bit for bit: every codec that has kernels, every
+ * element type and option, odd counts, several pieces, unaligned buffers, rare values. Bytes beside
+ * the messages and the outputs must stay as they were.
  *
  *   kernels_host|kernels_gpu          all cases
  *   kernels_host|kernels_gpu quick    fewer values
@@ -21,7 +21,7 @@
 
 static unsigned passed, failed;
 
-/* True if only a third of the cases run; is_left_out() selects them. */
+/* True if only a third of the cases run; is_left_out() returns true for the others. */
 static bool only_few;
 
 static bool is_left_out(void)
@@ -129,7 +129,8 @@ static void test_decode(enum cshim_codec_id codec, enum cshim_dtype dtype,
     drop_array(&fault);
 }
 
-/* Encodes elements that are multiplied first, in float32 or in float64. */
+/* Encodes `count` elements multiplied by `factor`: in float64 if they are float64, otherwise in
+ * float32. May change the input. */
 static void encode_products(enum cshim_codec_id codec, enum cshim_dtype dtype, void *input,
                             uint64_t count, double factor, const struct cshim_encoding *encoding,
                             void *encoded)
@@ -149,8 +150,8 @@ static void encode_products(enum cshim_codec_id codec, enum cshim_dtype dtype, v
     free(values);
 }
 
-/* Options: bit 0 error feedback, bit 1 stochastic rounding, bit 2 a factor, bit 3 a factor in
- * memory. */
+/* Checks the kernel that encodes and, without options, the one that decodes. Options: bit 0 error
+ * feedback, bit 1 stochastic rounding, bit 2 a factor, bit 3 a factor in memory. */
 static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum distribution kind,
                         const struct shape *shape, unsigned options)
 {
@@ -303,8 +304,8 @@ static void test_codec(enum cshim_codec_id codec, enum cshim_dtype dtype, bool q
     }
     if (dtype == CSHIM_FLOAT32) {
         test_all_values(codec, dtype, 0, 1ULL << 32, only_few ? 655211 : quick ? 65521 : 61);
-        /* Magnitudes at which scales become normal floats. A defect there was found with 65000
-         * neighbouring values; a block spans fewer. */
+        /* Magnitudes at which scales become normal floats. A defect there was found only in blocks
+         * within 65000 bit patterns; with this step every block is as narrow. */
         if (quick && cshim_codec_info(codec)->scale_bytes > 0)
             test_all_values(codec, dtype, 0x01300000, 0x04000000, 251);
     } else if (dtype != CSHIM_FLOAT64 && !only_few) {

@@ -47,8 +47,9 @@ void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum distrib
 enum factors { NONE, BOTH, IN_MEMORY, LITTLE };
 void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum distribution kind,
                uint64_t all, size_t shift, enum factors factors);
-/* The largest magnitude is at each index among the elements that a lane loads at once; with and
- * without a factor, which select different loops, and with and without a NaN among the elements. */
+/* Checks the kernel that finds the largest magnitude, with that magnitude at each index among the
+ * elements that a lane loads at once; with and without a factor, which select different loops, and
+ * with and without a NaN among the elements. */
 void test_places(enum cshim_dtype dtype);
 
 /* large_cases.c: encodes, decodes and adds `count` elements, in pieces of `chunk`. */

@@ -31,7 +31,7 @@ void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum distribut
     struct array codes = make_elements(code, all, next_random() % 3);
     struct array largest = make_array(sizeof(uint32_t), 0);
     float *values = room_for(cshim_encoded_bytes(CSHIM_CODEC_FP32, dtype, count));
-    /* The word may hold a larger magnitude already. */
+    /* The kernel only raises this word, which may hold a larger magnitude already. */
     uint32_t most = next_random() % 2 ? 0 : cshim_finite_magnitude(8 * value_of(NORMAL));
     fill(dtype, kind, input.host, count);
     memcpy(largest.host, &most, sizeof most);

@@ -4,7 +4,7 @@
 #include "tests/nccl/kernels/cases.h"
 #include "tests/nccl/kernels/machine.h"
 
-/* Counts above 2^32, whose offsets do not fit into 32 bits: in one piece, and in pieces of 2^31
+/* Checks counts of 2^32 or more, whose offsets do not fit into 32 bits, in pieces of `chunk`
  * elements. */
 void test_large(enum cshim_codec_id codec, enum cshim_dtype dtype, uint64_t count, uint64_t chunk)
 {

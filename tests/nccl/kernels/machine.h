@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A machine on which a test runs the kernels: a GPU (gpu.c), warps of fibers on the host (host.cc),
  * or compiled code translated for the host (machine/machine.cc). Pointers to the machine's memory
- * must not be accessed by the host. Every function ends the program with a message on an error. */
+ * must not be accessed by the host. An error of the GPU or of a kernel ends the program with a
+ * message. */
 #ifndef TESTS_NCCL_KERNELS_MACHINE_H
 #define TESTS_NCCL_KERNELS_MACHINE_H
 
@@ -19,7 +20,7 @@ extern "C" {
 void machine_open(void);
 const char *machine_name(void);
 void *machine_allocate(size_t bytes);
-/* Sets the bytes of the memory that kernels may access. Simulated machines check that. */
+/* Sets the bytes of an allocation that kernels may access. Only machine/machine.cc checks that. */
 void machine_bounds(void *memory, void *from, size_t bytes);
 void machine_free(void *memory);
 void machine_write(void *to, const void *from, size_t bytes);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-static const size_t SPARSE_FROM = (size_t)1 << 30; /* arrays of at least as many bytes are sparse */
+static const size_t SPARSE_FROM = (size_t)1 << 30; /* size from which arrays are sparse, in bytes */
 
 /* Returns sparse memory, which the caller frees by munmap. If there is none, ends the program with
  * a message. */

@@ -11,7 +11,7 @@ static bool done[WARP_LANES];
 static void (*running)(const void *);
 static const void *argument;
 
-/* Runs the other lanes until they are here, too. */
+/* Waits at a barrier, named by `place`: runs the other lanes until they have reached it, too. */
 void warp_meet(const char *place)
 {
     warp_places[warp_lane] = place;

@@ -21,8 +21,9 @@ extern uint32_t lane_block, warp_of_block; /* indices of the running block and w
 
 enum control {
     PLAIN,
-    UNIFORM_MEET, /* barrier: all lanes of the warp must be here; in PTX they wait for each other */
-    MEET,         /* like UNIFORM_MEET, but also orders the lanes' accesses to memory */
+    UNIFORM_MEET, /* barrier that all lanes of the warp must reach together; in PTX they may wait
+                     for each other */
+    MEET,         /* barrier at which lanes wait for each other; orders their accesses to memory */
     BRANCH,
     JUMP,   /* jump to the address in a register, plus the target */
     GATHER, /* BSSY: sets the lanes that will join at a convergence barrier */
@@ -104,7 +105,7 @@ unsigned draw_lane(void);
         }                                                                                          \
     }
 
-/* Runs the statement for each active lane, in random order, for atomics. */
+/* Runs the statement for each active lane in turn, from a random lane on, for atomics. */
 #define EACH_LANE_DRAWN(...)                                                                       \
     for (unsigned drawn = draw_lane(), k = 0; k < LANES; k++) {                                    \
         const unsigned l = (drawn + k) % LANES;                                                    \
@@ -225,7 +226,7 @@ float fma_towards(float a, float b, float c, int direction);
 float float_above(uint64_t value);
 uint32_t reciprocal(uint32_t bits);
 /* Returns true if a quotient needs the general routine. The manual gives no bounds: these are
- * narrow enough for the short one. */
+ * narrow enough for the short routine. */
 static inline bool is_hard_division(float a, float b)
 {
     return !(a * a > 0x1p-120f && a * a < 0x1p120f && b * b > 0x1p-120f && b * b < 0x1p120f);
@@ -247,8 +248,7 @@ template <typename T> static inline T remainder_of(T a, T b)
     return b == 0 ? fail("divides by zero"), a : a % b;
 }
 
-/* Return codes of binary16 and fp8, computed from the formats' definitions, independently of
- * codecs/. */
+/* Convert to and from binary16 and fp8 by the formats' definitions, independently of codecs/. */
 uint32_t half_of(float value);
 uint32_t float_of_half(uint32_t code);
 uint32_t e4m3_of(float value);

@@ -385,8 +385,8 @@ static unsigned first_lane(uint32_t lanes)
     return (unsigned)__builtin_ctz(lanes);
 }
 
-/* Releases lanes that have joined at a barrier. They must gather for it again before they join it
- * again. */
+/* Clears a convergence barrier for lanes that have joined at it. They must gather for it again
+ * before they join it again. */
 static void let_go(uint32_t lanes, int barrier)
 {
     for (unsigned l = 0; l < LANES && barrier >= 0; l++)

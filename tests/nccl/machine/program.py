@@ -29,7 +29,7 @@ class Operand:
 
 
 def source(kind, number, operand):
-    """Returns the C++ of a source."""
+    """Returns the C++ expression that reads a source operand."""
     row = f"r{number}"
     change = operand.change
     if kind == "p":
@@ -61,7 +61,7 @@ def source(kind, number, operand):
 
 
 def form(template, operands):
-    """Returns the text of a form's function without its name."""
+    """Returns the body of a form's C++ function."""
     whole = template.startswith("whole:")
     used, set_masks = {}, []
 

@@ -28,7 +28,7 @@ def value(number, t):
 
 
 def result(t, text):
-    """Returns the assignment to operand 0."""
+    """Returns the C++ assignment of a value of type t to operand 0."""
     if t == "pred":
         return f"$P0 = {text};"
     if t in ("f32", "f64"):

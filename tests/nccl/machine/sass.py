@@ -3,8 +3,8 @@
 
     translate(cubin, listing, output)     listing: of nvdisasm -hex -c
 
-TABLE has the effect of every instruction. No suffix of an operand and no modifier of an instruction is
-ignored: those that the table does not have are errors."""
+TABLE has the effect of every instruction but those of control flow (KINDS). Suffixes of operands and modifiers of
+instructions that it does not have are errors, except .reuse, .RECONVERGENT and .RELIABLE, which change no result."""
 import itertools
 import re
 import struct
@@ -61,8 +61,8 @@ def constants(m):
 
 
 VOTE = "whole: uint32_t votes = 0; for (unsigned l = 0; l < LANES; l++) votes |= (uint32_t)$p{} << l; votes &= active; "
-# Name of an instruction, without the U of uniform ones; its effect; and, if some operands may be omitted, their list:
-# D registers that are written, P and N predicates whose default is true or false.
+# Name of an instruction, without the U of uniform ones, and its effect. Listing.normal() adds operands that the listing
+# omits.
 TABLE = [
     (r"IADD3(\.X)?", ADD),
     (r"IADD3?\.64", "$E0 = $q1 + $q2;"),
@@ -228,7 +228,7 @@ class Listing:
         if base in ("IADD.64", "IADD3.64"):
             return [texts[0]] + [t for t in texts[1:] if not is_predicate(t) and t != "URZ"][:2]
         if "MNMX" in base and is_predicate(texts[0]):
-            return texts[2:6]  # PT, PT, d, a, b, which, !PT
+            return texts[2:6]  # the operands are PT, PT, d, a, b, which, !PT
         if "MNMX" in base and is_predicate(texts[1]):
             if texts[1:3] != ["PT", "PT"]:
                 raise Unknown(f"{base} says which it takes")

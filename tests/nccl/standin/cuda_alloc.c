@@ -10,8 +10,8 @@ struct CUmemPoolHandle_st {
     int device;
 };
 
-/* Sets *context to the current context. Returns an error while a stream is captured, as the calling
- * function is then forbidden. */
+/* Sets *context to the current context. Returns an error if there is none, or while a capture
+ * forbids the calling function. */
 static CUresult current_and_safe(CUcontext *context)
 {
     const CUresult status = standin_current_state(context);

@@ -84,7 +84,7 @@ CUresult standin_capture_record(CUstream stream, CUevent event)
     return CUDA_SUCCESS;
 }
 
-/* Adds a stream to a capture, because it waits for a captured event. */
+/* Adds a stream to a capture: its origin, or a stream that waits for a captured event. */
 static CUresult join(CUstream stream, struct standin_capture *capture)
 {
     CUgraph graph = capture->graph;
@@ -170,7 +170,7 @@ STANDIN_EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCapture
     return status;
 }
 
-/* Removes the capture from its streams. */
+/* Removes the capture from its streams and from the active captures. */
 static void detach_capture(struct standin_capture *capture)
 {
     struct standin_capture **link = &active;

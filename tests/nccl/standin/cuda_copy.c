@@ -17,7 +17,8 @@ struct transfer {
     void *staged;   /* bytes of pageable memory, copied at the call */
 };
 
-/* Returns the address at which the stream's thread may access the memory. */
+/* Returns the address at which the stream's thread may access the memory, or NULL if the access is
+ * refused. */
 static void *bytes_of(const struct transfer *transfer, uintptr_t address, bool write)
 {
     const void *pointer = (const void *)address;
@@ -82,7 +83,8 @@ static CUresult take_in(CUstream stream, struct transfer *transfer, bool behind_
     return status;
 }
 
-/* Starts a transfer; waits for its end if `wait`, or if it writes pageable memory. */
+/* Starts a transfer. Waits for its end if `wait`, or if it writes pageable memory, but not if it
+ * arrives later. */
 static CUresult start(CUstream handle, struct transfer wanted, bool wait)
 {
     CUstream stream;

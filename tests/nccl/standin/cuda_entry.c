@@ -21,7 +21,7 @@ STANDIN_EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **function,
     void *self = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     snprintf(second, sizeof second, "%s_v2", symbol);
     *function = dlsym(self, second);
-    if (*function == NULL && strstr(symbol, "_v") == NULL) /* names have no suffix */
+    if (*function == NULL && strstr(symbol, "_v") == NULL) /* a symbol is a name without suffix */
         *function = dlsym(self, symbol);
     dlclose(self);
     if (found != NULL)

@@ -29,7 +29,7 @@ STANDIN_EXPORT CUresult cuEventDestroy_v2(CUevent event)
     STANDIN_ENTER();
     if (!is_event(event))
         return CUDA_ERROR_INVALID_HANDLE;
-    event->magic = STANDIN_DEAD; /* waits already enqueued have copies of it */
+    event->magic = STANDIN_DEAD; /* waits already enqueued use its record */
     return CUDA_SUCCESS;
 }
 
@@ -165,7 +165,7 @@ static CUresult run_host(void *payload, uint64_t ticket)
 {
     const struct host_call *call = payload;
     (void)ticket;
-    pthread_mutex_lock(&standin_lock); /* the callback may notify the program */
+    pthread_mutex_lock(&standin_lock); /* the callback may let the program continue */
     standin_order_host(&standin_running->clock);
     pthread_mutex_unlock(&standin_lock);
     standin_in_callback = true;

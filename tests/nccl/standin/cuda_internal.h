@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internal to the stand-in for libcuda.so.1 (standin.h). One lock guards all state except the table
- * of allocations, which has a lock of its own, acquired last. */
+/* Internal to the stand-in for libcuda.so.1 (standin.h). standin_lock guards contexts, streams,
+ * events, captures and clocks. The table of allocations has a lock of its own, acquired after
+ * it. */
 #ifndef STANDIN_CUDA_INTERNAL_H
 #define STANDIN_CUDA_INTERNAL_H
 
@@ -68,7 +69,7 @@ struct CUstream_st {
 /* The position in a stream at which an event was recorded. */
 struct standin_record {
     CUstream stream;
-    uint64_t position; /* number of the stream's operations before it */
+    uint64_t position; /* number of the stream's operations up to it, it included */
     double seconds;    /* time at which it completed */
     struct standin_clock clock;
 };
@@ -87,9 +88,10 @@ struct standin_library;
 
 /* cuda_context.c ------------------------------------------------------------------------------- */
 extern pthread_mutex_t standin_lock;
-extern pthread_cond_t standin_progress; /* broadcast when an operation of a stream completes */
+/* Broadcast when an operation of a stream completes, or a context fails. */
+extern pthread_cond_t standin_progress;
 
-/* Begins every function: injects faults; checks cuInit, callbacks and fork. */
+/* Begins most functions: injects faults; checks cuInit, callbacks and fork. */
 CUresult standin_enter(const char *name);
 /* Returns from the function if the call returns an error. */
 #define STANDIN_CHECK(call)                                                                        \
@@ -103,10 +105,11 @@ CUresult standin_enter(const char *name);
 void *standin_zeros(size_t bytes); /* allocates zeros; never NULL */
 long standin_setting(const char *name, long otherwise);
 int standin_device_count(void);
-/* Returns this thread's current context, or NULL if there is none or it was destroyed. */
+/* Returns this thread's current context, which may have been destroyed, or NULL if there is
+ * none. */
 CUcontext standin_current(void);
-/* Sets *context to this thread's current context. Returns the context's sticky error;
- * CUDA_ERROR_INVALID_CONTEXT if there is no context. */
+/* Sets *context to this thread's current context. Returns the context's sticky error, or an error
+ * if there is no context or it was destroyed. */
 CUresult standin_current_state(CUcontext *context);
 /* Sets a context's sticky error, unless it has one. */
 void standin_context_fail(CUcontext context, CUresult error);
@@ -141,7 +144,8 @@ CUresult standin_context_wait(CUcontext context);
 /* Implements cuStreamSynchronize; the lock is held. */
 CUresult standin_stream_synchronize(CUstream stream);
 /* STANDIN_CLOCK: returns true if it is set; adds to the duration of the operation that this thread
- * runs; returns the time of this thread's stream. */
+ * runs; returns the time of this thread's stream, or the monotonic clock's without
+ * STANDIN_CLOCK. */
 bool standin_clock_is_set(void);
 void standin_spend(double operations, size_t bytes);
 double standin_stream_seconds(void);
@@ -151,9 +155,9 @@ double standin_seconds(void);
 /* cuda_order.c --------------------------------------------------------------------------------- */
 /* The operation that this thread runs, or NULL. */
 extern _Thread_local const struct standin_entry *standin_running;
-/* Sets the clock of an operation that is about to run on a stream. The lock is held. */
+/* Sets the clock of an operation that is appended to a stream. The lock is held. */
 void standin_order_next(CUstream stream, struct standin_entry *entry);
-/* Sets the clock of a graph's operation, in a branch that begins at `clock`. */
+/* Sets the clock of a graph's operation, which follows `clock` in its branch. */
 void standin_order_inside(struct standin_entry *entry, const struct standin_clock *clock, int slot);
 /* Merges another clock into `clock`: what is ordered before `other` is ordered before `clock`,
  * too. */
@@ -174,9 +178,11 @@ enum standin_memory_type { STANDIN_DEVICE_MEMORY, STANDIN_HOST_MEMORY, STANDIN_P
 CUdeviceptr standin_memory_new(enum standin_memory_type kind, CUcontext context, size_t bytes,
                                bool live, const void *pool);
 void standin_memory_begin(CUdeviceptr pointer);
-/* Ends an allocation, which may not be accessed any more. Returns false if none begins there. */
+/* Ends an allocation, which may not be accessed any more. Returns false if no such allocation
+ * begins there, or if an earlier access is not ordered before the end. */
 bool standin_memory_end(CUdeviceptr pointer, enum standin_memory_type kind);
-/* Marks pool memory as freed by the host; returns false the second time. */
+/* Marks live device memory as freed by the host. Returns false if it has been freed, or if no
+ * device memory begins there. */
 bool standin_memory_mark_freed(CUdeviceptr pointer);
 void *standin_memory(int device, const void *pointer, size_t bytes, bool write, const char *who);
 bool standin_is_memory(const void *pointer);
@@ -186,8 +192,8 @@ bool standin_memory_is_host(const void *pointer);
 bool standin_is_device_address(const void *pointer);
 
 /* cuda_capture.c ------------------------------------------------------------------------------- */
-/* Returns the error of a call that is forbidden while a stream is captured; the lock is not held.
- */
+/* Returns an error, and invalidates the captures, if a capture forbids an unsafe call of this
+ * thread; the lock is not held. */
 CUresult standin_unsafe(void);
 /* Adds an operation to the graph of a captured stream; the lock is held. */
 CUresult standin_capture_push(CUstream stream, struct standin_op *op);
@@ -196,7 +202,8 @@ CUresult standin_capture_record(CUstream stream, CUevent event);
 bool standin_capture_wait(CUstream stream, CUevent event, CUresult *status);
 uint64_t standin_capture_id(CUstream stream); /* 0: not captured */
 void standin_capture_invalidate(struct standin_capture *capture);
-/* Returns an error if the legacy stream may not be used, because a blocking stream is captured. */
+/* Returns an error, and invalidates the captures, if the legacy stream may not be used because a
+ * blocking stream is captured. */
 CUresult standin_capture_implicit(CUcontext context);
 
 /* cuda_kernels.c: the kernels of kernels/kernels.h on the CPU ---------------------------------- */

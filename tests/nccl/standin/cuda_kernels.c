@@ -151,7 +151,8 @@ static void encode_values(const struct site *site, enum cshim_dtype dtype, enum 
     cshim_encode_with(site->codec, type, values, count, encoding, encoded);
 }
 
-/* Sets the codec's options for the elements from `first` on; returns false if there are none. */
+/* Sets the codec's options for the elements from `first` on; returns false if the kernel has no
+ * options. */
 static bool encoding_of(struct site *site, const struct cshim_kernel_options *options,
                         uint64_t first, size_t count, struct cshim_encoding *encoding)
 {

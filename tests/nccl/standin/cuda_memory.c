@@ -2,8 +2,8 @@
 /* Stand-in for the CUDA driver, for tests; proves nothing about speed or the real driver.
  * Here: memory. Device addresses lie in a range without access rights, so that the host crashes
  * when it accesses them. The streams' threads access the same bytes SPAN_BYTES further on, after a
- * check of bounds, device and lifetime. New memory is filled with NaNs. Addresses are reused as
- * late as possible. */
+ * check of bounds, device and lifetime. New device memory is filled with NaNs. Addresses are reused
+ * as late as possible. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +91,8 @@ static bool map_span(void)
     return true;
 }
 
-/* Returns a free range after the last one, cyclically; forgets freed allocations there. */
+/* Returns the next free range of addresses, cyclically, or 0 if there is none. Forgets freed
+ * allocations there. */
 static uintptr_t next_range(size_t size)
 {
     for (int rounds = 0; rounds < 2;) {

@@ -44,7 +44,7 @@ static struct {
 
 static _Thread_local CUstream own_stream; /* stream of this thread */
 
-/* Reads STANDIN_CLOCK once; the lock is held. */
+/* Reads STANDIN_CLOCK once; clock_lock is held. */
 static void read_clock(void)
 {
     const char *text = getenv("STANDIN_CLOCK");
@@ -213,8 +213,8 @@ void standin_append_wait(CUstream stream, CUstream other, uint64_t position,
     standin_append(stream, standin_op_new("wait for another stream", run_wait, free, wait));
 }
 
-/* Orders the legacy stream: after all work that the blocking streams of the context have, and
- * before all that they get later. */
+/* Makes the next operation of a stream follow the order of the legacy stream, which waits for all
+ * blocking streams of the context, and they for it. */
 static void follow_legacy_order(CUstream stream)
 {
     CUcontext context = stream->context;
@@ -252,8 +252,8 @@ CUresult standin_enqueue(CUstream stream, struct standin_op *op)
     return status;
 }
 
-/* All streams of the process, for STANDIN_LAZY: a synchronisation runs only work enqueued before.
- */
+/* All streams of the process but the legacy ones, for STANDIN_LAZY: a synchronisation runs only
+ * work enqueued before. */
 enum { STREAMS_MAX = 4096 };
 static CUstream known[STREAMS_MAX];
 static int known_count;

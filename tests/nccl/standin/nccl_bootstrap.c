@@ -37,7 +37,7 @@ struct greeting { /* first message on a connection between ranks */
     int rank, channel;
 };
 
-/* Reads or writes all bytes; blocks until then, or until an abort. */
+/* Reads or writes all bytes. Returns false if the connection ends or *aborted is set before. */
 static bool transfer(const int *aborted, int fd, void *bytes, size_t length, bool is_send)
 {
     for (size_t done = 0; done < length;) {

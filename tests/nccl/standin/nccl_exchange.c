@@ -56,7 +56,8 @@ static bool matches(const struct standin_transfer *transfer)
            memcmp(transfer->bytes, transfer->expected, sizeof *transfer->expected) == 0;
 }
 
-/* Fills in the poll events of each peer's socket. */
+/* Fills in the sockets of the peers that have unfinished transfers, with their poll events. Returns
+ * their number. */
 static nfds_t watch_peers(ncclComm_t comm, enum standin_channel channel,
                           const struct standin_transfer *transfers, size_t count,
                           struct pollfd *sockets, int *peers)

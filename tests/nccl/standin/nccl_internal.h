@@ -24,7 +24,7 @@
 
 enum { STANDIN_RANKS_MAX = 64 };
 
-/* Connections to all other ranks: for operations on streams, and for agreement of the hosts. */
+/* Connections to all other ranks: for operations on streams, and for exchanges on the host. */
 enum standin_channel { STANDIN_DATA, STANDIN_CONTROL, STANDIN_CHANNELS };
 
 struct standin_user_op {
@@ -49,10 +49,10 @@ struct ncclComm {
     int revoked;        /* atomic: operations end, but children can be made */
     int async;          /* ncclResult_t, atomic */
     int background;     /* number of threads that work for it, atomic */
-    int references;     /* number of operations in streams and graphs, atomic */
+    int references;     /* its handle, threads, and operations in streams and graphs, atomic */
     uint64_t tickets;   /* number of tickets drawn; operations run in the order of tickets */
     uint64_t finished;  /* number of operations that have run */
-    uint64_t sequence;  /* number of operations, compared between ranks */
+    uint64_t sequence;  /* number of collectives that have begun, compared between ranks */
     uint64_t bytes_sent;
     pthread_mutex_t lock;
     pthread_cond_t progress;
@@ -120,8 +120,8 @@ ncclResult_t standin_take_memory(ncclComm_t comm, const char *variable, int othe
 void standin_work_begins(ncclComm_t comm);
 void standin_work_ends(ncclComm_t comm, ncclResult_t result);
 ncclResult_t standin_background(ncclComm_t comm, ncclResult_t (*job)(void *), void *argument);
-/* Wait for the communicator's operations (those of an aborted one end soon); settle also for its
- * threads. */
+/* Wait for the communicator's operations, unless it is aborted or revoked; settle first waits for
+ * its threads. */
 void standin_wait_operations(ncclComm_t comm);
 void standin_settle(ncclComm_t comm);
 void standin_set_async(ncclComm_t comm, ncclResult_t result);
@@ -160,7 +160,7 @@ ncclResult_t standin_all_gather(ncclComm_t comm, const int *members, int count, 
 
 /* nccl_exchange.c ------------------------------------------------------------------------------ */
 enum standin_outcome { STANDIN_DONE, STANDIN_ABORTED, STANDIN_LOST, STANDIN_MISMATCH };
-/* Completes all transfers. *failed is the transfer that does not match, if any. */
+/* Completes all transfers. *failed becomes the index of one that does not match, or `count`. */
 enum standin_outcome standin_exchange(ncclComm_t comm, enum standin_channel channel,
                                       struct standin_transfer *transfers, size_t count,
                                       size_t *failed);

@@ -49,7 +49,8 @@ STANDIN_EXPORT ncclResult_t pncclCommAbort(ncclComm_t comm)
 }
 STANDIN_NCCL(ncclCommAbort);
 
-/* Ends operations without the other ranks. After it, the communicator can only make children. */
+/* Ends operations without waiting for other ranks. Afterwards the communicator can only make
+ * children, and end. */
 STANDIN_EXPORT ncclResult_t pncclCommRevoke(ncclComm_t comm, int flags)
 {
     if (comm == NULL)

@@ -90,7 +90,8 @@ struct standin_driver {
     /* STANDIN_CLOCK: adds the time of `operations` operations of NCCL, and of sending `bytes`
      * bytes, to the operation that this thread runs. */
     void (*spend)(double operations, size_t bytes);
-    int (*open_file)(const char *variable); /* opens it to append lines; or -1 */
+    /* Opens the file that a variable names, to append lines. Returns -1 if there is none. */
+    int (*open_file)(const char *variable);
 };
 
 #endif
