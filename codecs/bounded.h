@@ -48,8 +48,9 @@ CSHIM_INLINE float load_step(uint16_t stored)
     const int exponent = (int16_t)stored;
     if (exponent >= -BOUNDED_EXPONENT && exponent <= BOUNDED_EXPONENT)
         return cshim_power_of_two(exponent);
-    const bool is_short = exponent >> 7 >= 127 - BOUNDED_EXPONENT &&
-                          exponent >> 7 <= 127 + BOUNDED_EXPONENT && exponent % 128 != 0;
+    const int biased = stored >> 7;
+    const bool is_short =
+        biased >= 127 - BOUNDED_EXPONENT && biased <= 127 + BOUNDED_EXPONENT && stored % 128 != 0;
     return is_short ? cshim_bits_float((uint32_t)stored << 16) : 0;
 }
 

@@ -128,7 +128,8 @@ TEST(no_element_is_off_by_more_than_half_a_step)
  * are nearly half of it. Larger elements take a power of two. */
 TEST(steps_are_nearly_as_large_as_allowed)
 {
-    for (float step = 1; step < 2; step += 0.0078125f) {
+    for (int i = 0; i < 128; i++) {
+        const float step = 1 + (float)i / 128;
         const struct cshim_encoding encoding = {.step = step};
         for (int wide = 0; wide < 2; wide++) {
             const enum cshim_dtype dtype = wide == 0 ? CSHIM_FLOAT32 : CSHIM_FLOAT64;
