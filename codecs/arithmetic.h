@@ -23,8 +23,8 @@ typedef fenv_t cshim_arithmetic;
 
 /* Sets the default environment (no traps, round to nearest, no flush of denormals). Returns the
  * program's, which the same thread passes to cshim_arithmetic_end(). The compiler might move
- * floating-point operations out of the section between the two calls. So that section only reads
- * and writes memory, or calls functions that are not inlined. */
+ * floating-point operations out of the section between the two calls. So that section must only
+ * read and write memory, or call functions that are not inlined. */
 static inline cshim_arithmetic cshim_arithmetic_begin(void)
 {
 #ifdef __x86_64__

@@ -70,10 +70,11 @@ CSHIM_INLINE struct range range_with(struct range range, uint32_t multiple)
 
 /* Rounds the elements to multiples of a step, and finds the range of the multiples. Rounds by
  * adding a number that leaves no bits for a fraction, and the multiple in the lowest bits: in
- * float32 if all multiples are below 2^22, else in float64. Returns false if a multiple is too
- * large: not exact as a float; of float64, such that a difference may have more than 32 bits; or of
- * float32, with a step that is no power of two, such that the rounding of a quotient may exceed
- * what short_step() allows for. */
+ * float32 if the elements are float32 and all multiples are below 2^22 in magnitude, else in
+ * float64. Returns false if an element is not finite or its multiple too large: not exact as a
+ * float; of float64, such that a difference may have more than 32 bits; or of float32, with a step
+ * that is no power of two, such that the rounding of a quotient may exceed what short_step() allows
+ * for. */
 CSHIM_INLINE bool find_multiples(bool is_wide, const uint8_t *restrict input, size_t count,
                                  float step, uint32_t *restrict multiples, struct range *range)
 {
@@ -152,7 +153,7 @@ CSHIM_INLINE unsigned width_of(uint32_t all)
 
 /* Packs a grain of float32 (`is_wide`: float64) with errors of at most `widest` / 2. Returns the
  * number of bytes: 0 if all multiples are 0; the size of the elements, with nothing written, if
- * packing does not make the grain smaller. */
+ * packing is impossible or does not make the grain smaller. */
 CSHIM_INLINE size_t pack_bounded(bool is_wide, const uint8_t *input, size_t count, float widest,
                                  uint8_t *output)
 {

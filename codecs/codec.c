@@ -7,8 +7,8 @@
 #include "codecs/loops.h"
 #include "codecs/scalar.h"
 
-/* Version of the wire format: increment it if encoded bytes, or their receivers, change without a
- * change of the table. */
+/* Version of the wire format: increment it if the encoded bytes, or the ranks that receive them,
+ * change without a change of the table. */
 #define WIRE_VERSION 3u
 
 static const struct cshim_codec_info codecs[CSHIM_CODEC_COUNT] = {

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The wire formats on the CPU: describes the codecs; encodes, decodes and reduces.
  *
- * Needs neither MPI nor CUDA; its only global is the SIMD level, which is detected once. Every
- * function is thread-safe and reentrant except cshim_simd_limit, allocates nothing, and computes
- * under the default floating-point environment (round to nearest even, no flush to zero, exceptions
- * masked), whatever the caller's environment is.
+ * Needs neither MPI nor CUDA; its only mutable global is the SIMD level, which is detected at the
+ * first use. Every function is thread-safe and reentrant except cshim_simd_limit, allocates
+ * nothing, and computes under the default floating-point environment (round to nearest even, no
+ * flush to zero, exceptions masked), whatever the caller's environment is.
  *
  * docs/wire-format.md gives every byte. codecs/formats.def has a row for each codec, and
- * codecs/scalar.h defines each conversion once, for the CPU and the GPU.
- * */
+ * codecs/scalar.h defines each conversion once, for the CPU and the GPU. */
 #ifndef CSHIM_CODEC_H
 #define CSHIM_CODEC_H
 
@@ -16,8 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Element types of the caller's buffer. The values travel in policies and headers: never renumber.
- */
+/* Element types of the caller's buffer. The values travel in message headers: never renumber. */
 enum cshim_dtype {
     CSHIM_FLOAT32 = 0,
     CSHIM_FLOAT64 = 1,
@@ -43,8 +41,8 @@ struct cshim_codec_info {
     enum cshim_codec_id id;
     const char *name;      /* as in policy.ini; static */
     unsigned element_bits; /* payload bits per element; 0: those of the dtype */
-    unsigned block;        /* elements that share one scale; 1 without scales */
-    unsigned scale_bytes;  /* bytes of one scale; 0 without scales */
+    unsigned block;        /* elements of a block; 1 without scales */
+    unsigned scale_bytes;  /* bytes of a block's scale (nvfp4: scales); 0 without scales */
     /* Error of one quantization of a finite x in a block whose largest finite magnitude is a:
      * |error| <= relative * |x| + absolute * a + floor. Twice that for stochastic rounding. See
      * docs/wire-format.md, "Error", for the derivation. */
@@ -81,9 +79,9 @@ static inline bool cshim_codec_is_exact(enum cshim_codec_id id)
     return id == CSHIM_CODEC_RAW || id == CSHIM_CODEC_LOSSLESS || id == CSHIM_CODEC_BOUNDED;
 }
 
-/* Returns true if a codec can carry a dtype without making it larger: every codec carries float32
- * and float64; float16 and bfloat16 are carried by raw and lossless, by their own 16-bit codec and
- * by every codec of 8 bits or less. topk carries float32 only. */
+/* Returns true if a codec encodes a dtype in codes of no more bits than its elements: every codec
+ * carries float32 and float64; float16 and bfloat16 are carried by raw and lossless, by their own
+ * 16-bit codec and by every codec of 8 bits or less. topk carries float32 only. */
 bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype);
 
 /* Returns a fingerprint of the codec table (names, ids, sizes, wire version): ranks with different
@@ -91,7 +89,7 @@ bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype);
 uint64_t cshim_codec_table_hash(void);
 
 /* Elements of a grain. Every codec's block divides it, so an array that is cut at multiples of it
- * is encoded to the same bytes as the whole. */
+ * is encoded to the same codes and scales as the whole. */
 #define CSHIM_GRAIN 256u
 /* Encoded sizes are multiples of this many bytes. */
 #define CSHIM_WIRE_ALIGN 16u
@@ -126,7 +124,7 @@ struct cshim_encoding {
     float *residual;
     /* Stochastic rounding: rounds up or down at random, so that the mean over many keys is the
      * element. Elements that a code represents exactly, and non-finite ones, are encoded as without
-     * it. fp32 and the exact codecs ignore it. */
+     * it. fp32, topk and the exact codecs ignore it. */
     bool stochastic;
     /* Key of the random numbers, which depend only on it and on the element's index, at every SIMD
      * level. Keys must differ between ranks, steps and calls, otherwise errors add up. They may be
@@ -139,9 +137,9 @@ struct cshim_encoding {
      * or 0 for no loss. The codec rounds elements to multiples of this step if it is a power of
      * two, else of a smaller one. Other codecs ignore it. */
     float step;
-    /* Number of finite elements of each grain that the codec topk sends, in addition to all
-     * non-finite ones. topk adds residuals without a limit, and sends all elements if there is no
-     * residual. */
+    /* Maximum number of finite elements of each grain that the codec topk sends, in addition to all
+     * non-finite ones. topk adds residuals without a limit. Without residuals it sends all elements
+     * that are not zero. */
     unsigned keep;
 };
 
@@ -152,7 +150,7 @@ void cshim_encode_with(enum cshim_codec_id id, enum cshim_dtype dtype, const voi
 /* Decodes count elements into output, rounding to dtype where it is narrower than float32. Values
  * too large for float16 become Inf, because programs check for overflow; values too large for
  * bfloat16 become the largest bfloat16. NaNs become the positive quiet NaN without payload (the
- * exact codecs, and fp32 for float32, keep the bytes). output needs the alignment of its element;
+ * exact codecs, and fp32, keep their sign and payload). output needs the alignment of its element;
  * encoded any. */
 void cshim_decode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *encoded, size_t count,
                   void *output);
@@ -174,14 +172,14 @@ void cshim_reduce_with(enum cshim_codec_id id, enum cshim_dtype dtype, const voi
                        unsigned ranks, size_t count, void *output, void *reencoded,
                        const struct cshim_encoding *encoding);
 
-/* Returns the SIMD level in use: the highest that the processor has, unless cshim_simd_limit() has
- * lowered it. */
+/* Returns the SIMD level in use: the highest of this build that the processor has, unless
+ * cshim_simd_limit() has lowered it. */
 enum cshim_simd cshim_simd_level(void);
 
 /* Returns "scalar", "avx2" or "avx512"; "?" for another value. */
 const char *cshim_simd_name(enum cshim_simd level);
 
-/* Sets the SIMD level, up to the processor's, for tests and benchmarks; encoded bytes are the same
+/* Sets the SIMD level, up to that highest one, for tests and benchmarks; encoded bytes are the same
  * at every level. Returns the level now in use. Must not be called while another thread encodes. */
 enum cshim_simd cshim_simd_limit(enum cshim_simd level);
 

@@ -2,9 +2,9 @@
 /* Building blocks of the wire formats: the bits of floats, powers of two, sums, residuals, rounding
  * to small floats, random numbers. Valid C11 and CUDA C++.
  *
- * Arithmetic is in float32. Each operation is either exact, or the last one and rounded once
- * (nearest even), so contraction to fused multiply-add cannot change a bit. The functions expect
- * the default floating-point environment. */
+ * Arithmetic is in float32 (functions named _double: float64). Each operation is either exact, or
+ * the last one and rounded once (nearest even), so contraction to fused multiply-add cannot change
+ * a bit. The functions expect the default floating-point environment. */
 #ifndef CSHIM_FLOATS_H
 #define CSHIM_FLOATS_H
 
@@ -56,8 +56,9 @@ CSHIM_HD float cshim_power_of_two(int exponent)
     return cshim_bits_float((uint32_t)(exponent + 127) << 23);
 }
 
-/* Returns value * 2^exponent, rounded at most once. Exponents are clamped to ±252. Multiplies
- * twice, because the power of two may be outside float32's range although the product is not. */
+/* Returns value * 2^exponent. Exponents are clamped to ±252. Multiplies twice, because the power of
+ * two may be outside float32's range although the product is not. A subnormal result may be rounded
+ * twice: encoders round such results to 0 anyway, and the values of codes have too few bits. */
 CSHIM_HD float cshim_scale_by_power(float value, int exponent)
 {
     int bounded = exponent > 252 ? 252 : exponent < -252 ? -252 : exponent;
@@ -191,8 +192,8 @@ CSHIM_HD uint64_t cshim_random_pair(uint64_t stream, uint64_t pair)
     return cshim_mix(stream + (pair + 1) * CSHIM_GOLDEN);
 }
 
-/* Returns 1 with a probability, else 0. The probability is below 1, and is rounded down to a
- * multiple of 2^-31. */
+/* Returns 1 with a probability, else 0. The probability must be below 1, and is rounded down to a
+ * multiple of 2^-31. The bits of `random` are uniformly distributed. */
 CSHIM_HD int cshim_happens(float probability, uint32_t random)
 {
     return (int32_t)(random >> 1) < (int32_t)(probability * 0x1p31f);

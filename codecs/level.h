@@ -8,7 +8,8 @@
  *                    codec's id
  *   narrow_half, add_residual
  *                    as in struct cshim_level
- *   PASSES_CACHE     returns true if an array of that size is written past the caches
+ *   PASSES_CACHE(output, count)
+ *                    true if decoding writes such an array past the caches
  * */
 #include "codecs/bounded.h"
 #include "codecs/portable.h"

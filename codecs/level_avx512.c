@@ -34,13 +34,14 @@ enum { LANES = 16 };
     _mm512_mask_mov_ps(values, _mm512_cmp_ps_mask(values, values, _CMP_UNORD_Q), nan)
 #define REPLACE_CODE(values, codes, code, nan)                                                     \
     _mm512_mask_mov_ps(values, _mm512_cmpeq_epi32_mask(codes, code), nan)
-/* Returns codes | (upper bytes of the floats & 0x80), in one instruction. */
+/* Returns codes | (upper bytes of the floats & 0x80); one instruction for both operations. */
 #define WITH_SIGN(codes, values)                                                                   \
     _mm512_ternarylogic_epi32(codes, _mm512_srli_epi32((ints)(values), 24),                        \
                               _mm512_set1_epi32(0x80), 0xf8)
 #define LOOK_UP(table, indices) _mm512_permutexvar_ps(indices, table)
 
-/* Stores a vector; past the cache in halves, because messages are only 32-byte aligned. */
+/* Stores a vector; past the cache in halves, because the output is only known to be 32-byte
+ * aligned. */
 INLINE void store(void *output, ints bytes, bool past_cache)
 {
     if (past_cache) {

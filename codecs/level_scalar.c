@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loops without vector instructions: for processors without them, and for blocks that the other
- * levels do not handle. */
+/* The loops in portable C, compiled for the instructions that every processor of the architecture
+ * has: for processors without AVX2, and for blocks that the other levels do not handle. */
 #include "codecs/portable.h"
 
 /* Smallest magnitude that becomes infinity in IEEE binary16, or is not finite. */

@@ -15,12 +15,13 @@
 #endif
 
 /* Loops of one format over arrays of float32, whose first element begins a block. Payload and
- * scales need no alignment, but must be in one message, payload first: the loops may read up to 16
- * bytes after the codes. They write no padding. Loops of formats without scales ignore `scales`. */
+ * scales need no alignment. Codes of less than 8 bits must be followed by 16 readable bytes, such
+ * as the scales: the loops may read past them. They write no padding. Loops of formats without
+ * scales ignore `scales`. */
 struct cshim_loops {
     /* Encodes, rounding to nearest. */
     void (*encode)(const float *input, size_t count, uint8_t *payload, uint8_t *scales);
-    /* Decodes; NaNs become canonical. */
+    /* Decodes; NaNs become canonical, except those of fp32. */
     void (*decode)(const uint8_t *payload, const uint8_t *scales, size_t count, float *output);
     /* Adds the decoded values to `sum`; NaNs become canonical. */
     void (*add)(const uint8_t *payload, const uint8_t *scales, size_t count, float *sum);
@@ -48,8 +49,8 @@ struct cshim_level {
      * that. The sum is finite if the input is. */
     void (*add_residual)(const float *input, size_t count, size_t block, float share,
                          float *residual);
-    /* Packs up to CSHIM_GRAIN elements by the codec bounded if `step` is above 0 and that makes
-     * them smaller, else by lossless. Returns the packed size, which is at most that of the
+    /* Packs up to CSHIM_GRAIN elements: by the codec bounded if `step` is above 0 and bounded makes
+     * them smaller, otherwise by lossless. Returns the packed size, which is at most that of the
      * elements. */
     size_t (*pack_grain)(enum cshim_dtype dtype, float step, const uint8_t *input, size_t count,
                          uint8_t *output);
@@ -64,7 +65,7 @@ static inline size_t cshim_align(size_t bytes)
     return (bytes + CSHIM_WIRE_ALIGN - 1) / CSHIM_WIRE_ALIGN * CSHIM_WIRE_ALIGN;
 }
 
-/* Defined in lossless.c: arrays of grains. */
+/* Arrays of packed grains (lossless.c). */
 
 /* Returns the bytes of the table before the grains of an array of `count` elements: the array's
  * length, and the length of each grain. */
@@ -82,18 +83,21 @@ void cshim_pack_tile(enum cshim_codec_id id, enum cshim_dtype dtype,
 /* Returns the offset in a packed array of the grain that begins with element `begin`, by adding up
  * the lengths of all grains before it. */
 size_t cshim_packed_offset(const uint8_t *packed, size_t begin, size_t count);
-/* Unpacks the elements [begin, begin + length) of a packed array. `offset` is that of their first
- * grain. Returns the offset after their last grain. */
+/* Unpacks the elements [begin, begin + length) of a packed array. `offset` is the offset of their
+ * first grain. Returns the offset after their last grain. */
 size_t cshim_unpack_tile(enum cshim_codec_id id, enum cshim_dtype dtype, const uint8_t *packed,
                          size_t offset, size_t begin, size_t length, size_t count, uint8_t *output);
 
-/* Defined in topk.c, except cshim_topk_bytes() in codec.c: grains of up to CSHIM_GRAIN float32. */
+/* Grains of topk: up to CSHIM_GRAIN elements of float32 (topk.c; cshim_topk_bytes() is in codec.c).
+ */
 
 /* Returns the size of a grain of which `kept` elements are sent. Different numbers of elements have
  * different sizes. */
 size_t cshim_topk_bytes(size_t kept);
-/* Packs a grain and returns its size. If `residual` is not NULL, adds it to the elements first and
- * replaces it by the difference between these sums and their decoded values. */
+/* Packs a grain and returns its size. Without a residual (NULL) sends all elements except zeros.
+ * Otherwise adds the residual to the elements, sends the `keep` largest of the sums and all that
+ * are not finite, and replaces the residual by the difference between the sums and their decoded
+ * values. */
 size_t cshim_topk_pack(const float *input, size_t count, unsigned keep, float *residual,
                        uint8_t *output);
 /* Unpacks a grain of `bytes` bytes. Invalid bytes are unpacked to NaNs. */

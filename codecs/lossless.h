@@ -15,7 +15,7 @@
 enum {
     PACKED_HEADER = 4,   /* bytes: width of the codes, number of escapes, top of the window */
     PACKED_MASKED = 128, /* flag in the width: zeros are left out, with a mask */
-    WIDEST = 5,          /* largest width of a code */
+    WIDEST = 5,          /* largest width of an exponent's code, in bits */
     WINDOWS = 8,         /* tried tops of the window: the largest exponent, and up to 7 below it */
     DISTANCES = 40       /* distances below the largest exponent that are counted separately */
 };
@@ -39,8 +39,8 @@ CSHIM_INLINE struct packing packing_of(enum cshim_dtype dtype)
 /* The exponents of a grain, and their codes. */
 struct coded {
     uint16_t exponents[CSHIM_GRAIN];
-    uint8_t codes[CSHIM_GRAIN + 8]; /* distance below the window's top, or the escape, in the upper
-                                     * bits; middle bits below it */
+    uint8_t codes[CSHIM_GRAIN + 8]; /* distance of the exponent below the window's top, or the
+                                     * escape, in the upper bits; middle bits below it */
 };
 
 /* Reads element `i`, of 2 or 4 bytes, and rotates it left by one bit. */
@@ -205,7 +205,7 @@ CSHIM_INLINE const uint8_t *take_plane(const uint8_t *restrict input, size_t cou
     return input + stride;
 }
 
-/* Reads codes that put_codes() has written. Also overwrites up to 8 codes after the last one. */
+/* Reads codes that put_codes() has written. Also overwrites 8 codes after the last one. */
 CSHIM_INLINE void take_codes(const uint8_t *input, size_t count, unsigned width, uint8_t *codes)
 {
     memset(codes, 0, count + 8);
@@ -294,7 +294,8 @@ CSHIM_INLINE uint64_t find_escapes(const struct packing *packing, const uint8_t 
     return ((eight >> packing->middle_bits & ones * escape) + ones) & ones * (escape + 1u);
 }
 
-/* Packs `count` elements. Returns the packed size, or `limit` if it would be at least that. */
+/* Packs `count` elements. Returns the packed size, or `limit` if it would be at least that or too
+ * many exponents escape. */
 CSHIM_INLINE size_t pack_elements(const struct packing *packing, const uint8_t *input, size_t count,
                                   uint8_t *output, size_t limit)
 {

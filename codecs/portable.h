@@ -20,8 +20,8 @@
 
 #define CSHIM_INLINE static inline __attribute__((always_inline))
 
-/* Defined as 1 if the processor converts between float and binary16, and the compiler has a type
- * for binary16; else as 0. */
+/* 1 on 64-bit Arm, whose processors convert between float and binary16, if the compiler has a type
+ * for binary16; else 0. */
 #if defined(__ARM_FP16_FORMAT_IEEE) && defined(__aarch64__)
 #define CSHIM_HAS_HALF 1
 #include <arm_neon.h>

@@ -423,7 +423,8 @@ CSHIM_HD uint32_t cshim_load_scale(struct cshim_format format, const uint8_t *sc
     return format.scale_bytes == 1 ? scales[block] : 0;
 }
 
-/* Returns the byte of scale `block`, a number of at least 0, of the type E4M3. */
+/* Returns the byte to store for scale `block` of the type E4M3: the scale's code and, in the first
+ * 8 of a grain's 16 bytes, a bit of the grain's power of two. */
 CSHIM_HD uint8_t cshim_e4m3_byte(uint64_t block, uint32_t stored)
 {
     return (uint8_t)((stored & 127u) | (stored >> (8 + block % 16) & 1u) << 7);

@@ -4,7 +4,7 @@
  *
  * Elements that are not sent stay in the residual completely, and are added in the next call.
  * Residuals have no limit, because an element may wait for many calls. Without a residual all
- * elements are sent. */
+ * elements except zeros are sent. */
 #include <string.h>
 
 #include "codecs/floats.h"

@@ -23,7 +23,7 @@ struct view {
     const struct cshim_codec_info *info;
     unsigned bits;  /* bits of a code */
     size_t scales;  /* offset of the scales in bytes */
-    bool is_exact;  /* encoded elements are the caller's bytes (raw) */
+    bool is_exact;  /* elements are the caller's bytes (raw; packed codecs: after unpacking) */
     bool is_packed; /* grains have different lengths */
 };
 
@@ -65,7 +65,7 @@ static struct view view_of(enum cshim_codec_id id, enum cshim_dtype dtype, size_
     };
 }
 
-/* Returns the offset of the scale of element `begin`, which is the first of its block. */
+/* Returns the offset of the scale of the block that contains element `begin`. */
 static size_t scale_offset(const struct view *view, size_t begin)
 {
     return view->scales + begin / view->info->block * view->info->scale_bytes;
@@ -240,8 +240,8 @@ static void decode_floats(const struct view *view, decoding_loop *loop, const ui
 struct parts {
     const void *const *encoded; /* array of each rank */
     unsigned ranks;             /* number of arrays */
-    /* Offsets of the next tile in the first packed arrays. Adding up the lengths of all grains
-     * before a tile would take longer than unpacking the tile. */
+    /* Offsets of the next tile in the first 64 arrays, if these are packed. Adding up the lengths
+     * of all grains before a tile would take longer than unpacking the tile. */
     size_t offsets[64];
 };
 
@@ -259,7 +259,8 @@ static void unpack_part(const struct view *view, struct parts *parts, unsigned r
         parts->offsets[rank] = next;
 }
 
-/* Sums a tile of packed elements other than float64. Unpacks float32 of the first rank in place. */
+/* Sums a tile of packed elements other than float64. Unpacks float32 of the first rank directly
+ * into `sum`. */
 static APART void sum_packed(const struct view *view, struct parts *parts, size_t begin,
                              size_t length, float *sum)
 {
@@ -406,8 +407,8 @@ static APART void reduce_any(const struct view *view, struct parts *parts, uint8
 }
 
 /* Implements cshim_reduce_with(). Each tile of all parts is read before that tile of `output` is
- * written, so in raw `output` may be one of the parts, unless float32 sums are not encoded again:
- * these are written directly, one part after the other. */
+ * written, so in raw `output` may be one of the parts, except for float32 with `reencoded` NULL:
+ * then sums are accumulated in `output`, one part after the other. */
 static APART void reduce(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *encoded,
                          unsigned ranks, size_t count, uint8_t *output, uint8_t *reencoded,
                          const struct cshim_encoding *encoding)

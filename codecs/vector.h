@@ -20,14 +20,15 @@
  *                    code
  *   WITH_SIGN        one-byte codes with the signs of floats as their highest bits
  *   LOOK_UP          floats of a table of 16, by the lower bits of each lane; undefined if there is
- *   no single instruction for it
+ *                    no single instruction for it
  *   store            stores a vector, past the caches if asked to
  *   largest_lane     the greatest lane, unsigned
  *   store_joined     stores the result of join_codes without gaps
  * */
 #include "codecs/portable.h"
 
-/* Bits of the smallest magnitude whose sum with its residual may not be finite. */
+/* Bits of a magnitude. Blocks with at least this magnitude use the scalar loop to add residuals,
+ * because the sums, or 16 times the limit of the residuals, may not be finite. */
 #define SUM_EXCEPTIONAL 0x7c000000u
 /* Bits of the smallest magnitude that bf16 rounds up to infinity. */
 #define BF16_EXCEPTIONAL 0x7f7f8000u
@@ -84,14 +85,15 @@ CSHIM_INLINE bool goes_past_cache(const void *output, size_t count)
     return count >= (size_t)1 << 22 && (uintptr_t)output % 32 == 0;
 }
 
-/* Orders stores past the cache before later stores, by a fence. Does nothing if there are none. */
+/* Orders stores past the cache before later stores, by a fence. Does nothing if `past_cache` is
+ * false. */
 CSHIM_INLINE void end_past_cache(bool past_cache)
 {
     if (past_cache)
         _mm_sfence();
 }
 
-/* Prefetches a vector of floats, once for each cache line. */
+/* Prefetches the vector of floats PREFETCH_FLOATS after index `i`, once for each cache line. */
 INLINE void prefetch(const float *input, size_t i)
 {
     if (i % FLOATS_PER_LINE == 0)
@@ -353,8 +355,8 @@ INLINE ints halves_of_codes(struct cshim_format format, const uint8_t *payload)
     return halves | is_nan;
 }
 
-/* Returns the values of STEP codes: of bf16 or float32, or, from index i on, of a unit, multiplied
- * by its factors. */
+/* Sets the values of STEP codes of a unit, from index `i` on. In formats with scales multiplies
+ * them by the unit's factors. */
 INLINE void values_of(struct cshim_format format, const uint8_t *payload, int i,
                       const float *factors, floats values[2])
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The entry points of the kernels (kernels.h). Each operation has one kernel for all codecs,
- * because every copy of the library contains all kernels for every architecture. */
+/* The entry points of the kernels (kernels.h). Each operation has one kernel for all codecs, which
+ * keeps the library small: it contains every kernel for every architecture. */
 #include "kernels/message.cuh"
 
 /* A multiprocessor of compute capability 7.5 holds at most four blocks. From compute
@@ -196,8 +196,9 @@ CSHIM_DEVICE const uint8_t *part_of(const struct cshim_kernel_reduce &parameters
     return (const uint8_t *)parameters.parts + parameters.stride * rank;
 }
 
-/* Adds a lane's float64 elements one by one. Stores the sums in the output and, if the codec is
- * raw, in the message. Returns them in `values`, rounded to float32, for encoding. */
+/* Adds a lane's elements one by one in float64. Stores the sums in the output, if there is one, or
+ * in the message, if the codec is raw. Returns them in `values`, rounded to float32, for encoding.
+ */
 CSHIM_RARE void sum_doubles(const struct cshim_kernel_reduce &parameters, uint64_t first,
                             struct lane_values *values)
 {
@@ -239,7 +240,7 @@ CSHIM_DEVICE void scale_sum(float factor, struct lane_values &sum)
         sum.value[i] *= factor;
 }
 
-/* Checks the headers of all ranks' messages, and writes the header of the result. */
+/* Checks the headers of all ranks' messages. If the result is a message, writes its header. */
 CSHIM_DEVICE void begin_reduction(const struct cshim_kernel_reduce &parameters,
                                   const struct message &message)
 {
@@ -268,8 +269,8 @@ CSHIM_DEVICE void sum_rest(const struct cshim_kernel_reduce &parameters, const s
     sum = made;
 }
 
-/* Stores the sums of a grain in the output, or encodes them if encode_ordinary cannot. Computes a
- * lane's sums first if they are not known. */
+/* Handles a grain that the kernel's loop does not: stores its sums in the output or in a raw
+ * message, or encodes them by the slow path. Computes a lane's sums first if they are not known. */
 CSHIM_RARE void reduce_rest(const struct cshim_kernel_reduce *parameters, struct grain grain,
                             bool is_known, struct lane_values sum)
 {

@@ -4,7 +4,7 @@
 # there, for three reasons:
 #   * its ptxas writes cubins of ELF ABI version 8; CUDA 12's ptxas writes version 7;
 #   * --compress-mode=size means zstd, which drivers read from CUDA 12.4 on; speed means LZ4, which all drivers read;
-#   * its PTX names the newest version, although it uses nothing newer than 8.0 (ptxas would report it); sm_120 needs 8.7.
+#   * its PTX names the newest version; 8.0 suffices and, from sm_100 on, 8.7 (otherwise ptxas would report an error).
 # Usage:
 #   kernels/fatbin.sh NVCC PTXAS_OF_CUDA_12 OUTPUT "ARCHITECTURE..." "INTERMEDIATE..."
 # Writes ptxas's statistics of each kernel to stderr.

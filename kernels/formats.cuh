@@ -2,16 +2,19 @@
 /* The codecs, applied to the eight elements of a lane.
  *
  * The types format<ID> are the fast path: inlined code of one codec for ordinary blocks. Each row
- * of codecs/formats.def has one, derived from its family; a specialisation may replace functions by
- * faster ones. `stored` is a scale as it is stored in a message. A type has these functions:
+ * UPPER, FLOAT or INTEGER of codecs/formats.def has one, derived from its family; a specialisation
+ * may replace functions by faster ones. `stored` is a scale as it is stored in a message. A type
+ * has these functions:
  *
- *   choose(largest, grain)               returns a block's scale, and if encode_fast may be used,
- * by the largest magnitudes of the block and of the grain encode_fast(values, factor, codes)
- * encodes values, multiplied by the scale's factor special(codes)                       returns
- * bits of SPECIAL if add_fast cannot add the codes further(stored, distance)            returns the
- * larger of `distance` and the scale's distance from the fast scales; add_fast needs at most
- * FAST_SPAN factor_of(stored)                    returns the factor for add_fast add_fast(codes,
- * factor, sum)         decodes values and adds them to sums
+ *   choose(largest, grain)        chooses a block's scale by the largest magnitudes of the block
+ *                                 and of the grain; says whether encode_fast may be used
+ *   encode_fast(values, factor, codes)
+ *                                 encodes values; `factor` is that of choose
+ *   special(codes)                returns bits of SPECIAL if add_fast cannot add the codes
+ *   further(stored, distance)     returns the larger of `distance` and the scale's distance from
+ *                                 the first fast scale; add_fast needs at most FAST_SPAN
+ *   factor_of(stored)             returns the factor for add_fast
+ *   add_fast(codes, factor, sum)  decodes values and adds them to sums
  *
  * The functions that take a struct cshim_format are the slow path: single elements, by
  * codecs/scalar.h, not inlined. with_format() calls a function with the type of a codec's id. The
@@ -21,7 +24,7 @@
 
 #include "kernels/values.cuh"
 
-/* Returns eight fields of `bits` bits, all with the value `field`. */
+/* Returns eight fields of `bits` bits, all with the value `field`; 0 if they have more than 8. */
 CSHIM_CONSTANT uint64_t eight_fields(int bits, uint64_t field)
 {
     uint64_t fields = 0;
@@ -61,7 +64,7 @@ template <int ID> struct layout {
     static const int BLOCK = cshim_format(ID).block;
     static const int SCALE_BYTES = cshim_format(ID).scale_bytes;
     static const int WORDS = (BITS + 3) / 4; /* words of a lane's codes */
-    static const bool IS_ENCODED = true;     /* reductions into a message use these codes */
+    static const bool IS_ENCODED = true;     /* a reduction encodes its sums in this format */
     /* Blocks of a grain have E4M3 scales, which share a power of two. */
     static const bool HAS_GRAIN = cshim_format(ID).scale == CSHIM_SCALE_E4M3;
     static const bool HAS_MINUS_ZERO =
@@ -118,8 +121,8 @@ CSHIM_DEVICE float reciprocal(float value)
 #endif
 }
 
-/* Small floats, which are converted by way of binary16 (values.cuh): a value is its code's value
- * times one normal float, and this product is exact. */
+/* Small floats, which are converted by way of binary16 (values.cuh): an element's value is that of
+ * its code, read as binary16, times one normal float, and this product is exact. */
 template <int ID> struct family<ID, CSHIM_FAMILY_FLOAT> : layout<ID> {
     static const int BITS = layout<ID>::BITS;
     static const int MIN_SCALE = cshim_format(ID).min_scale;
@@ -190,9 +193,9 @@ template <int ID> struct family<ID, CSHIM_FAMILY_INTEGER> : layout<ID> {
     static const uint32_t FIRST_FAST = CSHIM_INTEGER_FIRST_ORDINARY;
     static const uint32_t FAST_SPAN = CSHIM_INTEGER_LAST_ORDINARY - CSHIM_INTEGER_FIRST_ORDINARY;
 
-    /* Returns the smallest scale of 16 bits that is at least largest / top. Its upper half is that
-     * of the quotient or the next one: the quotient is never too small, because 1 / top is rounded
-     * up. The product lower * top is exact. */
+    /* Chooses the smallest scale of 8 significant bits that is at least largest / top. Its upper
+     * half is that of the quotient or the next one: the quotient is never too small, because 1 /
+     * top is rounded up. The product lower * top is exact. */
     CSHIM_DEVICE struct block_scale choose(uint32_t largest, uint32_t)
     {
         const float top = cshim_format(ID).top, most = cshim_bits_float(largest);
@@ -205,9 +208,9 @@ template <int ID> struct family<ID, CSHIM_FAMILY_INTEGER> : layout<ID> {
          * it. */
         return {stored, reciprocal(cshim_bits_float(step)), stored - FIRST_FAST - 1 < FAST_SPAN};
     }
-    /* Rounds by adding 2^23: each integer then stands in the last bits of a float. Inverting the
-     * highest bit of each code makes it nonnegative, so that shifted sums put the codes side by
-     * side. */
+    /* Rounds by adding 2^23: each integer then stands in the last bits of a float. Adding HALF,
+     * too, makes the integers nonnegative, so that shifted sums put them side by side. Inverting
+     * the highest bit of each then makes them the codes. */
     CSHIM_DEVICE void encode_fast(const float *value, float factor, uint32_t *codes)
     {
         const int together = LANE_ELEMENTS / 2;
@@ -250,8 +253,8 @@ template <int ID> struct family<ID, CSHIM_FAMILY_INTEGER> : layout<ID> {
     {
         const uint64_t fields = turned(codes);
         const uint32_t words[2] = {(uint32_t)fields, (uint32_t)(fields >> 32)};
-        /* Several fields are converted in place: each becomes the last bits of a float whose other
-         * bits are those of a power of two with the field's lowest bit as its last place. */
+        /* Converts fields where they stand in a word: puts the bits of a power of two above a
+         * field. In that float, the field's lowest bit counts 1. */
         const int together = 23 / BITS;
 #pragma unroll
         for (int i = 0; i < LANE_ELEMENTS; i++) {
@@ -357,7 +360,8 @@ CSHIM_DEVICE uint32_t part_codec(uint32_t codec, uint32_t dtype)
                                      : (uint32_t)CSHIM_CODEC_FP32;
 }
 
-/* Calls `function` with the type format<ID> of a codec other than raw. */
+/* Calls `function` with the type format<ID> of a codec other than raw; with PARTS, the codec may
+ * also be RAW_HALF. */
 template <bool PARTS, typename FUNCTION>
 CSHIM_DEVICE void with_format(uint32_t codec, FUNCTION function)
 {

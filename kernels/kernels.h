@@ -2,10 +2,11 @@
 /* Names and parameters of the kernels, for the .cu files, the engine that launches them, and the
  * stand-in that runs them on the CPU. Valid C11 and CUDA C++; needs no CUDA header.
  *
- * A kernel takes one structure by value and works on the pieces of one segment. Piece p holds
- * elements [p * chunk, min((p + 1) * chunk, count)) of the segment and is one message: a header of
- * 32 bytes (shim/core/header.h), then the bytes that cshim_encode of codecs/codec.h gives for these
- * elements. Pieces without elements are neither written nor read. All pointers are device pointers.
+ * A kernel takes one structure by value. All pointers in it are device pointers. The kernels that
+ * encode and decode work on the pieces of one segment. Piece p holds elements [p * chunk,
+ * min((p + 1) * chunk, count)) of the segment and is one message: a header of 32 bytes
+ * (shim/core/header.h), then the bytes that cshim_encode of codecs/codec.h gives for these
+ * elements. Pieces without elements are neither written nor read.
  *
  * A caller's buffer has the alignment of its elements, and any count. Messages begin at multiples
  * of 16 bytes, so `encoded` and `stride` are multiples of 16. */
@@ -17,15 +18,16 @@
 #include "codecs/codec.h"
 #include "codecs/scalar.h"
 
-/* Words of a message header. The kernels themselves fill in (or expect) the number of elements of
- * each piece, and do not compare the last word. */
+/* Number of words of a message header; index of the word that has the number of elements, which the
+ * kernels themselves set or expect for each piece; number of words, from the first, that are
+ * compared with the expected ones. */
 #define CSHIM_KERNEL_HEADER_WORDS 8u
 #define CSHIM_KERNEL_HEADER_ELEMENTS 5u
 #define CSHIM_KERNEL_HEADER_COMPARED 7u
 
 /* Words of a fault record, in which a kernel reports the first message with an unexpected header:
  * one of the states below, the number of the piece (in a reduction: of the rank), then the received
- * header. Each communicator has one record, in host memory mapped into the device. No kernel resets
+ * header. Each workspace has one record, in host memory mapped into the device. No kernel resets
  * it. */
 #define CSHIM_KERNEL_FAULT_WORDS (2u + CSHIM_KERNEL_HEADER_WORDS)
 #define CSHIM_KERNEL_FAULT_NONE 0u
@@ -33,11 +35,11 @@
 #define CSHIM_KERNEL_FAULT_WRITING 2u /* a fault is being recorded; its words are not valid yet */
 
 /* Options of an encoding besides rounding to nearest (struct cshim_encoding of codecs/codec.h). All
- * zero for a lossless codec. */
+ * zero for the codecs raw and fp32. */
 struct cshim_kernel_options {
-    float *residual; /* one per element of the segment, in the kernel's order; or NULL */
+    float *residual; /* one per element, those of piece p from p * chunk on; or NULL */
     uint64_t key;
-    uint64_t first; /* index of the segment's first element in its call; whole grains */
+    uint64_t first; /* index of the segment's first element in its call, a multiple of a grain */
     uint32_t stochastic;
 };
 
@@ -133,15 +135,16 @@ enum cshim_kernel_operation {
     CSHIM_KERNEL_OPERATION_COUNT
 };
 
-/* Threads per block of every kernel. Launches give no dynamic shared memory. */
+/* Threads per block of every kernel. Kernels use no dynamic shared memory. */
 #define CSHIM_KERNEL_THREADS 256u
 
-/* Returns the name of a kernel in the binary, such as "cshim_encode", or NULL if the operation does
- * not support the codec. An operation has the same kernel for all its codecs. */
+/* Returns the name of a kernel in the binary, such as "cshim_encode". Returns NULL for an unknown
+ * operation or codec, for the codec none, and for an operation of the algorithm cast with a codec
+ * that cast does not support. An operation has the same kernel for all its codecs. */
 const char *cshim_kernel_name(enum cshim_kernel_operation operation, enum cshim_codec_id codec);
 
 /* Sets codec and format in a kernel's parameters, whose dtype has to be set. The format of raw is
- * that of the elements (for float64 that of fp32). */
+ * that of the elements (for float64 that of fp32), without scales. */
 void cshim_kernel_set_codec(void *parameters, enum cshim_codec_id codec);
 
 /* Returns the number of blocks to launch for `count` elements (of all pieces) on a device of

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Distribution of work, and access to memory. A warp processes one grain of 256 elements at a time,
- * and lane l the eight elements from 8 * l on. Accesses are 16 bytes wide in aligned buffers.
- * Unaligned buffers and the ends of buffers are accessed element by element, in functions that are
- * not inlined, because every kernel contains them and the binary has to stay small.
+ * and lane l the eight elements from 8 * l on. Accesses to aligned buffers of elements are 16 bytes
+ * wide. Unaligned buffers and the ends of buffers are accessed element by element, in functions
+ * that are not inlined, because every kernel contains them and the binary has to stay small.
  *
  * Valid CUDA C++, and C++ for a host that defines __shfl_xor_sync and the other intrinsics. */
 #ifndef CSHIM_MEMORY_CUH
@@ -189,10 +189,10 @@ template <int BITS> CSHIM_DEVICE unsigned most_skipped()
     return BITS % 2 == 0 ? 2 : 3;
 }
 
-/* Loads the codes of a lane, beginning at first_word. A message is aligned and padded to 16 bytes;
- * `left` is the number of its bytes from there on, and at least one of the lane's elements is in
- * it. Formats whose lanes share words have scales after the codes, so a word past the codes can be
- * read too. */
+/* Loads the codes of a lane, beginning at first_word. A message's codes are aligned and padded to
+ * 16 bytes; `left` is the number of their bytes from there on, and at least one of the lane's
+ * elements is in the message. Formats whose lanes share words have scales after the codes, so a
+ * word past the codes can be read too. */
 template <int BITS>
 CSHIM_DEVICE void load_message(const uint8_t *from, unsigned lane, int64_t left, uint32_t *codes)
 {
@@ -218,7 +218,7 @@ CSHIM_DEVICE void load_message(const uint8_t *from, unsigned lane, int64_t left,
     }
 }
 
-/* Stores the lane's codes of a whole grain. If lanes share words, each stores the one or two words
+/* Stores the lane's codes of a whole grain. If lanes share words, each stores the words (up to two)
  * that begin in its bytes, with the next lane's codes in their rest. All lanes must call it. */
 template <int BITS> CSHIM_DEVICE void store_message(uint8_t *grain, const uint32_t *codes)
 {

@@ -103,7 +103,7 @@ CSHIM_RARE float value_at(const struct cshim_format *format, const struct messag
 struct target {
     struct message message;
     struct grain grain;
-    uint64_t chunk; /* elements before each piece but the first */
+    uint64_t chunk; /* elements of each full piece: piece p begins at element p * chunk */
 };
 
 /* Stores a block's scale. */
@@ -129,8 +129,9 @@ CSHIM_DEVICE void store_codes(const struct message &message, const struct grain 
                         : stored);
 }
 
-/* Fills the padding after the scales of a message with zeros. E4M3 scales have none: a grain has 16
- * of them. This is computed without a branch, for which the kernels would spill registers. */
+/* Fills the padding after the scales of a message with zeros. E4M3 scales have no padding, because
+ * a grain has 16 of them. Their case is computed without a branch, for which the kernels would
+ * spill registers. */
 CSHIM_DEVICE void pad_scales(const struct cshim_format *format, uint8_t *scales, uint64_t elements)
 {
     const unsigned others = 15u * (format->scale == CSHIM_SCALE_E4M3);
@@ -285,8 +286,8 @@ CSHIM_DEVICE bool are_ordinary(const struct cshim_kernel_options &options)
     return options.residual == NULL && options.stochastic == 0;
 }
 
-/* Encodes a grain of values by a kernel's parameters. `largest` is the lane's largest magnitude,
- * and `chunk` the number of elements before each piece but the first. */
+/* Encodes a grain of values by a kernel's parameters. `largest` is the lane's largest magnitude;
+ * piece p begins at element p * chunk. */
 template <typename PARAMETERS>
 CSHIM_DEVICE void encode_grain(const PARAMETERS &parameters, uint64_t chunk,
                                const struct message &message, const struct grain &grain,
@@ -319,7 +320,8 @@ struct lane_part {
     int64_t left; /* bytes of the message's codes from `codes` on */
 };
 
-/* Conditions that rule out the fast path: bits of SPECIAL, and the largest distance of a scale. */
+/* Findings in all messages that may rule out the fast path: bits of SPECIAL, and the largest
+ * distance of a scale from the first fast scale. */
 struct doubts {
     uint64_t codes;
     uint32_t distance;

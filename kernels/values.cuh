@@ -7,9 +7,9 @@
 #include "kernels/memory.cuh"
 
 /* Conversions by hardware ---------------------------------------------------------------------- */
-/* These functions convert two elements in a word, the first in the lower half. For finite values
- * with a finite code, and for codes, they give the results of codecs/scalar.h; a NaN may get any
- * payload. On a host they call scalar.h. */
+/* Functions that convert pairs of elements hold a pair in one word, the first element in the lower
+ * half. For finite values with a finite code, and for codes, they give the results of
+ * codecs/scalar.h; a NaN may get any payload. On a host, conversions of binary16 call scalar.h. */
 #if defined(__CUDA_ARCH__)
 #define HAS_HALF_PAIRS (__CUDA_ARCH__ >= 800)
 #define HAS_FP8 (__CUDA_ARCH__ >= 890)
@@ -60,8 +60,7 @@ CSHIM_DEVICE void floats_of_halves(uint32_t pair, float *first, float *second)
 #endif
 }
 
-/* Return true for the small floats that these functions convert: binary16, e4m3, e5m2 and e2m1,
- * whatever their scales are. */
+/* Returns true if a format has small floats with these numbers of bits, whatever its scales are. */
 CSHIM_CONSTANT bool is_float(struct cshim_format format, int bits, int mantissa_bits)
 {
     return format.family == CSHIM_FAMILY_FLOAT && format.bits == bits &&
@@ -89,9 +88,9 @@ template <int ID> CSHIM_CONSTANT bool is_e2m1()
 }
 
 /* Returns the exponent of the power of two by which values from halves_of_codes have to be
- * multiplied. A code of e2m1 is read as 2^-14 of its value, and on devices that do not convert e4m3
- * a code of that as 2^-8: as the binary16 number whose bits are the code's with the magnitude
- * shifted. */
+ * multiplied. That function reads some codes as the binary16 number that has the code's bits with
+ * the magnitude shifted: 2^-14 of the value for e2m1, and 2^-8 for e4m3 on devices without an
+ * instruction that converts e4m3. */
 template <int ID> CSHIM_CONSTANT int halves_exponent()
 {
     return is_e2m1<ID>() ? 14 : is_e4m3<ID>() && !HAS_FP8 ? 8 : 0;
@@ -179,9 +178,9 @@ template <int ID> CSHIM_DEVICE uint32_t halves_of_codes(const uint32_t *codes, i
     return is_e4m3<ID>() ? (upper >> 1 & 0x3f803f80u) | (upper & 0x80008000u) : upper;
 }
 
-/* Returns a word with the highest bit of each code of a word set if it is a NaN that
- * halves_of_codes would read as a number. Its other bits are arbitrary. After such a code of e2m1,
- * which is that of -0, other bits may be set, too. */
+/* Returns a word in which the highest bit of each code's field is set if the code is a NaN that
+ * halves_of_codes reads as a number. The other bits of a field are arbitrary. In e2m1, whose only
+ * such code is that of -0, the highest bits of the fields after it may be set, too. */
 template <int ID> CSHIM_DEVICE uint32_t hidden_nans(uint32_t codes)
 {
     const uint32_t turned = codes ^ 0x88888888u;
@@ -209,7 +208,7 @@ CSHIM_DEVICE uint32_t put_under(uint32_t word, uint32_t mask, uint32_t bits)
 }
 
 /* Elements and values -------------------------------------------------------------------------- */
-/* A factor of elements, in the type of the sums. */
+/* A factor of elements or sums, which is converted to their type before it is used. */
 struct factor {
     double value;
     bool is_one;
@@ -231,7 +230,7 @@ CSHIM_DEVICE struct factor read_factor(double value, const void *at, uint32_t dt
     return {read, read == 1.0};
 }
 
-/* Multiplies. A product that is NaN becomes the canonical NaN. */
+/* Multiplies, unless the factor is 1. A product that is NaN becomes the canonical NaN. */
 CSHIM_DEVICE float multiply(float value, struct factor factor)
 {
     return factor.is_one ? value : cshim_canonical(value * (float)factor.value);
@@ -280,7 +279,7 @@ CSHIM_DEVICE uint32_t make_canonical(struct lane_values &values)
     return largest;
 }
 
-/* Multiplies. Products that are NaN become canonical. */
+/* Multiplies all values, unless the factor is 1. Products that are NaN become canonical. */
 CSHIM_DEVICE void multiply_all(struct lane_values &values, struct factor factor)
 {
     if (factor.is_one)

@@ -20,7 +20,7 @@ static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *r
 }
 
 /* Checks the codec of the algorithm cast, which lets MPI, NCCL or gloo add the converted elements.
- * The library has no type for codes below 16 bits, nor for blocks with scales. */
+ * These libraries have no type for codes of 8 bits or less, nor for messages of varying length. */
 static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const struct cshim_codec_info *info = cshim_codec_info(rule->codec);
@@ -158,8 +158,8 @@ static bool can_occur(const struct cshim_call *call)
                                       (CSHIM_MOVES >> call->collective & 1) == 0));
 }
 
-/* Calls that the earlier rules leave to a rule: some; none; or no library has calls as the rule
- * asks for. */
+/* Calls that the earlier rules leave to a rule: some; none; or there are none, because no library
+ * has calls that match the rule. */
 enum reach { REACH_SOME, REACH_TAKEN, REACH_NO_SUCH_CALL };
 
 static enum reach find_reach(const struct cshim_policy *policy, const struct cshim_rule *rule)

@@ -184,7 +184,7 @@ static bool read_range(const struct setting *set)
     return true;
 }
 
-/* Reads the bytes of a buffer into a uint64_t. */
+/* Reads min_size or max_size into a uint64_t, and checks them against each other. */
 static bool read_limit(const struct setting *set)
 {
     const struct cshim_rule *rule = newest_rule(set->parser);

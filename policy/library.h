@@ -15,9 +15,9 @@
  * has the measurement. */
 #define CSHIM_NODE_PIECE_LIMIT (96u << 10)
 
-/* Scratch of a call in host memory on each rank, whatever the tensor's size. */
+/* Largest scratch of a call in host memory on each rank, whatever the tensor's size. */
 #define CSHIM_SCRATCH_LIMIT ((uint64_t)32 << 20)
-/* Scratch of a call in device memory on each rank, whatever the tensor's size. */
+/* Largest scratch of a call in device memory on each rank, whatever the tensor's size. */
 #define CSHIM_NCCL_SCRATCH_LIMIT ((uint64_t)64 << 20)
 
 struct cshim_capabilities {
@@ -29,7 +29,7 @@ struct cshim_capabilities {
     bool has_max_rel_error; /* the ranks of a call share its encoding error */
     bool has_any_codec;     /* messages may vary in length, and reduced chunks use gather_codec */
     bool has_grid;          /* executes the algorithm grid */
-    bool has_own_broadcast; /* broadcasts a message by the library's broadcast, once per node */
+    bool has_own_broadcast; /* the library broadcasts messages; each node receives them once */
     bool reads_in_place;    /* ranks of a node may read each other's messages in shared memory */
     bool adds_blocks_apart; /* a node's sum of blocks needs memory besides the blocks */
     bool on_device; /* works on device memory; each quarter of the scratch has segments of several

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Larger files are no policies. */
+/* Maximum bytes of a policy's file. */
 #define FILE_LIMIT ((size_t)1 << 20)
 
 /* Built-in policies, a row for each file of policy/; "default" is the first. */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Largest length of a name. Longer words have no near name. */
+/* Longest name whose edit distance to a word is computed. */
 #define NAME_LIMIT 63
 
 static const struct cshim_words sets[] = {
@@ -80,7 +80,7 @@ const char *cshim_word_find(enum cshim_word_set set, const char *text, unsigned 
             return words.names[*value];
     for (size_t i = 0; i < sizeof older / sizeof *older; i++) {
         *value = older[i].value;
-        if (older[i].set == set && strcmp(older[i].name, text) == 0)
+        if (older[i].set == set && strcasecmp(older[i].name, text) == 0)
             return older[i].name;
     }
     return NULL;

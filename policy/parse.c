@@ -13,7 +13,7 @@
 
 #include "policy/lines.h"
 
-/* Limited, because the check for unreachable rules takes longer with more rules. */
+/* Maximum number of rules: the check for unreachable rules takes longer with more of them. */
 #define RULE_LIMIT 256u
 
 /* Checks the current section, at the next header or at the end of the text. */
@@ -42,7 +42,8 @@ static bool check_rule_name(struct cshim_parser *parser, const char *name)
     return true;
 }
 
-/* Appends a rule that matches everything. */
+/* Appends a rule with default values, which matches all sums and averages. Returns false after an
+ * error. */
 static bool begin_rule(struct cshim_parser *parser, const char *name)
 {
     struct cshim_policy *policy = parser->policy;
@@ -119,12 +120,12 @@ static bool begin_section(struct cshim_parser *parser, char *header)
 }
 
 /* Callback of inih: copies the next line to `buffer`; an empty one instead of a section header or a
- * line with an error. Returns NULL at the end of the text. */
+ * line with an error. Returns NULL at the end of the text or at a NUL byte. */
 static char *read_line(char *buffer, int size, void *stream)
 {
     struct cshim_parser *parser = stream;
     size_t length;
-    /* inih would append an indented line to the last value. */
+    /* The line comes without its indent: inih would append an indented line to the last value. */
     const char *line = cshim_lines_next(&parser->next, parser->end, &length);
     if (line == NULL)
         return NULL;
@@ -184,7 +185,7 @@ static bool takes_sums_of(const struct cshim_rule *rule, unsigned library, unsig
            (rule->ops >> CSHIM_SUM & 1) != 0 && (rule->dtypes >> dtype & 1) != 0;
 }
 
-/* Returns the size of the smallest sum of an element type that some rule compresses, so that the
+/* Returns the size of the smallest sum of an element type that some rule may compress, so that the
  * engine passes smaller calls through without matching rules. */
 static uint64_t find_smallest_sum(const struct cshim_policy *policy, unsigned library,
                                   unsigned collective, unsigned dtype)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Largest length of the source's name in errors. Of longer paths only the end is shown. */
+/* Largest length of the source's name in errors; only the end of a longer one is shown. */
 #define SOURCE_SHOWN 255
 
 /* Separates the lines of a message. The log prints "compshim: " only before the first one. */

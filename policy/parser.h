@@ -23,7 +23,7 @@ struct cshim_parser {
     enum cshim_section section;
     bool general_seen;     /* a section [compshim] was read */
     uint32_t keys_seen;    /* keys of the current section: a bit for each */
-    const char *algorithm; /* newest rule's algorithm, as written in the policy; a static string */
+    const char *algorithm; /* word of the `algorithm` key that was read last; a static string */
     bool failed;           /* some section has an error */
     bool section_failed;   /* the current section has an error, so it is not checked as a whole */
     char *message;         /* CSHIM_MESSAGE_MAX bytes for the errors, a line for each */

@@ -51,11 +51,12 @@ enum cshim_log_level { CSHIM_LOG_ERROR, CSHIM_LOG_WARN, CSHIM_LOG_INFO, CSHIM_LO
 #define CSHIM_PATH_MAX 1024
 #define CSHIM_MESSAGE_MAX 512
 
-/* Which of a rule's calls are compressed. */
+/* Which of a rule's calls are compressed. Unless this is ALWAYS, a few all-reduces of each class
+ * are made natively, and a few compressed, to time them. */
 enum cshim_worth {
     CSHIM_WORTH_MEASURED, /* all calls, except those of classes that were measured not to gain */
-    CSHIM_WORTH_ALWAYS,   /* all calls */
-    CSHIM_WORTH_FORETOLD  /* calls of classes that were measured to gain */
+    CSHIM_WORTH_ALWAYS,   /* all calls; nothing is measured */
+    CSHIM_WORTH_FORETOLD  /* only calls of classes that were measured to gain */
 };
 
 /* One [rule NAME] section. Masks have bit 1 << value set for each value that matches. */
@@ -87,11 +88,11 @@ struct cshim_rule {
 
 /* A whole policy. Created by cshim_policy_parse, freed by cshim_policy_free. */
 struct cshim_policy {
-    char source[CSHIM_PATH_MAX]; /* the file it came from, or "built-in default" */
-    char report[CSHIM_PATH_MAX]; /* "off", "summary" or a file name with {rank}, {jobid} */
+    char source[CSHIM_PATH_MAX]; /* file it came from, "@NAME", or "built-in default" */
+    char report[CSHIM_PATH_MAX]; /* "off", "summary", or a file; may contain {rank} and {jobid} */
     enum cshim_log_level log;
     uint64_t seed;            /* seed of stochastic rounding */
-    uint64_t feedback_memory; /* largest size of residuals on each rank */
+    uint64_t feedback_memory; /* maximum bytes of residuals on each rank */
     /* Bytes of the smallest buffer that a rule may compress in a sum, by library, collective and
      * element type. */
     uint64_t compress_from[CSHIM_LIBRARY_COUNT][CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
@@ -212,9 +213,9 @@ struct cshim_words {
 };
 struct cshim_words cshim_words(enum cshim_word_set set);
 
-/* Finds the value of a word, also of names that values had before: the algorithms "allreduce"
- * (cast) and "allgather" (one_shot), and "gain" (worth = measured). Returns the word, a static
- * string, or NULL if it is not in the set. */
+/* Finds the value of a word. Also knows older names of values: the algorithms "allreduce" (cast)
+ * and "allgather" (one_shot), and "gain" (worth = measured). Returns the word, a static string, or
+ * NULL if it is not in the set. */
 const char *cshim_word_find(enum cshim_word_set set, const char *word, unsigned *value);
 
 /* Describes a key of policy.ini for help texts. The strings are static. */
@@ -242,10 +243,11 @@ const char *cshim_algorithm_name(enum cshim_algorithm algorithm);
 const char *cshim_nearest_name(const char *word, const char *const *names, size_t count);
 
 /* Parses "64KiB", "25MB", "1024": B, KB, KiB, MB, MiB, GB, GiB, and K, M, G for KiB, MiB, GiB; a
- * fraction is allowed if it comes to whole bytes. Returns false if malformed or above 2^63. */
+ * fraction of up to nine digits is allowed if it comes to whole bytes. Returns false if malformed
+ * or above 2^63. */
 bool cshim_parse_size(const char *text, uint64_t *bytes);
 
-/* Returns true if a report's or trace's name has no braces other than {rank} and {jobid}. */
+/* Returns true if each "{" in the name of a report or trace begins {rank} or {jobid}. */
 bool cshim_has_known_braces(const char *name);
 
 /* Computes the SHA-256 of a text as 64 hex digits and NUL, for the report's policy.sha256. */

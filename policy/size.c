@@ -33,7 +33,7 @@ bool cshim_parse_size(const char *text, uint64_t *bytes)
     const char *fraction = text + whole + has_point;
     size_t decimals = has_point ? strspn(fraction, DIGITS) : 0;
     const char *unit_name = fraction + decimals + strspn(fraction + decimals, " ");
-    unsigned __int128 number = 0; /* unit: bytes / scale */
+    unsigned __int128 number = 0; /* the size times `scale`; in units, then in bytes */
     uint64_t unit, scale = 1;
     if (whole == 0 || (has_point && decimals == 0) || !find_unit(unit_name, &unit))
         return false;

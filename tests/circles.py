@@ -113,8 +113,8 @@ def object_circles(products):
 
 
 def defined_twice(products):
-    """Returns each external name that two sources define, with the sources. An engine's source that is compiled for
-    several libraries counts once; generated sources are left out."""
+    """Returns each external name with the prefix cshim_ or tool_ that several sources define, with the sources. An
+    engine's source that is compiled for several libraries counts once; generated sources are left out."""
     objects = sorted({path for product in products for path in product[1:]})
     if not objects:
         return {}

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Searches for defects by random tests for MINUTES minutes. Legal MPI programs, gloo programs and each fuzz target
-# take turns, with inputs derived from SEED (default: the time). Also plants defects into copies of the shim; the legal
-# programs must detect them. Continues after a finding. At the end prints how to repeat each finding; exits with 1 if
+# Searches for defects by random tests for MINUTES minutes. Legal MPI programs and gloo programs, which SEED (default:
+# the time) selects, and each fuzz target take turns. Also plants defects into copies of the shim; the legal programs
+# must detect them. Continues after a finding. At the end prints how to repeat each finding; exits with 1 if
 # there is any. The logs are in $BUILD/explore.
 #   BUILD=DIR tests/explore.sh MINUTES [SEED]
 set -u

@@ -7,7 +7,7 @@
 #   contains NAME TEXT         passes if $output contains TEXT
 #   golden NAME FILE           passes if $output equals FILE (UPDATE=1 rewrites the file)
 #   skip REASON                counts a part of the test that cannot run here
-#   finish                     prints the counts and exits, with 1 if a check failed or none ran
+#   finish                     prints the counts and exits, with 1 if a check failed, or if none passed or was skipped
 #   codecs                     prints the codecs that need no other key in a rule (bounded and topk do), without
 #                              fp32, which is raw for float32
 #

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Properties of every plan that compresses: it keeps the limits, its cuts cover the elements
  * exactly, and its bytes are those of all messages counted one by one. The including program (a
- * unit test, and a fuzz target) defines PLAN_CHECK(condition) before. */
+ * unit test, a fuzz target, or plan_figures) defines PLAN_CHECK(condition) before. */
 #ifndef PLAN_PROPERTIES_H
 #define PLAN_PROPERTIES_H
 
@@ -47,7 +47,7 @@ static inline bool is_grid(const struct cshim_plan *plan)
     return plan->algorithm == CSHIM_ALGORITHM_GRID;
 }
 
-/* Returns true if ranks share the work of their node, which is one peer. */
+/* Returns true if the peers are nodes, in which each rank has a share of the elements. */
 static inline bool by_nodes(const struct cshim_plan *plan, const struct cshim_call *call)
 {
     const bool can = call->nodes > 3 && call->ranks > call->nodes && call->ranks_per_node > 0;
@@ -55,8 +55,8 @@ static inline bool by_nodes(const struct cshim_plan *plan, const struct cshim_ca
            (is_grid(plan) && can && !call->nonblocking);
 }
 
-/* Returns the number of chunks in a share; in a grid that of pieces, one for each row and column.
- */
+/* Returns the number of chunks in a share; in a grid that of pieces, one for each row of each
+ * column. */
 static inline uint64_t chunks_in_share(const struct cshim_plan *plan)
 {
     if (is_grid(plan))
@@ -91,7 +91,8 @@ static inline void check_algorithm(const struct cshim_plan *plan, const struct c
 }
 
 /* Checks that the roundings of all contributions, of a grid's row sums and of the result add up to
- * at most abs_error, and that a step larger by 2^-22 would exceed it. */
+ * at most abs_error, in a sum for each of its ranks, and that a step larger by 2^-22 would exceed
+ * it. */
 static inline void check_step(const struct cshim_plan *plan)
 {
     const double allowed = plan->rule->abs_error;
@@ -187,9 +188,9 @@ static inline void check_memory(const struct cshim_plan *plan, const struct cshi
     PLAN_CHECK(plan->stage_bytes == (plan->schedule->staged ? staged : 0));
 }
 
-/* Checks that each peer is in one row, and in one column unless it is the last of a longer row;
- * that row lengths differ by at most one; and, with owners outside the grid, that each column has
- * one owner, who is in no other column. */
+/* Checks that each peer is in one row, and in at most one column; that row lengths differ by at
+ * most one; that each column with messages has a peer of each row; and, with owners outside, that
+ * it has one owner besides, and that there are as many such columns as owners. */
 static inline void check_places(const struct cshim_grid *grid)
 {
     uint32_t row, column, place, owners = 0, members = 0;

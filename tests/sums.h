@@ -48,7 +48,7 @@ static enum cshim_codec_id sums_without; /* a codec that the library lacks, or n
 static int sums_steps;
 static enum cshim_dtype sums_dtype = CSHIM_FLOAT32;
 static double sums_factor = 1; /* factor of the sum: 1 / ranks for an average */
-static size_t sums_first;      /* index of the first element to compare */
+static size_t sums_first;      /* index in a rank's data of the first element to compare */
 static int sums_scaled;        /* each rank's elements are multiplied by sums_scalar(rank) */
 static int sums_special = -1;  /* rank with the non-finite values of NONFINITE; -1: all ranks */
 static int sums_special_kind;  /* value on the rank sums_special: 0 Inf, 1 -Inf, 2 NaN */
@@ -450,8 +450,8 @@ static inline int print_policy(const char *algorithm)
     return 0;
 }
 
-/* Sums float32 by every codec that the algorithm supports: data of each type, for which rank 0
- * prints the error, and non-finite values on each rank and on all. */
+/* Sums float32 by every codec that the algorithm supports: each kind of finite data, for which rank
+ * 0 prints the error, and non-finite values on each rank and on all. */
 static inline void try_all_codecs(const char *algorithm, int rank, int ranks,
                                   void (*run)(enum data data, size_t count, int in_place))
 {

@@ -49,7 +49,8 @@ static bool draw_all(int limit, struct dataset *dataset, char *error)
     return false;
 }
 
-/* Returns the first default folder that contains MNIST, or NULL; *searched lists the folders. */
+/* Returns the first default folder that has MNIST's training images; if none has, returns NULL and
+ * writes a list of the folders to `searched`. */
 static const char *find_directory(char searched[MESSAGE_BYTES])
 {
     const char *places[] = {getenv("MNIST_DIR"), "data/mnist"};

@@ -43,7 +43,8 @@ struct hand {
     double thickness, ink;
 };
 
-/* Counters in an image's random stream: variation, then two per point, then the pixels. */
+/* Counters in an image's random stream: label, variation, two for each point, one for each pixel.
+ */
 enum { DRAW_LABEL, DRAW_HAND, DRAW_POINTS = 16, DRAW_NOISE = 64 };
 
 static struct hand draw_hand(uint64_t stream)
@@ -95,8 +96,8 @@ static int clamp_to_image(double coordinate)
     return coordinate < 0 ? 0 : coordinate > IMAGE_SIDE - 1 ? IMAGE_SIDE - 1 : (int)coordinate;
 }
 
-/* Draws one segment, with an antialiased edge one pixel wide; overlapping strokes keep the darker
- * value. */
+/* Draws one segment, with an antialiased edge one pixel wide. A pixel keeps its value if that is
+ * larger. */
 static void draw_segment(uint8_t *pixels, struct point from, struct point to, double thickness,
                          double ink)
 {

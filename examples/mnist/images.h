@@ -10,7 +10,8 @@
 
 enum { IMAGE_SIDE = 28, IMAGE_PIXELS = IMAGE_SIDE * IMAGE_SIDE, IMAGE_CLASSES = 10 };
 
-/* More than any published set of this kind; its bytes fit an int. */
+/* Maximum number of images of a set: more than any published one has, and their bytes fit an int.
+ */
 enum { IMAGE_COUNT_LIMIT = 2000000 };
 
 /* Owns both arrays (malloc). */
@@ -31,9 +32,9 @@ struct dataset {
 bool idx_read_set(const char *image_path, const char *label_path, struct image_set *set,
                   char *error, size_t error_size);
 
-/* Generates images `first` to `first + count - 1` of an endless sequence, which is equal on every
- * machine: strokes with random shift, scale, slant, rotation, thickness and noise. Returns false if
- * there is no memory; the caller frees the two arrays. Thread-safe. */
+/* Generates images `first` to `first + count - 1` of an endless sequence, the same in every run:
+ * strokes with random shift, scale, slant, rotation, thickness and noise. Returns false if there is
+ * no memory; the caller frees the two arrays. Thread-safe. */
 bool digits_draw(int first, int count, struct image_set *set);
 
 /* Loads the set on all ranks of MPI_COMM_WORLD (collective). `directory` is the user's, or NULL for

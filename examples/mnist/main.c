@@ -45,7 +45,7 @@ struct trainer {
     const struct dataset *dataset;
     struct network *network;
     int rank, ranks;
-    int capacity;           /* images of this rank in one pass */
+    int capacity;           /* maximum number of images of this rank in one pass */
     int steps_per_epoch;    /* the last step may be smaller */
     int *order;             /* the epoch's permutation of the training images */
     const uint8_t **pixels; /* images of one pass */
@@ -305,7 +305,7 @@ static bool parse_integer(const char *text, uint64_t *value)
     return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0;
 }
 
-/* Reads an integer from 1 up. */
+/* Reads an integer from 1 to `highest`. Returns false for any other text. */
 static bool parse_count(const char *text, uint64_t highest, int *value)
 {
     uint64_t wide = 0;

@@ -23,7 +23,8 @@ enum network_model {
 };
 
 /* Convolutions: 1 -> 32 (3x3), ReLU, 32 -> 64 (3x3), ReLU, max pooling 2x2. Maps are stored channel
- * last, so that the three inputs in a row of the kernel are contiguous. */
+ * last, so that the inputs in a row of the kernel, three pixels with all channels, are contiguous.
+ */
 enum {
     CONV_KERNEL = 3,
     CONV_TAPS = CONV_KERNEL * CONV_KERNEL,
@@ -49,8 +50,8 @@ enum {
 
 enum { MODEL_LAYERS_MAX = 4 };
 
-/* Inputs of each output of a layer, and number of outputs. It has inputs * outputs weights and a
- * bias per output; a convolution has one set of them for all positions. */
+/* Number of inputs of each output of a layer, and number of outputs. The layer has inputs * outputs
+ * weights and a bias per output; a convolution has one set of them for all positions. */
 struct layer_shape {
     int inputs, outputs;
 };
@@ -72,8 +73,8 @@ int model_tensor_size(const struct model *model, int tensor);
 /* Draws the initial parameters. */
 void model_draw(const struct model *model, uint64_t seed, float *parameters);
 
-/* Returns zeroed memory for passes over batches of `images` images of this rank, which the caller
- * frees. If there is no memory, prints a message and aborts the job. */
+/* Returns `count` zeroed elements of `size` bytes, which the caller frees. If there is no memory,
+ * prints a message, with the number of this rank's images in a batch, and aborts the job. */
 void *host_memory(int images, size_t count, size_t size);
 
 /* Returns a pixel as input of the network: normalised by mean and standard deviation of MNIST. */
@@ -94,8 +95,8 @@ struct score {
     double correct;
 };
 
-/* Log-softmax and negative log likelihood of one image's outputs, in float64. Replaces the outputs
- * by their gradient times `scale`. Returns the score. */
+/* Computes log-softmax and negative log likelihood of one image's outputs, in float64. Replaces the
+ * outputs by their gradient times `scale`. Returns the image's score. */
 HOST_AND_DEVICE static inline struct score model_judge(float *row, int label, float scale)
 {
     int best = 0;

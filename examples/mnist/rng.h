@@ -13,7 +13,7 @@
 #define HOST_AND_DEVICE
 #endif
 
-/* Purpose of a stream: different purposes never share numbers. */
+/* Purpose of a stream: each purpose has streams of its own. */
 enum rng_purpose { RNG_INITIAL_WEIGHTS, RNG_SHUFFLE, RNG_DROPOUT, RNG_DIGITS };
 
 /* Returns 64 random bits: SplitMix64 (Steele, Lea, Flood 2014) at a position of its sequence. */

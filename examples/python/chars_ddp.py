@@ -4,9 +4,9 @@
 
     torchrun --nproc_per_node 2 chars_ddp.py [--text FILE] [--sharded]
 
-About a million parameters, AdamW. Every rank has the whole model, or a share of it (FSDP), and trains on its share of
-each batch. The last tenth of the text is held out; at the end the loss on it, in nats per character, and the percentage of characters
-predicted correctly are printed.
+About a million parameters, AdamW. Every rank has the whole model, or with --sharded a share of it (FSDP2), and trains
+on its share of each batch. The last tenth of the text is held out; at the end the loss on it, in nats per character,
+and the percentage of its characters that were predicted correctly are printed.
 Needs numpy and torch.
 """
 import argparse
@@ -26,7 +26,7 @@ LAYERS = 5
 
 
 class Transformer(nn.Module):
-    """Computes the scores of each next character from the characters up to it."""
+    """Computes, at each position of a text, the scores of the next character from the characters so far."""
 
     def __init__(self, characters):
         super().__init__()
@@ -107,9 +107,9 @@ def test(model, text):
 
 
 def wrap(model, sharded):
-    """Returns the model with gradients that are summed over the ranks and, if asked for, sharded parameters."""
+    """Returns the model with gradients that are averaged over the ranks and, if `sharded`, sharded parameters."""
     if sharded:
-        # Only newer versions of PyTorch have it.
+        # Imported here, because only newer versions of PyTorch have FSDP2.
         from torch.distributed.device_mesh import init_device_mesh  # pylint: disable=import-outside-toplevel
         from torch.distributed.fsdp import fully_shard  # pylint: disable=import-outside-toplevel
 

@@ -24,7 +24,7 @@ def flat(tensors):
 
 
 class Outer:
-    """Outer optimizer: SGD with momentum on the sum of the ranks' pseudo-gradients."""
+    """Outer optimizer: SGD with momentum on the mean of the ranks' pseudo-gradients."""
 
     def __init__(self, model, arguments):
         self.parameters = list(model.parameters())

@@ -19,7 +19,7 @@ from mnist_files import read_digits
 
 
 class Network(nn.Module):
-    """The network of PyTorch's MNIST example: two convolutions, two dense layers."""
+    """A small network: two convolutions, two dense layers."""
 
     def __init__(self):
         super().__init__()

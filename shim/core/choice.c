@@ -16,7 +16,7 @@ uint64_t cshim_size_class_begin(uint32_t size_class)
     uint64_t bytes = (uint64_t)1 << size_class / 2;
     if (size_class % 2 == 0)
         return bytes;
-    for (uint64_t step = bytes / 2; step > 0; step /= 2) /* the largest of the class before */
+    for (uint64_t step = bytes / 2; step > 0; step /= 2) /* largest size below the class */
         if (cshim_size_class(bytes + step) < size_class)
             bytes += step;
     return bytes + 1;
@@ -31,18 +31,18 @@ _Static_assert((CSHIM_CHOICE_ROUNDS_MAX - CSHIM_CHOICE_ROUNDS) % (LAST_ROW - 1) 
 /* Candidates within this factor of the best one are sampled further. */
 #define CLOSE 1.25f
 /* A settled class is sampled at the last call of a period and SAMPLE_DISTANCE before that, and
- * tries the next best candidate in a row of calls that ends before these. */
+ * tries the next best candidate in a row of calls from FIRST_TRIAL on, which ends before these. */
 #define SAMPLE_DISTANCE 16u
-/* Calls of a period that has two samples and no trial. */
+/* Calls of a period that checks the previous one: it has two samples and no trial. */
 #define CHECK_PERIOD (SAMPLE_DISTANCE + 1)
 #define FIRST_TRIAL 49u
 #define TRIAL_ROW 2u /* calls, the last of which is sampled */
-/* Factor between two durations, in either direction, at which the network counts as changed. */
+/* Factor between two durations, in either direction, above which the network counts as changed. */
 #define CHANGED 1.5f
-/* Factor by which the next best candidate has to be faster than the best one. */
+/* The next best candidate overtakes the best one if it is faster by more than this factor. */
 #define OVERTAKES 1.1f
 #define QUIET_PERIODS_MAX 64u
-/* Number of periods for which a candidate's duration as the settled one is remembered. */
+/* Number of periods and checks after which the durations of settled candidates are forgotten. */
 #define STEADY_PERIODS_MAX 128u
 
 static void start_period(struct cshim_choice *choice, uint32_t calls)
@@ -161,7 +161,7 @@ void cshim_choice_end(struct cshim_choice *choice, double seconds)
         choice->seconds[choice->samples - 1] = (float)seconds;
 }
 
-/* Sorts those samples of a candidate whose duration some rank knows. Returns how many they are. */
+/* Sorts the samples of a candidate whose agreed duration is known. Returns their number. */
 static unsigned sort_samples(const struct cshim_choice *choice, unsigned candidate,
                              float sorted[CSHIM_CHOICE_SAMPLES_MAX])
 {
@@ -177,8 +177,8 @@ static unsigned sort_samples(const struct cshim_choice *choice, unsigned candida
     return count;
 }
 
-/* Returns the median of a candidate's samples, of an even number the lower one: what disturbs a
- * call lengthens it. INFINITY if there is none. */
+/* Returns the median of a candidate's samples; of an even number the lower one of the two, because
+ * disturbances only lengthen calls. INFINITY if there are no samples. */
 static float median_of(const struct cshim_choice *choice, unsigned candidate)
 {
     float sorted[CSHIM_CHOICE_SAMPLES_MAX];
@@ -221,7 +221,8 @@ static unsigned fastest_but(const struct cshim_choice *choice, unsigned but)
     return fastest;
 }
 
-/* Continues sampling those candidates that take at most `seconds`, weighted or not. */
+/* Continues sampling those candidates whose duration, weighted if `is_weighted`, is at most
+ * `seconds`. */
 static void sample_further(struct cshim_choice *choice, float seconds, bool is_weighted)
 {
     unsigned left = 0;
@@ -247,7 +248,7 @@ static void drop_slow(struct cshim_choice *choice)
     sample_further(choice, CLEARLY_OUT * least, false);
 }
 
-/* Settles on the fastest candidate, unless others are close and may be sampled further. */
+/* Settles on the fastest candidate, unless others are close to it and may be sampled further. */
 static void settle_class(struct cshim_choice *choice)
 {
     const unsigned former = choice->best;
@@ -282,8 +283,8 @@ static bool is_changed(const struct cshim_choice *choice, float now)
     return now > CHANGED * typical || CHANGED * now < typical;
 }
 
-/* Returns true if the next best candidate was faster than the best one when it was last tried.
- * Always false after a period without a trial, unless the period checks the previous one. */
+/* Returns true if the next best candidate, when it was tried in this period (in a check: when it
+ * was last tried), was OVERTAKES times as fast as the best one is now. */
 static bool is_overtaken(const struct cshim_choice *choice, float now)
 {
     const unsigned next = choice->next_best;
@@ -293,8 +294,9 @@ static bool is_overtaken(const struct cshim_choice *choice, float now)
            OVERTAKES * choice->weights[next] * other < choice->weights[choice->best] * now;
 }
 
-/* Remembers the settled candidate's duration over two periods; forgets it after STEADY_PERIODS_MAX,
- * or if the network has become faster. */
+/* Stores the shorter of the settled candidate's durations in the last two periods as its steady
+ * one. Before that clears those of all candidates if they are older than STEADY_PERIODS_MAX, or the
+ * network has become faster. */
 static void keep_steady(struct cshim_choice *choice, float now)
 {
     const float seconds = fminf(now, choice->before);

@@ -3,11 +3,11 @@
  *
  * A class holds calls that take about the same time: of one communicator, rule, element type and
  * size class. Its calls have a few candidates. Candidate 0 is the library's own call; each other
- * one compresses, by an algorithm of its own. All ranks go through the same calls in the same order
- * and do, for each of them:
+ * one is an algorithm with a codec. All ranks go through the same calls in the same order and do,
+ * for each of them:
  *
  *     if (cshim_choice_is_due(choice)) {
- *         choice->seconds[i] = largest of all ranks, for i < choice->samples;
+ *         choice->seconds[i] = the same duration on all ranks, for i < choice->samples;
  *         cshim_choice_decide(choice);
  *     }
  *     candidate = cshim_choice_begin(choice);
@@ -16,24 +16,25 @@
  *     ... make the call by the candidate ...
  *     cshim_choice_end(choice, seconds that this rank was in the call);
  *
- * The barrier makes the ranks begin a sampled call at once, so a rank's duration contains no
- * waiting for ranks that come late, and the largest over the ranks is the collective's own.
- * (Without a barrier the least duration would be that of the rank that comes last. If ranks receive
- * at different speeds, that is too short: it excludes the time that the slowest rank waits for its
- * messages.)
+ * The barrier makes the ranks begin a sampled call together, so a rank's duration contains no
+ * waiting for ranks that come late, and the ranks agree on the largest of their durations. (Without
+ * a barrier, as with NCCL, they agree on the least, which is that of the rank that comes last. If
+ * ranks receive at different speeds, that is too short: it excludes the time that the slowest rank
+ * waits for its messages.)
  *
- * Learning takes five sampled calls of each candidate: a row of two, later one of three, each
- * after a call that is not sampled: it may set up connections, and the queues of the network
- * still hold what the candidate before has sent. A candidate whose first two samples take twice
- * the best one's is dropped. Candidates that are within a quarter of the best one get up to two
- * more rows of three samples. Then the class is settled: calls take the best candidate, and every
- * CSHIM_CHOICE_PERIOD calls the ranks look at the durations of two of them. In periods 1, 2, 4, 8,
- * ... two calls in a row try the next best candidate, and the second is sampled. Learning starts
- * again if the best candidate takes 1.5 times as long, or a third less, than before, also in a
- * short period that checks this; or if the next best one overtakes it. Then a candidate counts with
- * its duration as the settled one if that was longer: the queues of a network may hold the messages
- * of a row of trials, but not those of all calls. Learning that confirms the choice doubles the
- * periods until it may start again.
+ * Learning takes five sampled calls of each candidate: a row of two, later one of three, each after
+ * a call that is not sampled: it may set up connections, and the queues of the network still hold
+ * what the previous candidate has sent. A candidate is dropped if the shorter of its first two
+ * samples takes more than twice the best candidate's. Candidates within a quarter of the best one
+ * get up to two more rows of three samples. Then the class is settled: calls take the best
+ * candidate, and every CSHIM_CHOICE_PERIOD calls the ranks agree on the durations of two of these
+ * calls. In periods 1, 2, 4, 8, ... two calls in a row try the next best candidate, and the second
+ * is sampled. Learning starts again if the best candidate takes more than 1.5 times as long as it
+ * was learned to take, or less than two thirds of that, or if the next best one overtakes it, and
+ * if the short period that follows to check this finds it again. In comparisons a candidate counts
+ * with its duration as the settled one if that was longer: the queues of a network may hold the
+ * messages of a row of trials, but not those of all calls. Learning that confirms the choice
+ * doubles the number of periods before it may start again.
  *
  * Pure: reads no clock and sends nothing. The same calls and the same agreed durations give the
  * same candidates on every rank. Not thread-safe: collectives on one communicator follow each
@@ -52,17 +53,19 @@ uint64_t cshim_size_class_begin(uint32_t size_class);
 
 #define CSHIM_CANDIDATE_NATIVE 0u
 #define CSHIM_CANDIDATES_MAX 6u
-/* Calls between two decisions of a settled class. */
+/* Calls between two decisions of a settled class, except in the short period that checks the
+ * previous one. */
 #define CSHIM_CHOICE_PERIOD 96u
-/* Samples of each candidate while a class learns, and of those that are close to the best one. */
+/* Samples of each candidate that is not dropped while a class learns, and their maximum for
+ * candidates that are close to the best one. */
 #define CSHIM_CHOICE_ROUNDS 5u
 #define CSHIM_CHOICE_ROUNDS_MAX 11u
 #define CSHIM_CHOICE_SAMPLES_MAX (CSHIM_CANDIDATES_MAX * CSHIM_CHOICE_ROUNDS_MAX)
 
 enum cshim_choice_phase {
-    CSHIM_CHOICE_FIRST,   /* one call of each candidate that is not sampled, and two that are */
-    CSHIM_CHOICE_LAST,    /* likewise with three, of each candidate that was not dropped */
-    CSHIM_CHOICE_SETTLED, /* calls take the best */
+    CSHIM_CHOICE_FIRST,   /* each candidate has one call that is not sampled, then two that are */
+    CSHIM_CHOICE_LAST,    /* the same with three, for each candidate that is left */
+    CSHIM_CHOICE_SETTLED, /* calls take the best candidate */
     CSHIM_CHOICE_FIXED    /* calls take the prior: nothing is tried */
 };
 
@@ -72,16 +75,17 @@ struct cshim_choice {
     unsigned prior;                      /* candidate of the first call */
     unsigned best;                       /* candidate of settled calls */
     unsigned next_best;                  /* candidate of a settled class's trials */
-    float weights[CSHIM_CANDIDATES_MAX]; /* factors by which durations compare */
-    uint32_t call;                       /* calls begun in this phase; if settled, in this period */
-    uint32_t calls_until_due; /* length of this phase in calls; if settled, of this period */
-    uint32_t periods;         /* complete periods since the class was settled */
-    uint32_t quiet_periods;   /* periods before learning may start again */
-    bool has_learned;         /* a decision has been made before */
-    unsigned rounds;          /* samples that each candidate in turn is to have */
-    unsigned in_turn;         /* number of entries in `turns` */
-    unsigned turns[CSHIM_CANDIDATES_MAX]; /* candidates that learning calls take, each in a row */
-    /* Agreed median duration of each candidate in seconds; INFINITY before it is known. */
+    float weights[CSHIM_CANDIDATES_MAX]; /* factor of each candidate's duration in comparisons */
+    uint32_t call;                       /* calls begun since the latest decision */
+    uint32_t calls_until_due;            /* calls from one decision to the next */
+    uint32_t periods;                    /* periods since the class was settled, without checks */
+    uint32_t quiet_periods;              /* periods until learning may start again */
+    bool has_learned;                    /* the class was settled before */
+    unsigned rounds;  /* samples of each candidate in `turns` at the next decision */
+    unsigned in_turn; /* number of entries in `turns` */
+    unsigned turns[CSHIM_CANDIDATES_MAX]; /* candidates of learning calls, a row of calls each */
+    /* Agreed median duration of each candidate in seconds, or `steady` if that is longer; INFINITY
+     * before it is known. */
     float typical[CSHIM_CANDIDATES_MAX];
     /* Like `typical`, updated by the calls of the settled class. */
     float latest[CSHIM_CANDIDATES_MAX];
@@ -89,10 +93,10 @@ struct cshim_choice {
      * long run calls may take longer than in a row of trials, whose messages fit in the network's
      * queues. */
     float steady[CSHIM_CANDIDATES_MAX];
-    uint32_t steady_periods; /* since `steady` was cleared */
+    uint32_t steady_periods; /* periods and checks since `steady` was cleared */
     float before; /* the settled candidate's duration in the previous period; INFINITY if unknown */
     bool is_check; /* this period is short: it checks whether the previous one was disturbed */
-    /* Lower and upper quartile of the samples of which `typical` is the median. */
+    /* Lower and upper quartile of the samples that `typical` was computed from. */
     float low[CSHIM_CANDIDATES_MAX];
     float high[CSHIM_CANDIDATES_MAX];
     /* Samples since learning, or this period, began: their candidates and durations in seconds.
@@ -130,33 +134,35 @@ void cshim_choice_decide(struct cshim_choice *choice);
 /* Begins a call and returns its candidate. The choice must not be due. */
 unsigned cshim_choice_begin(struct cshim_choice *choice);
 
-/* Returns true if the call that has begun is sampled: the ranks begin it at once. */
+/* Returns true if the call begun last is sampled: the ranks should begin to make it together. */
 static inline bool cshim_choice_is_sampled(const struct cshim_choice *choice)
 {
     return choice->is_sampled;
 }
 
-/* Begins a call that takes the native candidate and that nobody times. Returns false, with nothing
- * begun, if the next call may be another one. */
+/* If calls take the native candidate by a choice that is made, and the next call is neither sampled
+ * nor a trial, and no decision is due: begins that call and returns true. Otherwise begins nothing
+ * and returns false. */
 bool cshim_choice_passes(struct cshim_choice *choice);
 
-/* Ends the call that was begun last, with this rank's duration in seconds. A call that is left by a
- * jump never ends: its duration stays unknown. */
+/* Ends the call that was begun last, with this rank's duration in seconds. A call that is left by
+ * longjmp() never ends: its duration stays unknown. */
 void cshim_choice_end(struct cshim_choice *choice, double seconds);
 
 /* For classes whose calls follow no order (shim/core/draw.h), where rank 0 decides alone. Adds a
- * sample of a candidate, in agreed seconds, unless it has CSHIM_CHOICE_ROUNDS already. */
+ * sample of a candidate, in agreed seconds, unless it has choice->rounds samples already. */
 void cshim_choice_learn(struct cshim_choice *choice, unsigned candidate, float seconds);
 /* Returns the number of a candidate's samples since learning, or this period, began. */
 unsigned cshim_choice_samples_of(const struct cshim_choice *choice, unsigned candidate);
-/* Returns true if some calls of a settled class are to try the next best candidate. */
+/* Returns true if some calls of a settled class's current period are to try the next best
+ * candidate. */
 bool cshim_choice_tries(const struct cshim_choice *choice);
 
 /* Returns the agreed duration of a candidate's calls in seconds, as it was measured last; 0 before
  * it is known. */
 double cshim_choice_seconds(const struct cshim_choice *choice, unsigned candidate);
 
-/* Sets the quartiles that belong to cshim_choice_seconds; both are 0 before it is known. */
+/* Sets the quartiles that belong to cshim_choice_seconds(); both are 0 before that is known. */
 void cshim_choice_spread(const struct cshim_choice *choice, unsigned candidate, double *low,
                          double *high);
 

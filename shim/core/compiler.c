@@ -98,7 +98,7 @@ static struct cshim_operation *append(struct cshim_compiler *compiler,
     return operation;
 }
 
-/* Appends an operation that concerns a message with the peer at an index. */
+/* Appends an operation on a message to or from the peer at `index` of its row or column. */
 static struct cshim_operation *append_with(struct cshim_compiler *compiler,
                                            enum cshim_operation_kind kind,
                                            enum cshim_message message, int index, uint64_t elements,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiles the operations of a segment, and caches the lists of a communicator. The rest is for the
- * compilers of algorithms (shim/core/algorithms): functions that append one operation each, and the
- * buffers of a segment's scratch. Each compiler states its algorithm, then its buffers, then the
- * list. In their loops over peers, a rank sends to the next peer first and receives from the
- * previous one first, so that the ranks do not all send to the same one. */
+/* Compiles the operations of a segment, and caches the lists of a communicator. The rest of this
+ * header is for the compilers of algorithms (shim/core/algorithms): functions that append
+ * operations, and the buffers of a segment's scratch. Each file of an algorithm describes the
+ * algorithm, then its buffers, then emits the list. In its loops over peers, a rank sends to the
+ * next peer first and receives from the previous one first, so that the ranks do not all send to
+ * the same one. */
 #ifndef CSHIM_COMPILER_H
 #define CSHIM_COMPILER_H
 
@@ -13,14 +14,16 @@
  * the library's own all-reduce executes. Returns false without memory. */
 bool cshim_compile(struct cshim_operations *operations, const struct cshim_segment *segment);
 
-/* Compiled lists of one rank of a communicator, so that calls like earlier ones are not compiled
- * again. A list depends on these properties of a segment, besides the rank and its layout. */
+/* Key of a compiled list: the properties of a segment that the list depends on, besides the rank
+ * and its layout. */
 struct cshim_list_key {
-    const struct cshim_schedule *schedule; /* NULL: the segment has blocks, and is compiled anew */
+    const struct cshim_schedule *schedule; /* NULL: unused, or not reusable (with blocks) */
     uint64_t elements, piece_bytes, column_bytes;
     struct cshim_grid grid;
     uint32_t shares, root, codec, gather_codec;
 };
+/* The latest compiled lists of one rank of a communicator: a segment with the key of one of them is
+ * not compiled again. */
 #define CSHIM_LISTS (2 * CSHIM_SEGMENTS_IN_FLIGHT)
 struct cshim_lists {
     struct {
@@ -42,34 +45,36 @@ struct cshim_compiler {
     const struct cshim_segment *segment;
     const struct cshim_role *role;
     const struct cshim_plan *plan;
-    uint8_t depth;                 /* of the next operations */
+    uint8_t depth;                 /* depth of the next operations */
     bool failed;                   /* no memory */
-    struct cshim_operation unused; /* written to once there is no memory */
+    struct cshim_operation unused; /* receives the operations that there is no memory for */
 };
 
-/* Areas of a segment's scratch, one slot for each peer of the row: contributions received, reduced
- * chunks, and contributions sent. The areas for the column follow, in the same order. */
+/* Areas of a segment's scratch, each with a slot for every peer of the row: contributions received,
+ * reduced chunks, and contributions sent. The same areas for the column follow. */
 enum cshim_area { CSHIM_CONTRIBUTIONS, CSHIM_REDUCED, CSHIM_OUTGOING };
 
-/* Returns the offset of slot `index` in an area of the row or column. */
+/* Returns the offset in the segment's scratch, in bytes, of slot `index` in an area of the row or
+ * column. */
 uint64_t cshim_slot(const struct cshim_compiler *compiler, enum cshim_dimension dimension,
                     enum cshim_area area, int index);
 
-/* Returns the index of the rank's `step`th next peer in its row or column; negative steps go back.
- */
+/* Returns the index of the peer `step` places after this rank in its row or column, cyclically; a
+ * negative step goes back. */
 int cshim_neighbour(const struct cshim_compiler *compiler, enum cshim_dimension dimension,
                     int step);
 
 void cshim_emit_receive(struct cshim_compiler *compiler, enum cshim_message message, int from,
                         uint64_t elements, uint64_t offset);
-/* `to`: index of the receiver; -1: several. */
+/* `to`: index of the peer that the message is for, which may be this rank's; -1: several peers. */
 void cshim_emit_message(struct cshim_compiler *compiler, enum cshim_message message, int to,
                         uint64_t elements, uint64_t offset);
 void cshim_emit_encode(struct cshim_compiler *compiler, enum cshim_message message,
                        const struct cshim_range *range, uint8_t options);
 void cshim_emit_send(struct cshim_compiler *compiler, enum cshim_message message, int to,
                      uint64_t offset);
-/* Waits at a pipeline depth for the messages of the whole row or column. */
+/* Emits a wait for the messages of the whole row or column. The wait and the operations after it
+ * have pipeline depth `depth`. */
 void cshim_emit_wait_received(struct cshim_compiler *compiler, enum cshim_message message,
                               uint8_t depth);
 void cshim_emit_wait_sent(struct cshim_compiler *compiler, enum cshim_message message);
@@ -77,7 +82,8 @@ void cshim_emit_read(struct cshim_compiler *compiler, enum cshim_message message
                      uint64_t elements, uint64_t offset, uint64_t sender_offset, unsigned input);
 void cshim_emit_read_own(struct cshim_compiler *compiler, const struct cshim_range *range,
                          unsigned input);
-/* `message`: type of the message that the sum is appended to. */
+/* `message`: type of the message that the sum is for; CSHIM_MESSAGE_PARTS if it goes only to the
+ * result. */
 void cshim_emit_reduce(struct cshim_compiler *compiler, enum cshim_message message, unsigned inputs,
                        const struct cshim_range *range, uint8_t options);
 void cshim_emit_forward(struct cshim_compiler *compiler, enum cshim_message message,
@@ -91,7 +97,7 @@ void cshim_emit_node(struct cshim_compiler *compiler, enum cshim_operation_kind 
 void cshim_emit_reduce_to_message(struct cshim_compiler *compiler, enum cshim_message message,
                                   unsigned inputs, const struct cshim_range *range, bool keeps);
 
-/* The algorithms (shim/core/algorithms, a file each), which schedule.c lists by collective. */
+/* The algorithms (shim/core/algorithms), which schedule.c lists by collective. */
 void cshim_compile_one_shot(struct cshim_compiler *compiler);
 void cshim_compile_two_shot(struct cshim_compiler *compiler);
 void cshim_compile_grid(struct cshim_compiler *compiler);

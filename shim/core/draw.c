@@ -6,25 +6,26 @@
 
 #include "codecs/floats.h"
 
-/* The ranks decide in one of this many calls: until the first decision, while a class learns, and
- * once it is settled. */
+/* The ranks decide in one of this many calls: while learning calls have one candidate, as before
+ * the first decision; while they have several; and once the class is settled. */
 #define FIRST_DECISION 4u
 #define LEARNING_DECISION 8u
 #define SETTLED_DECISION 64u
-/* One of this many calls of a settled class is timed; one of this many tries the next best
- * candidate. */
+/* One of SETTLED_SAMPLE calls of a settled class is timed. One of TRIAL calls tries the next best
+ * candidate if the stage says so, and is timed, too. */
 #define SETTLED_SAMPLE 32u
 #define TRIAL 32u
 /* Samples of the best candidate by which a settled class is checked. */
 #define SETTLED_SAMPLES 2u
 
-/* Stages until a class is settled again, at most. */
-#define LEARNING_STAGES 3u
+/* Maximum number of stages in which a class learns before it is settled again: all candidates, then
+ * three times those that the decision before has left. */
+#define LEARNING_STAGES 4u
 
 /* Keys of the hash, which make independent draws of one number. */
 enum purpose { CANDIDATE = 1, DECISION, SAMPLE, TRY };
 
-/* Draws from 0 to `of` - 1, by the number alone. */
+/* Draws from 0 to `of` - 1, by number and purpose alone. */
 static unsigned draw_from(uint64_t number, enum purpose purpose, unsigned of)
 {
     const uint64_t mixed = cshim_mix(number * CSHIM_GOLDEN + (uint64_t)purpose);

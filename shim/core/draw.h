@@ -6,8 +6,9 @@
  * a hash of the number draws one of the candidates; a settled class takes the best. The hash also
  * says in which calls the ranks decide. There each rank sends rank 0 the durations of the calls
  * that it has timed, and the highest number that has begun on it. Rank 0 chooses (choice.h) by the
- * calls that all ranks have timed, and sends all the next stage, with the number from which on it
- * is in force: one that no rank has reached. So no two ranks make a call differently. For each call
+ * calls that all ranks have timed, and sends the next stage to all ranks, with the number of the
+ * first call that it is in force for: one that no rank has reached. So no two ranks make a call
+ * differently. For each call
  *
  *     if (!cshim_draw_may_begin(draw, number))
  *         ... wait until the decision that is under way has ended ...
@@ -24,8 +25,8 @@
  *         cshim_draw_take(draw, &stage);
  *     }
  *
- * A rank waits only where a decision lasts as long as CSHIM_DRAW_AHEAD further calls. A class
- * whose numbers follow no order at all stays with its first stages.
+ * A rank waits only if a decision takes longer than about CSHIM_DRAW_AHEAD further calls. A class
+ * whose numbers begin in no order at all keeps its stage.
  *
  * Pure: reads no clock and sends nothing. Not thread-safe: the caller has a lock. */
 #ifndef CSHIM_DRAW_H
@@ -33,10 +34,10 @@
 
 #include "shim/core/choice.h"
 
-/* While the ranks decide, calls may begin whose numbers are at most this far behind the highest one
- * that has begun. */
+/* While the ranks decide, calls may begin whose numbers exceed by at most this much the highest one
+ * that had begun on this rank when it sent its timings. */
 #define CSHIM_DRAW_AHEAD 16u
-/* Stages of a class; then it stays with the candidate that was the best. */
+/* Maximum number of stages of a class; then it stays with the candidate that was the best. */
 #define CSHIM_DRAW_STAGES 64u
 #define CSHIM_DRAW_SAMPLES 48u
 
@@ -44,13 +45,13 @@
  * between ranks as bytes. */
 struct cshim_draw_stage {
     uint64_t from;
-    uint8_t is_new; /* false: nothing changes, and the other fields are unused */
+    uint8_t is_new; /* 0: the latest stage stays, and the other members are unused */
     uint8_t in_turn;
     uint8_t turns[CSHIM_CANDIDATES_MAX]; /* candidates that calls draw from while a class learns */
     uint8_t is_settled;
     uint8_t best;
     uint8_t next_best;
-    uint8_t tries; /* some calls take the next best one */
+    uint8_t tries; /* some calls take `next_best` */
 };
 
 /* A call that this rank has timed. */
@@ -60,11 +61,11 @@ struct cshim_draw_sample {
     uint32_t candidate;
 };
 
-/* Calls that a rank has timed, as it sends them where the ranks decide. Travels between ranks as
- * bytes. */
+/* Calls that a rank has timed, as it sends them to rank 0 in calls in which the ranks decide.
+ * Travels between ranks as bytes. */
 struct cshim_draw_timings {
-    uint64_t highest; /* number of a call that has begun */
-    uint64_t late;    /* calls of a former stage that began after one of the latest */
+    uint64_t highest; /* highest number of a call that has begun */
+    uint64_t late;    /* calls of a former stage that began after a call of the latest stage */
     uint64_t samples;
     struct cshim_draw_sample sample[CSHIM_DRAW_SAMPLES]; /* in no order */
 };
@@ -72,27 +73,28 @@ struct cshim_draw_timings {
 struct cshim_draw {
     unsigned stages;
     struct cshim_draw_stage stage[CSHIM_DRAW_STAGES];
-    unsigned deciding; /* calls under way in which this rank has sent its timings */
-    uint64_t limit;    /* meanwhile: the highest number that may begin */
+    unsigned deciding; /* decisions in progress that have this rank's timings */
+    uint64_t limit;    /* if `deciding` > 0: the highest number that may begin */
     struct cshim_draw_timings own;
 };
 
 /* Starts a class whose calls take the prior until the first decision. */
 void cshim_draw_init(struct cshim_draw *draw, unsigned prior);
 
-/* Returns true if what the call takes is known. */
+/* Returns true if the candidate of the call is known; otherwise the call has to wait for a
+ * decision. */
 bool cshim_draw_may_begin(const struct cshim_draw *draw, uint64_t number);
 
 struct cshim_draw_call {
     unsigned candidate;
     bool decides;  /* the ranks decide in it */
-    bool is_timed; /* its seconds are used: the ranks are to begin it at once */
+    bool is_timed; /* its duration is used: the ranks begin it together */
 };
 
 /* Begins a call. */
 struct cshim_draw_call cshim_draw_begin(struct cshim_draw *draw, uint64_t number);
 
-/* Ends a call that took this rank so many seconds since all had begun it. */
+/* Ends a call; `seconds` is its duration on this rank since all ranks had begun it. */
 void cshim_draw_end(struct cshim_draw *draw, uint64_t number, unsigned candidate, double seconds);
 
 /* Fills in this rank's timings, for a call in which the ranks decide. */
@@ -104,7 +106,7 @@ struct cshim_draw_stage cshim_draw_decide(struct cshim_draw *draw, struct cshim_
                                           uint64_t number, const struct cshim_draw_timings *timings,
                                           unsigned ranks);
 
-/* Takes the stage that rank 0 has sent; ends the decision. */
+/* Adds the stage that rank 0 has sent, if it is new, and ends the decision. */
 void cshim_draw_take(struct cshim_draw *draw, const struct cshim_draw_stage *stage);
 
 #endif

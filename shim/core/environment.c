@@ -50,7 +50,7 @@ const char *cshim_environment_trace(void)
     return is_set && cshim_mode_of(wanted) != CSHIM_MODE_OFF ? wanted : NULL;
 }
 
-/* Appends to the warnings in the message. */
+/* Appends a warning to those in the message. */
 __attribute__((format(printf, 3, 4))) static void add_warning(char *message, size_t size,
                                                               const char *format, ...)
 {
@@ -63,7 +63,7 @@ __attribute__((format(printf, 3, 4))) static void add_warning(char *message, siz
     snprintf(message + used, size - used, "%s%s", used > 0 ? "; " : "", warning);
 }
 
-/* Writes the folder of a path, and returns the name in it. */
+/* Writes the folder of a path to `folder`, and returns the file's name without it. */
 static const char *split_path(const char *path, char folder[CSHIM_PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
@@ -104,9 +104,9 @@ bool cshim_is_foreign(const char *path, const char *mark)
     return strstr(beginning, mark) == NULL;
 }
 
-/* Checks an output file whose name is equal for all ranks and jobs. Warns if it is a folder or not
- * writable. Returns false with a message if it would overwrite a file not written by compshim, or
- * if its name has unknown braces. */
+/* Checks the path of an output file. Warns if it is a folder or cannot be written, unless the name
+ * of its folder has braces. Returns false with a message if it would overwrite a file of this user
+ * that compshim has not written, or if the path has unknown braces. */
 static bool check_file(const char *kind, const char *variable, const char *path, const char *mark,
                        char *message, size_t size)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Variables of the environment that both the library and compshim run look at. */
+/* Variables of the environment that both the library and compshim run look at, and the output files
+ * that they name. */
 #ifndef CSHIM_ENVIRONMENT_H
 #define CSHIM_ENVIRONMENT_H
 
@@ -10,9 +11,9 @@
 
 struct cshim_policy;
 
-/* Names the datagram sockets by which compshim run learns that a process has come to MPI, NCCL or
- * gloo through the library: in Linux's abstract namespace, with commas between them, because one
- * run may be started by another. */
+/* Variable that names datagram sockets in Linux's abstract namespace, separated by commas: one of
+ * each enclosing compshim run, as a run may start another. A process sends each of them a datagram
+ * when it begins to use MPI, NCCL or gloo through the library. */
 #define CSHIM_PRESENCE_VARIABLE "COMPSHIM_RUN"
 
 /* Values of a switch such as COMPSHIM, in upper or lower case. NULL and "" are on. */
@@ -48,28 +49,28 @@ static inline bool cshim_is_off(void)
  * NULL. */
 const char *cshim_environment_first(const char *const *names);
 
-/* Returns the value of COMPSHIM_REPORT: "off", "summary" or a file's name; NULL if it is not
- * set. */
+/* Returns "off", "summary" or a file's name, by COMPSHIM_REPORT; NULL if it is not set or empty. */
 const char *cshim_environment_report(void);
 
-/* Returns the file that COMPSHIM_TRACE names, or NULL. */
+/* Returns the file that COMPSHIM_TRACE names; NULL if it is not set, empty or off. */
 const char *cshim_environment_trace(void);
 
-/* Looks for misspelt COMPSHIM or COMPSHIM_*, for values that are not known, and for a trace and a
- * report, also of the policy, that cannot be written. Returns false, with an error of up to `size`
- * bytes in the message, if the job must not begin, because the user may have meant something else;
- * otherwise the message has the warnings, or is empty. */
+/* Looks for variables COMPSHIM_* that do not exist, for unknown values of COMPSHIM,
+ * COMPSHIM_REPORT, _LOG and _LIVE, and for a trace and a report (also the policy's) that cannot be
+ * written. Returns false, with an error of up to `size` bytes in the message, if the job must not
+ * begin, because the user may have meant something else; otherwise the message has the warnings, or
+ * is empty. */
 bool cshim_environment_check(const struct cshim_policy *policy, char *message, size_t size);
 
 /* Returns true if two paths lead to the same regular file, or will once it is written. */
 bool cshim_is_same_file(const char *a, const char *b);
 
-/* Mark at the beginning of every report and every trace. */
+/* Texts that every report, and every trace, has in its first 63 bytes. */
 #define CSHIM_REPORT_MARK "\"library\""
 #define CSHIM_TRACE_MARK "\"traceEvents\""
 
-/* Returns true if a file exists, is not empty and was not written by compshim: files of compshim,
- * and no others, have the mark in their first 63 bytes. */
+/* Returns true if a regular file exists, is not empty and does not have the mark in its first 63
+ * bytes, so that it was not written by compshim; also if it can be written but not read. */
 bool cshim_is_foreign(const char *path, const char *mark);
 
 /* Option with which the address sanitizer starts although a preloaded object comes before its

@@ -10,8 +10,8 @@
 /* Sent between ranks as bytes. All zero: no greeting was received. */
 struct cshim_greeting {
     uint64_t table;   /* cshim_codec_table_hash() */
-    uint64_t machine; /* equal on ranks of one host only */
-    char version[24]; /* of this library */
+    uint64_t machine; /* equal for all ranks of a host, different between hosts */
+    char version[24]; /* version of the rank's library */
     char host[96];
 };
 
@@ -23,8 +23,9 @@ struct cshim_greeting cshim_greeting_make(void);
 bool cshim_greeting_fits(const struct cshim_greeting *own, const struct cshim_greeting *other,
                          int rank, char *text, size_t size);
 
-/* Identifies the machine that this process is on: by `given`, unless that is NULL or empty;
- * otherwise by the kernel's id of this boot, which containers of one machine share. */
+/* Returns a hash that identifies the machine of this process: of `given`, unless that is NULL or
+ * empty; otherwise of the kernel's id of this boot, which containers of one machine share, or, if
+ * that cannot be read, of the host name. */
 uint64_t cshim_machine(const char *given);
 
 #endif

@@ -3,7 +3,8 @@
 
 #include "codecs/codec.h"
 
-/* Returns the elements of each of `parts` parts: whole grains; the last part may be shorter. */
+/* Returns the elements of each of `parts` parts: whole grains; the last parts may be shorter or
+ * empty. */
 static uint64_t part_of(uint64_t count, uint32_t parts)
 {
     const uint64_t even = count / parts + (count % parts != 0);
@@ -66,7 +67,7 @@ uint32_t cshim_grid_peer(const struct cshim_grid *grid, uint32_t column, uint32_
 bool cshim_grid_find(const struct cshim_grid *grid, uint32_t peer, uint32_t *row, uint32_t *column,
                      uint32_t *place)
 {
-    /* The last row whose first peer is this one or before it. */
+    /* The last row whose first peer is at most `peer`. */
     *row = (uint32_t)((((uint64_t)peer + 1) * grid->rows - 1) / grid->peers);
     *column = peer - cshim_grid_row(grid, *row);
     *place = *row;

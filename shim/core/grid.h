@@ -35,17 +35,17 @@ void cshim_plan_chunk(uint64_t count, uint32_t ranks, uint32_t index, uint64_t *
 
 /* Sets the chunk [*begin, *begin + *length) of a share of `count` elements that a peer reduces; it
  * may be empty. A small share has fewer chunks than there are peers: its owners follow those of the
- * previous share, so that the chunks of all shares are spread over the peers. */
+ * previous share, cyclically, so that the chunks of all shares are spread over the peers. */
 void cshim_plan_owned(uint64_t count, uint32_t peers, uint32_t share, uint32_t peer,
                       uint64_t *begin, uint64_t *length);
 
 /* Up to this many peers there is no grid. */
 #define CSHIM_GRID_NONE 3u
 
-/* Returns a grid of `peers` in `rows` rows; 1: no grid. */
+/* Returns a grid of `peers` peers in `rows` rows; one row: no grid. */
 struct cshim_grid cshim_grid_make(uint32_t peers, uint32_t rows);
-/* Puts owners outside, if the columns without a chunk have enough peers for `chunks` chunks of one
- * grain, over all shares. */
+/* Puts the owners of `chunks` chunks of one grain each (of all shares together) outside, if the
+ * columns without a chunk have enough peers. */
 void cshim_grid_place_owners(struct cshim_grid *grid, uint64_t chunks);
 
 /* Returns the first peer of a row; for row `rows` the number of peers. */
@@ -56,8 +56,8 @@ uint32_t cshim_grid_depth(const struct cshim_grid *grid);
 uint32_t cshim_grid_places(const struct cshim_grid *grid);
 /* Returns the peer at index `place` of a column. */
 uint32_t cshim_grid_peer(const struct cshim_grid *grid, uint32_t column, uint32_t place);
-/* Sets a peer's row and its index there, and the column in which it has messages and its index
- * there. Returns false if it has no column. */
+/* Sets a peer's row, the column whose messages it sends and receives, and its index (`place`) in
+ * that column. Returns false if it has no column. */
 bool cshim_grid_find(const struct cshim_grid *grid, uint32_t peer, uint32_t *row, uint32_t *column,
                      uint32_t *place);
 /* Sets the piece [*begin, *begin + *length) of a share of `count` elements that index `place` of a

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The header at the begin of each message: its sender's view of the call. docs/wire-format.md gives
- * every byte. Pure: reads only its arguments. */
+/* The header at the beginning of each message: its sender's view of the call. docs/wire-format.md
+ * gives every byte. Pure: reads only its arguments. */
 #ifndef CSHIM_HEADER_H
 #define CSHIM_HEADER_H
 
@@ -10,9 +10,9 @@
 
 enum cshim_message {
     CSHIM_MESSAGE_PARTS = 0, /* elements of one rank */
-    CSHIM_MESSAGE_SUMS = 1,  /* the sum of a chunk */
-    CSHIM_ROW_MESSAGES = 2,  /* number of message types without a grid */
-    /* In the columns of a grid. */
+    CSHIM_MESSAGE_SUMS = 1,  /* the sum of a chunk; in a broadcast, a forwarded chunk */
+    CSHIM_ROW_MESSAGES = 2,  /* number of message types in a row */
+    /* In the columns of a grid: */
     CSHIM_MESSAGE_COLUMN_PARTS = 2, /* the sum of a row */
     CSHIM_MESSAGE_COLUMN_SUMS = 3,  /* the sum of a piece */
     CSHIM_MESSAGES
@@ -27,13 +27,13 @@ static inline enum cshim_codec_id cshim_message_codec(const struct cshim_plan *p
                : plan->gather_codec;
 }
 
-/* In `step`: the sender's scratch is shared. To ranks of its node that can read it, it sends the
- * header alone. */
+/* Bit of `step`: the sender's scratch is shared, and ranks of its node that can read the scratch
+ * are sent only the header. */
 #define CSHIM_HEADER_SHARED 8u
 
 struct cshim_header {
     uint32_t magic;
-    uint32_t sequence; /* of the compressed call on its communicator, from 1 */
+    uint32_t sequence; /* number of the compressed call on its communicator, from 1 */
     uint64_t count;    /* elements of the whole call */
     uint32_t segment;  /* index */
     uint32_t elements; /* in this message */

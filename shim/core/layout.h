@@ -12,7 +12,8 @@ struct cshim_layout {
     uint32_t ranks_per_node; /* number of ranks on the node with the fewest */
     int *node_of;            /* node of each rank; owned, like the next two */
     int *local_of;           /* local rank of each rank */
-    int *rank_at;   /* rank at local rank * nodes + node; set only if all nodes are equally full */
+    /* Rank at index local rank * nodes + node; zeros if nodes differ in their number of ranks. */
+    int *rank_at;
     int node;       /* node of this rank */
     int local_rank; /* local rank of this rank */
     int local_ranks;
@@ -23,8 +24,8 @@ struct cshim_layout {
 bool cshim_layout_make(struct cshim_layout *layout, const int *id_of, int ranks, int ids, int rank);
 void cshim_layout_free(struct cshim_layout *layout);
 
-/* Lists the ranks of this rank's node (local_ranks of them) in `inside`, and the ranks with its
- * local rank on each node in `across` (0 if a node has none). `inside` may be NULL. */
+/* Lists the ranks of this rank's node (local_ranks of them) in `inside`, and the rank with its
+ * local rank on each node in `across` (unchanged if a node has none). `inside` may be NULL. */
 void cshim_layout_levels(const struct cshim_layout *layout, int ranks, int *inside, int *across);
 
 #endif

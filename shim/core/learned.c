@@ -8,17 +8,17 @@
 #include "policy/lines.h"
 #include "shim/core/words.h"
 
-/* Maximum bytes of a file of choices. */
+/* A file of choices has to be shorter than this, in bytes. */
 #define FILE_LIMIT ((size_t)1 << 20)
 #define LINE_LIMIT 256
 
-/* Reads a word of a set. Returns false if it is none of them. */
+/* Finds the value of a word. Returns false if the word is not in the set. */
 static bool read_word(enum cshim_word_set set, const char *text, unsigned *value)
 {
     return cshim_word_find(set, text, value) != NULL;
 }
 
-/* Reads the class of calls that a line is about. */
+/* Reads the part of a line before '=': the class of calls. Returns false if it is malformed. */
 static bool read_class(const char *text, struct cshim_learned_choice *choice)
 {
     char library[16], dtype[16], codec[16];
@@ -36,7 +36,8 @@ static bool read_class(const char *text, struct cshim_learned_choice *choice)
     return true;
 }
 
-/* Reads how a line says to make calls. */
+/* Reads the part of a line after '=': how calls of the class are made. Returns false if it is
+ * malformed. */
 static bool read_way(const char *text, struct cshim_learned_choice *choice)
 {
     char algorithm[16], codec[16], more;
@@ -72,7 +73,7 @@ static const char *read_line(const char *line, size_t length, struct cshim_learn
     while (end > text && isspace((unsigned char)end[-1]))
         end--;
     *end = '\0';
-    if (strpbrk(text, " \t") == NULL) /* name = number */
+    if (strpbrk(text, " \t") == NULL) /* "name = number": a machine's property */
         return NULL;
     *is_choice = true;
     for (equals++; isspace((unsigned char)*equals);)
@@ -177,7 +178,7 @@ const struct cshim_learned_choice *cshim_learned_find(const struct cshim_learned
     return NULL;
 }
 
-/* Text that is valid in the statement that uses it. */
+/* Writes seconds in words, as a text that is valid until the end of the enclosing block. */
 #define SECONDS(seconds) cshim_seconds_words(seconds, (char[CSHIM_WORDS_MAX]){""})
 
 void cshim_learned_line(const struct cshim_learned_choice *choice, char *line, size_t size)

@@ -7,10 +7,12 @@
  *     mpi 4/2 float32 fp16 262144 large = two_shot fp16   ; 0.56 ms, natively 4.14 ms
  *     gloo 4/4 float32 fp16 8192 medium = native
  *
- * Those are library, ranks and nodes, element type, the rule's codec, the bytes of the caller's
- * buffer from which on the class reaches, and the rule's name; algorithm and codec, or "native".
+ * The properties are library, ranks/nodes, element type, the rule's codec, the least bytes of the
+ * caller's buffer in the class, and the rule's name. They are followed by algorithm and codec, or
+ * "native".
  *
- * Pure but for cshim_learned_load. What was parsed is constant, and may be read by any thread. */
+ * Pure except for cshim_learned_load(). Parsed choices are constant, and may be read by any thread.
+ */
 #ifndef CSHIM_LEARNED_H
 #define CSHIM_LEARNED_H
 
@@ -40,15 +42,15 @@ struct cshim_learned {
     struct cshim_learned_choice choices[];
 };
 
-/* Reads the choices that COMPSHIM_MACHINE names. `*text` becomes NULL if the variable is not set
- * (the job measures its calls), and empty for "off" (nothing is tried and nothing was learned).
- * Returns false with a message if the file cannot be read or is wrong. The caller frees the
- * text. */
+/* Reads the choices that COMPSHIM_MACHINE names. `*text` becomes NULL if the variable is not set or
+ * empty (the job measures its calls), and empty for "off" (nothing is tried and nothing was
+ * learned). Returns false with a message if the file cannot be read or is wrong. The caller frees
+ * the text. */
 bool cshim_learned_load(char **text, size_t *length, char message[CSHIM_MESSAGE_MAX]);
 
-/* Returns the choices of a text, which the caller frees; NULL with the line "source:LINE: what is
- * wrong" in the message. Lines with properties of a machine, which versions up to 0.2 wrote, are
- * ignored. */
+/* Returns the choices of a text, which the caller frees; NULL with an error such as "source:LINE:
+ * what is wrong" in the message. Lines with properties of a machine, which versions up to 0.2
+ * wrote, are ignored. */
 struct cshim_learned *cshim_learned_parse(const char *text, size_t length, const char *source,
                                           char message[CSHIM_MESSAGE_MAX]);
 
@@ -60,7 +62,7 @@ const struct cshim_learned_choice *cshim_learned_find(const struct cshim_learned
 bool cshim_learned_is_same_class(const struct cshim_learned_choice *a,
                                  const struct cshim_learned_choice *b);
 
-/* Writes a choice as a line of the file, without its end. The result has at most `size` bytes. */
+/* Writes a choice as a line of the file, without a line end, in at most `size` bytes. */
 void cshim_learned_line(const struct cshim_learned_choice *choice, char *line, size_t size);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages on standard error: one write(2) each, no allocation, no streams; safe in any thread. */
+/* Messages on standard error: one write(2) each if possible, no allocation, no streams; safe in any
+ * thread. */
 #ifndef CSHIM_LOG_H
 #define CSHIM_LOG_H
 
@@ -9,13 +10,14 @@
  * file that is standard error. */
 void cshim_log_set_level(enum cshim_log_level level);
 
-/* Writes "compshim: text\n" if level is at or above the level set; at most 1 KiB of it. */
+/* Writes "compshim: text\n", cut to at most 1 KiB, if `level` is as severe as the level that is
+ * set, or more. */
 void cshim_log(enum cshim_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Writes text to the file that was standard error at the start, by one write(2) if possible; never
- * to a file that the program has since opened with its descriptor. If it is gone, full or a broken
- * pipe, the text is lost without a signal. Preserves errno. Thread-safe. */
+ * to another file that the program has since opened as descriptor 2. If standard error is gone,
+ * full or a broken pipe, the text is lost, and no signal is sent. Preserves errno. Thread-safe. */
 void cshim_log_write(const char *text, size_t length);
 /* Returns true if the stream stderr still writes to the standard error of the start. */
 bool cshim_log_has_stderr(void);

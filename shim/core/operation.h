@@ -11,7 +11,8 @@
  *
  * A list is executed in order. Several segments are in flight at once, each with a cursor into its
  * list: an operation of pipeline depth d is executed d iterations after its segment has started, so
- * that messages travel while other segments are encoded, reduced and decoded. Only WAIT blocks.
+ * that messages travel while other segments are encoded, reduced and decoded. Only waits and
+ * node operations may block.
  *
  * A *contribution* is what one rank adds to a chunk: encoded elements of its own buffer. A *reduced
  * chunk* is what the chunk's owner has added up, encoded once more. Pure: no MPI, no CUDA. */
@@ -34,10 +35,10 @@ enum cshim_operation_kind {
     CSHIM_OPERATION_SEND,
     /* Waits until the messages of all `parts` indices of the row or column have arrived. */
     CSHIM_OPERATION_WAIT_RECEIVED,
-    /* Waits until they have been sent. */
+    /* Waits until this rank's messages to all `parts` indices have been sent. */
     CSHIM_OPERATION_WAIT_SENT,
-    /* Checks the message of `peer` at `offset`, and makes it input number `parts` of the operations
-     * below, which continue where the one before has stopped reading. */
+    /* Checks the message from `peer` at `offset`, and makes it input number `parts`. Each of the
+     * operations below that reads it continues where the previous one has stopped. */
     CSHIM_OPERATION_READ,
     /* Makes a range of this rank's own elements input number `parts`. */
     CSHIM_OPERATION_READ_OWN,
@@ -60,17 +61,17 @@ enum {
     CSHIM_FOR_ALL = 8,     /* MESSAGE: is sent to several peers */
 };
 
-/* Index in the array of messages' types, and pipeline depth, fit a byte. */
+/* An operation in a list. */
 struct cshim_operation {
     uint8_t kind;    /* enum cshim_operation_kind */
     uint8_t depth;   /* pipeline iterations after the start of the segment */
     uint8_t message; /* enum cshim_message: type of the message, or of the inputs */
     uint8_t options;
-    uint32_t index; /* of the peer in the row or column */
+    uint32_t index; /* index of the peer in the row or column */
     uint32_t peer;  /* index among the plan's peers */
     uint32_t parts;
-    uint64_t offset;        /* of the message in the segment's scratch, in bytes */
-    uint64_t sender_offset; /* READ: of the same message in the scratch of its sender */
+    uint64_t offset;        /* offset of the message in the segment's scratch, in bytes */
+    uint64_t sender_offset; /* READ: offset of the message in the sender's scratch */
     uint64_t begin;         /* first element, counted as by cshim_segment_owned() */
     uint64_t elements;
 };

@@ -22,8 +22,8 @@
 /* Maximum wait for the lock of a file that another process writes in place, in units of 10 ms. */
 #define LOCK_TRIES 1000
 #define NAMES_TRIED 100
-/* A file name has at most 255 bytes: that of a temporary file is cut to leave room for a dot and a
- * number. */
+/* A file name has at most 255 bytes: in that of a temporary file, the target's name is cut to leave
+ * room for two dots and a number. */
 #define NAME_KEPT 240
 
 /* Returns a descriptor by which this process writes to the file, or -1. */
@@ -58,9 +58,9 @@ static bool open_stream(struct cshim_output *output, int descriptor)
     return output->stream != NULL;
 }
 
-/* Sets the new file's group and mode to those of the old one. Returns false if replacing the old
- * file would lose more: other links to it, or its access control list. Accepts an old file without
- * links: another process has replaced it since it was opened. */
+/* Gives the new file the old one's owner, group and mode. Returns false if that fails, or if
+ * replacing the old file would lose other links to it or its access control list. An old file
+ * without links is replaced: another process has done so since it was opened. */
 static bool takes_place(int file, const char *target, const struct stat *old)
 {
     struct stat new;
@@ -92,7 +92,7 @@ static int make_beside(struct cshim_output *output)
             errno = ENOMEM;
             break;
         }
-        /* The kernel takes the umask into account, which no thread can ask for safely. */
+        /* The kernel applies the umask, which a thread cannot read without changing it. */
         descriptor = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (descriptor < 0 && errno != EEXIST)
             break;
@@ -138,7 +138,7 @@ static int open_there(const char *path, bool has_mark, bool is_link)
                                     (has_mark ? O_NONBLOCK | (is_link ? 0 : O_NOFOLLOW) : 0),
                                 0666);
     if (descriptor >= 0 && has_mark)
-        fcntl(descriptor, F_SETFL, 0); /* a pipe's reader may be slow */
+        fcntl(descriptor, F_SETFL, 0); /* wait for a slow reader of a pipe */
     return descriptor;
 }
 
@@ -155,8 +155,8 @@ static const char *abandon(struct cshim_output *output, const char *problem)
     return problem;
 }
 
-/* Opens a device or pipe, or a path that names a descriptor of this process, for writing directly.
- */
+/* Makes the stream write directly to `descriptor`: a device, a pipe, or a file that this process
+ * writes. Returns NULL or the problem. */
 static const char *open_direct(struct cshim_output *output, int descriptor)
 {
     return open_stream(output, descriptor) ? NULL : abandon(output, strerror(errno));
@@ -199,7 +199,8 @@ const char *cshim_output_open(struct cshim_output *output, const char *path, con
     return NULL;
 }
 
-/* Writes the text in place, under the file's lock, for which other processes wait. */
+/* Overwrites the existing file with the text, under the file's lock, which keeps other processes
+ * waiting. Returns false, with errno set, if that fails. */
 static bool write_in_place(const struct cshim_output *output, int text)
 {
     int tries = 0;
@@ -241,8 +242,8 @@ static bool publish(struct cshim_output *output)
         return false;
     if (output->temporary == NULL)
         return true;
-    if (rename(output->temporary, output->target) != 0)
-        return errno == EBUSY && output->there >= 0 && copy_in_place(output); /* mounted */
+    if (rename(output->temporary, output->target) != 0) /* EBUSY: the target is a mount point */
+        return errno == EBUSY && output->there >= 0 && copy_in_place(output);
     free(output->temporary);
     output->temporary = NULL;
     return true;

@@ -2,10 +2,11 @@
 /* Files that are replaced atomically: a reader finds the old or the complete new file, and if
  * several jobs end together the last one's file remains.
  *
- * The text is written to a temporary file in the same folder, which is renamed at the end. If
- * that would change more than the text (other links to the file, access control lists) or is not
- * possible (a folder that is not writable), or if the path is a descriptor of this process, the
- * text is written in place, by one process at a time. Devices and pipes get the text directly. */
+ * The text is written to a temporary file in the same folder, which is renamed at the end. If that
+ * would change more than the text (other links to the file, access control lists) or is not
+ * possible (a folder that is not writable), the text is kept and at the end written in place, by
+ * one process at a time. Devices, pipes and links to a file that this process writes (/dev/stdout)
+ * get the text directly. */
 #ifndef CSHIM_OUTPUT_H
 #define CSHIM_OUTPUT_H
 
@@ -13,19 +14,19 @@
 
 struct cshim_output {
     FILE *stream;     /* the caller writes the text to it */
-    const char *path; /* as the user named it */
+    const char *path; /* path as the user named it */
     const char *mark;
     char *target;    /* path with links resolved; NULL: the stream writes to the file directly */
-    char *temporary; /* path of the temporary file; NULL: the text is in memory */
+    char *temporary; /* path of the temporary file; NULL: there is none */
     int there;       /* descriptor of the existing file; -1: none */
 };
 
 /* Opens a file for replacement. `path` and `mark` have to stay until the file is closed.
  *
- * With a mark, which every file of its kind begins with, nothing of other people or of the program
- * is lost: a file without the mark, somebody else's file, and a file that the program has open are
- * not replaced, a link is followed only if the user or root made it, and a pipe without a reader is
- * an error. Without a mark (NULL) nothing is checked.
+ * With a mark, which every file of its kind has in its first 63 bytes, nothing of other people or
+ * of the program is lost: a file that has other contents or another owner, or that the program has
+ * open for writing, is not replaced; a link is followed only if the user or root made it; and a
+ * pipe without a reader is an error. Without a mark (NULL) nothing is checked.
  *
  * Returns NULL, or the reason of a failure, which is valid until the next error; then there is
  * nothing to close. */

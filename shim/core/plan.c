@@ -8,21 +8,22 @@
 #include "codecs/floats.h"
 #include "shim/core/plan_bytes.h"
 
-/* Maximum number of ranks for which one exchange of more bytes is faster than two of fewer
- * (docs/measurements.md).
- */
+/* Up to this many ranks and encoded bytes, one exchange of more bytes (one_shot) is assumed to be
+ * faster than two exchanges of fewer bytes (two_shot). */
 #define ONE_SHOT_RANKS 4u
 #define ONE_SHOT_BYTES ((uint64_t)8 << 10)
-/* From this size on two ranks of a node use two_shot with codec raw: each copies and adds only half
- * of the elements. */
+/* From this size on, in bytes, two ranks of a node use two_shot with codec raw: each copies and
+ * adds only half of the elements. */
 #define TWO_SHOT_BYTES ((uint64_t)64 << 10)
-/* Up to this size the library's own intra-node messages are faster than messages in raw. */
+/* Up to this size, in bytes, a library is assumed to make an all-reduce inside a node faster than
+ * compshim does with messages in raw. */
 #define COPIED_BYTES ((uint64_t)32 << 20)
 
 /* Up to this size all algorithms are tried, however many bytes they send. */
 #define TRIED_IN_ANY_CASE_BYTES ((uint64_t)64 << 10)
 
-/* With fewer grains per peer the shape of the grid is optimized (choose_grid). */
+/* With fewer grains than this per peer and share the shape of the grid is optimized (choose_grid).
+ */
 #define CROWDED_GRAINS 4u
 
 const char *cshim_reason_name(enum cshim_reason reason)
@@ -66,7 +67,8 @@ static uint64_t grains_up(uint64_t elements)
     return cshim_divide_up(elements, CSHIM_GRAIN) * CSHIM_GRAIN;
 }
 
-/* Returns the bytes of the longest message of `elements` elements, in either codec. */
+/* Returns the bytes of the longest message of `elements` elements: a contribution or a reduced
+ * chunk. */
 static uint64_t longest_message(const struct cshim_plan *plan, uint64_t elements)
 {
     const uint64_t own = cshim_encoded_bytes(plan->codec, plan->dtype, elements);
@@ -90,8 +92,8 @@ static enum cshim_reason call_reason(const struct cshim_call *call, uint64_t cou
     return CSHIM_REASON_COMPRESS;
 }
 
-/* Returns true if a rule may compress calls whose type it takes for granted: gloo passes no type in
- * data movement, so the rule names it, unless its codec loses nothing of any type. */
+/* Returns true if the call's element type is known, or does not matter. gloo passes no type in data
+ * movement: there the rule must name types, unless its codec keeps every bit. */
 static bool knows_type(const struct cshim_rule *rule, const struct cshim_call *call)
 {
     return call->library != CSHIM_GLOO || (CSHIM_MOVES >> call->collective & 1) == 0 ||
@@ -128,7 +130,7 @@ uint64_t cshim_plan_compressed_above(const struct cshim_policy *policy,
         const struct cshim_rule *rule = &policy->rules[i / 2];
         if (i % 2 == 0)
             larger.bytes = rule->min_size > 0 ? rule->min_size : 1;
-        else /* 0 after a rule without a limit */
+        else /* 0, which the test below skips: the rule has no maximum */
             larger.bytes = rule->max_size < UINT64_MAX ? rule->max_size + 1 : 0;
         if (larger.bytes > call->bytes && larger.bytes < smallest &&
             cshim_rule_matches_but_size(rule, call) &&
@@ -138,7 +140,7 @@ uint64_t cshim_plan_compressed_above(const struct cshim_policy *policy,
     return smallest;
 }
 
-/* Returns true if no rule compresses sums of the type, of any size. */
+/* Returns true if the call is a sum, and no rule compresses such sums of its type, of any size. */
 static bool is_never_compressed(const struct cshim_policy *policy, const struct cshim_call *call)
 {
     return call->op == CSHIM_SUM &&
@@ -146,8 +148,8 @@ static bool is_never_compressed(const struct cshim_policy *policy, const struct 
 }
 
 /* Decides by the requirements of each algorithm. The library's own collectives (cast, hierarchical)
- * need a caller that waits. hierarchical needs several nodes with several ranks each; with blocks,
- * the same number of ranks on every node. */
+ * need a caller that waits. hierarchical needs several nodes, at least one of them with several
+ * ranks; with blocks, the same number of ranks on every node. */
 bool cshim_plan_can(const struct cshim_call *call, enum cshim_algorithm algorithm)
 {
     const struct cshim_schedule *schedule = cshim_schedule_of(call->collective, algorithm);
@@ -178,8 +180,8 @@ static bool is_for_one_shot(const struct cshim_plan *plan, const struct cshim_ca
            cshim_encoded_bytes(plan->codec, plan->dtype, plan->count) <= ONE_SHOT_BYTES;
 }
 
-/* Returns the algorithm for `auto`, as compshim-policy(5) describes; also if the rule's algorithm
- * cannot make the call. */
+/* Returns the rule's algorithm, or the algorithm for `auto` (compshim-policy(5)) if the rule's
+ * cannot make the call or is `auto`. */
 static enum cshim_algorithm choose_algorithm(const struct cshim_plan *plan,
                                              const struct cshim_call *call)
 {
@@ -193,8 +195,8 @@ static enum cshim_algorithm choose_algorithm(const struct cshim_plan *plan,
                                                           : CSHIM_ALGORITHM_ONE_SHOT;
 }
 
-/* Returns the schedule of the plan's algorithm; with several ranks per node, and enough nodes, that
- * of a grid of nodes. */
+/* Returns the schedule of the plan's algorithm; if that is grid and there are enough nodes for a
+ * grid of nodes, and hierarchical could make the call, the schedule of a grid of nodes. */
 static const struct cshim_schedule *choose_schedule(const struct cshim_plan *plan,
                                                     const struct cshim_call *call)
 {
@@ -219,8 +221,8 @@ static uint64_t column_messages(const struct cshim_plan *plan)
                : 0;
 }
 
-/* Returns the number of pieces in the stage: the node's sum of one share and, with blocks, all
- * blocks that the node adds. */
+/* Returns the number of pieces in the stage, 0 if there is none: the node's sum of one share; with
+ * blocks all ranks' chunks, which the node adds, and that sum apart if the library needs it. */
 static uint64_t staged_pieces(const struct cshim_plan *plan)
 {
     if (!plan->schedule->staged)
@@ -272,8 +274,9 @@ static void cut_segments(struct cshim_plan *plan, uint64_t message_limit)
     plan->scratch_bytes = minimum(plan->segments, CSHIM_SEGMENTS_IN_FLIGHT) * plan->slot_bytes;
 }
 
-/* Sets the grid: the number of rows is the square root of the number of peers. With few grains
- * fewer rows, down to half as many, may reduce the bytes of the busiest peer. */
+/* Sets the grid: one row, or for algorithm grid the square root of the number of peers, rounded
+ * down. With few grains takes the number of rows, from that down to its half, with the fewest bytes
+ * for the busiest peer. */
 static void choose_grid(struct cshim_plan *plan)
 {
     const uint64_t grains = cshim_divide_up(plan->count, CSHIM_GRAIN);
@@ -309,7 +312,8 @@ static uint32_t partners_of(const struct cshim_plan *plan, const struct cshim_ca
         return 0; /* uses the library's own collective */
     const uint32_t longest = (uint32_t)cshim_divide_up(plan->peers, plan->grid.rows);
     const uint32_t column = plan->grid.rows > 1 ? cshim_grid_depth(&plan->grid) : 1;
-    /* Staged: other ranks of the largest node, which has what the other nodes leave. */
+    /* Staged: maximum number of other ranks on a node, as each other node has at least
+     * ranks_per_node. */
     const uint32_t inside =
         plan->peers == plan->ranks ? 0 : plan->ranks - (plan->peers - 1) * call->ranks_per_node - 1;
     return longest - 1 + column - 1 + inside;
@@ -344,7 +348,7 @@ static float step_of(const struct cshim_plan *plan)
     return cshim_bits_float(cshim_float_bits(nearest) - ((double)nearest > most));
 }
 
-/* Plans a call that the rule compresses by an algorithm. */
+/* Plans a call that the rule compresses by an algorithm; AUTO: by that of choose_algorithm(). */
 static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cshim_rule *rule,
                                  const struct cshim_call *call, uint64_t count)
 {
@@ -400,8 +404,8 @@ static const enum cshim_algorithm algorithms[] = {
     CSHIM_ALGORITHM_GRID};
 #define ALGORITHMS (sizeof algorithms / sizeof *algorithms)
 
-/* Plans a call by the algorithm of choose_algorithm or, if that needs too many connections, by the
- * first one that does not. */
+/* Plans a call by the algorithm of choose_algorithm(). If that needs too many connections, and the
+ * rule does not name it, takes the first algorithm that can compress the call, if there is one. */
 static struct cshim_plan plan_prior(const struct cshim_rule *rule, const struct cshim_call *call,
                                     uint64_t count)
 {
@@ -453,8 +457,8 @@ struct cshim_plan cshim_plan_call_by(enum cshim_algorithm algorithm, const struc
     return plan;
 }
 
-/* Returns true if a trial of a plan may be worth its time: it sends no more than a ring would
- * natively and the headers, or the call is so small that its bytes do not matter. */
+/* Returns true if a trial of a plan may be worth its time: it sends at most 1/16 more bytes than a
+ * ring would natively, or the call is so small that its bytes do not matter. */
 static bool is_worth_a_trial(const struct cshim_plan *plan, const struct cshim_call *call)
 {
     return plan->bytes_wire <= plan->bytes_native + plan->bytes_native / 16 ||
@@ -469,8 +473,8 @@ static bool may_be_raw(const struct cshim_rule *rule, const struct cshim_call *c
            cshim_codec_carries(CSHIM_CODEC_RAW, call->dtype);
 }
 
-/* Adds a plan to the candidates, unless it is one of them or not worth a trial. Returns their
- * number. */
+/* Adds a plan to the candidates if it compresses, is not one of them yet and, unless it is the
+ * first, is worth a trial. Returns their number. */
 static unsigned add_candidate(const struct cshim_plan *plan, const struct cshim_call *call,
                               struct cshim_plan_candidate *found, unsigned candidates)
 {

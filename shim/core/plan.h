@@ -2,8 +2,8 @@
 /* The planner: how a call is compressed, as a pure function of properties that are equal on all
  * ranks.
  *
- * Uses no MPI, no CUDA and no globals, and reads only its arguments: equal arguments give the
- * same plan on every rank, in every run, and in `compshim explain`. Thread-safe. */
+ * Uses no MPI, no CUDA and no mutable globals: equal arguments give the same plan on every rank, in
+ * every run, and in `compshim explain`. Thread-safe. */
 #ifndef CSHIM_PLAN_H
 #define CSHIM_PLAN_H
 
@@ -33,8 +33,8 @@ enum cshim_reason {
     CSHIM_REASON_NO_KERNELS,
     CSHIM_REASON_OPTION,         /* an option of the rule is not supported with this library */
     CSHIM_REASON_UNKNOWN_LAYOUT, /* the memory layout of this gloo's structures is unknown */
-    CSHIM_REASON_NO_GAIN, /* by the durations of its class or, before they are known, by the rule */
-    CSHIM_REASON_SECOND_LIBRARY, /* the process has a second copy of the library */
+    CSHIM_REASON_NO_GAIN, /* by measured durations; before them, cshim_plan_is_native_first() */
+    CSHIM_REASON_SECOND_LIBRARY, /* call of a second gloo in the process */
     CSHIM_REASON_NO_DESCRIPTORS, /* too few file descriptors for the connections */
     CSHIM_REASON_READ_ONLY,      /* the root of a broadcast must not write its buffer */
     CSHIM_REASON_TOOL,           /* a PMPI tool made a different call than the program */
@@ -43,7 +43,7 @@ enum cshim_reason {
 
 const char *cshim_reason_name(enum cshim_reason reason);
 
-/* Each message starts with one header (docs/wire-format.md). */
+/* Bytes of the header with which each message between peers starts (docs/wire-format.md). */
 #define CSHIM_HEADER_BYTES 32u
 
 /* Segments in flight at once: while one is on the wire, others are encoded, reduced and decoded.
@@ -53,12 +53,12 @@ const char *cshim_reason_name(enum cshim_reason reason);
 /* The plan of a call. If the call is not compressed, only `reason` and `rule` are set; for no_gain
  * also the plan that it would have. */
 struct cshim_plan {
-    enum cshim_reason reason;      /* CSHIM_REASON_COMPRESS, or why not */
-    const struct cshim_rule *rule; /* the rule that decided, or NULL */
-    enum cshim_codec_id codec;
+    enum cshim_reason reason;              /* CSHIM_REASON_COMPRESS, or why not */
+    const struct cshim_rule *rule;         /* the rule that decided, or NULL */
+    enum cshim_codec_id codec;             /* codec of contributions, in a grid also of row sums */
     enum cshim_codec_id gather_codec;      /* codec of reduced chunks */
     enum cshim_algorithm algorithm;        /* never AUTO in a plan that compresses */
-    const struct cshim_schedule *schedule; /* row of the collective and the algorithm */
+    const struct cshim_schedule *schedule; /* how the algorithm makes the collective */
     const struct cshim_capabilities *library;
     enum cshim_collective collective;
     enum cshim_dtype dtype;
@@ -67,18 +67,19 @@ struct cshim_plan {
     /* Peers that exchange encoded messages: all ranks; in hierarchical, and in a grid of nodes, one
      * rank of each node for its share of the elements. */
     uint32_t peers;
-    struct cshim_grid grid; /* of the peers; one row unless the algorithm is grid */
-    /* Number of shares of a segment: ranks on the node with the fewest, or 1. */
+    struct cshim_grid grid; /* the peers in rows and columns; one row if there is no grid */
+    /* Number of shares of a segment: ranks on the node with the fewest; 1 if not staged. */
     uint32_t shares;
     uint64_t count; /* elements */
     uint64_t block; /* with blocks: elements of the largest block */
-    /* Elements per segment: whole grains, equally many for each share and, except in an allgather,
-     * for each peer. With blocks one chunk of each block, which may be shorter. */
+    /* Elements per segment: whole grains, equally many for each share and, unless the division is
+     * CSHIM_WHOLE, for each piece (cshim_plan_pieces()). With blocks one chunk of each block, which
+     * may be shorter. */
     uint64_t segment;
     uint64_t segments;
-    uint64_t piece_bytes;   /* bytes of the largest message, including the header */
+    uint64_t piece_bytes;   /* bytes of the largest message in a row, including the header */
     uint64_t column_bytes;  /* bytes of the largest message in a column of a grid; otherwise 0 */
-    uint64_t stage_bytes;   /* hierarchical: a node's sum of a share, and blocks to add */
+    uint64_t stage_bytes;   /* the stage (hierarchical): a node's sum of a share, blocks to add */
     uint64_t slot_bytes;    /* scratch of one segment in flight */
     uint64_t scratch_bytes; /* bytes of all segments in flight; at most the library's limit */
     /* Bytes passed to the library for sending, summed over all ranks. For a reduce_scatter all
@@ -91,7 +92,7 @@ struct cshim_plan {
     uint64_t bytes_native;  /* bytes that a ring would send, summed over all ranks */
     unsigned quantizations; /* number of times that a value is rounded */
     double expected_error;  /* relative L2 error for normally distributed data */
-    float step;             /* twice the largest error of codec bounded; 0: exact */
+    float step;             /* twice the largest error of codec bounded; 0: no loss */
 };
 
 /* Share of the native time that compressing a call must save (compshim-policy(5), `worth`). */
@@ -109,8 +110,8 @@ enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
                                     const struct cshim_call *call, uint64_t count,
                                     const struct cshim_rule **rule);
 
-/* Plans a call of `count` elements as it is made before anything was measured: by the policy, then
- * algorithm, segments and bytes. */
+/* Plans a call of `count` elements as it is made before anything was measured: decides whether the
+ * policy compresses it, then plans algorithm, segments and bytes. */
 struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struct cshim_call *call,
                                   uint64_t count);
 
@@ -131,20 +132,20 @@ struct cshim_plan_candidate {
 #define CSHIM_PLAN_CANDIDATES_MAX 5u
 
 /* Lists the candidates for a call that `rule` compresses. The first one is used before anything was
- * measured; then follow other algorithms, unless the rule names one that can make the call; then
- * codec raw, if encoding may cost more than it saves. Returns their number; 0 if no algorithm can
- * make the call. */
+ * measured, unless cshim_plan_is_native_first(). Then follow other algorithms that are worth a
+ * trial, unless the rule names one that can make the call; then codec raw, if it may replace the
+ * rule's codec. Returns their number; 0 if no plan compresses the call. */
 unsigned cshim_plan_candidates(const struct cshim_rule *rule, const struct cshim_call *call,
                                uint64_t count,
                                struct cshim_plan_candidate found[CSHIM_PLAN_CANDIDATES_MAX]);
 
 /* Returns true if a call that `rule` compresses is made natively before anything was measured:
- * because the rule says so, or because the ranks of a node would exchange unencoded elements, as
- * the library does. */
+ * because the rule says so, or because the ranks of one node would send each other unencoded
+ * elements, as the library does. */
 bool cshim_plan_is_native_first(const struct cshim_rule *rule, const struct cshim_call *call);
 
-/* Returns true if ranks of one node read the messages of an all-reduce in place, so that only
- * headers are sent. */
+/* Returns true if all ranks are on one node and may read each other's messages of an all-reduce in
+ * place, so that only headers are sent. */
 static inline bool cshim_plan_is_read(const struct cshim_call *call, enum cshim_algorithm algorithm)
 {
     return cshim_capabilities[call->library].reads_in_place &&
@@ -153,7 +154,7 @@ static inline bool cshim_plan_is_read(const struct cshim_call *call, enum cshim_
 }
 
 /* Returns true if a broadcast with this codec does not write the root's buffer. Other codecs round
- * the elements, at the root as well, so that it has the same bits as all others. */
+ * the elements, also in the root's buffer, so that it has the same bits as the other ranks. */
 static inline bool cshim_plan_leaves_root(enum cshim_codec_id codec)
 {
     return cshim_codec_is_exact(codec) && codec != CSHIM_CODEC_BOUNDED;

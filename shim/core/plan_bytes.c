@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* Adds bytes; the sum saturates at UINT64_MAX, like products. */
+/* Adds bytes; the sum saturates at UINT64_MAX, as in cshim_multiply(). */
 static uint64_t add(uint64_t a, uint64_t b)
 {
     uint64_t sum;
@@ -25,8 +25,8 @@ uint64_t cshim_plan_pieces(const struct cshim_plan *plan)
                                                    : (uint64_t)plan->grid.columns * plan->grid.rows;
 }
 
-/* Messages that together have each element once: with a chunk each (rows), or with a piece of a
- * chunk each (columns of a grid). */
+/* Messages that together have each element once: `chunks` of them with a chunk each (rows), or
+ * `pieces` of them with a piece of a chunk each (columns of a grid). */
 struct messages {
     uint64_t encoded; /* bytes without headers */
     uint64_t chunks;
@@ -61,7 +61,7 @@ static struct messages cut_messages(const struct cshim_plan *plan, uint64_t elem
     return messages;
 }
 
-/* Returns the messages of a block, of which every segment has one chunk. */
+/* Returns the messages of a block of `elements` elements, of which every segment has one chunk. */
 static struct messages block_messages(const struct cshim_plan *plan, uint64_t elements)
 {
     const uint64_t chunk = plan->segment / (cshim_plan_pieces(plan) * plan->shares);
@@ -69,8 +69,8 @@ static struct messages block_messages(const struct cshim_plan *plan, uint64_t el
                  cut_messages(plan, elements % chunk, PIECES));
 }
 
-/* Returns the messages of a whole call. All segments but the last are equal. Block-partitioned
- * collectives count blocks instead of segments. */
+/* Returns the messages of a whole call: of its segments or, in block-partitioned collectives, of
+ * its blocks. All of these but the last are equally long. */
 static struct messages call_messages(const struct cshim_plan *plan)
 {
     if (plan->block > 0)
@@ -80,8 +80,9 @@ static struct messages call_messages(const struct cshim_plan *plan)
                  cut_messages(plan, plan->count % plan->segment, SHARES));
 }
 
-/* Returns the bytes sent of these messages. All but one peer of each row send (or receive) each
- * chunk; each piece has a message per row, except the owner's own if the owner is in a row. */
+/* Returns the bytes that are sent of these messages. All but one peer of each row send (or receive)
+ * each chunk; each piece is sent (or received) by the column's peer in each row, except by its
+ * owner. */
 static uint64_t exchanged(const struct cshim_plan *plan, const struct messages *messages)
 {
     const struct cshim_grid *grid = &plan->grid;
@@ -93,9 +94,9 @@ static uint64_t exchanged(const struct cshim_plan *plan, const struct messages *
                cshim_multiply(cshim_grid_depth(grid) - 1, columns));
 }
 
-/* Returns the bytes of `all` that belong to the root: elements of a reduce that need not be sent to
- * it, or of a broadcast that it forwards. The root's node is unknown, so each node is assumed to
- * have the same part. */
+/* Returns the bytes of `all` that belong to the root's own chunks, which a reduce need not send to
+ * it, and a broadcast need not send from it. If staged, the root's node is unknown, so each node is
+ * assumed to have the same part. */
 static uint64_t root_messages(const struct cshim_plan *plan, uint64_t all)
 {
     uint64_t begin, chunk, last;
@@ -107,8 +108,8 @@ static uint64_t root_messages(const struct cshim_plan *plan, uint64_t all)
                message_bytes(plan, last));
 }
 
-/* Counts the bytes of cast: the library's all-reduce is assumed to send each sum and each result
- * over the fewest links that connect the nodes. */
+/* Counts the bytes of cast: the library's all-reduce is assumed to send the sums, and the results,
+ * over as many links as connect all ranks; of these, as few as possible between nodes. */
 static void count_cast_bytes(struct cshim_plan *plan, const struct cshim_call *call)
 {
     const uint64_t hops = call->nodes > 1 ? call->nodes - 1 : 0;
@@ -131,12 +132,13 @@ void cshim_plan_count_bytes(struct cshim_plan *plan, const struct cshim_call *ca
     const struct cshim_shape *shape = &cshim_shapes[plan->collective];
     const bool has_source = plan->collective == CSHIM_BROADCAST;
     const bool is_whole = schedule->division == CSHIM_WHOLE;
-    /* Whether reduced or forwarded chunks are sent to all peers, or to the root of a reduce. */
+    /* Whether reduced or forwarded chunks are sent to all peers, or only to the root of a reduce.
+     */
     const bool has_chunks = schedule->division == CSHIM_CHUNKS;
     const bool to_all = has_chunks && shape->is_shared, to_root = has_chunks && !shape->is_shared;
     const uint64_t others = plan->peers - 1;
-    /* Number of a message's receivers on other nodes. The library's own broadcast reaches each node
-     * once. */
+    /* Of the other ranks, those on other nodes than a sender; for the library's own broadcast,
+     * which reaches each node once, the other nodes. */
     const bool once = has_source && plan->library->has_own_broadcast;
     const uint64_t apart = call->nodes <= 1 ? 0
                            : once           ? call->nodes - 1
@@ -152,9 +154,9 @@ void cshim_plan_count_bytes(struct cshim_plan *plan, const struct cshim_call *ca
     struct cshim_plan gathered = *plan;
     gathered.codec = plan->gather_codec;
     const struct messages sums = call_messages(&gathered);
-    /* A contribution goes from all others to one receiver, or from its owner to all others; if
-     * every receiver adds everything, from all to all others. Chunks for all take the reverse path.
-     * A broadcast's root sends one contribution to each owner. */
+    /* A chunk's contributions go from all others to one receiver, or from one sender to all others;
+     * if every receiver adds everything, from all to all others. Reduced chunks go from one owner
+     * to all others. A two_shot broadcast's root sends each owner one contribution (below). */
     const bool spread = has_source && has_chunks;
     const bool everywhere = is_whole && shape->is_shared && !has_source;
     const uint64_t senders = spread ? 0 : everywhere ? plan->ranks : 1;

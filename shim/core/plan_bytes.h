@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Computes the bytes that the ranks of a call send, after cut_segments. Only plan.c includes this.
- * Pure and thread-safe. */
+/* Computes the bytes that the ranks of a call send, after cut_segments(). Pure and thread-safe. */
 #ifndef CSHIM_PLAN_BYTES_H
 #define CSHIM_PLAN_BYTES_H
 
@@ -18,18 +17,19 @@ static inline uint64_t cshim_multiply(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-/* Returns the number of chunks of a share or, in a grid, of pieces of all chunks. */
+/* Returns the number of chunks of a share or, in a grid, of pieces of all its chunks; 1 if shares
+ * are not divided (CSHIM_WHOLE). */
 uint64_t cshim_plan_pieces(const struct cshim_plan *plan);
 
-/* Sets bytes_wire and bytes_network: the bytes that all ranks send (each message counts as often as
- * it is sent), and those that leave a node. Intra-node reductions and gathers are counted with the
- * least bytes that they need. */
+/* Sets bytes_wire, the bytes that all ranks send (each message counts as often as it is sent);
+ * bytes_network, those that leave a node; and bytes_native. Intra-node reductions and gathers are
+ * counted with the least bytes that they need. */
 void cshim_plan_count_bytes(struct cshim_plan *plan, const struct cshim_call *call);
 
-/* Returns the bytes that the busiest peer receives of so many elements, and in *mean the mean over
- * all peers. The peers of its row send it their contributions to its column's chunks, and those of
- * its column their row sums of its own pieces; then come the sums of all chunks. Bytes are
- * integers, so the sum does not depend on rounding. */
+/* Returns the bytes that the busiest peer receives in a segment of `elements` elements, and in
+ * *mean the mean over all peers. The peers of its row send it their contributions to its column's
+ * chunks, and those of its column their row sums of its own pieces; then it receives the sums of
+ * all chunks. Doubles hold these integers exactly, so the result does not depend on rounding. */
 double cshim_plan_busiest(const struct cshim_plan *plan, uint64_t elements, double *mean);
 
 #endif

@@ -11,11 +11,11 @@
 enum { PAIRS = 4 };
 
 /* Operands whose sums, products and extremes are exact in every type. Negative ones distinguish
- * floats from integers by their order. Sums of their bits as integers do not overflow. */
+ * floats from integers by their order. Sums of their bits as signed integers do not overflow. */
 static const double left[PAIRS] = {1, -2, 0.75, -96};
 static const double right[PAIRS] = {2, -2.5, -0.125, 40};
 
-/* Writes numbers as the type's elements. */
+/* Stores numbers as elements of a type. */
 static void store_elements(enum cshim_dtype dtype, const double numbers[PAIRS],
                            uint64_t elements[PAIRS])
 {
@@ -55,14 +55,15 @@ static bool is_bfloat16(cshim_reduction *reduction, const void *of)
 {
     static const uint16_t a[2] = {0x7f01, 0x7e81}, b[2] = {0x7e81, 0x7f01};
     uint16_t results[2] = {0};
-    const cshim_arithmetic saved = cshim_arithmetic_begin(); /* the function may enable traps */
+    /* The program may have enabled traps, and NaNs would trap. */
+    const cshim_arithmetic saved = cshim_arithmetic_begin();
     reduction(of, results, a, b, 2);
     cshim_arithmetic_end(&saved);
     return results[0] == results[1] && (results[0] == a[0] || results[0] == a[1]);
 }
 
-/* Calls the reduction on elements of a type, and returns its operation; CSHIM_OP_COUNT if the
- * results fit none. */
+/* Calls the reduction on elements of a type, and returns its operation; CSHIM_OP_COUNT if it fails
+ * or its results are those of no operation on this type. */
 static enum cshim_op find_operation(cshim_reduction *reduction, const void *of,
                                     enum cshim_dtype dtype)
 {

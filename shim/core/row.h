@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A row of the report: sums over the calls of one class (struct cshim_row_key).
+/* A row of the report: sums over the calls with equal struct cshim_row_key (shim/report/ledger.h).
  *
  * Pure: calls neither MPI nor CUDA, allocates nothing. Functions take no locks. */
 #ifndef CSHIM_ROW_H
@@ -13,7 +13,7 @@
 enum cshim_phase {
     CSHIM_PHASE_ENCODE,
     CSHIM_PHASE_EXCHANGE,
-    CSHIM_PHASE_DECODE, /* also includes adding */
+    CSHIM_PHASE_DECODE, /* decoding and adding */
     CSHIM_PHASES
 };
 
@@ -30,37 +30,35 @@ struct cshim_row {
     double seconds;
     double seconds_encode;
     double seconds_exchange;
-    double seconds_decode; /* decoding and reducing */
-    /* Compressed calls whose native time was measured in this job, what they took, and what as many
-     * native calls would have taken; native calls of the same classes, and what they took. */
-    uint64_t compared_calls;
-    double seconds_compared;
-    double seconds_native_estimate;
-    uint64_t native_calls;
-    double seconds_native;
-    /* The estimate by the lower and the upper quartile of the measured durations. */
+    double seconds_decode;          /* decoding and reducing */
+    uint64_t compared_calls;        /* compressed calls of classes whose native time was measured */
+    double seconds_compared;        /* duration of the compared calls */
+    double seconds_native_estimate; /* estimated duration of the compared calls, made natively */
+    uint64_t native_calls;          /* native calls of these classes */
+    double seconds_native;          /* duration of these native calls */
+    /* `seconds_native_estimate` by the lower and the upper quartile of the measured durations. */
     double seconds_native_low;
     double seconds_native_high;
     /* Sampled elements. Their exact sums are made in float64. */
     double error_squares; /* the sum of (result - exact sum)^2 */
     double sum_squares;   /* the sum of the exact sums' squares */
-    uint64_t samples;     /* how many elements */
+    uint64_t samples;     /* number of sampled elements */
     /* The policy's verify: calls that were also made natively. An error is the compressed result
      * minus the native result. */
-    uint64_t verified;           /* how many calls */
+    uint64_t verified;           /* number of these calls */
     double verify_errors;        /* the sum of the errors */
     double verify_error_squares; /* the sum of their squares */
     double verify_largest;       /* the largest magnitude of an error */
     double verify_magnitudes;    /* the sum of the native results' magnitudes */
     double verify_squares;       /* the sum of the native results' squares */
-    /* The policy's check_ranks. */
+    /* Figures of the policy's check_ranks. */
     uint64_t checked;   /* calls whose results were compared across ranks */
     uint64_t differing; /* calls whose results were not the same on all ranks */
 };
 
-/* A member of a row: how two of them are added, and where it stands in the report. */
+/* A member of a row: how its values in two rows are added, and where it is in the report. */
 struct cshim_row_field {
-    const char *name; /* of the JSON's field; NULL: the JSON has only what is computed from it */
+    const char *name; /* name in the JSON; NULL: the JSON has only values computed from it */
     bool in_totals;   /* whether the JSON's totals have the field, too */
     enum { CSHIM_FIELD_COUNT, CSHIM_FIELD_REAL, CSHIM_FIELD_LARGEST } kind;
     size_t offset;
@@ -73,7 +71,7 @@ extern const struct cshim_row_field cshim_row_fields[CSHIM_ROW_FIELDS];
 /* Adds the figures of a row to those of another. */
 void cshim_row_add(struct cshim_row *to, const struct cshim_row *from);
 
-/* The sampled relative L2 error of a row; negative if nothing was sampled. */
+/* Returns the sampled relative L2 error of a row; negative if nothing was sampled. */
 double cshim_row_error(const struct cshim_row *row);
 
 /* Time saved by compressing: compressed calls and native trials took `took` seconds, and native

@@ -8,9 +8,9 @@
 #include "codecs/codec.h"
 #include "shim/core/row.h"
 
-/* Sampled calls of each rule and communicator: the first 16, then every 1021st. That is a prime, so
- * that each tensor of a program that cycles through its tensors is sampled. Up to CSHIM_SAMPLE_MAX
- * elements of each call are sampled. */
+/* Sampled calls: of each rule and communicator (gloo: of each context) those with the numbers 1 to
+ * 16, then each multiple of 1021. That is a prime, so that each tensor of a program that cycles
+ * through its tensors is sampled. Up to CSHIM_SAMPLE_MAX elements of each call are sampled. */
 #define CSHIM_SAMPLE_MAX 128u
 #define CSHIM_SAMPLES_AT_FIRST 16u
 #define CSHIM_SAMPLES_EVERY 1021u
@@ -19,13 +19,13 @@ static inline bool cshim_is_sampled(uint32_t call)
     return call <= CSHIM_SAMPLES_AT_FIRST || call % CSHIM_SAMPLES_EVERY == 0;
 }
 
-/* NCCL: returns the bytes of a rank's block (a factor, followed by elements) of which all ranks'
- * are gathered. It does not depend on the call, so that sampling does not hide that ranks make
- * different calls. It is shorter with more ranks; 0: too many ranks, nothing is sampled. */
+/* With NCCL, sampling gathers a block of each rank: a factor, followed by elements. Returns the
+ * bytes of a block, the fewer the more ranks there are; 0: too many ranks, nothing is sampled. They
+ * do not depend on the call, so that sampling does not hide that ranks make different calls. */
 #define CSHIM_SAMPLE_GATHERED_BYTES ((uint64_t)64 << 10)
 #define CSHIM_SAMPLE_FACTOR_BYTES ((uint64_t)8)
 uint64_t cshim_sample_block_bytes(uint32_t ranks);
-/* Returns the number of elements in a block, for `count` elements of a rank's result. */
+/* Returns the number of sampled elements in a block, if a rank's result has `count` elements. */
 uint32_t cshim_sample_block_elements(uint32_t ranks, enum cshim_dtype dtype, uint64_t count);
 
 /* Returns the index of the first of `length` sampled elements out of `count`; it differs between
@@ -35,8 +35,8 @@ uint64_t cshim_sample_place(uint64_t count, uint32_t length, uint32_t call);
 /* Widens `length` elements to float64; exact for every dtype. */
 void cshim_sample_widen(enum cshim_dtype dtype, const void *from, uint32_t length, double *to);
 
-/* Adds the errors of results to a call's figures. Elements are left out if they are not finite, or
- * if a square is not. */
+/* Adds the errors of results to a call's figures. Leaves out elements whose error or exact sum has
+ * a square that is not finite. */
 void cshim_sample_add(struct cshim_row *figures, const double *results, const double *sums,
                       uint32_t length);
 

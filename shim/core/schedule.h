@@ -14,24 +14,24 @@ struct cshim_shape {
     bool has_blocks;      /* the call's larger buffer holds a block for each rank */
     bool adds;            /* it is a reduction; otherwise it only moves elements */
     bool is_shared;       /* all ranks get the same result */
-    unsigned ring_passes; /* how often a ring sends this buffer, each time without a rank's part */
+    unsigned ring_passes; /* times that a ring sends the larger buffer, each less a rank's part */
 };
 extern const struct cshim_shape cshim_shapes[CSHIM_COLLECTIVE_COUNT];
 
 /* Division of a segment's elements among the peers. */
 enum cshim_division {
-    CSHIM_WHOLE,  /* none: each receiver of the result adds everything itself */
-    CSHIM_CHUNKS, /* even: each peer owns one chunk of each segment */
-    CSHIM_BLOCKS  /* each peer has a block of the buffer, and a chunk of it in each segment */
+    CSHIM_WHOLE,  /* none: each receiver of the result gets and adds all elements itself */
+    CSHIM_CHUNKS, /* even: each peer (in a grid, column) owns one chunk of each segment */
+    CSHIM_BLOCKS  /* each rank has a block of the buffer, and a chunk of it in each segment */
 };
 
 struct cshim_compiler;
 
-/* One row: a collective by an algorithm. */
+/* A row of the table: how an algorithm makes a collective. */
 struct cshim_schedule {
     enum cshim_division division;
-    /* Memory of each segment in flight: pieces_per_peer encoded chunks for each peer plus
-     * pieces_more; if `staged`, also one chunk per peer in the caller's type. */
+    /* Memory of each segment in flight: pieces_per_peer messages for each peer of the row and, in a
+     * grid, of the column; pieces_more messages; and, if `staged`, the stage. */
     uint8_t pieces_per_peer;
     uint8_t pieces_more;
     bool staged; /* the ranks of a node first add their elements, each a share of them */
@@ -42,9 +42,9 @@ struct cshim_schedule {
     void (*compile)(struct cshim_compiler *compiler);
 };
 
-/* Rows without memory: the algorithm does not support the collective. */
+/* Rows without messages (all zeros): the algorithm does not support the collective. */
 extern const struct cshim_schedule cshim_schedules[CSHIM_COLLECTIVE_COUNT][CSHIM_ALGORITHM_COUNT];
-/* Schedule of a grid whose peers are nodes; the ranks of a node share its work. */
+/* Schedule of a grid with nodes as peers: each rank of a node exchanges a share of the elements. */
 extern const struct cshim_schedule cshim_schedule_grid_of_nodes;
 
 /* Returns the schedule of a collective by an algorithm; NULL if there is none. */
@@ -62,8 +62,8 @@ static inline bool cshim_schedule_needs_library(const struct cshim_schedule *sch
     return schedule->compile == NULL || schedule->staged;
 }
 
-/* Returns the bits of headroom that cast leaves in fp16, so that the sum of all ranks fits, plus
- * one bit for rounding at each hop of the library's all-reduce. */
+/* Returns the bits of headroom that cast leaves in fp16: enough for the sum over all ranks, and one
+ * more for the roundings at the hops of the library's all-reduce. */
 static inline uint32_t cshim_cast_headroom(uint32_t ranks)
 {
     uint32_t bits = 1;

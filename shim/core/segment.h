@@ -23,7 +23,7 @@ struct cshim_range {
     uint64_t length;
 };
 
-/* Returns how many elements of the range are below `length`. */
+/* Returns how many elements of the range have an index below `length`. */
 static inline size_t cshim_range_within(const struct cshim_range *range, int length)
 {
     const uint64_t left = (uint64_t)length > range->begin ? (uint64_t)length - range->begin : 0;
@@ -34,52 +34,54 @@ static inline size_t cshim_range_within(const struct cshim_range *range, int len
  * grid all peers are one row. */
 enum cshim_dimension { CSHIM_ROW, CSHIM_COLUMN, CSHIM_DIMENSIONS };
 struct cshim_peer_group {
-    int rank;  /* this rank's index; -1: it is not in one */
+    int rank;  /* this rank's index; -1: it has no such row or column */
     int ranks; /* number of ranks */
 };
 
-/* A rank's role in a call. The caller sets the first group, cshim_role_find() the second. */
+/* A rank's role in a call. The caller sets the members up to `sent_begins`, cshim_role_find() the
+ * others. */
 struct cshim_role {
     const struct cshim_plan *plan;
     const struct cshim_layout *layout;
     int rank;
     /* Offset of each rank's block in elements, and the end of the last: ranks + 1 entries; NULL:
-     * all blocks are equal. sent_begins: of the blocks that an all-to-all sends. */
+     * all blocks are equal. sent_begins: the same for the blocks that an all-to-all sends. */
     const uint64_t *block_begins, *sent_begins;
 
-    int peer;      /* index among the plan's peers; -1: it only helps its node */
-    uint32_t root; /* peer that is, or whose node has, the plan's root */
+    int peer;      /* index among the plan's peers; -1: the rank has no share */
+    uint32_t root; /* peer that is the plan's root; hierarchical: node of the root */
     struct cshim_peer_group groups[CSHIM_DIMENSIONS];
     uint32_t first_of_row; /* first peer of this rank's row */
     uint32_t column;       /* this rank's column */
 };
 
-/* Finds the rank's peers: all ranks; in hierarchical, one rank of each node. */
+/* Finds the rank's index among the peers, and its row and column. Peers are all ranks; in
+ * hierarchical and in a grid of nodes, one rank of each node. */
 void cshim_role_find(struct cshim_role *role);
 
 /* Returns the peer at an index of the rank's row or column. */
 int cshim_role_peer(const struct cshim_role *role, enum cshim_dimension dimension, int index);
 
-/* Returns true if the ranks of this node gather their reduced shares at the end: for a call with a
- * root, on its node only. */
+/* Returns true if the ranks of this node gather their reduced shares at the end: in hierarchical
+ * and in a grid of nodes, except with blocks and, in a reduce, on other nodes than the root's. */
 bool cshim_role_gathers(const struct cshim_role *role);
 
 /* A segment of a call. */
 struct cshim_segment {
     const struct cshim_role *role;
     uint64_t index;
-    /* Range of the call's elements; with blocks all of them. In hierarchical on a device without
-     * the last elements that cannot be cut into equal shares of whole grains. */
+    /* The call's elements in this segment; with blocks all elements of the call. In hierarchical on
+     * a device, without the last elements that cannot be cut into equal shares of whole grains. */
     struct cshim_range whole;
-    struct cshim_range share; /* what peers exchange; hierarchical: a share of `whole` */
+    struct cshim_range share; /* what peers exchange; hierarchical: this rank's share */
 };
 
 struct cshim_segment cshim_segment_at(const struct cshim_role *role, uint64_t index);
 
-/* Returns a local rank's share of a segment; empty for ranks beyond plan->shares. */
+/* Returns a local rank's share of a segment; empty for local ranks from plan->shares on. */
 struct cshim_range cshim_segment_share(const struct cshim_segment *segment, int local_rank);
 
-/* Returns a segment's chunk of the block of a local rank of a node (hierarchical). */
+/* Returns the segment's chunk of the block of rank `local_rank` on node `node` (hierarchical). */
 struct cshim_range cshim_segment_block(const struct cshim_segment *segment, int node,
                                        int local_rank);
 
@@ -88,7 +90,8 @@ struct cshim_range cshim_segment_block(const struct cshim_segment *segment, int 
  * call's first element with blocks, otherwise from the share's. */
 struct cshim_range cshim_segment_owned(const struct cshim_segment *segment, int peer);
 
-/* Returns this rank's block for another rank in an all-to-all, counted in its send buffer. */
+/* Returns the segment's chunk of this rank's block for rank `to` in an all-to-all; its begin counts
+ * from the start of the send buffer. */
 struct cshim_range cshim_segment_sent(const struct cshim_segment *segment, int to);
 
 /* Returns the elements of a column's chunk that index `place` of the column owns; without a grid

@@ -30,7 +30,8 @@ struct thresholds {
     uint32_t from[8];
 };
 
-/* Adds a threshold unless it is there already. Returns false if there are too many. */
+/* Adds a threshold, unless it is there already or not above the minimum. Returns false if there are
+ * too many. */
 static bool add_limit(struct thresholds *thresholds, uint32_t from)
 {
     for (size_t i = 0; i < thresholds->count; i++)

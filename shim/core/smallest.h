@@ -6,8 +6,8 @@
 
 #include "policy/policy.h"
 
-/* Returns the size in bytes below which every call like `like` is too_small; 0 if some have another
- * reason. */
+/* Returns the size in bytes below which every call that differs from `like` only in its size is
+ * too_small; 0 if a smaller one has another reason, or if no size is compressed. */
 uint64_t cshim_smallest(const struct cshim_policy *policy, const struct cshim_call *like);
 
 /* Returns the least cshim_smallest() over all communicators of two or more ranks, that is, over all

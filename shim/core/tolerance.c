@@ -19,8 +19,8 @@ static double typical_error(enum cshim_codec_id codec)
     return cshim_codec_is_exact(codec) ? -1 : cshim_codec_info(codec)->typical;
 }
 
-/* Returns true if adaptive precision takes a codec that no rule names. topk needs error feedback;
- * the formats of OCP and NVIDIA are no more precise than others of about their size. */
+/* Returns true if adaptive precision may replace a rule's codec by this one. topk needs error
+ * feedback; the formats of OCP and NVIDIA are no more precise than others of about their size. */
 static bool is_step(enum cshim_codec_id codec)
 {
     return codec != CSHIM_CODEC_TOPK && cshim_format(codec).scale == CSHIM_SCALE_POWER;

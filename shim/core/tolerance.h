@@ -28,8 +28,8 @@ enum cshim_codec_id cshim_tolerance_move(struct cshim_tolerance *watch, size_t r
                                          const struct cshim_plan *plan);
 
 /* Returns the relative L2 error of encoding 16 grains, spread evenly over `count` elements (all
- * elements if there are fewer). Ignores elements that are not finite; 0 if there are no others.
- * Allocates nothing. */
+ * elements if there are fewer grains). Ignores elements that are not finite. Returns 0 for exact
+ * codecs, and if no element counts. Allocates nothing. */
 float cshim_tolerance_measure(const struct cshim_plan *plan, const void *input, uint64_t count);
 
 #endif

@@ -22,7 +22,7 @@ static inline int cshim_tree_children(int rank, int ranks, int *first)
     return ranks - *first < CSHIM_TREE_WIDTH ? ranks - *first : CSHIM_TREE_WIDTH;
 }
 
-/* Returns the number of ranks in the subtree of a rank. */
+/* Returns the number of ranks in the subtree of a rank, itself included. */
 static inline int cshim_tree_size(int rank, int ranks)
 {
     long size = 0, first = rank, last = rank; /* first and last rank of each level */
@@ -34,7 +34,8 @@ static inline int cshim_tree_size(int rank, int ranks)
     return (int)size;
 }
 
-/* Returns the height of a rank's subtree, which is that of its first child plus one. */
+/* Returns the height of a rank's subtree: 0 without children, otherwise one more than that of its
+ * first child. */
 static inline int cshim_tree_height(int rank, int ranks)
 {
     int height = 0;

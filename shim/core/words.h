@@ -7,7 +7,7 @@
 
 #include "shim/core/plan.h"
 
-/* Room for such a text. */
+/* Bytes of a text of cshim_bytes_words() or cshim_seconds_words(). */
 #define CSHIM_WORDS_MAX 32
 
 /* Maximum columns of a line, for terminals. */
@@ -19,7 +19,7 @@ const char *cshim_bytes_words(double bytes, char text[CSHIM_WORDS_MAX]);
 /* Writes "12.3 ms", and returns the text: at most 8 characters below 1e5 s. */
 const char *cshim_seconds_words(double seconds, char text[CSHIM_WORDS_MAX]);
 
-/* Returns the reason for which calls are passed through, in words; a static string. */
+/* Returns a static string that says in words why calls are passed through. */
 const char *cshim_reason_words(enum cshim_reason reason);
 
 #endif

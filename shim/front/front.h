@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the front share. */
+/* Definitions that the files of the front share. */
 #ifndef CSHIM_FRONT_H
 #define CSHIM_FRONT_H
 

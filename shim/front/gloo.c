@@ -64,8 +64,8 @@ struct call {
     const struct cshim_gloo_engine *engine; /* NULL: the call is passed through */
 };
 
-/* Passes a call of a second gloo through: the engine serves one. Warns once, and counts
- * all-reduces. */
+/* Warns once that the calls of a second gloo are passed through, because the engine serves one, and
+ * counts a call that is an all-reduce. */
 static void pass_second(const struct cshim_gloo_engine *active, enum cshim_gloo_index index)
 {
     static int has_warned;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs in mpirun itself, before its main(): makes Open MPI forward LD_PRELOAD and COMPSHIM_* to
- * ranks on other hosts, so that one command works across hosts.
+/* Runs in mpirun itself, before its main(): makes Open MPI forward LD_PRELOAD and the shim's
+ * variables (cshim_is_forwarded) to ranks on other hosts, so that one command works across hosts.
  *
  * Open MPI forwards variables by -x on the command line or by the parameter mca_base_env_list, and
  * refuses both at once. Without -x, this file sets the parameter in the environment. With -x, it
  * runs mpirun again with one more -x for each variable. It does neither if the command line or a
- * file sets the parameter, or a file contains -x. Relative paths in LD_PRELOAD and COMPSHIM_POLICY
- * are made absolute in any case; Hydra, MPICH's launcher, needs nothing else, because it forwards
- * the whole environment. */
+ * file sets the parameter, or a file contains -x. The shim's paths in LD_PRELOAD, and
+ * COMPSHIM_POLICY, are made absolute in any case; Hydra, MPICH's launcher, needs nothing else,
+ * because it forwards the whole environment. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -159,8 +159,8 @@ static bool has_list(const char *name)
     return is_there;
 }
 
-/* Returns true if the user sets the forwarded variables on the command line or in a file: then Open
- * MPI would refuse our parameter, or ignore the user's. */
+/* Returns true if the user sets the parameter on the command line, or the forwarded variables in a
+ * file: then Open MPI would refuse our parameter, or ignore the user's. */
 static bool has_own_list(int argc, char **argv)
 {
     static const char *const files[] = {"--app", "-app", "--tune", "-tune", "--am", "-am"};
@@ -188,7 +188,7 @@ __attribute__((constructor)) static void forward_environment(int argc, char **ar
     make_preload_absolute();
     make_policy_absolute();
     if (launcher == HYDRA || has_own_list(argc, argv))
-        ; /* Hydra forwards everything */
+        ; /* Hydra forwards everything; a user's own list is not changed */
     else if (has_argument(argc, argv, "-x") || has_argument(argc, argv, "--x"))
         start_over_with_x(argc, argv);
     else

@@ -23,7 +23,8 @@
 /* A function that identifies the MPI library and that tools do not wrap. */
 #define PROBE "PMPI_Get_library_version"
 
-/* Writes the path of a file in this library's folder. Returns false if the folder is unknown. */
+/* Writes the path of a file in this library's folder. Returns false if the folder is unknown or the
+ * path is too long. */
 static bool find_beside(const char *file, char *path, size_t size)
 {
     Dl_info info;

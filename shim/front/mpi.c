@@ -36,8 +36,8 @@ struct function {
     bool has_tool;             /* `next` belongs to a tool */
     void *next;                /* next definition in symbol lookup order; may be a tool's */
     void *bottom;              /* definition in the MPI library */
-    const void *own_from;      /* last caller of PMPI_X that was a tool itself; atomic */
-    const void *handed_from;   /* last caller of PMPI_X on behalf of the program; atomic */
+    const void *own_from;      /* last caller of PMPI_X for a tool's own purposes; atomic */
+    const void *handed_from;   /* last caller of PMPI_X for the program; atomic */
 };
 
 static struct function functions[CSHIM_MPI_FUNCTIONS];
@@ -67,8 +67,8 @@ static unsigned tool_count;
 
 static __thread struct cshim_nesting nesting __attribute__((tls_model("initial-exec")));
 
-/* A program's call that a tool makes: the arguments that are equal on all ranks, as integers, and
- * the buffers. */
+/* A program's call that a tool makes: the buffers, and the other arguments as integers, without
+ * requests and hints. */
 #define HANDED_NUMBERS 8
 struct cshim_handed {
     enum cshim_mpi_index index;
@@ -121,7 +121,7 @@ static COLD void *real_function(struct function *function, const void *caller, b
     return address;
 }
 
-/* Target of a call. */
+/* A call in progress, and its target. */
 struct call {
     struct cshim_frame frame;
     const struct cshim_mpi_engine *engine; /* NULL: the call is only passed through */

@@ -110,7 +110,7 @@ enum cshim_entries cshim_entries_at_root(int root, MPI_Comm comm)
         return CSHIM_PARTNERS;
     if (root < 0 || query_int("MPI_Comm_test_inter", comm, &is_between_groups) != 0 ||
         is_between_groups || query_int("MPI_Comm_rank", comm, &rank) != 0)
-        return CSHIM_NOT_READ; /* invalid: the library reports the error */
+        return CSHIM_NOT_READ; /* not the root, or invalid: then the library reports the error */
     return rank == root ? CSHIM_PARTNERS : CSHIM_NOT_READ;
 }
 

@@ -22,11 +22,11 @@
 /* One side of a call, sent or received: a count, or arrays of counts and displacements. */
 struct cshim_narrowed {
     int status;   /* MPI error of the conversion; 0: none */
-    bool fits;    /* all values that the library reads fit int */
+    bool fits;    /* all values fit int, except displacements of empty blocks */
     bool refused; /* a value in an array does not fit */
     int count;
-    int *counts; /* allocated until cshim_narrow_end(); NULL if the library does not read the arrays
-                  */
+    /* Allocated until cshim_narrow_end(). NULL if the call has no such array or ignores it. */
+    int *counts;
     int *displacements;
 };
 

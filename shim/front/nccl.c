@@ -42,7 +42,7 @@ _Static_assert(sizeof(struct cshim_nccl_real) == CSHIM_NCCL_FUNCTIONS * sizeof(v
 
 static struct copy copies[COPIES_MAX];
 static unsigned copy_count;
-static pthread_mutex_t copies_lock = PTHREAD_MUTEX_INITIALIZER; /* guards both */
+static pthread_mutex_t copies_lock = PTHREAD_MUTEX_INITIALIZER; /* guards copies and copy_count */
 
 static const struct cshim_nccl_engine *engine; /* NULL: every call is passed through */
 /* The NCCL that the engine serves; written before `engine`. */
@@ -63,7 +63,7 @@ static void *find_function(struct copy *copy, unsigned index, const void *caller
     return address;
 }
 
-/* Returns the NCCL loaded at `base`. Beyond COPIES_MAX, the last entry serves all. */
+/* Returns the NCCL loaded at `base`. The last of COPIES_MAX entries serves all further ones. */
 static struct copy *copy_at(const void *base)
 {
     pthread_mutex_lock(&copies_lock);
@@ -160,7 +160,7 @@ static const struct cshim_nccl_engine *engine_for(struct copy *copy, enum kind k
     return NULL;
 }
 
-/* Target of a call. */
+/* A call in progress, and its target. */
 struct call {
     struct cshim_frame frame;
     const struct cshim_nccl_engine *engine; /* NULL: the call is passed through */

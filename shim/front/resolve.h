@@ -31,7 +31,8 @@ bool cshim_defines_fortran(const void *address, const char *name);
 enum cshim_wrapper { CSHIM_WRAPPER_SAME, CSHIM_WRAPPER_OTHER, CSHIM_WRAPPER_NONE };
 /* Returns the kind of the function that contains the return address `caller`. */
 enum cshim_wrapper cshim_wrapper_at(const void *caller, const char *name);
-/* Returns the kind of the first function of MPI above `caller` on the stack. */
+/* Returns the kind of the first function of MPI above `caller` on the stack; NONE if there is none
+ * near it. */
 enum cshim_wrapper cshim_wrapper_above(const void *caller, const char *name);
 
 /* Returns a definition of MPI_X (`name`) that precedes this library's: in the program, or in a tool
@@ -41,8 +42,9 @@ const void *cshim_preceding(const char *name);
 /* Returns the file name of the object that contains `address`, or NULL. */
 const char *cshim_object_file(const void *address);
 
-/* Returns the definition of the NCCL function `name` ("ncclX") to which the object of `caller` is
- * bound, or NULL. A process may contain several NCCLs, and each object keeps its own. */
+/* Returns NCCL's own definition of `name` ("ncclX"): in the NCCL to which the object of `caller` is
+ * bound, or else in another one of the process; NULL if there is none. A process may contain
+ * several NCCLs, and each object keeps its own. */
 void *cshim_resolve_nccl(const char *name, const void *caller);
 
 /* Like cshim_resolve_nccl(), for a function of gloo, by its C++ symbol. */

@@ -53,8 +53,8 @@ using Buffer = cshim_gloo_buffer;
 using OwnedBuffer = std::unique_ptr<Buffer>;
 using Reduction = std::function<void(void *, const void *, const void *, size_t)>;
 
-/* Parts of these functions' mangled names, which all transports have in common, in the order of the
- * table of virtual functions. The first two entries of that table are destructors. */
+/* Parts of the mangled names of a buffer's virtual functions, which all transports have in common,
+ * in the order of the table of virtual functions. Its first two entries are destructors. */
 const char *const function_names[] = {
     "13UnboundBufferD", "13UnboundBufferD", "8waitRecvEPi", "8waitSendEPi",
     "13abortWaitRecv",  "13abortWaitSend",  "4sendEimm",    "4recvEimm",
@@ -74,7 +74,7 @@ struct Options {
     uint32_t tag;
     size_t segment_bytes;
 };
-/* Layout of the first members that the options of all other collectives share. */
+/* Layout of the first members of the options of gloo.def's collectives except allreduce. */
 struct OtherOptions {
     std::shared_ptr<void> context;
     Buffer *input; /* a unique_ptr in gloo, as is `output` */
@@ -161,8 +161,8 @@ bool is_buffer(const Buffer *buffer)
 }
 
 /* Offset of rank and size in this gloo's contexts: 0, or after the pointer to virtual functions in
- * versions that have one. Determined once, because dladdr() searches all symbols of an object,
- * which takes 0.2 ms for PyTorch's library. */
+ * versions that have one. Set by is_context(), not in each call, because dladdr() searches all
+ * symbols of an object, which takes 0.2 ms for PyTorch's library. */
 std::atomic<size_t> place_of_rank;
 
 bool read_context(const void *context, int *rank, int *ranks)
@@ -227,7 +227,8 @@ bool are_buffers(const std::vector<Buffer *> &buffers)
 bool is_function(const Reduction &function)
 {
     Dl_info info;
-    const void *words[4]; /* two of the stored callable, manager function, call function */
+    const void *words[4]; /* two of the stored callable, then the addresses of its manager and of
+                             its code */
     std::memcpy(words, static_cast<const void *>(&function), sizeof words);
     return dladdr(words[2], &info) != 0 && dladdr(words[3], &info) != 0;
 }
@@ -660,7 +661,7 @@ void cshim_gloo_break(const void *context)
     char byte;
     void *exception = nullptr;
     guard(&exception,
-          [&] { /* times out, because nobody sends this message */
+          [&] { /* times out, because the buffer receives no message */
                 make_buffer(context, &byte, sizeof byte)->wait_received(nullptr, milliseconds(1));
           });
     cshim_gloo_drop(exception);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* C interface to the classes of gloo that the engine needs. Only abi.cc knows their memory layout.
- * It uses no header of gloo: the layout is the same in all versions since 2019, and is checked
- * before the engine relies on it.
+ * It uses no header of gloo: it knows the layouts of all versions since 2019, and checks them
+ * before the engine relies on them.
  *
  * These functions throw nothing, except cshim_gloo_throw() and cshim_gloo_pass(). Functions with a
- * parameter `exception` return 0, or 1 after storing gloo's exception there; they do not replace an
- * exception that is already stored. All functions are thread-safe. */
+ * parameter `exception` store an exception there, unless it has one already, and return 1, or NULL
+ * instead of a buffer; otherwise they return 0, or the buffer. All functions except
+ * cshim_gloo_open() are thread-safe. */
 #ifndef CSHIM_GLOO_ABI_H
 #define CSHIM_GLOO_ABI_H
 
@@ -29,7 +30,7 @@ struct cshim_gloo_arguments {
     int ranks;
     int64_t timeout;   /* time limit of each wait, in milliseconds */
     uint32_t tag;      /* equal on all ranks; concurrent calls of a function have different tags */
-    uint64_t elements; /* of all blocks; 0 in an all-to-all with `sent` */
+    uint64_t elements; /* in all blocks; with `sent`, set by cshim_gloo_describe() */
     size_t element_bytes;
     const void *input; /* data movement: this rank's elements; NULL: they lie in the output */
     void *output;      /* memory of the first output buffer */
@@ -42,7 +43,9 @@ struct cshim_gloo_arguments {
     bool waits;    /* the call ends on a rank only after it has begun on all ranks */
 };
 
-/* Adds elements of a type, as cshim_add() does. `output` may equal an input. */
+/* Reduces the elements of `a` and `b` to `output`, as cshim_add() does. `output` may equal an
+ * input.
+ */
 typedef void (*cshim_gloo_reduction)(enum cshim_dtype dtype, void *output, const void *a,
                                      const void *b, size_t elements);
 
@@ -83,8 +86,9 @@ int cshim_gloo_native(const struct cshim_gloo_arguments *arguments, const void *
 void cshim_gloo_pass(const struct cshim_gloo_arguments *arguments, cshim_gloo_function real,
                      int64_t milliseconds);
 
-/* Reads the options of any other collective, to count it: rank and ranks of its context, and the
- * bytes of its larger buffer. Returns false if the options have an unexpected layout. */
+/* Reads the options of a collective other than an all-reduce, to count it: rank and ranks of its
+ * context, and the bytes of its larger buffer. Returns false if the options have an unexpected
+ * layout. */
 bool cshim_gloo_measure(const void *options, int *rank, int *ranks, uint64_t *bytes);
 
 /* A weak reference to a context: it does not keep the context alive. */

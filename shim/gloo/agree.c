@@ -2,13 +2,13 @@
 /* Agreement of the ranks of a context. docs/agreement.md describes the protocol and why no two
  * ranks decide differently about a call; tests/model/gloo_agreement.pml is a model of this file.
  *
- * Ranks may enter the first all-reduce at any time, and some may lack the shim. So a rank waits for
- * another rank only if that one is known to have the shim and must enter the call, as gloo itself
- * would wait for it. Until then calls are passed through while the messages of the agreement
- * travel. If a sum, or a data-movement collective that waits for all ranks, is complete on one
- * rank, all ranks have begun it, so their earlier messages have been sent. Any other call may be
- * complete on one rank before another begins it, so it counts as pending until the agreement ends.
- */
+ * Ranks may enter the first all-reduce at any time, and some may lack the shim. So, after its
+ * patience (less than a second per process), a rank waits for another rank only if that one is
+ * known to have the shim and must enter the call, as gloo itself would wait for it. Until then
+ * calls are passed through while the messages of the agreement travel. If a sum, or a data-movement
+ * collective that waits for all ranks, is complete on one rank, all ranks have begun it, so their
+ * earlier messages have been sent. Any other call may be complete on one rank before another begins
+ * it, so it counts as pending until the agreement ends. */
 #include "shim/gloo/agree.h"
 
 #include <stdio.h>
@@ -23,15 +23,16 @@
 #include "shim/gloo/transport.h"
 
 /* Total seconds that a process waits for ranks that may lack the shim: PATIENCE in first calls, for
- * ranks to enter them, and GRACE after these calls, for messages that may still arrive. */
+ * ranks to enter them, and GRACE after these calls, for messages that may still arrive. A context
+ * whose ranks agree gives its seconds back. */
 #define PATIENCE_SECONDS 0.7
 #define GRACE_SECONDS 0.2
-#define PATIENCE_PART 0.1 /* share of the call's own time limit */
-/* A rank that has not answered after this many calls is taken to lack the shim. */
+#define PATIENCE_PART 0.1 /* maximum share of the first call's own time limit */
+/* A rank that has not answered after this many passed-through calls is taken to lack the shim. */
 #define CALLS_MAX 1000
 #define TAGS_MAX (CALLS_MAX + 256)
-/* Maximum number of pending calls that a message can name. With more concurrent calls the agreement
- * waits until there are fewer. */
+/* Maximum number of marks (functions and tags of pending calls) in a message. While there are more,
+ * the agreement does not proceed. */
 #define MARKS_MAX 256
 #define TERMS_MAX ((uint64_t)64 << 20) /* bytes */
 
@@ -74,8 +75,8 @@ struct terms {
     char job[CSHIM_JOB_MAX];
 };
 
-/* Counts of the calls of one function with one tag. They are equal on all ranks, because such calls
- * follow each other. */
+/* Counts of the calls of one function with one tag. Such calls follow each other, so a count names
+ * the same calls on all ranks. */
 struct use {
     uint32_t tag;
     uint16_t function;
@@ -102,20 +103,22 @@ struct cshim_gloo_agreement {
     bool is_decided;       /* rank 0 has said COMPRESS */
     bool passes, is_ready; /* this rank has said PASSING, READY */
     bool has_asked, has_warned;
-    struct cshim_offer offer; /* rank 0 only */
+    struct cshim_offer offer; /* rank 0's policy and choices; unused on other ranks */
     struct terms *terms;
     uint64_t terms_bytes;
     struct cshim_greeting own;
     uint8_t here;      /* the byte of a presence message: 1 */
-    uint8_t *presence; /* the received byte of each lower rank, or NULL */
+    uint8_t *presence; /* byte received from each lower rank, by rank; NULL: none is expected */
     struct cshim_gloo_inbox *presence_inboxes;
-    unsigned calls; /* number of calls that have begun */
+    unsigned calls; /* number of passed-through calls that have begun */
     size_t use_count;
     struct use uses[TAGS_MAX];
     struct peer peers[]; /* on rank 0: all ranks, by rank; elsewhere: rank 0 only */
 };
 
-static int64_t patience_spent; /* atomic, in microseconds */
+/* Microseconds that this process has waited for ranks that may lack the shim, except in contexts
+ * whose ranks have agreed; atomic. */
+static int64_t patience_spent;
 
 static struct peer *first_peer(struct cshim_gloo_agreement *agreement)
 {
@@ -240,8 +243,8 @@ static void say_never(struct cshim_gloo_context *context)
     set_agreed(context);
 }
 
-/* Compares all ranks' greetings, on rank 0. If they fit, proposes to compress; otherwise warns and
- * ends the agreement. */
+/* Compares all ranks' greetings, on rank 0. If they fit, proposes to compress, once a message has
+ * room for the marks; otherwise warns and ends the agreement. */
 static void propose(struct cshim_gloo_context *context)
 {
     struct cshim_gloo_agreement *agreement = context->agreement;
@@ -262,7 +265,7 @@ static void propose(struct cshim_gloo_context *context)
     }
 }
 
-/* Applies the messages that have arrived, and answers them. Does not wait. */
+/* Applies the messages that have arrived, and answers them. Does not wait for others. */
 static void listen(struct cshim_gloo_context *context, int64_t timeout)
 {
     struct cshim_gloo_agreement *agreement = context->agreement;
@@ -287,7 +290,7 @@ static void listen(struct cshim_gloo_context *context, int64_t timeout)
     }
 }
 
-/* Checks whether the expected messages can still arrive; if not, the mail is broken. */
+/* Checks whether the expected messages can still arrive; if not, marks the mail as broken. */
 static void look(struct cshim_gloo_agreement *agreement)
 {
     for (struct peer *peer = first_peer(agreement); peer < end_of_peers(agreement); peer++) {
@@ -379,7 +382,7 @@ static void break_off(struct cshim_gloo_context *context)
 /* The agreed terms ---------------------------------------------------------------------------- */
 
 /* Writes the terms: the node of each rank, the policy and the learned choices. Returns false
- * without memory. */
+ * without memory, or if they exceed TERMS_MAX. */
 static bool write_terms(struct cshim_gloo_agreement *agreement)
 {
     const struct cshim_offer *offer = &agreement->offer;
@@ -430,7 +433,8 @@ static void say_compress(struct cshim_gloo_agreement *agreement)
                          agreement->terms_bytes);
 }
 
-/* Receives the terms from rank 0. Returns false without memory. */
+/* Receives the terms from rank 0; if that fails, the mail is broken. Returns false without memory,
+ * or if their size is impossible. */
 static bool await_terms(struct cshim_gloo_agreement *agreement, int64_t timeout)
 {
     const uint64_t least = sizeof(struct terms) + (size_t)agreement->ranks * sizeof(int);
@@ -457,8 +461,8 @@ static bool find_levels(struct cshim_gloo_context *context)
     return true;
 }
 
-/* Applies the terms to the context: job, layout, transport, memory. Returns false without memory.
- */
+/* Applies the terms to the context: job, layout, transport, memory. Returns false without memory,
+ * or if the policy does not parse. */
 static bool accept(struct cshim_gloo_context *context)
 {
     const struct cshim_gloo_agreement *agreement = context->agreement;
@@ -488,9 +492,9 @@ static bool accept(struct cshim_gloo_context *context)
     return true;
 }
 
-/* Exchanges and applies the terms after the decision to compress. All ranks do so before the same
- * call, which none has begun. Called without the lock, so that passed-through calls of other
- * threads continue. If a rank fails here, the calls of all ranks fail. */
+/* Receives the terms (rank 0 has sent them) and applies them. Called without the lock, so that
+ * passed-through calls of other threads continue. If this fails on a rank, all ranks' calls fail.
+ */
 static void conclude(struct cshim_gloo_context *context, int64_t timeout)
 {
     struct cshim_gloo_agreement *agreement = context->agreement;
@@ -559,8 +563,8 @@ static void expect_presences(struct cshim_gloo_agreement *agreement)
                                SLOT(PRESENCE), &agreement->presence[rank], 1, 0);
 }
 
-/* Returns true if this rank need not warn: all ranks have answered (on rank 0), rank 0 has
- * answered, or a lower rank warns. */
+/* Returns true if this rank need not warn: the agreement has ended or failed, all ranks have
+ * answered (on rank 0), rank 0 has answered, or a lower rank warns. */
 static bool is_answered(struct cshim_gloo_context *context)
 {
     struct cshim_gloo_agreement *agreement = context->agreement;
@@ -635,11 +639,11 @@ static enum way decide(struct cshim_gloo_agreement *agreement, const struct use 
         agreement->rank == 0 ? decide_as_root(agreement) : decide_as_other(agreement);
     if (way != POLICY)
         return way;
-    /* Some ranks may lack the shim. */
+    /* Some ranks may lack the shim: waits for them only as long as the patience lasts. */
     return agreement->passes || cshim_seconds() >= agreement->patience_ends ? PASS : UNDECIDED;
 }
 
-/* Begins a call that is passed through, and notifies the ranks that may wait for this one. */
+/* Begins a call that is passed through, and notifies the ranks that may wait for this rank. */
 static void begin_native(struct cshim_gloo_agreement *agreement, struct use *use)
 {
     struct word word = {.mark_count = 0};
@@ -659,8 +663,8 @@ static void begin_native(struct cshim_gloo_agreement *agreement, struct use *use
     }
 }
 
-/* Stops the agreement after CALLS_MAX calls. Rank 0 sends NEVER, for ranks that wait for it. A rank
- * that has said READY does not stop. */
+/* Stops the agreement after CALLS_MAX passed-through calls. Rank 0 sends NEVER, for ranks that wait
+ * for it. A rank that has said READY does not stop. */
 static void give_up(struct cshim_gloo_context *context)
 {
     struct cshim_gloo_agreement *agreement = context->agreement;
@@ -714,7 +718,7 @@ static enum way find_way(struct cshim_gloo_context *context,
         const double waited = cshim_seconds() - began;
         const bool is_over = arguments->timeout > 0 && waited * 1e3 > (double)arguments->timeout;
         if (agreement->state == OPEN && is_over)
-            agreement->mail.is_broken = true; /* as gloo's own time limit */
+            agreement->mail.is_broken = true; /* the call fails, as by gloo's own time limit */
         else if (agreement->state == OPEN)
             look(agreement);
         pthread_mutex_unlock(&context->agreeing);

@@ -6,10 +6,10 @@
 
 #include "shim/gloo/context.h"
 
-/* Decision about a call, equal on all ranks. */
+/* Decision about a call. No call is compressed on one rank and passed through on another. */
 struct cshim_gloo_verdict {
     bool is_native; /* passed through, whatever the policy says */
-    bool is_open;   /* cshim_gloo_agree_end follows, once gloo has made the call */
+    bool is_open;   /* the caller calls cshim_gloo_agree_end() after gloo has made the call */
     int64_t waited; /* milliseconds that a passed-through call has waited for the agreement */
 };
 /* Decides, before a call, whether the policy applies to it. The ranks agree by messages in their
@@ -18,7 +18,8 @@ struct cshim_gloo_verdict {
  * context's reason, job and layout. Thread-safe, as is cshim_gloo_agree_end(). */
 struct cshim_gloo_verdict cshim_gloo_agree(struct cshim_gloo_context *context,
                                            const struct cshim_gloo_arguments *arguments);
-/* Ends the agreement's part in a call whose verdict is_open. */
+/* Receives messages of the agreement after gloo has made a call whose verdict has is_open; after
+ * the first call warns of ranks that do not answer. */
 void cshim_gloo_agree_end(struct cshim_gloo_context *context,
                           const struct cshim_gloo_arguments *arguments);
 /* Frees an agreement after gloo has freed the context. Ignores NULL. */

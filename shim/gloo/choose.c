@@ -11,7 +11,7 @@
 #include "shim/report/classes.h"
 
 struct cshim_gloo_class {
-    struct cshim_class class; /* its choice is used on rank 0 only */
+    struct cshim_class class; /* only rank 0's choice learns; the others follow `draw` */
     struct cshim_draw draw;
     uint32_t stream; /* 0: calls are numbered by their tags; else all have the tag `stream` - 1 and
                         are counted */
@@ -167,7 +167,7 @@ static bool end_talk(struct talk *talk, const struct cshim_gloo_arguments *argum
     return true;
 }
 
-/* Waits until all ranks have begun a call. Errors of gloo are ignored: the call itself meets them
+/* Waits until all ranks have begun a call. Errors of gloo are ignored: the call itself gets them
  * again. */
 static void meet(const struct cshim_gloo_arguments *arguments, void **exception)
 {
@@ -217,7 +217,8 @@ struct cshim_plan cshim_gloo_choose(struct cshim_gloo_context *context,
     return plan;
 }
 
-/* Applies the next stage, which rank 0 decides here, and wakes the calls that wait for it. */
+/* Applies the next stage, which rank 0 decides here, and wakes the calls that wait for it. If the
+ * exchange has failed, they fail. */
 static void end_decision(struct cshim_gloo_context *context, const struct cshim_gloo_chosen *chosen,
                          struct talk *talk)
 {

@@ -8,10 +8,10 @@
 #include "shim/gloo/context.h"
 #include "shim/gloo/agree.h"
 
-/* A call, and its candidate if its class is measured. Owns nothing, so an exception of gloo may
- * skip its end. */
+/* A call, and its candidate if it has a class. Owns nothing, so an exception of gloo may skip
+ * cshim_gloo_chosen_end(). */
 struct cshim_gloo_chosen {
-    struct cshim_gloo_class *class; /* NULL: not measured */
+    struct cshim_gloo_class *class; /* NULL: planned without measurements */
     uint64_t number;
     struct cshim_draw_call drawn;
     double began;
@@ -19,15 +19,15 @@ struct cshim_gloo_chosen {
 
 /* Chooses the candidate of a call that `rule` compresses, and plans the call with it. May wait for
  * a decision of the ranks, and waits for all ranks before a timed call. The plan's reason is
- * CSHIM_REASON_NO_GAIN if gloo is to make the call. Stores errors in *exception. Thread-safe, as is
- * cshim_gloo_chosen_end(). */
+ * CSHIM_REASON_NO_GAIN if the candidate is gloo's own function. Stores errors in *exception.
+ * Thread-safe, as is cshim_gloo_chosen_end(). */
 struct cshim_plan cshim_gloo_choose(struct cshim_gloo_context *context,
                                     const struct cshim_gloo_arguments *arguments,
                                     const struct cshim_rule *rule, struct cshim_call *call,
                                     struct cshim_gloo_chosen *chosen, void **exception);
 
-/* Ends a measured call after it was made: records its duration, and lets the ranks decide if they
- * do so in this call. */
+/* Ends a call of a class after it was made: records its duration. If the ranks decide in this call,
+ * exchanges their timings and the decision. */
 void cshim_gloo_chosen_end(struct cshim_gloo_context *context,
                            const struct cshim_gloo_arguments *arguments,
                            const struct cshim_gloo_chosen *chosen, void **exception);

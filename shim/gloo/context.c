@@ -10,7 +10,8 @@
 #include "shim/host/scratch.h"
 #include "shim/gloo/choose.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
+/* Guards the list and, in its entries, users and calls (context.h). */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cshim_gloo_context *contexts;
 
 static void free_call(struct cshim_gloo_call *call)
@@ -36,8 +37,8 @@ static void free_context(struct cshim_gloo_context *context)
     free(context);
 }
 
-/* Removes from the list the contexts that gloo has freed, and returns them. The caller holds the
- * lock, and frees them after releasing it. */
+/* Removes from the list the contexts that gloo has freed and no call uses, and returns them. The
+ * caller holds the lock, and frees them after releasing it. */
 static struct cshim_gloo_context *take_gone(void)
 {
     struct cshim_gloo_context *gone = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* State of a gloo::Context, which is gloo's communicator. Several threads may make calls on one
  * context concurrently, in a different order on each rank. The function and the program's tag
- * identify a call. */
+ * identify a call among those in progress. */
 #ifndef CSHIM_GLOO_CONTEXT_H
 #define CSHIM_GLOO_CONTEXT_H
 
@@ -19,8 +19,8 @@
 #define CSHIM_GLOO_SLOT_DECISION ((uint64_t)0xc8 << 56)
 #define CSHIM_GLOO_SLOT_VALUES ((uint64_t)0xc9 << 56)
 
-/* Number of buffers of a call: one for each message type of each segment in flight, because a wait
- * in gloo ends with any message of the buffer. */
+/* Number of buffers of a call: one for each transfer (shim/host/message.h) of each segment in
+ * flight, because a wait in gloo ends with any message of the buffer. */
 #define CSHIM_GLOO_BUFFERS (CSHIM_SEGMENTS_IN_FLIGHT * CSHIM_TRANSFERS)
 
 /* State of a compressed call. The context caches it for later calls. */
@@ -28,15 +28,15 @@ struct cshim_gloo_call {
     struct cshim_communicator host; /* first, because the transport casts its address */
     const struct cshim_gloo_context *context;
     const struct cshim_gloo_arguments *arguments;
-    uint32_t number; /* made of the tag and the number of earlier calls of the function with it */
+    uint32_t number; /* call number in message headers, made of the tag and a count */
     struct cshim_gloo_buffer *buffers[CSHIM_GLOO_BUFFERS]; /* each covers all of the scratch */
     unsigned pending[CSHIM_GLOO_BUFFERS]; /* number of incomplete messages of each buffer */
     void *exception;                      /* exception of gloo, or NULL */
     struct cshim_gloo_call *next;
 };
 
-/* Number of tags whose calls are counted. Programs give each call a tag of its own, or all calls
- * one tag, which is small then. */
+/* Calls are counted by tag if their tag is less than this. Programs give each call a tag of its
+ * own, or all calls one small tag. */
 #define CSHIM_GLOO_TAGS 256u
 
 struct cshim_gloo_agreement; /* agree.h */
@@ -48,16 +48,16 @@ struct cshim_gloo_context {
     struct cshim_gloo_reference reference;
     pthread_mutex_t agreeing; /* guards the agreement */
     bool has_agreed;          /* atomic: the agreement has ended, and `reason` is final */
-    enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why this context never compresses */
-    struct cshim_gloo_agreement *agreement; /* NULL before the first call */
+    enum cshim_reason reason; /* CSHIM_REASON_NOT_AGREED; _COMPRESS once all ranks have agreed */
+    struct cshim_gloo_agreement *agreement; /* NULL: not begun */
     int *inside;                            /* ranks of this node */
-    int *across;                            /* rank of this local index on each node */
+    int *across; /* on each node, the rank with this rank's local index */
 
     pthread_mutex_t choosing; /* guards the classes and chosen_by_tag */
     pthread_cond_t decided;   /* signalled when a decision of the ranks ends */
     bool has_failed;          /* a decision has failed: no call may wait for one */
     struct cshim_gloo_class *classes;
-    uint32_t chosen_by_tag[CSHIM_GLOO_TAGS]; /* number of measured calls with each tag */
+    uint32_t chosen_by_tag[CSHIM_GLOO_TAGS]; /* number of calls with each tag in number_call() */
 
     /* The lock of the list (context.c) guards the following fields. */
     /* Number of compressed calls of each function with each tag. */
@@ -77,7 +77,8 @@ void cshim_gloo_context_release(struct cshim_gloo_context *context);
 struct cshim_gloo_call *cshim_gloo_call_take(struct cshim_gloo_context *context,
                                              const struct cshim_gloo_arguments *arguments);
 void cshim_gloo_call_give(struct cshim_gloo_context *context, struct cshim_gloo_call *call);
-/* Forgets all contexts, in a child of fork(): they belong to the parent. */
+/* Forgets all contexts, and the runner's threads and memory, in a child of fork(): they belong to
+ * the parent. */
 void cshim_gloo_contexts_abandon(void);
 
 #endif

@@ -7,7 +7,7 @@
 #include "shim/gloo/transport.h"
 #include "shim/host/writable.h"
 
-/* Number of elements that are looked at to recognise integers. */
+/* Maximum number of elements that are looked at to recognise integers. */
 #define LOOKS 256u
 
 /* Calls the reduction function of a call, for cshim_reduction_describe(). Returns nonzero if it
@@ -23,7 +23,8 @@ static int try_reduction(const void *arguments, void *output, const void *a, con
 
 /* Data movement -------------------------------------------------------------------------------- */
 
-/* Returns the number of elements of a rank's block. `lengths`: the received or sent ones. */
+/* Returns the number of elements of a rank's block. `lengths`: the arguments' `received` or `sent`.
+ */
 static uint64_t length_at(const struct cshim_gloo_arguments *arguments, const size_t *lengths,
                           int rank)
 {
@@ -31,7 +32,7 @@ static uint64_t length_at(const struct cshim_gloo_arguments *arguments, const si
                            : arguments->elements / (uint64_t)arguments->ranks;
 }
 
-/* Returns the elements of the longest block that this rank sends or receives. */
+/* Returns the length of the longest block that this rank sends or receives, in elements. */
 static uint64_t longest_block(const struct cshim_gloo_arguments *arguments)
 {
     uint64_t longest = 0;
@@ -44,8 +45,8 @@ static uint64_t longest_block(const struct cshim_gloo_arguments *arguments)
     return longest;
 }
 
-/* Returns the element type of a call: one of that size that a rule compresses or, if there is none,
- * any of that size; CSHIM_DTYPE_OTHER without any. */
+/* Returns a type of the call's element size: one that a rule compresses or, if there is none, any;
+ * CSHIM_DTYPE_OTHER if no type has that size. */
 static enum cshim_dtype choose_type(const struct cshim_policy *policy,
                                     const struct cshim_gloo_arguments *arguments,
                                     const struct cshim_call *call)
@@ -64,8 +65,8 @@ static enum cshim_dtype choose_type(const struct cshim_policy *policy,
     return any;
 }
 
-/* Returns true if an element, given by its bits, is one that integers often are and numbers of the
- * type seldom: subnormal, a NaN other than the usual, or of extreme magnitude. */
+/* Returns true if the bits of an element are seldom those of a number of the type, but often those
+ * of an integer: a subnormal, a NaN other than the usual one, or of extreme magnitude. */
 static bool is_strange(enum cshim_dtype dtype, uint64_t bits)
 {
     const unsigned mantissa_bits = dtype == CSHIM_FLOAT64 ? 52 : dtype == CSHIM_FLOAT32 ? 23 : 7;
@@ -77,14 +78,14 @@ static bool is_strange(enum cshim_dtype dtype, uint64_t bits)
     return exponent < largest / 9 || exponent > largest - largest / 9;
 }
 
-/* Returns true if elements may have the type, by a look at a few: integers that a program moves,
- * such as indices, have mostly strange values as floats. */
+/* Returns true if elements may have the type, by a look at a few: of integers that a program moves,
+ * such as indices, usually more than an eighth are strange as floats. */
 static bool may_have_type(enum cshim_dtype dtype, const uint8_t *elements, uint64_t count)
 {
     const size_t bytes = cshim_dtype_bytes(dtype);
     const uint64_t step = count / LOOKS + 1;
     unsigned strange = 0, seen = 0;
-    if (dtype == CSHIM_FLOAT16) /* all values are usual */
+    if (dtype == CSHIM_FLOAT16) /* any 16 bits may be a usual float16 */
         return true;
     for (uint64_t i = 0; i < count; i += step) {
         uint64_t bits = 0; /* little-endian */
@@ -179,8 +180,7 @@ enum cshim_reason cshim_gloo_describe(const struct cshim_gloo_context *context,
 
 /* The exchange --------------------------------------------------------------------------------- */
 
-/* Sets begins[1] to begins[ranks] to the end of each rank's block, in elements; begins[0] is 0
- * already. */
+/* Stores the end of each rank's block in begins[rank + 1], in elements; begins[0] is 0 already. */
 static void find_blocks(const struct cshim_gloo_arguments *arguments, const size_t *lengths,
                         uint64_t *begins)
 {
@@ -208,7 +208,7 @@ struct cshim_exchange cshim_gloo_exchange_of(struct cshim_gloo_call *call,
     if (plan->collective == CSHIM_ALLTOALL)
         find_blocks(arguments, arguments->sent, call->host.sent_begins);
     cshim_exchange_set_ranges(&exchange, arguments->input == NULL);
-    /* Executed in place: a lossless broadcast does not write the root's output. */
+    /* A lossless broadcast does not write the root's output: copies the input there first. */
     if (plan->collective == CSHIM_BROADCAST && exchange.source.length > 0 &&
         arguments->output != input) {
         memcpy(arguments->output, input, arguments->elements * arguments->element_bytes);

@@ -10,7 +10,7 @@
 #include "shim/gloo/agree.h"
 #include "shim/gloo/transport.h"
 
-static bool is_usable; /* atomic: gloo has the needed functions, and no unknown layout was found */
+static bool is_usable; /* atomic: gloo has the needed functions, and refuse() has not reset it */
 static bool is_known;  /* atomic: a call has been recognised */
 
 /* Counting ------------------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ static void count(unsigned function, const void *options)
 
 /* A call --------------------------------------------------------------------------------------- */
 
-/* Rows of the functions that are counted if no rule names their collective. */
+/* Indices in the ledger of the functions that are counted if no rule names their collective. */
 static const unsigned rows[CSHIM_GLOO_FUNCTIONS] = {
     [CSHIM_INDEX_gloo_allgather] = CSHIM_MPI_COUNTED + CSHIM_COUNTED_gloo_allgather,
     [CSHIM_INDEX_gloo_allgatherv] = CSHIM_MPI_COUNTED + CSHIM_COUNTED_gloo_allgatherv,
@@ -157,7 +157,7 @@ static enum cshim_reason consider(struct cshim_gloo_context *context,
 }
 
 /* Finds the context of a call and reads its options. Returns NULL if the options have an unknown
- * layout or are inconsistent. */
+ * layout or are inconsistent, or without memory. */
 static struct cshim_gloo_context *open_call(enum cshim_gloo_index function, const void *options,
                                             struct cshim_gloo_arguments *arguments)
 {
@@ -174,10 +174,10 @@ static struct cshim_gloo_context *open_call(enum cshim_gloo_index function, cons
     return NULL;
 }
 
-/* Counts a call that gloo has made although it was not recognised, so the layout is unknown. (A
- * wrong call does not get here: gloo throws.) If no call has been recognised before an all-reduce,
- * all later calls are passed through. If one has, ranks may have agreed to compress, so the engine
- * stays in use. */
+/* Counts a call that gloo has made because open_call() returned NULL or the engine is not usable.
+ * (A call with wrong options does not get here: gloo throws.) If it is an all-reduce and no call
+ * was recognised before, all later calls are passed through. If one was, ranks may have agreed to
+ * compress, so the engine stays in use. */
 static void refuse(enum cshim_gloo_index function, const void *options)
 {
     if (function != CSHIM_INDEX_gloo_allreduce) {

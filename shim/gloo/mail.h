@@ -13,7 +13,7 @@ struct cshim_gloo_letter; /* mail.c */
 
 struct cshim_gloo_mail {
     const void *context; /* gloo::Context */
-    bool is_broken;      /* gloo has thrown an exception; the program's own call will fail, too */
+    bool is_broken; /* no more messages: gloo threw, there was no memory, or the owner set it */
     struct cshim_gloo_letter *sent;
 };
 
@@ -31,16 +31,18 @@ void cshim_gloo_mail_send(struct cshim_gloo_mail *mail, uint64_t slot, int first
  */
 void cshim_gloo_mail_expect(struct cshim_gloo_mail *mail, struct cshim_gloo_inbox *inbox, int from,
                             uint64_t slot, void *message, size_t bytes, size_t arrival);
-/* Returns true if the expected message has arrived. Does not wait for one that has not. */
+/* Returns true if the expected message has arrived. Waits, at most `timeout` milliseconds, only if
+ * its byte at offset `arrival` is there and the rest is not. */
 bool cshim_gloo_mail_has_come(struct cshim_gloo_mail *mail, struct cshim_gloo_inbox *inbox,
                               int64_t timeout);
-/* Waits for an expected message, at most `timeout` milliseconds. Returns false if it did not
- * arrive; then the mail is broken. */
+/* Waits for an expected message, at most `timeout` milliseconds. Returns false if none is expected,
+ * or if it did not arrive; then the mail is broken. */
 bool cshim_gloo_mail_await(struct cshim_gloo_mail *mail, struct cshim_gloo_inbox *inbox,
                            int64_t timeout);
 /* Checks that the sender's connection is still open; if not, marks the mail as broken. */
 void cshim_gloo_mail_look(struct cshim_gloo_mail *mail, const struct cshim_gloo_inbox *inbox);
-/* Waits until all sent messages have been received, and frees them. */
+/* Waits until all sent messages have been received, at most `timeout` milliseconds for each, and
+ * frees them. Frees none if the mail is broken. */
 void cshim_gloo_mail_finish(struct cshim_gloo_mail *mail, int64_t timeout);
 /* Frees a receive, also of a message that never arrives. */
 void cshim_gloo_inbox_free(struct cshim_gloo_inbox *inbox);

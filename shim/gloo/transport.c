@@ -22,8 +22,8 @@ static struct cshim_gloo_call *call_of(const struct cshim_exchange *exchange)
     return (struct cshim_gloo_call *)exchange->communicator;
 }
 
-/* Returns the index of a request's buffer. Requests with all peers are consecutive and share one.
- */
+/* Returns the index of a request's buffer. The requests of one transfer and segment are
+ * consecutive, and share a buffer. */
 static unsigned buffer_of(const struct cshim_exchange *exchange, unsigned request)
 {
     return request / cshim_grid_places(&exchange->plan->grid);
@@ -40,9 +40,8 @@ static uint64_t slot_of(const struct cshim_exchange *exchange, unsigned request,
            (uint64_t)kind << KIND_SHIFT | (uint64_t)arguments->function << FUNCTION_SHIFT | place;
 }
 
-/* Returns the buffer of a message, which it makes at the call's first message of its type, and
- * counts the message as pending. Returns NULL, and stores an exception in the call, if that fails.
- */
+/* Returns a buffer of a call, which it makes for the first message, and counts a message as
+ * pending. Returns NULL, and stores an exception in the call, if that fails. */
 static struct cshim_gloo_buffer *open_buffer(struct cshim_gloo_call *call, unsigned index)
 {
     struct cshim_gloo_buffer **buffer = &call->buffers[index];
@@ -121,7 +120,7 @@ static void wake(struct cshim_wait *watched)
     cshim_gloo_wake(wait->buffer, wait->receives);
 }
 
-/* Waits for one message of a buffer. */
+/* Waits for one message of a buffer. Reports the wait once if it becomes slow. */
 static int await(const struct cshim_exchange *exchange, struct buffer_wait *wait)
 {
     struct cshim_gloo_call *call = call_of(exchange);
@@ -254,7 +253,7 @@ static int sum_narrowed(const struct cshim_exchange *exchange, void *codes, uint
     return add(exchange, codes, codes, count, dtype, cshim_add);
 }
 
-/* Takes the larger of two integers. gloo sees them as float64, which has the same size. */
+/* Takes the larger integer of each pair. gloo sees them as float64, which has the same size. */
 static void take_larger(enum cshim_dtype dtype, void *output, const void *a, const void *b,
                         size_t count)
 {
@@ -270,9 +269,8 @@ static void take_larger(enum cshim_dtype dtype, void *output, const void *a, con
  * make one with the same tag meanwhile. */
 struct values {
     const struct cshim_gloo_arguments *arguments;
-    void *
-        memory; /* rank 0: a row of values for each rank; elsewhere: the own row, then the result */
-    size_t bytes; /* of a row */
+    void *memory; /* rank 0: a row of values for each rank; elsewhere: own row, then the result */
+    size_t bytes; /* size of a row */
     struct cshim_gloo_buffer *buffer;
     void **exception;
 };
@@ -343,7 +341,8 @@ static int reduce_values(const struct cshim_gloo_arguments *arguments, const voi
     return status;
 }
 
-/* Reduces values of 8 bytes of all ranks: in an all-reduce by gloo's own. */
+/* Reduces values of 8 bytes of all ranks: in an all-reduce by gloo's own all-reduce, in data
+ * movement by reduce_values(). */
 static int add_values(const struct cshim_exchange *exchange, const void *own, void *result,
                       int count, cshim_gloo_reduction reduction)
 {

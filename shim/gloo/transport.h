@@ -9,8 +9,8 @@
 extern const struct cshim_transport cshim_gloo_transport;
 /* Frees the buffers of a call that has ended. */
 void cshim_gloo_transport_end(struct cshim_gloo_call *call);
-/* Takes the largest of all ranks' integers, in a data-movement collective. Returns 0, or 1 after
- * storing gloo's exception in *exception. */
+/* Sets *largest to the largest of all ranks' integers, in a data-movement collective. Returns 0, or
+ * 1 after storing an exception in *exception. */
 int cshim_gloo_maximum(const struct cshim_gloo_arguments *arguments, uint64_t own,
                        uint64_t *largest, void **exception);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One compressed call: its plan is run, sampled, verified, watched and counted. */
+/* Executes a compressed call with its samples, checks and figures. */
 #include "shim/host/call.h"
 
 #include <math.h>
@@ -39,8 +39,9 @@ void cshim_call_set_options(struct cshim_exchange *exchange)
     const struct cshim_rule *rule = exchange->plan->rule;
     const struct cshim_communicator *communicator = exchange->communicator;
     const struct cshim_job *job = communicator->job;
-    /* Processes that no launcher has numbered all have job rank 0. So the key contains both ranks;
-     * XOR leaves only the job's rank where they are equal, as on the world. */
+    /* Processes that no launcher has numbered all have job rank 0. So the key contains both the
+     * communicator's and the job's rank, the first by an XOR that is 0 where they are equal, as on
+     * the world. */
     const uint64_t others = (uint64_t)(uint32_t)(communicator->rank ^ job->rank) << 32;
     exchange->has_options = rule->error_feedback || rule->stochastic || exchange->plan->step > 0;
     exchange->residual = rule->error_feedback ? cshim_feedback_acquire(exchange) : NULL;
@@ -54,10 +55,11 @@ void cshim_call_set_options(struct cshim_exchange *exchange)
             : 0;
 }
 
-/* Sets exchange->error to the largest encoding error of any rank, on all ranks. Usually the headers
- * have brought the peers' errors. A maximum is taken where they do not reach all ranks: in
- * hierarchical, a rank's peers have its local index only, and with uneven nodes some ranks have no
- * peers; in a reduce or reduce_scatter, a rank that receives no sums has not seen all headers. */
+/* Sets exchange->error to the largest encoding error of any rank, on all ranks. If all ranks get
+ * the same result, and not by hierarchical, the headers have brought the errors. Otherwise a
+ * maximum is taken, because headers may not reach all ranks: in hierarchical, a rank's peers have
+ * its local index only, and with uneven nodes some ranks have no peers; in a reduce or
+ * reduce_scatter, a rank that receives no sums has not seen all headers. */
 static int share_error(struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;
@@ -219,9 +221,10 @@ static int end_sample(struct cshim_sample *sample, struct cshim_exchange *exchan
  *
  * At intervals, a compressed call is also made natively and compared, or the ranks' results are
  * compared with each other. The call's number, equal on all ranks, decides. */
-#define NATIVE_PART ((uint64_t)1 << 28) /* elements; libraries have counts of 31 bits */
+/* Elements of one native call: libraries have counts of 31 bits. */
+#define NATIVE_PART ((uint64_t)1 << 28)
 
-/* Sums natively, in several calls if the count does not fit an int. */
+/* Sums natively, by calls of at most NATIVE_PART elements. Returns 0 or a transport error. */
 static int sum_natively(const struct cshim_exchange *exchange, uint8_t *sum)
 {
     const struct cshim_plan *plan = exchange->plan;
@@ -323,7 +326,7 @@ static int compare_ranks(struct cshim_exchange *exchange, uint32_t interval_inde
     if (every == 0 || interval_index % every != 0 || !cshim_shapes[plan->collective].is_shared)
         return 0;
     own[0] = digest(exchange->output, plan->count * exchange->element_bytes);
-    own[1] = ~own[0]; /* the maximum of the complements gives the smallest digest */
+    own[1] = ~own[0]; /* the largest complement is that of the smallest digest */
     const int status = exchange->communicator->transport->maximum(exchange, own, most, 2);
     if (status != 0 || exchange->communicator->rank != 0)
         return status;
@@ -353,7 +356,8 @@ static int run_call(struct cshim_exchange *exchange, double *took)
     struct cshim_sample sample;
     void *native = NULL;
 
-    /* A program may number its calls by even numbers only, so they are hashed. */
+    /* The numbers of gloo's calls are the program's, which may use even ones only, so they are
+     * hashed. */
     const uint32_t interval_index = counts ? call : (uint32_t)cshim_mix(call);
     exchange->sequence = counts ? ++comm->sequence : exchange->number;
     cshim_call_sample_begin(&sample, exchange, call);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Executes one compressed call with all that its rule asks for: error feedback, max_rel_error,
  * samples, verify, check_ranks, figures for the report. A blocking engine calls cshim_call_run(). A
- * nonblocking one makes the same parts around cshim_exchange_begin() and cshim_exchange_advance():
+ * nonblocking one calls the parts itself, around cshim_exchange_begin() and
+ * cshim_exchange_advance():
  *
  *     cshim_call_acquire_scratch(&exchange);
  *     cshim_call_set_options(&exchange);
@@ -27,8 +28,8 @@ struct cshim_sample {
     double sums[CSHIM_SAMPLE_MAX];
 };
 
-/* Makes the call. Sets *seconds to the duration of the exchange on this rank, without samples and
- * checks. Returns 0 or a transport error. */
+/* Makes the call. Sets *seconds to the duration of the exchange on this rank, without samples,
+ * verify and check_ranks. Returns 0 or a transport error. */
 int cshim_call_run(struct cshim_exchange *exchange, double *seconds);
 /* Acquires the scratch of a call, before the exchange. If there is no memory, ends the job or
  * returns a transport error. */
@@ -37,8 +38,9 @@ int cshim_call_acquire_scratch(const struct cshim_exchange *exchange);
  * because the library may still write to it. */
 void cshim_call_release_scratch(const struct cshim_exchange *exchange, int status);
 
-/* Sets what the rule asks of the encoding: error feedback, random keys, first error. Called after
- * the scratch is acquired, before the exchange. */
+/* Sets what the rule asks of the encoding: error feedback, random keys, and the error of this
+ * rank's own encoding (max_rel_error). Called after the scratch is acquired, before the exchange.
+ */
 void cshim_call_set_options(struct cshim_exchange *exchange);
 /* Saves input elements in `sample` if call number `call` of the rule is sampled. Called before the
  * exchange. */

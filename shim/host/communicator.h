@@ -36,14 +36,14 @@ struct cshim_communicator {
     uint64_t *block_begins, *sent_begins;
     const void **inputs; /* inputs of the operation under way */
     int *share_lengths;  /* length of each local rank's share of a segment, in elements */
-    int *share_begins;   /* offset of each share, or of each node's chunk in the own share */
+    int *share_begins;   /* offset of each share, or of each node's chunk in this rank's share */
 };
 
 /* Allocates what compressed calls need besides scratch, after rank, ranks and layout are set.
  * Returns false if there is no memory. The caller calls cshim_communicator_free() in either
  * case. */
 bool cshim_communicator_reserve(struct cshim_communicator *communicator);
-/* Returns the ledger that rank 0 counts all ranks' calls in; NULL at the other ranks. */
+/* Returns the job's ledger at rank 0, which counts the calls of all ranks; NULL at other ranks. */
 static inline struct cshim_ledger *
 cshim_communicator_ledger(const struct cshim_communicator *communicator)
 {

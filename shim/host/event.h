@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records durations in the ledger and in the trace. All functions are thread-safe. */
+/* Records durations in the figures of calls, in observed calls and in the trace. All functions are
+ * thread-safe. */
 #ifndef CSHIM_HOST_EVENT_H
 #define CSHIM_HOST_EVENT_H
 
@@ -12,12 +13,13 @@ void cshim_event_phase(struct cshim_exchange *exchange, enum cshim_phase phase);
 void cshim_event_call(const struct cshim_exchange *exchange, double began, double seconds);
 /* A call that is passed through, and recorded or traced. */
 struct cshim_observation {
-    struct cshim_job *job; /* NULL: neither */
+    struct cshim_job *job; /* NULL: it is neither recorded nor traced */
     enum cshim_reason reason;
     double began;
     struct cshim_kind kind;
 };
-/* Called before and after the library makes the call. Rank 0 records it for all. */
+/* Called before and after the library makes the call. Each rank traces it; rank 0 records it for
+ * all. */
 void cshim_observation_begin(struct cshim_observation *observation, struct cshim_job *job,
                              const struct cshim_call *call, enum cshim_reason reason);
 void cshim_observation_end(struct cshim_observation *observation, int rank);

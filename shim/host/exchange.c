@@ -29,7 +29,7 @@ struct open_message {
 /* Operations ----------------------------------------------------------------------------------- */
 
 /* Returns the address from which an operation reads this rank's own elements. With blocks in
- * hierarchical, the node's sums for each node are contiguous in the stage. */
+ * hierarchical, the node's sums for one peer are contiguous in the stage. */
 static const uint8_t *source_of(const struct cshim_exchange *exchange,
                                 const struct cshim_flight *flight,
                                 const struct cshim_operation *operation, uint32_t peer)
@@ -114,7 +114,7 @@ static struct cshim_bounce begin_bounce(const struct cshim_exchange *exchange,
         cshim_encoded_bytes(codec, exchange->plan->dtype, operation->elements));
 }
 
-/* Appends what was encoded to the message. */
+/* Moves what was encoded into the message, if it is elsewhere, and advances the message's end. */
 static void end_bounce(const struct cshim_exchange *exchange,
                        const struct cshim_operation *operation, struct open_message *open,
                        const struct cshim_bounce *bounce)
@@ -356,7 +356,8 @@ static int close_messages(struct cshim_exchange *exchange, bool *done)
 }
 
 /* Executes the due operations of the segment that was started exchange->age pipeline iterations
- * ago. Sets *done to false if it has to be called again. Returns 0 or a transport error. */
+ * ago; in an iteration after all others, closes the shared memory. Sets *done to false if it has to
+ * be called again. Returns 0 or a transport error. */
 static int advance_segment(struct cshim_exchange *exchange, bool *done)
 {
     const uint64_t iteration = exchange->iteration, index = iteration - exchange->age;
@@ -428,7 +429,7 @@ int cshim_exchange_advance(struct cshim_exchange *exchange, bool *done)
     int status = 0;
     *done = true;
     if (exchange->nonblocking)
-        exchange->mark = cshim_seconds(); /* the time since the last call was the program's */
+        exchange->mark = cshim_seconds(); /* excludes the program's time since the last advance */
     const double deadline = exchange->mark + TURN_SECONDS;
     while (exchange->iteration < iterations) {
         status = advance_segment(exchange, done);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One compressed call on host memory: executes the operations of its segments (operation.h), with
  * several segments in flight, so that encoding, transfer, addition and decoding overlap. An engine
- * fills the first group of struct cshim_exchange, then calls
+ * fills the members of struct cshim_exchange up to `number`, then calls
  *
  *     cshim_exchange_run(&exchange)                blocking, or
  *     cshim_exchange_begin(&exchange);             nonblocking:
@@ -18,12 +18,13 @@ struct cshim_flight {
     struct cshim_segment segment;
     const struct cshim_operations *operations; /* points into the communicator */
     unsigned next;                             /* operation to execute next */
-    unsigned slot;                             /* index modulo CSHIM_SEGMENTS_IN_FLIGHT */
-    uint8_t *scratch;                          /* messages of the segment */
-    uint8_t *stage; /* hierarchical: the share's elements, followed by blocks to add; else NULL */
+    unsigned slot;    /* the segment's index modulo CSHIM_SEGMENTS_IN_FLIGHT */
+    uint8_t *scratch; /* messages of the segment */
+    uint8_t *stage;   /* hierarchical: the share's elements, followed by blocks to add; else NULL */
 };
 
-/* One active compressed call. The engine fills the first group, the runner the rest. */
+/* One active compressed call. The engine fills the members up to `number`, in nonblocking calls
+ * also `sequence`; the runner fills the rest. */
 struct cshim_exchange {
     struct cshim_communicator *communicator;
     const struct cshim_plan *plan;
@@ -34,9 +35,9 @@ struct cshim_exchange {
     size_t element_bytes;
     bool nonblocking; /* cshim_exchange_advance() never waits, and returns after about 1 ms */
     double began;     /* start of a nonblocking call, if there is a trace */
-    uint32_t number;  /* call number, equal on all ranks; 0: calls have the same order on all */
+    uint32_t number;  /* number of the call on all ranks; 0: all ranks make calls in one order */
 
-    uint32_t sequence; /* number among the communicator's compressed calls, from 1 */
+    uint32_t sequence; /* `number`, or if that is 0 the number of the compressed call, from 1 */
     struct cshim_role role;
     struct cshim_flight flights[CSHIM_SEGMENTS_IN_FLIGHT];
     bool is_shared;        /* ranks of a node read each other's messages (shared memory) */
@@ -44,9 +45,9 @@ struct cshim_exchange {
     uint32_t barriers;     /* number of node barriers so far */
     const struct cshim_flight *awaited; /* segment that is waiting for messages, else NULL */
     int failed;                         /* transport's error for a message of another call, or 0 */
-    bool has_options;                   /* the encoding uses `residual` or `keys` */
+    bool has_options;                   /* the encoding has options (encoding_options) */
     struct cshim_residual *residual;    /* NULL: no error feedback */
-    uint64_t keys[CSHIM_MESSAGES];      /* random keys, by kind of message */
+    uint64_t keys[CSHIM_MESSAGES];      /* random keys, by type of message */
     float error;                        /* largest encoding error known to this rank */
     struct cshim_row figures;           /* bytes sent, and seconds of each phase */
     double mark;                        /* cshim_seconds() up to which the seconds are counted */

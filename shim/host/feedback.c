@@ -11,7 +11,7 @@ enum { ARRAYS = 3 };
 
 float *cshim_feedback_values(const struct cshim_residual *residual, enum cshim_message message)
 {
-    /* Row sums and column sums share an array: an owner encodes each sum only once. */
+    /* A grid's reduced pieces use the array of reduced chunks, which a grid does not encode. */
     static const unsigned array_of[CSHIM_MESSAGES] = {0, 1, 2, 1};
     return (float *)(uintptr_t)residual->memory + array_of[message] * residual->count;
 }
@@ -27,9 +27,10 @@ static uint64_t residual_bytes(const struct cshim_exchange *exchange)
     return share + share / plan->peers + (plan->grid.rows > 1 ? share / plan->grid.columns : 0);
 }
 
-/* Residuals have the offsets of their elements in the buffer. Pages are allocated by the system
- * when first used: only those of this rank's share and owned chunks. The arrays for sums exist even
- * for one_shot, which has none, because the same buffer may go by two_shot with another codec. */
+/* Maps the arrays of a residual, in which elements have the same index as in the buffer. The system
+ * allocates pages when they are first used: only those of this rank's share and owned chunks.
+ * one_shot encodes no sums, but has their arrays, too, because a later call with the same buffer
+ * may be made by two_shot. */
 static bool map_residual(void *owner, struct cshim_residual *residual)
 {
     (void)owner;

@@ -80,7 +80,7 @@ static void check_header(struct cshim_exchange *exchange, const struct cshim_fli
     struct cshim_header want =
         cshim_header_make(exchange->plan, exchange->sequence, flight->segment.index,
                           (enum cshim_message)operation->message, operation->elements, 0);
-    if (cshim_header_is_shared(message)) /* says how the elements travel, and may differ */
+    if (cshim_header_is_shared(message)) /* this bit may differ: it says how the elements travel */
         want.step |= CSHIM_HEADER_SHARED;
     if (cshim_header_check(&want, message, &error, text)) {
         exchange->error = error > exchange->error ? error : exchange->error;
@@ -95,8 +95,8 @@ static void check_header(struct cshim_exchange *exchange, const struct cshim_fli
 }
 
 /* A message that is longer than its buffer comes from a rank that makes another call. The receive
- * then ends with an error, but the header may have arrived. Clearing it first makes sure that the
- * header of an older message is not mistaken for it. */
+ * then ends with an error, but the header may have arrived. Clearing the header's memory first
+ * makes sure that the header of an older message is not taken for that of this one. */
 int cshim_message_receive(struct cshim_exchange *exchange, const struct cshim_flight *flight,
                           const struct cshim_operation *operation)
 {
@@ -155,7 +155,8 @@ find_receive(const struct cshim_flight *flight, const struct cshim_operation *wa
     return NULL;
 }
 
-/* Appends the ranks of an awaited segment from which nothing has arrived to a text. */
+/* Writes the names of the ranks whose messages for the awaited segment have not arrived. Leaves the
+ * text unchanged if there are none, or if the segment waits for sends. */
 static void name_missing(const struct cshim_exchange *exchange, char *ranks, size_t room,
                          int (*rank_of)(const struct cshim_exchange *exchange, int peer))
 {

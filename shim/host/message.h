@@ -6,8 +6,8 @@
 
 #include "shim/host/exchange.h"
 
-/* Groups of requests (transport.h). Each has a request for each segment in flight and each index of
- * the row or column. A request is numbered by transfer, then segment, then index. */
+/* Groups of requests (transport.h). Each group has a request for each segment in flight and each
+ * index of the row or column. A request is numbered by transfer, then segment, then index. */
 enum cshim_transfer {
     CSHIM_RECEIVE_PARTS,
     CSHIM_RECEIVE_SUMS,
@@ -38,7 +38,7 @@ bool cshim_message_is_read_in_place(const struct cshim_exchange *exchange);
 /* Returns the scratch of another peer if both ranks read each other's in place; otherwise NULL. */
 const uint8_t *cshim_message_scratch(const struct cshim_exchange *exchange, uint32_t peer);
 
-/* Writes the header of a message. */
+/* Writes the header of a message into the segment's scratch. */
 void cshim_message_write_header(const struct cshim_exchange *exchange,
                                 const struct cshim_flight *flight,
                                 const struct cshim_operation *operation);
@@ -66,8 +66,8 @@ void cshim_message_report_wait(const struct cshim_exchange *exchange, int rank,
                                int (*rank_of)(const struct cshim_exchange *exchange, int peer));
 
 /* Executes the flight's next operation, a WAIT. Waits, unless the exchange is nonblocking; then
- * sets *done. If a message was longer than its buffer, checks its header. Returns 0 or a transport
- * error. */
+ * sets *done to whether it is done. If a message was longer than its buffer, checks its header.
+ * Returns 0 or a transport error. */
 int cshim_message_wait(struct cshim_exchange *exchange, const struct cshim_flight *flight,
                        bool *done);
 

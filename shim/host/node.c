@@ -17,7 +17,8 @@
 #include "shim/host/scratch.h"
 
 #define HALF (CSHIM_SCRATCH_INSIDE / 2)
-/* Largest number of ranks on a node: half the area has room for a grain of each. */
+/* Maximum number of ranks on a node that shares memory: half the area has room for a grain of each.
+ */
 #define RANKS_MAX (HALF / CSHIM_GRAIN / sizeof(double))
 
 /* Counts the bytes of `elements` elements, once for the node. */
@@ -73,8 +74,8 @@ static const uint8_t *next_scratch(const struct cshim_exchange *exchange, int *r
                                        : communicator->transport->scratch_of(exchange, found);
 }
 
-/* Returns this rank's share of the node's elements. The shares of the local ranks are contiguous.
- */
+/* Returns the address of this rank's share in `input`, where the shares of the local ranks are
+ * contiguous. */
 static const uint8_t *own_share(const struct cshim_exchange *exchange, const uint8_t *input)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
@@ -93,8 +94,8 @@ static size_t longest_share(const struct cshim_communicator *communicator)
     return (size_t)longest;
 }
 
-/* Copies this rank's contributions to a block of each other local rank's share into its shared
- * area. */
+/* Copies this rank's contributions to the range `block` of each other local rank's share into
+ * `half`, a half of its shared area. */
 static void publish_block(const struct cshim_exchange *exchange, const uint8_t *input,
                           const struct cshim_range *block, uint8_t *half)
 {
@@ -111,8 +112,8 @@ static void publish_block(const struct cshim_exchange *exchange, const uint8_t *
     }
 }
 
-/* Exchanges a block of the shares by shared memory, and sets communicator->inputs to the
- * contributions to this rank's share. If a rank has no shared scratch, only clears
+/* Exchanges a block of the shares by shared memory, and sets communicator->inputs to the other
+ * ranks' contributions to this rank's share. If a rank has no shared scratch, only clears
  * is_shared_inside. Returns 0 or a transport error. */
 static int share_block(struct cshim_exchange *exchange, const uint8_t *input,
                        const struct cshim_range *block)
@@ -191,8 +192,8 @@ static int reduce_shares(struct cshim_exchange *exchange, const uint8_t *input, 
     return status;
 }
 
-/* Copies the reduced shares of all local ranks from their scratch. Returns 0 or a transport
- * error. */
+/* Copies the reduced shares of all local ranks from their scratch to the output; in a reduce only
+ * at the root. Returns 0 or a transport error. */
 static int gather_shared(struct cshim_exchange *exchange, const struct cshim_flight *flight,
                          uint8_t *output)
 {
@@ -230,8 +231,9 @@ static void find_shares(struct cshim_exchange *exchange, const struct cshim_segm
     }
 }
 
-/* Copies the chunks of all blocks into the order in which the node adds them: those of the first
- * local rank on all nodes, those of the second, and so on. Returns the number of elements. */
+/* Copies the chunks of all blocks in the order in which the node adds them: those for the first
+ * local rank of all nodes, those for the second, and so on. Sets the lengths of the shares, and the
+ * offsets of this rank's chunks. Returns the number of elements. */
 static uint64_t stage_blocks(struct cshim_exchange *exchange, const struct cshim_flight *flight,
                              uint8_t *blocks)
 {

@@ -9,12 +9,14 @@
 
 /* Adds the contributions of this node's ranks to a segment. Each rank gets its share of the sum. */
 int cshim_node_reduce(struct cshim_exchange *exchange, const struct cshim_flight *flight);
-/* Gathers the reduced shares in the output of each rank of the node, or of the call's root only. */
+/* Gathers the reduced shares in the output of each rank of the node; in a reduce, of the root only.
+ */
 int cshim_node_gather(struct cshim_exchange *exchange, const struct cshim_flight *flight);
 /* Returns true if shared memory may be used; equal on all ranks of the node. The first barrier
  * finds out whether all of them have a shared scratch. */
 bool cshim_node_may_share(const struct cshim_exchange *exchange);
-/* Called after the last segment: waits until no rank reads this rank's scratch any more. */
+/* Called after the last segment: waits, if memory is shared, until no rank reads this rank's
+ * scratch any more. */
 int cshim_node_close(struct cshim_exchange *exchange);
 
 #endif

@@ -14,7 +14,7 @@ struct piece {
     struct piece *next;
 };
 
-/* Offset of a shared piece's token, which is overwritten once the piece is in use. */
+/* Offset of the shared piece's token, which intra-node operations overwrite later. */
 #define TOKEN CSHIM_SCRATCH_LIMIT
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */

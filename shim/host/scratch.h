@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pool of scratch memory for calls under way. A piece has CSHIM_SCRATCH_LIMIT bytes of address
- * space; a process has as many pieces as it has had concurrent calls, and never frees them, so
- * pages stay mapped. All functions are thread-safe, except share, attach, detach and unshare, which
- * are called at start and end. */
+ * space; a process has as many pieces as it has had concurrent calls (at least one), and never
+ * unmaps them, so that their pages stay allocated. All functions are thread-safe, except share,
+ * attach, detach and unshare, which are called at start and end. */
 #ifndef CSHIM_HOST_SCRATCH_H
 #define CSHIM_HOST_SCRATCH_H
 
 #include "shim/core/plan.h"
 
-/* Area that follows the shared scratch, for the intra-node operations of hierarchical (node.c). */
+/* Bytes of the area that follows the shared piece's scratch, for intra-node operations (node.c). */
 #define CSHIM_SCRATCH_INSIDE ((uint64_t)4 << 20)
 #define CSHIM_SCRATCH_SHARED (CSHIM_SCRATCH_LIMIT + CSHIM_SCRATCH_INSIDE)
 

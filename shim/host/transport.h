@@ -3,8 +3,8 @@
  * collectives.
  *
  * Each engine has one constant table (shim/mpi/transport.c, shim/gloo/transport.c). Every function
- * returns 0 or an error of the library, which the runner returns to its caller unchanged. Different
- * communicators may call a function concurrently, one communicator never does.
+ * that returns an int returns 0 or an error of the library, which the runner returns to its caller
+ * unchanged. Different communicators may call a function concurrently, one communicator never does.
  *
  * Intra-node functions concern the ranks of this node. A share is the part of a segment that one of
  * them reduces. */
@@ -16,7 +16,7 @@
 struct cshim_exchange;
 struct cshim_range;
 
-/* Value of *too_long: no message was longer than its buffer. */
+/* Value of complete's *too_long if no message was longer than its buffer. */
 enum { CSHIM_NO_PEER = -1 };
 
 struct cshim_transport {
@@ -47,8 +47,8 @@ struct cshim_transport {
      * unused gap for its own. */
     int (*spread_inside)(const struct cshim_exchange *exchange, const void *input, void *parts,
                          const struct cshim_range *block);
-    /* Intra-node gather of the shares in `output`, at offsets `begins`: on all local ranks, or on
-     * the call's root only. */
+    /* Intra-node gather of the shares in `output`, at offsets `begins`: on all local ranks; in a
+     * reduce, on the root only. */
     int (*gather_inside)(const struct cshim_exchange *exchange, const void *share, void *output,
                          const int *lengths, const int *begins);
 
@@ -63,7 +63,7 @@ struct cshim_transport {
      * by cshim_reduce and rounded at each rank. */
     int (*sum_narrowed)(const struct cshim_exchange *exchange, void *codes, uint64_t count,
                         enum cshim_dtype dtype);
-    /* All-reduce by maximum of `count` integers. */
+    /* Elementwise maximum of `count` integers over all ranks, on all ranks. */
     int (*maximum)(const struct cshim_exchange *exchange, const uint64_t *own, uint64_t *largest,
                    int count);
     /* Sums doubles of all ranks into `sums` of rank `root`. */

@@ -18,7 +18,8 @@ struct cshim_wait {
     double since; /* start, by cshim_seconds() */
     bool is_slow; /* atomic */
     /* Called once, from the watching thread and under its lock, when the wait has taken
-     * CSHIM_SLOW_SECONDS; is_slow is true by then. cshim_watch_end() waits for it. */
+     * CSHIM_SLOW_SECONDS; is_slow is true by then. cshim_watch_end() waits until it has returned.
+     */
     void (*on_slow)(struct cshim_wait *wait);
     struct cshim_wait *next;
 };

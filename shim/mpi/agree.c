@@ -32,7 +32,7 @@
 #include "shim/mpi/announce.h"
 #include "shim/mpi/share.h"
 
-#define WAIT_SECONDS 10.0 /* plus one second for each tree level from the third on */
+#define WAIT_SECONDS 10.0 /* time_limit() adds one per tree level from the third on */
 
 /* Message types. Tags count down from MPI_TAG_UB, because programs count up. Types 0 to 3 are those
  * of version 0.1, whose hello is shorter; ranks of that version do not receive these messages. */
@@ -183,7 +183,7 @@ static bool send_hello(void)
                &decision_request);
     PMPI_Irecv(&reply, 1, MPI_INT, parent, tag_of_message(WORD_REPLY), MPI_COMM_WORLD,
                &reply_request);
-    /* An eager message: it completes even if no receive is posted for it. */
+    /* Short enough to be sent eagerly: usually completes even if no receive is posted for it. */
     PMPI_Isend(&own_hello, sizeof own_hello, MPI_BYTE, parent, tag_of_message(WORD_HELLO),
                MPI_COMM_WORLD, &request);
     if (!wait_for_requests(1, &request, WAIT_SECONDS))
@@ -230,7 +230,7 @@ static bool commit(void)
     return decision != 0;
 }
 
-/* Runs the agreement. Returns true on all ranks if all of them compress. */
+/* Runs the agreement. Returns true on all ranks, or on none. */
 static bool agree_to_compress(void)
 {
     const double began = cshim_seconds();
@@ -244,7 +244,7 @@ static bool agree_to_compress(void)
     collect_hellos(began + time_limit(cshim_job.rank));
     const bool proposal = is_root ? propose() : has_parent && send_hello();
     reply_to_children(proposal);
-    if (!has_parent && !cshim_announced(0)) /* otherwise rank 0 warns */
+    if (!has_parent && !cshim_announced(0)) /* else rank 0 has the shim, and warns */
         warn_without_root();
     return proposal && commit();
 }
@@ -278,7 +278,8 @@ static void set_connection_limit(void)
     cshim_mpi.connection_limit = least > 0 ? (uint32_t)least : 1;
 }
 
-/* Parses the policy and sets it for the job. Ends the job if it is wrong. */
+/* Parses the policy, sets it for the job and makes the ledger. Ends the job if the policy is wrong,
+ * or without memory. */
 static void set_policy(const char *text, size_t length, const char *source)
 {
     char message[CSHIM_MESSAGE_MAX];

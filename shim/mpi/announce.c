@@ -14,8 +14,8 @@
 
 #define NAME_MAX_BYTES 256
 
-/* Makes the name that `rank` publishes. It contains the job's id, because a launcher may run
- * several jobs. */
+/* Makes the name that `rank` publishes. It contains the job's id if PMIx gives one, because a
+ * launcher may run several jobs. */
 static void name_of(int rank, char name[NAME_MAX_BYTES])
 {
     const char *job = getenv("PMIX_NAMESPACE");
@@ -80,7 +80,7 @@ bool cshim_announced(int rank)
 
 bool cshim_await_announcement(int rank, double deadline)
 {
-    useconds_t pause = 1000; /* doubles up to 0.1 s: all ranks of a job ask one launcher */
+    useconds_t pause = 1000; /* doubles up to 0.128 s: all ranks of a job ask one launcher */
     while (!cshim_announced(rank)) {
         if (cshim_seconds() > deadline)
             return false;

@@ -172,8 +172,8 @@ static ALWAYS_INLINE void begin_scatter(struct call *call, const void *sendbuf, 
 /* Lets the ranks of a data-movement collective agree on a reason not to compress it. MPI lets ranks
  * describe the same elements by different types and by absolute addresses, so a rank may have a
  * reason that the others cannot know. Sets CSHIM_REASON_DTYPE if the ranks have different element
- * types. Returns false, without communication, if the bytes and the communicator already exclude
- * compression: they are equal on all ranks.
+ * types. Returns false, without this exchange, if the bytes, the communicator or COMPSHIM=observe
+ * already exclude compression: these are equal on all ranks.
  *
  * The sizes of an all-to-all with counts differ between ranks: its ranks also agree on the largest
  * block, which becomes `arguments->count`; in bytes, with MPI_BYTE, if the call is not compressed.

@@ -46,7 +46,8 @@ static int tags_per_number(void)
     return cshim_job.ranks * CSHIM_MESSAGES;
 }
 
-/* Acquires a number that no communicator of this process has. Returns -1 if none is left. */
+/* Acquires a number that is unique among the communicators whose rank 0 is this process. Returns -1
+ * if none is left. */
 static int acquire_number(void)
 {
     int number = -1;
@@ -266,8 +267,8 @@ int cshim_mpi_free_descriptors(void)
 }
 
 /* Entry for each rank of the job: true if a prepared communicator may have connected this process
- * to it. Two processes have one connection for all communicators. Atomic; NULL before the first
- * communicator is prepared, and if there is no memory. */
+ * to it. Two processes have one connection for all communicators. Atomic; NULL before a
+ * communicator within the connection limit is prepared, and if there is no memory. */
 static bool *connected;
 
 /* Marks the ranks of a communicator as connected. Does nothing if they exceed the connection limit,
@@ -315,7 +316,7 @@ static void set_number(struct cshim_comm *state, int number)
 }
 
 /* Allocates memory, and gets a number from rank 0, by one collective call on the program's
- * communicator. If any rank lacks memory, descriptors or tags, all ranks store that reason in the
+ * communicator. If any rank lacks memory, descriptors or tags, all ranks store a reason in the
  * state and do not compress. Returns an MPI error. */
 static int agree_on_state(struct cshim_comm *state, MPI_Comm comm)
 {
@@ -359,7 +360,7 @@ int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state)
 int cshim_comm_begin_preparing(struct cshim_comm *state)
 {
     state->number = state->host.rank == 0 ? acquire_number() : 0;
-    if (state->number < 0 || !reserve_memory(state)) /* the other ranks make the call, too */
+    if (state->number < 0 || !reserve_memory(state)) /* the others would wait for this rank */
         cshim_mpi_end_job("no memory or no tags for the communicator of a nonblocking call");
     state->preparing = true;
     state->refused = cshim_mpi.real->MPI_Ibcast(&state->number, 1, MPI_INT, 0, state->program,
@@ -379,7 +380,7 @@ static void find_internode_ranks(struct cshim_comm *state)
 {
     const struct cshim_layout *layout = &state->host.layout;
     state->internode_ranks = calloc(layout->nodes, sizeof *state->internode_ranks);
-    if (state->internode_ranks == NULL) /* the other ranks are in the call */
+    if (state->internode_ranks == NULL) /* the other ranks would wait for this one */
         cshim_mpi_end_job("no memory for a communicator's nodes");
     cshim_layout_levels(layout, state->host.ranks, NULL, state->internode_ranks);
     for (uint32_t node = 0; node < layout->nodes; node++)
@@ -405,7 +406,7 @@ int cshim_comm_make_persistent(struct cshim_comm *state, enum cshim_reason *reas
     struct cshim_comm *part = calloc(1, sizeof *part);
     if (part == NULL || !cshim_layout_make(&part->host.layout, layout->node_of, state->host.ranks,
                                            (int)layout->nodes, state->host.rank))
-        cshim_mpi_end_job("no memory for a persistent call"); /* the other ranks wait */
+        cshim_mpi_end_job("no memory for a persistent call"); /* the other ranks would wait */
     part->host.transport = state->host.transport;
     part->host.job = state->host.job;
     part->host.learned = state->host.learned;

@@ -50,32 +50,32 @@ struct cshim_comm {
     int number;    /* identifies this communicator's messages, together with rank 0's world rank */
     int first_tag; /* follows from `number` */
     MPI_Comm node; /* algorithm hierarchical: communicator of this node's ranks; returns errors */
-    int *internode_ranks;   /* hierarchical: on each node, the world rank with this local index */
+    int *internode_ranks;   /* hierarchical: on each node, the world rank of this local rank */
     struct pending *active; /* nonblocking call that holds the scratch, or NULL */
     uint32_t pending;       /* number of active nonblocking calls; atomic */
     MPI_Request *requests;  /* CSHIM_REQUESTS(ranks) entries */
-    MPI_Status *statuses; /* statuses of one transfer's requests, in their order or as completed */
-    int *indices;         /* requests that have completed */
+    MPI_Status *statuses;   /* of a wait's requests: in their order; nonblocking: like `indices` */
+    int *indices;           /* nonblocking: indices of the requests that have just completed */
     struct cshim_planned planned[CSHIM_PLANS]; /* cached plans, replaced in turn */
     unsigned plans;                            /* number of plans cached so far */
     struct cshim_comm *next;                   /* next in the list of all states */
 };
 
-/* Returns the communicator of the program whose error handler is called for an error of this state.
- */
+/* Returns the program's communicator, whose error handler is called for errors of its calls. */
 MPI_Comm cshim_comm_program(const struct cshim_comm *state);
 /* Finds the state of a communicator, and makes it at the first call. Local: sends nothing to other
  * ranks. Ends the job if there is no memory. Returns an MPI error. */
 int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state);
-/* Returns the number of files that this process may still open; INT_MAX without a limit, and the
- * whole limit if /proc is not mounted. Over TCP, MPI opens one for each connected rank, and ends
- * the job if it cannot. */
+/* Returns the number of files that this process may still open; about INT_MAX without a limit, and
+ * the whole limit if /proc is not mounted. Over TCP, MPI opens one for each connected rank, and
+ * ends the job if it cannot. */
 int cshim_mpi_free_descriptors(void);
 
 /* Prepares a communicator for compressed calls: allocates memory and agrees on tags. Does nothing
- * if that is done; otherwise collective, with the same outcome on all ranks, which may be a reason
- * against compressing in state->reason. Makes no MPI communicator: that could wait for a collective
- * call of another thread, and libraries have few. Returns an MPI error. */
+ * if that is done, or was begun for a nonblocking call; otherwise collective, with the same outcome
+ * on all ranks, which may be a reason against compressing in state->reason. Makes no MPI
+ * communicator: that could wait for a collective call of another thread, and libraries allow few.
+ * Returns an MPI error. */
 int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state);
 /* Begins to prepare a communicator for a nonblocking call. Called only if cshim_mpi.prepares_later.
  * Must be called at the call's position in the communicator's order of collectives. Ends the job if
@@ -96,8 +96,8 @@ int cshim_comm_prepare_levels(struct cshim_comm *state);
  * the request releases and which holds a reference to `state`. Returns an MPI error. */
 int cshim_comm_make_persistent(struct cshim_comm *state, enum cshim_reason *reason,
                                struct cshim_comm **own);
-/* Returns a number that changes whenever the program frees a communicator: its handle may then
- * denote another communicator. Thread-safe. */
+/* Returns a number that changes whenever the program frees a communicator that has a state: the
+ * handle may then denote another communicator. Thread-safe. */
 uint32_t cshim_comm_generation(void);
 
 /* Counts the calls of measured classes since their last decisions, on all communicators, for the

@@ -46,7 +46,7 @@ void cshim_describe_complex(struct cshim_arguments *arguments)
     arguments->count *= 2;
 }
 
-/* Returns the reason for a datatype that is not compressed: predefined, or derived. */
+/* Returns why a datatype is not compressed: it is derived, or a predefined one without a codec. */
 static enum cshim_reason datatype_reason(MPI_Datatype datatype)
 {
     int integers, addresses, datatypes, combiner;
@@ -59,8 +59,8 @@ static enum cshim_reason datatype_reason(MPI_Datatype datatype)
     return combiner == MPI_COMBINER_NAMED ? CSHIM_REASON_DTYPE : CSHIM_REASON_DERIVED_DATATYPE;
 }
 
-/* Sets the ranks and nodes of a communicator in `call`. Returns a reason not to compress calls on
- * it. */
+/* Sets the ranks and nodes of a communicator in `call`, and returns CSHIM_REASON_COMPRESS; or
+ * returns a reason not to compress calls on it. */
 static enum cshim_reason describe_ranks(MPI_Comm comm, struct cshim_call *call)
 {
     const struct cshim_layout *layout = &cshim_mpi.layout;
@@ -86,7 +86,8 @@ static enum cshim_reason describe_ranks(MPI_Comm comm, struct cshim_call *call)
 }
 
 /* Returns the number of elements of a call with blocks, and sets call->block to the length of the
- * largest. Returns 0 if a count is negative. */
+ * largest. An all-to-all counts all blocks as if they had that length. Returns 0 if a count is
+ * negative. */
 static uint64_t count_blocks(const struct cshim_arguments *arguments, struct cshim_call *call)
 {
     uint64_t count = 0;
@@ -260,8 +261,7 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
         return CSHIM_REASON_EMPTY;
     if (*count < cshim_mpi.compress_from[arguments->comm == MPI_COMM_WORLD][arguments->collective]
                                         [call->dtype])
-        /* The ranks of other communicators are not looked up: that would cost too much for a small
-         * call. */
+        /* The ranks of `comm` are not looked up: that would cost too much for a small call. */
         return arguments->comm == MPI_COMM_SELF ? CSHIM_REASON_SINGLE_RANK : CSHIM_REASON_TOO_SMALL;
     set_properties(arguments, call);
     call->op = CSHIM_SUM;
@@ -277,8 +277,8 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
     return reason;
 }
 
-/* Sets begins[1] to begins[ranks] to the end of each rank's block, in elements; begins[0] is 0
- * already. Without `counts` all blocks have arguments->count elements. */
+/* Stores the end of each rank's block in begins[rank + 1], in elements; begins[0] is 0 already.
+ * Without `counts` all blocks have arguments->count elements. */
 static void find_blocks(const struct cshim_arguments *arguments, const void *counts, int ranks,
                         uint64_t *begins)
 {
@@ -324,7 +324,7 @@ bool cshim_describe_observed(const struct cshim_arguments *arguments, struct csh
     return reason == CSHIM_REASON_COMPRESS || reason == CSHIM_REASON_SINGLE_RANK;
 }
 
-/* Returns this rank in `comm`. */
+/* Returns this process's rank in `comm`. */
 static int rank_in(MPI_Comm comm)
 {
     int rank = cshim_job.rank;

@@ -22,7 +22,8 @@ struct cshim_arguments {
     const void *sendbuf;
     void *recvbuf;
     uint64_t count; /* number of elements; with equal blocks, of one block; in an allgatherv, of all
-                       blocks; in an alltoallv, of the largest block */
+                       blocks; in an alltoallv, of the largest block; 0 in a reduce_scatter with
+                       recvcounts */
     const void *recvcounts; /* lengths of all blocks, or NULL */
     const void *sendcounts; /* all-to-all of unequal blocks: sent lengths; else NULL */
     bool large; /* both counts are arrays of cshim_count (functions ..._c), else of int */
@@ -56,7 +57,7 @@ static inline int64_t cshim_count_at(const struct cshim_arguments *arguments, co
     return arguments->large ? ((const cshim_count *)counts)[rank] : ((const int *)counts)[rank];
 }
 
-/* Returns the number of elements that a rank receives, in a call with `recvcounts`. */
+/* Returns a rank's entry in `recvcounts`. */
 static inline int64_t cshim_recvcount(const struct cshim_arguments *arguments, int rank)
 {
     return cshim_count_at(arguments, arguments->recvcounts, rank);
@@ -69,8 +70,8 @@ void cshim_describe_complex(struct cshim_arguments *arguments);
 /* Returns the properties of a sum of `bytes` bytes on the world, with rank 0 as the root. */
 struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshim_dtype dtype,
                                      uint64_t bytes);
-/* Computes the sizes from which calls on the world may be compressed (cshim_mpi.compress_from), and
- * which calls the library refuses. Called once, after the agreement. */
+/* Computes the sizes from which calls may be compressed (cshim_mpi.compress_from), and finds out
+ * which reductions the library refuses with one buffer. Called once, after the agreement. */
 void cshim_describe_setup(void);
 /* Describes a call with valid arguments: fills `call`, which is equal on all ranks, and the number
  * of elements. Returns CSHIM_REASON_COMPRESS, or the first reason found not to compress; then
@@ -81,14 +82,14 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
  * refers to the arguments' buffers, to `plan` and to `state`. */
 struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
                                         const struct cshim_plan *plan, struct cshim_comm *state);
-/* Describes a call that is only recorded. Returns false for an intercommunicator, and if processes
- * outside the job take part. */
+/* Describes a call that is only recorded. Returns false for an intercommunicator, and if the state
+ * of the communicator has a reason not to compress, such as processes outside the job. */
 bool cshim_describe_observed(const struct cshim_arguments *arguments, struct cshim_call *call);
 /* Returns true if this rank is the root of a reduce or broadcast. */
 bool cshim_describe_is_root(const struct cshim_arguments *arguments);
-/* Returns true if all recvcounts are 0: then no rank has elements. */
+/* Returns true if all recvcounts are 0. */
 bool cshim_describe_is_empty(const struct cshim_arguments *arguments);
-/* Returns true if the library refuses a call whose send and receive buffers are equal. A library
+/* Returns true if the library may refuse a call whose send and receive buffers are equal. A library
  * that does not check arguments makes such a call as if it were in place. */
 bool cshim_describe_refuses_one_buffer(const struct cshim_arguments *arguments);
 /* Returns true if the library would refuse the call, or if that is not known. Runs for every call,

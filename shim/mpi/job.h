@@ -7,17 +7,17 @@
  *
  * The program may call from several threads (MPI_THREAD_MULTIPLE); the engine starts none. A
  * blocking call needs no lock for its communicator, because MPI forbids two concurrent collective
- * calls on one. The locks are
+ * calls on one. The engine's locks are
  *
  *   nonblocking.c   for the active calls; held by the thread that advances them;
  *   requests.c      for the list of persistent requests;
- *   communicator.c  for the list of communicators, and for their numbers;
- *   ledger.h        for the rows.
+ *   communicator.c  for the list of communicators, and for their numbers.
  *
- * Under the lock of nonblocking.c the ledger's may be taken, and MPI may be called on the shim's
- * own communicators, which return errors. Under the others neither is allowed. No function of the
- * program runs under a lock: error handlers, which may call any function of MPI, are called after
- * it is released. */
+ * Under the lock of nonblocking.c, the locks of communicator.c, shim/host and shim/report may be
+ * taken, requests may be tested, and MPI may be called on the shim's own communicators, which
+ * return errors. Under the other two the engine takes no lock and does not call MPI. Error handlers
+ * of the program, which may call any function of MPI, are called after the lock is released, except
+ * by MPI itself if such a test fails. */
 #ifndef CSHIM_MPI_JOB_H
 #define CSHIM_MPI_JOB_H
 

@@ -29,7 +29,7 @@ struct cshim_plan cshim_measured_plan_by(struct cshim_comm *state, const struct 
 
 /* Chooses the candidate of a call, and fills `measured`; its class is NULL if the call is not
  * measured. At call numbers that all ranks know, the ranks first agree on the slowest measured
- * durations (collective). A call that is timed begins with a barrier. Returns an MPI error. */
+ * durations (collective). A sampled call begins with a barrier. Returns an MPI error. */
 int cshim_measured_choose(struct cshim_comm *state, const struct cshim_call *call,
                           const struct cshim_rule *rule, MPI_Comm comm,
                           struct cshim_measured *measured);
@@ -39,7 +39,7 @@ struct cshim_plan cshim_measured_plan(struct cshim_comm *state, struct cshim_cal
                                       uint64_t count, const struct cshim_measured *measured);
 
 /* An all-reduce of this thread that its class has made native. Later equal calls skip the policy,
- * unless they are timed. Predefined types and operations only, because their handles never change
+ * unless they are sampled. Predefined types and operations only, because their handles never change
  * meaning. */
 struct cshim_native {
     MPI_Comm comm;

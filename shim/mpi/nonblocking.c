@@ -176,7 +176,7 @@ static void report_failure(const struct failure *failure)
     PMPI_Comm_call_errhandler(failure->comm, failure->status);
 }
 
-/* Progress callback of Open MPI: advances the calls, and returns the number of completed ones. The
+/* Progress callback of Open MPI: advances the calls, and returns the number of ended ones. The
  * library may call it at any time, also from within itself. */
 static int progress(void)
 {
@@ -309,7 +309,7 @@ int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struc
                             struct cshim_comm *comm, int tag, MPI_Request request)
 {
     struct pending *pending = calloc(1, sizeof *pending);
-    if (pending == NULL) /* the other ranks make the call, too */
+    if (pending == NULL) /* the other ranks would wait for this one */
         cshim_mpi_end_job("no memory for a nonblocking call");
     pending->plan = *plan;
     pending->exchange = cshim_exchange_of(arguments, &pending->plan, comm);
@@ -355,8 +355,8 @@ bool cshim_nonblocking_setup(void)
         MPI_SUCCESS)
         return false;
     cshim_mpi.nonblocking = all != 0;
-    /* Also for blocking calls alone: otherwise the first one would prepare the world, where a wait
-     * for a late rank is not reported. */
+    /* Also if the program makes blocking calls only: their first would prepare the world otherwise,
+     * and preparing does not report that it waits for a late rank. */
     if (cshim_comm_find(MPI_COMM_WORLD, &world) != MPI_SUCCESS ||
         cshim_comm_prepare(MPI_COMM_WORLD, world) != MPI_SUCCESS)
         return false;

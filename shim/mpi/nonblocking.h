@@ -12,7 +12,8 @@
 #include "shim/mpi/describe.h"
 
 /* Finds out whether all ranks can advance exchanges in the background (cshim_mpi.nonblocking), and
- * prepares MPI_COMM_WORLD. Collective. Returns false if the library reports an error. */
+ * prepares MPI_COMM_WORLD; does nothing if no all-reduce can be compressed. Collective. Returns
+ * false if the library reports an error. */
 bool cshim_nonblocking_setup(void);
 /* Waits for active calls, at most 10 s, and warns if any are left; then stops the callbacks. */
 void cshim_nonblocking_teardown(void);

@@ -53,7 +53,7 @@ void cshim_observe_end(struct cshim_observed_call *observed)
     cshim_observation_end(&observed->observation, rank);
 }
 
-/* Buffers of the measurement, of PROBE_LARGE bytes each. */
+/* State of the measurement. The buffers have PROBE_LARGE bytes each. */
 struct measurement {
     struct cshim_comm *comm;
     float *input;
@@ -90,8 +90,7 @@ static double time_exchange(const struct measurement *measurement, const struct 
     return slowest;
 }
 
-/* Measures one codec with one size. Returns false if no further size and codec is to be measured.
- */
+/* Measures one codec with one size. Returns false if nothing further is to be measured. */
 static bool probe_size(const struct measurement *measurement, const struct cshim_policy *policy,
                        uint64_t bytes)
 {

@@ -15,7 +15,8 @@ bool cshim_progress_find(void);
 void cshim_progress_add(int (*advance)(void), bool (*advance_until_idle)(void));
 /* Removes `advance` from Open MPI's callbacks. Does nothing in MPICH. */
 void cshim_progress_remove(int (*advance)(void));
-/* Lets the library make progress. Must not be called by the callbacks. */
+/* Lets MPICH make progress; does nothing in Open MPI, where cshim_progress_test() does it. Must not
+ * be called by the callbacks. */
 void cshim_progress_make(void);
 /* Have the contracts of MPI_Test and MPI_Testsome. Unlike those, the callbacks may call them. */
 int cshim_progress_test(MPI_Request *request, int *done, MPI_Status *status);

@@ -74,9 +74,9 @@ static enum cshim_reason find_obstacle(const struct cshim_rule *rule, MPI_Comm c
                                                           : CSHIM_REASON_NONBLOCKING;
 }
 
-/* Plans a nonblocking call. Returns true with *plan and *state set; or false, with the reason
- * counted, if it is passed through. The outcome is equal on all ranks. Communicates only if
- * `prepares`: then the call may wait to prepare its communicator. */
+/* Plans a nonblocking call. Returns true with *plan and *state set; or false if it is
+ * passed through, with the reason counted unless the library may refuse the call. The outcome is
+ * equal on all ranks. Communicates only if `prepares`, to prepare the communicator. */
 static bool plan_call(struct cshim_arguments *arguments, bool prepares, struct cshim_plan *plan,
                       struct cshim_comm **state)
 {
@@ -168,7 +168,7 @@ static bool make_persistent(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Reque
         return false;
     }
     struct persistent *kept = malloc(sizeof *kept);
-    if (kept == NULL) /* no error: the other ranks would wait for this rank in the call */
+    if (kept == NULL) /* an error on this rank alone would leave the others waiting */
         cshim_mpi_end_job("no memory for a persistent call");
     made.tag = new_tag();
     *status = cshim_nonblocking_receive(made.tag, true, request);
@@ -240,7 +240,7 @@ int cshim_request_free(MPI_Request *request)
     return cshim_mpi.real->MPI_Request_free(request);
 }
 
-/* Reports MPI_ERR_REQUEST for a compressed call: MPI does not allow to cancel collective calls. */
+/* Reports MPI_ERR_REQUEST for a compressed call: MPI does not allow cancelling collective calls. */
 int cshim_cancel(MPI_Request *request)
 {
     MPI_Comm comm;

@@ -81,7 +81,7 @@ static int first_error(const MPI_Status *statuses, int count, const int *indices
 
 /* State of a blocking wait for the requests of an exchange. */
 struct exchange_wait {
-    struct cshim_wait watched; /* first: watch.c gets its address */
+    struct cshim_wait watched; /* first, because report_slow() casts its address */
     const struct cshim_exchange *exchange;
 };
 
@@ -136,7 +136,7 @@ static int spread_inside(const struct cshim_exchange *exchange, const void *inpu
     const int own = (int)cshim_range_within(block, lengths[layout->local_rank]);
     int *counts = calloc(4 * (size_t)ranks, sizeof *counts), begin = (int)block->begin;
     if (counts == NULL)
-        cshim_mpi_end_job("no memory for the sum of a node"); /* the other ranks wait */
+        cshim_mpi_end_job("no memory for the sum of a node"); /* the other ranks would wait */
     int *begins = counts + ranks, *sent = begins + ranks, *sent_begins = sent + ranks;
     for (int i = 0; i < ranks; i++) {
         begins[i] = i * own;
@@ -179,7 +179,7 @@ static int meet_inside(const struct cshim_exchange *exchange, bool own, bool *al
 }
 
 /* Records a failure of a collective call on the program's communicator: the library has then called
- * the program's error handler, so that the engine does not. Returns `status`. */
+ * the program's error handler, and the engine must not call it again. Returns `status`. */
 static int note_error(const struct cshim_exchange *exchange, int status)
 {
     comm_of(exchange)->error_reported |= status != MPI_SUCCESS;

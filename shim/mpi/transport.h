@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The runner's transport (shim/host/transport.h) over MPI messages and collectives, on private
- * communicators. */
+/* The runner's transport (shim/host/transport.h) over MPI: messages on the job's private
+ * communicator, collectives on those of the nodes and on the program's. */
 #ifndef CSHIM_MPI_TRANSPORT_H
 #define CSHIM_MPI_TRANSPORT_H
 
@@ -9,7 +9,7 @@
 extern const struct cshim_transport cshim_mpi_transport;
 /* Makes the operations that add 16-bit floats. Returns an MPI error. */
 int cshim_mpi_transport_setup(void);
-/* Frees these operations. */
+/* Frees the operations that cshim_mpi_transport_setup() has made. */
 void cshim_mpi_transport_teardown(void);
 
 #endif

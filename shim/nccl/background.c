@@ -4,7 +4,7 @@
 #include "shim/nccl/communicator.h"
 
 #define PAUSE_MICROSECONDS 20
-#define HANDLES 3 /* of a communicator: the program's, inside, across */
+#define HANDLES 3 /* handles of a communicator: the program's, inside, across */
 
 static __thread struct cshim_nccl_comm *const *working_for; /* NULL: not a background thread */
 static __thread size_t working_count;
@@ -20,8 +20,8 @@ bool cshim_background_is(void)
     return working_for != NULL;
 }
 
-/* Returns the first asynchronous error of the communicator's handles from index `first` on; handle
- * 0 is the program's. */
+/* Returns the first asynchronous error of the communicator's handles from index `first` on, handle
+ * 0 being the program's; ncclSystemError if the communicator was aborted. */
 static ncclResult_t state_from(struct cshim_nccl_comm *comm, int first)
 {
     pthread_mutex_lock(&comm->asking);

@@ -14,7 +14,7 @@
 #include "shim/nccl/measure.h"
 
 struct batch {
-    struct cshim_nccl_segment *segments; /* room for two per call */
+    struct cshim_nccl_segment *segments; /* has room for two of each call */
     size_t count;
     enum cshim_step latest; /* the step that was enqueued last */
 };
@@ -35,7 +35,7 @@ static bool is_compressed(const struct cshim_nccl_call *call)
 /* Filling batches ------------------------------------------------------------------------------ */
 /* Fills a batch: for each communicator, adds the next segment of its first unfinished call, and
  * those of later calls if they fit and the calls before them have no more segments. All ranks fill
- * it alike. */
+ * the batch alike. */
 static ncclResult_t fill_batch(struct run *run, size_t slot)
 {
     struct batch *batch = &run->batches[slot];
@@ -136,8 +136,9 @@ static bool is_kernel(enum cshim_step step)
     return cshim_step_phase(step) != CSHIM_PHASE_EXCHANGE;
 }
 
-/* Orders the steps of a batch. If `waits` is true, makes the stream of `step` wait for the previous
- * step's events; otherwise records events after `step`. */
+/* Orders the steps of a batch, for communicators whose kernels run on a stream of their own. If
+ * `waits` is true, makes the stream of `step` wait for the event of the previous step; otherwise
+ * records the event after `step`. */
 static ncclResult_t order(const struct run *run, size_t slot, enum cshim_step step, bool waits)
 {
     const struct batch *batch = &run->batches[slot];
@@ -171,9 +172,9 @@ static ncclResult_t enqueue_step(const struct batch *batch, enum cshim_step step
     return is_group ? cshim_nccl_end_group(status) : status;
 }
 
-/* Enqueues a step of a batch in its order, if a segment has the step. Another thread may abort a
- * communicator at any time, after which its handle may not be used, so each step checks that
- * first. */
+/* Enqueues a step of a batch after the previous one, if a segment has the step. Another thread may
+ * abort a communicator at any time, after which its handle may not be used, so each step checks
+ * that first. */
 static ncclResult_t take_step(struct run *run, size_t slot, enum cshim_step step)
 {
     struct batch *batch = &run->batches[slot];
@@ -220,8 +221,8 @@ static ncclResult_t run_iteration(struct run *run, size_t number)
     return status;
 }
 
-/* Records the events before or after the sampled calls that are compressed, or those that are not.
- */
+/* Records the events before or after (`is_end`) the sampled calls that are compressed or, if
+ * `compressed` is false, passed through. */
 static void mark_sampled(const struct cshim_nccl_call *calls, size_t count, bool compressed,
                          bool is_end)
 {
@@ -300,7 +301,7 @@ static ncclResult_t begin_call(struct cshim_nccl_call *call)
         call->collective != CSHIM_BROADCAST && !comm->connected[call->plan.schedule->staged])
         call->plan.reason = CSHIM_REASON_CAPTURED;
     if (!is_compressed(call)) {
-        call->plan.segments = 0; /* none in batches */
+        call->plan.segments = 0; /* so no batch gets a segment of it */
         cshim_measure_pass(comm, call->plan.reason);
         return cshim_call_natively(call);
     }
@@ -327,8 +328,9 @@ static ncclResult_t begin_all(struct cshim_nccl_call *calls, size_t count)
 }
 
 /* Sets the streams and the workspace of a communicator's calls; `first` is its first compressed one
- * in the group. All of them run on the stream of `first`, as NCCL would make their streams wait for
- * each other anyway. The workspace has room for the batches that will be in flight. */
+ * in the group. All of them use the stream of `first` (kernels another one, if the calls take
+ * several batches), as NCCL would make their streams wait for each other anyway. The workspace has
+ * room for the batches that will be in flight. */
 static ncclResult_t assign_streams(struct cshim_nccl_call *first, const struct cshim_nccl_call *end)
 {
     struct cshim_nccl_comm *comm = first->comm;

@@ -6,7 +6,7 @@
 #include "shim/core/clock.h"
 #include "shim/nccl/measure.h"
 
-/* A wait for an answer is reported after so long, and again and again. */
+/* Time after which a wait for an answer is logged; again after 5 times, 25 times ... as long. */
 #define WARN_SECONDS 60.0
 
 /* The events around a sampled call; NULL: not recorded. */
@@ -14,19 +14,19 @@ struct sample_events {
     CUevent begin, end;
 };
 
-/* What belongs to a class beside its choice. */
+/* State of a class's next decision. */
 struct deciding {
-    uint32_t decisions; /* made so far */
-    uint32_t calls;     /* since the next one has been due */
-    bool has_asked;     /* whether it is in force from the next window on */
+    uint32_t decisions; /* number of decisions made before */
+    uint32_t calls;     /* number of calls since the decision fell due */
+    bool has_asked;     /* it was asked whether the decision is in force from the next window on */
     struct sample_events events[CSHIM_CHOICE_SAMPLES_MAX];
 };
 
 struct cshim_choosing {
-    struct cshim_tag tag; /* magic 0: nothing can be decided, and nothing is tried */
+    struct cshim_tag tag; /* magic 0: no durations are collected, so no candidates are tried */
     struct cshim_asker *asker;
     struct cshim_class *classes;
-    struct deciding deciding[CSHIM_CLASSES_MAX]; /* of the classes in their order */
+    struct deciding deciding[CSHIM_CLASSES_MAX]; /* by index in `classes` */
 };
 
 bool cshim_choosing_make(struct cshim_nccl_comm *comm)
@@ -54,7 +54,7 @@ struct cshim_tag cshim_choosing_collect(struct cshim_nccl_comm *comm)
     return tag;
 }
 
-/* Without memory for an asker this rank never asks: then nothing is decided on any. */
+/* A rank without memory for an asker never sends durations; then nothing is decided on any rank. */
 void cshim_choosing_meet(struct cshim_nccl_comm *comm, const struct cshim_tag *tag)
 {
     if (comm->choosing == NULL || tag->magic == 0)
@@ -93,7 +93,8 @@ static struct cshim_ledger *ledger_of(const struct cshim_nccl_comm *comm)
     return comm->rank == 0 ? &comm->job->ledger : NULL;
 }
 
-/* Reads the durations of a class's samples. Returns false if one of them is still under way. */
+/* Reads the durations of a class's samples. Returns false, without reading any, if one of the
+ * sampled calls has not completed. */
 static bool read_samples(struct cshim_nccl_comm *comm, struct cshim_class *class,
                          struct deciding *deciding)
 {
@@ -129,8 +130,8 @@ static void ask(struct cshim_choosing *choosing, uint32_t index)
     deciding->has_asked = true;
 }
 
-/* Waits for the answer to a class's question. Other ranks are not waited for: a thread of rank 0's
- * process answers. */
+/* Waits for the answer to a class's question. A thread of rank 0's process answers at once, so this
+ * does not wait for calls of other ranks. */
 static ncclResult_t await_answer(struct cshim_nccl_comm *comm, uint32_t index,
                                  struct cshim_answer *answer)
 {
@@ -159,8 +160,8 @@ static ncclResult_t await_answer(struct cshim_nccl_comm *comm, uint32_t index,
     return ncclRemoteError;
 }
 
-/* Gives the calls of a class that are not in the ledger the agreed durations of their candidates:
- * the host does not know what each one took. */
+/* Estimates the seconds of a class's calls that are not in the ledger yet by the agreed durations
+ * of their candidates, because most calls are not timed. */
 static void estimate_seconds(struct cshim_class *class)
 {
     for (unsigned i = 0; i < class->choice.candidates; i++)
@@ -182,7 +183,9 @@ static void decide(struct cshim_nccl_comm *comm, struct cshim_class *class,
         __atomic_add_fetch(&comm->job->decisions, 1, __ATOMIC_RELAXED);
 }
 
-/* Goes on with a decision that is due, before the next call of its class. */
+/* Called before each call of a class while a decision is due. At the beginning of a window, takes
+ * the answer about the window, if it was asked for, and decides if the decision is in force;
+ * otherwise asks about the next window, once the samples' durations are known. */
 static ncclResult_t advance_decision(struct cshim_nccl_comm *comm, uint32_t index)
 {
     struct cshim_choosing *choosing = comm->choosing;
@@ -195,7 +198,7 @@ static ncclResult_t advance_decision(struct cshim_nccl_comm *comm, uint32_t inde
         cshim_asker_advance(choosing->asker);
         return ncclSuccess;
     }
-    const bool is_known = deciding->has_asked; /* what the samples took */
+    const bool is_known = deciding->has_asked; /* the samples' durations were read */
     if (deciding->has_asked) {
         const ncclResult_t status = await_answer(comm, index, &answer);
         if (status != ncclSuccess)
@@ -211,7 +214,7 @@ static ncclResult_t advance_decision(struct cshim_nccl_comm *comm, uint32_t inde
     return ncclSuccess;
 }
 
-/* Takes the candidate of the next call of a class. */
+/* Returns the candidate of the next call of a class. */
 static unsigned take_candidate(struct cshim_choosing *choosing, uint32_t index)
 {
     struct cshim_choice *choice = &choosing->classes[index].choice;

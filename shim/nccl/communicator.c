@@ -60,7 +60,8 @@ struct cshim_nccl_comm *cshim_registry_make(ncclComm_t *made_at, struct cshim_jo
     return comm;
 }
 
-/* Sets the job whose ledger counts the communicator's calls, which needs its rank. */
+/* At rank 0, sets the job whose ledger counts the communicator's calls. Raises the job's numbers of
+ * ranks and nodes to those of the communicator. */
 static void find_counting(struct cshim_nccl_comm *comm)
 {
     struct cshim_job *job = comm->job;
@@ -71,8 +72,8 @@ static void find_counting(struct cshim_nccl_comm *comm)
         cshim_job_grow(job, comm->rank == 0, comm->ranks, comm->nodes);
 }
 
-/* A communicator that has the same handle no longer exists, although the program has not destroyed
- * it, so it is ended first. */
+/* Ends a known communicator with the same handle first: NCCL has made a new one at its address, so
+ * it no longer exists, although the program did not destroy it. */
 void cshim_registry_add(struct cshim_nccl_comm *comm)
 {
     cshim_registry_end(cshim_registry_take(comm->comm));

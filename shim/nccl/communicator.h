@@ -33,7 +33,7 @@ struct cshim_measurement {
     pthread_mutex_t lock; /* guards all fields, as another thread may abort the communicator */
     struct cshim_timeline *first; /* timelines to read, in the order of the calls */
     struct cshim_timeline *last;
-    CUevent base;   /* for traces: event that relates the clocks; or NULL */
+    CUevent base;   /* for traces: event whose host time is known; or NULL */
     double base_at; /* host time at which `base` occurred */
     size_t made;    /* number of events made */
     size_t free_count;
@@ -50,10 +50,10 @@ struct cshim_nccl_comm {
     int rank;
     int ranks;
     bool settled;       /* cshim_registry_settle was called, and there is a job */
-    bool nonblocking;   /* a thread of ours enqueues its calls, as NCCL's does (background.c) */
-    atomic_int working; /* ncclInProgress while that thread works, then the resulting status */
+    bool nonblocking;   /* a background thread enqueues its calls (background.c) */
+    atomic_int working; /* ncclInProgress while such a thread works for it, then its status */
     struct cshim_nccl_comm *next_newcomer; /* next communicator made in the same group */
-    struct cshim_member *member;           /* this rank's connection to the rendezvous, or NULL */
+    struct cshim_member *member;           /* this rank's end of the rendezvous, or NULL */
     struct cshim_tag
         reached_at;         /* address at which other ranks reach this process; family 0: unknown */
     uint64_t grown;         /* number of communicators that have grown from this one */
@@ -63,27 +63,27 @@ struct cshim_nccl_comm {
     /* Fields for compressed calls, which prepare.c sets at the first one. */
     bool prepared;
     ncclResult_t failed; /* error of the preparation; later calls return it, too */
-    struct cshim_state_exchange *exchange; /* of the preparation in progress */
+    struct cshim_state_exchange *exchange; /* memory of the preparation in progress */
     CUdevice device;
     CUcontext context; /* primary context of the device */
-    int processors;
-    int priority;    /* priority of the stream of the first compressed call */
-    CUstream stream; /* own stream of that priority, for kernels and for freeing residuals */
+    int processors;    /* number of the device's multiprocessors */
+    int priority;      /* priority of the stream of the first compressed call */
+    CUstream stream;   /* own stream of that priority, for kernels and for freeing residuals */
     struct cshim_workspace *workspace;
     CUstream runs_on;  /* stream for NCCL's operations in a group: that of the first call */
     CUstream kernels;  /* stream for kernels in a group: if batches overlap, `stream` or a graph's;
                           otherwise `runs_on` */
     bool connected[2]; /* [0]: NCCL has connected all ranks of `comm`; [1]: of `across` */
-    cuuint64_t capture_id;                     /* graph of the last captured call */
-    struct cshim_workspace *capture_workspace; /* latest workspace of that graph */
+    cuuint64_t capture_id;                     /* id of the capture of the last captured call */
+    struct cshim_workspace *capture_workspace; /* latest workspace of that call's graph */
     uint64_t capture_bytes;                    /* total size of that graph's workspaces */
-    uint32_t nodes; /* number of nodes; 0: a child's, before its ranks have exchanged them */
+    uint32_t nodes; /* number of nodes; 0: a child whose ranks have not exchanged their nodes */
     struct cshim_layout layout;
-    ncclComm_t inside; /* hierarchical: intra-node communicator (all ranks of this node) */
-    ncclComm_t across; /* hierarchical: inter-node communicator (this local rank on all nodes) */
-    uint32_t number;   /* index among the communicators made for this device, from 0 */
-    uint32_t sequence; /* number of the latest compressed call */
-    uint32_t *calls_by_rule; /* number of compressed calls not captured, which selects samples */
+    ncclComm_t inside;       /* hierarchical: intra-node communicator (all ranks of this node) */
+    ncclComm_t across;       /* hierarchical: inter-node communicator (one rank of each node) */
+    uint32_t number;         /* index among the communicators made for this device, from 0 */
+    uint32_t sequence;       /* number of the latest compressed call */
+    uint32_t *calls_by_rule; /* of each rule: number of compressed calls that were not captured */
     uint32_t sampled;        /* number of sampled calls in the current group */
     struct cshim_sample_slot *samples; /* slots of the workspace (rank 0); NULL: no comparison */
     struct cshim_measurement measurement;
@@ -99,24 +99,24 @@ struct cshim_nccl_comm *cshim_registry_find(ncclComm_t comm);
 /* Releases a reference; the last one frees the communicator and what it holds. NULL is allowed. */
 void cshim_registry_release(struct cshim_nccl_comm *comm);
 
-/* Makes the state of a communicator that NCCL is about to make, whose handle NCCL will write to
- * *made_at. The ranks have agreed on `job`; if it is NULL, they agree at the rendezvous if the
- * caller sets comm->member, and otherwise all calls are passed through. The caller adds it or
- * releases it. Returns NULL without memory. */
+/* Makes the state of a communicator whose handle NCCL writes, perhaps later, to *made_at. The ranks
+ * have agreed on `job`; if it is NULL, they agree at the rendezvous if the caller sets
+ * comm->member, and otherwise all calls are passed through. The caller adds it or releases it.
+ * Returns NULL without memory. */
 struct cshim_nccl_comm *cshim_registry_make(ncclComm_t *made_at, struct cshim_job *job);
 
 /* Adds a communicator, whose `comm` is set by now, to the registry. Takes over the reference. */
 void cshim_registry_add(struct cshim_nccl_comm *comm);
 
-/* Called when the ranks have decided, after rank, ranks, device and job are set. From then on the
- * calls are counted, and compressed if there is a job. */
+/* Called when the ranks have decided, after rank, ranks, device and job are set. From then on calls
+ * are counted (at rank 0), and compressed if there is a job. */
 void cshim_registry_settle(struct cshim_nccl_comm *comm);
 
 /* Removes a communicator from the registry, before NCCL can reuse the handle. Returns it, or NULL
  * if the registry does not have it. The caller passes it to cshim_registry_end. */
 struct cshim_nccl_comm *cshim_registry_take(ncclComm_t comm);
-/* Releases a removed communicator; after the last one of the process writes the reports and the
- * trace. NULL is allowed. */
+/* Releases a removed communicator. After the last one whose calls this process counts, writes the
+ * reports; after the last one with a job, writes the trace. NULL is allowed. */
 void cshim_registry_end(struct cshim_nccl_comm *comm);
 
 /* background.c: nonblocking communicators. NCCL returns ncclInProgress from their calls and
@@ -126,13 +126,13 @@ void cshim_registry_end(struct cshim_nccl_comm *comm);
 
 /* Marks the calling thread as working for these communicators. `comms` must outlive the work. */
 void cshim_background_begin(struct cshim_nccl_comm *const *comms, size_t count);
-/* Returns true on such a thread. */
+/* Returns true on a background thread. */
 bool cshim_background_is(void);
-/* Waits until NCCL has enqueued what this thread has called on its communicators. Returns an error
- * if one of them has failed or been aborted. */
+/* Waits until NCCL has enqueued what this background thread has called on its communicators.
+ * Returns an error if one of them has failed or been aborted. */
 ncclResult_t cshim_background_await(void);
-/* Calls ncclGroupEnd, and on such a thread waits until NCCL has enqueued the group. `status` is
- * that of the calls in the group; returns the first error. */
+/* Calls ncclGroupEnd, and on a background thread waits until NCCL has enqueued the group. `status`
+ * is that of the calls in the group; returns the first error. */
 ncclResult_t cshim_nccl_end_group(ncclResult_t status);
 /* Returns the asynchronous error of a communicator or, if it has none, of its `inside` and
  * `across`; ncclSystemError if it was aborted. */

@@ -54,7 +54,7 @@ ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t d
         return status;
     const enum cshim_dtype dtype = dtype_of(datatype);
     struct operation *made = calloc(1, sizeof *made);
-    if (made == NULL) /* an error, as the other ranks have made the operation */
+    if (made == NULL) /* an error, because other ranks may have made the operation */
         return ncclSystemError;
     made->op = *op;
     made->comm = comm;

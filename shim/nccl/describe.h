@@ -11,9 +11,9 @@
  * of each rank. NCCL reuses the handles of destroyed operations. All functions are thread-safe. */
 
 struct cshim_premul {
-    double factor;
+    double factor;           /* this rank's factor, if factor_at is NULL */
     uint64_t scalar;         /* the factor as `datatype`, for making an equal operation */
-    const void *factor_at;   /* device address of the factor; NULL: `factor` is valid */
+    const void *factor_at;   /* device address of the factor, or NULL */
     ncclDataType_t datatype; /* element type; NCCL refuses calls with another */
 };
 
@@ -48,9 +48,9 @@ struct cshim_nccl_sample {
     struct cshim_sample_slot *slot; /* host memory for the comparison (rank 0), or NULL */
 };
 
-/* How a call was chosen (choose.c). */
+/* The candidate that choose.c has chosen for a call. */
 struct cshim_chosen {
-    struct cshim_class *class; /* NULL: the call is not counted among those of a class */
+    struct cshim_class *class; /* NULL: no candidate of a class was chosen */
     unsigned candidate;
     bool is_sampled;
 };
@@ -67,8 +67,8 @@ struct cshim_nccl_call {
     int root; /* root of a broadcast, otherwise 0 */
     cudaStream_t stream;
     struct cshim_premul premul; /* for other operations: factor 1, datatype ncclNumTypes */
-    cuuint64_t capture_id;      /* CUDA graph that captures the call; 0: none */
-    CUgraph graph;
+    cuuint64_t capture_id;      /* id of the capture into a CUDA graph; 0: not captured */
+    CUgraph graph;              /* graph into which the call is captured */
 
     /* Fields that batch.c sets. */
     struct cshim_plan plan;
@@ -76,7 +76,7 @@ struct cshim_nccl_call {
     struct cshim_chosen chosen;
     struct cshim_workspace *workspace; /* workspace of the communicator or of the graph */
     uint64_t batch_bytes;              /* bytes of the workspace for each batch */
-    struct cshim_residual *residual;   /* or NULL */
+    struct cshim_residual *residual;   /* residual of the call's buffer, or NULL */
     uint32_t sequence;              /* number among the communicator's compressed calls, from 1 */
     uint64_t segments_done;         /* number of segments that were put in a batch */
     bool in_batch;                  /* the batch being filled has a segment of this call */
@@ -94,8 +94,8 @@ uint64_t cshim_call_elements(const struct cshim_nccl_call *call);
 struct cshim_call cshim_call_facts(const struct cshim_nccl_call *call);
 
 /* Returns CSHIM_REASON_COMPRESS if the rules compress a call, or why not. While the number of nodes
- * is unknown, returns CSHIM_REASON_COMPRESS if the rules compress it on any number of nodes. Equal
- * on all ranks. */
+ * is unknown, returns CSHIM_REASON_COMPRESS if there is a number of nodes on which the rules
+ * compress the call. Equal on all ranks. */
 enum cshim_reason cshim_call_reason(const struct cshim_nccl_call *call);
 
 /* Passes the call through to NCCL. */
@@ -126,13 +126,14 @@ ncclResult_t cshim_group_expect(struct cshim_nccl_comm *comm, ncclResult_t statu
  * the planner decides not to compress. */
 ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count);
 
-/* feedback.c: error feedback: residuals (shim/report/residual.h) on the device. The memory of one
- * has the errors of this rank's contributions, by index in the buffer; then those of the sums that
- * it has encoded as their owner, one chunk after the other. */
+/* feedback.c: error feedback: residuals (shim/report/residual.h) on the device. A residual's memory
+ * has the errors of this rank's contributions, by index in the buffer, followed by the errors of
+ * the sums that the rank has encoded as their owner, one chunk after the other. */
 
 /* Returns the residual of a call's buffer; the caller releases it once the call is enqueued. Clears
  * it if the previous call took another algorithm. Returns NULL without memory, and for a captured
- * call that would need new memory or zeros, because each launch of the graph would need them. */
+ * call whose residual would have to be allocated or cleared, because each launch of the graph would
+ * repeat that. */
 struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call);
 
 /* Frees the residuals of a communicator that ends. Its context must be current. */

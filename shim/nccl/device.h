@@ -32,9 +32,9 @@ CUresult cshim_device_query(CUevent event, CUstream stream);
  * logging an error message that names `what`. */
 ncclResult_t cshim_device_check(CUresult result, const char *what);
 
-/* Pools keep device memory, except residuals, for the next communicator. It is never freed, because
- * cuMemFree waits for all work on the device. A pool is a list of items; each pooled struct begins
- * with one. */
+/* Pools keep device memory, except residuals, for the next communicator. That memory is never
+ * freed, because cuMemFree waits for all work on the device. A pool is a list of items; each pooled
+ * struct begins with an item. */
 struct cshim_pool_item {
     struct cshim_pool_item *next;
     int device;
@@ -64,7 +64,7 @@ void cshim_pool_give(struct cshim_pool_item **pool, struct cshim_pool_item *item
     (CSHIM_NCCL_SCRATCH_LIMIT + CSHIM_SAMPLES_OF_GROUP * CSHIM_SAMPLE_GATHERED_BYTES)
 
 struct cshim_workspace {
-    struct cshim_pool_item item; /* size in bytes of `memory` */
+    struct cshim_pool_item item; /* item.size: bytes of `memory` */
     CUdeviceptr memory;
     CUevent idle;                            /* recorded after the last group of calls */
     bool used;                               /* true if `idle` has been recorded */

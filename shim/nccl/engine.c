@@ -80,8 +80,8 @@ static struct cshim_nccl_comm *join_rendezvous(ncclComm_t *made_at, const ncclUn
     return comm;
 }
 
-/* Adds the communicator to the group, if NCCL has made it or is making it. Called after NCCL's own
- * function, when a nonblocking communicator has its handle as well. */
+/* Adds the communicator to the group if NCCL has made it or is making it; otherwise releases it.
+ * Called after NCCL's own function, when even a nonblocking communicator has its handle. */
 static ncclResult_t expect_joined(ncclResult_t status, struct cshim_nccl_comm *comm)
 {
     if (comm != NULL && (status == ncclSuccess || status == ncclInProgress))
@@ -143,8 +143,9 @@ static bool inherits_nonblocking(const struct cshim_nccl_comm *parent, const ncc
            (config == NULL || config->blocking == NCCL_CONFIG_UNDEF_INT);
 }
 
-/* Adds a child communicator to the group. Its ranks need no agreement, because they are ranks of
- * the parent. If the parent is unknown, the child's calls are passed through and counted. */
+/* Adds a child communicator to the group, with the parent's job: its ranks need no agreement,
+ * because they are ranks of the parent. If the parent is unknown, the child's calls are passed
+ * through and counted. */
 static ncclResult_t expect_child(ncclResult_t status, ncclComm_t parent, ncclComm_t *child,
                                  const ncclConfig_t *config)
 {
@@ -173,7 +174,7 @@ static ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t *
                         config);
 }
 
-/* Ends the communicators of hierarchical together with the one that they were made for. */
+/* Ends the communicators of hierarchical, `inside` and `across`, by NCCL's function `how`. */
 static void end_levels(struct cshim_nccl_comm *known, ncclResult_t (*how)(ncclComm_t))
 {
     if (known == NULL)
@@ -189,8 +190,8 @@ static void end_levels(struct cshim_nccl_comm *known, ncclResult_t (*how)(ncclCo
 
 /* Opens an NCCL group in which the caller stops the communicator, and close_stop stops `inside` and
  * `across`. Without the group each stop would wait for its own kernels, which may be behind another
- * communicator's on the stream. Returns false if there is no group, because the communicator has no
- * such levels. */
+ * communicator's on the stream. Returns false if no group was opened: the communicator is unknown
+ * or has no such levels, or NCCL fails. */
 static bool open_stop(const struct cshim_nccl_comm *known)
 {
     return known != NULL && (known->across != NULL || known->inside != NULL) &&
@@ -219,8 +220,8 @@ static ncclResult_t comm_shrink(ncclComm_t comm, int *excluded, int excluded_cou
     return expect_child(status, comm, child, config);
 }
 
-/* Makes an id for the ranks that a communicator grows by, with the rendezvous of the new
- * communicator. Without one no rank compresses. */
+/* Makes an id for the ranks that a communicator grows by, and writes the rendezvous of the new
+ * communicator to it. If that is impossible, no rank compresses. */
 static ncclResult_t comm_get_unique_id(ncclComm_t comm, ncclUniqueId *id)
 {
     if (id != NULL) /* NCCL refuses NULL */
@@ -234,7 +235,7 @@ static ncclResult_t comm_get_unique_id(ncclComm_t comm, ncclUniqueId *id)
 }
 
 /* Ranks of the old communicator keep their numbers, and derive the rendezvous from its member. New
- * ranks have no communicator but an id, which carries the rendezvous. */
+ * ranks pass no communicator but an id, which carries the rendezvous. */
 static ncclResult_t comm_grow(ncclComm_t comm, int ranks, const ncclUniqueId *id, int rank,
                               ncclComm_t *child, ncclConfig_t *config)
 {
@@ -274,8 +275,8 @@ static ncclResult_t comm_destroy(ncclComm_t comm)
     return status;
 }
 
-/* Collects durations before the abort, because nothing may wait for NCCL's kernels until they are
- * told to stop. Calls that have not completed by then get no duration. */
+/* Collects durations before the abort, as nothing may wait for NCCL's kernels before NCCL stops
+ * them. Calls that have not completed by then get no duration. */
 static ncclResult_t comm_abort(ncclComm_t comm)
 {
     struct cshim_nccl_comm *known = cshim_registry_take(comm);
@@ -293,7 +294,7 @@ static ncclResult_t comm_abort(ncclComm_t comm)
     return status;
 }
 
-/* Passes through all later calls, which NCCL refuses. */
+/* If NCCL revokes the communicator, passes all later calls through, so that NCCL refuses them. */
 static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
 {
     struct cshim_nccl_comm *known = cshim_registry_find(comm);
@@ -305,9 +306,9 @@ static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
     return status;
 }
 
-/* Reports ncclInProgress while a background thread works for the communicator. The background
- * thread itself gets NCCL's answer only. While `inside` and `across` are being made, the
- * communicator is not in progress. */
+/* Reports ncclInProgress while a background thread works for the communicator; the background
+ * thread itself gets NCCL's answer only. Reports errors of `inside` and `across`, but not that they
+ * are in progress. */
 static ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t *error)
 {
     const ncclResult_t status = cshim_nccl.real->CommGetAsyncError(comm, error);
@@ -369,8 +370,9 @@ static enum cshim_reason reason_of(struct cshim_nccl_call *call)
     return look_for_capture(call);
 }
 
-/* Compresses a call or passes it through, and counts the reason. Ranks that contribute nothing to a
- * broadcast may pass any address as `send`, so it is replaced. */
+/* Compresses a call or passes it through, and counts the reason unless it is CSHIM_REASON_DISABLED.
+ * Ranks that contribute nothing to a broadcast may pass any address as `send`, so it is replaced by
+ * `receive`. */
 static ncclResult_t make_call(enum cshim_collective collective, const void *send, void *receive,
                               size_t count, ncclDataType_t datatype, ncclRedOp_t op, int root,
                               ncclComm_t comm, cudaStream_t stream)

@@ -14,8 +14,7 @@ static CUresult clear_residual(const struct cshim_residual *residual, CUstream s
     return cshim_cuda.MemsetD32Async(residual->memory, 0, residual->bytes / sizeof(float), stream);
 }
 
-/* Allocates the residual's device memory and sets it to zero, in stream order on the call's stream.
- */
+/* Allocates the residual's device memory and sets it to zero, in order on the call's stream. */
 static bool allocate_residual(void *owner, struct cshim_residual *residual)
 {
     struct cshim_nccl_comm *comm = owner;
@@ -50,12 +49,13 @@ void cshim_feedback_free(struct cshim_nccl_comm *comm)
 {
     cshim_residuals_free(&comm->residuals);
     if (comm->residual_pool != NULL)
-        cshim_cuda.MemPoolDestroy(comm->residual_pool); /* when all its memory is free */
+        cshim_cuda.MemPoolDestroy(comm->residual_pool); /* takes effect when its memory is free */
     comm->residual_pool = NULL;
 }
 
-/* Clears a residual whose previous call, which may still run, took another algorithm. Returns false
- * if it is too small for this one: graphs may still use it, but it is not found any more. */
+/* Clears a residual for a call whose algorithm is not that of the residual's previous call. First
+ * waits, on the call's stream, for the previous call. Returns false if the residual is too small,
+ * or on an error: graphs may still use it, but no later call finds it. */
 static bool change_algorithm(const struct cshim_nccl_call *call, struct cshim_residual *residual)
 {
     CSHIM_SCOPE scope = cshim_device_enter(call->comm);
@@ -68,14 +68,15 @@ static bool change_algorithm(const struct cshim_nccl_call *call, struct cshim_re
     return false;
 }
 
-/* Sets runs_on, on which memory is allocated, before the group's streams are assigned. */
+/* Also sets comm->runs_on, the stream on which the residual's memory is allocated, as
+ * assign_streams in batch.c sets it only later. */
 struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call)
 {
     struct cshim_nccl_comm *comm = call->comm;
     const struct cshim_plan *plan = &call->plan;
     const struct cshim_policy *policy = comm->job->policy;
-    const bool captured =
-        call->capture_id != 0; /* a graph would allocate, or clear, at each launch */
+    /* In a graph, memory would be allocated or cleared at each launch, so neither is done there. */
+    const bool captured = call->capture_id != 0;
     const struct cshim_residual wanted = {.buffer = call->send,
                                           .count = plan->count,
                                           .dtype = plan->dtype,

@@ -33,8 +33,8 @@ static ncclResult_t end_calls(bool is_good, const void *name)
 
 /* Asks NCCL for a new communicator's rank, size and device, and reports to the rendezvous whether
  * this rank can compress. Does not wait for the other ranks. Returns an error if this rank cannot
- * compress and there is no rendezvous: the ranks of a child compress as its parent's have agreed.
- */
+ * compress and there is no rendezvous: the other ranks of a child communicator will compress, as
+ * the parent's ranks have agreed. */
 static ncclResult_t describe_newcomer(struct cshim_nccl_comm *comm)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "";
@@ -125,7 +125,7 @@ static ncclResult_t finish_group(bool is_good, const void *name)
     return ran != ncclSuccess ? ran : settled;
 }
 
-/* A group of nonblocking communicators that a background thread finishes. */
+/* A group with nonblocking communicators, which a background thread finishes. */
 struct background {
     struct group group;
     const void *name;
@@ -146,7 +146,7 @@ static void *run_background(void *argument)
         work->comms[i]->working = status;
         cshim_registry_release(work->comms[i]);
     }
-    cshim_background_begin(NULL, 0); /* this may be the program's own thread */
+    cshim_background_begin(NULL, 0); /* the program's thread runs this if none can be started */
     free(work);
     return NULL;
 }
@@ -159,9 +159,10 @@ static bool works_for(const struct background *work, const struct cshim_nccl_com
     return false;
 }
 
-/* Adds a communicator to the thread's work, unless it has been added, and sets `working`: until the
- * thread has finished, an abort of the communicator waits. The thread clears `working` only once,
- * because then the program may begin the next group, for which another thread works. */
+/* Adds the communicator of a handle to the thread's work, unless it was added before, and sets
+ * `working`. Until the thread has finished and changes `working`, an abort of the communicator
+ * waits. Each communicator is added once: as soon as `working` is changed, the program may begin
+ * the next group, for which another thread works. */
 static void add_to_work(struct background *work, ncclComm_t handle)
 {
     struct cshim_nccl_comm *comm = cshim_registry_find(handle);
@@ -272,8 +273,8 @@ ncclResult_t cshim_group_end(void)
     return group.depth == 0 || --group.depth > 0 ? status : end_outermost(status);
 }
 
-/* Launches nothing. The group's calls are made natively inside it, so that NCCL includes them in
- * its estimate. */
+/* Makes the group's calls natively in NCCL's group, so that its estimate includes them. A
+ * simulation launches nothing; the calls are dropped afterwards. */
 ncclResult_t cshim_group_simulate_end(ncclSimInfo_t *info)
 {
     ncclResult_t status = ncclSuccess;

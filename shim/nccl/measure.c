@@ -91,7 +91,7 @@ static void add_mark(struct cshim_timeline *timeline)
                           cshim_cuda.EventRecord(event, timeline->stream) != CUDA_SUCCESS;
 }
 
-/* Returns the timeline's events and slots. The caller holds the lock. */
+/* Frees a timeline, and releases its events and slots. The caller holds the lock. */
 static void free_timeline(struct cshim_measurement *measurement, struct cshim_timeline *timeline)
 {
     for (size_t i = 0; i < timeline->mark_count; i++)
@@ -285,8 +285,8 @@ static bool has_completed(const struct cshim_timeline *timeline)
     return has;
 }
 
-/* Reads timelines in the order of the calls. A timeline of another stream may have completed, but
- * waits here for those before it. */
+/* Reads timelines in the order of the calls, up to the first that has not completed: later ones, on
+ * other streams, may have completed, but are read later. */
 void cshim_measure_collect(struct cshim_nccl_comm *comm)
 {
     struct cshim_measurement *measurement = &comm->measurement;

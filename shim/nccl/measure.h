@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measures calls for the reports: ledger, live figures, observed classes of calls, trace and
- * sampled errors. The functions are declared in the order in which a call reaches them.
+ * sampled errors.
  *
  * CUDA events, recorded between the steps on a stream, give the duration of each step on the GPU.
  * They are read after they have completed; nothing waits for them. Calls captured into a CUDA graph
@@ -19,14 +19,15 @@ void cshim_measure_pass(const struct cshim_nccl_comm *comm, enum cshim_reason re
 /* Records a call under COMPSHIM=observe (rank 0 only); the caller passes it through. */
 void cshim_measure_observe(const struct cshim_nccl_call *call);
 
-/* Called when a group of calls is planned and none of them is enqueued. Makes a timeline for each
- * of their streams and sets *timelines to the list. Gathers the elements of sampled calls; returns
- * the status of NCCL, which is the same on all ranks where NCCL's own is. */
+/* Called when the calls of a group are planned and no batch is enqueued. Makes a timeline for each
+ * of their streams, if a report or trace needs it, and sets *timelines to the list. Gathers the
+ * elements of sampled calls; returns the error if NCCL or CUDA fails in that. */
 ncclResult_t cshim_measure_begin(struct cshim_nccl_call *calls, size_t count,
                                  struct cshim_timeline **timelines);
-/* Called after a step of a batch's segments is enqueued. If the kernels run on a stream of their
- * own, it is called again with `waited` true, after the calls' stream was made to wait for the
- * step. */
+/* Called after a step of a batch's segments is enqueued (`waited` false). Between kernels and
+ * NCCL's operations of a batch, called again when the stream of the next step was made to wait for
+ * the step (`waited` true). The second call counts for kernels on a stream of their own, the first
+ * one for all other steps. */
 void cshim_measure_step(struct cshim_timeline *timelines, const struct cshim_nccl_segment *segments,
                         size_t count, enum cshim_step step, bool waited);
 /* Called after all batches are enqueued. If is_good is false, one of them has failed, and the calls
@@ -34,11 +35,11 @@ void cshim_measure_step(struct cshim_timeline *timelines, const struct cshim_ncc
 void cshim_measure_end(struct cshim_timeline *timelines, struct cshim_nccl_call *calls,
                        size_t count, bool is_good);
 
-/* Acquires and releases an event of a communicator for other measurements. Returns NULL if all
- * CSHIM_EVENTS are in use. */
+/* Acquires and releases an event of a communicator for other measurements. The first returns NULL
+ * if all CSHIM_EVENTS are in use or CUDA fails. */
 CUevent cshim_measure_take_event(struct cshim_nccl_comm *comm);
 void cshim_measure_give_event(struct cshim_nccl_comm *comm, CUevent event);
-/* Sets the seconds between two events that have happened. Returns false if CUDA does not know. */
+/* Sets the seconds between two events that have completed. Returns false if CUDA fails. */
 bool cshim_measure_elapsed(CUevent from, CUevent to, double *seconds);
 
 /* Adds the durations and errors of completed calls to ledger and trace, without waiting.
@@ -48,8 +49,7 @@ void cshim_measure_collect(struct cshim_nccl_comm *comm);
 /* Prepares to measure a communicator's calls. Its context must be current. Waits for the GPU if
  * there is a trace. */
 void cshim_measure_make(struct cshim_nccl_comm *comm);
-/* Frees what cshim_measure_make and later calls allocated. Timelines that were not collected are
- * dropped. */
+/* Frees a communicator's events and its timelines that were not collected. */
 void cshim_measure_free(struct cshim_nccl_comm *comm);
 
 /* trace.c: adds the calls and phases of a timeline to the traces of their jobs, after
@@ -64,12 +64,12 @@ void cshim_nccl_name_lanes(struct cshim_trace_file *file, int rank);
  * the same elements of its result. It compares them when the last copy has completed; nothing waits
  * for it.
  *
- * All ranks sample the same calls, because the memory for gathering is part of the workspace. Rank
- * 0's host memory and events are optional: without them rank 0 gathers but compares nothing. */
+ * All ranks sample the same calls: the memory for gathering is part of the workspace, so no rank
+ * lacks it. Rank 0's host memory and events are optional: without them rank 0 gathers but compares
+ * nothing. */
 
 /* Selects the calls of a group to sample, the same on all ranks, and gathers their elements. Called
- * after the calls are planned and before their first batch. Returns the status of NCCL, which is
- * the same on all ranks where NCCL's own is. */
+ * after the calls are planned and before their first batch. Returns an error of NCCL or CUDA. */
 ncclResult_t cshim_sample_begin(struct cshim_nccl_call *calls, size_t count);
 
 /* Called after the last batch of a call that has a slot. If is_kept is true, copies the elements of

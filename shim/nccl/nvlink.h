@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-/* Returns the hash of the NVLink domain (the fabric's cluster and clique) of this process's GPUs
+/* Returns the hash of the NVLink domain (the fabric's cluster and clique) of this machine's GPUs
  * or, without one, of the machine, identified as NCCL does (NCCL_HOSTID). Equal on ranks of one
  * node only. Asks NVML at the first call. Thread-safe. */
 uint64_t cshim_nvlink_node(void);

@@ -7,14 +7,15 @@
 #include "shim/nccl/measure.h"
 #include "shim/nccl/nvlink.h"
 
-/* A rank that waits for others asks the rendezvous for missing ranks every ASK_SECONDS. It logs
- * them after WARN_SECONDS, then at growing intervals. There is no time limit, because natively
- * ranks wait for each other as long as the program lets them. */
+/* While a rank waits in NCCL for the others, it asks the rendezvous for missing or lost ranks every
+ * ASK_SECONDS. A rank that waits, there or at the rendezvous, logs the missing ones after
+ * WARN_SECONDS, then at growing intervals. There is no time limit, because natively ranks wait for
+ * each other as long as the program lets them. */
 #define ASK_SECONDS 2.0
 #define WARN_SECONDS 60.0
 
 /* Estimates of the device memory that NCCL allocates for its own buffers: for the messages between
- * two ranks (its three protocols), and for a communicator (the same for each of some dozen
+ * two ranks (its three protocols), and for a communicator (such buffers for each of some dozen
  * channels). */
 #define CONNECTION_BYTES ((uint64_t)10 << 20)
 #define COMMUNICATOR_BYTES ((uint64_t)256 << 20)
@@ -25,7 +26,7 @@ struct rank_state {
     uint64_t reason;               /* CSHIM_REASON_COMPRESS, or why this rank cannot compress */
     uint64_t began;                /* origin of its trace's clock; 0: it has no trace */
     uint64_t left;                 /* free device memory in bytes */
-    struct cshim_tag collected_at; /* at rank 0: where durations are collected */
+    struct cshim_tag collected_at; /* rank 0's: the tag with which ranks send it durations */
 };
 
 /* Memory for the exchange, on the host and on the device: this rank's state, followed by those of
@@ -151,8 +152,8 @@ static ncclResult_t look_for_failure(struct cshim_nccl_comm *comm)
     return state == ncclInProgress ? ncclSuccess : state;
 }
 
-/* Asks the rendezvous whether ranks are missing, and logs them if `waited` seconds exceed *warn.
- * Returns ncclRemoteError if one of them has failed or ended. */
+/* Asks the rendezvous whether ranks are missing, and sets *missing. If `waited` seconds exceed
+ * *warn, logs them and raises *warn. Returns ncclRemoteError if a rank has failed or is lost. */
 static ncclResult_t ask_for_missing(const struct cshim_nccl_comm *comm, double waited, double *warn,
                                     bool *missing)
 {
@@ -279,9 +280,9 @@ static ncclResult_t apply_states(struct cshim_nccl_comm *comm, bool compress)
     return status;
 }
 
-/* Makes the intra-node and inter-node communicators of hierarchical; their ranks are the local rank
- * and the node's index. All of one level are made in one NCCL group; otherwise a thread that drives
- * several devices would wait for itself. */
+/* Makes the intra-node and inter-node communicators of hierarchical, in which this rank has its
+ * local rank and its node's index as its rank. All of one level are made in one NCCL group;
+ * otherwise a thread that drives several devices would wait for itself. */
 static ncclResult_t make_levels(struct cshim_nccl_comm **comms, size_t count)
 {
     ncclResult_t status = ncclSuccess;

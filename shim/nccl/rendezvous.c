@@ -15,12 +15,12 @@
 
 /* Time limit of HELLO, all attempts together. */
 #define HELLO_SECONDS 10.0
-/* Time limits of READY: all attempts together, and each of them. The server decides sooner, unless
+/* Time limits of READY: all attempts together, and each attempt. The server decides sooner, unless
  * its process has ended or is stopped. */
 #define READY_SECONDS 60.0
 #define ATTEMPT_SECONDS (CSHIM_READY_SECONDS + 5.0)
-/* Time limit of the requests in the first compressed call: longer than the server delays its
- * answer. */
+/* Time limit of each request in the first compressed call (WAIT: a little more for each rank): more
+ * than the server delays its answer. */
 #define COME_SECONDS 3.0
 /* Pause between attempts. */
 #define PAUSE_SECONDS 0.2
@@ -51,9 +51,9 @@ static void set_address(struct cshim_tag *tag, const union cshim_address *addres
         memcpy(tag->address, &address->six.sin6_addr, sizeof address->six.sin6_addr);
 }
 
-/* Sets the tag's address to that of NCCL's own bootstrap, which all ranks can reach. The id has it
- * as a sockaddr, after eight bytes of magic in all but the oldest versions. Returns false if there
- * is none. */
+/* Sets the tag's address, without the port, to that of NCCL's own bootstrap, which all ranks can
+ * reach. The id has it as a sockaddr, after eight bytes of magic in all but the oldest versions.
+ * Returns false if there is none. */
 static bool find_nccls_address(const uint8_t id[CSHIM_ID_BYTES], struct cshim_tag *tag)
 {
     static const size_t offsets[] = {8, 0};
@@ -146,7 +146,7 @@ static bool wait_for(int connection, short events, double deadline)
     }
 }
 
-/* Notes the address of the connection's own end. */
+/* Sets member->own to the address of this end of the connection. */
 static void note_own_address(struct cshim_member *member)
 {
     union cshim_address address = {0};
@@ -199,7 +199,7 @@ static bool connect_until(struct cshim_member *member, double deadline)
 }
 
 /* Sends or receives all bytes on the member's connection. On an error or after the deadline closes
- * it, sets errno and returns false. */
+ * the connection, sets errno and returns false. */
 static bool transfer(struct cshim_member *member, bool sends, void *data, size_t bytes,
                      double deadline)
 {
@@ -224,7 +224,8 @@ static bool send_until(struct cshim_member *member, enum cshim_request_kind kind
     return member->is_asked;
 }
 
-/* Receives a text that follows a reply. Returns NULL if it does not come; the caller frees it. */
+/* Receives a text that follows a reply; the caller frees it. Returns NULL if the text does not come
+ * or is too long, or there is no memory. */
 static char *receive_text(struct cshim_member *member, uint32_t length, double deadline)
 {
     char *text = length < CSHIM_WIRE_POLICY_MAX ? calloc(1, length + 1) : NULL;
@@ -234,9 +235,9 @@ static char *receive_text(struct cshim_member *member, uint32_t length, double d
     return NULL;
 }
 
-/* Receives the reply to a request, which is sent first unless that was done. If `offer` is not
- * NULL, sets its texts of policy and learned choices, which follow a reply that is on; the caller
- * frees them. */
+/* Sends a request, unless it was sent already, and receives its reply. If the reply is "on" and
+ * `offer` is not NULL, also receives the texts that follow it, policy and learned choices, into
+ * `offer`; the caller frees them. Returns false on an error. */
 static bool request_reply(struct cshim_member *member, enum cshim_request_kind kind,
                           double deadline, struct cshim_reply *reply, struct cshim_offer *offer)
 {
@@ -257,8 +258,9 @@ static bool request_reply(struct cshim_member *member, enum cshim_request_kind k
     return false;
 }
 
-/* Like request_reply, but repeats the request after errors, because the server may have had no room
- * for the connection. Gives up if the connection is refused: the server's process has ended. */
+/* Like request_reply, but repeats the request after errors for up to `seconds`, because the server
+ * may have had no room for the connection. Gives up if the connection is refused: the server's
+ * process has ended. Closes the connection after success. */
 static bool request_with_retries(struct cshim_member *member, enum cshim_request_kind kind,
                                  double seconds, struct cshim_reply *reply,
                                  struct cshim_offer *offer)
@@ -320,7 +322,7 @@ struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member)
     if (!request_with_retries(member, CSHIM_REQUEST_READY, READY_SECONDS, &reply,
                               &decision.offer)) {
         explain_errno(decision.why, "no answer from the process that made the unique id");
-        decision.known = !member->may_be_heard; /* if not heard, it cannot be "on" */
+        decision.known = !member->may_be_heard; /* "on" needs READY of every rank */
         hang_up(member);
         return decision;
     }
@@ -351,8 +353,7 @@ enum cshim_absence cshim_rendezvous_wait(struct cshim_member *member,
     const double patience = COME_SECONDS + 0.01 * member->request.hello.ranks;
     struct cshim_reply reply;
     member->request.why[0] = why[0] = '\0';
-    /* If the connection is broken, reconnects at once, before the server considers this rank lost.
-     */
+    /* The second try reconnects before the server considers this rank lost. */
     for (unsigned tries = 1;
          !request_reply(member, CSHIM_REQUEST_WAIT, cshim_seconds() + patience, &reply, NULL);
          tries++)

@@ -8,17 +8,18 @@
  * with compshim sends HELLO to it before it calls NCCL's ncclCommInitRank, and READY afterwards.
  *
  * ncclCommInitRank returns on no rank before all ranks have called it. So a rank that has not sent
- * HELLO when the first rank sends READY does not have compshim. The decision is "on" only when all
- * ranks have sent READY. It never changes: a rank whose connection breaks asks again. Nothing is
- * ever sent to a rank without compshim.
+ * HELLO when the first rank sends READY does not have compshim, or cannot reach the server. The
+ * decision is "on" only when all ranks have sent READY. A rank whose connection breaks asks again
+ * and gets the same decision, unless a rank gives another number of ranks in between, which turns
+ * it "off". Nothing is ever sent to a rank without compshim.
  *
- * Ranks may call ncclCommInitRank at any time. A rank that has not sent READY CSHIM_READY_SECONDS
- * after the first one is considered lost, and the decision is "off".
+ * Ranks may call ncclCommInitRank at any time. If a rank has not sent READY within
+ * CSHIM_READY_SECONDS of the first READY, it is considered lost, and the decision is "off".
  *
  * In the first compressed call the ranks use the same server to find missing ranks.
  *
- * Uses sockets only; calls neither NCCL nor CUDA. Thread-safe, except that a member must not be
- * used concurrently. docs/agreement.md has the protocol. */
+ * Uses sockets only; calls neither NCCL nor CUDA. Thread-safe, except that only one thread at a
+ * time may use a member. docs/agreement.md has the protocol. */
 #ifndef CSHIM_NCCL_RENDEZVOUS_H
 #define CSHIM_NCCL_RENDEZVOUS_H
 
@@ -33,7 +34,7 @@
 #define CSHIM_RENDEZVOUS_WHY_MAX 256
 #define CSHIM_READY_SECONDS 20
 
-/* Introduces a rank to the rendezvous. */
+/* A rank's properties, part of each of its requests. */
 struct cshim_hello {
     uint64_t version; /* fingerprint of protocol and codecs; must be equal on all ranks */
     uint64_t host;    /* node; equal on ranks of one node only */
@@ -41,32 +42,33 @@ struct cshim_hello {
     uint32_t rank;
 };
 
-/* Writes the server's address to a new id, and starts the server at the first call: one thread and
- * one socket for all ids, until the process ends; not in a forked child. Copies the offer. Returns
- * false, and the reason in `why`, if the id has no room or the server cannot start; then the calls
- * of the communicator are passed through. */
+/* Writes the server's address to a new id. Starts the server if it is not running: one thread and
+ * one listening socket for all ids, until the process ends (a forked child starts its own). Copies
+ * the offer. On an error, or if NCCL_COMM_ID is set, returns false and the reason in `why`; then
+ * the calls of the communicator are passed through. */
 bool cshim_rendezvous_serve(uint8_t id[CSHIM_ID_BYTES], const struct cshim_offer *offer,
                             char why[CSHIM_RENDEZVOUS_WHY_MAX]);
 
-/* A rank's end of a rendezvous. It has a connection from cshim_rendezvous_ready to the decision,
- * and in the first compressed call. */
+/* A rank's end of a rendezvous. It has a connection during cshim_rendezvous_join, from
+ * cshim_rendezvous_ready to cshim_rendezvous_decide, and in the first compressed call. */
 struct cshim_member;
 
-/* Sends HELLO; does not wait for other ranks. Returns NULL, and the reason in `why`, if the id has
- * no address or the server does not answer: then no rank compresses. */
+/* Makes a member and sends HELLO; does not wait for other ranks. Returns NULL, and the reason in
+ * `why`, if the id has no address, the server does not answer or there is no memory: then no rank
+ * compresses. */
 struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
                                            const struct cshim_hello *hello,
                                            char why[CSHIM_RENDEZVOUS_WHY_MAX]);
 
-/* Sets the address of this process, as the other ranks can reach it. Its family is 0 if that is
- * unknown. */
+/* Sets the tag's address to this end of the member's latest connection, where other ranks can reach
+ * this process. Its family is 0 if that is unknown. */
 void cshim_rendezvous_find_own_address(const struct cshim_member *member, struct cshim_tag *tag);
 
-/* Writes to an id the rendezvous of a communicator that grows from the member's (ncclCommGrow): for
- * the new ranks, or for this rank to join. Ranks of the old communicator have no id; they derive
- * the same rendezvous from `number`, the number of communicators grown from it before, which is
- * equal on all of them. The server and the policy are those of the old communicator. Returns false
- * if the id has no room. */
+/* Writes the rendezvous of a communicator that grows from the member's (ncclCommGrow) to an id: to
+ * NCCL's, which the new ranks get, or to an empty one, with which a rank of the old communicator
+ * joins, because NCCL gives it none. All write the same rendezvous, because `number`, the number of
+ * communicators that grew from the old one before, is equal on all of its ranks. Server and policy
+ * are those of the old communicator. Returns false if the id has no room. */
 bool cshim_rendezvous_grow(const struct cshim_member *member, uint64_t number,
                            uint8_t id[CSHIM_ID_BYTES]);
 
@@ -79,10 +81,10 @@ void cshim_rendezvous_ready(struct cshim_member *member, const char *unable);
 struct cshim_decision {
     bool known; /* false: the other ranks' decision is unknown, because of the error in `why` */
     bool on;
-    uint32_t nodes;                     /* number of nodes */
+    uint32_t nodes;                     /* on: number of nodes */
     uint32_t speaker;                   /* off: the rank that logs the reason for all */
     char why[CSHIM_RENDEZVOUS_WHY_MAX]; /* off: the reason */
-    struct cshim_offer offer;           /* on: the policy; the caller frees it */
+    struct cshim_offer offer; /* on: the policy and learned choices; the caller frees it */
 };
 
 /* Waits for the decision, at most a minute. */
@@ -93,14 +95,15 @@ struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member);
 enum cshim_absence {
     CSHIM_ALL_HERE,
     CSHIM_RANKS_MISSING, /* `why` names ranks that have not made the call yet */
-    CSHIM_RANK_LOST,     /* `why` names a rank that has failed in the call or ended */
-    CSHIM_NO_ANSWER,     /* the caller continues without the rendezvous */
+    CSHIM_RANK_LOST,     /* `why` names a rank that has failed in the call or disconnected */
+    CSHIM_NO_ANSWER,     /* the server does not answer: the caller continues without it */
 };
 /* Reports that this rank makes its first compressed call. Does not wait for others: a thread that
  * prepares several communicators calls this for all of them before it waits. */
 void cshim_rendezvous_come(struct cshim_member *member);
-/* Waits for the other ranks, for about a second, longer with many ranks. May be called again, also
- * after CSHIM_ALL_HERE, because a rank may have been lost since then. */
+/* Waits for the other ranks: about a second, longer with many ranks, and several seconds if the
+ * server does not answer. May be called again, also after CSHIM_ALL_HERE, because a rank may have
+ * been lost since then. */
 enum cshim_absence cshim_rendezvous_wait(struct cshim_member *member,
                                          char why[CSHIM_RENDEZVOUS_WHY_MAX]);
 /* Ends this rank's part of the first compressed call. `failure` is the reason why it has failed,

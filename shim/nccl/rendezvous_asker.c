@@ -11,7 +11,7 @@
 
 struct question {
     enum { NONE, TO_SEND, SENT, ANSWERED } state;
-    bool has_sent; /* the rank's durations for this decision may be known */
+    bool has_sent; /* bytes of a question about this decision were sent: rank 0 may have it */
     struct cshim_ask ask;
     struct cshim_answer answer;
 };
@@ -20,8 +20,8 @@ struct cshim_asker {
     struct cshim_tag tag;
     int socket; /* or -1 */
     bool is_lost;
-    uint32_t sending;      /* class whose question is on its way; CSHIM_CLASSES_MAX: none */
-    size_t sent, received; /* bytes of the request and the reply under way */
+    uint32_t sending;      /* class whose question is being sent; CSHIM_CLASSES_MAX: none */
+    size_t sent, received; /* bytes so far of the request being sent, the reply being received */
     struct cshim_request request;
     struct cshim_reply reply;
     struct question questions[CSHIM_CLASSES_MAX];
@@ -80,7 +80,8 @@ static bool has_open(const struct cshim_asker *asker)
            first_in(asker, SENT) < CSHIM_CLASSES_MAX;
 }
 
-/* Begins a connection. What was asked on the one before is asked again: answers stay the same. */
+/* Begins a connection. Questions that were sent on the previous connection but not answered are
+ * sent again; rank 0 gives the same answers. */
 static bool begin_connection(struct cshim_asker *asker)
 {
     union cshim_address address;
@@ -99,8 +100,8 @@ static bool begin_connection(struct cshim_asker *asker)
            errno == EINTR;
 }
 
-/* Sends what is to be asked, as far as it goes without waiting. Returns false if the connection is
- * gone. */
+/* Sends the questions in state TO_SEND, as far as possible without waiting. Returns false if the
+ * connection is gone. */
 static bool send_questions(struct cshim_asker *asker)
 {
     for (;;) {
@@ -121,7 +122,8 @@ static bool send_questions(struct cshim_asker *asker)
     }
 }
 
-/* Receives the answers that have come. Returns false if the connection is gone. */
+/* Receives the answers that have come. Returns false if the connection is gone or an answer is not
+ * to an open question. */
 static bool receive_answers(struct cshim_asker *asker)
 {
     while (first_in(asker, SENT) < CSHIM_CLASSES_MAX) {
@@ -139,7 +141,8 @@ static bool receive_answers(struct cshim_asker *asker)
     return true;
 }
 
-/* A connection that is refused tells that the process has ended. */
+/* A refused connection means that rank 0's process has ended. After other errors the next call
+ * connects again. */
 void cshim_asker_advance(struct cshim_asker *asker)
 {
     if (asker->is_lost || !has_open(asker))
@@ -183,7 +186,7 @@ enum cshim_asked cshim_asker_take(struct cshim_asker *asker, uint32_t class,
 void cshim_asker_wait(const struct cshim_asker *asker, int milliseconds)
 {
     const bool is_sending = first_in(asker, TO_SEND) < CSHIM_CLASSES_MAX;
-    struct pollfd polled = {.fd = asker->socket, /* less than 0 is passed over */
+    struct pollfd polled = {.fd = asker->socket, /* poll() ignores -1 */
                             .events = (short)(is_sending ? POLLIN | POLLOUT : POLLIN)};
     poll(&polled, 1, milliseconds);
 }

@@ -7,16 +7,16 @@
 /* The durations for one decision about a class. */
 struct record {
     uint32_t decision;
-    uint32_t asked;    /* last window that was answered */
-    uint32_t in_force; /* window from which on the decision is in force; 0: none yet */
+    uint32_t asked;    /* latest window that a rank has asked about */
+    uint32_t in_force; /* first window in which the decision is in force; 0: none yet */
     uint32_t samples;
-    uint32_t ranks;                          /* that have sent their durations */
+    uint32_t ranks;                          /* number of ranks that have sent their durations */
     float seconds[CSHIM_CHOICE_SAMPLES_MAX]; /* least over these ranks */
-    bool has[];                              /* by rank */
+    bool has[];                              /* by rank: it has sent its durations */
 };
 
-/* A rank asks about the next decision only when the one before is in force. So at most two are
- * asked about at a time. */
+/* Number of decisions about a class that ranks may ask about at the same time: a rank asks about
+ * the next one only when the previous one is in force. */
 enum { DECISIONS = 2 };
 
 struct collection {
@@ -60,7 +60,8 @@ void cshim_collection_drop(uint64_t nonce)
     free(collection);
 }
 
-/* Returns the record that a question is about, or NULL without memory. */
+/* Returns the record of the decision that a question is about, cleared if the decision is new; NULL
+ * without memory. */
 static struct record *find_record(struct collection *collection, const struct cshim_ask *ask)
 {
     struct record **place = &collection->records[ask->class][ask->decision % DECISIONS];
@@ -102,7 +103,7 @@ void cshim_collection_answer(const struct cshim_request *request, struct cshim_a
         return;
     answer->is_known = 1;
     struct record *record = find_record(collection, ask);
-    if (record == NULL) /* without this rank's durations there is no yes */
+    if (record == NULL) /* not in force: this rank's durations are not recorded */
         return;
     take_durations(record, ask, rank);
     if (record->in_force == 0 && record->ranks == collection->ranks && ask->window > record->asked)

@@ -1,38 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the ranks of an NCCL communicator agree on the durations of a class's sampled calls, though
- * none of them may wait for another rank's next call: two ranks may use two communicators in
- * crossed orders.
+/* How the ranks of an NCCL communicator agree on the durations of a class's sampled calls. No rank
+ * may wait for another rank's next call, because two ranks may use two communicators in opposite
+ * orders.
  *
- * When a decision about a class falls due, its calls go on with the candidate that they have, in
- * windows of CSHIM_WINDOW calls. A rank that knows its durations sends them to the process of rank
- * 0, and asks whether the decision is in force from the next window on. A thread there answers at
- * once, whatever the program's threads do. It fixes the answer for a window when the first rank
- * asks for it: yes, if it has the durations of all ranks by then. A rank that has sent its
- * durations asks for each window one window ahead, and does not begin the window without the
- * answer. So
+ * When a decision about a class falls due, its calls continue with the best candidate so far, in
+ * windows of CSHIM_WINDOW calls. A rank whose samples have completed sends their durations to the
+ * process of rank 0, and asks whether the decision is in force from the next window on. A thread
+ * there answers at once, whatever the program's threads do. It fixes the answer for a window when
+ * the first rank asks about it: yes, if it has the durations of all ranks by then. A rank that has
+ * sent its durations asks about each window one window ahead, and does not begin the window without
+ * the answer. So
  *
  *   - all ranks get the same answer for a window, and the first yes comes before any rank has begun
  *     that window: a rank that has begun it without asking has not sent its durations;
  *   - a rank waits only for that thread, if the answer takes longer than CSHIM_WINDOW calls. A rank
- *     that cannot reach it sends nothing, and goes on as all others do: there will be no yes.
+ *     that cannot reach the thread sends nothing, and continues without waiting; no rank gets a yes
+ *     then.
  *
- * The durations that all ranks get are the least over the ranks: nothing makes the ranks begin a
+ * The agreed duration of a sample is the least over the ranks: nothing makes the ranks begin a
  * sampled call at once, and the rank that begins last waits least in it. */
 #ifndef CSHIM_NCCL_RENDEZVOUS_DURATIONS_H
 #define CSHIM_NCCL_RENDEZVOUS_DURATIONS_H
 
 #include "shim/report/classes.h"
 
-/* Calls of a class between two answers about a decision that is due. */
+/* Number of calls of a class between two questions about a decision that is due. */
 #define CSHIM_WINDOW 8u
 
-/* Where ranks meet: at the end of an id, and for the durations. */
+/* Address and nonce with which a rank finds its session (then the tag is the end of an id) or its
+ * communicator's collection of durations. Some tags are only the address of a process. */
 struct cshim_tag {
-    uint32_t magic; /* 0: nowhere */
+    uint32_t magic; /* CSHIM_TAG_MAGIC; 0: there is no session or collection */
     uint16_t family;
     uint16_t port; /* in network order, as the address */
     uint8_t address[16];
-    uint64_t nonce;  /* only those who have the tag may join */
+    uint64_t nonce;  /* names the session or collection; only ranks that have the tag know it */
     uint64_t parent; /* the nonce of the communicator that this one grows from, or 0 */
 };
 
@@ -40,30 +42,30 @@ struct cshim_tag {
 struct cshim_ask {
     uint32_t class;    /* index among the communicator's classes */
     uint32_t decision; /* number of decisions made about the class before */
-    uint32_t window;   /* from 1 on, since the decision has been due */
+    uint32_t window;   /* from 1 on; window 0 began when the decision fell due */
     uint32_t samples;
-    float seconds[CSHIM_CHOICE_SAMPLES_MAX]; /* this rank's; INFINITY: not known */
+    float seconds[CSHIM_CHOICE_SAMPLES_MAX]; /* this rank's durations; INFINITY: not known */
 };
 
 struct cshim_answer {
-    uint32_t is_known; /* 0: the communicator has ended on rank 0 */
+    uint32_t is_known; /* 0: the communicator has ended on rank 0, or the question is invalid */
     uint32_t class;
-    uint32_t is_in_force;                    /* from the window on that was asked for */
-    float seconds[CSHIM_CHOICE_SAMPLES_MAX]; /* if so: the least over the ranks */
+    uint32_t is_in_force; /* 1: the decision is in force from the window that was asked about */
+    float seconds[CSHIM_CHOICE_SAMPLES_MAX]; /* if in force: the least durations over the ranks */
 };
 
-/* Sets the address of this process for its own threads. */
+/* Sets *at to the loopback address, for communicators whose ranks are all in this process. */
 void cshim_durations_reach_inside(struct cshim_tag *at);
 
-/* Begins to collect the durations of a communicator, in the process of its rank 0, where `at` has
- * the address of this process for the other ranks. Sets the tag for them. Returns false if there
- * can be no server. */
+/* Called in the process of rank 0: begins to collect the durations of a communicator, and sets
+ * *tag, with which the ranks send them. `at` is the address at which other ranks reach this
+ * process. Returns false if it is unknown, or the server cannot start, or memory is lacking. */
 bool cshim_durations_collect(const struct cshim_tag *at, uint32_t ranks, struct cshim_tag *tag);
-/* Ends this. */
+/* Ends the collection of a tag. */
 void cshim_durations_end(const struct cshim_tag *tag);
 
-/* A rank's connection to the thread that answers: there as long as a question is open or a decision
- * is due. It never waits. Not thread-safe. */
+/* A rank's end of the questions about its classes. It is connected while a question is open or a
+ * decision is due. Its functions do not wait, except cshim_asker_wait. Not thread-safe. */
 struct cshim_asker;
 
 /* Returns NULL without memory. */
@@ -73,11 +75,11 @@ void cshim_asker_free(struct cshim_asker *asker);
 /* Asks about a class that has no open question. */
 void cshim_asker_ask(struct cshim_asker *asker, const struct cshim_ask *ask);
 
-/* Does what goes without waiting. */
+/* Sends questions and receives answers, as far as possible without waiting. */
 void cshim_asker_advance(struct cshim_asker *asker);
 
-/* Takes the answer to a class's question, and forgets both. It is no if nothing about the decision
- * has been sent so far. */
+/* Takes the answer to a class's question, and forgets both. If nothing of a question about the
+ * decision could be sent so far, withdraws it and answers that the decision is not in force. */
 enum cshim_asked {
     CSHIM_ASKED_OPEN, /* there is no answer yet */
     CSHIM_ASKED_ANSWERED,
@@ -86,7 +88,7 @@ enum cshim_asked {
 enum cshim_asked cshim_asker_take(struct cshim_asker *asker, uint32_t class,
                                   struct cshim_answer *answer);
 
-/* Waits until something can be done about open questions, or for so many milliseconds. */
+/* Waits until cshim_asker_advance can send or receive something, at most `milliseconds`. */
 void cshim_asker_wait(const struct cshim_asker *asker, int milliseconds);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server of the rendezvous: a thread that answers the ranks of all ids that this process makes.
+/* The server of the rendezvous: a thread that answers the ranks of all ids that this process makes,
+ * and of all communicators whose durations it collects.
  *
  * A connection carries one request after the other. Its state is READING a request, HELD until the
- * reply is due, or WRITING the reply, followed by the policy's text. Connections that send anything
- * but a rank's requests are closed. */
+ * reply is due, or WRITING the reply and the offer's texts, if they follow it. Connections that
+ * send anything but a rank's requests are closed. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -15,26 +16,27 @@
 #include "shim/core/clock.h"
 #include "shim/nccl/rendezvous_wire.h"
 
-/* A stranger is a connection that has not sent a request yet. It is closed after REQUEST_SECONDS,
- * or when there are STRANGERS_MAX of them. */
+/* A stranger is a connection that has not sent a complete request yet. It is closed after
+ * REQUEST_SECONDS. The oldest stranger is also closed when a connection is accepted and there are
+ * STRANGERS_MAX, or if there are no descriptors or no memory to accept one. */
 #define REQUEST_SECONDS 5.0
 #define STRANGERS_MAX 256
 /* Time limit for writing a reply. */
 #define ANSWER_SECONDS 30.0
-/* Interval after which accept is tried again, if there were no descriptors or no memory. */
+/* Interval after which accept is tried again if the server is_full. */
 #define PAUSE_SECONDS 0.1
 
 struct connection {
     int socket;      /* -1: closed, to be freed */
     uint64_t number; /* in the order of accept, from 1 */
     enum { READING, HELD, WRITING } state;
-    double since; /* time at which it entered the state */
-    bool known;   /* it has sent a request, so it is no stranger */
-    size_t done;  /* bytes of the request that are read, or of the reply that are written */
-    size_t text_done;
+    double since;     /* time at which it entered the state */
+    bool known;       /* it has sent a valid request, so it is no stranger */
+    size_t done;      /* bytes of the request that are read, or of the reply that are written */
+    size_t text_done; /* bytes of the offer's texts that are written */
     struct cshim_request request;
     struct cshim_reply reply;
-    const struct cshim_offer *offer; /* its texts follow the reply, or NULL */
+    const struct cshim_offer *offer; /* offer whose texts follow the reply, or NULL */
     struct connection *next;         /* older */
 };
 
@@ -46,17 +48,17 @@ struct kept_offer {
     char texts[];
 };
 
-/* Guards all variables below, and all sessions. */
+/* Guards all variables below, all sessions and all collections. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kept_offer *offers;
 static bool is_running;
 static struct cshim_tag listening; /* address of the server */
 static int listener;
 static int poller;   /* epoll instance of the listener and all connections */
-static bool is_full; /* the last accept found no descriptors or no memory */
+static bool is_full; /* the last accept lacked descriptors or memory, and no stranger was closed */
 static struct connection *connections;
 
-/* Changes a connection's state, and the events that epoll reports for it. */
+/* Changes a connection's state, and the events that epoll reports for it; resets its counts. */
 static void enter_state(struct connection *connection, int state)
 {
     struct epoll_event wanted = {.events = state == WRITING ? EPOLLOUT : EPOLLIN,
@@ -71,12 +73,13 @@ static void hang_up(struct connection *connection)
 {
     if (connection->known)
         cshim_session_break(&connection->request, connection->number, cshim_seconds());
-    epoll_ctl(poller, EPOLL_CTL_DEL, connection->socket, NULL); /* a child may have a copy */
+    /* close() does not remove a socket from epoll while a forked child has a copy of it. */
+    epoll_ctl(poller, EPOLL_CTL_DEL, connection->socket, NULL);
     close(connection->socket);
     connection->socket = -1;
 }
 
-/* Answers a question about durations. */
+/* Makes the reply to an ASK request and starts to write it. */
 static void answer_question(struct connection *connection)
 {
     memset(&connection->reply, 0, sizeof connection->reply);
@@ -86,8 +89,8 @@ static void answer_question(struct connection *connection)
     enter_state(connection, WRITING);
 }
 
-/* Handles a request when it is complete. Closes the connection if it is invalid, which the first
- * bytes may show before. */
+/* Handles a request when it is complete. Closes the connection after DONE or an invalid request; a
+ * wrong magic is detected before the request is complete. */
 static void handle_request(struct connection *connection)
 {
     const struct cshim_request *request = &connection->request;
@@ -109,7 +112,8 @@ static void handle_request(struct connection *connection)
     enter_state(connection, HELD);
 }
 
-/* Reads from a connection. A HELD one may not send anything, so it has ended or is invalid. */
+/* Reads from a connection. A rank sends nothing while its connection is HELD, so one that can be
+ * read then has ended or is no rank's: closes it. */
 static void read_more(struct connection *connection)
 {
     struct cshim_request *request = &connection->request;
@@ -226,7 +230,7 @@ static int settle_all(void)
     return left > 0 ? (int)(left * 1000) + 1 : 0;
 }
 
-/* The server's thread, the only one that adds and frees connections. */
+/* The server's thread, the only thread that adds and frees connections. */
 static void *serve_ranks(void *data)
 {
     struct epoll_event events[64];
@@ -265,7 +269,8 @@ static bool listen_at(struct cshim_tag *tag)
     return true;
 }
 
-/* Starts the thread with all signals blocked, so that it handles none of the program's. */
+/* Starts the thread with all signals blocked, so that it never runs the program's handlers. Returns
+ * false and sets errno on an error. */
 static bool start_thread(void)
 {
     pthread_t thread;
@@ -307,7 +312,7 @@ static bool is_same_offer(const struct cshim_offer *a, const struct cshim_offer 
                                    memcmp(a->learned, b->learned, a->learned_length) == 0));
 }
 
-/* Returns the copy of an offer, made if there is none; NULL without memory. */
+/* Returns the copy of an offer, and makes it if there is none; NULL without memory. */
 static const struct cshim_offer *keep_offer(const struct cshim_offer *offer)
 {
     const size_t learned_length = offer->learned != NULL ? offer->learned_length : 0;

@@ -4,10 +4,10 @@
 
 #include "shim/nccl/rendezvous_wire.h"
 
-/* Maximum memory of all sessions. Above it old ones are forgotten, first those that no rank needs
- * any more. */
+/* Memory of all sessions above which old ones are forgotten (drop_oldest). */
 #define REMEMBERED_BYTES ((size_t)16 << 20)
-/* A rank whose connection breaks while it waits is lost unless it reconnects within this time. */
+/* A rank whose connection breaks in the first compressed call is lost unless it reconnects within
+ * this time. */
 #define BACK_SECONDS 5.0
 
 #define RANKS_MAX (1u << 20)
@@ -18,10 +18,10 @@ struct rank_entry {
     bool here;           /* it has sent HELLO */
     bool ready;          /* it has sent READY: ncclCommInitRank has returned */
     bool came;           /* it has reached its first compressed call */
-    bool waits;          /* it waits in that call */
+    bool waits;          /* its latest request is WAIT: it is in that call */
     uint64_t connection; /* number of its latest connection */
-    double broken; /* time at which its connection broke while it waited; 0: it is not broken */
-    bool lost;     /* it has not reconnected within BACK_SECONDS */
+    double broken;       /* time at which its connection broke in that call; 0: it is not broken */
+    bool lost;           /* it has not reconnected within BACK_SECONDS */
     struct cshim_hello hello;
     char machine[CSHIM_MACHINE_MAX];
     char *failure; /* why it is unable or has failed, or NULL */
@@ -32,10 +32,10 @@ struct session {
     const struct cshim_offer *offer;
     uint32_t ranks; /* 0: no rank has sent HELLO */
     struct rank_entry *entries;
-    uint32_t ready;
-    uint32_t came;
-    bool trouble;    /* a rank has failed, or its connection has broken */
-    double deadline; /* of the decision; 0: none */
+    uint32_t ready;  /* number of ranks that have sent READY */
+    uint32_t came;   /* number of ranks that have reached their first compressed call */
+    bool trouble;    /* a rank is unable or has failed, or its connection broke in that call */
+    double deadline; /* time limit of the decision; 0: no rank has sent READY */
     bool heard;      /* a request has arrived since decide() last looked */
     bool decided;
     struct cshim_reply reply;
@@ -61,8 +61,9 @@ static void drop_session(struct session **link)
     free(session);
 }
 
-/* Forgets the oldest session whose ranks do not wait for a decision; if there is none, the oldest
- * one; but never `kept`. Returns false if there is no other. */
+/* Forgets the oldest session in which no rank waits for a decision: one that is decided, or without
+ * a HELLO so far. If there is none, forgets the oldest session. Never forgets `kept`; returns false
+ * if there is no other. */
 static bool drop_oldest(const struct session *kept)
 {
     struct session **oldest = NULL, **idle = NULL;
@@ -109,8 +110,8 @@ static struct session *find_session(uint64_t nonce)
     return session;
 }
 
-/* Returns the session of a request, or NULL. Adds the session of a communicator that grows when its
- * first rank sends HELLO. */
+/* Returns the session of a request, or NULL. The first request of a communicator that has grown
+ * from another adds its session, with the offer of the other one. */
 static struct session *find_or_grow(const struct cshim_request *request)
 {
     struct session *session = find_session(request->nonce);
@@ -121,8 +122,8 @@ static struct session *find_or_grow(const struct cshim_request *request)
     return session;
 }
 
-/* Returns true for the HELLO of another process than the rank's: one that joins by an id made for
- * an earlier communicator that has grown since. */
+/* Returns true for a HELLO of a rank that is ready already. Another process has sent it: one that
+ * joins a communicator by the id made for an earlier one that has grown from the same parent. */
 static bool is_of_another(const struct session *session, const struct cshim_request *request)
 {
     return request->parent != 0 && request->kind == CSHIM_REQUEST_HELLO &&
@@ -141,8 +142,9 @@ static void decide_off(struct session *session)
             session->reply.speaker = rank;
 }
 
-/* Records a rank's hello. The first rank determines the number of ranks; if another rank has a
- * different number, the decision is "off". Returns NULL on an error. */
+/* Records the hello of a request. The first rank determines the number of ranks; if another rank
+ * has a different number, the decision is "off". Returns NULL then, if the hello is invalid, and
+ * without memory. */
 static struct rank_entry *record_hello(struct session *session, const struct cshim_request *request)
 {
     const struct cshim_hello *hello = &request->hello;
@@ -209,8 +211,8 @@ void cshim_session_break(const struct cshim_request *request, uint64_t connectio
     session->trouble = true;
 }
 
-/* What may be wrong with a rank. Each of the first three decides against compression at once;
- * NOT_READY does so at the deadline. */
+/* What may be wrong with a rank. The first three make the decision "off" as soon as a rank waits
+ * for it, NOT_READY at the deadline. NOT_COME is for replies to WAIT. */
 enum fault { MISSING, OTHER_VERSION, UNABLE, NOT_READY, NOT_COME };
 static const char *const faults[] = {
     [MISSING] = "without compshim: is LD_PRELOAD set on every host?",
@@ -231,9 +233,9 @@ static bool has_fault(const struct rank_entry *entry, enum fault fault, uint64_t
     return has[fault];
 }
 
-/* Writes the first few ranks that have a fault, and the fault: "rank 1 on node7, 3 on node9 ...".
- * The version of the first rank that is here counts as the right one. Returns false if no rank has
- * the fault. */
+/* Writes the first few ranks that have a fault, and the fault: "rank 1 on node7, 3 on node9 not
+ * there yet". The version of the lowest rank that is here counts as the right one. Returns false if
+ * no rank has the fault. */
 static bool name_ranks(const struct session *session, enum fault fault,
                        char why[CSHIM_RENDEZVOUS_WHY_MAX])
 {
@@ -281,8 +283,8 @@ static void decide_on(struct session *session)
     session->decided = true;
 }
 
-/* Decides if a rank waits for it and something has changed: "off" if a rank has a fault, "on" if
- * all are ready. */
+/* Decides if a rank waits for it and something has changed: "off" if a rank is missing, unable or
+ * of another version, or not ready at the deadline; "on" if all are ready. */
 static void decide(struct session *session, double now)
 {
     const bool late = session->deadline > 0 && now >= session->deadline;
@@ -298,8 +300,8 @@ static void decide(struct session *session, double now)
         decide_off(session);
 }
 
-/* Returns the first rank that has failed or ended, or NULL. A rank that was only unreachable stays
- * lost when it reconnects, because others may have got that reply and will not wait for it. */
+/* Returns the first rank that has failed or is lost, or NULL. A lost rank stays lost if it
+ * reconnects, because other ranks may have got that reply and will not wait for it. */
 static const struct rank_entry *first_lost(struct session *session, double now)
 {
     for (uint32_t rank = 0; rank < session->ranks && session->trouble; rank++) {
@@ -311,9 +313,10 @@ static const struct rank_entry *first_lost(struct session *session, double now)
     return NULL;
 }
 
-/* Makes the reply to WAIT: all ranks are in the first compressed call, one is lost, or some are
- * missing after a second. With many ranks the server's thread gets more time. Returns the time at
- * which to ask again, or 0. */
+/* Makes the reply to WAIT: all ranks have come to the first compressed call, one is lost, or some
+ * are still missing about a second after `since` (2 ms more for each rank, whose requests take the
+ * server's thread time). Returns 0, or, if no reply is due, the time at which to call this again.
+ */
 static double find_absent(struct session *session, double since, double now,
                           struct cshim_reply *reply)
 {

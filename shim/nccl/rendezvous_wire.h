@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Internal to the rendezvous: the tag in the id, the messages, and the parts of the server.
- * Requests have one length, replies another. They are sent as the structs lie in memory: ranks
- * compress only if all have the same version, which each request carries. */
+ * All requests have one length; all replies another, followed by texts if the decision is "on".
+ * Structs are sent as they lie in memory: ranks compress only if all have the same version, which
+ * HELLO carries. */
 #ifndef CSHIM_NCCL_RENDEZVOUS_WIRE_H
 #define CSHIM_NCCL_RENDEZVOUS_WIRE_H
 
@@ -20,7 +21,7 @@
 enum cshim_request_kind {
     CSHIM_REQUEST_HELLO, /* answered at once */
     CSHIM_REQUEST_READY, /* answered with the decision */
-    CSHIM_REQUEST_WAIT,  /* answered when all ranks wait or one is lost, or after about a second */
+    CSHIM_REQUEST_WAIT,  /* answered when all have sent it or one is lost, or after about 1 s */
     CSHIM_REQUEST_DONE,  /* not answered */
     CSHIM_REQUEST_ASK,   /* answered at once: rendezvous_durations.c */
     CSHIM_REQUEST_KINDS,
@@ -29,7 +30,7 @@ enum cshim_request_kind {
 struct cshim_request {
     uint32_t magic;
     uint32_t kind;
-    uint64_t nonce, parent; /* as in the tag */
+    uint64_t nonce, parent; /* those of the tag */
     struct cshim_hello hello;
     union {
         struct {
@@ -44,13 +45,13 @@ struct cshim_reply {
     uint32_t on;
     uint32_t observe;
     uint32_t nodes;
-    uint32_t absence; /* enum cshim_absence */
+    uint32_t absence; /* reply to WAIT: enum cshim_absence */
     uint32_t speaker; /* off: the rank that logs the reason */
     uint32_t length;  /* on: bytes of the policy's text, which follows */
     uint32_t has_learned;
     uint32_t learned_length; /* bytes of the learned choices, which follow the policy */
     union {
-        char text[1024]; /* on: the policy's source; otherwise the reason */
+        char text[1024]; /* on: the policy's name; off, or reply to WAIT: the reason */
         struct cshim_answer answer;
     };
 };
@@ -99,38 +100,37 @@ static inline enum cshim_moved cshim_move(int connection, bool sends, void *data
     return CSHIM_MOVED_ALL;
 }
 
-/* rendezvous_server.c: starts the server, at the address of the first tag, unless it is running,
- * and adds a session for the tag's nonce. Sets the tag's address and port to the server's. Returns
- * false and sets errno on an error. Thread-safe. */
+/* rendezvous_server.c: starts the server at the tag's address, unless it is running, and adds a
+ * session for the tag's nonce. Sets the tag's address and port to the server's. Returns false and
+ * sets errno on an error. Thread-safe. */
 bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_offer *offer);
 
-/* rendezvous_durations.c: the durations that the ranks of a communicator have sent, and the answers
- * to them (rendezvous_durations.h). Uses no sockets; the caller holds
- * the lock. */
+/* rendezvous_durations.c: collects the durations that the ranks of a communicator send, and answers
+ * them (rendezvous_durations.h). Uses no sockets; the caller holds the server's lock. */
 
-/* Starts the collection of a communicator, which `nonce` identifies. Returns false without memory.
- */
+/* Starts the collection of a communicator, named by `nonce`. Returns false without memory. */
 bool cshim_collection_add(uint64_t nonce, uint32_t ranks);
 void cshim_collection_drop(uint64_t nonce);
 /* Answers a request of the kind CSHIM_REQUEST_ASK. */
 void cshim_collection_answer(const struct cshim_request *request, struct cshim_answer *answer);
 
-/* rendezvous_session.c: the requests of the ranks of one id, and the decision for them. Uses no
- * sockets. Times are those of cshim_seconds. Not thread-safe; the server's lock guards all
- * sessions. */
+/* rendezvous_session.c: a session for each id, with the requests of its ranks and the decision for
+ * them. Uses no sockets. Times are those of cshim_seconds. Not thread-safe; the server's lock
+ * guards all sessions. */
 
 /* Adds a session for a nonce. Does not copy the offer, which must stay valid. Returns false without
  * memory. */
 bool cshim_session_add(uint64_t nonce, const struct cshim_offer *offer);
 /* Applies a rank's request. `connection` is the number of its connection; later ones have higher
- * numbers. Returns false if the request is invalid or the session is not remembered. */
+ * numbers. Returns false if the request gets no reply: the session is not remembered, or the
+ * request is invalid (or memory is lacking) and nothing was decided before. */
 bool cshim_session_hear(const struct cshim_request *request, uint64_t connection, double now);
-/* Records that a connection has ended, on which `request` was the last one. Ignored if the rank has
- * a later connection. */
+/* Records that a connection has ended, on which `request` was the last one. Ignored unless the
+ * rank's latest request was WAIT, and this is its latest connection. */
 void cshim_session_break(const struct cshim_request *request, uint64_t connection, double now);
-/* Makes the reply to a request that was received at time `since`; *offer is the offer whose text
- * follows the reply, or NULL. Returns 0 if the reply is made, the time at which to ask again if it
- * is not due yet, or less than 0 if the session is not remembered. */
+/* Makes the reply to a request that was received at time `since`; *offer is the offer whose texts
+ * follow the reply, or NULL. Returns 0 if the reply is made, the time at which to call this again
+ * if it is not due yet, or less than 0 if the session is not remembered. */
 double cshim_session_answer(const struct cshim_request *request, double since, double now,
                             struct cshim_reply *reply, const struct cshim_offer **offer);
 

@@ -25,8 +25,8 @@ struct cshim_sample_slot {
 
 /* Before the call ------------------------------------------------------------------------------ */
 /* Decides whether a call is sampled, and fills in call->sample if so. A collective that adds
- * nothing is compared by rank 0's own elements only, so it needs no gather. Broadcasts from other
- * roots are not sampled. */
+ * nothing is compared by rank 0's own elements only, so it needs no gather. Broadcasts whose root
+ * is not rank 0 are not sampled. */
 static void choose_sample(struct cshim_nccl_call *call)
 {
     struct cshim_nccl_comm *comm = call->comm;
@@ -96,7 +96,7 @@ static ncclResult_t write_block(const struct cshim_nccl_call *call)
     return cshim_device_check(result, "sampling a call");
 }
 
-/* Gathers the blocks of all sampled calls in one NCCL group. */
+/* Gathers the blocks of all ranks, for each sampled call that adds, in one NCCL group. */
 static ncclResult_t gather_blocks(const struct cshim_nccl_call *calls, size_t count)
 {
     ncclResult_t status = cshim_nccl.real->GroupStart();
@@ -136,7 +136,7 @@ static struct cshim_sample_slot *acquire_slot(const struct cshim_nccl_comm *comm
     return NULL;
 }
 
-/* Copies the blocks of all ranks to the host (rank 0 only). */
+/* Copies the blocks that rank 0 compares to its host memory, if a slot is free. */
 static void copy_blocks(struct cshim_nccl_call *call)
 {
     const struct cshim_nccl_comm *comm = call->comm;
@@ -194,7 +194,7 @@ void cshim_sample_end(const struct cshim_nccl_call *call, bool is_kept)
 }
 
 /* Computes the expected results in float64: the sum of all ranks' elements, each multiplied by its
- * rank's factor. */
+ * rank's factor or, for an average, divided by the number of ranks. */
 static void sum_blocks(const struct cshim_sample_slot *slot, double sums[CSHIM_SAMPLE_MAX])
 {
     const struct cshim_nccl_sample *sample = &slot->sample;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A segment of a call on a device: elements that are encoded, exchanged and decoded together. Its
- * list of operations (shim/core/operation.h) says which messages lie where, and who gets them; each
- * step of the runner executes all operations of one kind, as one kernel or in one NCCL group. A
- * kernel's pieces are the elements of the operations, and their messages, plan->piece_bytes apart.
+ * list of operations (shim/core/operation.h) says which messages lie where, and who gets them. Each
+ * step of the runner executes all operations of a kind at once, as one kernel or in one NCCL group.
+ * Each operation is a piece of its kernel; the messages of the pieces lie plan->piece_bytes apart.
  * Without operations NCCL adds the elements: in cast after a conversion. */
 #ifndef CSHIM_NCCL_SEGMENT_H
 #define CSHIM_NCCL_SEGMENT_H
@@ -30,9 +30,9 @@ struct cshim_nccl_segment {
     uint64_t piece_stride; /* elements from piece to piece of input or output; 0: contiguous */
 };
 
-/* Makes the next segment of a planned call, whose scratch has slot_bytes (of the plan) from
- * `memory`. Sets *made to the number of segments made: one or, if hierarchical has elements beyond
- * equal shares, up to two. Keeps the memory of the operations that `segments` had before. */
+/* Makes the next segment of a planned call, with plan->slot_bytes of scratch at `memory`. Sets
+ * *made to the number of segments made: one, or two if hierarchical has both equal shares and
+ * elements beyond them. Reuses the memory of the operations that `segments` had before. */
 ncclResult_t cshim_segment_make(const struct cshim_nccl_call *call, uint8_t *memory,
                                 struct cshim_nccl_segment segments[2], size_t *made);
 

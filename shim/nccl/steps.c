@@ -86,14 +86,14 @@ static ncclResult_t reduce_inside(const struct cshim_nccl_segment *segment)
     return status != ncclSuccess ? status : destroyed;
 }
 
-/* Returns the factor of the final sum. */
+/* Returns the factor of the final sum, which makes it an average for ncclAvg. */
 static double result_factor(const struct cshim_nccl_segment *segment)
 {
     return segment->call->op == ncclAvg ? 1.0 / segment->call->comm->ranks : 1.0;
 }
 
-/* Returns residuals and random key of the messages of a type that this rank encodes; `begin` is
- * the first of their elements. Codecs that do not round have no options. */
+/* Returns residuals and random key of the messages of a type that this rank encodes; `begin` is the
+ * index of their first element in the segment. The codecs raw and fp32 have no options. */
 static struct cshim_kernel_options options_of(const struct cshim_nccl_segment *segment,
                                               enum cshim_message message, uint64_t begin)
 {
@@ -104,7 +104,7 @@ static struct cshim_kernel_options options_of(const struct cshim_nccl_segment *s
     const uint64_t chunk = plan->segment / ((uint64_t)plan->peers * plan->shares);
     const uint64_t offset = message == CSHIM_MESSAGE_PARTS
                                 ? segment->first
-                                : plan->count + segment->number * chunk; /* one chunk a segment */
+                                : plan->count + segment->number * chunk; /* a chunk per segment */
     if (plan->codec == CSHIM_CODEC_RAW || plan->codec == CSHIM_CODEC_FP32)
         return (struct cshim_kernel_options){0};
     return (struct cshim_kernel_options){
@@ -178,7 +178,7 @@ static ncclResult_t exchange_messages(const struct cshim_nccl_segment *segment,
     struct cshim_nccl_comm *comm = segment->call->comm;
     const struct cshim_plan *plan = &segment->call->plan;
     const ncclComm_t peers = plan->schedule->staged ? comm->across : comm->comm;
-    uint64_t elements = 0; /* of the message that a SEND sends */
+    uint64_t elements = 0; /* number of elements of the message that the next SEND sends */
     uint32_t sent = 0, received = 0;
     ncclResult_t status = ncclSuccess;
     for (unsigned i = 0; i < segment->operations.count && status == ncclSuccess; i++) {
@@ -198,7 +198,8 @@ static ncclResult_t exchange_messages(const struct cshim_nccl_segment *segment,
             received++;
         }
     }
-    /* If no chunk is empty, all ranks exchange messages with all peers; otherwise none does. */
+    /* If no chunk is empty, every rank exchanges messages with all peers, so NCCL connects all of
+     * them; otherwise no rank sends to and receives from all peers. */
     if (segment->call->capture_id == 0 && sent == plan->peers - 1 && received == sent)
         comm->connected[plan->schedule->staged] = true;
     return status;
@@ -259,7 +260,7 @@ static ncclResult_t decode_result(const struct cshim_nccl_segment *segment)
 }
 
 /* cast: NCCL's all-reduce of downcast elements ------------------------------------------------- */
-/* Returns where the downcast elements lie, after the word for the largest magnitude. */
+/* Returns the address of the downcast elements, which follow the word for the largest magnitude. */
 static uint8_t *cast_codes(const struct cshim_nccl_segment *segment)
 {
     return segment->memory + CSHIM_WIRE_ALIGN;
@@ -284,8 +285,8 @@ static ncclResult_t cast_elements(const struct cshim_nccl_segment *segment,
     return launch(segment, operation, segment->length, &parameters);
 }
 
-/* Computes the largest magnitude of this rank's elements, by which fp16 is scaled; the range of the
- * other types suffices for gradients. */
+/* Computes the largest magnitude of this rank's elements, by which fp16 is scaled. Does nothing for
+ * the other types, whose range suffices for gradients. */
 static ncclResult_t find_largest(const struct cshim_nccl_segment *segment)
 {
     if (segment->call->plan.codec != CSHIM_CODEC_FP16)
@@ -297,7 +298,7 @@ static ncclResult_t find_largest(const struct cshim_nccl_segment *segment)
     return cast_elements(segment, CSHIM_KERNEL_LARGEST);
 }
 
-/* All-reduces the largest magnitude of all ranks. */
+/* All-reduces the largest magnitude over all ranks; does nothing unless the codec is fp16. */
 static ncclResult_t reduce_largest(const struct cshim_nccl_segment *segment)
 {
     const struct cshim_nccl_comm *comm = segment->call->comm;
@@ -307,8 +308,8 @@ static ncclResult_t reduce_largest(const struct cshim_nccl_segment *segment)
                                       comm->comm, comm->runs_on);
 }
 
-/* All-reduces the downcast elements; the caller's elements with codec raw, and those beyond the
- * equal shares of hierarchical. */
+/* All-reduces the downcast elements or, if the codec is raw or the segment lies beyond the equal
+ * shares of hierarchical, the caller's elements. */
 static ncclResult_t reduce_cast(const struct cshim_nccl_segment *segment)
 {
     const struct cshim_nccl_call *call = segment->call;

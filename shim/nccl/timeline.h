@@ -21,15 +21,16 @@ struct cshim_nccl_comm;
 struct cshim_job;
 struct cshim_sample_slot;
 
-/* What a batch does at once, in its order. A segment has some of the steps. */
+/* Steps of a batch, in their order; a step is executed for all segments of the batch at once. A
+ * segment has some of the steps. */
 enum cshim_step {
     CSHIM_STEP_REDUCE_INSIDE, /* the ranks of a node add; each gets a share */
-    CSHIM_STEP_ENCODE,   /* encodes contributions; in cast, finds each rank's largest magnitude */
-    CSHIM_STEP_EXCHANGE, /* sends contributions; in cast, all-reduces the largest magnitude */
+    CSHIM_STEP_ENCODE,        /* encodes contributions; in fp16 cast, finds the largest magnitude */
+    CSHIM_STEP_EXCHANGE, /* sends contributions; in fp16 cast, all-reduces the largest magnitude */
     CSHIM_STEP_NARROW,   /* cast only: downcasts elements with the common scale */
     CSHIM_STEP_SUM,      /* adds contributions */
     CSHIM_STEP_COLLECT,  /* sends reduced chunks; without operations, NCCL's all-reduce */
-    CSHIM_STEP_DECODE,   /* decodes reduced chunks, or contributions that nobody adds up */
+    CSHIM_STEP_DECODE,   /* decodes reduced chunks or, if nothing is added, contributions */
     CSHIM_STEP_GATHER_INSIDE, /* the ranks of a node gather the shares */
     CSHIM_STEPS
 };
@@ -47,15 +48,15 @@ struct cshim_timed_call {
     bool is_counted;                /* true if the ledger gets the call */
     struct cshim_sample_slot *slot; /* slot in which its sample is compared, or NULL */
     struct cshim_row figures;       /* seconds, in total and of each phase */
-    double begin;                   /* of its first interval, in seconds since the first mark */
-    double end;                     /* of its last interval, in seconds since the first mark */
+    double begin; /* beginning of its first interval, in seconds since the first mark */
+    double end;   /* end of its last interval, in seconds since the first mark */
 };
 
 /* End of an interval; the first mark is the beginning of the timeline. */
 struct cshim_mark {
     struct CUevent_st *event; /* recorded on the stream */
-    double time;              /* seconds since the first mark; set before cshim_timeline_add_up */
-    size_t shares;            /* number of shares in all intervals up to this mark */
+    double time;   /* seconds since the first mark; the caller of cshim_timeline_add_up sets it */
+    size_t shares; /* number of shares in all intervals up to this mark */
 };
 
 /* A call's share of an interval. */
@@ -86,8 +87,8 @@ struct cshim_timeline {
  * The caller frees it with free(). */
 struct cshim_timeline *cshim_timeline_make(size_t marks, size_t shares, size_t calls);
 
-/* Attributes the time since the last mark to every call in the current batch that has
- * `step`. Returns false if there is none. */
+/* Attributes the time since the last mark to every call in the current batch that has `step`.
+ * Returns false if there is none. */
 bool cshim_timeline_share(struct cshim_timeline *timeline, enum cshim_step step);
 
 /* Adds a mark, which ends the interval of the shares added since the last one. */

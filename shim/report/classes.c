@@ -123,7 +123,7 @@ bool cshim_class_start(struct cshim_class *class, const struct cshim_learned *le
     } else {
         if (!find_learned(&started, compressed + 1, learned, &prior))
             started.algorithms[CSHIM_CANDIDATE_NATIVE + 1] =
-                CSHIM_ALGORITHM_AUTO; /* chosen by size */
+                CSHIM_ALGORITHM_AUTO; /* no learned choice: chosen by size */
         cshim_choice_fix(&started.choice, compressed + 1, prior);
     }
     *class = started;

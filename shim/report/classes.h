@@ -60,7 +60,7 @@ static inline bool cshim_class_is_for(const struct cshim_rule *rule, const struc
 bool cshim_class_has(const struct cshim_class *class, const struct cshim_rule *rule,
                      const struct cshim_call *call);
 /* Starts the class of a call, with its candidates. Whichever call of the class starts it, the
- * candidates are the same. Returns false if no algorithm can make them. */
+ * candidates are the same. Returns false if no algorithm can make its smallest call. */
 bool cshim_class_start(struct cshim_class *class, const struct cshim_learned *learned,
                        const struct cshim_rule *rule, const struct cshim_call *call);
 
@@ -94,7 +94,7 @@ void cshim_class_end(struct cshim_class *class, unsigned candidate, double secon
 void cshim_class_decided(struct cshim_class *class, struct cshim_ledger *ledger);
 /* Adds a call to the uncounted calls of a candidate. */
 void cshim_class_add(struct cshim_class *class, unsigned candidate, double seconds);
-/* Moves the uncounted calls to the ledger, on rank 0. */
+/* Moves the uncounted calls to the ledger, on rank 0, once the native duration is known. */
 void cshim_class_count(struct cshim_class *class, struct cshim_ledger *ledger);
 
 /* Counts the calls of all classes since their last decisions, at rank 0; before the report is

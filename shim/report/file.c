@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* File names of the report and the trace, and the job's number in them. */
+/* Files of the report and the trace: their names, the job's number in them, and writing them. */
 #include "shim/report/file.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "shim/report/json.h"
 #include "shim/report/trace.h"
 
-static char agreed[CSHIM_JOB_MAX]; /* job number; set once, before the first report or trace */
+static char agreed[CSHIM_JOB_MAX]; /* {jobid}, from cshim_report_set_job(); empty before */
 
 static const char *launchers_number(void)
 {

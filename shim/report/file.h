@@ -11,9 +11,9 @@ bool cshim_report_path(const char *pattern, int rank, char path[CSHIM_PATH_MAX])
 
 #define CSHIM_JOB_MAX 256
 
-/* The value of {jobid}. One process of a job makes it (the launcher's number, otherwise the time
- * and a random number) and sends it to the others. Each process sets it before other threads may
- * read it. Until then cshim_report_job returns the launcher's number, or "0". */
+/* The value of {jobid}. With MPI and gloo rank 0 makes it (the launcher's number, otherwise the
+ * time and a random number), sends it to the others, and each process sets it. Before, and with
+ * NCCL, cshim_report_job returns the launcher's number, or "0". */
 void cshim_report_make_job(char job[CSHIM_JOB_MAX]);
 void cshim_report_set_job(const char job[CSHIM_JOB_MAX]);
 const char *cshim_report_job(void);
@@ -25,7 +25,7 @@ const char *cshim_report_wanted(const struct cshim_policy *policy, bool speaks);
 
 /* Writes the table to standard error, and the JSON to a file if one is wanted. Logs an error if the
  * file cannot be written. Replaces an existing file only if it is the user's own report, and
- * atomically (shim/core/output.h). */
+ * atomically if possible (shim/core/output.h). */
 void cshim_report_write(const char *wanted, const struct cshim_job *job);
 
 #endif

@@ -15,17 +15,17 @@
 
 struct cshim_process cshim_process;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the variables below */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards jobs, origin and written */
 static struct cshim_job *jobs;
 static uint64_t origin; /* time zero of traces, in nanoseconds of the wall clock; 0: none */
-static size_t written;  /* number of trace events in the last written trace */
+static size_t written;  /* number of trace events when the trace was last written */
 
 /* Counts in shared memory, common to a process and all processes forked from it. */
 static struct family {
     unsigned users;    /* number of forked processes that called the library; atomic */
     unsigned reported; /* number of these that reached end_process, for example by exit; atomic */
 } * family;            /* NULL: no memory */
-static unsigned own_number; /* number of this process among the users, from 1; 0: not forked */
+static unsigned own_number; /* number of this process among the users, from 1; 0: it is none */
 
 /* Counts this process in its parent's family if the parent has jobs, and so a report that must not
  * be overwritten. Otherwise starts a new family: a parent that only makes the id of an NCCL
@@ -93,8 +93,8 @@ static bool has_choices(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MA
     return is_right;
 }
 
-/* Loads the policy for this process. Returns false, with a message, if it is invalid. One process
- * of the job logs the warnings, the first time. */
+/* Loads policy and choices for this process. Returns false, with a message, if they, or variables
+ * of the environment, are invalid. One process of the job logs the warnings, the first time. */
 static bool load_offer(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
 {
     static bool has_spoken;
@@ -358,7 +358,8 @@ void cshim_jobs_write_reports(void)
 }
 
 /* Writes reports and traces that are due, and removes the figures of compshim top. Does nothing in
- * a forked child, because another thread of its parent may have held a lock. */
+ * a forked child that has not called cshim_process_start(): a thread of its parent may have held a
+ * lock. */
 __attribute__((destructor)) static void end_process(void)
 {
     if (getpid() != cshim_process.pid)

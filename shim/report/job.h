@@ -2,9 +2,9 @@
 /* A job: a policy, and the calls counted under it.
  *
  * With MPI a process has one job, which all ranks end together (shim/mpi). With NCCL and gloo it
- * may have several: all communicators whose ranks have agreed on the same policy text belong to one
- * job, and the process writes its own files when it ends. The functions below are for these
- * libraries. They are thread-safe, except cshim_process_start. */
+ * may have several: all communicators whose ranks have agreed on the same policy text, and on the
+ * same learned choices, belong to one job, and the process writes its own files when it ends. The
+ * functions below are for these libraries. They are thread-safe, except cshim_process_start. */
 #ifndef CSHIM_JOB_H
 #define CSHIM_JOB_H
 
@@ -22,7 +22,7 @@ struct cshim_job {
     int rank;  /* rank of this process */
     int ranks; /* without MPI: size of the largest communicator whose rank 0 is in this process */
     uint32_t nodes;
-    double started; /* cshim_seconds */
+    double started; /* time at which the job started, by cshim_seconds() */
     double stopped; /* time at which the job ended; without MPI, of its last report */
     struct cshim_observed *observed; /* COMPSHIM=observe: recorded calls; otherwise NULL */
     struct cshim_trace *trace;       /* COMPSHIM_TRACE: recorded events; otherwise NULL */
@@ -31,10 +31,11 @@ struct cshim_job {
     /* The following fields are for libraries other than MPI. */
     struct cshim_learned *learned; /* choices of an earlier job; NULL: this job measures */
     char learned_sha256[65];       /* digest of their text; empty without choices */
-    uint64_t decisions;            /* number of decisions about classes, at rank 0; atomic */
-    uint64_t host_waits;           /* number of times the host waited for a decision; atomic */
-    bool is_local; /* the ranks' ledgers are not merged: rank 0 counts for all of them */
-    /* The wanted report (cshim_report_wanted); if it is NULL, calls are not timed or sampled. */
+    uint64_t decisions;            /* NCCL: number of decisions about classes, at rank 0; atomic */
+    uint64_t host_waits; /* NCCL: number of times the host waited for a decision; atomic */
+    bool is_local;       /* the ranks' ledgers are not merged: rank 0 counts for all of them */
+    /* The wanted report (cshim_report_wanted), or NULL; then NCCL's calls are not timed or sampled
+     * for it. */
     char *wanted;
     bool due;            /* calls were counted since the last report; atomic */
     unsigned unreported; /* number of processes forked from this process whose calls are in no
@@ -52,12 +53,13 @@ struct cshim_offer {
     bool observe; /* COMPSHIM=observe: calls are recorded and passed through */
 };
 
-/* Properties of the process that its files contain; set by cshim_process_start. */
+/* Properties of the process, for its files. cshim_process_start sets engine, is_beside and pid; the
+ * engine sets the others. */
 struct cshim_process {
     const char *engine; /* "nccl" or "gloo" */
     char library[128];  /* name of the library in reports, as "NCCL 2.18.3" */
     bool is_beside;     /* another engine writes a report, too: file names get this engine's name */
-    pid_t pid;          /* process id; a forked child has another id, and writes nothing */
+    pid_t pid;          /* process that called cshim_process_start(): only this one writes files */
     /* Writes the names of the threads to a trace file; or NULL. */
     void (*name_threads)(struct cshim_trace_file *file, int rank);
 };
@@ -66,17 +68,17 @@ extern struct cshim_process cshim_process;
 /* Sets the engine, before the first job. May be called again in a forked child. */
 void cshim_process_start(const char *engine, bool is_beside);
 
-/* Returns the job of an offered policy; makes it if there is none. Returns NULL after an error
- * message if the policy does not parse or there is no memory. Jobs are never freed. */
+/* Returns the job of an offer; makes it if there is none. Returns NULL after an error message if
+ * policy or choices do not parse or there is no memory. Jobs are never freed. */
 struct cshim_job *cshim_job_find(const struct cshim_offer *offer);
 
-/* Loads the policy of this process, and the choices that COMPSHIM_MACHINE names. An invalid one
- * ends the process. The caller frees the offer. */
+/* Loads the policy of this process, and the choices that COMPSHIM_MACHINE names. If they, or
+ * variables of the environment, are invalid, ends the process. The caller frees the offer. */
 void cshim_job_load(struct cshim_offer *offer);
 void cshim_offer_free(struct cshim_offer *offer);
 
-/* Returns the job that counts the calls of communicators whose ranks have not agreed; NULL if there
- * is no policy for it. */
+/* Returns the job that counts the calls of communicators whose ranks have not agreed: the latest
+ * one, or a new one with this process's policy; NULL if that is invalid, or without memory. */
 struct cshim_job *cshim_job_native(void);
 
 /* Raises the job's numbers of ranks and nodes to those of a communicator: for compshim top in every

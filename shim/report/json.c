@@ -219,7 +219,7 @@ static void json_observed(FILE *stream, const struct cshim_observed *observed)
     fprintf(stream, "\n    ]\n  },\n");
 }
 
-/* Writes the calls and bytes of functions that are never compressed. */
+/* Writes the calls and bytes of functions that the policy never compresses. */
 static void json_counted(FILE *stream, const struct cshim_ledger *ledger)
 {
     const char *separator = "";

@@ -29,11 +29,11 @@ struct cshim_move {
 };
 #define CSHIM_MOVES_MAX 64u
 
-/* The functions whose calls are counted in a report, though they are not compressed: MPI's, then
- * gloo's. */
+/* Number of functions whose calls are counted in a report although they are not compressed: MPI's,
+ * then gloo's. */
 #define CSHIM_COUNTED_ALL ((unsigned)CSHIM_MPI_COUNTED + (unsigned)CSHIM_GLOO_COUNTED)
 
-/* Calls of a function that is never compressed. Travels between ranks as bytes. */
+/* Calls of a function that the policy never compresses. Travels between ranks as bytes. */
 struct cshim_counted {
     uint64_t calls;
     uint64_t bytes; /* bytes of one rank's buffers, by its arguments */
@@ -57,14 +57,14 @@ struct cshim_tally {
 
 struct cshim_ledger {
     const struct cshim_policy *policy;
-    pthread_mutex_t lock; /* guards rows and moves */
+    pthread_mutex_t lock; /* guards rows, moves and learned choices */
     size_t row_count;
     struct cshim_row *rows;
     struct cshim_tally tally;
     uint64_t *passed; /* `passed` of the tally or, while figures are published, of `live`; atomic */
     struct cshim_live *live; /* published figures of the process, or NULL */
     size_t learned_count;
-    struct cshim_learned_choice learned[CSHIM_LEARNED_MAX]; /* guarded by the lock */
+    struct cshim_learned_choice learned[CSHIM_LEARNED_MAX];
 };
 
 /* Starts an empty ledger for a policy, which must outlive it. Returns false if there is no
@@ -93,8 +93,8 @@ static inline void cshim_ledger_weigh(struct cshim_ledger *ledger, enum cshim_re
         __atomic_fetch_add(bytes, call->bytes, __ATOMIC_RELAXED);
 }
 
-/* Counts a call of a function that is never compressed. gloo's functions are numbered after MPI's.
- */
+/* Counts a call of a function that the policy never compresses. gloo's functions are numbered after
+ * MPI's. */
 static inline void cshim_ledger_count(struct cshim_ledger *ledger, unsigned function,
                                       uint64_t bytes)
 {
@@ -102,14 +102,14 @@ static inline void cshim_ledger_count(struct cshim_ledger *ledger, unsigned func
     __atomic_fetch_add(&counted->calls, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&counted->bytes, bytes, __ATOMIC_RELAXED);
 }
-const char *cshim_counted_name(unsigned function); /* "MPI_Bcast" */
+const char *cshim_counted_name(unsigned function); /* such as "MPI_Bcast" */
 
-/* Adds one compressed call's figures to the row of its plan. */
+/* Adds figures of calls to the row of their plan. */
 void cshim_ledger_add(struct cshim_ledger *ledger, const struct cshim_plan *plan,
                       const struct cshim_row *figures);
 
-/* Records that the plan's class of tensors has switched to codec `to`, after this call, because of
- * this error. */
+/* Records that the plan's class of tensors has switched to codec `to`, after call number `call`,
+ * because of its `error`. */
 void cshim_ledger_move(struct cshim_ledger *ledger, const struct cshim_plan *plan,
                        enum cshim_codec_id to, uint32_t call, float error);
 

@@ -65,8 +65,8 @@ static void fill(struct cshim_live *live, const struct cshim_policy *policy, con
     snprintf(live->library, sizeof live->library, "%s", library);
     snprintf(live->program, sizeof live->program, "%s", program_invocation_short_name);
     snprintf(live->job, sizeof live->job, "%s", cshim_report_job());
-    if (strcmp(live->job, "0") ==
-        0) /* without a launcher's number a job is identified by the parent process */
+    /* Without a number the job is identified by the parent process. */
+    if (strcmp(live->job, "0") == 0)
         snprintf(live->job, sizeof live->job, "by %d", (int)getppid());
     snprintf(live->policy, sizeof live->policy, "%.255s", policy->source);
     live->rule_count =

@@ -36,13 +36,12 @@ struct cshim_live {
     int64_t nodes;
     char library[8];
     char program[64];
-    char job[64]; /* the launcher's number of the job; without one "by" and the parent's process id
-                   */
+    char job[64]; /* cshim_report_job(); if that is "0", "by" and the parent's process id */
     char policy[256];
-    double started; /* cshim_seconds */
+    double started; /* time of cshim_live_open(), by cshim_seconds() */
     uint64_t rule_count;
     struct cshim_live_rule rules[CSHIM_LIVE_RULES];
-    uint64_t passed[CSHIM_REASON_COUNT]; /* calls, atomic */
+    uint64_t passed[CSHIM_REASON_COUNT]; /* calls passed through, by reason; atomic */
 };
 
 /* Creates the file of this process. Returns NULL if COMPSHIM_LIVE does not ask for it, or, with a

@@ -4,9 +4,9 @@
  *
  * A residual belongs to a communicator, a buffer, its element count and its type. Each rank decides
  * alone whether it has one, because that changes only the values that it sends: a rank without
- * memory goes on without. By now the buffer may hold another tensor: that is harmless, because
- * codecs add at most one quantization step of a residual. Engines provide the memory, on the host
- * or on a device. All functions are thread-safe. */
+ * memory goes on without. At the next call the buffer may hold another tensor: that is harmless,
+ * because codecs add at most one quantization step of a residual. Engines provide the memory, on
+ * the host or on a device. All functions are thread-safe. */
 #ifndef CSHIM_RESIDUAL_H
 #define CSHIM_RESIDUAL_H
 
@@ -16,7 +16,7 @@ struct cshim_residual {
     const void *buffer;
     uint64_t count;
     enum cshim_dtype dtype;
-    enum cshim_algorithm algorithm; /* NCCL: algorithm of the latest call, which places its sums */
+    enum cshim_algorithm algorithm; /* NCCL: latest call's algorithm, which orders the values */
     uint64_t bytes;                 /* counts against feedback_memory */
     uint64_t memory;                /* address of the values, float32 and zero at first; 0: none */
     unsigned users;                 /* number of calls under way that use it */
@@ -27,20 +27,21 @@ struct cshim_residual {
 
 /* The residuals of a communicator, most recently used first. */
 struct cshim_residuals {
-    /* Allocates memory, for `wanted`, and frees it (0 is ignored). allocate returns false without
-     * memory. */
+    /* `allocate` allocates the memory of a new residual, and returns false if there is none.
+     * `release` frees it; it ignores 0. */
     bool (*allocate)(void *owner, struct cshim_residual *residual);
     void (*release)(void *owner, struct cshim_residual *residual);
     void *owner;
     bool is_exclusive; /* a call gets no residual that another call under way uses */
     struct cshim_residual *first;
-    uint32_t acquired; /* number of times that one was acquired */
+    uint32_t acquired; /* number of acquisitions so far */
 };
 
 /* Returns the residual of the buffer, count and type of `wanted`, for the duration of a call. If
  * there is none and may_make is true, makes it like `wanted`; to make room, frees those of the same
- * buffer and those that were not used for a long time. Returns NULL without memory, after a warning
- * that names the rule and the rank, and if is_exclusive and the residual is in use. */
+ * buffer and those that were not used for a long time. Returns NULL if there is none and may_make
+ * is false, if is_exclusive and it is in use, and without memory (the first time with a warning
+ * that names the rule and the rank). */
 struct cshim_residual *cshim_residual_acquire(struct cshim_residuals *residuals,
                                               const struct cshim_residual *wanted, bool may_make,
                                               const struct cshim_policy *policy,

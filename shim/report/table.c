@@ -36,7 +36,7 @@ static void table_passed(FILE *stream, const struct cshim_ledger *ledger)
                     cshim_reason_words((enum cshim_reason)i));
 }
 
-/* Writes one line for all functions that are never compressed. The JSON lists each of them. */
+/* Writes one line for all functions that the policy never compresses; the JSON lists each. */
 static void table_counted(FILE *stream, const struct cshim_ledger *ledger)
 {
     struct cshim_counted total = {0, 0};
@@ -135,7 +135,7 @@ bool cshim_report_is_exact(const struct cshim_row_key *key)
            (gather == CSHIM_CODEC_NONE || cshim_plan_leaves_root(gather));
 }
 
-/* Longer names of rules get a line of their own, so that the columns stay aligned. */
+/* Width of the column of rules. Longer names get a line of their own. */
 #define RULE_WIDTH 8
 
 static void table_row(FILE *stream, const struct cshim_row_key *key, const struct cshim_row *row)
@@ -157,8 +157,8 @@ static void table_row(FILE *stream, const struct cshim_row_key *key, const struc
             SECONDS(row->seconds), error_text);
 }
 
-/* If a third or more of the bytes matched no rule, writes the rule for the type with most of these
- * bytes, as a command that adds it to a policy. */
+/* If a third or more of the bytes matched no rule, writes a rule for the type with most of these
+ * bytes, as a command that prints it. */
 static void table_unruled(FILE *stream, const struct cshim_ledger *ledger,
                           const struct cshim_row *total)
 {

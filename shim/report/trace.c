@@ -112,7 +112,8 @@ static void write_event(struct cshim_trace_file *file, int rank, const char *pha
 }
 
 /* Phases follow each other without a gap. Viewers drop a phase that begins before the end of the
- * previous one, to which rounding to nanoseconds may lead, so each is shortened by this. */
+ * previous one, to which rounding to nanoseconds may lead, so each is shortened by this at both
+ * ends. */
 #define ROUNDING 1e-9
 
 /* Writes a nonblocking call as a begin and an end event, because nonblocking calls overlap. */

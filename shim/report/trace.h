@@ -33,8 +33,8 @@ struct cshim_trace_event {
     uint8_t codec;
     uint8_t algorithm;
     uint8_t reason; /* why it was passed through */
-    uint8_t thread; /* thread of the rank, in the order of first events; those above 255 share a
-                       number */
+    uint8_t thread; /* thread of the rank, in the order of first events; those from 255 on share
+                       that number */
 };
 
 /* Allocated by calloc, so that pages are used only as events are added. */
@@ -76,9 +76,9 @@ void cshim_trace_events(struct cshim_trace_file *file, int rank,
                         const struct cshim_trace_event *events, size_t count);
 void cshim_trace_end(struct cshim_trace_file *file);
 
-/* file.c: open a file and begin it, end and close it. Errors are logged; then open returns false,
- * and close does nothing. */
+/* Opens a file and begins it. Returns false, after logging the error, if that fails (file.c). */
 bool cshim_trace_open(struct cshim_trace_file *file, const char *path);
+/* Ends the file and closes it; logs errors. Does nothing if cshim_trace_open() failed. */
 void cshim_trace_close(struct cshim_trace_file *file, const char *path);
 
 #endif

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Cross-builds everything but the engine for NCCL for 64-bit Arm and runs it in an emulator: the unit tests of codecs,
-# plan, policy, core and report, and a job of two ranks with MPI and one with gloo, in every codec but bounded and topk,
-# whose sums have to be those of this machine bit by bit; then many calls of eight ranks that read each other's memory.
-# This machine's mpirun starts the emulated ranks.
+# Cross-builds everything but the engine for NCCL for 64-bit Arm and runs it in an emulator: the unit tests, and a job
+# of two ranks with MPI and one with gloo, in every codec but bounded and topk, whose sums have to be those of this
+# machine bit by bit; then many calls of eight ranks that read each other's memory. This machine's mpirun starts the
+# emulated ranks.
 # Needs what `make test` needs, Debian's cross compiler and qemu-user, and fetches Debian's packages for Arm once.
 # usage: tests/arm/run.sh [quick]
-# quick: only the codecs' golden bytes and the two jobs; skipped if the packages cannot be downloaded
+# quick: only the codecs' golden bytes and table, and the two jobs; skipped if the packages cannot be downloaded
 set -eu
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build}
@@ -23,7 +23,7 @@ export QEMU_LD_PREFIX=$root QEMU_CPU=max
 logs=$arm/logs
 rm -rf "$logs" && mkdir -p "$logs"
 
-# Left out: tests of programs without the library (mnist), and of NCCL's agreement.
+# Leaves out the tests of the MNIST reader, which is no part of the library, and of NCCL's agreement.
 units=(tests/unit/test_*.c)
 [ "${1-}" != quick ] || units=(tests/unit/test_codec_golden.c tests/unit/test_codec_table.c)
 mapfile -t units < <(basename -s .c "${units[@]}" | grep -v -e mnist -e rendezvous)

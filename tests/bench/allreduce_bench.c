@@ -33,7 +33,7 @@
 
 #define CALLS_MAX 10000
 #define CALLS_MIN 5
-#define SETTLE_SECONDS 2.0 /* with --beside: then a quarter of the calls of --settle is enough */
+#define SETTLE_SECONDS 2.0 /* --beside: ends settling early, but not before a quarter of CALLS */
 
 static double budget = 1.0;
 static const char *input_path;

@@ -74,7 +74,7 @@ policy_of() {
     echo "$scratch/$1.ini"
 }
 
-# give_up WHAT: prints the output of a failed job, and exits
+# give_up WHAT: prints the error output of a failed job, and exits
 give_up() {
     cat "$scratch/errors" >&2
     echo "bench.sh: $1 failed" >&2

@@ -2,8 +2,8 @@
 /* Compares the codec bounded with ZFP's fixed-accuracy mode, on one core, at equal bounds.
  *
  *   bounded_bench compare       a line for each field, type and bound
- *   bounded_bench check COUNT   encodes at least COUNT elements, of all fields and bounds, and
- *                               checks each
+ *   bounded_bench check COUNT   encodes and decodes at least COUNT elements, of all fields and with
+ *                               other bounds, and prints the largest error
  *   bounded_bench file FILE BOUND...
  *                               prints a line for each bound: how many times shorter than a file of
  *                               float32 its messages are, with steps that are powers of two and

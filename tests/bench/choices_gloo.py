@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 ROW = 4  # consecutive calls of a size; the first is not timed
-SETTLE_SECONDS = 2  # then a quarter of the calls of --settle is enough
+SETTLE_SECONDS = 2  # ends settling early, but not before a quarter of --settle's calls
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20}
 
 

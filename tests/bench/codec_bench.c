@@ -84,7 +84,7 @@ static double measure(struct bench *bench, enum cshim_codec_id id, enum work wor
 }
 
 /* Returns the next codec. Leaves out bounded, which is lossless without a bound and has its own
- * benchmark, and topk, which is for rare calls. */
+ * benchmark, and topk, which sends all elements without error feedback. */
 static int next_of(int id)
 {
     do

@@ -4,7 +4,7 @@
 
 summarize.py network SAMPLES PLANS   JSON of one network, with the machine
 summarize.py table JSON...           the table
-summarize.py choices LINES           compares each choice of choices.sh with native and with the best candidate; lists
+summarize.py choices LINES           compares each choice of choices.sh with native and with the best candidate; marks
                                      cells slower than native, and cells that miss the best candidate
 summarize.py curves JSON             blocks of "bytes GB/s" for gnuplot, one per mode
 """

@@ -218,7 +218,7 @@ mkdir -p rpath runpath library_path
 cp libmpi.so.12 rpath/libmpi.so.40
 cp libmpi.so.40 runpath/ && cp libmpi.so.40 library_path/
 gcc -o searched "$programs/caller.c" libmpi.so.40 -Wl,-rpath,'$ORIGIN/rpath' -Wl,--disable-new-dtags
-found() { # NAME FOLDER [VARIABLE=VALUE]: where the loader and the tool find libmpi.so.40
+found() { # NAME FOLDER [VARIABLE=VALUE [STATUS]]: checks that the loader and the tool find libmpi.so.40 in FOLDER
     expect "$1" "${4:-0}" env "${3:-A=B}" "$tool" check --json ./searched
     check "is found in $2" python3 -c 'import json, os, sys
 path = json.loads(sys.argv[1])["libraries"]["mpi"]["path"]

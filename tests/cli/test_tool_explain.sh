@@ -109,7 +109,7 @@ done
 expect "half an element in a list" 2 "$tool" explain --sizes 4,7
 contains "is refused, by no other option's name" "compshim explain: 7 bytes are no whole number of float32"
 
-# A dry run: the report of an observed job with two sizes, a class of sizes, and calls that no rule matches.
+# A dry run: the report of an observed job with two sizes, a class of sizes, and calls of an unknown type.
 cat >run.json <<'JSON'
 {"compshim": "0.1.0", "library": "Open MPI", "ranks": 4, "nodes": 4, "wall_seconds": 100.0,
  "policy": {"source": "p", "sha256": ""}, "totals": {"calls": 100}, "rows": [], "moved": [],
@@ -240,8 +240,8 @@ contains "names file, line and hint" "bad.ini:3: unknown key 'codc' (did you mea
 expect "a missing policy" 1 "$tool" explain --size 4 --policy none.ini
 contains "is named" "none.ini"
 
-# limit COLLECTIVE CODEC RANKS NODES LIBRARY NATIVE COMPRESSED: checks the predicted milliseconds of 8 MiB at 8 Gbit/s
-# (1 MiB takes 1.05): the share of the buffer that the busiest node sends or receives, times 8.39 ms.
+# limit COLLECTIVE CODEC RANKS NODES LIBRARY NATIVE COMPRESSED: checks the link's limits of 8 MiB at 8 Gbit/s, in
+# milliseconds: the share of the buffer that the busiest node sends or receives, times 8.39 ms.
 limit() {
     printf '[rule a]\ncollective = %s\ncodec = %s\n' "$1" "$2" >limit.ini
     expect "a $1 of $3 ranks on $4 nodes by $5" 0 "$tool" explain --policy limit.ini --collective "$1" --size 8MiB \

@@ -12,7 +12,7 @@ printf '[compshim]\nreport = report.json\n[rule little]\nmax_size = 64KiB\ncodec
 published() { find /dev/shm -maxdepth 1 -name "compshim-$(id -u)-*" -newer policy.ini; }
 shows_calls() { "$tool" top --once | grep -qE "live-$$ +int8 .*[1-9]"; }
 is_published() { [ -n "$(published)" ]; }
-top_removes_them() { # files of killed processes disappear within two seconds
+top_removes_them() { # top removes a killed process's file once the file is more than a second old
     "$tool" top --once
     ! is_published
 }

@@ -33,7 +33,7 @@ sed 's/"native": [0-9.]*/"native": 0.001/' measured.json >slow.json
 expect "where nothing pays" 0 "$tool" tune --from slow.json -o none.ini
 contains "says so" "Nothing was faster than the library itself."
 
-# Files in place of the policy to be written.
+# Links and a pipe where the policy is to be written, and another file beside it.
 echo mine >policy.ini.new
 ln -s target.ini link.ini
 echo '[rule a]' >target.ini

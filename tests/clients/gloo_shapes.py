@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs one rank of a job that uses PyTorch's gloo in a certain way: gloo_shapes.py SHAPE [FOLDER]. SHAPE is a
 function of this file. The ranks find each other by files in the empty FOLDER, or by torchrun's environment. Each rank
-prints its results. All summands are small integers, whose sum is exact in every order and format.
+prints its results. Summands other than gradients are small integers, whose sum is exact in every order and format.
 """
 import datetime
 import hashlib
@@ -144,7 +144,7 @@ def fsdp():
 
 
 def moves():
-    """Data movement, of floats, of integers and of objects."""
+    """Moves floats, integers and objects, by all-gathers, all-to-alls and a broadcast."""
     join()
     mine, empty = whole_numbers(MEBI), torch.empty(MEBI)
     gathered = [empty.clone() for _ in range(RANKS)]
@@ -193,7 +193,7 @@ def time_out():
 
 
 def killed():
-    """Makes calls until the last rank kills itself. Without the shim, too, another rank may wait for its time
+    """Makes a call during which the last rank kills itself. Without the shim, too, another rank may wait for its time
     limit."""
     join()
     group = short_group()

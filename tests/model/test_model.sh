@@ -69,7 +69,7 @@ holds "NCCL, 3 ranks, the maker is none of them" nccl_agreement -DRANKS=3 -DOUTS
 optimize=1 holds "NCCL, 4 ranks, no connection breaks" nccl_agreement -DRANKS=4 -DBREAKS=0
 fails "NCCL without the decision" alone nccl_agreement -DNO_COMMIT
 fails "NCCL, never on" is_on nccl_agreement -DNEVER_ON
-# The violations that remain; without its cause, the first one is not found.
+# Violations that the agreement still has. If the maker ends, there is one only at the decision.
 outside=(-DOUTSIDE -DMAKER_ENDS -DENDS=0 -DBREAKS=0)
 fails "NCCL, a maker that is no rank ends" differ nccl_agreement "${outside[@]}"
 holds "NCCL, it ends, but not at the decision" nccl_agreement "${outside[@]}" -DEXCUSED

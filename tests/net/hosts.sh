@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Emulated hosts on one machine: network namespaces joined by a bridge. Every link is limited in both directions. Each
-# host has its own hostname, /etc/hosts and TMPDIR. Open MPI starts a daemon in each, so the ranks' traffic really
-# crosses the limited links.
+# host has its own hostname, /etc/hosts and TMPDIR. mpirun runs in the first host and starts a daemon in each other one,
+# so the ranks' traffic really crosses the limited links.
 #
 #   hosts.sh up [--hosts N] [--rate RATE] [--paced]
 #                                            creates N hosts (4) with links of RATE (1gbit; none: unlimited)
@@ -76,8 +76,8 @@ check_rate() {
 }
 
 # limit RATE DEVICE [TC-OPTION...]: sets the rate at which the device sends. The bucket covers late timers: it is a
-# millisecond of the rate, but at least 256 KiB, because a smaller one drops the 64 KiB packets that TCP passes to the
-# device in one piece.
+# millisecond of the rate, but at least 256 KiB, so that it holds several of the packets of up to 64 KiB that TCP passes
+# to the device in one piece.
 limit() {
     local rate=$1 device=$2 bits burst
     shift 2
@@ -131,8 +131,8 @@ make_host() {
         mkdir -p "$state/tmp/$host"
 }
 
-# write_names COUNT: writes the hosts' /etc/hosts; sets $mounted to the file that a host mounts, and $onto to the
-# mount point. A minimal system has no /etc/hosts to mount a file on. There a host mounts a copy of /etc, without
+# write_names COUNT: writes the hosts' /etc/hosts; sets $mounted to the file or folder that a host mounts, and $onto to
+# the mount point. A minimal system has no /etc/hosts to mount a file on. There a host mounts a copy of /etc, without
 # files that the user may not read.
 write_names() {
     local host names
@@ -317,7 +317,7 @@ run() {
     [ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
     list=$(for host in $(seq "$count"); do printf ',%s%s:%s' "$name" "$host" "$ranks"; done)
     mapfile -t environment < <(forwarded)
-    # There are more ranks than cores, so waiting ranks have to yield.
+    # There may be more ranks than cores, so waiting ranks have to yield.
     exec timeout --foreground --kill-after=10 "$seconds" "$state/enter" "${name}1" mpirun "${root[@]}" \
         --host "${list#,}" -n $((ranks * count)) --map-by slot --bind-to none \
         "${remote[@]}" --mca pml ob1 --mca btl "$transports" --mca btl_tcp_if_include eth0 \

@@ -108,7 +108,7 @@ contains "counts the hosts" "2 nodes, True"
 expect "what the links carried" 0 hosts stats
 contains "is counted" "${prefix}2 sent "
 
-# carried ALGORITHM [COLLECTIVE]: prints the bytes that the hosts sent for a few calls on two ranks each
+# carried ALGORITHM [COLLECTIVE]: prints the bytes that the hosts send in a short benchmark with two ranks on each
 carried() {
     local before after
     policy "$scratch/carried.ini" fp8_e4m3 "$1"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks that the packages' versions and names are those of the project. Spack, conda and EasyBuild are not in Debian,
-# so their recipes are only parsed, as Python and as text.
+# Checks that the recipes of packages have the project's version, variables and build dependencies, and that make dist
+# always makes the same tarballs of a commit. Spack, conda and EasyBuild are not in Debian, so their recipes are only
+# parsed, as Python and as text.
 . "$(dirname "$0")/../lib.sh"
 cd "$top" || exit 1
 version=$(sed -n 's/^VERSION := //p' Makefile)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls a stand-in's function and prints which library's was called: "preload" if it returned 1,
  * else "library". With OPENED, opens that library at run time with FLAGS and looks the function up
- * by dlsym. */
+ * by dlsym. With ANSWER, the program itself has the function, which returns this value. */
 #include <dlfcn.h>
 #include <stdio.h>
 

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs make demo, make test and the README's first job in bare systems, as a user does who has just installed git,
 # make and gcc. Each run is in a fresh root (debootstrap, minbase) with a fresh clone of the last commit, with network
-# until all packages are installed, and gives a row of a table. The roots are plain folders, no mount points, without
-# /etc/hosts, like any fresh chroot. There, only root can create namespaces, so root's demo has to run on emulated
-# hosts. Needs root and Debian's or Ubuntu's debootstrap, which `make test-roots` installs.
+# until all packages are installed; each of its commands gives a row of a table. The roots are plain folders, no mount
+# points, without /etc/hosts, like any fresh chroot. There, only root can create namespaces, so root's demo has to run
+# on emulated hosts. Needs root and Debian's or Ubuntu's debootstrap, which `make test-roots` installs.
 #
 #   ROOTS="debian12 debian13-user"   only the runs of a system, or a single one (default: all)
 #   SHARED=DIR        folder of MNIST, DIR/mnist, for the runs with it (../shared)
@@ -110,8 +110,8 @@ make_root() {
 
 # Runs -------------------------------------------------------------------------------------------
 # process1.sh runs a script in the root, and is process 1 of namespaces of processes and mounts, which reaps orphans or
-# does not. The mounts end with the namespace. Without network there is still one interface, because Debian 13's mpirun
-# crashes without any if it has to reach another host.
+# does not. The mounts end with the namespace. Without network there is still an interface besides lo, because Debian
+# 13's mpirun crashes without any if it has to reach another host.
 cat >"$folder/process1.sh" <<'END'
 root=$1 process1=$2 user=$3 network=$4 script=$5
 set -e

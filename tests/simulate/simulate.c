@@ -5,9 +5,9 @@
  *   smpirun ... simulate native|engine BYTES...
  *
  * For each size rank 0 prints one line: bytes, the simulated seconds of the slowest rank in a call,
- * the maximum and the mean bytes that a node's link sent in it, and the engine's codec and
- * algorithm, or "native". If the rule says `worth = measured`, the timed call comes after the ranks
- * have learned the fastest candidate.
+ * the maximum and the mean bytes that a node's link sent in it, and with the engine its codec and
+ * algorithm, or "native native". If the rule says `worth = measured`, the timed call comes after
+ * the ranks have learned the fastest candidate.
  *
  * SMPI runs all ranks in one process, each with its own globals. The engine is complete, from the
  * agreement to the report. This file replaces the front.
@@ -164,7 +164,7 @@ bool cshim_await_announcement(int rank, double deadline)
     return false;
 }
 
-/* MPI library calls whose additions take time ----------------------------------------------------
+/* MPI library calls; the additions of an all-reduce take time ------------------------------------
  */
 
 static MPI_Op timed_sum;

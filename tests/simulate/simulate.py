@@ -4,12 +4,12 @@
 
 simulate.py run SHAPE...     simulates RANKSxPER_NODE each, such as 64x8, into simulate.json
 simulate.py check            checks 16 ranks with and without data: right sums, equal times, and ranks that learn choose
-                             the fastest candidate
+                             the fastest candidate, or one that is at most a quarter slower
 simulate.py table JSON       prints the tables of docs/simulation.md
 
 BUILD has the program (make simulate). FABRICS="10 25 100" in Gbit/s, SIZES in bytes, and MODES select a part. A mode
-is a native algorithm, CODEC/ALGORITHM, or a CODEC, whose ranks learn the algorithm as in a job, in up to 36 calls of
-each size.
+is a native algorithm, an MPI whose choice of algorithms SimGrid knows, CODEC/ALGORITHM, or a CODEC, whose ranks learn
+the algorithm as in a job, in as many calls of each size as that takes.
 """
 import concurrent.futures
 import datetime
@@ -217,7 +217,7 @@ def print_table(name):
 
 
 def print_row(size, row):
-    """Prints a table row. Each codec has its fastest algorithm, which is the one that ranks learn."""
+    """Prints a table row. Of each codec it has the fastest mode."""
     codecs = {mode: mode.partition("/")[0] for mode in row if mode.partition("/")[0] in CODECS}
     natives = {mode: cell["seconds"] for mode, cell in row.items() if mode not in codecs}
     best = min(natives, key=natives.get)

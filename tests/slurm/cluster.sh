@@ -4,7 +4,7 @@
 # with all their files in one folder. Needs root.
 #
 #   cluster.sh up DIR NODES    starts it; then SLURM_CONF=DIR/slurm.conf srun ...
-#   cluster.sh down DIR        cancels its jobs and ends its daemons
+#   cluster.sh down DIR        cancels root's jobs there and ends its daemons
 #
 # The nodes n1, n2, ... share this machine's address and files, but each has its own name and /dev/shm, because Open
 # MPI names its shared memory by node. slurmd uses the configured number of processors.

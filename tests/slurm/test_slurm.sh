@@ -44,7 +44,7 @@ LD_PRELOAD=$preload COMPSHIM_REPORT=$scratch/report.json expect "sums between an
     "$build/allreduce_bench" --sizes 1MiB --seconds 0.1
 report "were hierarchical" 'any(row["algorithm"] == "hierarchical" for row in r["rows"])'
 
-# With the shim on half the ranks, all calls are passed through, the sums are right, and the reason is printed in time.
+# With the shim on half the ranks, the sums are exact, and the reason is printed in time.
 policy policy.ini fp8_e4m3 two_shot
 half() { # REMAINDER: runs the sums; only ranks whose number modulo 2 is REMAINDER have the shim
     # shellcheck disable=SC2016
@@ -65,7 +65,7 @@ for export in "--export=NONE" "--export=PATH,HOME"; do
     rm -f report.json
     COMPSHIM_REPORT=$scratch/report.json expect "compshim run srun $export" 0 \
         timeout 120 "$build/compshim" run -- srun "$export" --ntasks 2 "$build/allreduce_bench" --sizes 1MiB --seconds 0.1
-    contains "$export is mended" "--export becomes"
+    contains "$export is mended" "--export is changed to"
     report "$export: the calls were compressed" 'r["totals"]["compressed_calls"] > 0'
 done
 

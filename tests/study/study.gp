@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# Plots the accuracy of each mode: gnuplot -e "file='STUDY.dat'; picture='FILE.svg'" study.gp Each block of the file
-# is one network, named in its first line: position and name of the mode, mean difference to the run without the shim,
-# standard error. Dashed lines: the limits, 0.1 and 0.3 points.
+# Plots the differences of each mode's accuracy to that without the shim:
+#
+#   gnuplot -e "file='STUDY.dat'; picture='FILE.svg'" study.gp
+#
+# Each block of the file is one network, named in its first line. Each other line is a mode: its position and name, the
+# mean difference, and its standard error. Dashed lines: the limits, 0.1 and 0.3 points.
 set terminal svg size 840, 420 background "white" font "sans-serif,12" noenhanced
 set output picture
 stats file using 1 name "POSITION" nooutput

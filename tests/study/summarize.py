@@ -100,7 +100,7 @@ def number(value, decimals, sign=""):
 
 
 def spread(value, error, decimals, sign=""):
-    """Returns a mean with its uncertainty, or alone if one seed is too few."""
+    """Returns the text of a mean and its uncertainty, which is left out if it is None: of one seed there is none."""
     if value is None:
         return "-"
     text = number(value, decimals, sign)
@@ -134,7 +134,7 @@ def table(results):
 
 
 def judgement(results):
-    """Returns a sentence on which limits were met, and how certain that is."""
+    """Returns a text: how many aims were met, and which were missed, and how certain that is."""
     judged = [result for result in results if result.get("verdict") in ("met", "missed")]
     if not judged:
         return f"No mode with an aim has {AIM_SEEDS} seeds or more: nothing can be said of the aims.\n"

@@ -13,7 +13,7 @@ Formats and bits per element, including scales of 16 bits:
     signed-clip      3.5   signed with clip's choice of scales
     spike      3.59  blocks of 64; the element of the largest magnitude is stored separately in 16 bits
     clip-64    3.25  clip in blocks of 64
-    signed-clip-64   3.25
+    signed-clip-64   3.25  signed-clip in blocks of 64
 Each run is a line of FILE (build/three-bits.jsonl). Needs PyTorch.
 """
 import argparse

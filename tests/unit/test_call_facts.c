@@ -73,8 +73,8 @@ TEST(headers)
     }
 }
 
-/* For each element type, adaptive precision steps from the least precise codec up to raw, where it
- * ends. */
+/* Adaptive precision steps from int4 through more precise codecs that carry the type up to raw,
+ * where it ends. */
 TEST(moves)
 {
     static const struct {

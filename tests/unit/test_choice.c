@@ -117,7 +117,8 @@ static unsigned make_call(struct job *job, const struct network *network)
     job->in_row = candidate == 0 ? job->in_row + 1 : 0;
     seconds *= candidate == 0 && job->in_row <= network->queued ? 0.2 : 1;
     for (unsigned rank = 0; rank < RANKS; rank++) {
-        /* After a barrier no rank waits for a late one in the call. Rank 1 has the slowest link. */
+        /* A sampled call begins with a barrier, so that no rank waits in it for a late one. Rank 1
+         * has the slowest link. */
         const bool is_met = cshim_choice_is_sampled(&job->ranks[rank]);
         const double own = rank == 1 ? seconds : seconds * (0.05 + 0.95 * draw_unit(job));
         cshim_choice_end(&job->ranks[rank], own + (is_met ? 0 : latest - late[rank]));

@@ -45,7 +45,7 @@ static float limit_of(enum cshim_codec_id id, bool stochastic, const float *inpu
 /* Returns the sum to be encoded, which is finite if the element is. */
 static float expected_sum(float value, float rest, float limit)
 {
-    const bool is_far = bits_of(fabsf(rest)) > bits_of(limit) + (4 << 23); /* 16 times */
+    const bool is_far = bits_of(fabsf(rest)) > bits_of(limit) + (4 << 23); /* 16 times the limit */
     volatile float sum = value + (is_far ? 0 : copysignf(fminf(fabsf(rest), limit), rest));
     return isfinite(value) && isinf(sum) ? copysignf(FLT_MAX, sum) : sum;
 }

@@ -88,8 +88,8 @@ TEST(typical_errors_are_as_published)
     free(values);
 }
 
-/* A non-finite element stays non-finite (unchanged, if the format has it), and its neighbours'
- * codes and scale are those of a block with a zero instead of it. */
+/* An infinity stays the same if the format has infinities; any other non-finite element becomes the
+ * canonical NaN. Its neighbours' codes and scale are those of a block with a zero instead of it. */
 TEST(non_finites_stay_and_do_no_harm)
 {
     static float values[COUNT], decoded[COUNT], clean[COUNT];

@@ -30,7 +30,7 @@ static uint32_t largest_of(const float *input, size_t count, size_t begin, size_
     return largest;
 }
 
-/* Encodes element by element, by the definition. */
+/* Encodes element by element, with the functions of codecs/scalar.h. */
 static void expect_codes(struct cshim_format format, const float *input, size_t count,
                          uint8_t *payload, uint8_t *scales)
 {
@@ -53,7 +53,8 @@ static void expect_codes(struct cshim_format format, const float *input, size_t 
     }
 }
 
-/* Fills blocks with consecutive floats; the first of each block is multiplied by 2^raised. */
+/* Fills blocks with consecutive floats; the first of each block is multiplied by 2^raised, if the
+ * product is finite. */
 static void fill_blocks(struct cshim_format format, uint32_t first, uint32_t raised, float *input)
 {
     for (uint32_t i = 0; i < LENGTH; i++) {
@@ -72,7 +73,7 @@ static void check_encoding(enum cshim_codec_id id, uint32_t first, uint32_t rais
     static float input[LENGTH];
     static uint8_t payload[ROOM], scales[SCALES], expected[ROOM], expected_scales[SCALES];
     fill_blocks(format, first, raised, input);
-    /* Every third length is not a multiple of the block. */
+    /* Without EVERY_FLOAT most lengths are no multiples of the block. */
     const size_t count = first % 3 == 0 ? LENGTH - first % LENGTH / 2 : LENGTH;
     cshim_level_scalar.codecs[id].encode(input, count, payload, scales);
     expect_codes(format, input, count, expected, expected_scales);
@@ -95,7 +96,7 @@ TEST(codes_are_those_of_the_definition)
     }
 }
 
-/* Reads code i by the definition. */
+/* Returns code i, read bit by bit. */
 static uint32_t code_at(struct cshim_format format, const uint8_t *payload, size_t i)
 {
     uint32_t code = 0;
@@ -147,8 +148,9 @@ static void check_decoding(enum cshim_codec_id id, const uint8_t *payload, const
     assert_same_floats(id, "the sum of two", found, expected, scales);
 }
 
-/* Returns true if a scale is tested: every one-byte scale, two-byte scales near the ends of the
- * ordinary range, and every 61st of the others (with EVERY_FLOAT, all). */
+/* Returns true if a scale is tested: every one-byte scale; two-byte scales (of nvfp4, a grain's and
+ * a block's together) near 0, 0xffff and the ends of the ordinary range, and every 61st of the
+ * others (with EVERY_FLOAT, all). */
 static bool is_tried(struct cshim_format format, uint32_t stored)
 {
     const bool has_grain = format.scale == CSHIM_SCALE_E4M3;

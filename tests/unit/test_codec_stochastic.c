@@ -149,8 +149,8 @@ TEST(integers_round_fairly_at_the_ends_of_float)
     }
 }
 
-/* Values that are exact codes do not change: integers up to the top code (of floats: up to 7),
- * times 2^-9. */
+/* Values that are exact codes do not change: integers up to the top code (of floats: up to 7, of
+ * mxfp4 up to 3), times 2^-9. */
 TEST(codes_stay)
 {
     for (size_t g = 0; g < GRIDS; g++) {
@@ -268,8 +268,8 @@ TEST(numbers_are_those_of_the_wire_format)
     }
 }
 
-/* An element's random number depends on its index only: arrays of a format without blocks may be
- * cut at any index, even an odd one. */
+/* An element's random number depends on the key and its index only: arrays of a format without
+ * blocks may be cut at any index, even an odd one. */
 TEST(numbers_belong_to_elements)
 {
     fill(PATTERN_NORMAL, 6, values, COUNT);

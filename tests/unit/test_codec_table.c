@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests names, sizes and the hash of the codec table. */
+/* Tests the codec table: names, sizes, types, bounds and hash. */
 #include "policy/policy.h"
 #include "test_codec_data.h"
 
@@ -97,7 +97,7 @@ TEST(carried_types)
     assert_true(cshim_codec_carries(CSHIM_CODEC_RAW, CSHIM_FLOAT16));
 }
 
-/* Large arrays of float32 become that many times smaller. */
+/* Large arrays of float32 become at least `times` times smaller. */
 TEST(microscaled_formats_save_what_is_published)
 {
     const struct {
@@ -110,7 +110,8 @@ TEST(microscaled_formats_save_what_is_published)
     }
 }
 
-/* The bounds of the codecs with few codes are those of docs/wire-format.md, at most 0.1 % above. */
+/* The bounds of integer and 4-bit codecs are at least those of docs/wire-format.md, and less than
+ * 0.1 % above. */
 TEST(bounds_are_those_derived)
 {
     for (size_t c = 0; c < SCALED_CODECS; c++) {

@@ -21,8 +21,8 @@ static void transfer(size_t count, unsigned keep, float *rest)
     cshim_decode(CSHIM_CODEC_TOPK, CSHIM_FLOAT32, encoded, count, decoded);
 }
 
-/* Returns the number of finite elements of a grain that precede element i, ordered by magnitude,
- * then by index. */
+/* Returns the number of finite elements of a grain that precede element i, ordered by decreasing
+ * magnitude, then by index. */
 static size_t rank_of(const float *grain, size_t length, size_t i)
 {
     size_t rank = 0;
@@ -115,7 +115,8 @@ TEST(nothing_is_lost_over_many_calls)
         assert_true(fabs(in[i] - out[i] - (double)residual[i]) < CALLS * 0x1p-18);
 }
 
-/* With four of 256 elements sent, in 4 bits each, a message has 91 times fewer bytes. */
+/* With four of 256 elements sent, in 4 bits each, a message has 91 times fewer bytes. If all
+ * elements are NaN, all are sent. */
 TEST(messages_are_short)
 {
     fill(PATTERN_NORMAL, 1, values, 256 * 10);

@@ -47,8 +47,8 @@ static unsigned nearest(const struct table *table, double magnitude)
     return below < above ? low : high;
 }
 
-/* Parameters of a format that is scaled by powers of two. `infinity` is `nan` in formats without
- * infinities, and then `nan` is also the code of -0 if it is equal to `sign`. */
+/* Parameters of a format that is scaled by powers of two. In formats without infinities `infinity`
+ * equals `nan`. If `nan` equals `sign`, the code of -0 means NaN. */
 struct scaled_format {
     enum cshim_codec_id id;
     unsigned values, mantissa_bits;
@@ -103,8 +103,8 @@ static void check_block(const struct scaled_format *format, const float *block, 
     }
 }
 
-/* Encodes blocks of floats STRIDE apart (all floats if CSHIM_SWEEP=full), so that all mantissas and
- * exponents occur. Every 13th element is a zero, to test its sign. */
+/* Encodes blocks of finite floats STRIDE apart (all of them if CSHIM_SWEEP=full), so that all
+ * exponents occur with many mantissas. One element in 13 is a zero, to test its sign. */
 TEST(scaled_encoders_choose_the_nearest)
 {
     static float block[256];
@@ -229,7 +229,8 @@ static void write_grain(uint8_t *scales, unsigned first, unsigned grain)
             (uint8_t)((first + block) % 128 | (block < 8 ? (grain >> block & 1) << 7 : 0));
 }
 
-/* All codes of nvfp4 are decoded exactly with all scales, likewise. */
+/* All codes of nvfp4 are decoded exactly with all scales, except that values above FLT_MAX become
+ * FLT_MAX. */
 TEST(nvfp4_decoders_know_every_code)
 {
     static uint8_t encoded[128 + 16];
@@ -471,7 +472,8 @@ TEST(integer_codes_lie_in_order)
     }
 }
 
-/* All float16 and bfloat16 elements are unchanged by the codecs fp16 and bf16. */
+/* The codec fp16 leaves all float16 elements unchanged, bf16 all bfloat16 elements, except that
+ * NaNs become the canonical NaN. */
 TEST(sixteen_bit_data_survive_their_own_codec)
 {
     static uint16_t input[65536], output[65536];

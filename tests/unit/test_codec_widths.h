@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests a level's loops with codes of every width from 2 to 8 bits, most of which formats.def does
+/* Tests a level's loops with codes of every width from 2 to 8 bits, some of which formats.def does
  * not have, against codes that are written bit by bit. */
 #include "codecs/portable.h"
 #include "test_codec_data.h"

@@ -66,8 +66,8 @@ static void sum_up(const struct cshim_observed *observed, struct cshim_kind *tot
     }
 }
 
-/* Records every size from 4 to 40000 bytes. The first sizes have their own entries, the rest share
- * classes. */
+/* Records every multiple of 4 up to 40000 bytes. The first sizes have their own entries, the rest
+ * share classes. */
 TEST(classes_beyond_the_bound)
 {
     struct cshim_observed *observed = make_observed();

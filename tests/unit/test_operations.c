@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Executes the operations of all ranks on a simulated machine: every collective by every algorithm,
- * 2 to 64 ranks, even and uneven nodes, odd counts, every kind of root and of block. The ranks
+ * 2 to 64 ranks, even and uneven nodes, odd counts, any root, equal and unequal blocks. The ranks
  * progress in random order, and a message is delivered at a random time between its send and the
  * wait for it. The machine checks that
  *   - each send has its receive, of the same size, and nothing is left over;
@@ -248,7 +248,7 @@ static double *stage_of(const struct machine *machine, const struct flight *flig
                               machine->plan.stage_bytes);
 }
 
-/* Returns the first element of a node's chunk in the stage, with blocks. */
+/* Returns the index in the stage of the first element for a node, in collectives with blocks. */
 static uint64_t staged_block(const struct rank *rank, const struct flight *flight, uint32_t node)
 {
     uint64_t begin = 0;
@@ -545,7 +545,7 @@ static double expected(const struct machine *machine, int rank, uint64_t element
     return sum;
 }
 
-/* Returns true if an element is beyond the equal shares of its segment, which NCCL adds. */
+/* Returns true if an element is beyond the equal shares of its segment. NCCL itself adds these. */
 static bool is_rest(const struct rank *rank, uint64_t element)
 {
     const struct cshim_plan *plan = rank->role.plan;

@@ -226,7 +226,8 @@ static void assert_same(const struct cshim_plan *a, const struct cshim_plan *b)
     assert_memory_equal(&a->expected_error, &b->expected_error, sizeof a->expected_error);
 }
 
-/* Checks calls like `one` in many sizes, under each codec that supports their type. */
+/* Checks calls like `one` in many sizes, under each codec that supports their type, algorithm and
+ * library. */
 static void check_sizes(enum cshim_algorithm algorithm, struct cshim_call one)
 {
     for (unsigned codec = CSHIM_CODEC_RAW; codec < CSHIM_CODEC_COUNT; codec++) {
@@ -514,7 +515,7 @@ TEST(owners_rotate)
     for (uint32_t nodes = 2; nodes <= 300; nodes += 7)
         for (uint32_t shares = 2; shares <= 64; shares *= 2)
             assert_true(heaviest_over_mean((uint64_t)nodes * shares * 3000, nodes, shares) <= 1.25);
-    /* With a single share, the first chunk belongs to the first peer. */
+    /* The first share is not rotated: its first chunk belongs to the first peer. */
     uint64_t begin, length;
     cshim_plan_owned(700, 8, 0, 0, &begin, &length);
     assert_true(begin == 0 && length == 256);

@@ -21,8 +21,9 @@ static struct cshim_plan plan_by(const char *keys, struct cshim_call call, uint3
     return plan;
 }
 
-/* With MPI, an all-reduce of raw floats from 64 KiB on the two ranks of a node uses two_shot, in
- * which each rank copies and adds half of them; other calls of two ranks use one_shot. */
+/* With MPI, an all-reduce of at least 64 KiB of raw floats on the two ranks of a node uses
+ * two_shot, in which each rank copies and adds half of them; other calls of two ranks use one_shot.
+ */
 TEST(raw_of_two_ranks)
 {
     static const struct {
@@ -67,7 +68,7 @@ TEST(pieces_of_a_node)
     assert_in_range(plan_by(keys, call, 4).piece_bytes, 50 << 10, 60 << 10);
 }
 
-/* Without shared memory, raw gains nothing within a node up to 32 MiB. */
+/* Without shared memory, MPI's all-reduces of up to 32 MiB within a node gain nothing by raw. */
 TEST(apart_inside_a_node)
 {
     static const struct {

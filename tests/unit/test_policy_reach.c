@@ -5,7 +5,8 @@
 #include "policy/policy.h"
 #include "tests/unit/unit.h"
 
-/* Random limits are below these bounds, so that sizes and ranks up to them cover every case. */
+/* Random limits of sizes and ranks are below these bounds, those of nodes at most NODES. So calls
+ * of up to SIZES bytes, RANKS ranks and RANKS nodes cover every case. */
 #define SIZES 5u
 #define RANKS 5u
 #define NODES 4u
@@ -19,8 +20,7 @@ static uint32_t next_random(uint64_t *seed)
 }
 
 /* The types of calls that exist. Averages exist only in NCCL's all-reduces and reduce-scatters,
- * reduces only in MPI; gloo has no reduce or
- * reduce-scatter. */
+ * reduces only in MPI; gloo has no reduce-scatter. */
 static const struct {
     enum cshim_library library;
     enum cshim_collective collective;
@@ -84,7 +84,7 @@ static int write_rule(char *text, size_t room, unsigned number, uint64_t *seed)
     else if (low % 2 == 0)
         snprintf(nodes, sizeof nodes, low == 2 ? "nodes = 1\n" : "nodes = 2-\n");
     return snprintf(text, room, "[rule r%u]\n%s%s%s%s%s%s%scodec = raw\n", number,
-                    libraries[next_random(seed) % 4], collectives[next_random(seed) % 4],
+                    libraries[next_random(seed) % 4], collectives[next_random(seed) % 5],
                     dtypes[next_random(seed) % 4], ops[next_random(seed) % 4], sizes, ranks, nodes);
 }
 
@@ -148,7 +148,7 @@ TEST(several_rules_cover_one)
     assert_non_null(strstr(message, "p:12: rule 'd' can never match"));
 }
 
-/* The maximum number of rules, all reachable, is checked quickly, and one more is rejected. */
+/* The maximum number of rules, all reachable, is accepted, and one more is rejected. */
 TEST(many_rules)
 {
     static char text[64 * 1024];

@@ -25,10 +25,10 @@ TEST(who_is_not_ready_is_named)
     struct rank ranks[3];
     for (int i = 0; i < 3; i++)
         serve(ids[i]);
-    /* Rank 1 leaves ncclCommInitRank but never becomes ready. */
+    /* Rank 1 joins, but is not ready at the time limit. */
     ranks[0].member = join(ids[0], 0, 2);
     struct cshim_member *late = join(ids[0], 1, 2);
-    /* Rank 0 is missing, so rank 1 prints the message. */
+    /* Rank 0 joins, but never becomes ready, so rank 1 prints the message. */
     struct cshim_member *lost = join(ids[1], 0, 2);
     ranks[1].member = join(ids[1], 1, 2);
     /* A connection without the id's secret is closed, and does not count as a rank. */

@@ -118,7 +118,7 @@ TEST(a_rank_that_comes_late_is_told)
     assert_false(decide_and_leave(join(id, 1, 2)).on);
 }
 
-/* Two communicators, created in different order on each rank: no deadlock. */
+/* All ranks of two communicators join before any is ready: no deadlock. */
 TEST(any_order_will_do)
 {
     uint8_t ids[2][CSHIM_ID_BYTES];

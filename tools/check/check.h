@@ -21,9 +21,9 @@ struct check_program {
     char *script_paths[CHECK_SCRIPTS_MAX];
 };
 
-/* Finds a program as execvp(3) does, else a file of that name in this folder, and follows the #!
- * lines of scripts (and env in them). Returns NULL, or an error text if there is no such file or
- * interpreter. */
+/* Finds a program by its path or in PATH (empty entries are skipped), else the file at the path
+ * `name`, which need not be executable. Follows the #! lines of scripts (and env in them). Returns
+ * NULL, or an error text if there is no such file or interpreter. */
 char *check_program_find(struct check_program *program, const char *name);
 
 /* Type of a program, by its file's name. */
@@ -36,9 +36,9 @@ enum check_calling {
 
 enum check_calling check_calling(const char *path);
 
-/* Returns the program in a command line: its first word or, if that is a launcher, the first later
- * word that is no option and names a program. If there is none, the result points to the NULL at
- * the end. */
+/* Returns the program in a command line: its first word or, after launchers, the first word that is
+ * no option and no launcher, and names a program. If there is none, the result points to the NULL
+ * at the end. */
 char **check_behind_launchers(char **words);
 
 enum check_library { CHECK_MPI, CHECK_NCCL, CHECK_GLOO, CHECK_LIBRARY_COUNT };
@@ -90,8 +90,8 @@ struct check_findings {
     bool has_asan_options; /* the program also defines __asan_default_options */
 };
 
-/* Examines a program and everything it needs. Returns NULL, or an error text if a file cannot be
- * read. Exits with TOOL_SYSTEM if there is no libcompshim.so. */
+/* Examines a program and everything it needs. Returns NULL, or an error text if the program or
+ * libcompshim.so cannot be read. Exits with TOOL_SYSTEM if there is no libcompshim.so. */
 char *check_find(struct check_findings *findings, const char *name);
 
 /* Type of an MPI library, NCCL or gloo, by its binary interface. */
@@ -134,8 +134,8 @@ struct check_judgement {
     enum check_reason reason;
     const char *explanation; /* a sentence without its full stop */
     const char *remedy;
-    const struct check_abi *abi; /* NULL: no such library was found */
-    size_t provider;             /* index of the library in struct closure; SIZE_MAX: none */
+    const struct check_abi *abi; /* type of the called library; NULL: it was not found */
+    size_t provider;             /* index of that library in struct closure; SIZE_MAX: none */
     const char *engine;          /* path of the engine that serves it; NULL: none */
 };
 

@@ -51,7 +51,8 @@ static char *program_of_env(char *words)
     return NULL;
 }
 
-/* Returns the interpreter in the #! line of a script; NULL if there is no such line or file. */
+/* Returns the interpreter in the #! line of a script, or the program that env runs there; NULL if
+ * there is no such line or file. */
 static char *read_interpreter(const char *path)
 {
     char *text = tool_allocate(SCRIPT_LINE_MAX, 1);
@@ -105,7 +106,7 @@ static const char interpreters[] = "python ipython pypy julia R Rscript perl rub
 static const char starters[] = LAUNCHERS " sh bash dash ash zsh ksh fish busybox make ssh xargs "
                                          "find parallel sbatch screen tmux";
 
-/* Returns true if a file has a name of the list, possibly with a version: python3.11,
+/* Returns true if a file has a name of the list, possibly with a suffix: python3.11,
  * mpirun.openmpi. */
 static bool is_one_of(const char *path, const char *names)
 {
@@ -135,7 +136,7 @@ char **check_behind_launchers(char **words)
     return words;
 }
 
-/* Programs that start others on other hosts, in containers, or later. */
+/* Programs that start others on other hosts, in containers or other namespaces, or later. */
 static const char leading_away[] =
     "srun sbatch salloc sattach qsub bsub flux aprun jsrun lrun ibrun prun ssh rsh pdsh clush "
     "docker podman nerdctl ip bwrap kubectl ray screen tmux at batch nsenter chroot unshare "
@@ -160,7 +161,7 @@ static const hosts_names options_with_hosts = {
     [HOSTS_ELSEWHERE] = "rf rankfile app configfile host-discovery-script dvm-uri hnp ompi-server",
 };
 
-/* Variables of batch systems, and of launchers that have no such options. */
+/* Variables of batch systems and launchers. */
 static const hosts_names variables_with_hosts = {
     [HOSTS_LIST] = "SLURM_JOB_NODELIST SLURM_NODELIST",
     [HOSTS_FILE] = "PBS_NODEFILE OAR_NODEFILE HYDRA_HOST_FILE OMPI_MCA_orte_default_hostfile "
@@ -230,10 +231,10 @@ bool check_leads_away(char **words)
 {
     char **last = check_behind_launchers(words);
     char **end = words;
-    /* Examines all words, instead of those before the program, in two cases: parts of a command
-     * after a colon have options of their own, and check_behind_launchers() takes these three
-     * launchers for the program. torchrun starts workers on this host only, whatever hosts it is
-     * given. */
+    /* The words after the program are examined, too, if a colon separates parts of the command,
+     * which have options of their own, or if the launcher is one of the three below, which
+     * check_behind_launchers() takes for the program. torchrun starts workers on this host only,
+     * whatever hosts it is given. */
     bool has_parts = tool_is_program(*words, "horovodrun accelerate deepspeed");
     if (tool_is_program(*words, "deepspeed") && access("/job/hostfile", F_OK) == 0)
         return true; /* the default of --hostfile */

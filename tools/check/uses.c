@@ -14,7 +14,7 @@
  */
 static const char *const functions[] = {CSHIM_NCCL_COMPRESSED_NAMES, CSHIM_MPI_COMPRESSED_NAMES};
 
-/* gloo's functions are C++. */
+/* The function of gloo that check looks for, and its C++ symbol. */
 #define GLOO_ALLREDUCE "gloo::allreduce"
 #define GLOO_ALLREDUCE_SYMBOL "_ZN4gloo9allreduceERKNS_16AllreduceOptionsE"
 
@@ -29,8 +29,8 @@ static bool is_fortran_suffix(const char *text)
     return false;
 }
 
-/* Fills in library and function from a symbol's name. Returns false if it is none of the functions.
- */
+/* Fills in the names, library and language of a use from a symbol's name. Returns false if the
+ * symbol is none of the functions. */
 static bool match(const char *symbol, struct check_use *use)
 {
     const char *name = symbol + (tolower((unsigned char)*symbol) == 'p');
@@ -149,7 +149,7 @@ static void find_names(struct check_findings *findings, size_t index)
 
 /* Finds texts that only the code of gloo or NCCL contains: the name of a source file in gloo's
  * error messages, one of NCCL's variables. They are the only trace of a hidden copy in a stripped
- * object. Skips NCCL's library and gloo's own. */
+ * object. Skips a library of which the object has a use already. */
 static void find_texts(struct check_findings *findings, size_t index)
 {
     static const char *const texts[CHECK_LIBRARY_COUNT] = {

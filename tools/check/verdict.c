@@ -87,8 +87,8 @@ static bool is_wrapped(const struct check_findings *findings, const struct check
                    use->fortran ? tool_format("P%s", use->function) : use->symbol);
 }
 
-/* Returns the type of a library: by the symbols it defines, as the front does, or by its name if it
- * is not installed on this machine. */
+/* Returns the type of a library. An MPI is recognised by its name, a symbol that it defines (Open
+ * MPI) or a text that it contains (Intel MPI). */
 static const struct check_abi *abi_of(const struct closure_object *object,
                                       enum check_library library)
 {
@@ -107,8 +107,8 @@ static const struct check_abi *abi_of(const struct closure_object *object,
     return version != NULL && strcmp(version, ".so.12") == 0 ? &mpich : &unknown_mpi;
 }
 
-/* Finds the object that defines the C functions: the first one in lookup order, or one that is
- * missing on this machine. */
+/* Finds the object that defines the C functions: the first one in lookup order, else one that has
+ * the library's name and is missing on this machine. */
 static void find_provider(const struct check_findings *findings, enum check_library library,
                           struct check_judgement *judgement)
 {

@@ -41,12 +41,12 @@ struct compare_options {
 
 /* A mode: how the program is run. */
 struct compare_mode {
-    const char *name;  /* "off", a codec or a policy file, as the user wrote it; or "serial" */
+    const char *name;  /* "off", a codec or a policy, as the user wrote it; or "serial" */
     const char *label; /* name in the tables: "fp16 (16 bit)" */
     bool is_serial;
     bool has_shim;             /* compshim is preloaded */
     enum cshim_codec_id codec; /* codec of a codec's mode, else none */
-    const char *policy;        /* absolute file name, with the shim */
+    const char *policy;        /* value of COMPSHIM_POLICY; NULL without the shim */
 };
 
 /* Runs of one mode with one number of ranks. */
@@ -75,13 +75,14 @@ struct compare_plan {
     bool is_complete;    /* all runs were finished */
 };
 
-/* Returns true if a word of a command contains the text. */
+/* Returns true if a word of a command contains `part`. */
 bool compare_has(char *const *command, const char *part);
 
 /* Runs the program once, with a progress line that shows `left` seconds for this run and those
  * after it (negative: unknown). If the run ends well, appends its object to the cell: "command",
- * "wall_seconds", the figures by name, "rows" of the report, the log of steps as
- * "accuracy_over_time" and "output_tail". Unknown values are null. */
+ * "wall_seconds", the figures that the program printed, the totals and "rows" of compshim's
+ * reports, "accuracy_over_time" (from the log of steps) and "output_tail". Unknown figures, totals
+ * and rows are null. */
 enum child_end compare_run_once(const struct compare_plan *plan, struct compare_cell *cell,
                                 const char *progress, double left);
 
@@ -97,7 +98,7 @@ json_t *compare_environment(const char *link);
 /* Reads the machine's load, and keeps the first and the highest value. Called before the runs and
  * while they last. */
 void compare_watch_load(void);
-/* Adds these two values to the environment. */
+/* Adds the first and the highest load to the environment. */
 void compare_add_load(json_t *environment);
 
 #define COMPARE_MARKDOWN_MARK "<!-- Tables of compshim compare -->" /* for tool_spare_file() */

@@ -58,8 +58,8 @@ static char *command_text(char *const *command)
     return text;
 }
 
-/* Finds the last match of a metric's expression in the output. Returns the number in its group 1,
- * or null. */
+/* Returns the number in group 1 of the last match of a metric's expression in the output that has
+ * one, or null. */
 static json_t *read_metric(const regex_t *expression, const char *output)
 {
     regmatch_t match[2];

@@ -58,7 +58,8 @@ static const char *origin(const struct closure_object *object)
     return tool_format("%.*s", slash == path ? 1 : (int)(slash - path), path);
 }
 
-/* Replaces the tokens in the first `length` characters of a text. */
+/* Returns the first `length` characters of a text, with the tokens $ORIGIN, $LIB and $PLATFORM
+ * replaced by their values for an object. */
 static const char *expand(const struct closure_object *object, const char *text, size_t length)
 {
     const char *known = (const char *)getauxval(AT_PLATFORM); /* NOLINT: the value is an address */
@@ -105,7 +106,7 @@ static bool try_path(struct search *search, const char *path)
     return true;
 }
 
-/* Tries a list of folders, in which tokens have the values for object `owner`. */
+/* Tries a list of folders. $ORIGIN and other tokens in it have the values for object `owner`. */
 static bool try_list(struct search *search, const char *list, const char *separators, size_t owner)
 {
     while (list != NULL && *list != '\0') {
@@ -121,8 +122,8 @@ static bool try_list(struct search *search, const char *list, const char *separa
     return false;
 }
 
-/* Tries DT_RPATH of the object, of the object that needs it, and so on up to the program. The
- * dynamic linker ignores them all if the object has a DT_RUNPATH. */
+/* Tries DT_RPATH of the object that needs the library, of the object that needs that one, and so on
+ * up to the program. The dynamic linker ignores them all if the first has a DT_RUNPATH. */
 static bool try_rpaths(struct search *search)
 {
     const struct closure_object *objects = search->closure->objects;

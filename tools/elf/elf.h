@@ -48,7 +48,7 @@ struct object {
     unsigned char *image;
     size_t size;
     bool mapped;
-    size_t header_count; /* program headers; all lie in the file unless it is damaged */
+    size_t header_count; /* number of program headers */
     Elf_Data *dynamic;
     uint64_t tags[DT_NUM]; /* dynamic table: last value of each tag, or 0 */
     struct object_table tables[OBJECT_TABLE_COUNT];
@@ -81,7 +81,8 @@ void object_close(struct object *object);
 /* Returns true if the file begins as an ELF file does. */
 bool object_is_elf(const struct object *object);
 
-/* Returns true if two objects are for the same machine, or if the header of one cannot be read. */
+/* Returns true if two objects are for the same machine, or if the header of `one` cannot be read.
+ */
 bool object_is_for(const struct object *one, const struct object *other);
 
 /* Iterates over a table's named symbols; *position is 0 at first. Returns false at the end. Only

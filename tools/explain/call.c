@@ -120,7 +120,7 @@ static void add_limit(struct tool_table *table, const struct explain_answer *ans
         add_line(table, "  compressed, at least", tool_seconds(limit.chosen));
 }
 
-/* Returns the answer to "compressed?". Only all-reduces of MPI and gloo are measured. */
+/* Returns the answer to "compressed?". Only all-reduces are measured. */
 static const char *compressed_text(const struct explain_answer *answer)
 {
     const struct cshim_rule *rule = answer->plan.rule;

@@ -202,7 +202,8 @@ static void explain_sizes(const struct cshim_policy *policy, const struct cshim_
     }
 }
 
-/* Returns true if no option describes a call, so that the policy itself is printed. */
+/* Returns true if a policy is given and no option describes a call, so that the policy itself is
+ * printed. */
 static bool wants_text(void)
 {
     return chosen.policy != NULL && chosen.size == UINT64_MAX && chosen.sizes == NULL &&

@@ -21,7 +21,7 @@ static struct cshim_layout even_layout(const struct cshim_call *call)
     return layout;
 }
 
-/* Prints the list for the first segment of rank 0. */
+/* Prints the operations of rank 0 for the first segment. */
 static void print_first_segment(const struct explain_answer *answer)
 {
     const struct cshim_plan *plan = &answer->plan;

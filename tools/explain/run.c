@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compshim explain --report: plans each class of calls that COMPSHIM=observe has recorded under the
- * policy. The bytes are those that the plans send, with estimates for samples and for classes of
+/* compshim explain --report: plans, by the policy, each class of calls that COMPSHIM=observe has
+ * recorded. The bytes are those that the plans send, with estimates for samples and for classes of
  * several sizes; the times are those of the run. */
 #include <inttypes.h>
 #include <limits.h>
@@ -14,13 +14,13 @@
 #include "tools/lib/tool.h"
 
 #define RANKS_MOST 1e9    /* more than any job has */
-#define EXACT_MOST 0x1p53 /* largest integer up to which a double is exact */
+#define EXACT_MOST 0x1p53 /* a double is exact for all integers up to this one */
 
 /* A class of calls, its plan, and figures over all its calls. */
 struct outcome {
     struct explain_answer answer;
-    bool is_class;  /* the class contains several sizes; their mean is planned */
-    uint64_t bytes; /* size, or the smallest of the sizes */
+    bool is_class;  /* the class is a range of sizes; their mean is planned */
+    uint64_t bytes; /* size, or lower limit of the sizes */
     uint64_t calls;
     double bytes_native;
     double bytes_wire;
@@ -36,9 +36,9 @@ struct dry_run {
     enum cshim_library library;
     size_t count;
     struct outcome *outcomes;
-    /* Sums over all classes: */
+    /* Figures of all classes: */
     double compressed_calls;
-    double bytes_native; /* sums over the compressed calls */
+    double bytes_native; /* this sum and the next are of the compressed calls */
     double bytes_wire;
     double seconds;
     struct explain_limit limit;
@@ -156,7 +156,7 @@ static void add_up(struct dry_run *run, struct outcome *outcome)
     if (plan->reason == CSHIM_REASON_COMPRESS) {
         outcome->bytes_native = calls * (double)plan->bytes_native;
         outcome->bytes_wire = calls * (double)plan->bytes_wire;
-        if (plan->rule->verify > 0) /* these calls are repeated by the library */
+        if (plan->rule->verify > 0) /* the library repeats every `verify`-th call */
             outcome->bytes_wire += floor(calls / plan->rule->verify) * (double)plan->bytes_native;
         outcome->bytes_wire += bytes_of_samples(run, outcome);
         run->compressed_calls += calls;
@@ -193,7 +193,7 @@ static void open_report(struct dry_run *run)
         add_up(run, &run->outcomes[i]);
 }
 
-/* Adds the row of a class. With --link it ends with two columns for the limits of the link. */
+/* Adds the row of a class. With --link it has two more columns, for the limits of the link. */
 static void add_outcome(struct tool_table *table, const struct outcome *outcome)
 {
     const struct cshim_call *call = &outcome->answer.call;

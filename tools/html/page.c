@@ -28,7 +28,7 @@ static json_t *table_json(const struct tool_table *table)
                      "rows", rows);
 }
 
-/* Adds the tables to the data, and returns them as text, which the caller frees. */
+/* Adds the tables to the data. Returns the note and the tables as text, which the caller frees. */
 static char *add_tables(json_t *data, const char *note, const struct tool_table *tables,
                         size_t count)
 {

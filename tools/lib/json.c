@@ -122,7 +122,7 @@ static bool find_unsound(json_t *value, const char *name, char where[WHERE_MAX])
     }
     json_object_foreach(value, key, member)
     {
-        /* objects whose members are named by reasons and by functions */
+        /* passed_through has a member for each reason, not_compressed one for each function */
         const char *known = strcmp(name, "passed_through") == 0   ? "calls"
                             : strcmp(name, "not_compressed") == 0 ? "unlisted"
                                                                   : key;
@@ -147,7 +147,7 @@ json_t *ledger_open(const char *path, bool *unreadable, char message[TOOL_JSON_M
                      "; COMPSHIM_REPORT=FILE writes a report");
         return NULL;
     }
-    /* Any other part may be missing, but not have another type. */
+    /* Parts other than these three may be missing, but not have another type. */
     const char *missing = !json_is_string(json_object_get(root, "compshim")) ? "compshim"
                           : !json_is_object(json_object_get(root, "totals")) ? "totals"
                           : !json_is_array(json_object_get(root, "rows"))    ? "rows"

@@ -15,7 +15,8 @@
 char *launch_find(const char *name, const char *const *folders, size_t count, const char *advice);
 
 /* Returns the absolute path of libcompshim.so: in the folder of this tool's executable, or in the
- * lib folders next to it. Exits with TOOL_SYSTEM, naming the folders, if it is in none. */
+ * lib folders next to it. Exits with TOOL_SYSTEM, naming the folders, if it is in none, or if
+ * LD_PRELOAD cannot hold its path. */
 char *launch_find_library(void);
 
 /* Returns the library's name, a colon and that of libcompshim_dl.so in the same folder. Exits with
@@ -27,7 +28,7 @@ char *launch_with_dlsym(const char *library);
 char *launch_preload(const char *library, const char *existing);
 
 /* Loads and parses the policy that a run would use (`path` as for cshim_policy_load). Prints the
- * error and exits with TOOL_NOT_SO if it is wrong. */
+ * error and exits with TOOL_NOT_SO if it cannot be read or is wrong. */
 struct cshim_policy *launch_load_policy(const char *path);
 
 /* Returns the value of COMPSHIM_POLICY for a loaded policy: a built-in one's name, or the file's
@@ -52,7 +53,7 @@ struct child {
     const char *report;  /* COMPSHIM_REPORT, or NULL */
     const char *progress;
     double left;         /* remaining seconds, for the progress line; negative: unknown */
-    void (*watch)(void); /* called about ten times a second while it runs; or NULL */
+    void (*watch)(void); /* called at least ten times a second or so while it runs; or NULL */
     char *output;        /* stdout and stderr together; the last part if it is long */
     size_t length;
     int status;  /* status that waitpid returns */

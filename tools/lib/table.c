@@ -70,8 +70,8 @@ struct part {
     const size_t *widths; /* widths of all columns */
 };
 
-/* Returns the text of a cell. From column `least` on, an empty heading has the text of the one to
- * its left. */
+/* Returns the text of a cell. An empty heading, except in the last row of headings, has the text of
+ * the nearest one to its left that is not empty, if that is in column `least` or right of it. */
 static const char *shared_text(const struct tool_table *table, size_t row, size_t column,
                                size_t least)
 {

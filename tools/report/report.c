@@ -463,8 +463,8 @@ static int run_report(char **words)
     size_t count = 0;
     if (csv + (html != NULL) + json + learned + markdown > 1)
         tool_misuse("--csv, --html, --json, --learned and --markdown exclude each other");
-    /* Before 0.2 the option had no argument, and the page went to standard output. An old command
-     * line must not overwrite a report. */
+    /* Before 0.2 --html had no argument, and the page went to standard output. An old command line
+     * must not overwrite a report. */
     const bool is_printed = html != NULL && is_report(html);
     if (is_printed)
         *--words = (char *)html;

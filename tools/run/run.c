@@ -2,16 +2,16 @@
 /* compshim run: starts a program with the shim preloaded, and makes launchers pass the preload on.
  *
  * If all processes of the command run on this host, the tool stays as the command's parent: it
- * forwards signals, waits for the end, and receives a datagram from each process that uses MPI,
- * NCCL or gloo through the preloaded library.
+ * forwards signals, waits for the end, and learns by a datagram that a process uses MPI, NCCL or
+ * gloo through the preloaded library.
  *
  * The command is in the tool's process group, so the terminal's signals reach both. A signal that
  * was sent to this process alone must be forwarded. One that was sent to the whole group must not:
  * the command has it already, and mpirun ends without cleaning up at the second one. A process
  * cannot distinguish the two. So a second child in the group, the witness, waits for signals: one
  * that it receives, too, was sent to the group. Some programs signal the processes of a group one
- * after the other, so this process waits WITNESS_SECONDS for the witness's report; then it asks,
- * because the witness may not have run in this time. */
+ * after the other, so this process waits WITNESS_SECONDS for the witness's report; then it asks the
+ * witness, which may not have run in this time. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -103,7 +103,7 @@ static void prepare_environment(void)
     set_variable("LD_PRELOAD", launch_preload(library, getenv("LD_PRELOAD")), verbose);
 }
 
-/* Adds to a list the names of the shim's variables that are set and not in it yet. */
+/* Adds to a list LD_PRELOAD and the names of the shim's variables, if set and not in it yet. */
 static const char *add_ours(const char *list)
 {
     for (char **entry = environ; *entry != NULL; entry++) {
@@ -325,7 +325,7 @@ static void forward(char **words)
     while (*end != NULL)
         end++;
     for (char **word = words; word <= program && *word != NULL; word++) {
-        /* options with a letter may be the launcher's own */
+        /* -p, -v and --verbose may be the launcher's own */
         if (tool_is_listed("--policy --off --dlsym", ' ', *word, strcspn(*word, "=")))
             warnx("%s is passed to %s: put options of compshim run before the command", *word,
                   *words);
@@ -380,7 +380,7 @@ static int open_receiver(void)
 
 static void block_signals(struct watch *watch)
 {
-    /* All but the last three are forwarded. */
+    /* The last three are never forwarded. */
     const int blocked[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP,
                            SIGTTIN, SIGTTOU, SIGCONT, SIGCHLD, SIGPIPE, QUESTION};
     const struct sigaction plain = {.sa_handler = SIG_DFL};

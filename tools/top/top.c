@@ -41,8 +41,9 @@ static void stop(int signal)
     is_stopped = 1;
 }
 
-/* Copies what a process publishes. Returns false if its file is stale, or not of this version.
- * Removes stale files of this user, also unfinished ones. */
+/* Copies what a process publishes. If the process has ended and its file is this user's and more
+ * than a second old, removes the file instead, also an unfinished one. Returns false if nothing was
+ * copied, or if the file is not of this version. */
 static bool read_process(int folder, const char *name, struct cshim_live *process)
 {
     struct stat status;

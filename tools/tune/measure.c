@@ -90,7 +90,7 @@ static char *run(const struct session *session, char *sizes, bool shimmed, const
     return child.output;
 }
 
-/* Returns the figure that a line of the benchmark belongs to, or NULL. */
+/* Returns where the time of the benchmark's line for `bytes` bytes is stored, or NULL. */
 static double *find_figure(const struct session *session, uint64_t bytes)
 {
     struct tune_measured *measured = session->measured;

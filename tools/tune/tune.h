@@ -34,13 +34,13 @@ struct tune_measured {
 
 #define TUNE_NATIVE SIZE_MAX
 
-/* Chooses a way for each size, or TUNE_NATIVE (decide.c). Pure: equal measurements give equal
+/* Chooses a way for each size, or TUNE_NATIVE (decide.c). Pure: equal arguments give equal
  * choices.
  *
  * A way may be chosen if its expected error is at most max_rel_error and it was at least 5 % faster
  * than the native call (on one node: at least 1.5 times as fast, from 1 MiB on). Among the ways
- * within 5 % of the fastest, the one of the next larger size is chosen, else the most precise. If
- * only one size in a row would gain and the next larger one is native, it is native, too. */
+ * within 5 % of the fastest, the one of the next larger size is chosen, else the most precise. A
+ * size is native, too, if the next larger one is and the next smaller one, if any, is. */
 void tune_choose(const struct tune_measured *measured, double max_rel_error,
                  size_t choices[TUNE_SIZES_MAX]);
 /* Returns the expected relative L2 error of a way's result, for normally distributed data. */

@@ -3,8 +3,9 @@
  * A segment has one chunk of each block, which may be empty. Nothing is reduced: every peer decodes
  * what it receives, and its own block. p - 1 messages a peer, one rounding.
  *
- * Buffers: contributions[q], what peer q sends to this peer; this peer's own is in an all-gather
- * also the message that it sends. outgoing[q] in an all-to-all: the block for peer q. */
+ * Buffers: contributions[q], the message from peer q; at this peer's own index its own elements, in
+ * an all-gather also the message that it sends. outgoing[q], only in an all-to-all: the message to
+ * peer q. */
 #include "shim/core/compiler.h"
 
 static uint64_t contributions(const struct cshim_compiler *compiler, int index)
@@ -22,7 +23,7 @@ static void receive_blocks(struct cshim_compiler *compiler)
     }
 }
 
-/* Returns false if the block has no more elements. */
+/* Emits a message with a block's chunk. Returns false if the chunk is empty. */
 static bool encode_block(struct cshim_compiler *compiler, int to, const struct cshim_range *chunk,
                          uint64_t offset)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Broadcasts. By one_shot the root sends the encoded segment to all peers. By two_shot it sends
- * chunk r to peer r, which forwards the chunk as it came to all others, so that the root sends the
- * segment once instead of p - 1 times. One rounding; the root decodes its own elements too, so that
- * all ranks have the same, unless the codec leaves them as they are. */
+ * chunk r to peer r, and each peer, the root included, forwards its encoded chunk unchanged to all
+ * others. So the root sends less than two segments instead of p - 1. One rounding; the root decodes
+ * its own message, too, so that all ranks get the same elements, unless the codec is exact. */
 #include "shim/core/compiler.h"
 
 static bool is_root(const struct cshim_compiler *compiler)
@@ -10,15 +10,15 @@ static bool is_root(const struct cshim_compiler *compiler)
     return (uint32_t)compiler->role->groups[CSHIM_ROW].rank == compiler->role->root;
 }
 
-/* Returns true if this peer writes what it decodes: the root's buffer may be read-only, except in
- * NCCL, whose root has another buffer for its result. */
+/* Returns true if this peer decodes the messages. In host memory the root of an exact broadcast
+ * does not, because its buffer may be read-only. NCCL's root has another buffer for its result. */
 static bool decodes(const struct cshim_compiler *compiler)
 {
     return !is_root(compiler) || compiler->plan->library->on_device ||
            !cshim_plan_leaves_root(compiler->plan->codec);
 }
 
-/* Buffer: the message, at the start of the scratch. */
+/* Buffer: the message, at the start of the segment's scratch. */
 void cshim_compile_broadcast(struct cshim_compiler *compiler)
 {
     const struct cshim_peer_group *row = &compiler->role->groups[CSHIM_ROW];
@@ -54,8 +54,9 @@ static void encode_chunk(struct cshim_compiler *compiler, int to, uint64_t offse
     cshim_emit_encode(compiler, CSHIM_MESSAGE_PARTS, &chunk, 0);
 }
 
-/* Buffers: contributions[root], this peer's chunk as it comes from the root; forwarded[q], chunk q
- * as it comes from peer q; at the root outgoing[q], chunk q. */
+/* Buffers: contributions[root], this peer's chunk from the root; forwarded[q], chunk q from peer q,
+ * at this peer's own index the chunk that it forwards; at the root outgoing[q], chunk q for peer q.
+ */
 void cshim_compile_scattered_broadcast(struct cshim_compiler *compiler)
 {
     const struct cshim_peer_group *row = &compiler->role->groups[CSHIM_ROW];

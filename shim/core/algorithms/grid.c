@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* grid: two_shot along rows, whose reduced chunks are the contributions of a two_shot along columns
- * (shim/core/grid.h). Column c owns chunk c of the segment, and place i of the column piece i of
- * the chunk. Each peer sends its contribution to each chunk to the column's peer in its own row,
- * which reduces the row's contributions and sends each piece to the piece's owner in the column.
- * The owner reduces the rows' sums, and sends the reduced piece back to all places of the column.
- * Those forward the chunk along their rows. About 4 sqrt(p) messages a peer, three roundings.
+ * (shim/core/grid.h). Each column owns a chunk of the segment, and each place (index in the column)
+ * a piece of the chunk. Each peer sends its contribution to each chunk to the column's peer in its
+ * own row, which reduces the row's contributions and sends each piece to the piece's owner in the
+ * column. The owner reduces the rows' sums, and sends the reduced piece back to all places of the
+ * column. Those forward the chunk along their rows. About 4 sqrt(p) messages a peer, three
+ * roundings.
  *
  * An owner outside its column (at the last place) contributes nothing to it and receives no reduced
  * pieces from it.
  *
- * Buffers of the row: as in two_shot. Buffers of the column: contributions[i], place i's sum of its
- * row for this peer's piece; reduced[i], piece i; outgoing[i], this row's sum of piece i. */
+ * Buffers of the row: as in two_shot. Buffers of the column: contributions[i], the row sum of place
+ * i for this peer's piece; reduced[i], the reduced piece of place i; outgoing[i], this row's sum
+ * for the piece of place i. */
 #include "shim/core/compiler.h"
 
 static const struct cshim_peer_group *row_of(const struct cshim_compiler *compiler)
@@ -33,13 +35,13 @@ static struct cshim_range chunk_of(const struct cshim_compiler *compiler, int co
     return cshim_segment_owned(compiler->segment, column);
 }
 
-/* Returns the piece of this peer's column that a place owns. */
+/* Returns the piece that a place of this peer's column owns of the column's chunk. */
 static struct cshim_range piece_of(const struct cshim_compiler *compiler, int place)
 {
     return cshim_segment_piece(compiler->segment, (int)compiler->role->column, (uint32_t)place);
 }
 
-/* Returns true if a place of the column is that of an owner outside it. */
+/* Returns true if a place of a column is that of an owner outside the column. */
 static bool is_outside(const struct cshim_compiler *compiler, int place)
 {
     return (uint32_t)place == compiler->plan->grid.rows;

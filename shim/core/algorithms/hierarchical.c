@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hierarchical: the ranks of each node reduce the segment; each gets a share of the node's sum.
- * The ranks with the same local index, one of each node, then reduce their share by another
- * algorithm, two_shot or grid. Finally the ranks of each node gather the reduced shares; in a
- * reduce on the root's node only, in a reduce-scatter nowhere. If nodes are unevenly full, some
- * ranks have no share: they only help their node.
+/* hierarchical: the ranks of each node reduce the segment; each gets a share of the node's sum. The
+ * ranks with the same local index, one of each node, then reduce their share by another algorithm,
+ * two_shot or grid. Finally the ranks of each node gather the reduced shares; in a reduce on the
+ * root's node only, in a reduce-scatter nowhere. Local ranks that the smallest node does not have
+ * get no share: they only help their node.
  *
  * Buffer: the stage, with the node's sum of this rank's share. */
 #include "shim/core/compiler.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* one_shot: each peer sends its contribution to the whole segment to all peers; in a reduce, to the
- * root. Each receiver adds all contributions in peer order. p - 1 messages a peer, one rounding of
- * an element's contribution.
+ * root. Each receiver adds all contributions in peer order. At most p - 1 messages a peer; each
+ * contribution is rounded once.
  *
- * Buffers: contributions[q], peer q's; this peer's own is also the message that it sends. */
+ * Buffers: contributions[q], the contribution of peer q; this peer's own is also the message that
+ * it sends. */
 #include "shim/core/compiler.h"
 
 static uint64_t contributions(const struct cshim_compiler *compiler, int index)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* two_shot: peer r owns chunk r of the segment. Each peer sends its contribution to each chunk to
- * the chunk's owner. The owner reduces the contributions in peer order, encodes the reduced chunk
- * once and sends it to all peers; in a reduce to the root, in a reduce-scatter to nobody.
- * 2 (p - 1) messages a peer, two roundings of an element.
+/* two_shot: each peer owns a chunk of the segment. Each peer sends its contribution to each chunk
+ * to the chunk's owner. The owner reduces the contributions in peer order, encodes the reduced
+ * chunk once and sends it to all peers; in a reduce to the root, in a reduce-scatter to nobody. In
+ * an all-reduce 2 (p - 1) messages a peer, two roundings of an element.
  *
- * Buffers: contributions[q], peer q's to this peer's chunk; reduced[q], chunk q; outgoing[q], this
- * peer's contribution to chunk q. Chunks may be empty. */
+ * Buffers: contributions[q], peer q's contribution to this peer's chunk; reduced[q], the reduced
+ * chunk of peer q; outgoing[q], this peer's contribution to the chunk of peer q. Chunks may be
+ * empty. */
 #include "shim/core/compiler.h"
 
 static uint64_t contributions(const struct cshim_compiler *compiler, int index)
@@ -31,8 +32,9 @@ static bool is_receiver(const struct cshim_compiler *compiler, int peer)
            (collective == CSHIM_REDUCE && (uint32_t)peer == compiler->role->root);
 }
 
-/* Returns true if, in host memory, messages to the owner of a chunk and back are unencoded. Then
- * the owner reads its own contribution in the program's buffer, and writes the sums there. */
+/* Returns true if, in host memory, contributions and reduced chunks are both unencoded (raw) and
+ * the call has no blocks. Then an owner adds its own elements from where they are instead of a
+ * message, and, if it is a receiver, writes the reduced chunk directly to its result. */
 static bool adds_at_home(const struct cshim_compiler *compiler)
 {
     const struct cshim_plan *plan = compiler->plan;
@@ -99,7 +101,8 @@ static void reduce_own_chunk(struct cshim_compiler *compiler)
     }
 }
 
-/* Decodes this peer's own chunk, too, unless the sum was added in the result. */
+/* Decodes all reduced chunks; this peer's own only if reduce_own_chunk() has not yet written it to
+ * the result. */
 static void decode_chunks(struct cshim_compiler *compiler)
 {
     const struct cshim_peer_group *row = &compiler->role->groups[CSHIM_ROW];
