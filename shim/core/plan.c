@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "codecs/arithmetic.h"
+#include "codecs/floats.h"
 #include "shim/core/plan_bytes.h"
 
 /* Up to this many ranks and encoded bytes, one exchange of more bytes (one_shot) is assumed to be
@@ -335,18 +336,16 @@ enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
     return reason;
 }
 
-/* Returns the largest power of two, as the quantization step, that keeps the rule's abs_error (per
- * rank). Each rank's contribution has an error of up to half a step, as have a grid's row sums and
- * an encoded sum. In data movement each element is rounded once. */
+/* Returns the largest quantization step that keeps the rule's abs_error (per rank). Each rank's
+ * contribution has an error of up to half a step, as have a grid's row sums and an encoded sum. In
+ * data movement each element is rounded once. */
 static float step_of(const struct cshim_plan *plan)
 {
-    int exponent;
-    if (plan->rule->abs_error <= 0)
-        return 0;
     const double ranks = plan->ranks, rows = plan->grid.rows > 1 ? plan->grid.rows : 0;
     const double share = cshim_shapes[plan->collective].adds ? ranks / (ranks + rows + 1) : 1;
-    frexp(plan->rule->abs_error * 2 * share, &exponent);
-    return ldexpf(1, exponent - 1);
+    const double most = plan->rule->abs_error * 2 * share;
+    const float nearest = (float)most;
+    return cshim_bits_float(cshim_float_bits(nearest) - ((double)nearest > most));
 }
 
 /* Plans a call that the rule compresses by an algorithm; AUTO: by that of choose_algorithm(). */
