@@ -76,8 +76,8 @@ static int launchers_rank(void)
     return number != NULL ? (int)strtol(number, NULL, 10) : 0;
 }
 
-/* Loads this process's offer. Returns false, with a message, if it is invalid. One process of the
- * job logs the warnings, the first time. */
+/* Loads this process's offer. Returns false, with a message, if it is invalid. Logs warnings the
+ * first time, if the launcher numbers this process 0 or not at all. */
 static bool load_offer(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
 {
     static bool has_spoken;

@@ -63,8 +63,8 @@ void cshim_process_start(const char *engine, bool is_beside);
  * policy or choices do not parse or there is no memory. Jobs are never freed. */
 struct cshim_job *cshim_job_find(const struct cshim_offer *offer);
 
-/* Loads this process's offer, which the caller frees; ends the process if it is invalid. One
- * process of the job logs the warnings, the first time. */
+/* Loads this process's offer, which the caller frees; ends the process if it is invalid. Logs
+ * warnings the first time, if the launcher numbers this process 0 or not at all. */
 void cshim_job_load(struct cshim_offer *offer);
 
 /* Returns the job that counts the calls of communicators whose ranks have not agreed: the latest
