@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parses arbitrary text as a policy. The explanation of a rejection must begin with the file's name
  * and a line number. An accepted policy must be within the ranges that matching and planning rely
- * on, its rules must be reachable, and after writing and parsing again it must be the same (both up
- * to a number of rules). */
+ * on, its rules must be reachable, and after writing and parsing again it must be the same but for
+ * line numbers and its file's name (both up to a number of rules). */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
