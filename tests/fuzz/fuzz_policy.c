@@ -112,8 +112,9 @@ static bool decides(const struct cshim_policy *policy, size_t rule, struct cshim
     return false;
 }
 
-/* Returns true if the call's library has its collective with its operation. Only MPI has reduces,
- * MPI has no averages, and data movement counts as a sum. */
+/* Returns false if the call's library lacks its collective or operation: only MPI has reduces, MPI
+ * has no averages, and data movement counts as a sum. Does not exclude the reduce-scatters and
+ * averages that gloo lacks. */
 static bool can_occur(const struct cshim_call *call)
 {
     if (call->library == CSHIM_MPI)

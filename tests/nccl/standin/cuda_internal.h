@@ -163,7 +163,7 @@ void standin_order_inside(struct standin_entry *entry, const struct standin_cloc
 /* Merges another clock into `clock`: what is ordered before `other` is ordered before `clock`,
  * too. */
 void standin_order_merge(struct standin_clock *clock, const struct standin_clock *other);
-/* Logs an operation that this thread has run (STANDIN_ORDER). */
+/* Logs an operation that this thread has run or, after an error, skipped (STANDIN_ORDER). */
 void standin_order_log(const struct standin_entry *entry);
 void standin_order_after(CUstream stream, const struct standin_clock *clock);
 void standin_order_host(const struct standin_clock *clock);

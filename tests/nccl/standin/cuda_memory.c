@@ -34,7 +34,7 @@ static size_t table_count, table_room;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t *span; /* device addresses, followed by the accessible bytes */
 static size_t cursor;
-static size_t used[16]; /* bytes allocated on each device */
+static size_t used[16]; /* bytes allocated or reserved on each device */
 
 static size_t footprint(size_t bytes)
 {
