@@ -11,8 +11,8 @@
  *   STANDIN_MEMORY=8192       MiB of memory of each device
  *   STANDIN_DELAY_US=0        each operation is delayed by a random time of up to this
  *   STANDIN_SEED=1            seed of these delays
- *   STANDIN_LAZY=0            1: no operation runs before the host synchronises or queries; also
- *                             holds back staged copies of cuMemcpyHtoD
+ *   STANDIN_LAZY=0            1: no operation runs before the host synchronises, queries, or
+ *                             destroys the stream; also holds back staged copies of cuMemcpyHtoD
  *   STANDIN_RACES=1           1: reports operations that use the same device memory, one of which
  *                             writes it, and are not ordered; the later one fails
  *   STANDIN_ORDER=FILE        writes the operations that ran as JSON lines, with vector clocks
