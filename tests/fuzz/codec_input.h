@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the codecs' fuzz targets: a random use of a codec, and buffers to compare. */
+/* Shared by the codecs' fuzz targets: a random use of a codec, and the choice of the SIMD level. */
 #ifndef FUZZ_CODEC_INPUT_H
 #define FUZZ_CODEC_INPUT_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decodes and reduces arbitrary bytes, as if another rank had sent them. No access may be out of
- * bounds, every SIMD level must give the same result, and a sum in float32 or float64 must be that
- * of the decoded inputs. */
+ * bounds, every SIMD level of the processor must give the same result, and a sum in float32 or
+ * float64, plain and encoded again, must be that of the decoded inputs. */
 #include "tests/fuzz/codec_input.h"
 
 enum { RANKS_MAX = 3 };

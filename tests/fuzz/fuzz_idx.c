@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads two arbitrary IDX files: plain, compressed, or compressed and damaged. A second,
- * independent reading of the format checks what the reader accepts. Rejected files must come with
- * an explanation.
+ * independent reading of the format checks what the reader accepts and rejects (not of damaged
+ * files, nor of plain ones that look compressed). Rejected files must come with an explanation.
  *
  * An input is: a byte with the form of the image file, a byte with that of the label file, four
  * bytes that choose the damage if one is damaged, a byte with the length of the label file, the

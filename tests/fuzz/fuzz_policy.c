@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parses arbitrary text as a policy. The explanation of a rejection must begin with the file's name
  * and a line number. An accepted policy must be within the ranges that matching and planning rely
- * on, its rules must be reachable, and after writing and parsing again it must be the same (both up
- * to a number of rules). */
+ * on, its rules must be reachable, and after writing and parsing again it must be the same but for
+ * line numbers and its file's name (both up to a number of rules). */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,8 +112,9 @@ static bool decides(const struct cshim_policy *policy, size_t rule, struct cshim
     return false;
 }
 
-/* Returns true if the call's library has its collective with its operation. Only MPI has reduces,
- * MPI has no averages, and data movement counts as a sum. */
+/* Returns false if the call's library lacks its collective or operation: only MPI has reduces, MPI
+ * has no averages, and data movement counts as a sum. Does not exclude the reduce-scatters and
+ * averages that gloo lacks. */
 static bool can_occur(const struct cshim_call *call)
 {
     if (call->library == CSHIM_MPI)

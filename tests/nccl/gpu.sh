@@ -9,12 +9,12 @@
 #   errors      the report's sampled error against that of all elements
 #   sockets     the time of 64 MiB by sockets, with compshim and without
 #   trainer     the MNIST trainer on GPUs against the one on the CPU
-#   pytorch     DistributedDataParallel, if PyTorch is installed
+#   pytorch     DistributedDataParallel, if PyTorch and MNIST are there
 #   sanitizer   compute-sanitizer, if it is installed
-# The results name the sections that ran and what was skipped. Exit status: 0 all passed, 1 a check failed, 2 no
-# such section, 3 no GPU. The device needs 12 GiB of memory.
-#   GPU_LIMIT=90      time limit of a job in seconds
-#   GPU_CASES=quick   cases of the kernels: quick, few, or empty for all values of float32
+# The results name the sections that ran and the number of checks that were skipped. Exit status: 0 all passed, 1 a
+# check failed, 2 no such section, 3 no GPU. The device needs 12 GiB of memory.
+#   GPU_LIMIT=90      time limit in seconds of a job of several ranks
+#   GPU_CASES=quick   cases of the kernels: quick, few, or empty for all (one of 61 values of float32)
 . "$(dirname "$0")/../lib.sh"
 cd "$top" || exit 3
 results=${1:-$top/tests/bench/results/gpu.json}

@@ -373,7 +373,7 @@ static CUgraph capture_measured(const float *input, float *output, bool grows)
 }
 
 /* A graph of a hundred calls holds only the memory of its largest plan, because the calls run one
- * after the other (raw by two_shot). If calls grow, it holds at most twice what any call needs. */
+ * after the other (raw by two_shot). If calls grow, it holds at most two workspaces. */
 static void case_graph_hundred(void)
 {
     world = gpu_join();

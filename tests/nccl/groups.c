@@ -216,8 +216,8 @@ static void case_streams_group(void)
     gpu_leave(&world);
 }
 
-/* A call larger than the workspace in one group with a small call; then a reduce-scatter larger
- * than the workspace. */
+/* A call whose messages exceed the workspace in one group with a small call; then a reduce-scatter
+ * of as many elements. */
 static void case_segments(void)
 {
     enum { LARGE = 13000001 };

@@ -194,8 +194,7 @@ static void case_fork(void)
     gpu_leave(&world);
 }
 
-/* Functions of NCCL 2.31, which the installed nccl.h lacks. The first 16 bytes of a configuration
- * are its size, magic and version. */
+/* Functions of NCCL 2.31 and, further down, 2.29, which the installed nccl.h may lack. */
 extern ncclResult_t ncclAllReduceConfig(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t,
                                         ncclComm_t, cudaStream_t, const void *);
 extern ncclResult_t ncclReduceScatterConfig(const void *, void *, size_t, ncclDataType_t,

@@ -153,8 +153,8 @@ static void case_nonblocking_alone(void)
     gpu_leave(&world);
 }
 
-/* Communicators are ended in every state: while they are made, during a call, after
- * ncclCommFinalize, with a child. */
+/* Communicators are ended while they are made, during a call, and after ncclCommFinalize; the last
+ * has had a child. */
 static void case_nonblocking_ends(void)
 {
     ncclComm_t child;

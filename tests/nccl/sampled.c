@@ -12,7 +12,7 @@
 #include "tests/nccl/gpu.h"
 #include "tests/sums.h"
 
-#define COUNT 10007 /* number of elements of a rank's result */
+#define COUNT 10007 /* elements of a rank's result or, where it has blocks, of a block */
 #define CALLS_MAX 64
 
 static struct gpu_world world;

@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks the kernels without a GPU: on the host they compute what the codecs compute; they compile for every
-# current architecture without spilling registers (functions that are not inlined may spill), and are small; their
-# names and parameters are those of kernels.h; and docs/measurements.md names the kernels that it measured.
+# shipped architecture (with KERNEL_CASES for three more) without spilling registers (functions that are not inlined
+# may spill), and are small; their names and parameter sizes are those of kernels.h; and docs/measurements.md names
+# the kernels that it measured, if they have changed since.
 . "$(dirname "$0")/../lib.sh"
 cd "$top" || exit 3
 
-# A third of the cases, always the same; .ci/run runs all of them.
+# About a third of the cases, always the same; .ci/run runs the quick ones.
 check "the kernels' source on the host against the codecs" limited "$build/tests/kernels_host" "${KERNEL_CASES:-few}"
 
 results=tests/bench/results/gpu.json

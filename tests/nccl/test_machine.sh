@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Compares the shipped kernels' machine code and PTX, translated for the host, with the codecs: a few cases of
-# each. make test-machine runs all of them.
+# Compares the shipped kernels' machine code and PTX, translated for the host, with the codecs: the few cases of
+# each. make test-machine runs the quick ones.
 . "$(dirname "$0")/machine/lib.sh"
 
 check "every instruction of the binary can be translated" build_machines "$fatbin" "$scratch/machines"

@@ -52,7 +52,7 @@ mutant "added from the own rank on" shim/nccl/steps.c '
 expect "added from the own rank on: found" 1 order
 contains "added from the own rank on: by the order of the sum" "not the sum in rank order"
 
-# Defects in choosing. Rank 1's clock says that compressing is faster, rank 0's that it is not.
+# Defects in choosing. In `uneven` rank 1's clock says that compressing is faster, rank 0's that it is not.
 unset COMPSHIM_MACHINE
 choices="$build/tests/nccl_choices"
 uneven() {

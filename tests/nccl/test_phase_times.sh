@@ -14,8 +14,9 @@ traced() { # N [VARIABLE=VALUE...] PROGRAM...: runs a job with a trace
     preloaded "$1" COMPSHIM_TRACE="$trace" "${@:2}"
 }
 # traces NAME PYTHON: passes if the expression is true. Its variables, by rank: `calls`, the span of each call, by
-# number (plus 1000 for each further communicator); `phases`, a list of (name, span) for each call; `shared`, the
-# calls that shared batches; `events`, all events; and `rows`, those of the report.
+# number (plus 1000 for each further communicator); `phases`, a list of (name, span) for each call; `names`, the set of
+# their names for each call; `shared`, the calls that shared batches; `events`, all events. `rows` are those of the
+# report, `spent` returns the seconds of a rank's phase.
 cat >"$scratch/look.py" <<'P'
 import glob, json, sys
 folder, expression = sys.argv[1:]

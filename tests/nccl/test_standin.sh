@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks that the stand-ins for the CUDA driver and NCCL do what standin.h says.
+# Checks results, refusals, races, faults, captures and the log of calls of the stand-ins for the CUDA driver and NCCL
+# (standin.h).
 . "$(dirname "$0")/../lib.sh"
 standin=$build/tests/standin_nccl
 if [ ! -e "$standin/libnccl.so.2" ]; then

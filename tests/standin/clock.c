@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stand-in for the clocks of different hosts: preloaded, it sets the monotonic clock of rank N
- * ahead by N * 1000 s. With STANDIN_CLOCK_RATE=R compshim alone sees a clock that runs R times as
- * fast, so that a slow one lets compshim finish work of limited duration on a busy machine. */
+/* Stand-in for the clocks of different hosts: preloaded, it sets the monotonic clock of Open MPI's
+ * rank N ahead by N * 1000 s. With STANDIN_CLOCK_RATE=R compshim alone sees a clock that runs R
+ * times as fast, so that a slow one lets compshim finish work of limited duration on a busy
+ * machine. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>

@@ -13,9 +13,9 @@
 
 /* MIXED: each lane's eight elements have a magnitude of their own, equal in every buffer; one of
  * them may be a rare value. GRADED: up to 12 significant bits with exponents in a wide range, so
- * that some values are halfway between two codes of any format, and some are subnormal in small
- * formats. For casts only: LONE_NANS and LONE_LARGEST (the largest finite bfloat16) have one such
- * value in each eight elements. */
+ * that some values are halfway between two codes of any lossy format, and some are subnormal in
+ * small formats. For casts only: LONE_NANS and LONE_LARGEST (the largest finite bfloat16) have one
+ * such value in each eight elements. */
 enum distribution {
     NORMAL,
     ANY_BITS,

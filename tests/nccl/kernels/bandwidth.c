@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measures the bytes per second that the kernels move, and their ratio to a copy within the device,
- * which is measured before each kernel. Elements are float32, and a segment is one piece. Prints a
- * JSON array.
- *   kernels_bandwidth [MAXIMUM_MIB] */
+/* Measures the bytes per second that the kernels move that encode, decode and reduce, and their
+ * ratio to a copy within the device, which is measured before each kernel. Elements are float32,
+ * and a segment is one piece. Prints a JSON array.
+ *   kernels_bandwidth [MAXIMUM_MIB] (1024) */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,9 +4,10 @@
  * the messages and the outputs must stay as they were.
  *
  *   kernels_host|kernels_gpu          all cases
- *   kernels_host|kernels_gpu quick    fewer values
- *   kernels_host|kernels_gpu few      fewer values, and a third of the cases
- *   kernels_host|kernels_gpu names    prints the kernels */
+ *   kernels_host|kernels_gpu quick    fewer float32 values (test_all_values)
+ *   kernels_host|kernels_gpu few      fewer still, and about a third of the other cases but the
+ *                                     casts of less than 2^32 elements
+ *   kernels_host|kernels_gpu names    prints the kernels and the sizes of their parameters */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@
 
 static unsigned passed, failed;
 
-/* True if only a third of the cases run; is_left_out() returns true for the others. */
+/* True if only about a third of the cases run; then is_left_out() returns true for the others. */
 static bool only_few;
 
 static bool is_left_out(void)
@@ -80,8 +81,8 @@ size_t stride_of(enum cshim_codec_id codec, enum cshim_dtype dtype, const struct
     return HEADER + cshim_encoded_bytes(codec, dtype, shape->chunk) + 48;
 }
 
-/* Decodes messages, also with damaged headers. Kernels compare all words of a header but the last.
- */
+/* Decodes messages, also where their headers differ from the expected one. Kernels compare all
+ * words of a header but the last. */
 static void test_decode(enum cshim_codec_id codec, enum cshim_dtype dtype,
                         const struct shape *shape, const struct array *messages)
 {
@@ -232,8 +233,8 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
     drop_array(&factor_at);
 }
 
-/* Encodes one value of each `step` bit patterns, from `begin` to before `end`. Their rising order
- * gives blocks of similar magnitude. */
+/* Encodes and decodes one value of each `step` bit patterns, from `begin` to before `end`. Their
+ * rising order gives blocks of similar magnitude. */
 static void test_all_values(enum cshim_codec_id codec, enum cshim_dtype dtype, uint64_t begin,
                             uint64_t end, uint64_t step)
 {

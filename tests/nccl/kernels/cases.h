@@ -47,12 +47,13 @@ void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum distrib
 enum factors { NONE, BOTH, IN_MEMORY, LITTLE };
 void test_cast(enum cshim_codec_id codec, enum cshim_dtype dtype, enum distribution kind,
                uint64_t all, size_t shift, enum factors factors);
-/* Checks the kernel that finds the largest magnitude, with that magnitude at each index among the
- * elements that a lane loads at once; with and without a factor, which select different loops, and
- * with and without a NaN among the elements. */
+/* Checks the kernel that finds the largest magnitude, with that magnitude at each index modulo 16,
+ * so at each of the eight elements that a lane loads; with and without a factor, and with and
+ * without a NaN among the elements. */
 void test_places(enum cshim_dtype dtype);
 
-/* large_cases.c: encodes, decodes and adds `count` elements, in pieces of `chunk`. */
+/* large_cases.c: encodes and decodes `count` elements in pieces of `chunk`, and adds whole
+ * contributions. */
 void test_large(enum cshim_codec_id codec, enum cshim_dtype dtype, uint64_t count, uint64_t chunk);
 
 #endif

@@ -4,8 +4,8 @@
 #include "tests/nccl/kernels/cases.h"
 #include "tests/nccl/kernels/machine.h"
 
-/* Checks counts of 2^32 or more, whose offsets do not fit into 32 bits, in pieces of `chunk`
- * elements. */
+/* Checks counts of 2^32 or more, whose offsets do not fit into 32 bits: encodes and decodes in
+ * pieces of `chunk` elements, and adds whole contributions. */
 void test_large(enum cshim_codec_id codec, enum cshim_dtype dtype, uint64_t count, uint64_t chunk)
 {
     enum { RANKS = 5 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A machine on which a test runs the kernels: a GPU (gpu.c), warps of fibers on the host (host.cc),
  * or compiled code translated for the host (machine/machine.cc). Pointers to the machine's memory
- * must not be accessed by the host. An error of the GPU or of a kernel ends the program with a
- * message. */
+ * must not be accessed by the host. An error of the GPU or of a kernel that the machine finds ends
+ * the program with a message. */
 #ifndef TESTS_NCCL_KERNELS_MACHINE_H
 #define TESTS_NCCL_KERNELS_MACHINE_H
 

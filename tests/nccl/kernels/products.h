@@ -7,7 +7,8 @@
 
 /* -1/3, which float32 and float64 round. */
 extern const double third;
-/* Returns -1/3 or, rarely, 1, 0, a factor that is tiny or huge in some type, Inf or NaN. */
+/* Returns -1/3 or, in a quarter of the calls, 1, 0, a factor that is tiny or huge in some type, Inf
+ * or NaN. */
 double any_factor(void);
 
 /* Makes an array of one element in the machine's memory: the factor, rounded to `dtype`. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA C++ on a host, as far as the kernels need it: each lane of a warp is a fiber, and the
- * functions whose names end in _sync are barriers of the lanes. Blocks and warps run one after the
- * other. This shows what the kernels compute, and that all lanes reach the same barriers. It does
- * not show the order of memory accesses, nor the hardware's conversions, which are not compiled
- * here. */
+ * functions whose names end in _sync, and __syncwarp, are barriers of the lanes. Blocks and warps
+ * run one after the other. This shows what the kernels compute, and that all lanes reach barriers
+ * of the same name. It does not show the order of memory accesses, nor the hardware's conversions,
+ * which are not compiled here. */
 #ifndef TESTS_NCCL_KERNELS_WARP_H
 #define TESTS_NCCL_KERNELS_WARP_H
 

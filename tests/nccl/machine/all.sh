@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs all cases on the translated kernels, and checks that they find deleted instructions and defects in the
+# Runs the quick cases on the translated kernels, and checks that cases find deleted instructions and defects in the
 # source. make test-machine runs it.
 . "$(dirname "$0")/lib.sh"
 
@@ -21,7 +21,7 @@ found=$(sed -nE 's/^([0-9]+) of 50 deletions are found.*$/\1/p' "$scratch/mutant
 # were found.
 check "of 50 deleted instructions at least 45 are found: $found" test "${found:-0}" -ge 45
 
-# defect NAME FILE SED: plants a defect in a copy of the kernels, compiled for one architecture; the cases must find it
+# defect NAME FILE SED: plants a defect in a copy of the kernels, compiled for one architecture; few cases must find it
 defect() {
     local tree=$scratch/defect
     rm -rf "$tree" && mkdir -p "$tree"

@@ -40,11 +40,11 @@ enum control {
 struct instruction {
     void (*run)(uint32_t active, const uint16_t *operands);
     enum control kind;
-    bool is_uniform; /* runs once for the warp, not for each lane */
+    bool is_uniform; /* runs for all lanes, if its guard is true in at least one of the group */
     bool is_negated;
     uint16_t guard;
     uint16_t operands[OPERANDS_MAX];
-    uint32_t target; /* target of a branch: index of an instruction */
+    uint32_t target; /* of a branch: index of an instruction; of a JUMP: bytes to add */
     const char *text;
 };
 

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Functions for the tests of the compiled kernels. Sources tests/lib.sh. Skips the tests if CUDA's compiler or
-# disassemblers are missing, and with sanitizers.
+# Functions for the tests of the compiled kernels. Sources tests/lib.sh. Skips the tests if the compiled kernels or
+# CUDA's disassemblers are missing, and with sanitizers.
 #
 #   build_machines FATBIN FOLDER    builds the machines of build.sh; writes their paths to FOLDER.programs
 . "$(dirname "${BASH_SOURCE[0]}")/../../lib.sh"

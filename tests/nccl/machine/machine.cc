@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A machine (tests/nccl/kernels/machine.h) that runs the shipped kernels' compiled code, which
  * translate.py has translated to C++. Ends the program with a message at the first error of a
- * kernel: an access that is unaligned, outside an array, or a race with another lane; a warp-wide
- * instruction that not all lanes reach; an endless wait.
+ * kernel, for example an access that is unaligned, outside an array, or a race with another lane; a
+ * warp-wide instruction that not all lanes reach; an endless wait.
  *
  * A warp runs as groups of lanes that are at the same instruction. A warp runs to its end before
- * the next begins. Accesses of several warps to the same bytes are reported as races, not
- * interleaved. Chosen at random: the group that continues, the order of the warps, the number of
- * blocks, and the initial contents of registers.
+ * the next begins. Conflicting accesses of several warps (at least one writes, neither is volatile
+ * or atomic) are reported as races, not interleaved. Chosen at random: the group that continues,
+ * the order of the warps, the number of blocks, the initial contents of registers and local memory,
+ * the arrays' addresses, and the errors of reciprocals.
  *
- *   MACHINE_SEED=N              seed of the random choices
- *   MACHINE_BLOCKS=N            number of blocks
+ *   MACHINE_SEED=N              seed of the random choices (1)
+ *   MACHINE_BLOCKS=N            number of blocks, except for 2^32 elements or more (LARGE_RUN)
  *   MACHINE_DELETE=KERNEL:N     skips instruction N of a kernel
- *   MACHINE_WATCH=KERNEL:N      reports at the end if the instruction never changed a register
+ *   MACHINE_WATCH=KERNEL:N      reports at the end if the instruction never changed a register or
+ *                               predicate
  *   MACHINE_COUNTS=FILE         writes for each instruction: KERNEL N ISSUED EXECUTED TEXT */
 extern "C" {
 #include "kernels/kernels.h"
@@ -118,8 +120,8 @@ float float_above(uint64_t value)
     return (long double)nearest < (long double)value ? nextafterf(nearest, INFINITY) : nearest;
 }
 
-/* Returns the reciprocal with a random error of up to one unit in the last place, which the manual
- * allows. */
+/* Returns the reciprocal; flushes subnormal numbers to zero. A result within the range of normal
+ * numbers has a random error of up to one unit in the last place, which the manual allows. */
 uint32_t reciprocal(uint32_t bits)
 {
     const uint32_t flushed = flush(bits);
@@ -243,7 +245,7 @@ uint32_t common_value(uint32_t active, const uint32_t *from)
 }
 
 /* Memory --------------------------------------------------------------------------------------- */
-/* The last access to a byte: launch, warp, lane and epoch. */
+/* The last ordinary write or read of a byte: launch, warp, lane and epoch. */
 struct visit {
     uint32_t launch;
     uint16_t warp, lane;
@@ -385,8 +387,8 @@ static unsigned first_lane(uint32_t lanes)
     return (unsigned)__builtin_ctz(lanes);
 }
 
-/* Clears a convergence barrier for lanes that have joined at it. They must gather for it again
- * before they join it again. */
+/* Removes lanes from a convergence barrier; does nothing if `barrier` is negative. The lanes must
+ * gather for it before they join it again. */
 static void let_go(uint32_t lanes, int barrier)
 {
     for (unsigned l = 0; l < LANES && barrier >= 0; l++)
@@ -714,9 +716,9 @@ const char *machine_name(void)
     return program.name;
 }
 
-/* Returns memory that contains an address that is a multiple of 2^32, where sums of 32-bit parts of
- * addresses carry; NULL if there is none. In half of the calls, chosen at random, an array
- * (arrays.c) begins at that address. */
+/* Returns memory that contains, or ends at, an address that is a multiple of 2^32, where sums of
+ * 32-bit parts of addresses carry; NULL if the addresses are taken. In half of the calls, chosen at
+ * random, an array without shift (arrays.c) begins at that address. */
 static uint8_t *across_a_carry(size_t bytes, size_t *mapping)
 {
     const uintptr_t multiple = (uintptr_t)(0x100 + draw_below(0x4000)) << 32;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Deletes random instructions, one at a time, and prints how many of the deletions the cases find. The instructions are
-drawn from those that the few cases execute in at least one lane, and that have an effect in machine.cc. A deletion is
-found by wrong results of the few cases, otherwise of the quick ones, or because the same cases take more instructions:
-lanes take a slower path to the same bits, or stay diverged for longer.
+drawn from those that the few cases execute in at least one lane, except those that match NOTHING, which have no effect
+in machine.cc. A deletion is found if the few cases, otherwise the quick ones, fail or take more instructions: lanes
+take a slower path to the same bits, or stay diverged for longer.
 A copy to a register that always has the value already cannot be found: another instruction is drawn instead.
     mutants.py NUMBER SEED PROGRAM..."""
 import functools

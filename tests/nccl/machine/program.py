@@ -22,7 +22,7 @@ class Unknown(Exception):
 
 
 class Operand:
-    """A row or a mask, and the modifiers that apply before it is used."""
+    """A row, a mask, a convergence barrier or nothing (`kind`), and the modifiers that apply before it is used."""
 
     def __init__(self, kind, index, change=()):
         self.kind, self.index, self.change = kind, index, tuple(change)

@@ -7,8 +7,8 @@ import re
 
 from program import Kernel, Operand, PREDICATES, REGISTERS, TRUE, Unknown
 
-WINDOW, GAP = 0x7E000000, 16  # generic address of the lanes' local memory; bytes between its variables
-BASE, PARAMETERS = 0x40, 0x160  # offsets in constant bank 0, as in machine.cc for PTX
+WINDOW, GAP = 0x7E000000, 16  # generic address of the lanes' local memory; least bytes between its variables
+BASE, PARAMETERS = 0x40, 0x160  # offsets in constant bank 0; BASE as in machine.cc for PTX
 BITS = {"pred": 1, "f32": 32, "f64": 64}
 VALUE = {"u16": "(uint16_t)$N", "s16": "(int16_t)$N", "u32": "$N", "s32": "(int32_t)$N", "f32": "$fN",
          "u64": "$qN", "s64": "(int64_t)$qN", "f64": "$dN", "pred": "$pN"}

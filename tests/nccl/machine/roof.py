@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the warp instructions per grain (256 elements) of each kernel, and their time relative to a copy of
-the same bytes: by issue slots (one warp instruction per scheduler and cycle), and in the busiest unit. The
-peak rates are those of the data sheets and of NVIDIA's programming guide.
+"""Prints the warp instructions per grain (256 elements) of the kernels that encode, decode and reduce, by
+codec (CODECS), and their time relative to a copy of the same bytes: by issue slots (one warp instruction per
+scheduler and cycle), and in the busiest unit. The peak rates are those of the data sheets and of NVIDIA's
+programming guide.
     roof.py DEVICE MACHINE-FOLDER     DEVICE: H100 sm_90, A100 sm_80, L4 sm_80 (it runs that code)"""
 import collections
 import os

@@ -61,8 +61,8 @@ def constants(m):
 
 
 VOTE = "whole: uint32_t votes = 0; for (unsigned l = 0; l < LANES; l++) votes |= (uint32_t)$p{} << l; votes &= active; "
-# Name of an instruction, without the U of uniform ones, and its effect. Listing.normal() adds operands that the listing
-# omits.
+# Name of an instruction, without the U of those in UNIFORM, and its effect. Listing.normal() adds operands that the
+# listing omits.
 TABLE = [
     (r"IADD3(\.X)?", ADD),
     (r"IADD3?\.64", "$E0 = $q1 + $q2;"),
@@ -217,7 +217,7 @@ class Listing:
         return template, [descriptor, *first, *self.address(match[2]), *last]
 
     def normal(self, base, texts):
-        """Returns the operands' texts, including omitted ones."""
+        """Returns the operands' texts as TABLE numbers them: adds omitted ones, removes those without effect."""
         is_predicate = lambda text: re.fullmatch(r"!?U?P(\d|T)", text)
         if re.fullmatch(r"IADD3(\.X)?|IMAD\.WIDE.*|IMAD\.HI.*|LEA", base):
             rest = texts[1:]
@@ -249,7 +249,7 @@ class Listing:
         return texts
 
     def plain(self, op, base, texts, raw):
-        """Returns template and operands of an instruction that is no branch."""
+        """Returns template and operands of an instruction that KINDS lacks."""
         name = base
         if base.startswith("VOTE") and texts[1].endswith("PT") and not re.match(r"U?P", texts[0]):
             name = base + " mask"

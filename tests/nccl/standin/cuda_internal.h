@@ -32,8 +32,8 @@ struct CUctx_st {
     CUstream legacy, streams;
 };
 
-/* A vector clock: for each stream the number of its newest operation that is ordered before the
- * owner of the clock (cuda_order.c). */
+/* A vector clock: for each slot (one stream, or several if there are many) the number of its newest
+ * operation that is ordered before the owner of the clock (cuda_order.c). */
 enum { STANDIN_SLOTS = 64 };
 
 struct standin_clock {
@@ -53,7 +53,7 @@ struct CUstream_st {
     CUcontext context;
     unsigned flags;
     int priority;
-    uint64_t number; /* number in the process, for delays and messages */
+    uint64_t number; /* number in the process, for delays, messages and clock slots */
     uint64_t random;
     uint64_t enqueued, completed, released; /* numbers of operations; `released` ones may run */
     struct standin_entry *first, *last;
@@ -143,11 +143,12 @@ CUresult standin_wait(CUstream stream, uint64_t position, const struct standin_c
 CUresult standin_context_wait(CUcontext context);
 /* Implements cuStreamSynchronize; the lock is held. */
 CUresult standin_stream_synchronize(CUstream stream);
-/* Returns true if the variable STANDIN_CLOCK is set. */
+/* Returns true if STANDIN_CLOCK or standin_set_clock has set the clock. */
 bool standin_clock_is_set(void);
-/* Adds to the duration of the operation that this thread runs, if the clock is set. */
+/* Adds to the time of the stream whose thread this is, if it is one and the clock is set. */
 void standin_spend(double operations, size_t bytes);
-/* Returns the time of this thread's stream; without STANDIN_CLOCK the monotonic clock's. */
+/* Returns the time of the stream whose thread this is; on other threads, and if the clock is not
+ * set, the monotonic clock's. */
 double standin_stream_seconds(void);
 CUstream standin_stream_new(CUcontext context, unsigned flags);
 double standin_seconds(void);
@@ -162,13 +163,13 @@ void standin_order_inside(struct standin_entry *entry, const struct standin_cloc
 /* Merges another clock into `clock`: what is ordered before `other` is ordered before `clock`,
  * too. */
 void standin_order_merge(struct standin_clock *clock, const struct standin_clock *other);
-/* Logs an operation that this thread has run (STANDIN_ORDER). */
+/* Logs an operation that this thread has run or, after an error, skipped (STANDIN_ORDER). */
 void standin_order_log(const struct standin_entry *entry);
 void standin_order_after(CUstream stream, const struct standin_clock *clock);
 void standin_order_host(const struct standin_clock *clock);
 struct standin_accesses;
 /* Records an access of the running operation to bytes of an allocation. Returns false, after a
- * message on stderr, if it is not ordered with an earlier access. */
+ * message on stderr, if it is not ordered with an earlier access and one of the two writes. */
 bool standin_order_access(struct standin_accesses **accesses, size_t begin, size_t end, bool write);
 
 /* cuda_memory.c -------------------------------------------------------------------------------- */

@@ -2,8 +2,8 @@
 /* Stand-in for the CUDA driver, for tests; proves nothing about speed or the real driver.
  * Here: memory. Device addresses lie in a range without access rights, so that the host crashes
  * when it accesses them. The streams' threads access the same bytes SPAN_BYTES further on, after a
- * check of bounds, device and lifetime. New device memory is filled with NaNs. Addresses are reused
- * as late as possible. */
+ * check of bounds, device, lifetime and order. New device memory is filled with NaNs. Addresses are
+ * reused as late as possible. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static size_t table_count, table_room;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t *span; /* device addresses, followed by the accessible bytes */
 static size_t cursor;
-static size_t used[16]; /* bytes allocated on each device */
+static size_t used[16]; /* bytes allocated or reserved on each device */
 
 static size_t footprint(size_t bytes)
 {

@@ -126,7 +126,7 @@ STANDIN_EXPORT ncclResult_t pncclAlltoAll(const void *send, void *recv, size_t c
 }
 STANDIN_NCCL(ncclAlltoAll);
 
-/* The configuration of a call is ignored. */
+/* The functions with a configuration ignore it. */
 STANDIN_EXPORT ncclResult_t pncclAllReduceConfig(const void *send, void *recv, size_t count,
                                                  ncclDataType_t dtype, ncclRedOp_t op,
                                                  ncclComm_t comm, cudaStream_t stream,

@@ -13,7 +13,8 @@
 /* Interval at which aborts are noticed. */
 enum { WAKE_MS = 10 };
 
-/* Waits until the communicator is aborted, as the real kernel does after a connection has ended. */
+/* Waits until the communicator is aborted or revoked, as the real kernel does after a connection
+ * has ended. */
 static enum standin_outcome wait_for_abort(ncclComm_t comm, enum standin_channel channel, int peer)
 {
     const struct timespec pause = {0, WAKE_MS * 1000000L};

@@ -43,7 +43,7 @@ struct ncclComm {
     CUcontext context;
     bool blocking, finalized;
     int sockets[STANDIN_CHANNELS][STANDIN_RANKS_MAX];
-    uint64_t connected; /* bit mask of ranks with which messages were exchanged */
+    uint64_t connected; /* bit mask of ranks with which point-to-point messages were launched */
     int64_t reserved;   /* bytes of device memory */
     int aborted;        /* atomic */
     int revoked;        /* atomic: operations end, but children can be made */
@@ -108,15 +108,15 @@ const struct standin_driver *standin_the_driver(void); /* NULL, after a message,
 /* Checks a handle; if may_be_busy is false, it must not be in progress. */
 ncclResult_t standin_check_comm(ncclComm_t comm, bool may_be_busy);
 int standin_version(void);
-/* Returns an error if STANDIN_NCCL_VERSION lacks a function that came with `version`, or
- * STANDIN_FAIL demands it. */
+/* Returns an error if STANDIN_NCCL_VERSION lacks a function that came with `version`, if
+ * STANDIN_FAIL demands it, or without the stand-in for the driver. */
 ncclResult_t standin_since(const char *name, int version);
 void standin_let_go(ncclComm_t comm); /* releases a reference */
 /* Reserves device memory until the communicator ends: as many MiB as the variable says, by default
  * `otherwise`. */
 ncclResult_t standin_take_memory(ncclComm_t comm, const char *variable, int otherwise);
-/* Called when a thread begins to work for the communicator, which is ncclInProgress until the
- * thread ends. */
+/* Called when a thread begins to work for the communicator, which is ncclInProgress until its last
+ * such thread ends. */
 void standin_work_begins(ncclComm_t comm);
 void standin_work_ends(ncclComm_t comm, ncclResult_t result);
 ncclResult_t standin_background(ncclComm_t comm, ncclResult_t (*job)(void *), void *argument);
@@ -168,8 +168,8 @@ enum standin_outcome standin_exchange(ncclComm_t comm, enum standin_channel chan
 /* nccl_group.c --------------------------------------------------------------------------------- */
 /* Queues a call until the outermost group ends; without a group launches it. */
 ncclResult_t standin_submit(const struct standin_task *task);
-/* Queues the creation of a communicator: job(argument) runs on a thread of its own when the group
- * ends. */
+/* Queues the creation of a communicator: job(argument) runs on a thread of its own when the
+ * outermost group ends, without a group at once. */
 ncclResult_t standin_submit_init(ncclComm_t comm, ncclResult_t (*job)(void *), void *argument);
 ncclResult_t standin_group_error(ncclResult_t result);
 

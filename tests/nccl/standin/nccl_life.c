@@ -7,8 +7,8 @@
 
 #include "tests/nccl/standin/nccl_internal.h"
 
-/* Begins every function of a communicator: checks the function's version, injected faults and the
- * handle. */
+/* Begins the functions of a communicator in this file: checks the function's version, injected
+ * faults and the handle. */
 static ncclResult_t enter(const char *name, int version, ncclComm_t comm, bool may_be_busy)
 {
     const ncclResult_t result = standin_since(name, version);

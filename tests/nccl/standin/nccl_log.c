@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
- * Here: the log of calls, one JSON object per line. */
+ * Here: the log of calls, one JSON object per line, and that of digests of data. */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
- * Here: operations on the stream. The tasks of a group run as one operation: collectives in their
- * order, then all point-to-point messages at once. */
+ * Here: operations on the stream. A communicator's tasks of a group run as one operation:
+ * collectives in their order, then all point-to-point messages at once. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

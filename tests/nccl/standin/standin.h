@@ -11,9 +11,10 @@
  *   STANDIN_MEMORY=8192       MiB of memory of each device
  *   STANDIN_DELAY_US=0        each operation is delayed by a random time of up to this
  *   STANDIN_SEED=1            seed of these delays
- *   STANDIN_LAZY=0            1: no operation runs before the host synchronises or queries; also
- *                             holds back staged copies of cuMemcpyHtoD
- *   STANDIN_RACES=1           1: reports operations that use the same memory and are not ordered
+ *   STANDIN_LAZY=0            1: no operation runs before the host synchronises, queries, or
+ *                             destroys the stream; also holds back staged copies of cuMemcpyHtoD
+ *   STANDIN_RACES=1           1: reports operations that use the same device memory, one of which
+ *                             writes it, and are not ordered; the later one fails
  *   STANDIN_ORDER=FILE        writes the operations that ran as JSON lines, with vector clocks
  *   STANDIN_CLOCK=US,MIB      events have computed times: US microseconds for each operation of
  *                             NCCL, a tenth for each kernel, and MIB MiB/s for what NCCL sends; a
@@ -24,11 +25,11 @@
  *   STANDIN_NCCL_VERSION=22809
  *   STANDIN_CONNECTION=10     MiB of device memory that NCCL allocates for messages with a rank
  *   STANDIN_COMMUNICATOR=0    MiB that NCCL allocates for a communicator; the real one some hundred
- *   STANDIN_LOG=FILE          writes NCCL's calls as JSON lines
+ *   STANDIN_LOG=FILE          writes NCCL's collectives and messages as JSON lines
  *   STANDIN_DATA=FILE         writes a digest of the data that each call sends
  *   STANDIN_CLIQUE=NUMBER     NVLink clique of the devices, which nvml.c reports
  *
- * {rank} in the names of files is replaced by the rank.
+ * {rank} in the names of files is replaced by the rank; without a launcher, by the process id.
  */
 #ifndef STANDIN_H
 #define STANDIN_H
@@ -44,8 +45,8 @@
  * which the function that enqueues the operation consumes. */
 struct standin_op {
     const char *name;
-    /* Runs the operation, on the stream's thread; in a graph at each launch. Returns CUDA_SUCCESS
-     * or the context's sticky error. */
+    /* Runs the operation, on the stream's thread; in a graph at each launch, branches but the first
+     * on threads of their own. Returns CUDA_SUCCESS or the context's sticky error. */
     CUresult (*run)(void *payload, uint64_t ticket);
     /* Called at each launch, in the order of the host's calls; returns the ticket for `run`. May be
      * NULL. The driver's lock is held, so it must not call the driver. */
@@ -60,11 +61,11 @@ struct standin_op {
 /* Functions of libcuda.so.1 for libnccl.so.2, exported as "standin_driver". Thread-safe. */
 struct standin_driver {
     /* Enqueues an operation on a stream, or adds it to the graph that captures the stream.
-     * `context` is for handle 0. Consumes the reference, also on failure. */
+     * `context` is for the handles 0, 1 and 2. Consumes the reference, also on failure. */
     CUresult (*enqueue)(CUstream stream, CUcontext context, struct standin_op *op);
     /* Returns the address at which an operation of `device` may access device or pinned host
-     * memory; NULL, after a message on stderr, if it may not access all the bytes. For use in
-     * `run`. */
+     * memory; NULL, after a message on stderr, if it may not access all the bytes, or not in this
+     * order (STANDIN_RACES). For use in `run`. */
     void *(*memory)(int device, const void *pointer, size_t bytes, bool write, const char *who);
     /* Reserves bytes of a context's device; negative: releases them. Returns false if not enough
      * are left. */
@@ -77,7 +78,7 @@ struct standin_driver {
     uint64_t (*capture_of)(CUstream stream, CUcontext context);
     /* Makes later operations of `to` wait for those enqueued on `from`. */
     CUresult (*chain)(CUstream from, CUstream to, CUcontext context);
-    void (*let_run)(void); /* for STANDIN_LAZY: called when a synchronisation begins */
+    void (*let_run)(void); /* for STANDIN_LAZY: called when NCCL begins to wait for operations */
     /* Return the current context, or that of device 0; the primary one of a device. NULL on
      * failure. */
     CUcontext (*current_or_primary)(void);
@@ -88,9 +89,10 @@ struct standin_driver {
     bool (*fails)(const char *name, int *code);
     long (*process_rank)(void);
     /* STANDIN_CLOCK: adds the time of `operations` operations of NCCL, and of sending `bytes`
-     * bytes, to the operation that this thread runs. */
+     * bytes, to the stream whose thread this is, if any. */
     void (*spend)(double operations, size_t bytes);
-    /* Opens the file that a variable names, to append lines. Returns -1 if there is none. */
+    /* Opens the file that a variable names, to append lines. Returns -1 if the variable is not set
+     * or, after a message, if the file cannot be opened. */
     int (*open_file)(const char *variable);
 };
 
