@@ -9,7 +9,7 @@ enum { MOST = 3000, PARTS = 5, KINDS = 10 };
 
 /* Returns element `i` of an array of this kind. 0: smooth, 1: random walk (`before` is the element
  * before), 2: noise, 3: halfway between two multiples of the step, 4: near the largest multiple, 5:
- * of all magnitudes, 6: some not finite, 7: random bits, 8: parabolas, 9: zeros with spikes. */
+ * of many magnitudes, 6: some not finite, 7: random bits, 8: parabolas, 9: zeros with spikes. */
 static double number(int kind, size_t i, double step, double before, uint64_t *state)
 {
     const double normal = next_normal(state);
