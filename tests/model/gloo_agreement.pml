@@ -53,7 +53,7 @@ bool has_shim[RANKS], right_version[RANKS], serial[RANKS];
 mtype state[RANKS] = OPEN;
 bool is_open[RANKS];                 /* the first call has begun */
 byte native[CALLS], compressed[CALLS]; /* mask of ranks that have begun the call so */
-byte under_way[RANKS];                 /* mask of native calls that have begun and not ended */
+byte under_way[RANKS];                 /* mask of native calls that have begun; see UNDER_WAY */
 byte marks[RANKS];                     /* mask of calls known to be passed through */
 byte done[RANKS];                      /* mask of calls that have ended */
 bool passes[RANKS], is_ready[RANKS], is_decided[RANKS], is_proposed;

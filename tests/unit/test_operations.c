@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Executes the operations of all ranks on a simulated machine: every collective by every algorithm,
- * 2 to 64 ranks, even and uneven nodes, odd counts, any root, equal and unequal blocks. The ranks
- * progress in random order, and a message is delivered at a random time between its send and the
- * wait for it. The machine checks that
+/* Executes the operations of all ranks on a simulated machine: every collective by every algorithm
+ * but cast that can make it, 2 to 64 ranks, even and uneven nodes, odd counts, any root, equal and
+ * unequal blocks. The ranks progress in random order, and a message is delivered at a random time
+ * between its send and the wait for it. The machine checks that
  *   - each send has its receive, of the same size, and nothing is left over;
  *   - no order of progress ends in a deadlock;
  *   - each result is the sum of all contributions, each added once;
