@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Model of the agreement between the ranks of a gloo context (shim/gloo/agree.c), with the names of
- * that file. docs/agreement.md states the claims.
+ * its messages and functions. docs/agreement.md states the claims.
  *
  * All ranks make the same calls, each rank either one after another or all at once in any order. A
  * call may begin at any moment, so a rank may be arbitrarily late. A message may be arbitrarily
