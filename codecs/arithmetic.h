@@ -21,6 +21,11 @@ typedef struct {
 typedef fenv_t cshim_arithmetic;
 #endif
 
+/* Keeps a function from being inlined, so that the compiler cannot move its operations out of a
+ * section between cshim_arithmetic_begin() and _end(), and so that its large arrays are not in the
+ * stack frames of callers that do not need them: threads may have small stacks. */
+#define CSHIM_APART __attribute__((noinline))
+
 /* Sets the default environment (no traps, round to nearest, no flush of denormals). Returns the
  * program's, which the same thread passes to cshim_arithmetic_end(). The compiler might move
  * floating-point operations out of the section between the two calls. So that section must only

@@ -2,10 +2,10 @@
 /* Internal to codecs/: packs and unpacks a grain of the codec bounded, in portable C that the
  * compiler vectorises at each SIMD level. docs/wire-format.md, "bounded", gives every byte.
  *
- * Each element is rounded to the nearest multiple of a step, which is a power of two, so its error
- * is at most half a step; decoding is exact. A multiple is stored as its difference from a
- * prediction: the grain's middle, the previous multiple, or the line through the two previous ones.
- * All differences of a grain have the width of the largest. */
+ * Each element is rounded to a multiple of a step of at most 8 significant bits; decoding is exact.
+ * A multiple is stored as its difference from a prediction: the grain's middle, the previous
+ * multiple, or the line through the two previous ones. All differences of a grain have the width of
+ * the largest. */
 #ifndef CSHIM_BOUNDED_H
 #define CSHIM_BOUNDED_H
 
@@ -13,10 +13,46 @@
 
 enum {
     PACKED_BOUNDED = 64,   /* flag in the first byte, which also holds the order */
-    BOUNDED_HEADER = 12,   /* bytes: flag, width, step's exponent, base, slope */
+    BOUNDED_HEADER = 12,   /* bytes: flag, width, step, base, slope */
     BOUNDED_ORDERS = 3,    /* predictions: base, previous, line */
     BOUNDED_EXPONENT = 120 /* largest absolute exponent of a step */
 };
+
+/* Returns the largest power of two that is at most `widest`. */
+CSHIM_INLINE float power_step(float widest)
+{
+    return cshim_bits_float(cshim_float_bits(widest) & 0x7f800000u);
+}
+
+/* Returns the step for errors of up to `widest` / 2: of 8 significant bits, so that float32 holds
+ * its multiples below 2^16, and smaller than `widest` by 2^-8, because the quotients of elements
+ * and this step are rounded. Returns power_step() if that is not smaller. */
+CSHIM_INLINE float short_step(float widest)
+{
+    const uint32_t bits = cshim_float_bits(widest * (1 - 0x1p-8f)) & 0xffff0000u;
+    const float power = power_step(widest), step = cshim_bits_float(bits);
+    return step > power ? step : power;
+}
+
+/* Returns the 16 bits that mean a step: its exponent if it is a power of two, else its upper half,
+ * which is larger than any exponent. */
+CSHIM_INLINE uint16_t store_step(float step)
+{
+    const uint32_t bits = cshim_float_bits(step);
+    return (uint16_t)(step > power_step(step) ? bits >> 16 : (bits >> 23) - 127);
+}
+
+/* Returns the step that 16 bits mean, or 0 if store_step() returns no such bits. */
+CSHIM_INLINE float load_step(uint16_t stored)
+{
+    const int exponent = (int16_t)stored;
+    if (exponent >= -BOUNDED_EXPONENT && exponent <= BOUNDED_EXPONENT)
+        return cshim_power_of_two(exponent);
+    const int biased = stored >> 7;
+    const bool is_short =
+        biased >= 127 - BOUNDED_EXPONENT && biased <= 127 + BOUNDED_EXPONENT && stored % 128 != 0;
+    return is_short ? cshim_bits_float((uint32_t)stored << 16) : 0;
+}
 
 /* Smallest and largest multiple of a grain. */
 struct range {
@@ -32,16 +68,20 @@ CSHIM_INLINE struct range range_with(struct range range, uint32_t multiple)
     return range;
 }
 
-/* Finds the multiples of the step 2^exponent that are nearest to the elements, and their range.
- * Rounds by adding a number that leaves no bits for a fraction, and the multiple in the lowest
- * bits: in float32 if the elements are float32 and all multiples are below 2^22 in magnitude, else
- * in float64. Returns false if an element is not finite or its multiple too large: not exact as a
- * float or, of float64, such that a difference may have more than 32 bits. */
+/* Rounds the elements to multiples of a step, and finds the range of the multiples. Rounds by
+ * adding a number that leaves no bits for a fraction, and the multiple in the lowest bits: in
+ * float32 if the elements are float32 and all multiples are below 2^22 in magnitude, else in
+ * float64. Returns false if an element is not finite or its multiple too large: not exact as a
+ * float; of float64, such that a difference may have more than 32 bits; or of float32, with a step
+ * that is no power of two, such that the rounding of a quotient may exceed what short_step() allows
+ * for. */
 CSHIM_INLINE bool find_multiples(bool is_wide, const uint8_t *restrict input, size_t count,
-                                 int exponent, uint32_t *restrict multiples, struct range *range)
+                                 float step, uint32_t *restrict multiples, struct range *range)
 {
-    const float per_step = cshim_power_of_two(-exponent), round = 0x1.8p23f;
-    const double limit = is_wide ? 0x1p28 : 0x1p24;
+    const bool is_power = step <= power_step(step);
+    const float per_step = 1 / step, round = 0x1.8p23f;
+    const double wide_per_step = 1 / (double)step, limit = is_wide ? 0x1p28 : 0x1p24;
+    const int32_t narrow_limit = is_power ? 1 << 22 : 1 << 14;
     struct range all = {INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < count && !is_wide; i++) {
         float element;
@@ -50,8 +90,10 @@ CSHIM_INLINE bool find_multiples(bool is_wide, const uint8_t *restrict input, si
         all = range_with(all, multiples[i]);
     }
     *range = all;
-    if (!is_wide && all.least > -(1 << 22) && all.most < 1 << 22)
+    if (!is_wide && all.least > -narrow_limit && all.most < narrow_limit)
         return true;
+    if (!is_wide && !is_power)
+        return false;
     uint32_t beyond = 0;
     all = (struct range){INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < count; i++) {
@@ -61,13 +103,31 @@ CSHIM_INLINE bool find_multiples(bool is_wide, const uint8_t *restrict input, si
         element = (double)narrow;
         if (is_wide)
             memcpy(&element, input + i * sizeof element, sizeof element);
-        element *= (double)per_step;
+        element *= wide_per_step;
         beyond |= !(__builtin_fabs(element) < limit);
         multiples[i] = (uint32_t)cshim_double_bits(element + 0x1.8p52);
         all = range_with(all, multiples[i]);
     }
     *range = all;
     return !beyond;
+}
+
+/* Rounds the elements to multiples of short_step(), or of power_step() if such multiples are too
+ * large, so that errors are at most `widest` / 2. Returns the step, or 0 if all multiples are too
+ * large. Judges by the first element and the middle one before it tries short_step(). */
+CSHIM_INLINE float round_elements(bool is_wide, const uint8_t *restrict input, size_t count,
+                                  float widest, uint32_t *restrict multiples, struct range *range)
+{
+    const float power = power_step(widest), step = short_step(widest);
+    float first, middle;
+    memcpy(&first, input, sizeof first);
+    memcpy(&middle, input + count / 2 * sizeof middle, sizeof middle);
+    const float limit = step * 0x1p14f;
+    const bool may_fit =
+        is_wide || (__builtin_fabsf(first) < limit && __builtin_fabsf(middle) < limit);
+    if (step > power && may_fit && find_multiples(is_wide, input, count, step, multiples, range))
+        return step;
+    return find_multiples(is_wide, input, count, power, multiples, range) ? power : 0;
 }
 
 /* Moves the sign of a number to its lowest bit (zigzag), so that small numbers have few bits. */
@@ -91,10 +151,10 @@ CSHIM_INLINE unsigned width_of(uint32_t all)
 #define OF_LANES(name) name##_32
 #include "codecs/bounded_lanes.h"
 
-/* Packs a grain of float32 (`is_wide`: float64) with a step of 2^exponent. Returns the number of
- * bytes: 0 if all multiples are 0; the size of the elements, with nothing written, if packing is
- * impossible or does not make the grain smaller. */
-CSHIM_INLINE size_t pack_bounded(bool is_wide, const uint8_t *input, size_t count, int exponent,
+/* Packs a grain of float32 (`is_wide`: float64) with errors of at most `widest` / 2. Returns the
+ * number of bytes: 0 if all multiples are 0; the size of the elements, with nothing written, if
+ * packing is impossible or does not make the grain smaller. */
+CSHIM_INLINE size_t pack_bounded(bool is_wide, const uint8_t *input, size_t count, float widest,
                                  uint8_t *output)
 {
     const size_t raw = count * (is_wide ? sizeof(double) : sizeof(float));
@@ -102,8 +162,10 @@ CSHIM_INLINE size_t pack_bounded(bool is_wide, const uint8_t *input, size_t coun
     uint16_t narrow[2 + CSHIM_GRAIN];
     unsigned widths[BOUNDED_ORDERS], order = 0;
     struct range range;
-    if (count == 0 || count > CSHIM_GRAIN || /* only to bound the loops for the compiler */
-        !find_multiples(is_wide, input, count, exponent, multiples + 2, &range))
+    if (count == 0 || count > CSHIM_GRAIN) /* only to bound the loops for the compiler */
+        return raw;
+    const float step = round_elements(is_wide, input, count, widest, multiples + 2, &range);
+    if (step <= 0)
         return raw;
     const uint32_t middle = (uint32_t)((range.least + range.most) / 2);
     const uint32_t slope = count > 1 ? multiples[3] - multiples[2] : 0;
@@ -132,10 +194,10 @@ CSHIM_INLINE size_t pack_bounded(bool is_wide, const uint8_t *input, size_t coun
     const size_t bytes = BOUNDED_HEADER + width / 8 * count + codes_bytes(count, width % 8);
     if (bytes >= raw)
         return raw;
-    const uint16_t step = (uint16_t)exponent;
+    const uint16_t stored = store_step(step);
     output[0] = (uint8_t)(PACKED_BOUNDED | order);
     output[1] = (uint8_t)width;
-    memcpy(output + 2, &step, sizeof step);
+    memcpy(output + 2, &stored, sizeof stored);
     memcpy(output + 4, starts[order], sizeof starts[order]);
     if (is_narrow)
         put_differences_16(order, (uint16_t)middle, narrow, count, width, output + BOUNDED_HEADER);
@@ -150,14 +212,15 @@ CSHIM_INLINE bool unpack_bounded(bool is_wide, const uint8_t *restrict input, si
 {
     uint32_t multiples[CSHIM_GRAIN], starts[2];
     uint8_t codes[CSHIM_GRAIN + 8];
-    int16_t exponent;
+    uint16_t stored;
     const unsigned order = input[0] ^ PACKED_BOUNDED;
     if (count > CSHIM_GRAIN || bytes < BOUNDED_HEADER || order >= BOUNDED_ORDERS)
         return false;
     const unsigned width = input[1];
-    memcpy(&exponent, input + 2, sizeof exponent);
+    memcpy(&stored, input + 2, sizeof stored);
+    const float step = load_step(stored);
     memcpy(starts, input + 4, sizeof starts);
-    if (width > 32 || exponent < -BOUNDED_EXPONENT || exponent > BOUNDED_EXPONENT ||
+    if (width > 32 || step <= 0 ||
         bytes != BOUNDED_HEADER + width / 8 * count + codes_bytes(count, width % 8))
         return false;
     input += BOUNDED_HEADER;
@@ -180,11 +243,11 @@ CSHIM_INLINE bool unpack_bounded(bool is_wide, const uint8_t *restrict input, si
         add_32(order, starts[0], starts[1], differences, count, multiples);
     }
     for (size_t i = 0; is_wide && i < count; i++) {
-        const double element = (int32_t)multiples[i] * (double)cshim_power_of_two(exponent);
+        const double element = (int32_t)multiples[i] * (double)step;
         memcpy(output + i * sizeof element, &element, sizeof element);
     }
     for (size_t i = 0; !is_wide && i < count; i++) {
-        const float element = (float)(int32_t)multiples[i] * cshim_power_of_two(exponent);
+        const float element = (float)(int32_t)multiples[i] * step;
         memcpy(output + i * sizeof element, &element, sizeof element);
     }
     return true;

@@ -9,7 +9,7 @@
 
 /* Version of the wire format: increment it if the encoded bytes, or the ranks that receive them,
  * change without a change of the table. */
-#define WIRE_VERSION 2u
+#define WIRE_VERSION 3u
 
 static const struct cshim_codec_info codecs[CSHIM_CODEC_COUNT] = {
 #define RAW(ID, NAME, name)                                                                        \

@@ -133,8 +133,9 @@ struct cshim_encoding {
     /* Index of the first element in its call, so that codes do not depend on how the call is cut at
      * multiples of CSHIM_GRAIN. */
     uint64_t first;
-    /* Step of the codec bounded, which rounds each element to a multiple of it: a power of two, or
-     * 0 for no loss. Other codecs ignore it. */
+    /* Twice the largest error that the codec bounded may add to an element, from 2^-120 to 2^120,
+     * or 0 for no loss. The codec rounds elements to multiples of this step if it is a power of
+     * two, else of a smaller one. Other codecs ignore it. */
     float step;
     /* Maximum number of finite elements of each grain that the codec topk sends, in addition to all
      * non-finite ones. topk adds residuals without a limit. Without residuals it sends all elements

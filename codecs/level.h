@@ -86,12 +86,10 @@ TARGET static size_t pack_grain(enum cshim_dtype dtype, float step, const uint8_
                                 size_t count, uint8_t *output)
 {
     if (step > 0) {
-        const int exponent = (int)(cshim_float_bits(step) >> 23) - 127;
-        const size_t bytes = dtype == CSHIM_FLOAT64
-                                 ? pack_bounded(true, input, count, exponent, output)
+        const size_t bytes = dtype == CSHIM_FLOAT64 ? pack_bounded(true, input, count, step, output)
                              : count == CSHIM_GRAIN /* known counts make better code */
-                                 ? pack_bounded(false, input, CSHIM_GRAIN, exponent, output)
-                                 : pack_bounded(false, input, count, exponent, output);
+                                 ? pack_bounded(false, input, CSHIM_GRAIN, step, output)
+                                 : pack_bounded(false, input, count, step, output);
         if (bytes < count * cshim_dtype_bytes(dtype))
             return bytes;
     }

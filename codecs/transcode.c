@@ -146,15 +146,11 @@ static void write_elements(enum cshim_dtype dtype, const float *input, size_t le
     }
 }
 
-/* Keeps a function from being inlined, for two reasons: the compiler cannot move operations out of
- * it, and large arrays that few calls need are not in the stack frames of the others, because
- * threads may have small stacks. */
-#define APART __attribute__((noinline))
-
 /* Encodes a tile of floats, the elements from `begin` on, with stochastic rounding. */
-static APART void encode_at_random(const struct view *view, const struct cshim_encoding *encoding,
-                                   const float *input, size_t length, size_t begin,
-                                   uint8_t *payload, uint8_t *scales)
+static CSHIM_APART void encode_at_random(const struct view *view,
+                                         const struct cshim_encoding *encoding, const float *input,
+                                         size_t length, size_t begin, uint8_t *payload,
+                                         uint8_t *scales)
 {
     _Alignas(LINE) uint32_t random[TILE + 2];
     const uint32_t *numbers =
@@ -186,8 +182,8 @@ static void encode_tile(const struct view *view, const struct cshim_encoding *en
 }
 
 /* Encodes an array tile by tile: of another type than float32, or with options. */
-static APART void encode_tiles(const struct view *view, const uint8_t *input,
-                               const struct cshim_encoding *encoding, uint8_t *encoded)
+static CSHIM_APART void encode_tiles(const struct view *view, const uint8_t *input,
+                                     const struct cshim_encoding *encoding, uint8_t *encoded)
 {
     const size_t element = cshim_dtype_bytes(view->dtype);
     _Alignas(LINE) float tile[TILE];
@@ -201,8 +197,9 @@ static APART void encode_tiles(const struct view *view, const uint8_t *input,
     }
 }
 
-static APART void encode(enum cshim_codec_id id, enum cshim_dtype dtype, const uint8_t *input,
-                         size_t count, const struct cshim_encoding *encoding, uint8_t *encoded)
+static CSHIM_APART void encode(enum cshim_codec_id id, enum cshim_dtype dtype, const uint8_t *input,
+                               size_t count, const struct cshim_encoding *encoding,
+                               uint8_t *encoded)
 {
     const struct view view = view_of(id, dtype, count);
     if (view.is_packed) {
@@ -261,8 +258,8 @@ static void unpack_part(const struct view *view, struct parts *parts, unsigned r
 
 /* Sums a tile of packed elements other than float64. Unpacks float32 of the first rank directly
  * into `sum`. */
-static APART void sum_packed(const struct view *view, struct parts *parts, size_t begin,
-                             size_t length, float *sum)
+static CSHIM_APART void sum_packed(const struct view *view, struct parts *parts, size_t begin,
+                                   size_t length, float *sum)
 {
     _Alignas(LINE) float unpacked[TILE];
     const bool is_float = view->dtype == CSHIM_FLOAT32;
@@ -276,7 +273,8 @@ static APART void sum_packed(const struct view *view, struct parts *parts, size_
 }
 
 /* Decodes an array to another type than float32, tile by tile. */
-static APART void decode_tiles(const struct view *view, const uint8_t *encoded, uint8_t *output)
+static CSHIM_APART void decode_tiles(const struct view *view, const uint8_t *encoded,
+                                     uint8_t *output)
 {
     const size_t element = cshim_dtype_bytes(view->dtype);
     _Alignas(LINE) float tile[TILE];
@@ -287,8 +285,8 @@ static APART void decode_tiles(const struct view *view, const uint8_t *encoded, 
     }
 }
 
-static APART void decode(enum cshim_codec_id id, enum cshim_dtype dtype, const uint8_t *encoded,
-                         size_t count, uint8_t *output)
+static CSHIM_APART void decode(enum cshim_codec_id id, enum cshim_dtype dtype,
+                               const uint8_t *encoded, size_t count, uint8_t *output)
 {
     const struct view view = view_of(id, dtype, count);
     if (view.is_packed)
@@ -358,8 +356,9 @@ static void write_sums(enum cshim_dtype dtype, const double *wide, const float *
 }
 
 /* Sums elements other than float64, of codecs that are not packed. */
-static APART void reduce_floats(const struct view *view, const struct parts *parts, uint8_t *output,
-                                uint8_t *reencoded, const struct cshim_encoding *encoding)
+static CSHIM_APART void reduce_floats(const struct view *view, const struct parts *parts,
+                                      uint8_t *output, uint8_t *reencoded,
+                                      const struct cshim_encoding *encoding)
 {
     const size_t element = cshim_dtype_bytes(view->dtype);
     float *const direct =
@@ -379,8 +378,8 @@ static APART void reduce_floats(const struct view *view, const struct parts *par
 }
 
 /* Sums elements of float64, or of packed codecs. */
-static APART void reduce_any(const struct view *view, struct parts *parts, uint8_t *output,
-                             uint8_t *reencoded, const struct cshim_encoding *encoding)
+static CSHIM_APART void reduce_any(const struct view *view, struct parts *parts, uint8_t *output,
+                                   uint8_t *reencoded, const struct cshim_encoding *encoding)
 {
     const size_t element = cshim_dtype_bytes(view->dtype);
     _Alignas(LINE) double wide[TILE], sums[TILE];
@@ -409,9 +408,10 @@ static APART void reduce_any(const struct view *view, struct parts *parts, uint8
 /* Implements cshim_reduce_with(). Each tile of all parts is read before that tile of `output` is
  * written, so in raw `output` may be one of the parts, except for float32 with `reencoded` NULL:
  * then sums are accumulated in `output`, one part after the other. */
-static APART void reduce(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *encoded,
-                         unsigned ranks, size_t count, uint8_t *output, uint8_t *reencoded,
-                         const struct cshim_encoding *encoding)
+static CSHIM_APART void reduce(enum cshim_codec_id id, enum cshim_dtype dtype,
+                               const void *const *encoded, unsigned ranks, size_t count,
+                               uint8_t *output, uint8_t *reencoded,
+                               const struct cshim_encoding *encoding)
 {
     const struct view view = view_of(id, dtype, count);
     struct parts parts;

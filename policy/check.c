@@ -149,13 +149,13 @@ static bool is_covered(const struct cshim_policy *earlier, const struct cshim_ru
     return false;
 }
 
-/* Returns true if the call's library can have a call of this collective and operation. Only NCCL
- * has averages. A collective that adds nothing counts as a sum. */
+/* Returns true if the call's library can have a call of this collective and operation. A collective
+ * that adds nothing counts as a sum. */
 static bool can_occur(const struct cshim_call *call)
 {
     return cshim_library_compresses(call->library, call->collective) &&
-           (call->op == CSHIM_SUM || (cshim_capabilities[call->library].has_averages &&
-                                      (CSHIM_MOVES >> call->collective & 1) == 0));
+           cshim_library_reduces(call->library, call->op) &&
+           (call->op == CSHIM_SUM || (CSHIM_MOVES >> call->collective & 1) == 0);
 }
 
 /* Calls that the earlier rules leave to a rule: some; none; or there are none, because no library

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "policy/list.h"
 #include "policy/numbers.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -54,10 +55,8 @@ static bool refuse_word(struct cshim_parser *parser, const char *what, const cha
         return cshim_parser_fail(parser, "unknown %s '%s' (did you mean '%s'?)", what, word,
                                  nearest);
     char known[256] = "";
-    size_t used = 0;
-    for (size_t i = 0; i < count && used < sizeof known; i++)
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
-                                 names[i]);
+    for (size_t i = 0; i < count; i++)
+        cshim_list_add(known, sizeof known, ", ", "%s", names[i]);
     return cshim_parser_fail(parser, "unknown %s '%s' (known: %s)", what, word, known);
 }
 

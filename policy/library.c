@@ -5,8 +5,10 @@
 
 const struct cshim_capabilities cshim_capabilities[CSHIM_LIBRARY_COUNT] = {
     [CSHIM_MPI] = {.collectives = ALL_COLLECTIVES,
+                   .ops = 1u << CSHIM_SUM,
                    .message_limit = CSHIM_PIECE_LIMIT,
                    .scratch_limit = CSHIM_SCRATCH_LIMIT,
+                   .has_type_of_moves = true,
                    .has_max_rel_error = true,
                    .has_any_codec = true,
                    .has_grid = true,
@@ -14,6 +16,7 @@ const struct cshim_capabilities cshim_capabilities[CSHIM_LIBRARY_COUNT] = {
                    .adds_blocks_apart = true},
     [CSHIM_GLOO] = {.collectives =
                         ALL_COLLECTIVES & ~(1u << CSHIM_REDUCE | 1u << CSHIM_REDUCE_SCATTER),
+                    .ops = 1u << CSHIM_SUM,
                     .message_limit = CSHIM_PIECE_LIMIT,
                     .scratch_limit = CSHIM_SCRATCH_LIMIT,
                     .has_bfloat16 = true,
@@ -23,9 +26,10 @@ const struct cshim_capabilities cshim_capabilities[CSHIM_LIBRARY_COUNT] = {
     /* Messages between GPUs are as long as they can be: each exchange is a launch on every GPU, and
      * elements are counted in 32 bits. */
     [CSHIM_NCCL] = {.collectives = ALL_COLLECTIVES & ~(1u << CSHIM_REDUCE),
+                    .ops = 1u << CSHIM_SUM | 1u << CSHIM_AVG,
                     .message_limit = (uint64_t)1 << 32,
                     .scratch_limit = CSHIM_NCCL_SCRATCH_LIMIT,
-                    .has_averages = true,
+                    .has_type_of_moves = true,
                     .has_bfloat16 = true,
                     .has_own_broadcast = true,
                     .on_device = true},

@@ -22,10 +22,11 @@
 
 struct cshim_capabilities {
     uint32_t collectives;   /* bit 1 << collective for each collective that can be compressed */
+    uint32_t ops;           /* bit 1 << op for each reduction that can be compressed */
     uint64_t message_limit; /* bytes of the largest message between nodes */
     uint64_t scratch_limit; /* bytes of the scratch of a call */
-    bool has_averages;      /* has reductions with CSHIM_AVG */
     bool has_bfloat16;      /* has elements of type bfloat16 */
+    bool has_type_of_moves; /* the calls of data-movement collectives say the elements' type */
     bool has_max_rel_error; /* the ranks of a call share its encoding error */
     bool has_any_codec;     /* messages may vary in length, and reduced chunks use gather_codec */
     bool has_grid;          /* executes the algorithm grid */
@@ -42,6 +43,12 @@ static inline bool cshim_library_compresses(enum cshim_library library,
                                             enum cshim_collective collective)
 {
     return (cshim_capabilities[library].collectives >> collective & 1) != 0;
+}
+
+/* Returns true if reductions by an operation can be compressed with a library at all. */
+static inline bool cshim_library_reduces(enum cshim_library library, enum cshim_op op)
+{
+    return op < CSHIM_OP_COUNT && (cshim_capabilities[library].ops >> op & 1) != 0;
 }
 
 #endif

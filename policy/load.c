@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "policy/list.h"
+
 /* Maximum bytes of a policy's file. */
 #define FILE_LIMIT ((size_t)1 << 20)
 
@@ -37,10 +39,9 @@ static char *load_named(const char *name, size_t *length, char source[CSHIM_PATH
 {
     const char *names[NAMED_COUNT];
     char known[128] = "";
-    for (size_t i = 0, used = 0; i < NAMED_COUNT; i++) {
+    for (size_t i = 0; i < NAMED_COUNT; i++) {
         names[i] = named[i].name;
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
-                                 names[i]);
+        cshim_list_add(known, sizeof known, ", ", "%s", names[i]);
         if (strcmp(name, names[i]) != 0)
             continue;
         char *text = strdup(named[i].text);
@@ -165,10 +166,8 @@ char *cshim_policy_load(const char *explicit_path, size_t *length, char source[C
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         char warning[CSHIM_MESSAGE_MAX] = "";
         char *text = places[i] != NULL ? load_path(places[i], NULL, length, source, warning) : NULL;
-        const size_t used = strlen(message);
         if (warning[0] != '\0')
-            snprintf(message + used, CSHIM_MESSAGE_MAX - used, "%s%s", used > 0 ? "; " : "",
-                     warning);
+            cshim_list_add(message, CSHIM_MESSAGE_MAX, "; ", "%s", warning);
         if (text != NULL)
             return text;
     }

@@ -91,7 +91,8 @@ static inline void check_algorithm(const struct cshim_plan *plan, const struct c
 }
 
 /* Checks that the roundings of all contributions, of a grid's row sums and of the result add up to
- * at most abs_error, in a sum for each of its ranks, and that twice the step would exceed it. */
+ * at most abs_error, in a sum for each of its ranks, and that a step larger by 2^-22 would exceed
+ * it. */
 static inline void check_step(const struct cshim_plan *plan)
 {
     const double allowed = plan->rule->abs_error;
@@ -100,7 +101,7 @@ static inline void check_step(const struct cshim_plan *plan)
     const double lost =
         0.5 * (double)plan->step * (adds ? (plan->ranks + 1.0 + rows) / plan->ranks : 1);
     PLAN_CHECK((plan->step > 0) == (allowed > 0));
-    PLAN_CHECK(lost <= allowed && (allowed <= 0 || 2 * lost > allowed));
+    PLAN_CHECK(lost <= allowed && (allowed <= 0 || lost * (1 + 0x1p-22) > allowed));
 }
 
 /* Checks the cuts of calls with blocks: a segment has a chunk of each block. */

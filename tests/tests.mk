@@ -21,7 +21,7 @@ $(BUILD)/tests/test_elf_%: $(BUILD)/obj/tests/unit/test_elf_%.o \
 	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -lcmocka -lelf
 
 $(BUILD)/tests/test_rendezvous_%: $(BUILD)/obj/tests/unit/test_rendezvous_%.o \
-		$(call objects,$(wildcard shim/nccl/rendezvous*.c))
+		$(call objects,$(wildcard shim/nccl/rendezvous*.c) policy/list.c)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -lcmocka
 

@@ -2,11 +2,11 @@
 #include "shim/core/environment.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "policy/list.h"
 #include "policy/policy.h"
 
 /* Returns true if a name of `length` bytes, without "COMPSHIM_", is one of the shim's variables.
@@ -48,19 +48,6 @@ const char *cshim_environment_trace(void)
     const char *wanted = secure_getenv("COMPSHIM_TRACE");
     const bool is_set = wanted != NULL && *wanted != '\0';
     return is_set && cshim_mode_of(wanted) != CSHIM_MODE_OFF ? wanted : NULL;
-}
-
-/* Appends a warning to those in the message. */
-__attribute__((format(printf, 3, 4))) static void add_warning(char *message, size_t size,
-                                                              const char *format, ...)
-{
-    const size_t used = strlen(message);
-    char warning[CSHIM_MESSAGE_MAX];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(warning, sizeof warning, format, arguments);
-    va_end(arguments);
-    snprintf(message + used, size - used, "%s%s", used > 0 ? "; " : "", warning);
 }
 
 /* Writes the folder of a path to `folder`, and returns the file's name without it. */
@@ -120,8 +107,8 @@ static bool check_file(const char *kind, const char *variable, const char *path,
     split_path(path, folder);
     const bool exists = stat(path, &facts) == 0, is_folder = exists && S_ISDIR(facts.st_mode);
     if (strchr(folder, '{') == NULL && (is_folder || access(exists ? path : folder, W_OK) != 0))
-        add_warning(message, size, "cannot write the %s %.200s: %s: name another by %s", kind, path,
-                    strerror(is_folder ? EISDIR : errno), variable);
+        cshim_list_add(message, size, "; ", "cannot write the %s %.200s: %s: name another by %s",
+                       kind, path, strerror(is_folder ? EISDIR : errno), variable);
     /* Another user's file is refused later, when it is opened. An error here would let its owner
      * end jobs. */
     const bool is_own = lstat(path, &facts) != 0 || facts.st_uid == geteuid();
@@ -172,20 +159,22 @@ bool cshim_environment_check(const struct cshim_policy *policy, char *message, s
         !check_file("trace", "COMPSHIM_TRACE", trace, CSHIM_TRACE_MARK, message, size))
         return false;
     if (log != NULL && *log != '\0' && cshim_word_find(CSHIM_LEVELS, log, &level) == NULL)
-        add_warning(message, size, "COMPSHIM_LOG=%.60s is not known: error, warn, info or debug",
-                    log);
+        cshim_list_add(message, size, "; ",
+                       "COMPSHIM_LOG=%.60s is not known: error, warn, info or debug", log);
     if (cshim_mode_of(live) > CSHIM_MODE_OFF)
-        add_warning(message, size, "COMPSHIM_LIVE=%.60s is not known: take on or off", live);
+        cshim_list_add(message, size, "; ", "COMPSHIM_LIVE=%.60s is not known: take on or off",
+                       live);
     for (char **entry = environ; *entry != NULL; entry++) {
         const size_t length = strcspn(*entry, "="), prefix = strlen("COMPSHIM_");
         if (strncmp(*entry, "COMPSHIM_", prefix) != 0 ||
             is_known(*entry + prefix, length - prefix, &nearest))
             continue;
-        add_warning(message, size, "%.*s is not known (%s%s%s): it has no effect",
-                    (int)(length < 60 ? length : 60), *entry,
-                    nearest != NULL ? "did you mean COMPSHIM_" : "known: COMPSHIM, COMPSHIM_LIVE, ",
-                    nearest != NULL ? nearest : "COMPSHIM_LOG, COMPSHIM_MACHINE, COMPSHIM_POLICY, ",
-                    nearest != NULL ? "?" : "COMPSHIM_REPORT, COMPSHIM_TRACE");
+        cshim_list_add(
+            message, size, "; ", "%.*s is not known (%s%s%s): it has no effect",
+            (int)(length < 60 ? length : 60), *entry,
+            nearest != NULL ? "did you mean COMPSHIM_" : "known: COMPSHIM, COMPSHIM_LIVE, ",
+            nearest != NULL ? nearest : "COMPSHIM_LOG, COMPSHIM_MACHINE, COMPSHIM_POLICY, ",
+            nearest != NULL ? "?" : "COMPSHIM_REPORT, COMPSHIM_TRACE");
     }
     return true;
 }

@@ -7,6 +7,7 @@
 
 #include "codecs/codec.h"
 #include "codecs/hash.h"
+#include "policy/list.h"
 #include "version.h"
 
 uint64_t cshim_machine(const char *given)
@@ -37,7 +38,6 @@ struct cshim_greeting cshim_greeting_make(void)
 bool cshim_greeting_fits(const struct cshim_greeting *own, const struct cshim_greeting *other,
                          int rank, char *text, size_t size)
 {
-    const size_t length = strlen(text);
     const bool has_come = other->version[0] != '\0';
     const char *why = NULL;
     if (!has_come)
@@ -48,7 +48,7 @@ bool cshim_greeting_fits(const struct cshim_greeting *own, const struct cshim_gr
         why = "another codec table";
     if (why == NULL)
         return true;
-    snprintf(text + length, size - length, "%srank %d (%s%s%s)", length > 0 ? ", " : "", rank,
-             other->host, has_come ? ": " : "", why);
+    cshim_list_add(text, size, ", ", "rank %d (%s%s%s)", rank, other->host, has_come ? ": " : "",
+                   why);
     return false;
 }

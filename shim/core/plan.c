@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "codecs/arithmetic.h"
+#include "codecs/floats.h"
 #include "shim/core/plan_bytes.h"
 
 /* Up to this many ranks and encoded bytes, one exchange of more bytes (one_shot) is assumed to be
@@ -85,18 +86,18 @@ static enum cshim_reason call_reason(const struct cshim_call *call, uint64_t cou
         return CSHIM_REASON_SINGLE_RANK;
     if ((unsigned)call->dtype >= CSHIM_DTYPE_COUNT)
         return CSHIM_REASON_DTYPE;
-    if (call->op != CSHIM_SUM &&
-        !(call->op == CSHIM_AVG && cshim_capabilities[call->library].has_averages))
+    if (!cshim_library_reduces(call->library, call->op))
         return CSHIM_REASON_OP;
     return CSHIM_REASON_COMPRESS;
 }
 
-/* Returns true if the call's element type is known, or does not matter. gloo passes no type in data
- * movement: there the rule must name types, unless its codec keeps every bit. */
+/* Returns true if the call's element type is known, or does not matter. If the library does not say
+ * it, the rule must name types, unless its codec keeps every bit. */
 static bool knows_type(const struct cshim_rule *rule, const struct cshim_call *call)
 {
-    return call->library != CSHIM_GLOO || (CSHIM_MOVES >> call->collective & 1) == 0 ||
-           cshim_plan_leaves_root(rule->codec) || rule->dtypes != (1u << CSHIM_DTYPE_COUNT) - 1;
+    return cshim_capabilities[call->library].has_type_of_moves ||
+           (CSHIM_MOVES >> call->collective & 1) == 0 || cshim_plan_leaves_root(rule->codec) ||
+           rule->dtypes != (1u << CSHIM_DTYPE_COUNT) - 1;
 }
 
 /* Returns CSHIM_REASON_COMPRESS, or why the rule that matches a call (NULL: none) does not compress
@@ -335,23 +336,22 @@ enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
     return reason;
 }
 
-/* Returns the largest power of two, as the quantization step, that keeps the rule's abs_error (per
- * rank). Each rank's contribution has an error of up to half a step, as have a grid's row sums and
- * an encoded sum. In data movement each element is rounded once. */
+/* Returns the largest quantization step that keeps the rule's abs_error (per rank). Each rank's
+ * contribution has an error of up to half a step, as have a grid's row sums and an encoded sum. In
+ * data movement each element is rounded once. */
 static float step_of(const struct cshim_plan *plan)
 {
-    int exponent;
-    if (plan->rule->abs_error <= 0)
-        return 0;
     const double ranks = plan->ranks, rows = plan->grid.rows > 1 ? plan->grid.rows : 0;
     const double share = cshim_shapes[plan->collective].adds ? ranks / (ranks + rows + 1) : 1;
-    frexp(plan->rule->abs_error * 2 * share, &exponent);
-    return ldexpf(1, exponent - 1);
+    const double most = plan->rule->abs_error * 2 * share;
+    const float nearest = (float)most;
+    return cshim_bits_float(cshim_float_bits(nearest) - ((double)nearest > most));
 }
 
 /* Plans a call that the rule compresses by an algorithm; AUTO: by that of choose_algorithm(). */
-static struct cshim_plan plan_by(enum cshim_algorithm algorithm, const struct cshim_rule *rule,
-                                 const struct cshim_call *call, uint64_t count)
+static CSHIM_APART struct cshim_plan plan_by(enum cshim_algorithm algorithm,
+                                             const struct cshim_rule *rule,
+                                             const struct cshim_call *call, uint64_t count)
 {
     struct cshim_plan plan = {.rule = rule};
     double mean;
@@ -407,8 +407,8 @@ static const enum cshim_algorithm algorithms[] = {
 
 /* Plans a call by the algorithm of choose_algorithm(). If that needs too many connections, and the
  * rule does not name it, takes the first algorithm that can compress the call, if there is one. */
-static struct cshim_plan plan_prior(const struct cshim_rule *rule, const struct cshim_call *call,
-                                    uint64_t count)
+static CSHIM_APART struct cshim_plan plan_prior(const struct cshim_rule *rule,
+                                                const struct cshim_call *call, uint64_t count)
 {
     const struct cshim_plan prior = plan_by(CSHIM_ALGORITHM_AUTO, rule, call, count);
     if (prior.reason != CSHIM_REASON_NO_DESCRIPTORS || cshim_plan_can(call, rule->algorithm))

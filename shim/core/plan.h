@@ -92,7 +92,7 @@ struct cshim_plan {
     uint64_t bytes_native;  /* bytes that a ring would send, summed over all ranks */
     unsigned quantizations; /* number of times that a value is rounded */
     double expected_error;  /* relative L2 error for normally distributed data */
-    float step;             /* quantization step of codec bounded; 0: no loss */
+    float step;             /* twice the largest error of codec bounded; 0: no loss */
 };
 
 /* Share of the native time that compressing a call must save (compshim-policy(5), `worth`). */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "policy/list.h"
 #include "shim/core/log.h"
 #include "shim/host/watch.h"
 #include "shim/host/scratch.h"
@@ -161,17 +162,14 @@ static void name_missing(const struct cshim_exchange *exchange, char *ranks, siz
                          int (*rank_of)(const struct cshim_exchange *exchange, int peer))
 {
     const struct cshim_flight *flight = exchange->awaited;
-    size_t length = 0;
     if (flight == NULL)
         return;
     const struct cshim_operation *wait = &flight->operations->list[flight->next];
     for (uint32_t i = 0; wait->kind == CSHIM_OPERATION_WAIT_RECEIVED && i < wait->parts; i++) {
         const struct cshim_operation *receive = find_receive(flight, wait, i);
-        if (receive != NULL && length + 16 < room &&
+        if (receive != NULL &&
             __atomic_load_n(flight->scratch + receive->offset, __ATOMIC_RELAXED) == 0)
-            length +=
-                (size_t)snprintf(ranks + length, room - length, "%srank %d", length > 0 ? ", " : "",
-                                 rank_of(exchange, (int)receive->peer));
+            cshim_list_add(ranks, room, ", ", "rank %d", rank_of(exchange, (int)receive->peer));
     }
 }
 

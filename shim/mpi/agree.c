@@ -17,13 +17,12 @@
  * a receive of the program. */
 #include "shim/mpi/agree.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "policy/list.h"
 #include "shim/core/clock.h"
-#include "shim/core/environment.h"
 #include "shim/core/greeting.h"
 #include "shim/core/log.h"
 #include "shim/core/tree.h"
@@ -45,14 +44,15 @@ struct hello {
     char missing[640]; /* ranks that cannot, with the reasons */
 };
 
-/* Static, because MPI may still write to these after the agreement, when a late message arrives. */
-static struct hello own_hello, hellos[CSHIM_TREE_WIDTH];
-static int acknowledgements[CSHIM_TREE_WIDTH];
-static MPI_Request hello_requests[CSHIM_TREE_WIDTH], acknowledge_requests[CSHIM_TREE_WIDTH];
-static MPI_Request reply_request, decision_request;
-static int reply, decision; /* 1: compress */
-
-static int parent, first_child, children;
+/* Static, because MPI may still write to it after the agreement, when a late message arrives. */
+static struct agreement {
+    int parent, first_child, children; /* in the tree */
+    struct hello own, hellos[CSHIM_TREE_WIDTH];
+    int acknowledgements[CSHIM_TREE_WIDTH];
+    int reply, decision; /* 1: compress */
+    MPI_Request hello_requests[CSHIM_TREE_WIDTH], acknowledge_requests[CSHIM_TREE_WIDTH];
+    MPI_Request reply_request, decision_request;
+} state;
 
 /* Returns the tag of a message type. */
 static int tag_of_message(enum word word)
@@ -86,36 +86,36 @@ static double time_limit(int rank)
 /* Posts a receive of `bytes` for each child, into consecutive elements of `messages`. */
 static void receive_from_children(enum word word, void *messages, int bytes, MPI_Request *requests)
 {
-    for (int i = 0; i < children; i++)
-        PMPI_Irecv((char *)messages + (size_t)i * (size_t)bytes, bytes, MPI_BYTE, first_child + i,
-                   tag_of_message(word), MPI_COMM_WORLD, &requests[i]);
+    for (int i = 0; i < state.children; i++)
+        PMPI_Irecv((char *)messages + (size_t)i * (size_t)bytes, bytes, MPI_BYTE,
+                   state.first_child + i, tag_of_message(word), MPI_COMM_WORLD, &requests[i]);
 }
 
 static void send_to_child(int child, enum word word, int answer)
 {
-    PMPI_Send(&answer, 1, MPI_INT, first_child + child, tag_of_message(word), MPI_COMM_WORLD);
+    PMPI_Send(&answer, 1, MPI_INT, state.first_child + child, tag_of_message(word), MPI_COMM_WORLD);
 }
 
-/* Waits for the hellos of the children until the deadline, and merges them into own_hello. */
+/* Waits for the hellos of the children until the deadline, and merges them into this rank's. */
 static void collect_hellos(double deadline)
 {
     const double left = deadline - cshim_seconds();
     int has_arrived;
-    receive_from_children(WORD_HELLO, hellos, sizeof *hellos, hello_requests);
+    receive_from_children(WORD_HELLO, state.hellos, sizeof *state.hellos, state.hello_requests);
     /* At least 1 s, to receive the hellos that are already sent. */
-    wait_for_requests(children, hello_requests, left > 1 ? left : 1);
-    for (int i = 0; i < children; i++) {
-        struct hello *child = &hellos[i];
-        PMPI_Test(&hello_requests[i], &has_arrived, MPI_STATUS_IGNORE);
+    wait_for_requests(state.children, state.hello_requests, left > 1 ? left : 1);
+    for (int i = 0; i < state.children; i++) {
+        struct hello *child = &state.hellos[i];
+        PMPI_Test(&state.hello_requests[i], &has_arrived, MPI_STATUS_IGNORE);
         if (!has_arrived) /* missing, but it may still come */
             child->greeting.version[0] = '\0';
-        own_hello.all &= cshim_greeting_fits(&own_hello.greeting, &child->greeting, first_child + i,
-                                             own_hello.missing, sizeof own_hello.missing);
+        state.own.all &=
+            cshim_greeting_fits(&state.own.greeting, &child->greeting, state.first_child + i,
+                                state.own.missing, sizeof state.own.missing);
         if (has_arrived && !child->all) {
-            const size_t length = strlen(own_hello.missing);
-            snprintf(own_hello.missing + length, sizeof own_hello.missing - length, "%s%s",
-                     length > 0 ? ", " : "", child->missing);
-            own_hello.all = false;
+            cshim_list_add(state.own.missing, sizeof state.own.missing, ", ", "%.*s",
+                           (int)sizeof child->missing - 1, child->missing);
+            state.own.all = false;
         }
     }
 }
@@ -123,37 +123,35 @@ static void collect_hellos(double deadline)
 /* Sends the proposal to the children whose hello came in time. */
 static void reply_to_children(bool all)
 {
-    for (int i = 0; i < children; i++)
-        if (hellos[i].greeting.version[0] != '\0')
+    for (int i = 0; i < state.children; i++)
+        if (state.hellos[i].greeting.version[0] != '\0')
             send_to_child(i, WORD_REPLY, all);
 }
 
-/* Waits for the acknowledgements of the children; each covers all ranks below that child. Returns
- * true if all have come and none refuses. */
+/* Waits for the acknowledgements of the children; each covers all ranks below that child.
+ * Returns true if all have come and none refuses. */
 static bool collect_acknowledgements(void)
 {
-    receive_from_children(WORD_ACKNOWLEDGE, acknowledgements, sizeof *acknowledgements,
-                          acknowledge_requests);
-    bool all = wait_for_requests(children, acknowledge_requests, time_limit(cshim_job.rank));
-    for (int i = 0; i < children && all; i++)
-        all = acknowledgements[i] != 0;
+    receive_from_children(WORD_ACKNOWLEDGE, state.acknowledgements, sizeof *state.acknowledgements,
+                          state.acknowledge_requests);
+    bool all =
+        wait_for_requests(state.children, state.acknowledge_requests, time_limit(cshim_job.rank));
+    for (int i = 0; i < state.children && all; i++)
+        all = state.acknowledgements[i] != 0;
     return all;
 }
 
 /* Writes to `text` a list of the ranks that have not announced themselves, as in "2-3, 5". */
 static void list_silent(char *text, size_t size)
 {
-    size_t length = 0;
     for (int first = 0; first < cshim_job.ranks; first++) {
         int last = first;
         while (last < cshim_job.ranks && !cshim_announced(last))
             last++;
-        if (last > first + 1 && length < size)
-            length += (size_t)snprintf(text + length, size - length, "%s%d-%d",
-                                       length > 0 ? ", " : "", first, last - 1);
-        else if (last > first && length < size)
-            length += (size_t)snprintf(text + length, size - length, "%s%d", length > 0 ? ", " : "",
-                                       first);
+        if (last > first + 1)
+            cshim_list_add(text, size, ", ", "%d-%d", first, last - 1);
+        else if (last > first)
+            cshim_list_add(text, size, ", ", "%d", first);
         first = last;
     }
 }
@@ -179,34 +177,34 @@ static void warn_without_root(void)
 static bool send_hello(void)
 {
     MPI_Request request;
-    PMPI_Irecv(&decision, 1, MPI_INT, parent, tag_of_message(WORD_DECISION), MPI_COMM_WORLD,
-               &decision_request);
-    PMPI_Irecv(&reply, 1, MPI_INT, parent, tag_of_message(WORD_REPLY), MPI_COMM_WORLD,
-               &reply_request);
+    PMPI_Irecv(&state.decision, 1, MPI_INT, state.parent, tag_of_message(WORD_DECISION),
+               MPI_COMM_WORLD, &state.decision_request);
+    PMPI_Irecv(&state.reply, 1, MPI_INT, state.parent, tag_of_message(WORD_REPLY), MPI_COMM_WORLD,
+               &state.reply_request);
     /* Short enough to be sent eagerly: usually completes even if no receive is posted for it. */
-    PMPI_Isend(&own_hello, sizeof own_hello, MPI_BYTE, parent, tag_of_message(WORD_HELLO),
+    PMPI_Isend(&state.own, sizeof state.own, MPI_BYTE, state.parent, tag_of_message(WORD_HELLO),
                MPI_COMM_WORLD, &request);
     if (!wait_for_requests(1, &request, WAIT_SECONDS))
         cshim_mpi.real->MPI_Request_free(&request);
-    if (wait_for_requests(1, &reply_request, 1.2 * time_limit(0)))
-        return reply != 0;
+    if (wait_for_requests(1, &state.reply_request, 1.2 * time_limit(0)))
+        return state.reply != 0;
     cshim_log(CSHIM_LOG_WARN,
               "nothing is compressed: rank %d does not answer rank %d; start all ranks with the "
               "same LD_PRELOAD and COMPSHIM (mpirun -x LD_PRELOAD)",
-              parent, cshim_job.rank);
+              state.parent, cshim_job.rank);
     return false;
 }
 
 /* Returns rank 0's proposal: true if all ranks can compress together. Otherwise warns. */
 static bool propose(void)
 {
-    if (!own_hello.all)
+    if (!state.own.all)
         cshim_log(
             CSHIM_LOG_WARN,
             "nothing is compressed: not all ranks have this shim: %s; start all with the same "
             "LD_PRELOAD and COMPSHIM (mpirun -x LD_PRELOAD)",
-            own_hello.missing);
-    return own_hello.all;
+            state.own.missing);
+    return state.own.all;
 }
 
 /* Sends the acknowledgement to the parent, receives the decision and sends it to the children.
@@ -215,19 +213,20 @@ static bool commit(void)
 {
     const bool all = collect_acknowledgements();
     const int word = all;
-    decision = all;
+    state.decision = all;
     if (cshim_job.rank != 0) {
-        PMPI_Send(&word, 1, MPI_INT, parent, tag_of_message(WORD_ACKNOWLEDGE), MPI_COMM_WORLD);
-        PMPI_Wait(&decision_request, MPI_STATUS_IGNORE);
+        PMPI_Send(&word, 1, MPI_INT, state.parent, tag_of_message(WORD_ACKNOWLEDGE),
+                  MPI_COMM_WORLD);
+        PMPI_Wait(&state.decision_request, MPI_STATUS_IGNORE);
     } else if (!all) {
         cshim_log(CSHIM_LOG_WARN,
                   "nothing is compressed: a rank stopped waiting for the agreement");
     }
     /* Children whose acknowledgement is late get the decision too, because they wait for it. A
      * child that has stopped waiting still has its receive posted. */
-    for (int i = 0; i < children; i++)
-        send_to_child(i, WORD_DECISION, decision);
-    return decision != 0;
+    for (int i = 0; i < state.children; i++)
+        send_to_child(i, WORD_DECISION, state.decision);
+    return state.decision != 0;
 }
 
 /* Runs the agreement. Returns true on all ranks, or on none. */
@@ -235,12 +234,12 @@ static bool agree_to_compress(void)
 {
     const double began = cshim_seconds();
     const bool is_root = cshim_job.rank == 0;
-    parent = cshim_tree_parent(cshim_job.rank);
-    children = cshim_tree_children(cshim_job.rank, cshim_job.ranks, &first_child);
-    own_hello = (struct hello){.greeting = cshim_greeting_make(), .all = true};
+    state.parent = cshim_tree_parent(cshim_job.rank);
+    state.children = cshim_tree_children(cshim_job.rank, cshim_job.ranks, &state.first_child);
+    state.own = (struct hello){.greeting = cshim_greeting_make(), .all = true};
     const bool has_names = cshim_job.ranks > 1 && cshim_announce();
     const bool has_parent =
-        is_root || !has_names || cshim_await_announcement(parent, began + WAIT_SECONDS);
+        is_root || !has_names || cshim_await_announcement(state.parent, began + WAIT_SECONDS);
     collect_hellos(began + time_limit(cshim_job.rank));
     const bool proposal = is_root ? propose() : has_parent && send_hello();
     reply_to_children(proposal);
@@ -278,16 +277,16 @@ static void set_connection_limit(void)
     cshim_mpi.connection_limit = least > 0 ? (uint32_t)least : 1;
 }
 
-/* Parses the policy, sets it for the job and makes the ledger. Ends the job if the policy is wrong,
- * or without memory. */
-static void set_policy(const char *text, size_t length, const char *source)
+/* Parses the policy and the learned choices, sets them for the job and makes the ledger. Ends the
+ * job if they are wrong, or without memory. */
+static void set_policy(const struct cshim_offer *offer)
 {
     char message[CSHIM_MESSAGE_MAX];
-    cshim_job.policy = cshim_policy_parse(text, length, source, message);
-    if (cshim_job.policy == NULL)
+    cshim_job.policy = cshim_policy_parse(offer->text, offer->length, offer->source, message);
+    if (cshim_job.policy == NULL || !cshim_offer_parse_learned(offer, &cshim_mpi.learned, message))
         cshim_mpi_end_job(message);
     cshim_log_set_level(cshim_job.policy->log);
-    cshim_policy_sha256(text, length, cshim_job.policy_sha256);
+    cshim_policy_sha256(offer->text, offer->length, cshim_job.policy_sha256);
     if (!cshim_ledger_init(&cshim_job.ledger, cshim_job.policy))
         cshim_mpi_end_job("no memory for the ledger");
 }
@@ -313,50 +312,35 @@ static void share_text(char **text, size_t length)
     cshim_mpi.real->MPI_Bcast(*text, (int)length, MPI_CHAR, 0, cshim_mpi.world);
 }
 
-/* Broadcasts the header, the policy and the learned choices from rank 0 to all ranks. */
-static void share_terms(struct terms *terms, char **text, char **learned)
+/* Broadcasts the job's name and the offer from rank 0 to all ranks. */
+static void share_terms(struct cshim_offer *offer)
 {
+    struct terms terms = {.length = offer->length,
+                          .learned_length = offer->learned_length,
+                          .has_learned = offer->learned != NULL};
+    memcpy(terms.source, offer->source, sizeof terms.source);
     if (cshim_job.rank == 0)
-        cshim_report_make_job(terms->job);
-    cshim_mpi.real->MPI_Bcast(terms, (int)sizeof *terms, MPI_BYTE, 0, cshim_mpi.world);
-    cshim_report_set_job(terms->job);
-    share_text(text, terms->length);
-    if (terms->has_learned)
-        share_text(learned, terms->learned_length);
-}
-
-/* Parses the choices that an earlier job has learned. Ends the job if they are wrong. */
-static void set_learned(const char *text, size_t length)
-{
-    char message[CSHIM_MESSAGE_MAX];
-    cshim_mpi.learned = cshim_learned_parse(text, length, "COMPSHIM_MACHINE", message);
-    if (cshim_mpi.learned == NULL)
-        cshim_mpi_end_job(message);
+        cshim_report_make_job(terms.job);
+    cshim_mpi.real->MPI_Bcast(&terms, (int)sizeof terms, MPI_BYTE, 0, cshim_mpi.world);
+    cshim_report_set_job(terms.job);
+    memcpy(offer->source, terms.source, sizeof offer->source);
+    offer->length = terms.length;
+    offer->learned_length = terms.learned_length;
+    share_text(&offer->text, offer->length);
+    if (terms.has_learned)
+        share_text(&offer->learned, offer->learned_length);
 }
 
 bool cshim_agree(void)
 {
     char message[CSHIM_MESSAGE_MAX];
-    struct terms terms = {.length = 0};
-    char *text = NULL, *learned = NULL;
-    size_t length = 0, learned_length = 0;
-
+    struct cshim_offer offer = {.text = NULL};
     if (cshim_job.rank == 0) {
-        text = cshim_policy_load(NULL, &length, terms.source, message);
-        if (text == NULL)
+        if (!cshim_offer_load(&offer, message))
             cshim_mpi_end_job(message);
+        set_policy(&offer);
         if (message[0] != '\0')
             cshim_log(CSHIM_LOG_WARN, "%s", message);
-        set_policy(text, length, terms.source);
-        terms.length = length;
-        if (!cshim_environment_check(cshim_job.policy, message, sizeof message))
-            cshim_mpi_end_job(message);
-        if (message[0] != '\0')
-            cshim_log(CSHIM_LOG_WARN, "%s", message);
-        if (!cshim_learned_load(&learned, &learned_length, message))
-            cshim_mpi_end_job(message);
-        terms.learned_length = learned_length;
-        terms.has_learned = learned != NULL;
     }
     const bool agreed = agree_to_compress();
     if (agreed) {
@@ -364,20 +348,17 @@ bool cshim_agree(void)
         PMPI_Comm_create(MPI_COMM_WORLD, cshim_mpi.group, &cshim_mpi.world);
         MPI_Comm node = find_nodes();
         set_connection_limit();
-        share_terms(&terms, &text, &learned);
+        share_terms(&offer);
         if (cshim_job.rank != 0)
-            set_policy(text, terms.length, terms.source);
-        if (learned != NULL)
-            set_learned(learned, terms.learned_length);
+            set_policy(&offer);
         cshim_share_setup(node);
         PMPI_Comm_free(&node);
         /* From here on an MPI library with fault tolerance may let the job survive a lost rank. */
         cshim_mpi_return_errors_of(cshim_mpi.world);
-        cshim_log(CSHIM_LOG_INFO, "on: policy %s, codecs in %s", terms.source,
+        cshim_log(CSHIM_LOG_INFO, "on: policy %s, codecs in %s", offer.source,
                   cshim_simd_name(cshim_simd_level()));
     }
-    free(text);
-    free(learned);
+    cshim_offer_free(&offer);
     return agreed;
 }
 

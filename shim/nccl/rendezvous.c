@@ -2,7 +2,6 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,30 +171,21 @@ static void hang_up(struct cshim_member *member)
 
 static bool connect_until(struct cshim_member *member, double deadline)
 {
-    union cshim_address address;
-    const socklen_t size = cshim_tag_get_address(&member->tag, &address);
-    const int one = 1;
     int error = 0;
-    socklen_t error_size = sizeof error;
+    socklen_t size = sizeof error;
     hang_up(member);
-    member->socket = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    member->socket = cshim_tag_connect(&member->tag);
     if (member->socket < 0)
         return false;
-    setsockopt(member->socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    if (connect(member->socket, &address.any, size) == 0) {
-        note_own_address(member);
-        return true;
-    }
     if ((errno == EINPROGRESS || errno == EINTR) && wait_for(member->socket, POLLOUT, deadline)) {
-        getsockopt(member->socket, SOL_SOCKET, SO_ERROR, &error, &error_size);
+        getsockopt(member->socket, SOL_SOCKET, SO_ERROR, &error, &size);
         errno = error;
-        if (error == 0) {
-            note_own_address(member);
-            return true;
-        }
     }
-    hang_up(member);
-    return false;
+    if (errno == 0)
+        note_own_address(member);
+    else
+        hang_up(member);
+    return member->socket >= 0;
 }
 
 /* Sends or receives all bytes on the member's connection. On an error or after the deadline closes

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <netinet/tcp.h>
-
 #include "shim/nccl/rendezvous_wire.h"
 
 struct question {
@@ -84,20 +82,13 @@ static bool has_open(const struct cshim_asker *asker)
  * sent again; rank 0 gives the same answers. */
 static bool begin_connection(struct cshim_asker *asker)
 {
-    union cshim_address address;
-    const socklen_t size = cshim_tag_get_address(&asker->tag, &address);
-    const int one = 1;
-    asker->socket = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (asker->socket < 0)
-        return false;
-    setsockopt(asker->socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    asker->socket = cshim_tag_connect(&asker->tag);
     asker->sending = CSHIM_CLASSES_MAX;
     asker->sent = asker->received = 0;
     for (uint32_t class = 0; class < CSHIM_CLASSES_MAX; class ++)
         if (asker->questions[class].state == SENT)
             asker->questions[class].state = TO_SEND;
-    return connect(asker->socket, &address.any, size) == 0 || errno == EINPROGRESS ||
-           errno == EINTR;
+    return asker->socket >= 0 && (errno == 0 || errno == EINPROGRESS || errno == EINTR);
 }
 
 /* Sends the questions in state TO_SEND, as far as possible without waiting. Returns false if the

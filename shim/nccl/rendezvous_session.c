@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "policy/list.h"
 #include "shim/nccl/rendezvous_wire.h"
 
 /* Memory of all sessions above which old ones are forgotten (drop_oldest). */
@@ -243,7 +244,7 @@ static bool name_ranks(const struct session *session, enum fault fault,
     const struct rank_entry *first = session->entries;
     const char *failure = "";
     unsigned count = 0;
-    size_t length = 0;
+    why[0] = '\0';
     while (!first->here)
         first++;
     for (uint32_t rank = 0; rank < session->ranks; rank++) {
@@ -252,15 +253,14 @@ static bool name_ranks(const struct session *session, enum fault fault,
             continue;
         if (fault == UNABLE && count == 0)
             failure = entry->failure;
-        if (count++ < RANKS_NAMED && length < size)
-            length += (size_t)snprintf(why + length, size - length, "%s%u%s%.32s",
-                                       count > 1 ? ", " : "rank ", rank, entry->here ? " on " : "",
-                                       entry->machine);
+        if (count++ < RANKS_NAMED)
+            cshim_list_add(why, size, ", ", "%s%u%s%.32s", count == 1 ? "rank " : "", rank,
+                           entry->here ? " on " : "", entry->machine);
     }
-    if (count > RANKS_NAMED && length < size)
-        length += (size_t)snprintf(why + length, size - length, ", ... (%u)", count);
-    if (count > 0 && length < size)
-        snprintf(why + length, size - length, " %s%s", faults[fault], failure);
+    if (count > RANKS_NAMED)
+        cshim_list_add(why, size, ", ", "... (%u)", count);
+    if (count > 0)
+        cshim_list_add(why, size, " ", "%s%s", faults[fault], failure);
     return count > 0;
 }
 

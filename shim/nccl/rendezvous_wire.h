@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -76,6 +77,23 @@ static inline socklen_t cshim_tag_get_address(const struct cshim_tag *tag,
     address->six.sin6_port = tag->port;
     memcpy(&address->six.sin6_addr, tag->address, sizeof address->six.sin6_addr);
     return sizeof address->six;
+}
+
+/* Begins a connection to the tag's address. Returns its socket, which is less than 0 on an error,
+ * and sets errno: 0 if it is connected, EINPROGRESS or EINTR if it will be, or the error. */
+static inline int cshim_tag_connect(const struct cshim_tag *tag)
+{
+    union cshim_address address;
+    const socklen_t size = cshim_tag_get_address(tag, &address);
+    const int one = 1;
+    const int connection =
+        socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (connection < 0)
+        return connection;
+    setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (connect(connection, &address.any, size) == 0)
+        errno = 0;
+    return connection;
 }
 
 /* Sends or receives, without waiting, bytes from `data` + *done on, and adds their number to *done.

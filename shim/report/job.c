@@ -76,46 +76,16 @@ static int launchers_rank(void)
     return number != NULL ? (int)strtol(number, NULL, 10) : 0;
 }
 
-static void warn(bool speaks, const char *message)
-{
-    if (message[0] != '\0' && speaks)
-        cshim_log(CSHIM_LOG_WARN, "%s", message);
-}
-
-/* Loads the choices that COMPSHIM_MACHINE names. Returns false with the error in `message` if that
- * fails; otherwise does not change it, because it may contain a warning. */
-static bool has_choices(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
-{
-    char problem[CSHIM_MESSAGE_MAX];
-    const bool is_right = cshim_learned_load(&offer->learned, &offer->learned_length, problem);
-    if (!is_right)
-        memcpy(message, problem, sizeof problem);
-    return is_right;
-}
-
-/* Loads policy and choices for this process. Returns false, with a message, if they, or variables
- * of the environment, are invalid. One process of the job logs the warnings, the first time. */
+/* Loads this process's offer. Returns false, with a message, if it is invalid. One process of the
+ * job logs the warnings, the first time. */
 static bool load_offer(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
 {
     static bool has_spoken;
-    struct cshim_policy *policy = NULL;
-    const bool speaks =
-        !__atomic_exchange_n(&has_spoken, true, __ATOMIC_RELAXED) && launchers_rank() == 0;
-    *offer = (struct cshim_offer){.observe = cshim_mode() == CSHIM_MODE_OBSERVE};
-    offer->text = cshim_policy_load(NULL, &offer->length, offer->source, message);
-    if (offer->text != NULL) {
-        warn(speaks, message);
-        policy = cshim_policy_parse(offer->text, offer->length, offer->source, message);
-    }
-    const bool is_right = policy != NULL &&
-                          cshim_environment_check(policy, message, CSHIM_MESSAGE_MAX) &&
-                          has_choices(offer, message);
-    cshim_policy_free(policy);
-    if (!is_right) {
-        cshim_offer_free(offer);
+    if (!cshim_offer_load(offer, message))
         return false;
-    }
-    warn(speaks, message);
+    if (!__atomic_exchange_n(&has_spoken, true, __ATOMIC_RELAXED) && launchers_rank() == 0 &&
+        message[0] != '\0')
+        cshim_log(CSHIM_LOG_WARN, "%s", message);
     return true;
 }
 
@@ -126,12 +96,6 @@ void cshim_job_load(struct cshim_offer *offer)
         return;
     cshim_log(CSHIM_LOG_ERROR, "%s", message);
     _exit(1); /* not exit: exit handlers could wait for other ranks */
-}
-
-void cshim_offer_free(struct cshim_offer *offer)
-{
-    free(offer->text);
-    free(offer->learned);
 }
 
 struct cshim_job *cshim_job_native(void)
@@ -167,18 +131,6 @@ static void begin_trace(struct cshim_job *job)
         cshim_log(CSHIM_LOG_WARN, "a rank has no memory for a trace: there will be none");
 }
 
-/* Parses the choices of an earlier job that an offer has, if any. Returns false with a message if
- * they are wrong. */
-static bool parse_learned(const struct cshim_offer *offer, struct cshim_learned **learned,
-                          char message[CSHIM_MESSAGE_MAX])
-{
-    *learned = NULL;
-    if (offer->learned != NULL)
-        *learned =
-            cshim_learned_parse(offer->learned, offer->learned_length, "COMPSHIM_MACHINE", message);
-    return offer->learned == NULL || *learned != NULL;
-}
-
 static struct cshim_job *make_job(const struct cshim_offer *offer, const char *sha256,
                                   const char *learned_sha256)
 {
@@ -186,7 +138,7 @@ static struct cshim_job *make_job(const struct cshim_offer *offer, const char *s
     struct cshim_learned *learned = NULL;
     struct cshim_policy *policy =
         cshim_policy_parse(offer->text, offer->length, offer->source, message);
-    const bool is_right = policy != NULL && parse_learned(offer, &learned, message);
+    const bool is_right = policy != NULL && cshim_offer_parse_learned(offer, &learned, message);
     struct cshim_observed *observed = offer->observe ? malloc(sizeof *observed) : NULL;
     struct cshim_job *job = calloc(1, sizeof *job);
     if (!is_right || job == NULL || (offer->observe && observed == NULL) ||

@@ -10,9 +10,9 @@
 
 #include <sys/types.h>
 
-#include "shim/core/learned.h"
 #include "shim/report/ledger.h"
 #include "shim/report/observed.h"
+#include "shim/report/offer.h"
 #include "shim/report/trace.h"
 
 struct cshim_job {
@@ -43,16 +43,6 @@ struct cshim_job {
     struct cshim_job *next;
 };
 
-/* A policy that one rank offers to all. */
-struct cshim_offer {
-    char *text;
-    size_t length;
-    char source[CSHIM_PATH_MAX]; /* name of the policy */
-    char *learned;               /* choices of an earlier job; NULL: this job measures */
-    size_t learned_length;
-    bool observe; /* COMPSHIM=observe: calls are recorded and passed through */
-};
-
 /* Properties of the process, for its files. cshim_process_start sets engine, is_beside and pid; the
  * engine sets the others. */
 struct cshim_process {
@@ -72,10 +62,9 @@ void cshim_process_start(const char *engine, bool is_beside);
  * policy or choices do not parse or there is no memory. Jobs are never freed. */
 struct cshim_job *cshim_job_find(const struct cshim_offer *offer);
 
-/* Loads the policy of this process, and the choices that COMPSHIM_MACHINE names. If they, or
- * variables of the environment, are invalid, ends the process. The caller frees the offer. */
+/* Loads this process's offer, which the caller frees; ends the process if it is invalid. One
+ * process of the job logs the warnings, the first time. */
 void cshim_job_load(struct cshim_offer *offer);
-void cshim_offer_free(struct cshim_offer *offer);
 
 /* Returns the job that counts the calls of communicators whose ranks have not agreed: the latest
  * one, or a new one with this process's policy; NULL if that is invalid, or without memory. */

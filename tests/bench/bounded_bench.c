@@ -4,12 +4,16 @@
  *   bounded_bench compare       a line for each field, type and bound
  *   bounded_bench check COUNT   encodes and decodes at least COUNT elements, of all fields and with
  *                               other bounds, and prints the largest error
+ *   bounded_bench file FILE BOUND...
+ *                               prints a line for each bound: how many times shorter than a file of
+ *                               float32 its messages are, with steps that are powers of two and
+ *                               with any, and the largest error as a share of the bound
  *
- * A line has the field, its type, and the bound as a share of its largest magnitude. For bounded,
- * then for ZFP, it has the compression ratio, the GB/s (10^9 bytes of the field) of encoding and of
- * decoding, as medians of REPEATS, and the largest error as a share of the bound. ZFP gets the
- * shape of the field, which a collective does not have. Its tolerance and bounded's step are those
- * of a rule's abs_error for data-movement collectives. */
+ * A line of compare has the field, its type, and the bound as a share of its largest magnitude. For
+ * bounded, then for ZFP, it has the compression ratio, the GB/s (10^9 bytes of the field) of
+ * encoding and of decoding, as medians of REPEATS, and the largest error as a share of the bound.
+ * ZFP gets the shape of the field, which a collective does not have. Its tolerance and bounded's
+ * step are those of a rule's abs_error for data-movement collectives. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +30,7 @@ enum { REPEATS = 7, SIDE = 1024, EDGE = 128, COUNT = 1 << 21, HOT_SPOTS = 200, S
 static double field[COUNT];
 static float narrow[COUNT];
 static double decoded[COUNT];
+static size_t length = COUNT; /* elements of the field */
 static uint8_t encoded[COUNT * 10];
 
 /* Returns a random number, uniform from -1 to 1. */
@@ -145,7 +150,7 @@ static double largest_error(enum cshim_dtype dtype, double bound)
 {
     const float *floats = (const float *)(const void *)decoded;
     double largest = 0;
-    for (size_t i = 0; i < COUNT; i++) {
+    for (size_t i = 0; i < length; i++) {
         const double error =
             dtype == CSHIM_FLOAT64 ? decoded[i] - field[i] : (double)floats[i] - (double)narrow[i];
         largest = fmax(largest, fabs(error));
@@ -153,16 +158,23 @@ static double largest_error(enum cshim_dtype dtype, double bound)
     return largest / bound;
 }
 
-static void run_bounded(enum cshim_dtype dtype, double bound, struct result *result, int repeat)
+/* Returns the step for a bound: the largest float that keeps it. */
+static float step_of(double bound)
 {
-    const struct cshim_encoding encoding = {.step = exp2f((float)floor(log2(2 * bound)))};
+    const float step = (float)(2 * bound);
+    return (double)step > 2 * bound ? nextafterf(step, 0) : step;
+}
+
+static void run_bounded(enum cshim_dtype dtype, float step, struct result *result, int repeat)
+{
+    const struct cshim_encoding encoding = {.step = step};
     const double began = cshim_seconds();
-    cshim_encode_with(CSHIM_CODEC_BOUNDED, dtype, elements_of(dtype), COUNT, &encoding, encoded);
+    cshim_encode_with(CSHIM_CODEC_BOUNDED, dtype, elements_of(dtype), length, &encoding, encoded);
     const double encoded_at = cshim_seconds();
-    cshim_decode(CSHIM_CODEC_BOUNDED, dtype, encoded, COUNT, decoded);
+    cshim_decode(CSHIM_CODEC_BOUNDED, dtype, encoded, length, decoded);
     result->decode[repeat] = cshim_seconds() - encoded_at;
     result->encode[repeat] = encoded_at - began;
-    result->bytes = cshim_encoded_length(CSHIM_CODEC_BOUNDED, dtype, COUNT, encoded);
+    result->bytes = cshim_encoded_length(CSHIM_CODEC_BOUNDED, dtype, length, encoded);
 }
 
 static void run_zfp(enum cshim_dtype dtype, double bound, const size_t *shape,
@@ -228,7 +240,7 @@ static void compare(void)
                 struct result ours, zfps;
                 double error = 0, zfp_error = 0;
                 for (int repeat = 0; repeat < REPEATS; repeat++) {
-                    run_bounded((enum cshim_dtype)dtype, bound, &ours, repeat);
+                    run_bounded((enum cshim_dtype)dtype, step_of(bound), &ours, repeat);
                     error = largest_error((enum cshim_dtype)dtype, bound);
                     run_zfp((enum cshim_dtype)dtype, bound, fields[which].shape, &zfps, repeat);
                     zfp_error = largest_error((enum cshim_dtype)dtype, bound);
@@ -243,17 +255,34 @@ static void compare(void)
     }
 }
 
+/* Fills the field with numbers around the middles between multiples of the step that messages have:
+ * 8 significant bits of 1 - 2^-8 of `step`. */
+static void make_middles(uint64_t seed, float step)
+{
+    const uint32_t bits = cshim_float_bits(step * (1 - 0x1p-8f)) & 0xffff0000u;
+    const double on_wire = (double)cshim_bits_float(bits);
+    for (int i = 0; i < COUNT; i++) {
+        const double multiple = floor(uniform(&seed) * 0x1p14) + 0.5;
+        field[i] = multiple * on_wire * (1 + 0x1p-22 * uniform(&seed));
+        narrow[i] = (float)field[i];
+    }
+}
+
 static int check_bounds(double wanted)
 {
-    double seen = 0, worst = 0, largest;
+    double seen = 0, worst = 0, largest = 1;
     for (uint64_t seed = 1; seen < wanted; seed++)
-        for (size_t which = 0; which < FIELDS; which++) {
-            make_field(which, seed, &largest);
+        for (size_t which = 0; which <= FIELDS; which++) {
+            if (which < FIELDS)
+                make_field(which, seed, &largest);
             for (int dtype = CSHIM_FLOAT32; dtype <= CSHIM_FLOAT64; dtype++)
                 for (int bound = 1; bound <= 24; bound++, seen += COUNT) {
                     struct result result;
-                    const double allowed = largest * exp2(-bound) * (1 + (double)(seed % 9) / 10);
-                    run_bounded((enum cshim_dtype)dtype, allowed, &result, 0);
+                    const double allowed =
+                        largest * exp2(-bound) * (1 + (double)((seed + (uint64_t)bound) % 29) / 29);
+                    if (which == FIELDS)
+                        make_middles(seed + (uint64_t)bound, step_of(allowed));
+                    run_bounded((enum cshim_dtype)dtype, step_of(allowed), &result, 0);
                     worst = fmax(worst, largest_error((enum cshim_dtype)dtype, allowed));
                 }
         }
@@ -261,13 +290,41 @@ static int check_bounds(double wanted)
     return worst > 1;
 }
 
+static int measure_file(FILE *file, double bound)
+{
+    double bytes = 0, packed[2] = {0}, worst = 0;
+    while ((length = fread(narrow, sizeof *narrow, COUNT, file)) > 0) {
+        const float steps[] = {exp2f((float)floor(log2(2 * bound))), step_of(bound)};
+        for (int any = 0; any < 2; any++) {
+            struct result result;
+            run_bounded(CSHIM_FLOAT32, steps[any], &result, 0);
+            packed[any] += (double)result.bytes;
+            worst = fmax(worst, largest_error(CSHIM_FLOAT32, bound));
+        }
+        bytes += (double)(length * sizeof *narrow);
+    }
+    rewind(file);
+    printf("%g %.3f %.3f %.6f\n", bound, bytes / packed[0], bytes / packed[1], worst);
+    return worst > 1;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], "compare") == 0)
+    int failed = 0;
+    if (argc == 2 && strcmp(argv[1], "compare") == 0) {
         compare();
-    else if (argc == 3 && strcmp(argv[1], "check") == 0)
-        return check_bounds(atof(argv[2]));
-    else
-        return fprintf(stderr, "usage: bounded_bench compare | check COUNT\n"), 2;
-    return 0;
+    } else if (argc == 3 && strcmp(argv[1], "check") == 0) {
+        failed = check_bounds(atof(argv[2]));
+    } else if (argc > 3 && strcmp(argv[1], "file") == 0) {
+        FILE *file = fopen(argv[2], "rb");
+        if (file == NULL)
+            return perror(argv[2]), 3;
+        for (int i = 3; i < argc; i++)
+            failed |= measure_file(file, atof(argv[i]));
+        fclose(file);
+    } else {
+        return fprintf(stderr, "usage: bounded_bench compare | check COUNT | file FILE BOUND...\n"),
+               2;
+    }
+    return failed;
 }

@@ -12,9 +12,12 @@ LITERAL = r'"(?:[^"\\]|\\.)*"'
 # Adjacent literals, with macros and macro arguments between them.
 PIECE = rf"{LITERAL}|#\w+|\b[A-Z][A-Z0-9_]+\b"
 TEXT = re.compile(rf"[^\";]*?({LITERAL}(?:[\s\\]*(?:{PIECE}))*)")
-# Functions that print or return a message: errors and warnings in the log, the end of a job, the policy's errors, and
-# reasons why NCCL's calls are not compressed.
-CALL = re.compile(r"\b(cshim_log|cshim_parser_fail|cshim_mpi_end_job|explain_errno|snprintf|add_warning)\(\s*(?=(\w*))")
+# Functions that print or return a message: errors and warnings in the log, the end of a job, the policy's errors,
+# reasons why NCCL's calls are not compressed, and warnings that are joined to one message.
+CALL = re.compile(
+    r"\b(?:(cshim_log|cshim_parser_fail|cshim_mpi_end_job|explain_errno|snprintf)\(\s*(?=(\w*))"
+    r'|cshim_list_add\(\s*message, size, "; ",)'
+)
 CONVERSION = re.compile(r"%[-+ #0]*[\d.*]*(?:hh|ll|[hlzjt])?[a-zA-Z]|%\.\*s")
 
 

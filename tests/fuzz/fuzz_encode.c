@@ -283,7 +283,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const unsigned choices = (unsigned)fuzz_take(&input, 1);
     scalar.stochastic = (choices & 1) != 0;
     scalar.key = fuzz_take(&input, 2);
-    scalar.step = (choices & 4) != 0 ? ldexpf(1, (int)(choices >> 3) - 20) : 0;
+    scalar.step =
+        (choices & 4) != 0 ? ldexpf(1 + (float)scalar.key * 0x1p-16f, (int)(choices >> 3) - 20) : 0;
     scalar.keep = 1 + (choices >> 3) * 2;
     scalar.first = fuzz_take_any_length(&input, 32) * CSHIM_GRAIN;
     uint8_t *elements = fuzz_allocate(count * scalar.input.element_bytes, 0, 0);

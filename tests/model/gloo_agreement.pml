@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Model of the agreement between the ranks of a gloo context (shim/gloo/agree.c), with the names of
- * its messages and functions. docs/agreement.md states the claims.
+ * that file. docs/agreement.md states the claims.
  *
  * All ranks make the same calls, each rank either one after another or all at once in any order. A
  * call may begin at any moment, so a rank may be arbitrarily late. A message may be arbitrarily
@@ -43,20 +43,28 @@
 #define OTHERS (ALL_RANKS - 1) /* all but rank 0 */
 
 mtype = { HELLO, OTHER_VERSION, PASSING, READY, PROPOSAL, NATIVE, COMPRESS, NEVER };
-mtype = { OPEN, FINDING, ON, OFF };
+
+/* States of a rank, in their order. IS_CROWDED is left out: a message can name all calls. */
+#define WAITING 0
+#define HAS_PASSED 1
+#define HAS_PROPOSED 2
+#define IS_READY 3
+#define HAS_DECIDED 4
+#define ACCEPTING 5
+#define SETTLED 6
+#define OFF 7 /* has_agreed, and nothing is compressed */
 
 /* Messages to rank 0, and from rank 0, with the marks. */
 chan up[RANKS] = [3] of { mtype, byte };
 chan down[RANKS] = [CALLS + 2] of { mtype, byte };
 
 bool has_shim[RANKS], right_version[RANKS], serial[RANKS];
-mtype state[RANKS] = OPEN;
+byte state[RANKS] = WAITING;
 bool is_open[RANKS];                 /* the first call has begun */
 byte native[CALLS], compressed[CALLS]; /* mask of ranks that have begun the call so */
 byte under_way[RANKS];                 /* mask of native calls that have begun; see UNDER_WAY */
 byte marks[RANKS];                     /* mask of calls known to be passed through */
 byte done[RANKS];                      /* mask of calls that have ended */
-bool passes[RANKS], is_ready[RANKS], is_decided[RANKS], is_proposed;
 byte concluded;               /* ranks that have concluded */
 byte gone;                    /* ranks whose connections are closed */
 byte greeted, passing, ready; /* ranks, as known to rank 0 */
@@ -110,8 +118,8 @@ inline hear_as_root()
     :: what == READY -> ready = ready | BIT(from); marks[0] = marks[0] | which
     fi;
     if
-    :: greeted == OTHERS && !is_proposed && state[0] == OPEN ->
-        is_proposed = true;
+    :: greeted == OTHERS && state[0] < HAS_PROPOSED ->
+        state[0] = HAS_PROPOSED;
         say_to_all(PROPOSAL, LISTED(0))
     :: else
     fi;
@@ -123,8 +131,8 @@ inline hear_as_other()
     down[rank]?what(which);
     marks[rank] = marks[rank] | which;
     if
-    :: what == PROPOSAL -> is_ready[rank] = true; up[rank]!READY(LISTED(rank))
-    :: what == COMPRESS -> is_decided[rank] = true
+    :: what == PROPOSAL -> state[rank] = IS_READY; up[rank]!READY(LISTED(rank))
+    :: what == COMPRESS -> state[rank] = HAS_DECIDED
     :: what == NEVER -> state[rank] = OFF
     :: what == NATIVE
     fi;
@@ -147,11 +155,11 @@ inline hear_as_other()
 #define SOMEBODY_PASSES ((passing & ~ready) != 0)
 #endif
 #ifdef MARKED
-#define IS_MARKED(r) ((marks[r] & BIT(id)) != 0 && !(r > 0 && is_decided[r] && state[r] == OPEN))
+#define IS_MARKED(r) ((marks[r] & BIT(id)) != 0 && state[r] != HAS_DECIDED)
 #else
 #define IS_MARKED(r) ((marks[r] & BIT(id)) != 0)
 #endif
-#define IS_OPEN(r) (QUIET && !IS_MARKED(r) && state[r] == OPEN)
+#define IS_OPEN(r) (QUIET && !IS_MARKED(r) && state[r] < ACCEPTING)
 
 proctype call(byte rank, id)
 {
@@ -170,39 +178,39 @@ proctype call(byte rank, id)
         is_open[rank] = true
     }
     do
-    :: atomic { rank > 0 && state[rank] == OPEN && nempty(down[rank]) -> hear_as_other() }
-    :: atomic { rank == 0 && state[0] == OPEN && nempty(up[1]) -> from = 1; hear_as_root(); from = 0 }
+    :: atomic { rank > 0 && state[rank] < ACCEPTING && nempty(down[rank]) -> hear_as_other() }
+    :: atomic { rank == 0 && state[0] < ACCEPTING && nempty(up[1]) -> from = 1; hear_as_root(); from = 0 }
 #if RANKS > 2
-    :: atomic { rank == 0 && state[0] == OPEN && nempty(up[2]) -> from = 2; hear_as_root(); from = 0 }
+    :: atomic { rank == 0 && state[0] < ACCEPTING && nempty(up[2]) -> from = 2; hear_as_root(); from = 0 }
 #endif
 #if RANKS > 3
-    :: atomic { rank == 0 && state[0] == OPEN && nempty(up[3]) -> from = 3; hear_as_root(); from = 0 }
+    :: atomic { rank == 0 && state[0] < ACCEPTING && nempty(up[3]) -> from = 3; hear_as_root(); from = 0 }
 #endif
     /* decide */
     :: atomic { IS_MARKED(rank) -> goto pass }
     :: atomic { state[rank] == OFF -> goto pass }
-    :: atomic { !IS_MARKED(rank) && state[rank] == ON -> goto compress }
-    :: atomic { rank == 0 && IS_OPEN(0) && is_proposed && MAY_COMPRESS ->
-           state[0] = FINDING;
+    :: atomic { !IS_MARKED(rank) && state[rank] == SETTLED -> goto compress }
+    :: atomic { rank == 0 && IS_OPEN(0) && state[0] == HAS_PROPOSED && MAY_COMPRESS ->
+           state[0] = ACCEPTING;
            say_to_all(COMPRESS, LISTED(0));
            break
        }
-    :: atomic { rank == 0 && IS_OPEN(0) && !(is_proposed && MAY_COMPRESS) &&
-                (SOMEBODY_PASSES || !is_proposed) -> goto pass }
-    :: atomic { rank > 0 && IS_OPEN(rank) && is_decided[rank] -> state[rank] = FINDING; break }
-    :: atomic { rank > 0 && IS_OPEN(rank) && !is_decided[rank] && !is_ready[rank] -> goto pass }
+    :: atomic { rank == 0 && IS_OPEN(0) &&
+                (state[0] == WAITING || !MAY_COMPRESS && SOMEBODY_PASSES) -> goto pass }
+    :: atomic { rank > 0 && IS_OPEN(rank) && state[rank] == HAS_DECIDED -> state[rank] = ACCEPTING; break }
+    :: atomic { rank > 0 && IS_OPEN(rank) && state[rank] < IS_READY -> goto pass }
     /* look */
     :: atomic { rank > 0 && (gone & 1) != 0 -> BREAK }
     :: atomic { rank == 0 && gone != 0 -> BREAK }
 #ifdef LIMIT
-    :: atomic { state[rank] == OPEN -> BREAK }
+    :: atomic { state[rank] < ACCEPTING -> BREAK }
 #endif
     od;
 
     /* conclude: no rank goes on before all have concluded */
     concluded = concluded | BIT(rank);
     if
-    :: atomic { concluded == ALL_RANKS -> state[rank] = ON }
+    :: atomic { concluded == ALL_RANKS -> state[rank] = SETTLED }
     :: atomic { (gone & ~concluded) != 0 -> BREAK }
     fi;
     atomic {
@@ -224,11 +232,11 @@ pass:
         assert(!alone);
         if
 #ifndef NO_WORD
-        :: has_shim[rank] && rank == 0 && state[0] == OPEN && is_proposed ->
+        :: has_shim[rank] && rank == 0 && state[0] == HAS_PROPOSED ->
             say_to_all(NATIVE, BIT(id))
 #endif
-        :: has_shim[rank] && rank > 0 && state[rank] == OPEN && !passes[rank] && !is_ready[rank] ->
-            passes[rank] = true;
+        :: has_shim[rank] && rank > 0 && state[rank] == WAITING ->
+            state[rank] = HAS_PASSED;
             up[rank]!PASSING(0)
         :: else
         fi
@@ -245,12 +253,12 @@ complete: /* the call itself, in which every rank waits for every other (except 
     /* cshim_gloo_agree_end: receives pending messages */
     do
     :: atomic {
-           has_shim[rank] && rank > 0 && state[rank] == OPEN && nempty(down[rank]) ->
+           has_shim[rank] && rank > 0 && state[rank] < ACCEPTING && nempty(down[rank]) ->
            hear_as_other()
        }
-    :: atomic { has_shim[0] && rank == 0 && state[0] == OPEN && nempty(up[1]) -> from = 1; hear_as_root(); from = 0 }
+    :: atomic { has_shim[0] && rank == 0 && state[0] < ACCEPTING && nempty(up[1]) -> from = 1; hear_as_root(); from = 0 }
 #if RANKS > 2
-    :: atomic { has_shim[0] && rank == 0 && state[0] == OPEN && nempty(up[2]) -> from = 2; hear_as_root(); from = 0 }
+    :: atomic { has_shim[0] && rank == 0 && state[0] < ACCEPTING && nempty(up[2]) -> from = 2; hear_as_root(); from = 0 }
 #endif
     :: break
     od

@@ -1,15 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the codec bounded: errors of at most half a step for any elements, the same bytes at every
- * SIMD level, sums within the bound of a rule, and high ratios for smooth fields. */
+/* Tests the codec bounded: errors of at most half a step for any elements and steps, the same bytes
+ * at every SIMD level, sums within the bound of a rule, and high ratios for smooth fields. */
 #include "codecs/hash.h"
 #include "shim/core/plan.h"
 #include "test_codec_data.h"
 
-enum { MOST = 3000, PARTS = 5, KINDS = 10 };
+enum { MOST = 3000, PARTS = 5, KINDS = 11 };
+
+/* Returns the step on the wire for a step that is no power of two: 1 - 2^-8 of it, with 8
+ * significant bits. */
+static double step_on_wire(double step)
+{
+    int exponent;
+    const double fraction = frexp(step * (1 - 0x1p-8), &exponent);
+    return ldexp(floor(fraction * 256), exponent - 8);
+}
 
 /* Returns element `i` of an array of this kind. 0: smooth, 1: random walk (`before` is the element
  * before), 2: noise, 3: halfway between two multiples of the step, 4: near the largest multiple, 5:
- * of many magnitudes, 6: some not finite, 7: random bits, 8: parabolas, 9: zeros with spikes. */
+ * of many magnitudes, 6: some not finite, 7: random bits, 8: parabolas, 9: zeros with spikes, 10:
+ * about halfway between two multiples of the step on the wire, up to the largest one of 14 bits. */
 static double number(int kind, size_t i, double step, double before, uint64_t *state)
 {
     const double normal = next_normal(state);
@@ -37,8 +47,11 @@ static double number(int kind, size_t i, double step, double before, uint64_t *s
         return any.value;
     case 8:
         return (double)(i % 700 * (i % 700)) * step * 0.375;
-    default:
+    case 9:
         return random % 300 == 0 ? 1e6 * normal : 0;
+    default:
+        return ((double)(random % 0x7ff0) - 0x3ff8 - 0.5) * step_on_wire(step) *
+               (1 + ((double)(random >> 60) - 8) * 0x1p-24);
     }
 }
 
@@ -82,9 +95,9 @@ static void check_once(enum cshim_dtype dtype, const uint8_t *elements, double s
     }
 }
 
-static void check(enum cshim_dtype dtype, int kind, int exponent, size_t count)
+static void check(enum cshim_dtype dtype, int kind, float step, size_t count)
 {
-    const struct cshim_encoding encoding = {.step = ldexpf(1, exponent)};
+    const struct cshim_encoding encoding = {.step = step};
     const size_t most = cshim_encoded_bytes(CSHIM_CODEC_BOUNDED, dtype, count);
     fill_elements(dtype, kind, (double)encoding.step, count, parts[0], count);
     for (int level = CSHIM_SIMD_SCALAR; level <= CSHIM_SIMD_AVX512; level++) {
@@ -104,30 +117,59 @@ TEST(no_element_is_off_by_more_than_half_a_step)
     for (int dtype = CSHIM_FLOAT32; dtype <= CSHIM_FLOAT64; dtype++)
         for (int kind = 0; kind < KINDS; kind++)
             for (int exponent = -120; exponent <= 120; exponent += exponent < -22 ? 14 : 3)
-                for (size_t count = 1; count <= MOST; count = count * 3 / 2 + 1)
-                    check((enum cshim_dtype)dtype, kind, exponent, count);
+                for (size_t count = 1; count <= MOST; count = count * 3 / 2 + 1) {
+                    check((enum cshim_dtype)dtype, kind, ldexpf(1, exponent), count);
+                    check((enum cshim_dtype)dtype, kind,
+                          ldexpf(1 + (float)(count % 97) / 97, exponent), count);
+                }
+}
+
+/* Elements about halfway between multiples take the step on the wire that the documentation gives,
+ * or a power of two if that is larger: at least 0.988 of the step allowed. */
+TEST(steps_are_nearly_as_large_as_allowed)
+{
+    for (int i = 0; i < 128; i++) {
+        const float step = 1 + (float)i / 128;
+        const struct cshim_encoding encoding = {.step = step};
+        for (int wide = 0; wide < 2; wide++) {
+            const enum cshim_dtype dtype = wide == 0 ? CSHIM_FLOAT32 : CSHIM_FLOAT64;
+            const double expected = fmax(step_on_wire((double)step), 1);
+            float stored;
+            uint16_t on_wire;
+            fill_elements(dtype, 10, (double)step, 1, parts[0], CSHIM_GRAIN);
+            cshim_encode_with(CSHIM_CODEC_BOUNDED, dtype, parts[0], CSHIM_GRAIN, &encoding,
+                              packed[0]);
+            memcpy(&on_wire, packed[0] + 8, sizeof on_wire);
+            memcpy(&stored, &(uint32_t){(uint32_t)on_wire << 16}, sizeof stored);
+            assert_true(expected > 1 ? (double)stored == expected : on_wire == 0);
+            assert_true(expected > 0.988 * (double)step);
+        }
+    }
 }
 
 /* Compares encoded bytes with stored ones: a failure means that the wire format has changed. The
  * data are computed without functions whose last bit differs between C libraries. */
 TEST(bytes_stay)
 {
-    static const uint64_t digests[] = {0x2c4a523b93d58e9cu, 0xf074d2cdd18bdf22u};
+    static const struct {
+        float step;
+        uint64_t digests[2]; /* of float32 and float64 */
+    } rows[] = {{0x1p-10f, {0x2c4a523b93d58e9cu, 0xf074d2cdd18bdf22u}},
+                {0x1.9p-10f, {0xcabdad7001abf3e6u, 0xb3ad7a87cf139eadu}}};
     static const int kinds[] = {3, 4, 7, 8};
-    for (int dtype = CSHIM_FLOAT32; dtype <= CSHIM_FLOAT64; dtype++) {
-        const struct cshim_encoding encoding = {.step = 0x1p-10f};
+    for (size_t i = 0; i < 2 * COUNT_OF(rows); i++) {
+        const enum cshim_dtype dtype = i % 2 == 0 ? CSHIM_FLOAT32 : CSHIM_FLOAT64;
+        const struct cshim_encoding encoding = {.step = rows[i / 2].step};
         uint64_t digest = CSHIM_HASH_EMPTY;
-        for (size_t i = 0; i < COUNT_OF(kinds); i++) {
-            fill_elements((enum cshim_dtype)dtype, kinds[i], 0x1p-10, 7, parts[0], MOST);
-            cshim_encode_with(CSHIM_CODEC_BOUNDED, (enum cshim_dtype)dtype, parts[0], MOST,
-                              &encoding, packed[0]);
+        for (size_t k = 0; k < COUNT_OF(kinds); k++) {
+            fill_elements(dtype, kinds[k], 0x1p-10, 7, parts[0], MOST);
+            cshim_encode_with(CSHIM_CODEC_BOUNDED, dtype, parts[0], MOST, &encoding, packed[0]);
             digest =
                 cshim_hash_bytes(digest, packed[0],
-                                 cshim_encoded_length(CSHIM_CODEC_BOUNDED, (enum cshim_dtype)dtype,
-                                                      MOST, packed[0]));
+                                 cshim_encoded_length(CSHIM_CODEC_BOUNDED, dtype, MOST, packed[0]));
         }
-        if (digest != digests[dtype])
-            fail_msg("%s: 0x%llx", cshim_dtype_name((enum cshim_dtype)dtype),
+        if (digest != rows[i / 2].digests[dtype])
+            fail_msg("%s, step %a: 0x%llx", cshim_dtype_name(dtype), (double)rows[i / 2].step,
                      (unsigned long long)digest);
     }
 }
@@ -161,7 +203,7 @@ TEST(sums_keep_the_bound_of_a_rule)
                                         .ranks_per_node = 1};
         const struct cshim_plan plan = cshim_plan_call(policy, &call, MOST);
         const struct cshim_encoding encoding = {.step = plan.step};
-        assert_true((double)plan.step > bound / 2);
+        assert_true((double)plan.step > 1.33 * bound);
         for (unsigned i = 0; i < ranks; i++) {
             fill_elements(CSHIM_FLOAT64, trial % 4, (double)plan.step, (uint64_t)trial * PARTS + i,
                           parts[i], MOST);
@@ -184,9 +226,9 @@ TEST(sums_keep_the_bound_of_a_rule)
     }
 }
 
-static double ratio(int kind, int exponent)
+static double ratio(int kind, float step)
 {
-    const struct cshim_encoding encoding = {.step = ldexpf(1, exponent)};
+    const struct cshim_encoding encoding = {.step = step};
     fill_elements(CSHIM_FLOAT32, kind, (double)encoding.step, 1, parts[0], MOST);
     cshim_encode_with(CSHIM_CODEC_BOUNDED, CSHIM_FLOAT32, parts[0], MOST, &encoding, packed[0]);
     return MOST * 4.0 /
@@ -195,10 +237,11 @@ static double ratio(int kind, int exponent)
 
 TEST(messages_become_shorter)
 {
-    assert_true(ratio(0, -13) > 6);
-    assert_true(ratio(1, -13) > 4);
-    assert_true(ratio(2, -7) > 2.5);
-    assert_true(ratio(7, -7) > 0.99);
+    assert_true(ratio(0, 0x1p-13f) > 6);
+    assert_true(ratio(1, 0x1p-13f) > 4);
+    assert_true(ratio(2, 0x1p-7f) > 2.5);
+    assert_true(ratio(2, 0x1.fp-7f) > 1.06 * ratio(2, 0x1p-7f));
+    assert_true(ratio(7, 0x1p-7f) > 0.99);
 }
 
 /* Decodes damaged messages to some elements, without reading beyond the largest encoded size, which
@@ -208,7 +251,7 @@ TEST(messages_that_lie_do_no_harm)
     uint64_t random = 3;
     for (int trial = 0; trial < 6000; trial++) {
         const enum cshim_dtype dtype = trial % 2 == 0 ? CSHIM_FLOAT32 : CSHIM_FLOAT64;
-        const struct cshim_encoding encoding = {.step = 0x1p-10f};
+        const struct cshim_encoding encoding = {.step = trial % 4 < 2 ? 0x1p-10f : 0x1.8p-10f};
         const size_t count = 1 + next_random(&random) % 600;
         const size_t most = cshim_encoded_bytes(CSHIM_CODEC_BOUNDED, dtype, count);
         uint8_t *message = malloc(most), *elements = malloc(count * cshim_dtype_bytes(dtype));

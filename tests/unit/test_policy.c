@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests policy.ini: accepted texts, matching, and errors with their lines. */
 
+#include "policy/list.h"
 #include "policy/policy.h"
 #include "tests/unit/unit.h"
 
@@ -505,6 +506,20 @@ TEST(names_of_values)
     assert_string_equal(cshim_collective_name(CSHIM_COLLECTIVE_COUNT), "?");
     assert_string_equal(cshim_op_name(CSHIM_OP_COUNT), "?");
     assert_string_equal(cshim_algorithm_name(CSHIM_ALGORITHM_COUNT), "?");
+}
+
+TEST(lists_of_messages)
+{
+    char list[16] = "";
+    cshim_list_add(list, sizeof list, ", ", "%s", "one");
+    cshim_list_add(list, sizeof list, ", ", "rank %d", 2);
+    assert_string_equal(list, "one, rank 2");
+    cshim_list_add(list, sizeof list, ", ", "%d", 34);
+    assert_string_equal(list, "one, rank 2, 34");
+    for (int i = 0; i < 2; i++) { /* no room, and not for the separator either */
+        cshim_list_add(list, sizeof list, ", ", "%d", 5);
+        assert_string_equal(list, "one, rank 2,...");
+    }
 }
 
 TEST(algorithms_have_older_names)

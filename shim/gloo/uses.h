@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Counts of a context's calls until its ranks have agreed. The function, the tag and the count name
+ * a call equally on all ranks, because calls of a function with one tag follow each other. Not
+ * thread-safe. */
+#ifndef CSHIM_GLOO_USES_H
+#define CSHIM_GLOO_USES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Maximum number of marks (functions and tags of pending calls) in a message. While there are more,
+ * the agreement does not proceed. */
+#define CSHIM_GLOO_MARKS_MAX 256
+/* Maximum number of passed-through calls before the agreement ends, and of pairs of function and
+ * tag. */
+#define CSHIM_GLOO_CALLS_MAX 1000
+#define CSHIM_GLOO_USES_MAX (CSHIM_GLOO_CALLS_MAX + CSHIM_GLOO_MARKS_MAX)
+
+/* Names calls: the first `count` calls of a function with this tag, which all ranks pass through.
+ */
+struct cshim_gloo_mark {
+    uint32_t tag;
+    uint16_t function;
+    uint16_t count;
+};
+
+/* Counts of the calls of one function with one tag. */
+struct cshim_gloo_use {
+    uint32_t tag;
+    uint16_t function;
+    uint16_t begun;
+    uint16_t ended;  /* number of calls known to have begun on all ranks */
+    uint16_t native; /* number of calls known to be passed through on all ranks */
+};
+
+struct cshim_gloo_uses {
+    size_t count;
+    struct cshim_gloo_use entries[CSHIM_GLOO_USES_MAX];
+};
+
+/* Returns the counts of the calls of a function with a tag. Adds an entry if there is none and
+ * `adds`. Returns NULL if there is none, or no room for one. */
+struct cshim_gloo_use *cshim_gloo_use_find(struct cshim_gloo_uses *uses, unsigned function,
+                                           uint32_t tag, bool adds);
+/* Lists in `marks` the pending calls: passed-through calls that are known to have begun on some
+ * rank, but perhaps not on all. Returns false if there are more than CSHIM_GLOO_MARKS_MAX. */
+bool cshim_gloo_uses_list(const struct cshim_gloo_uses *uses, struct cshim_gloo_mark *marks,
+                          uint32_t *count);
+/* Records calls that another rank has listed. Returns false if there is no room for one. */
+bool cshim_gloo_uses_add(struct cshim_gloo_uses *uses, const struct cshim_gloo_mark *marks,
+                         uint32_t count);
+/* Returns true if a call that this rank has not begun is known to be passed through. */
+bool cshim_gloo_uses_are_open(const struct cshim_gloo_uses *uses);
+
+#endif
