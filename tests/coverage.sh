@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs tests in a build with counters (make coverage). Prints the coverage of lines and branches for each folder of
-# the product, with the required coverage of lines, and each file's lines that did not run. All tests together have to
-# reach the required coverage.
+# Runs tests in a build with counters (make coverage). Prints the coverage of lines and branches for the folders of C
+# and C++ code that programs load (not tools, kernels and examples), with the required coverage of lines where there is
+# one, and each file's lines that did not run. All tests together have to reach the required coverage.
 #   tests/coverage.sh [WORD...]     only the tests whose name contains one of the words (tests/run.sh)
 # $BUILD/coverage has a page for each file. A killed process counts nothing. Tests with a line "# Not for coverage:
 # ..." check machine code, which differs in this build, and are skipped. Only the MPI engine under test counts

@@ -11,11 +11,11 @@
 #   codecs                     prints the codecs that need no other key in a rule (bounded and topk do), without
 #                              fp32, which is raw for float32
 #
-#   limited CMD...             runs CMD; kills it after $LIMIT seconds, with status 124
+#   limited CMD...             runs CMD; ends it after $LIMIT seconds, with status 124 (137 if SIGTERM does not end it)
 #   eventually CMD...          repeats CMD until it succeeds, for up to $LIMIT seconds
 #   once_in_ten CMD...         repeats CMD until it succeeds, at most ten times: for measurements, which
 #                              other load on the machine may disturb
-#   state_of PID               prints a process's state: R, S, T, Z; nothing if it does not exist
+#   state_of PID               prints a process's state, such as R, S or Z; nothing if it does not exist
 #   has_ended PID              succeeds if the process does not exist, or is a zombie
 #   children_of PID            prints the process ids of its children
 #

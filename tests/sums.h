@@ -6,7 +6,8 @@
  * The program sets sums_codec (NULL: the library's own sum), sums_dtype and sums_steps, the
  * quantizations of a value on its way: 1 or 2; 0: one per hop, for `cast`; 3: two, and within nodes
  * the library's own sums in the buffer's type; 4: the three of a grid. With an exact codec and 1, 2
- * or 4, the result must be exactly the sum in rank order, or in a grid's order. */
+ * or 4, a finite result must be exactly the sum in rank order, or in a grid's order, unless
+ * sums_factor is set. */
 #ifndef SUMS_H
 #define SUMS_H
 
@@ -418,9 +419,9 @@ static inline struct reference sums_reference(enum data data, int ranks, size_t 
     return reference;
 }
 
-/* All codecs in one job: the length of a call selects its codec, by a rule of the policy for each
- * codec and length. A SHORT call fits into one segment. A LONG call has several segments with every
- * algorithm on two ranks, and with most codecs on more ranks. */
+/* The codecs that takes() selects in one job: the length of a call selects its codec, by a rule of
+ * the policy for each codec and length. A SHORT call fits into one segment. A LONG call has several
+ * segments with every algorithm on two ranks, and with most codecs on more ranks. */
 enum length { SHORT, MEDIUM, LONG, LENGTHS };
 
 static inline size_t length_of(enum cshim_codec_id codec, enum length length)
@@ -450,8 +451,8 @@ static inline int print_policy(const char *algorithm)
     return 0;
 }
 
-/* Sums float32 by every codec that the algorithm supports: each kind of finite data, for which rank
- * 0 prints the error, and non-finite values on each rank and on all. */
+/* Sums float32 by every codec that takes() selects: each type of finite data, for which rank 0
+ * prints the error, and non-finite values on each rank and on all. */
 static inline void try_all_codecs(const char *algorithm, int rank, int ranks,
                                   void (*run)(enum data data, size_t count, int in_place))
 {

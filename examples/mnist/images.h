@@ -10,8 +10,7 @@
 
 enum { IMAGE_SIDE = 28, IMAGE_PIXELS = IMAGE_SIDE * IMAGE_SIDE, IMAGE_CLASSES = 10 };
 
-/* Maximum number of images of a set: more than any published one has, and their bytes fit an int.
- */
+/* Maximum number of images of a set: more than EMNIST has, and their bytes fit an int. */
 enum { IMAGE_COUNT_LIMIT = 2000000 };
 
 /* Owns both arrays (malloc). */
@@ -38,8 +37,9 @@ bool idx_read_set(const char *image_path, const char *label_path, struct image_s
 bool digits_draw(int first, int count, struct image_set *set);
 
 /* Loads the set on all ranks of MPI_COMM_WORLD (collective). `directory` is the user's, or NULL for
- * the default ones; `limit` limits the training images; 0: all. Rank 0 prints where they come from.
- * If they cannot be loaded, rank 0 prints an error, and all ranks return false. The memory is never
+ * the default ones; `limit` limits the training images; 0: all. Rank 0 prints where they come from;
+ * with `quiet`, only that they are generated. If rank 0 cannot load them, it prints an error, and
+ * all ranks return false. A rank without memory for its copy aborts the job. The memory is never
  * freed. */
 bool dataset_load(const char *directory, int limit, bool quiet, struct dataset *dataset);
 

@@ -174,7 +174,8 @@ static void show_progress(struct trainer *trainer, int epoch, int step)
             trainer->scores[step].loss * trainer->ranks / trainer->images[step], seconds);
 }
 
-/* Appends the steps of an epoch to the log, each with the mean accuracy of the last 32 steps. */
+/* Appends the steps of an epoch to the log, each with the mean accuracy of it and of up to 31 steps
+ * before it in the epoch. */
 static void log_steps(const struct trainer *trainer, int epoch)
 {
     double correct = 0, images = 0;

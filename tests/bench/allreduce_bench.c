@@ -11,7 +11,7 @@
  * the float32 input, repeated, from another offset on each rank, for codecs whose message length
  * depends on the data. Without FILE the input is uniformly distributed. Prints one line per size:
  * bytes, calls, median and minimum seconds of a call (of its slowest rank), and the processor
- * seconds of all ranks per GiB. Each size is repeated for S seconds, at least 5 times.
+ * seconds of all ranks per GiB. Each size is repeated for S seconds, 5 to 10000 times.
  *
  * --alternate makes a native all-reduce, which no preload sees, after each call, and adds its
  * median seconds to the line, so that chance differences between jobs do not affect the comparison.

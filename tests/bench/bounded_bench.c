@@ -9,11 +9,11 @@
  *                               float32 its messages are, with steps that are powers of two and
  *                               with any, and the largest error as a share of the bound
  *
- * A line has the field, its type, and the bound as a share of its largest magnitude. For bounded,
- * then for ZFP, it has the compression ratio, the GB/s (10^9 bytes of the field) of encoding and of
- * decoding, as medians of REPEATS, and the largest error as a share of the bound. ZFP gets the
- * shape of the field, which a collective does not have. Its tolerance and bounded's step are those
- * of a rule's abs_error for data-movement collectives. */
+ * A line of compare has the field, its type, and the bound as a share of its largest magnitude. For
+ * bounded, then for ZFP, it has the compression ratio, the GB/s (10^9 bytes of the field) of
+ * encoding and of decoding, as medians of REPEATS, and the largest error as a share of the bound.
+ * ZFP gets the shape of the field, which a collective does not have. Its tolerance and bounded's
+ * step are those of a rule's abs_error for data-movement collectives. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

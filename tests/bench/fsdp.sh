@@ -7,8 +7,9 @@
 #
 #   --rate      rate of the hosts' links, 1gbit
 #   --modes     off, or the codecs of PARAMETERS/GRADIENTS (none: passed through). The modes take turns in every
-#               repeat. The table has the medians of the times of a step, the first repeat's loss, and the bytes sent
-#               by the hosts, with all headers of the network
+#               repeat. The table has the median time of a step and, relative to the first mode, the speed; of the first
+#               repeat the loss, and how many times fewer bytes the hosts sent than in the first mode, with all headers
+#               of the network
 #   --steps     steps (200) of the first repeat; later ones make a quarter as many
 #
 # Needs root. TORCH is a folder with PyTorch in bin/python3 (tools/get-torch.sh).

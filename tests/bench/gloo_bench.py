@@ -2,9 +2,10 @@
 """One rank of gloo.sh's measurement on hosts. Rank 0 prints a line of JSON.
 
 gloo_bench.py [--hook bf16|fp16 | --horovod none|fp16] [--calls N] [--steps N] [--training-steps N] [--lines]
-    Prints the seconds of an all-reduce of one bucket, of a step with two buckets, and of a step of the transformer in
-    examples/python, with its loss and accuracy. DistributedDataParallel reduces gradients, with PyTorch's hook if
-    given, or Horovod, with its compression. --lines: prints lines for `compshim compare` instead of JSON
+    Prints the seconds of an all-reduce of one bucket (not with --hook), of a step with two buckets, and of a step of
+    the transformer in examples/python, with its loss and accuracy. DistributedDataParallel reduces gradients, with
+    PyTorch's hook if given, or Horovod, with its compression. --lines: prints lines for `compshim compare` instead
+    of JSON
 """
 import argparse
 import json

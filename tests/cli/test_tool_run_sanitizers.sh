@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks programs built with sanitizers or run with another allocator: they start with the preload and under compshim
-# run, their calls are compressed, and the sanitizers find the same defects as without the shim.
+# run, their calls are compressed, and the sanitizers find their defects.
 . "$(dirname "$0")/../lib.sh"
 tool=$build/compshim
 library=$(realpath "$build/libcompshim.so")
@@ -69,7 +69,7 @@ builds() {
     type -P "$1" >/dev/null || { skip "no $1: ${*:3}" && return 1; }
     OMPI_CC=$1 mpicc -g -pthread -o "$program" "$2" "${@:3}" 2>told || { skip "$1 cannot link ${*:3}: $(head -n 1 told)" && return 1; }
 }
-# Open MPI's own leaks and races are ignored.
+# Open MPI has leaks and races of its own. Leaks are checked at the end.
 export LSAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=ignore_noninstrumented_modules=1:detect_deadlocks=0
 served() { # NAME COMMAND...: checks that both ranks have the right sums, and that the call was compressed
     expect "$1" 0 limited "${@:2}"

@@ -50,7 +50,7 @@ import json
 report = json.load(open("report.json"))
 assert report["rows"][0]["calls"] > 5 and report["passed_through"]["op"] > 5, report'
 
-# A killed process leaves its file, which the next call of top removes.
+# A killed process leaves its file, which top removes.
 COMPSHIM_LIVE=on COMPSHIM_POLICY=policy.ini LD_PRELOAD=$preload "${program[@]}" 100 >/dev/null 2>&1 &
 victim=$!
 check "one process alone is published, too" eventually is_published

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks that no line printed for people by the tool or at the end of a job is wider than 80 columns: the help of every
-# command, and the text of check, explain, report, compare and top.
+# Checks that these texts have at most 80 columns: the help of every command, the output of check, explain, report,
+# compare and top, and the table at the end of a job.
 . "$(dirname "$0")/../lib.sh"
 tool=$build/compshim
 golden=$top/tests/cli/golden

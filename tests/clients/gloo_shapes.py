@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs one rank of a job that uses PyTorch's gloo in a certain way: gloo_shapes.py SHAPE [FOLDER]. SHAPE is a
 function of this file. The ranks find each other by files in the empty FOLDER, or by torchrun's environment. Each rank
-prints its results. Summands other than gradients are small integers, whose sum is exact in every order and format.
+prints its results. Summands other than gradients are small integers, whose sum is exact in every order and type.
 """
 import datetime
 import hashlib

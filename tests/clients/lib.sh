@@ -9,12 +9,12 @@
 #   same NAME FILE FILE        passes if the files are equal and not empty; sets $answers
 #   is NAME VALUE WANTED       passes if the two are equal
 #   number_holds NAME EXPRESSION  passes if awk evaluates the expression to true
-#   checked NAME STATUS TEXT FILE  passes if compshim check prints TEXT for FILE
+#   checked NAME STATUS TEXT FILE  passes if compshim check ends with STATUS and prints TEXT for FILE
 #   digits                     sets $folder to the folder of the MNIST files; without them ends the script
 #   pytorch                    sets $python, ${torchrun[@]} and $mpi_library for the PyTorch in TORCH, or Debian's
 #   as_accurate NAME WITHOUT WITH  passes if the trainers that wrote WITHOUT.SEED, for each of $seeds, have learnt,
 #                              and the mean accuracy in WITH.SEED differs by at most 0.3 points; sets $answers
-#   facts REPORT               reads a JSON report: sets $calls, $compressed, $ratio and the cells
+#   facts REPORT               reads a JSON report: sets $calls, $caught, $compressed, $ratio and the cells
 #                              $compressed_cell and $saved_cell
 #   row PROGRAM ACCESS         writes a row for docs/programs.md from $mpi_library, the report and $answers
 #

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Compares compshim check's output for PyPI's libraries of PyTorch and JAX with golden texts, and checks that --dlsym
-# catches the functions that JAX's plugin looks up. Downloads 1.1 GB into BUILD/wheels, once.
+# Compares compshim check's output for PyPI's libraries of PyTorch and JAX with golden texts, and checks that the
+# library of --dlsym catches ncclAllReduce, which JAX's plugin looks up. Downloads 1.1 GB once; BUILD/wheels keeps the
+# libraries.
 . "$(dirname "$0")/lib.sh"
 needs python3-venv unzip binutils
 wheels=$build/wheels

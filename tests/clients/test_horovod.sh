@@ -14,8 +14,8 @@ trainer=("$python" "$top/examples/python/mnist_horovod.py" --data "$folder" --ep
 printf '[rule gradients]\ndtype = float32\nop = sum\nmin_size = 16KiB\ncodec = fp8_e4m3\nalgorithm = two_shot\n' \
     >fp8.ini
 
-# Runs fuse differently, so they round differently, by a tenth or two of a point. Therefore the means over two
-# seeds are compared.
+# Runs fuse and so round differently, and their accuracies differ by a tenth or two of a point. Therefore the means
+# over two seeds are compared.
 seeds="1 2"
 checked "Horovod's extension" 0 "caught (interposed)" "$packages"/horovod/torch/mpi_lib_v2*.so
 

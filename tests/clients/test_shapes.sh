@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks one C program, built and linked in each way in which programs use MPI.
+# Checks one C program that is linked to MPI, opened as a library, or opens MPI itself.
 . "$(dirname "$0")/lib.sh"
 needs gcc
 printf '[rule all]\nop = sum\ncodec = fp16\n' >fp16.ini

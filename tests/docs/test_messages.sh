@@ -17,7 +17,7 @@ else
     fail "the page explains each, and no other" "$text"
 fi
 
-# messages.py finds only literal texts, so every call of cshim_log must have one.
+# messages.py finds only calls whose level is a constant, so no call of cshim_log may have a variable level.
 check "no message is put together where the search cannot see it" test -z \
     "$(grep -hoE 'cshim_log\([a-z]\w*,' "${sources[@]}")"
 

@@ -4,7 +4,8 @@
  * digest of all results. tests/sums.h has what it shares with tests/mpi/allreduce.c.
  *
  *   gloo_allreduce CODEC STEPS [DTYPE]
- *   gloo_allreduce all ALGORITHM      all codecs, under the policy that --policy ALGORITHM prints
+ *   gloo_allreduce all ALGORITHM      the codecs of takes() (tests/sums.h), under the policy that
+ *                                     --policy ALGORITHM prints
  *   gloo_allreduce repeat CALLS       prints the relative distance of CALLS sums' mean from the sum
  */
 #include "tests/gloo/job.h"

@@ -50,7 +50,7 @@ struct other_call {
     const size_t *sent, *received; /* ALLGATHERV, ALLTOALLV: instead of the count, by rank */
     int root;
     uint32_t tag;
-    int timeout; /* ms */
+    int timeout; /* ms; 0: the context's */
 };
 
 struct context; /* a gloo::Context */

@@ -52,8 +52,8 @@ static double get(const void *buffer, size_t i)
     return type == FLOAT64 ? doubles[i] : type == FLOAT32 ? (double)floats[i] : (double)integers[i];
 }
 
-/* Returns the length of the block from a rank to another, or to all (`to` is ALLGATHERV). With
- * uneven blocks, rank 1's block to rank 0 or to all is empty. */
+/* Returns the length of the block from a rank to another, or to all (`to` is ALLGATHERV, which
+ * equals 2). With uneven blocks, rank 1's block to rank 0, to rank 2 or to all is empty. */
 static size_t length(int from, int to, bool is_uneven)
 {
     if (!is_uneven)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks gloo's data-movement collectives, which are compressed only by a rule that names them and, unless its codec is
-# lossless, the element type.
+# exact (raw, lossless), the element type.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/gloo_moves
 

@@ -46,7 +46,7 @@
 #endif
 
 #define THREADS_MAX 3
-#define SECONDS 120 /* default time limit of one execution, which needs less than one */
+#define SECONDS 120 /* default time limit of one execution, which needs less than 1 s */
 
 static int ranks;
 static MPI_Comm comms[STEPS_MAX + 1];

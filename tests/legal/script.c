@@ -53,8 +53,8 @@ static int groups_of(const struct place *place, int ranks)
 }
 
 /* Draws the members of the communicators that a step makes. If the parent has one group, a split
- * distributes its ranks over 1 to GROUPS_MAX groups; otherwise each rank stays in its group. Except
- * in a dup, some ranks may leave. Any member may become rank 0, because the shim gives a
+ * distributes its ranks over up to GROUPS_MAX groups; otherwise each rank stays in its group.
+ * Except in a dup, some ranks may leave. Any member may become rank 0, because the shim gives a
  * communicator a number that is free on its rank 0. */
 static void make_place(struct place *made, const struct place *parent, int ranks, enum kind kind,
                        uint64_t *stream)

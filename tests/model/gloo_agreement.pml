@@ -62,7 +62,7 @@ bool has_shim[RANKS], right_version[RANKS], serial[RANKS];
 byte state[RANKS] = WAITING;
 bool is_open[RANKS];                 /* the first call has begun */
 byte native[CALLS], compressed[CALLS]; /* mask of ranks that have begun the call so */
-byte under_way[RANKS];                 /* mask of native calls that have begun and not ended */
+byte under_way[RANKS];                 /* mask of native calls that have begun; see UNDER_WAY */
 byte marks[RANKS];                     /* mask of calls known to be passed through */
 byte done[RANKS];                      /* mask of calls that have ended */
 byte concluded;               /* ranks that have concluded */

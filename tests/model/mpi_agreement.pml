@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Model of the agreement between the ranks of an MPI job (shim/mpi/agree.c), with the names of that
- * file. docs/agreement.md states the claims.
+/* Model of the agreement between the ranks of an MPI job (shim/mpi/agree.c), with the names of its
+ * functions. docs/agreement.md states the claims.
  *
  * A deadline may pass at any moment, which covers late ranks and slow messages. A process may end
  * before each of its steps that others can see. It does not end while it waits without a deadline,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Model of the agreement between the ranks of a new NCCL communicator, and of the barrier in their
  * first compressed call. A rank is as in shim/nccl/rendezvous.c, group.c and prepare.c, the process
- * that made the unique id (the maker) as in rendezvous_session.c, with the names of these files.
- * docs/agreement.md states the claims.
+ * that made the unique id (the maker) as in rendezvous_session.c, with the names of their
+ * functions. docs/agreement.md states the claims.
  *
  * Ranks come arbitrarily late. HELLO_SECONDS, CSHIM_READY_SECONDS and BACK_SECONDS may pass at any
  * moment. While the maker's process lives, its thread answers within the time that ranks wait,
@@ -45,7 +45,7 @@ bool is_unable[RANKS];
 bool may_end[RANKS + 1];     /* including the maker */
 bool is_connected[RANKS];    /* since READY, or since it has come to its first call */
 bool may_be_heard[RANKS];
-byte called, entered;        /* calls of ncclCommInitRank; of gather_facts */
+byte called, entered;        /* calls of ncclCommInitRank; of gather_states */
 byte breaks;                 /* connections that may still break */
 bool has_broken;
 
@@ -244,7 +244,7 @@ ask:
     fi;
 #endif
 
-    /* the first call: begin */
+    /* the first call: begin_exchange */
     if
     :: may_end[rank] -> end_process(); goto done
     :: d_step { state[rank] = FAILED; hear_done(true) }; goto done
@@ -269,7 +269,7 @@ end_meeting:
     :: atomic { is_connected[rank] && !maker_ended -> lose_connection() }
 #endif
     fi;
-    /* gather_facts, await_facts */
+    /* gather_states, await_states */
     if
     :: may_end[rank] -> end_process(); goto done
     :: entered++

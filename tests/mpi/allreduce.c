@@ -4,7 +4,8 @@
  * bit with the other ranks' results. Prints one digest of all results, for comparing runs.
  *
  *   mpi_allreduce CODEC STEPS [float32|float64]
- *   mpi_allreduce all ALGORITHM       all codecs, under the policy that --policy ALGORITHM prints
+ *   mpi_allreduce all ALGORITHM       the codecs of takes() (tests/sums.h), under the policy that
+ *                                     --policy ALGORITHM prints
  *
  * CODEC is the codec of the policy in force ("none": the MPI library's own sum). STEPS is the
  * number of quantizations of a value on its way (1 or 2; 0: one per hop, for `cast`; others:

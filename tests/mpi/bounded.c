@@ -23,7 +23,7 @@ static bool is_wide;
 static char *in, *out;
 
 /* Returns element i of rank `from`'s block for rank `to`. BETWEEN lies halfway between multiples of
- * the largest power of two up to the bound, where the rounding error is largest. */
+ * the largest power of two up to the bound. */
 static double value(int kind, int from, int to, int i)
 {
     const uint32_t mixed = ((uint32_t)i * 2654435761u) ^ (uint32_t)(from * 7919 + to * 104729);

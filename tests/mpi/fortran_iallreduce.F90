@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
 ! Calls MPI_Iallreduce of mpi_f08 twice at once, one of them in place, and a reduce in place. Their sums are small
-! integers, exact in raw, lossless and the floating-point codecs but fp8_e5m2. An ordinary Fortran program.
+! integers, exact in raw, lossless, fp16, bf16 and fp8_e4m3. An ordinary Fortran program.
 program fortran_iallreduce
     use mpi_f08
     implicit none

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* On the last rank, an error handler leaves a failed call by longjmp, each time from another stack
- * depth. All-reduces from other depths follow. An ordinary MPI program. */
+/* On the last rank, an error handler leaves a failed call by longjmp. An all-reduce follows. Tries
+ * each pair of DEPTHS stack depths for the two. An ordinary MPI program. */
 #include <setjmp.h>
 #include <string.h>
 

@@ -108,8 +108,8 @@ static void check_received(const struct blocks *got, int to, const char *what)
     check(memcmp(want, got->values, sizeof want) == 0, what);
 }
 
-/* Sets all counts and displacements to values that fail, before a call in which this rank's must
- * not be read. */
+/* Sets all counts and displacements in elements to values that fail, before a call in which this
+ * rank's must not be read. */
 static void spoil(struct blocks *blocks)
 {
     for (int i = 0; i < 8; i++) {

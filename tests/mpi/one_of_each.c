@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes all-reduces of several sizes, types, operations and communicators, of which some are
- * compressed and others passed through. Their sums are small and exact, so that the output is the
- * same for all codecs and algorithms. An ordinary MPI program. */
+ * compressed and others passed through. Their results are the same small integers with every codec
+ * and algorithm of the tests that run it. An ordinary MPI program. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

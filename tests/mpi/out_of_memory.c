@@ -7,7 +7,8 @@
  *   mpi_out_of_memory RANK N call      counts from the first MPI_Allreduce on a new communicator
  *   mpi_out_of_memory RANK N end       counts from MPI_Finalize
  *
- * Each rank prints how many requests it refused. Sums must be right if the job goes on. */
+ * Before MPI_Finalize, each rank prints how many requests it has refused: with `end`, always 0.
+ * Sums must be right if the job goes on. */
 #include <errno.h>
 #include <mpi.h>
 #include <stdio.h>

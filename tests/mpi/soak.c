@@ -33,8 +33,8 @@ static int draw_count(void)
     return (int)exp(log(LARGEST) * pow(erand48(stream), 2.5));
 }
 
-/* Returns -1, 0 or 1, different between ranks. The sums are small integers, and every codec's error
- * is below one half, so rounding a result gives the exact sum. */
+/* Returns -1, 0 or 1, different between neighbouring ranks. The sums are small integers, and the
+ * errors of the codecs in soak.sh are below one half, so rounding a result gives the exact sum. */
 static int pattern(int member, int i, long call)
 {
     return (int)((member + i + call) % 3) - 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes calls of all compressed collectives but MPI_Allgather, in several sizes. Prints for each
- * call two digests over all ranks: of the bytes sent (tests/standin/wire.c), and of the results.
+/* Makes a call of each compressed collective but allgather, in several sizes. Prints for each call
+ * two digests over all ranks: of the bytes sent (tests/standin/wire.c), and of the results.
  *
  *   mpi_wire PEERS [moves]
  *

@@ -12,7 +12,8 @@
 #                                            most S seconds (600); the ranks get LD_PRELOAD and
 #                                            COMPSHIM_* from the caller
 #   hosts.sh exec K COMMAND [ARGUMENT...]    runs a command in host K, counted from 1
-#   hosts.sh stats                           prints bytes sent and received, and packets dropped, by host
+#   hosts.sh stats                           prints, by host, bytes sent and received, and packets that it dropped
+#                                            instead of sending
 #   hosts.sh down                            ends all processes in the hosts, and removes the hosts
 #   hosts.sh with RATE COMMAND [ARGUMENT...] runs a command in namespaces of its own, with 4 hosts with
 #                                            links of RATE, which end with it. Needs no root if users may
@@ -38,7 +39,7 @@ usage() {
     exit 2
 }
 
-# Only the ranks get the preload, not this script's own commands.
+# This script's own commands run without the preload. The ranks get it, and `with` passes it to its command.
 preload=${LD_PRELOAD-}
 unset LD_PRELOAD
 

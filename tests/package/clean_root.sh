@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks the Debian package in a fresh Debian: apt installs it, it works as documented, and it is removed completely.
 # Needs root and the network. The fresh system is kept in $BUILD/bookworm for the next time (make clean removes it).
-# With ARM=1 it is a Debian for 64-bit Arm, in an emulator that the kernel starts for Arm's programs until the end; it
-# also gets the wheel, whose tag auditwheel (from PyPI) confirms.
+# With ARM=1 it is a Debian for 64-bit Arm, in bookworm-arm64, in an emulator that the kernel starts for Arm's programs
+# until the end; it also gets the wheel, whose tag auditwheel (from PyPI) confirms.
 . "$(dirname "$0")/../lib.sh"
 base=$build/bookworm${ARM:+-arm64}
 architecture=${ARM:+arm64}

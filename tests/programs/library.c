@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stand-in for an MPI, NCCL, the shim or a program's own library in the tests of compshim check,
- * with just enough symbols for the loader to bind.
+/* Stand-in for an MPI, NCCL, gloo, the shim or a program's own library in tests of compshim check
+ * and run and of the hook of dlsym, with just enough symbols for the loader to bind.
  *
  *   FUNCTION  the function; with ANSWER it is defined here, returns this value, and may be HIDDEN
  *   HANDLE    a variable to define, by which an MPI is recognised

@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs make demo, make test and the README's first job in bare systems, as a user does who has just installed git,
-# make and gcc. Each run is in a fresh root (debootstrap, minbase) with a fresh clone of the last commit, with network
-# until all packages are installed; each of its commands gives a row of a table. The roots are plain folders, no mount
-# points, without /etc/hosts, like any fresh chroot. There, only root can create namespaces, so root's demo has to run
-# on emulated hosts. Needs root and Debian's or Ubuntu's debootstrap, which `make test-roots` installs.
+# Runs make demo, make test and the README's first job in bare systems, as a user does who has just installed git, make
+# and gcc. Each run is in a fresh root (debootstrap, minbase) with a fresh clone of the last commit, with network until
+# all packages are installed; each of its commands gives a row of a table. The roots are plain folders, no mount points,
+# without /etc/hosts, like any fresh chroot. There, only root can create namespaces, so only root's demo can run on
+# emulated hosts; the table has how the ranks of each demo were joined. Needs root and Debian's or Ubuntu's debootstrap,
+# which `make test-roots` installs.
 #
 #   ROOTS="debian12 debian13-user"   only the runs of a system, or a single one (default: all)
 #   SHARED=DIR        folder of MNIST, DIR/mnist, for the runs with it (../shared)

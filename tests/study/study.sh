@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The convergence study: trains the MNIST networks with the shim off and with each codec, over several seeds, and
+# The convergence study: trains the MNIST networks with the shim off and with several codecs, over several seeds, and
 # reports how compression changes the accuracy.
 #
 #   study.sh [--seeds N] [--models conv,mlp] [--modes LIST] [--epochs N] [--images N] [--ranks N]
 #            [--data DIR|generated] [--resume] [--results DIR] [--docs DIR]
 #
-# Modes: off, the codecs (raw is the control: exact, but in another order of addition), and CODEC+feedback with error
+# Modes: off, codecs (raw is the control: exact, but in another order of addition), and CODEC+feedback with error
 # feedback. Every float32 sum of the trainer is a gradient and is compressed, whatever its size. Seeds: 3 for conv and
 # 4 for mlp, which is cheaper; N is for both. All modes of a seed run before the next seed begins.
 # examples/find_mnist.sh finds the real MNIST data.

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs the harder part of the study: trains the transformer of examples/python/chars_ddp.py over gloo, unmodified,
-with the shim off and with each codec, and reports how compression changes its loss on unseen text.
+with the shim off and with several codecs, and reports how compression changes its loss on unseen text.
 
     text.py [--seeds N] [--modes LIST] [--steps N] [--ranks N] [--resume] [--results DIR] [--docs DIR]
 
-Modes are those of study.sh. Every all-reduce is a gradient and is compressed. All modes of a seed run before the next
-seed begins. Each run is a line of DIR/study-text.jsonl. --resume keeps existing lines and runs the missing ones. The
-table replaces the one between the marks in study.md of --docs. TORCH is a folder with PyTorch in bin; the default is
-BUILD/torch/2.15.0, which `tools/get-torch.sh 2.15.0 build/torch/2.15.0` creates.
+Modes are named as in study.sh. Every all-reduce is a gradient and is compressed. All modes of a seed run before the
+next seed begins. Each run is a line of DIR/study-text.jsonl. --resume keeps existing lines and runs the missing ones.
+The table replaces the one between the marks in study.md of --docs. TORCH is a folder with PyTorch in bin; the default
+is BUILD/torch/2.15.0, which `tools/get-torch.sh 2.15.0 build/torch/2.15.0` creates.
 """
 import argparse
 import json

@@ -18,8 +18,8 @@ static double step_on_wire(double step)
 
 /* Returns element `i` of an array of this kind. 0: smooth, 1: random walk (`before` is the element
  * before), 2: noise, 3: halfway between two multiples of the step, 4: near the largest multiple, 5:
- * of all magnitudes, 6: some not finite, 7: random bits, 8: parabolas, 9: zeros with spikes, 10:
- * halfway between two multiples of the step on the wire, up to the largest one of 14 bits. */
+ * of many magnitudes, 6: some not finite, 7: random bits, 8: parabolas, 9: zeros with spikes, 10:
+ * about halfway between two multiples of the step on the wire, up to the largest one of 14 bits. */
 static double number(int kind, size_t i, double step, double before, uint64_t *state)
 {
     const double normal = next_normal(state);
@@ -124,8 +124,8 @@ TEST(no_element_is_off_by_more_than_half_a_step)
                 }
 }
 
-/* Elements halfway between multiples take the step on the wire that the documentation gives: errors
- * are nearly half of it. Larger elements take a power of two. */
+/* Elements about halfway between multiples take the step on the wire that the documentation gives,
+ * or a power of two if that is larger: at least 0.988 of the step allowed. */
 TEST(steps_are_nearly_as_large_as_allowed)
 {
     for (int i = 0; i < 128; i++) {

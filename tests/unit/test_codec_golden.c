@@ -227,7 +227,8 @@ static const float short_vector[] = {1.0f,  -0.5f,     3.25f,    -7.0f, 0.0f,
                                      NAN,   -INFINITY, 0.109375f};
 enum { SHORT = COUNT_OF(short_vector) };
 
-/* Encodings of the short array: payload, padding, scales, padding. */
+/* Encodings of the short array: payload, padding, scales, padding; of a packed codec: lengths,
+ * payload, padding. */
 static const char *const messages[CSHIM_CODEC_COUNT] = {
     [CSHIM_CODEC_RAW] = "0000803f000000bf000050400000e0c000000000000000800000807f000028c06f12833aff"
                         "ff7f3f0000c07f000080ff0000e03d000000000000000000000000",

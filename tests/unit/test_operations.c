@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Executes the operations of all ranks on a simulated machine: every collective by every algorithm,
- * 2 to 64 ranks, even and uneven nodes, odd counts, any root, equal and unequal blocks. The ranks
- * progress in random order, and a message is delivered at a random time between its send and the
- * wait for it. The machine checks that
+/* Executes the operations of all ranks on a simulated machine: every collective by every algorithm
+ * but cast that can make it, 2 to 64 ranks, even and uneven nodes, odd counts, any root, equal and
+ * unequal blocks. The ranks progress in random order, and a message is delivered at a random time
+ * between its send and the wait for it. The machine checks that
  *   - each send has its receive, of the same size, and nothing is left over;
- *   - no order of progress ends in a deadlock;
- *   - each result is the sum of all contributions, each added once;
+ *   - the ranks' progress does not end in a deadlock;
+ *   - each result is right: the elements moved, or the sum with each contribution added once;
  *   - no message lies outside its segment's scratch, or is overwritten while it is sent or before
  *     it is read, also where the receiver reads it in the sender's memory;
  *   - no element is read from a message that has not been waited for;
  *   - each message is waited for before its scratch is used again;
- *   - the bytes are those of the plan.
+ *   - the bytes are those of the plan, except with blocks or stages.
  * Elements are float64 in raw, integers whose sums are exact. In calls of NCCL all blocks are
  * equal, and elements beyond equal shares of a node are left out. */
 #include "shim/core/compiler.h"

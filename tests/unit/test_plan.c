@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The planner: each reason, the choice of algorithm, and properties over sizes, ranks, codecs and
+/* The planner: its reasons, the choice of algorithm, and properties over sizes, ranks, codecs and
  * types, with the bytes on the wire counted message by message. */
 
 #include "tests/unit/unit.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests policy.ini: accepted texts, matching, and each error with its line. */
+/* Tests policy.ini: accepted texts, matching, and errors with their lines. */
 
 #include "policy/list.h"
 #include "policy/policy.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim check: determines whether the shim can catch a program's all-reduces, without running
- * it; prints the verdict and the findings as text and as JSON. */
+ * it; prints the verdict and the findings as text or as JSON. */
 #include <string.h>
 
 #include "tools/check/check.h"
@@ -100,8 +100,8 @@ static void print_notes(const struct check_findings *findings)
             findings->asan, findings->front_path);
 }
 
-/* Prints the verdict on each library of which the program has a use, if there are several. For one
- * library the program's verdict is enough. */
+/* Prints the verdict on each library that the program calls, copies or may open, if there are
+ * several. For one library the program's verdict is enough. */
 static void print_libraries(const struct check_result *result)
 {
     size_t called = 0;

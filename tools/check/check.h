@@ -2,7 +2,7 @@
 /* Parts of compshim check: what a program's files say about its all-reduces, and the verdict.
  *
  * program.c finds the file of a name, uses.c finds the uses of the functions in that file and its
- * libraries, verdict.c judges them, and check.c prints the verdict as text and as JSON. Everything
+ * libraries, verdict.c judges them, and check.c prints the verdict as text or as JSON. Everything
  * that these functions return lives until the tool ends. One thread only. */
 #ifndef TOOL_CHECK_H
 #define TOOL_CHECK_H
@@ -152,15 +152,16 @@ void check_judge(struct check_result *result, const char *name);
 /* Returns "caught", "maybe" or "not caught". */
 const char *check_verdict_name(enum check_reason reason);
 
-/* For compshim run: warns if the preload cannot catch the calls of the program in a command line.
- * Prints nothing about a program that has no calls, or that cannot be found or read. quiet: prints
- * nothing; verbose: prints the verdict on any program that can be read. Returns true if the
- * program's address sanitizer refuses to start after a preloaded object, unless ASAN_OPTIONS allows
- * it. */
+/* For compshim run: warns if the preload cannot catch the calls of the program in a command line,
+ * or cannot enter the program, whatever it calls. Prints nothing about an interpreter, shell or
+ * launcher, a program that it can enter and that has no calls, or one that cannot be found or read.
+ * quiet: prints nothing; verbose: prints the verdict on any program that can be read. Returns true
+ * if the program's address sanitizer refuses to start after a preloaded object, unless ASAN_OPTIONS
+ * allows it. */
 bool check_warn(char **words, bool quiet, bool verbose);
 
 /* Returns true if the launchers in a command line, or their options, may start processes on other
- * hosts, in other network namespaces or in containers. `words` ends with NULL. */
+ * hosts, in other network namespaces, in containers, or later. `words` ends with NULL. */
 bool check_leads_away(char **words);
 
 /* Returns true if all processes that a command line starts run on this host and share its network

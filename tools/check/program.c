@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the file that the system runs for a name, its type by its name, and the program in a
- * command line. */
+/* Finds the file that the system runs for a name, its type by its name, the program in a command
+ * line, and whether the command's processes stay on this host. */
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>

@@ -49,8 +49,8 @@ static char *add_tables(json_t *data, const char *note, const struct tool_table 
     return text;
 }
 
-/* Writes text for an element or a quoted attribute. HTML allows no control characters except line
- * ends, not even escaped ones. */
+/* Writes text for an element or a quoted attribute. HTML forbids most control characters, even
+ * escaped ones: all but line ends become blanks. */
 static void write_text(FILE *file, const char *text)
 {
     for (; *text != '\0'; text++)

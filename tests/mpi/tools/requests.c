@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PMPI tool that follows requests, as tracers do. It records each request that a function
- * creates, and counts those that are waited for, tested, started or freed without being known, and
- * those that never end. MPI_Iallreduce passes a request variable of its own to PMPI. Rank 0 prints
- * the sums over all ranks. */
+/* A PMPI tool that follows requests, as tracers do. It records each request that one of its
+ * wrappers creates, and counts those that are waited for, tested, started or freed without being
+ * known, and those that never end. MPI_Iallreduce passes a request variable of its own to PMPI.
+ * Rank 0 prints the sums over all ranks. */
 #include <mpi.h>
 #include <stdio.h>
 #ifdef OPEN_MPI
