@@ -148,7 +148,7 @@ help:
 ## make                 builds into build/ (BUILD=DIR for another folder)
 ## make packages        installs missing Debian/Ubuntu packages
 ## make demo            installs missing packages, builds, and compares training with and without the shim; a page with plots
-## make demo-gpu        the same with NCCL, on all GPUs
+## make demo-gpu        the same with NCCL, on up to 4 GPUs
 ## make demo-net        the same on four ranks only; fails if hosts with links cannot be emulated
 ## make test            installs missing packages, builds, and runs every test; TESTS="mpi policy" for some
 ## make test-roots      make demo and make test in bare Debian 12, 13 and Ubuntu 24.04; ROOTS=debian12 (needs root)

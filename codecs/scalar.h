@@ -202,7 +202,7 @@ CSHIM_HD int cshim_cast_exponent(uint32_t largest, int headroom)
     return cshim_scale_exponent(half, largest, half.bump, headroom);
 }
 
-/* Gives a code the sign of its value. */
+/* Gives a code the sign of its value; 0 stays 0 where the code of -0 is NaN. */
 CSHIM_HD uint32_t cshim_signed_code(struct cshim_format format, float value, uint32_t code)
 {
     if (format.special == CSHIM_SPECIAL_ZERO && code == 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the functions of the CUDA driver in the libcuda that the process has already loaded, and
  * launches the kernels (kernels.h), which are embedded in this library. Nothing here links to CUDA.
- * No function here may be called from a constructor, a destructor or a child process after fork. */
+ * No function here may be called from a constructor or a destructor, nor in a child of a process
+ * that had initialised CUDA before the fork. */
 #ifndef CSHIM_DRIVER_H
 #define CSHIM_DRIVER_H
 

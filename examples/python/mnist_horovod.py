@@ -52,7 +52,7 @@ def train(model, optimizer, images, labels, arguments):
 
 
 def accuracy(model, images, labels):
-    """Returns the percentage of all ranks' test images that the network classifies correctly."""
+    """Returns the mean of the ranks' percentages of correctly classified test images; each takes every size-th image."""
     mine = slice(hvd.rank(), None, hvd.size())
     with torch.no_grad():
         right = (model(images[mine]).argmax(dim=1) == labels[mine]).float().mean()

@@ -206,7 +206,7 @@ static const struct cshim_schedule *choose_schedule(const struct cshim_plan *pla
                : cshim_schedule_of(plan->collective, plan->algorithm);
 }
 
-/* Return the number of messages of rows, and of columns, in the scratch of a segment. */
+/* Return how many messages a segment's scratch holds for a grid's row, and for its column. */
 static uint64_t row_messages(const struct cshim_plan *plan)
 {
     return (uint64_t)plan->schedule->pieces_per_peer *

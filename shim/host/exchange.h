@@ -47,10 +47,10 @@ struct cshim_exchange {
     int failed;                         /* transport's error for a message of another call, or 0 */
     bool has_options;                   /* the encoding has options (encoding_options) */
     struct cshim_residual *residual;    /* NULL: no error feedback */
-    uint64_t keys[CSHIM_MESSAGES];      /* random keys, by type of message */
-    float error;                        /* largest encoding error known to this rank */
-    struct cshim_row figures;           /* bytes sent, and seconds of each phase */
-    double mark;                        /* cshim_seconds() up to which the seconds are counted */
+    uint64_t keys[CSHIM_MESSAGES]; /* keys of the random numbers that round, by type of message */
+    float error;                   /* largest encoding error known to this rank */
+    struct cshim_row figures;      /* bytes sent, and seconds of each phase */
+    double mark;                   /* cshim_seconds() up to which the seconds are counted */
     uint64_t iteration; /* pipeline iteration at which cshim_exchange_advance() continues */
     unsigned age;       /* number of iterations since the start of the segment to continue with */
 };

@@ -17,7 +17,7 @@
 struct cshim_exchange;
 struct cshim_range;
 
-/* Value of complete's *too_long if no message was longer than its buffer. */
+/* Value of complete's *too_long, set by its caller, if no message was longer than its buffer. */
 enum { CSHIM_NO_PEER = -1 };
 
 struct cshim_transport {
@@ -37,8 +37,9 @@ struct cshim_transport {
      * otherwise NULL. The function is NULL in an engine without shared memory. */
     const uint8_t *(*scratch_of)(const struct cshim_exchange *exchange, int rank);
     /* Completes requests [first, first + count); some may never have been started. Waits, unless
-     * the exchange is nonblocking; then sets *done. If a message was longer than its buffer, sets
-     * *too_long to the index of its request, counted from `first`; otherwise to CSHIM_NO_PEER. */
+     * the exchange is nonblocking. Sets *done to whether all are complete. If it finds a message
+     * longer than its buffer (MPI only), sets *too_long to the index of its request, counted from
+     * `first`; otherwise leaves *too_long as it is. */
     int (*complete)(const struct cshim_exchange *exchange, unsigned first, unsigned count,
                     bool *done, int *too_long);
 

@@ -177,7 +177,8 @@ static void add_to_work(struct background *work, ncclComm_t handle)
     work->comms[work->count++] = comm;
 }
 
-/* Starts a thread that finishes the group. Returns ncclInProgress; ncclSystemError without memory.
+/* Starts a thread that finishes the group; finishes it itself if no thread can be started. Returns
+ * ncclInProgress; ncclSystemError without memory.
  * Reads the handles here, because the program's variables for them may be gone when the thread
  * begins. */
 static ncclResult_t start_background(void)

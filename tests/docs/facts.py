@@ -85,7 +85,7 @@ def mentioned(page):
 
 
 def keys(tool):
-    """Yields keys and words of entries like `  codec NAME    what it is (required): none, raw`, over several lines."""
+    """Yields keys and words of entries like `  codec NAME    what it is (required): none, raw`, which may take several lines."""
     text = re.sub(r"\n {8,}", " ", output(tool, "help", "policy"))
     for key, value in re.findall(r"(?m)^  (\w+) [A-Z]+ +(.*)", text):
         yield key

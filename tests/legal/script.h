@@ -62,7 +62,7 @@ struct place {
     bool live;            /* while the script is drawn: it exists at this step */
     int group[RANKS_MAX]; /* group of each rank of the world; -1: none */
     int order[RANKS_MAX]; /* ranks of the world, in the order of their ranks here */
-    int busy;             /* first step at whose beginning no call on it is active */
+    int busy;             /* from this step on no call on the communicator is active */
 };
 
 struct script {

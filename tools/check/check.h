@@ -47,7 +47,7 @@ enum check_library { CHECK_MPI, CHECK_NCCL, CHECK_GLOO, CHECK_LIBRARY_COUNT };
 struct check_library_facts {
     const char *key;      /* name in JSON output */
     const char *name;     /* name in text output */
-    const char *files;    /* prefixes of its file names */
+    const char *files;    /* prefixes of its file names, separated by blanks */
     const char *own_copy; /* advice about a copy of the library; %s: the object that has the copy */
 };
 
