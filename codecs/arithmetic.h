@@ -7,8 +7,8 @@
 
 #ifdef __x86_64__
 #include <xmmintrin.h>
-/* On x86-64 all arithmetic uses SSE, so its control register is enough; writing only that is
- * faster. */
+/* On x86-64 float and double use SSE, so its control register is enough; writing only that is
+ * faster. (long double, only in shim/core/tolerance.c, keeps the program's environment.) */
 typedef unsigned cshim_arithmetic;
 #elif defined(__aarch64__)
 #include <stdint.h>

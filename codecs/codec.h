@@ -79,9 +79,9 @@ static inline bool cshim_codec_is_exact(enum cshim_codec_id id)
     return id == CSHIM_CODEC_RAW || id == CSHIM_CODEC_LOSSLESS || id == CSHIM_CODEC_BOUNDED;
 }
 
-/* Returns true if a codec encodes a dtype in codes of no more bits than its elements: every codec
- * carries float32 and float64; float16 and bfloat16 are carried by raw and lossless, by their own
- * 16-bit codec and by every codec of 8 bits or less. topk carries float32 only. */
+/* Returns true if a codec encodes a dtype in codes of no more bits than its elements. topk carries
+ * float32 only, every other codec float32 and float64; float16 and bfloat16 are carried by raw and
+ * lossless, by their own 16-bit codec and by every other codec with codes of 8 bits or less. */
 bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype);
 
 /* Returns a fingerprint of the codec table (names, ids, sizes, wire version): ranks with different
@@ -158,7 +158,8 @@ void cshim_decode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *en
 /* Decodes the encoded parts of all ranks and adds them in rank order, part 0 first, in float32
  * (float64 for dtype float64). Writes the sum, rounded once to dtype, to output and, encoded once,
  * to reencoded; either may be NULL. Processes the parts in tiles that fit the cache. ranks >= 1.
- * output and reencoded must not overlap any part. */
+ * output and reencoded must not overlap any part; in raw output may be one of the parts, except for
+ * float32 without reencoded. */
 void cshim_reduce(enum cshim_codec_id id, enum cshim_dtype dtype, const void *const *parts,
                   unsigned ranks, size_t count, void *output, void *reencoded);
 

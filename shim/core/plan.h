@@ -50,8 +50,8 @@ const char *cshim_reason_name(enum cshim_reason reason);
  * The grid needs at least three. */
 #define CSHIM_SEGMENTS_IN_FLIGHT 4u
 
-/* The plan of a call. If the call is not compressed, only `reason` and `rule` are set; for no_gain,
- * and for some captured calls, also the plan that it would have. */
+/* The plan of a call. If the call is not compressed, only `reason` and `rule` are set; for no_gain
+ * of cshim_plan_call(), and for some captured calls, also the plan that it would have. */
 struct cshim_plan {
     enum cshim_reason reason;              /* CSHIM_REASON_COMPRESS, or why not */
     const struct cshim_rule *rule;         /* the rule that decided, or NULL */
@@ -119,7 +119,8 @@ struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struc
 bool cshim_plan_can(const struct cshim_call *call, enum cshim_algorithm algorithm);
 
 /* Plans a call that `rule` compresses by a given algorithm, which has to be able to make the call;
- * AUTO stands for the one that is used before anything was measured. */
+ * AUTO stands for the rule's algorithm or, if that cannot make the call, for that of `auto`. The
+ * reason may be too few connections or too little scratch. */
 struct cshim_plan cshim_plan_call_by(enum cshim_algorithm algorithm, const struct cshim_rule *rule,
                                      const struct cshim_call *call, uint64_t count);
 

@@ -51,12 +51,12 @@ struct cshim_narrowed cshim_narrow_one(MPI_Count count);
 struct cshim_narrowed cshim_narrow_arrays(enum cshim_entries entries, const MPI_Count *counts,
                                           const MPI_Aint *displacements, MPI_Comm comm);
 
-/* Returns 0 if MPI_X (`name`) may be called. Otherwise returns an MPI error, after calling the
- * communicator's error handler if an array is refused. */
+/* Returns 0 if MPI_X (`name`) may be called. Otherwise returns an MPI error; if an array is
+ * refused, prints why and calls the communicator's error handler before. */
 int cshim_narrow_judge(const char *name, const struct cshim_narrowed *sent,
                        const struct cshim_narrowed *received, MPI_Comm comm);
-/* Frees both sides, and prints why MPI_X failed if that was because of a count. Returns `status`.
- */
+/* Frees both sides, and prints why MPI_X failed if that was because of a single count. Returns
+ * `status`. */
 int cshim_narrow_end(const char *name, struct cshim_narrowed *sent, struct cshim_narrowed *received,
                      int status);
 

@@ -66,8 +66,9 @@ const void *cshim_gloo_context_of(const void *options);
  * call is then left to gloo, which reports the error. */
 bool cshim_gloo_read(enum cshim_gloo_index function, const void *options,
                      struct cshim_gloo_arguments *arguments);
-/* Adds all input buffers of this rank into the first output, as gloo does, and sets *sum to the
- * result. A single input buffer is not copied: *sum points to it. */
+/* Adds all input buffers of this rank (without any, its output buffers) into the first output, as
+ * gloo does, and sets *sum to the result. A single input buffer is not copied: *sum points to it.
+ */
 int cshim_gloo_add_inputs(const struct cshim_gloo_arguments *arguments, const void **sum,
                           void **exception);
 /* Copies the first output buffer to the other output buffers. */

@@ -19,7 +19,7 @@ struct cshim_gloo_verdict {
 struct cshim_gloo_verdict cshim_gloo_agree(struct cshim_gloo_context *context,
                                            const struct cshim_gloo_arguments *arguments);
 /* Receives messages of the agreement after gloo has made a call whose verdict has is_open; after
- * the first call warns of ranks that do not answer. */
+ * the first such call that waits for all ranks, warns of ranks that do not answer. */
 void cshim_gloo_agree_end(struct cshim_gloo_context *context,
                           const struct cshim_gloo_arguments *arguments);
 /* Frees an agreement after gloo has freed the context. Ignores NULL. */

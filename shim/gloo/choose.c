@@ -41,7 +41,7 @@ static uint64_t number_call(struct cshim_gloo_context *context, uint32_t tag, ui
 }
 
 /* Finds or adds the class of a call. The caller holds the lock. Returns NULL if no algorithm can
- * make the call, or without memory, which sets *exception. */
+ * make the smallest call of the class, or without memory, which sets *exception. */
 static struct cshim_gloo_class *find_class(struct cshim_gloo_context *context,
                                            const struct cshim_gloo_arguments *arguments,
                                            const struct cshim_rule *rule,

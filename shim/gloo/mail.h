@@ -31,8 +31,8 @@ void cshim_gloo_mail_send(struct cshim_gloo_mail *mail, uint64_t slot, int first
  */
 void cshim_gloo_mail_expect(struct cshim_gloo_mail *mail, struct cshim_gloo_inbox *inbox, int from,
                             uint64_t slot, void *message, size_t bytes, size_t arrival);
-/* Returns true if the expected message has arrived. Waits, at most `timeout` milliseconds, only if
- * its byte at offset `arrival` is there and the rest is not. */
+/* Returns true, once, if the expected message has arrived. Waits, at most `timeout` milliseconds,
+ * only if its byte at offset `arrival` is there and the rest is not. */
 bool cshim_gloo_mail_has_come(struct cshim_gloo_mail *mail, struct cshim_gloo_inbox *inbox,
                               int64_t timeout);
 /* Waits for an expected message, at most `timeout` milliseconds. Returns false if none is expected,

@@ -29,7 +29,7 @@ struct cshim_sample {
 };
 
 /* Makes the call. Sets *seconds to the duration of the exchange on this rank, without samples,
- * verify and check_ranks. Returns 0 or a transport error. */
+ * verify and check_ranks, unless there is no scratch. Returns 0 or a transport error. */
 int cshim_call_run(struct cshim_exchange *exchange, double *seconds);
 /* Acquires the scratch of a call, before the exchange. If there is no memory, ends the job or
  * returns a transport error. */

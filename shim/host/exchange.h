@@ -63,8 +63,8 @@ void cshim_exchange_set_ranges(struct cshim_exchange *exchange, bool in_place);
 int cshim_exchange_run(struct cshim_exchange *exchange);
 /* Starts an exchange; sends nothing yet. */
 void cshim_exchange_begin(struct cshim_exchange *exchange);
-/* Continues an exchange; sets *done when it is complete. If it is nonblocking, returns when it
- * would have to wait, or after about 1 ms. Returns 0 or a transport error. */
+/* Continues an exchange; sets *done to whether it is complete. If it is nonblocking, returns when
+ * it would have to wait, or after about 1 ms. Returns 0 or a transport error. */
 int cshim_exchange_advance(struct cshim_exchange *exchange, bool *done);
 
 #endif

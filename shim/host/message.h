@@ -65,9 +65,9 @@ const uint8_t *cshim_message_elements(struct cshim_exchange *exchange,
 void cshim_message_report_wait(const struct cshim_exchange *exchange, int rank,
                                int (*rank_of)(const struct cshim_exchange *exchange, int peer));
 
-/* Executes the flight's next operation, a WAIT. Waits, unless the exchange is nonblocking; then
- * sets *done to whether it is done. If a message was longer than its buffer, checks its header.
- * Returns 0 or a transport error. */
+/* Executes the flight's next operation, a WAIT. Waits, unless the exchange is nonblocking. Sets
+ * *done to whether the operation is complete. If MPI finds a message longer than its buffer, checks
+ * the message's header. Returns 0 or a transport error. */
 int cshim_message_wait(struct cshim_exchange *exchange, const struct cshim_flight *flight,
                        bool *done);
 

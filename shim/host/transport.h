@@ -3,9 +3,9 @@
  * collectives.
  *
  * Each engine for host memory has one constant table (shim/mpi/transport.c, shim/gloo/transport.c).
- * Every function that returns an int returns 0 or an error of the library, which the runner returns
- * to its caller unchanged. Different communicators may call a function concurrently, one
- * communicator never does.
+ * Every function that returns an int returns 0 or an error, which the runner returns to its caller
+ * unchanged: MPI's error; with gloo 1, after storing an exception in the call. Different
+ * communicators may call a function concurrently, one communicator never does.
  *
  * Intra-node functions concern the ranks of this node. A share is the part of a segment that one of
  * them reduces. */
@@ -21,14 +21,16 @@ struct cshim_range;
 enum { CSHIM_NO_PEER = -1 };
 
 struct cshim_transport {
-    /* Names of the calls in messages to the user, by collective: "MPI_Allreduce". */
+    /* Names of the calls in messages to the user, by collective: "MPI_Allreduce"; NULL for those
+     * that the engine does not compress. */
     const char *call_names[CSHIM_COLLECTIVE_COUNT];
 
     /* Resets requests [first, first + count), which a failed exchange may have left. Requests are
      * numbered from 0 to CSHIM_REQUESTS(peers) - 1. */
     void (*forget)(const struct cshim_exchange *exchange, unsigned first, unsigned count);
-    /* Starts to receive, or to send, `bytes` bytes as request `request`. `message` must stay valid
-     * until the request is complete. */
+    /* Starts to receive a message of at most `bytes` bytes (gloo: up to the end of the scratch), or
+     * to send one of `bytes` bytes, as request `request`. `message` lies in the communicator's
+     * scratch, and must stay valid until the request is complete. */
     int (*receive)(const struct cshim_exchange *exchange, unsigned request, void *message,
                    size_t bytes, int from, enum cshim_message kind);
     int (*send)(const struct cshim_exchange *exchange, unsigned request, const void *message,
@@ -68,13 +70,14 @@ struct cshim_transport {
     /* Elementwise maximum of `count` integers over all ranks, on all ranks. */
     int (*maximum)(const struct cshim_exchange *exchange, const uint64_t *own, uint64_t *largest,
                    int count);
-    /* Sums doubles of all ranks into `sums` of rank `root`. */
+    /* Sums doubles of all ranks into `sums` of rank `root`; with gloo into `sums` of every rank. */
     int (*sum_at)(const struct cshim_exchange *exchange, const double *values, double *sums,
                   int count, int root);
 
-    /* Ends the job; or makes the call fail on all ranks and returns its error. Called if ranks make
-     * different calls, or this rank has no memory. `why` is the text for an error that has one; it
-     * is already printed. */
+    /* MPI: ends the job. gloo: stores an exception with the text `why`, unless the call has one,
+     * and returns 1; the engine then closes the context's connections, so that the call fails on
+     * all ranks. Called if ranks make different calls, or this rank has no memory, after `why` was
+     * printed. */
     int (*abort)(const struct cshim_exchange *exchange, const char *why);
 };
 

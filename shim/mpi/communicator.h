@@ -72,10 +72,10 @@ int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state);
 int cshim_mpi_free_descriptors(void);
 
 /* Prepares a communicator for compressed calls: allocates memory and agrees on tags. Does nothing
- * if that is done, or was begun for a nonblocking call; otherwise collective, with the same outcome
- * on all ranks, which may be a reason against compressing in state->reason. Makes no MPI
- * communicator: that could wait for a collective call of another thread, and libraries allow few.
- * Returns an MPI error. */
+ * if that is done or was begun for a nonblocking call, or if state->reason is against compressing;
+ * otherwise collective, with the same outcome on all ranks, which may be such a reason. Makes no
+ * MPI communicator: that could wait for a collective call of another thread, and libraries allow
+ * few. Returns an MPI error. */
 int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state);
 /* Begins to prepare a communicator for a nonblocking call. Called only if cshim_mpi.prepares_later.
  * Must be called at the call's position in the communicator's order of collectives. Ends the job if

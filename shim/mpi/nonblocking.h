@@ -18,7 +18,7 @@ bool cshim_nonblocking_setup(void);
 /* Waits for active calls, at most 10 s, and warns if any are left; then stops the callbacks. */
 void cshim_nonblocking_teardown(void);
 
-/* Returns a tag that no active call has. */
+/* Returns a tag that no active call has, unless as many calls are active as there are tags. */
 int cshim_nonblocking_tag(void);
 /* Makes the program's request: a receive with `tag` on cshim_mpi.alone, started unless
  * `persistent`. Returns an MPI error. */
@@ -35,8 +35,8 @@ void cshim_nonblocking_drain(struct cshim_comm *comm);
 /* Prepares a communicator for a blocking call, after its active calls have ended. Collective if it
  * is not prepared. Returns an MPI error. */
 int cshim_nonblocking_prepare(MPI_Comm comm, struct cshim_comm *state);
-/* Returns true if `request` is that of an active call; sets *comm to the program's communicator
- * then. */
+/* Returns true if `request` is that of an active call, with the program's communicator in *comm;
+ * otherwise *comm is undefined. */
 bool cshim_nonblocking_has(MPI_Request request, MPI_Comm *comm);
 
 #endif

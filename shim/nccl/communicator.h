@@ -43,7 +43,7 @@ struct cshim_measurement {
 struct cshim_nccl_comm {
     ncclComm_t comm;           /* NCCL's handle; NULL while NCCL makes the communicator */
     ncclComm_t *made_at;       /* the program's variable that NCCL writes the handle to */
-    unsigned references;       /* one of the registry, and one of each thread that uses it */
+    unsigned references;       /* one of the registry, and one of each user: a thread or a call */
     struct cshim_job *job;     /* NULL if the ranks have not agreed on one */
     struct cshim_job *counted; /* rank 0: job whose ledger counts the calls; else NULL */
     enum cshim_reason reason;  /* CSHIM_REASON_COMPRESS, or why no call is compressed */

@@ -7,8 +7,9 @@
 #include "shim/core/sample.h"
 #include "shim/nccl/communicator.h"
 
-/* Loads the CUDA driver and retains the primary context of the communicator's device, unless that
- * was done before. Returns false on an error, and the reason in `why`. */
+/* Finds the functions of the CUDA driver, which NCCL has loaded, and retains the primary context of
+ * the communicator's device, unless that was done before. Returns false on an error, and the reason
+ * in `why`. */
 bool cshim_device_open(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY_MAX]);
 
 /* Makes the communicator's context current, which stream 0 and allocations need, and the thread's
@@ -51,7 +52,7 @@ void cshim_pool_give(struct cshim_pool_item **pool, struct cshim_pool_item *item
  * workspace, which its groups of calls use one after the other.
  *
  * A CUDA graph with captured calls may be launched at any time, also concurrently with calls that
- * are not captured. So each graph has a workspace of its own, as large as its calls need.
+ * are not captured. So each graph has workspaces of its own, as large as its calls need.
  *
  *     | batch 0 | batch 1 | batch 2 | batch 3 | elements of sampled calls (not in a graph's) |
  */

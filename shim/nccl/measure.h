@@ -59,10 +59,10 @@ void cshim_nccl_trace_add(const struct cshim_timeline *timeline, double begin);
 /* Writes the names of the lanes, one for each CUDA stream, to a trace file. */
 void cshim_nccl_name_lanes(struct cshim_trace_file *file, int rank);
 
-/* sample.c: the sampled error (shim/core/sample.h). Before a sampled call NCCL gathers a few
- * elements of all ranks, and rank 0 copies them to its host memory. After the call rank 0 copies
- * the same elements of its result. It compares them when the last copy has completed; nothing waits
- * for it.
+/* sample.c: the sampled error (shim/core/sample.h). Before a sampled sum NCCL gathers a few
+ * elements of all ranks, and rank 0 copies them to its host memory; in data movement it copies its
+ * own. After the call rank 0 copies the same elements of its result. It compares them when the last
+ * copy has completed; nothing waits for it.
  *
  * All ranks sample the same calls: the memory for gathering is part of the workspace, so no rank
  * lacks it. Rank 0's host memory and events are optional: without them rank 0 gathers but compares

@@ -79,8 +79,9 @@ static inline socklen_t cshim_tag_get_address(const struct cshim_tag *tag,
     return sizeof address->six;
 }
 
-/* Begins a connection to the tag's address. Returns its socket, which is less than 0 on an error,
- * and sets errno: 0 if it is connected, EINPROGRESS or EINTR if it will be, or the error. */
+/* Begins a connection to the tag's address. Returns its socket, which the caller closes; less than
+ * 0 if none can be made. Sets errno: 0 if it is connected, EINPROGRESS or EINTR if it will be, or
+ * the error. */
 static inline int cshim_tag_connect(const struct cshim_tag *tag)
 {
     union cshim_address address;

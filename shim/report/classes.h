@@ -65,8 +65,8 @@ bool cshim_class_start(struct cshim_class *class, const struct cshim_learned *le
                        const struct cshim_rule *rule, const struct cshim_call *call);
 
 /* Returns the class of a call that `rule` compresses, and starts it if it is new. Returns NULL if
- * all entries are used or no algorithm can make the call: the caller then plans without
- * measurements. */
+ * `classes` is NULL, all entries are used, or no algorithm can make the smallest call of the class:
+ * the caller then plans without measurements. */
 struct cshim_class *cshim_class_find(struct cshim_class *classes,
                                      const struct cshim_learned *learned,
                                      const struct cshim_rule *rule, const struct cshim_call *call);

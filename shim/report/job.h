@@ -2,10 +2,10 @@
 /* A job: a policy, and the calls counted under it.
  *
  * With MPI a process has one job, which all ranks end together (shim/mpi). With NCCL and gloo it
- * may have several: all communicators whose ranks have agreed on the same policy text, and on the
- * same learned choices, belong to one job, and the process writes its own files when it ends, with
- * NCCL also when its last communicator does. The functions below are for these libraries. They are
- * thread-safe, except cshim_process_start. */
+ * may have several: all communicators whose ranks have agreed on the same policy text, the same
+ * learned choices, and on recording (COMPSHIM=observe) or not, belong to one job. The process
+ * writes its own files when it ends, with NCCL also when its last communicator does. The functions
+ * below are for these libraries. They are thread-safe, except cshim_process_start. */
 #ifndef CSHIM_JOB_H
 #define CSHIM_JOB_H
 
