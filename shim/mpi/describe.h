@@ -78,8 +78,8 @@ void cshim_describe_setup(void);
  * `call` may be incomplete. */
 enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
                                       struct cshim_call *call, uint64_t *count);
-/* Returns the exchange of a planned call on a prepared communicator, ready for cshim_call_run(). It
- * refers to the arguments' buffers, to `plan` and to `state`. */
+/* Returns the exchange of a planned call. It can run once the communicator is prepared; for a call
+ * with blocks that must be so already. Refers to the arguments' buffers, `plan` and `state`. */
 struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
                                         const struct cshim_plan *plan, struct cshim_comm *state);
 /* Describes a call that is only recorded. Returns false for an intercommunicator, and if the state
