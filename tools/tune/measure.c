@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the bundled benchmark without the library, and with it for each codec and algorithm. One job
- * measures many of them: its policy has a rule for each combination and size, and the benchmark's
- * sizes differ by a few elements, so that each matches one rule. Rounds are repeated while there is
- * time. */
+/* Runs the bundled benchmark without the library, and with it for each listed combination of codec
+ * and algorithm (list_ways). One job measures many of them: its policy has a rule for each
+ * combination and size, and the benchmark's sizes differ by a few elements, so that each matches
+ * one rule. Rounds are repeated while there is time. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +178,7 @@ bool tune_is_measured(const struct tune_measured *measured, enum cshim_codec_id 
     }
 }
 
+/* Lists the combinations to measure, by codec; those beyond TUNE_WAYS_MAX are left out. */
 static void list_ways(struct tune_measured *measured)
 {
     for (enum cshim_codec_id codec = CSHIM_CODEC_RAW; codec < CSHIM_CODEC_COUNT; codec++)
@@ -230,7 +231,7 @@ static void explore_machine(struct session *session, double seconds)
     limit_sizes(measured, median, seconds);
 }
 
-/* Measures the sizes [first, end): the native calls, or every combination. */
+/* Measures the sizes [first, end): the native calls, or each listed combination. */
 static void measure(const struct session *session, size_t first, size_t end, bool ways,
                     const char *what)
 {
@@ -248,7 +249,7 @@ static void measure(const struct session *session, size_t first, size_t end, boo
     keep_best(session, output);
 }
 
-/* Measures the native call and every combination for each size, once. */
+/* Measures the native call and each listed combination for each size, once. */
 static void measure_round(const struct session *session, unsigned round)
 {
     const size_t count = session->measured->size_count;
