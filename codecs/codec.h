@@ -7,7 +7,8 @@
  * flush to zero, exceptions masked), whatever the caller's environment is.
  *
  * docs/wire-format.md gives every byte. codecs/formats.def has a row for each codec, and
- * codecs/scalar.h defines each conversion once, for the CPU and the GPU. */
+ * codecs/scalar.h defines each conversion of the codecs that are not packed once, for the CPU and
+ * the GPU. */
 #ifndef CSHIM_CODEC_H
 #define CSHIM_CODEC_H
 

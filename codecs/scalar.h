@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Defines every conversion of every wire format once: for the portable loops, for the rare blocks
- * of the vector loops, and for the GPU. Valid C11 and CUDA C++; the arithmetic is that of floats.h.
- * docs/wire-format.md gives the formulas in prose.
+/* Defines every conversion of the wire formats that are not packed, once: for the portable loops,
+ * the rare blocks of the vector loops, and the GPU. Valid C11 and CUDA C++, with the arithmetic of
+ * floats.h. docs/wire-format.md gives the formulas in prose.
  *
  * The functions take a format as a structure of numbers. For a codec known at compile time the
  * compiler folds these numbers and removes the branches of other formats. */

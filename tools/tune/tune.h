@@ -54,9 +54,9 @@ bool tune_is_measured(const struct tune_measured *measured, enum cshim_codec_id 
                       enum cshim_algorithm algorithm);
 /* Runs the benchmark by `launcher` (a command to which the program is added) natively and with each
  * combination of tune_is_measured(), but with no more than TUNE_WAYS_MAX of them, for about
- * `seconds`, with files in a folder next to `output` that is removed at the end. The
- * caller has set the sizes; fills in the rest of *measured. Leaves the largest sizes out if they
- * would take too long. Exits, with a message, if a run fails or is interrupted. */
+ * `seconds`, with files in a folder next to `output` that is removed at the end. The caller has set
+ * the sizes; fills in the rest of *measured. Leaves the largest sizes out if they would take too
+ * long. Exits, with a message, if a run fails or is interrupted. */
 void tune_measure(char *const *launcher, double seconds, const char *output,
                   struct tune_measured *measured);
 
