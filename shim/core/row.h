@@ -19,8 +19,9 @@ enum cshim_phase {
 
 /* Rows travel between ranks, and to compshim top, as bytes: all members are 8 bytes wide. Figures
  * of a whole call (calls, bytes_in, seconds) are counted at rank 0 of its communicator, errors at
- * the ranks that compare results. Bytes sent (bytes_wire, bytes_network, bytes_native) are counted
- * by each rank of MPI for its own messages; with gloo and NCCL by rank 0 for all ranks. */
+ * the ranks that compare results (with gloo and NCCL at rank 0 only). Bytes sent (bytes_wire,
+ * bytes_network, bytes_native) are counted by each rank of MPI for its own messages; with gloo and
+ * NCCL by rank 0 for all ranks. */
 struct cshim_row {
     uint64_t calls;
     uint64_t bytes_in;      /* of the callers' buffers */

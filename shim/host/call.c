@@ -101,7 +101,7 @@ static int watch_error(struct cshim_exchange *exchange)
 
 /* Rank 0 counts all figures; the other ranks count the bytes that they send, and the errors of the
  * results that they compare. If nobody collects the ranks' figures (job->is_local), rank 0 counts
- * the plan's bytes for all. */
+ * the plan's bytes for all, and the other ranks count nothing. */
 void cshim_call_count(struct cshim_exchange *exchange, double seconds)
 {
     struct cshim_row *figures = &exchange->figures;

@@ -10,7 +10,8 @@
 enum tag { TAG_ROWS = 1, TAG_TALLY, TAG_KINDS, TAG_MISSING };
 
 /* Message with one row of the ledger. Only rows with bytes_native > 0 are sent: each compressed
- * call adds to it, and a job uses few of all rows. */
+ * call adds to it, unless this rank sends nothing in an all-to-all; and a job uses few of all rows.
+ */
 struct numbered_row {
     uint64_t index; /* the ledger's row_count marks the end */
     struct cshim_row row;
