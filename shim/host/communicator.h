@@ -22,7 +22,7 @@ struct cshim_communicator {
     int ranks;
     struct cshim_layout layout;
 
-    uint32_t number;         /* index among the communicators of this process, from 0 */
+    uint32_t number;         /* unique in this process: counts these structs, from 0 */
     uint32_t sequence;       /* number of compressed calls so far */
     uint32_t *calls_by_rule; /* number of compressed calls per rule, which selects samples */
     struct cshim_tolerance watch;
