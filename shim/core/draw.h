@@ -25,8 +25,8 @@
  *         cshim_draw_take(draw, &stage);
  *     }
  *
- * A rank waits only if a decision takes longer than about CSHIM_DRAW_AHEAD further calls. A class
- * whose numbers begin in no order at all keeps its stage.
+ * Besides the barrier of a timed call, a rank waits only if a decision takes longer than about
+ * CSHIM_DRAW_AHEAD further calls. A class whose numbers begin in no order at all keeps its stage.
  *
  * Pure: reads no clock and sends nothing. Not thread-safe: the caller has a lock. */
 #ifndef CSHIM_DRAW_H
