@@ -130,8 +130,8 @@ natively=$(tool_lines)
 run_program "two tools" raw "./libmessages.so:$preload:./libcount.so" ./program
 check "two tools: both see what they see natively" diff <(echo "$natively") <(tool_lines)
 
-# Tools that only one rank has. As many calls are compressed as without, but none if the tool, after the shim, calls past
-# it.
+# Tools that only one rank has. As many calls are compressed as without, but none if the tool, after the shim, calls
+# past it.
 run_on_rank_0() { # PRELOADED: runs the program; rank 0 preloads PRELOADED, the others only the shim
     rm -f report.json counts.*
     differing 1 COMPSHIM_POLICY="$scratch/lossy.ini" COMPSHIM_REPORT="$scratch/report.json" LD_PRELOAD="$1" ./program : \
