@@ -28,8 +28,8 @@
 # that starts ranks. MPI=mpich: the programs in $build are for MPICH, or another MPI whose launcher is Hydra. MPI_HOME:
 # the MPI in this folder runs them, not Debian's (make test-mpis).
 #
-# LIMIT is the time after which a command counts as hanging. It measures nothing, and is far above what any command
-# needs on a slow, busy machine.
+# LIMIT is the time after which a command counts as hanging. It measures nothing, and is far above what any command of
+# `make test` needs on a slow, busy machine.
 set -u
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${BUILD:-$top/build}
@@ -232,7 +232,8 @@ P
 # json PYTHON: prints an expression on `r`, the report in $scratch/report.json
 json() { python3 -c "import json; r = json.load(open('$scratch/report.json')); print($1)"; }
 
-# policy FILE CODEC [ALGORITHM] [DTYPE]: writes a policy that compresses all sums of DTYPE (float32), and no report
+# policy FILE CODEC [ALGORITHM] [DTYPE]: writes a policy that compresses all sums of DTYPE (float32) and switches the
+# report off
 policy() {
     printf '[compshim]\nreport = off\n[rule all]\nop = sum\ndtype = %s\ncodec = %s\nalgorithm = %s\n' \
         "${4:-float32}" "$2" "${3:-auto}" >"$1"

@@ -34,7 +34,7 @@ if [ -e /usr/include/smpi/mpi.h ]; then
 else
     echo "without SimGrid's headers clang-tidy leaves out $simulated"
 fi
-# The C++ sources in tests/nccl are GPU code compiled for the host, with flags of their own.
+# The C++ sources in tests/nccl run GPU code on the host, and are compiled with flags of their own.
 mapfile -t tidied < <(git ls-files 'shim/*.cc' 'tests/gloo/*.cc')
 if [ ! -e /usr/include/gloo/allreduce.h ]; then
     echo "without gloo's headers clang-tidy leaves out tests/gloo/*.cc"

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs unit tests, the fuzz targets on their seeds, a program with the stand-in for NCCL, and a gloo job under valgrind:
-# it must find no memory error, nor a use of uninitialised data. tests/mpi/valgrind.sh covers MPI jobs. Unit tests that
-# try millions of values would take hours; only the sanitizers check them.
+# it must find no memory error, nor a use of uninitialised data. tests/mpi/valgrind.sh covers MPI jobs. The codecs'
+# unit tests and test_policy_reach, most of which try millions of values, would take hours; only the sanitizers check
+# them.
 . "$(dirname "$0")/lib.sh"
 checker=(valgrind -q --error-exitcode=99 --num-callers=20 --suppressions="$top/tests/mpi/valgrind.supp")
 

@@ -13,8 +13,9 @@
  * bytes, calls, median and minimum seconds of a call (of its slowest rank), and the processor
  * seconds of all ranks per GiB. Each size is repeated for S seconds, 5 to 10000 times.
  *
- * --alternate makes a native all-reduce, which no preload sees, after each call, and adds its
- * median seconds to the line, so that chance differences between jobs do not affect the comparison.
+ * --alternate makes a native all-reduce, which libcompshim.so does not see, after each call, and
+ * adds its median seconds to the line, so that chance differences between jobs do not affect the
+ * comparison.
  * --beside adds N (at most 15) more sums per size, each 4 bytes longer than the previous one, so
  * that a policy can have a rule for each. They are measured in random order, in rows of 4 calls,
  * the first of which is not timed. Their lines have no processor seconds.

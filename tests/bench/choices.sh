@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks the choices that jobs make by measuring: compares the time of the chosen candidate with that of every
-# candidate. In one job, calls under a policy alternate with native calls and with calls of each candidate, which a rule
-# forces (allreduce_bench --beside). Each candidate has its own size, 4 bytes longer than the previous one.
+# Checks the choices that jobs make by measuring: compares the time of the chosen candidate with those of native calls,
+# one_shot, two_shot and, with several ranks on each host, hierarchical, in the policy's codec and (not with gloo) in
+# raw; not with grid's. In one job, calls under a policy alternate with calls of each of these, which a rule forces
+# (allreduce_bench --beside). Each has its own size, 4 bytes longer than the previous one.
 #
 #   choices.sh [--networks LIST] [--policies LIST] [--sizes LIST] [--seconds S] [--gloo PYTHON] [--results FILE]
 #

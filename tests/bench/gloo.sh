@@ -20,7 +20,7 @@
 #                accuracy are the transformer's, the step is that of two buckets of 25 MiB. All modes but off run under
 #                the shim, which passes the calls of modes without a codec through and counts them.
 #
-# TORCH is a folder with PyTorch in bin/python3; without it tools/get-torch.sh downloads the newest. Horovod is built
+# TORCH is a folder with PyTorch in bin/python3; without it tools/get-torch.sh downloads 2.15.0. Horovod is built
 # for Debian's PyTorch, into build/clients, if a mode needs it.
 set -eu
 cd "$(dirname "$0")/../.."

@@ -3,7 +3,7 @@
  *
  *   instructions codecs          prints the codecs' names, a line each, in the order of the counts
  *   instructions count LEVEL     counts at this SIMD level, by single-stepping a child process
- *   instructions trace LEVEL     does the same work in an emulator that logs each instruction;
+ *   instructions trace LEVEL     does the same work, for an emulator that logs each instruction;
  *                                those between mark_begin and mark_end count
  *
  * `count` prints a number for each piece of work. A codec has eight pieces: encode, decode, reduce

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Compares the speed of this tree with an older revision: the codecs on one core, and all-reduces with the library of
-# each, by this tree's benchmark program. The two alternate, and each comes first in half of the repeats.
+# each, by this tree's benchmark program. The two alternate, and take turns in coming first.
 #
 #   revisions.sh [--networks LIST] [--modes LIST] [--sizes LIST] [--repeats N] REVISION
 #

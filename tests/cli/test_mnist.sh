@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs mnist_train as a user does: it learns, gives identical digits again, and rejects wrong use.
+# Runs mnist_train as a user does: it learns, gives the same losses and accuracies again, and rejects wrong use.
 # shellcheck disable=SC1091,SC2154 # lib.sh sets build, scratch and output
 . "$(dirname "$0")/../lib.sh"
 trainer=$build/mnist_train

@@ -4,16 +4,16 @@
 #
 #   needs PACKAGE...           installs missing packages; if that is impossible, ends the script as not_here
 #   not_here WHY               ends the script: the program is not available
-#   ran NAME FILE CMD...       passes if CMD exits with 0; saves its output in FILE, without the shim's lines, and
-#                              its standard error in FILE.errors
+#   ran NAME FILE CMD...       passes if CMD exits with 0; saves its output in FILE, followed by its standard error
+#                              without the shim's lines, and all of its standard error in FILE.errors
 #   same NAME FILE FILE        passes if the files are equal and not empty; sets $answers
 #   is NAME VALUE WANTED       passes if the two are equal
 #   number_holds NAME EXPRESSION  passes if awk evaluates the expression to true
 #   checked NAME STATUS TEXT FILE  passes if compshim check ends with STATUS and prints TEXT for FILE
 #   digits                     sets $folder to the folder of the MNIST files; without them ends the script
 #   pytorch                    sets $python, ${torchrun[@]} and $mpi_library for the PyTorch in TORCH, or Debian's
-#   as_accurate NAME WITHOUT WITH  passes if the trainers that wrote WITHOUT.SEED, for each of $seeds, have learnt,
-#                              and the mean accuracy in WITH.SEED differs by at most 0.3 points; sets $answers
+#   as_accurate NAME WITHOUT WITH  passes if the mean accuracy in WITHOUT.SEED over $seeds is above 96 %, and that in
+#                              WITH.SEED differs by at most 0.3 points; sets $answers
 #   facts REPORT               reads a JSON report: sets $calls, $caught, $compressed, $ratio and the cells
 #                              $compressed_cell and $saved_cell
 #   row PROGRAM ACCESS         writes a row for docs/programs.md from $mpi_library, the report and $answers

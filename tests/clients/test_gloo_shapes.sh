@@ -25,8 +25,8 @@ job() {
     sort "$meeting".?
     return $status
 }
-# alike SHAPE [POLICY]: checks that runs without and with the shim print the same. In a training the parameters depend on the
-# order of the sums, so they are compared only between the ranks of a run.
+# alike SHAPE [POLICY]: checks that runs without and with the shim print the same. In a training the parameters depend
+# on the order of the sums, so they are compared only between the ranks of a run.
 alike() {
     local run
     rm -f report.json

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs the mpi4py trainer with gradients in fp8: a quarter of the bytes, the same accuracy. Debian's mpi4py is for
-# Open MPI; for MPICH it is built once, into build/clients. Other MPIs use PyPI's wheel, which supports all of
-# them.
+# Debian's Open MPI; for Debian's MPICH it is built once, into build/clients. The MPI in MPI_HOME, if any, is used
+# through PyPI's wheel, which supports Open MPI, MPICH and Intel MPI.
 . "$(dirname "$0")/lib.sh"
 version=4.1.2 # version of the wheel
 if [ -n "${MPI_HOME-}" ]; then

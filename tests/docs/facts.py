@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints what the tool, the manual pages or the sources say about the same things, as sorted lines to compare.
 
-  facts.py help TOOL              every option of every command, from --help
+  facts.py help TOOL              every option of every command but --help, from --help
   facts.py manual PAGE            every option of every command, from the lists of compshim(1)
   facts.py mentioned PAGE         options mentioned elsewhere in the page, with their command
   facts.py keys TOOL              every key of policy.ini, and every word it takes, from help policy

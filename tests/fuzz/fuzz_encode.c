@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Encodes arbitrary elements with arbitrary options, and decodes them. The bytes must be the same
  * at every SIMD level of the processor. The last grain, encoded alone, must decode to the same
- * values. Errors must
- * be within the published bound. Non-finite elements must stay non-finite and not affect others. A
- * residual must be limited as cshim_feedback_share() says (not for topk), and the new residual must
- * be the rounding error. */
+ * values. Errors must be within the published bound. Non-finite elements must stay non-finite and
+ * not affect others. A residual must be limited as cshim_feedback_share() says (not for topk), and
+ * the new residual must be the rounding error. */
 #include "codecs/scalar.h"
 #include "tests/fuzz/codec_input.h"
 

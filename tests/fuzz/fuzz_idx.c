@@ -32,8 +32,8 @@ static uint32_t big_endian(const uint8_t *bytes)
     return value;
 }
 
-/* Returns true if the file has this magic number, and *count items of item_bytes bytes after its
- * header. Sets *count if the magic number is right. */
+/* Returns true if the file has this magic number, and after its header *count items (one or more)
+ * of item_bytes bytes. Sets *count if the header is complete and its magic number right. */
 static bool is_idx(const struct content *content, uint32_t magic, size_t header, size_t item_bytes,
                    size_t *count)
 {

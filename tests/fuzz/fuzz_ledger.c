@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes a report with arbitrary names and figures. compshim report must read it, and get the same
- * ranks, number of rows, policy file, and totals of calls, bytes sent, native bytes and seconds. */
+ * ranks, number of rows, policy file (if its name is UTF-8), and totals of compressed calls, bytes
+ * sent, native bytes and, within a millionth, seconds. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>

@@ -66,9 +66,9 @@ static struct cshim_call take_call(struct fuzz_input *input, uint64_t *count)
     return call;
 }
 
-/* Takes properties that only some collectives have: the root of a reduce or broadcast, and the
- * blocks of a reduce-scatter, which may be longer than an even cut but not longer than the
- * elements. */
+/* Takes the collective, whether the call is nonblocking, and properties that only some collectives
+ * get: the root of a reduce or broadcast, the connection limit of a reduce-scatter, and its blocks,
+ * which may be longer than an even cut but not longer than the elements. */
 static void take_collective(struct fuzz_input *input, uint64_t count, struct cshim_call *call)
 {
     call->collective = (enum cshim_collective)(fuzz_take(input, 1) % CSHIM_COLLECTIVE_COUNT);

@@ -6,7 +6,7 @@
  *                                     the time limit of each (a minute); all in ms
  *   gloo_cases wrong                  calls that gloo rejects, and one whose reduction throws
  *   gloo_cases kinds                  every operation on every type that supports it, once
- *   gloo_cases others                 each of the other collectives once, of 1000 floats per rank
+ *   gloo_cases others                 each other collective of job.h once, of 1000 floats per rank
  *   gloo_cases many                   calls with 1100 inputs on rank 0, and one input on the others
  *   gloo_cases leftovers              creates and frees a context, which must leave no socket open
  *   gloo_cases second LIBRARY         calls of another gloo, made by this library, between sums

@@ -67,7 +67,7 @@ int job_ranks(void);
  * all its ranks. `timeout` (ms) applies to calls that set none. The object lies at the fixed
  * address `place`, or elsewhere if a context is there already. Exits on failure. */
 struct context *context_make(const char *name, int rank, int ranks, int timeout, unsigned place);
-/* Returns the number of contexts created at an address that an earlier context had. */
+/* Returns the number of contexts created at a fixed address that an earlier context had. */
 unsigned contexts_at_same_address(void);
 void context_free(struct context *context);
 

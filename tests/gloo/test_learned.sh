@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks that calls of gloo are measured, also if several run at once: all ranks choose alike, the report has the
-# learned choices, and COMPSHIM_MACHINE fixes them.
+# Checks that calls of gloo are measured: all ranks choose alike, the report has the learned choices, and
+# COMPSHIM_MACHINE fixes them. test_mix.sh measures calls that run at once.
 . "$(dirname "$0")/lib.sh"
 unset COMPSHIM_MACHINE
 cd "$scratch" || exit 1

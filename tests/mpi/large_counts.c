@@ -3,7 +3,8 @@
  * weak, as in mpi4py's binary packages: the program uses what it finds. All sums are of small
  * integers.
  *
- *   mpi_large_counts COUNT    one call of each, of COUNT floats for reductions
+ *   mpi_large_counts COUNT    calls of each; the reductions that the shim compresses are of COUNT
+ *                             floats
  *   mpi_large_counts beyond   counts beyond int, in calls that are never compressed: prints the
  *                             classes of the errors returned */
 #include <mpi.h>

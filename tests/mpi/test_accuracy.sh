@@ -56,8 +56,8 @@ rule int8 two_shot 'gather_codec = lossless'
 repeat "int8, sums without loss" 4 3
 report "are compressed" 'row["calls"] == 3'
 
-# way: the codecs from int4 to int8 by decreasing error, as Python strings, without OCP's and NVIDIA's. int8 is the first
-# that keeps the limit.
+# way: the codecs from int4 to int8 by decreasing error, as Python strings, without OCP's and NVIDIA's. int8 is the
+# first that keeps the limit.
 way=$(sed -nE '/mxfp|nvfp/d; s/^[A-Z]+ *\([0-9]+, *[A-Z0-9_]+, *(\w+).* ([0-9.e-]+)\)$/\2 \1/p' "$top/codecs/formats.def" | sort -gr |
     sed -nE '/ int4$/,/ int8$/s/.* (.*)/"\1", /p' | tr -d '\n')
 for layout in "4 two_shot 0,0,0,0" "2 one_shot 0,0" "4 hierarchical 0,0,1,1" "5 grid 0,0,0,0,0"; do

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks MPI_Allreduce_c, MPI_Alltoallv_c and related functions with 64-bit counts: they are compressed and counted
+# Checks MPI_Allreduce_c, MPI_Alltoallv_c and related functions with 64-bit counts: they are compressed or counted
 # like those with int counts. A program that finds them only in the preload, because its MPI has none, must work too.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_large_counts

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs mpirun itself with the preload in its environment: the ranks on other nodes must get the preload too. The
-# launch agent starts each daemon with an empty environment, as ssh does.
+# launch agent starts each daemon without the caller's variables, as ssh does.
 . "$(dirname "$0")/../lib.sh"
 cat >"$scratch/agent" <<'A'
 #!/bin/sh

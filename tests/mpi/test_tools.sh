@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks PMPI tools (tests/mpi/tools): linked to the program, preloaded before or after the shim, or within the program
 # itself. Those that count calls, follow requests or send messages of their own must see what they see without the shim,
-# and as many calls must be compressed as without them. Two others call past the shim, and change calls.
+# and as many calls must be compressed as without them. Of two others, one calls past the shim, and one changes calls.
 . "$(dirname "$0")/../lib.sh"
 if [ "${SANITIZE:-0}" = 1 ]; then
     skip "the runtimes of the sanitizers would be in the tools, too"
@@ -130,8 +130,8 @@ natively=$(tool_lines)
 run_program "two tools" raw "./libmessages.so:$preload:./libcount.so" ./program
 check "two tools: both see what they see natively" diff <(echo "$natively") <(tool_lines)
 
-# Tools that only one rank has. As many calls are compressed as without, but none if the tool, after the shim, calls past
-# it.
+# Tools that only one rank has. As many calls are compressed as without, but none if the tool, after the shim, calls
+# past it.
 run_on_rank_0() { # PRELOADED: runs the program; rank 0 preloads PRELOADED, the others only the shim
     rm -f report.json counts.*
     differing 1 COMPSHIM_POLICY="$scratch/lossy.ini" COMPSHIM_REPORT="$scratch/report.json" LD_PRELOAD="$1" ./program : \

@@ -4,15 +4,15 @@
 #   tests/nccl/gpu.sh [RESULTS.json [SECTION...]]      (tests/bench/results/gpu.json, all sections)
 # Builds what is missing. The sections, in this order:
 #   kernels     the kernels against the codecs of the CPU, and their bandwidth relative to a copy
-#   sums        ranks on one GPU, connected by sockets, with every codec, against float64
-#   programs    groups, streams, graphs, child communicators, aborts: exact with `raw`, as natively
+#   sums        ranks on one GPU, connected by sockets, with every codec but fp32, against float64
+#   programs    groups, streams, graphs, child communicators: exact with `raw`, as natively; aborts end
 #   errors      the report's sampled error against that of all elements
 #   sockets     the time of 64 MiB by sockets, with compshim and without
 #   trainer     the MNIST trainer on GPUs against the one on the CPU
 #   pytorch     DistributedDataParallel, if PyTorch and MNIST are there
 #   sanitizer   compute-sanitizer, if it is installed
 # The results name the sections that ran and the number of checks that were skipped. Exit status: 0 all passed, 1 a
-# check failed, 2 no such section, 3 no GPU. The device needs 12 GiB of memory.
+# check or the build failed, 2 no such section, 3 no GPU. The device needs 12 GiB of memory.
 #   GPU_LIMIT=90      time limit in seconds of a job of several ranks
 #   GPU_CASES=quick   cases of the kernels: quick, few, or empty for all (one of 61 values of float32)
 . "$(dirname "$0")/../lib.sh"

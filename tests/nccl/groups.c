@@ -177,7 +177,7 @@ static void case_communicators(void)
 /* One communicator on several streams, which only the engine orders. */
 static void case_streams(void)
 {
-    enum { STREAMS = 3, TURNS = 9 }; /* more than are sampled, as samples order streams, too */
+    enum { STREAMS = 3, TURNS = 9 }; /* 27 calls, more than are sampled: samples order streams */
     CUstream streams[STREAMS];
     float *data[STREAMS * TURNS];
     world = gpu_join();
@@ -279,7 +279,7 @@ static void case_mistake(void)
     gpu_leave(&world);
 }
 
-/* A device with its communicator. One thread drives several. */
+/* A device with its communicator, and a buffer of COUNT elements. */
 struct device {
     int number;
     ncclComm_t comm;

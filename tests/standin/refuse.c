@@ -9,7 +9,7 @@
 
 EXPORT int standin_refused_tests, standin_refused_reduces;
 
-/* The program itself calls MPI_Test, so only the engine calls this function. */
+/* Called by the engine only, because the program does not call MPI_Testsome. */
 EXPORT int PMPI_Testsome(int count, MPI_Request requests[], int *ended, int indices[],
                          MPI_Status statuses[])
 {

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Mutation test of tests/unit/test_choice.c and test_draw.c: puts one defect at a time into a copy of
-# shim/core/choice.c or draw.c, and checks that the tests fail.
+# shim/core/choice.c or draw.c, or of a test's simulated engine, and checks that the test fails.
 #   [BUILD=DIR] tests/unit/choice_defects.sh
 . "$(dirname "$0")/../lib.sh"
 

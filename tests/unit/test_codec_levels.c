@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests that results are the same at every SIMD level, for every alignment, cut, floating-point
- * environment of the caller, and previous contents of the output; also with error feedback and
+/* Tests that results are the same at every SIMD level, and do not depend on the alignment, on cuts
+ * at grains, and on the caller's floating-point environment; also with error feedback and
  * stochastic rounding. */
 #include "test_codec_data.h"
 

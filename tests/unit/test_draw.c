@@ -21,7 +21,7 @@ struct call {
     double seconds;
 };
 
-/* State of a call that all ranks share, set by the first rank that begins it. */
+/* State of a call that all ranks share. `candidate` is that of the first rank that begins it. */
 struct common {
     uint64_t number;
     unsigned begun, timings_count;
@@ -245,9 +245,9 @@ TEST(calls_wait_only_far_ahead)
     assert_true(cshim_draw_may_begin(&draw, 1000));
 }
 
-/* A class of one rank whose network changes all the time keeps to its stages. In each of its
- * decisions while it learns, a candidate may be out that was close enough before, so that it often
- * learns through the most stages. */
+/* A class of one rank whose network changes all the time has at most CSHIM_DRAW_STAGES stages. In
+ * each decision while it learns, a candidate may be out that was close enough before, so that it
+ * often learns through the most stages. */
 TEST(stages_do_not_run_out)
 {
     static const double factors[CSHIM_CANDIDATES_MAX] = {3, 1.6, 1.25, 1.22, 1, 1};

@@ -125,7 +125,7 @@ TEST(refuses_folder, .setup_func = set_up, .teardown_func = tear_down)
     assert_refused(fixture, fixture->folder, "cannot be");
 }
 
-/* Changes one byte, or cuts off or extends the file. */
+/* Changes a byte of the file, its length, or both. */
 TEST(refuses_damaged_files, .setup_func = set_up, .teardown_func = tear_down)
 {
     static const struct {

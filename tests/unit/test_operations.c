@@ -21,7 +21,7 @@
 
 #define RANKS_MAX 64
 
-/* A message between its send and its delivery. */
+/* A message, from its send or the posting of its receive on. */
 struct parcel {
     int from, to;
     uint8_t type; /* messages match by sender, receiver and type, in order */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the atomic replacement of files: by concurrent processes, and with any type of file at the
- * path. */
+/* Tests the atomic replacement of files: by concurrent processes, and with a file, a link, a pipe
+ * or an open descriptor at the path. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -24,7 +24,7 @@ static struct cshim_policy *parse(const char *text)
     return policy;
 }
 
-/* Parses a policy with one rule that matches everything. */
+/* Parses a policy with one rule, which matches every reduction. */
 static struct cshim_policy *one_rule(enum cshim_codec_id codec, enum cshim_algorithm algorithm)
 {
     char text[128];
@@ -353,7 +353,8 @@ TEST(too_many_ranks_for_the_scratch)
     cshim_policy_free(policy);
 }
 
-/* Plans the tensors of the example's convolutional network under the example's policy. */
+/* Plans the weights, not the biases, of the example's convolutional network under the example's
+ * policy. */
 TEST(example_policy_fits_the_example)
 {
     static const struct {

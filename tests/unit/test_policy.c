@@ -361,7 +361,7 @@ TEST(collectives_apart)
         "[rule a]\ncollective = allreduce, reduce\ncodec = raw\n"
         "[rule b]\ncollective = reduce\ncodec = raw\n",
         "[rule a]\ncodec = raw\n[rule b]\ncollective = allreduce, reduce_scatter\ncodec = raw\n",
-        /* Calls that rule a leaves over do not exist: NCCL's reduce, an average of MPI. */
+        /* Calls that rule a leaves over do not exist: reduce of NCCL or gloo, an average of MPI. */
         "[rule a]\nlibrary = mpi\ncodec = raw\n[rule b]\ncollective = reduce\ncodec = raw\n",
         "[rule a]\nlibrary = mpi\nop = sum\ncodec = raw\n[rule b]\nlibrary = mpi\ncodec = raw\n",
     };
@@ -413,7 +413,7 @@ TEST(bytes_that_are_no_text)
     assert_non_null(policy);
     assert_int_equal(strlen(policy->report), 198 - 9);
     cshim_policy_free(policy);
-    /* Text after a comment sign does not count. */
+    /* A comment does not count toward the line's length. */
     line[11 + 11] = ' ';
     line[11 + 12] = ';';
     policy = cshim_policy_parse(line, sizeof line, "p", message);

@@ -101,7 +101,8 @@ TEST(the_makers_end_after_the_decision_is_no_matter)
     cshim_rendezvous_leave(first);
 }
 
-/* The serving process is stopped for a while; the ranks wait until it continues. */
+/* The ranks report that they are ready while the serving process is stopped. They get the decision
+ * after it continues. */
 TEST(the_maker_is_stopped_for_a_while)
 {
     uint8_t id[CSHIM_ID_BYTES];

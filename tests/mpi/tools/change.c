@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PMPI tool that changes calls: on rank 1, MPI_Allreduce of floats gets a copy of its input, in
- * another buffer; on all ranks, MPI_Reduce becomes two calls of half the length. */
+/* A PMPI tool that changes calls: on rank 1, MPI_Allreduce of floats, unless in place, gets a copy
+ * of its input, in another buffer; on all ranks, MPI_Reduce becomes two calls of half the length.
+ */
 #include <mpi.h>
 #include <string.h>
 

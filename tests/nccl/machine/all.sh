@@ -21,7 +21,8 @@ found=$(sed -nE 's/^([0-9]+) of 50 deletions are found.*$/\1/p' "$scratch/mutant
 # were found.
 check "of 50 deleted instructions at least 45 are found: $found" test "${found:-0}" -ge 45
 
-# defect NAME FILE SED: plants a defect in a copy of the kernels, compiled for one architecture; few cases must find it
+# defect NAME FILE SED: plants a defect in a copy of the kernels, compiled for one architecture; the few
+# cases must find it
 defect() {
     local tree=$scratch/defect
     rm -rf "$tree" && mkdir -p "$tree"
