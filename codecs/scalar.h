@@ -338,8 +338,9 @@ CSHIM_HD uint32_t cshim_integer_scale(struct cshim_format format, uint32_t large
     else
         for (exponent = 1; mantissa != 0 && mantissa < 0x800000u; exponent--)
             mantissa <<= 1;
-    /* Divides largest = mantissa * 2^(exponent - 150) by the top code, rounding up. Halves a
-     * quotient of more than 8 bits, without a branch, which would be unpredictable. */
+    /* Divides largest = mantissa * 2^(exponent - 150) by the top code, rounding up. Halves the
+     * dividend if the quotient has more than 8 bits, without a branch, which would be
+     * unpredictable. */
     const uint32_t divisor = top << shift, is_half = mantissa > 255 * divisor;
     const uint32_t steps = (((mantissa + is_half) >> is_half) + divisor - 1) / divisor;
     const int scale_exponent = exponent + 6 + shift + (int)is_half;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts calls that are passed through, and records them: all calls with COMPSHIM=observe, and
- * events of the trace. The counting functions are thread-safe. */
+/* Counts calls that are passed through. With COMPSHIM=observe also records each in the report; with
+ * COMPSHIM_TRACE adds each to the trace as an event. The counting functions are thread-safe. */
 #ifndef CSHIM_MPI_OBSERVE_H
 #define CSHIM_MPI_OBSERVE_H
 

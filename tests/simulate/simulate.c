@@ -164,7 +164,7 @@ bool cshim_await_announcement(int rank, double deadline)
     return false;
 }
 
-/* MPI library calls; the additions of an all-reduce take time ------------------------------------
+/* MPI library calls; the additions of an all-reduce take simulated time ------------------------
  */
 
 static MPI_Op timed_sum;

@@ -17,8 +17,8 @@
 
 /* Figures of a run. The program prints those before COMPARE_METRIC_COUNT. */
 enum compare_figure {
-    COMPARE_FIGURE_TIME,     /* seconds; of the whole command if an output has no match */
-    COMPARE_FIGURE_STEP,     /* milliseconds */
+    COMPARE_FIGURE_TIME, /* seconds; of whole commands if an output does not match --metric-time */
+    COMPARE_FIGURE_STEP, /* milliseconds */
     COMPARE_FIGURE_ACCURACY, /* per cent */
     COMPARE_METRIC_COUNT,
     COMPARE_FIGURE_NATIVE = COMPARE_METRIC_COUNT, /* bytes, from compshim's report */
