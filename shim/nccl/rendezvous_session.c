@@ -301,7 +301,7 @@ static void decide(struct session *session, double now)
 }
 
 /* Returns the first rank that has failed or is lost, or NULL. A lost rank stays lost even if it
- * reconnects: other ranks may have been told that it is lost, and will not wait for it. */
+ * reconnects: other ranks may know that it is lost, and will not wait for it. */
 static const struct rank_entry *first_lost(struct session *session, double now)
 {
     for (uint32_t rank = 0; rank < session->ranks && session->trouble; rank++) {

@@ -328,7 +328,7 @@ contains "is named" "./missing: no such program or file"
 expect "a folder" 3 "$tool" check rpath
 printf '#!./loop\n' >loop && chmod +x loop
 expect "a script that is its own interpreter" 1 "$tool" check ./loop
-contains "is told of" "#! leads from script to script, and Linux follows 5 of them"
+contains "is reported" "#! leads from script to script, and Linux follows 5 of them"
 printf '#!/no/such/thing\n' >orphan && chmod +x orphan
 expect "a script without its interpreter" 3 "$tool" check ./orphan
 contains "is told" "its interpreter '/no/such/thing' is no program"

@@ -85,7 +85,7 @@ expect 'a gzipped file comes before a plain one, and all are read' 0 ranks 2 --d
     --model mlp --epochs 1
 contains 'from that folder' 'data: 2 training and 2 test images from damaged'
 expect 'an empty folder' 1 ranks 2 --data "$scratch"
-contains 'tells how to get the data' 'get_mnist.sh'
+contains 'says how to get the data' 'get_mnist.sh'
 expect 'a log that cannot be written' 1 ranks 2 --model mlp --data generated --limit 64 --log no/log
 contains 'is named' 'no/log: cannot be written: No such file or directory'
 if [ -e /dev/full ]; then

@@ -115,7 +115,7 @@ expect "a codec of no fixed size" 0 "$tool" compare --modes lossless -- ./traine
 check "has no number of bits" grep -qE '^lossless +20.0 ' <<<"$output"
 expect "a policy file as a mode" 0 "$tool" compare --modes off --policy job.ini --html job.html -- ./trainer 2 '{mode}'
 contains "is a row" "job.ini"
-check "and the headline of the page, which tells a single run" \
+check "and the headline of the page, which marks a single run" \
     shows job.html '^2.0× as fast as without compshim: job.ini on 2 ranks, a single run of each, 2.00 times fewer'
 check "as the plot does" shows job.html 'What a step of the program takes, from a single run'
 contains "and the table" "Time, a single run each (--repeat shows the spread); speed-up"

@@ -267,9 +267,9 @@ mpi 4/4 float32 fp8_e4m3 16777216 large = two_shot raw  ; 0.56 ms, natively 4.14
 mpi 4/4 float32 fp8_e4m3 8388608 large = native
 CHOICES
 explain "a machine's choices" --size 16MiB --machine choices
-contains "tell how such calls are made" "learned                  raw by two_shot (by --machine"
+contains "say how such calls are made" "learned                  raw by two_shot (by --machine"
 explain "a machine's choices" --size 8MiB --machine choices
-contains "tell that they are native" "learned                  native"
+contains "say that they are native" "learned                  native"
 explain "a machine's choices" --size 4MiB --machine choices
 check "say nothing of other calls" test -z "$(grep learned <<<"$output")"
 echo nonsense >wrong

@@ -92,5 +92,5 @@ expect "broken JSON" 1 "$tool" report "$scratch/broken.json"
 contains "is told with its line" "broken.json:2: not JSON"
 echo '{"compshim": "0.1.0", "totals": {}}' >"$scratch/other.json"
 expect "other JSON" 1 "$tool" report "$scratch/other.json"
-contains "is told what it lacks" "it has no 'rows'"
+contains "is shown what it lacks" "it has no 'rows'"
 finish

@@ -107,7 +107,7 @@ SLURM_EXPORT_ENV=NONE exported "srun in a job without export" "true|COMPSHIM_POL
     --policy job.ini srun true
 SLURM_EXPORT_ENV=ALL exported "srun in a job with export" "true|ALL" srun true
 expect "a list that was added to" 0 tells srun --export=PATH true
-contains "is told of" "compshim: srun: --export is changed to PATH,LD_PRELOAD, so that the library reaches the tasks"
+contains "is reported" "compshim: srun: --export is changed to PATH,LD_PRELOAD, so that the library reaches the tasks"
 expect "a batch job without export" 0 tells sbatch --export=NONE job.sh
 contains "is warned of" "sbatch: --export keeps LD_PRELOAD from the script"
 expect "Hydra without environment" 0 tells mpirun -genvnone -n 2 true
@@ -122,7 +122,7 @@ contains "is warned of" "docker: a container has an environment and files of its
 HOME=$scratch/elsewhere && export HOME
 echo one slots=1 >hosts
 expect "DeepSpeed on several hosts" 0 tells --policy job.ini deepspeed --hostfile hosts train.py
-contains "is told of" "deepspeed: it does not pass LD_PRELOAD and COMPSHIM_* to other hosts; add them to its file: "
+contains "is reported" "deepspeed: it does not pass LD_PRELOAD and COMPSHIM_* to other hosts; add them to its file: "
 check "nothing is written" test ! -e elsewhere/.deepspeed_env
 bash -c "$(sed -n 's/.*its file: //p' <<<"$output")"
 check "the line writes the file" diff <(sort elsewhere/.deepspeed_env) - <<L
@@ -130,16 +130,16 @@ COMPSHIM_POLICY=$(realpath job.ini)
 LD_PRELOAD=$library
 L
 expect "DeepSpeed with such a file" 0 tells deepspeed --hostfile=hosts train.py
-check "is not told of" test "${output#*deepspeed: }" = "$output"
+check "is not reported" test "${output#*deepspeed: }" = "$output"
 expect "DeepSpeed on this host" 0 env HOME=/nowhere PATH="$scratch/launchers:$PATH" "$tool" run -- deepspeed train.py
-check "is not told of" test "${output#*deepspeed: }" = "$output"
+check "is not reported" test "${output#*deepspeed: }" = "$output"
 expect "a job of Ray" 0 tells --off ray job submit -- python3 train.py
-contains "is told of" "ray: a job has the environment of ray start on its node: submit it with --runtime-env-json '"
+contains "is reported" "ray: a job has the environment of ray start on its node: submit it with --runtime-env-json '"
 check "with the JSON" python3 -c 'import json, sys
 assert json.loads(sys.argv[1]) == {"env_vars": {"LD_PRELOAD": sys.argv[2], "COMPSHIM": "off"}}' \
     "$(sed -n "s/.*json '\(.*\)'/\1/p" <<<"$output")" "$library"
 expect "the start of Ray" 0 tells ray start --head
-check "is not told of" test "${output#*ray: }" = "$output"
+check "is not reported" test "${output#*ray: }" = "$output"
 for options in -i - "-u LD_PRELOAD" -uLD_PRELOAD "--unset=LD_PRELOAD A=1" "--ignore-environment A=1"; do
     # shellcheck disable=SC2086
     expect "env $options" 0 tells env $options true
@@ -151,7 +151,7 @@ for words in "env A=1 true -i" "env -u A mpirun -x LD_PRELOAD true" "env -i LD_P
     check "keeps it from no program" test "${output#*env: it keeps}" = "$output"
 done
 expect "an option behind the launcher" 0 tells mpirun --policy=job.ini -n 2 true --off
-contains "is told of" "compshim: --policy=job.ini is passed to mpirun: put options of compshim run before the command"
+contains "is reported" "compshim: --policy=job.ini is passed to mpirun: put options of compshim run before the command"
 check "not so the program's own" test "$(grep -c ' is passed to mpirun' <<<"$output")" = 1
 for line in "srun true:srun: LD_PRELOAD and COMPSHIM_* are passed to all tasks" "mpirun true:mpirun: Hydra passes" \
     "horovodrun true:horovodrun: it passes its environment to all ranks" \
@@ -161,9 +161,9 @@ for line in "srun true:srun: LD_PRELOAD and COMPSHIM_* are passed to all tasks" 
     "ray start:ray: the workers of ray start on this node inherit the environment" "sbatch job.sh:are passed to the script"; do
     # shellcheck disable=SC2086
     expect "-v with ${line%%:*}" 0 tells -v ${line%%:*}
-    contains "tells how the library reaches the ranks" "${line#*:}"
+    contains "says how the library reaches the ranks" "${line#*:}"
 done
 expect "-v with Open MPI" 0 "$tool" run -v -- mpirun --oversubscribe -n 1 "$build/allreduce_bench" --sizes 64KiB --seconds 0.01
-contains "tells how the library reaches the nodes" "the library has Open MPI forward LD_PRELOAD"
+contains "says how the library reaches the nodes" "the library has Open MPI forward LD_PRELOAD"
 contains "and that the program is caught" "allreduce_bench: caught: "
 finish

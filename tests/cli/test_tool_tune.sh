@@ -82,9 +82,9 @@ for way in bounded/two_shot topk/two_shot fp32/two_shot lossless/cast none/two_s
     contains "is named" "damaged.json: not measurements of compshim tune: codec '${way%/*}' by algorithm '${way#*/}'"
 done
 expect "a launcher that fails" 1 "$tool" tune -o x.ini -- false
-contains "is told of" "the benchmark failed (exit status 1)"
+contains "is reported" "the benchmark failed (exit status 1)"
 expect "a launcher that starts nothing" 1 "$tool" tune -o x.ini -- true
-contains "is told of" "the library did not reach the benchmark's ranks"
+contains "is reported" "the library did not reach the benchmark's ranks"
 printf '#!/bin/sh\nenv >%s/seen\n' "$PWD" >launcher && chmod +x launcher
 env -u OMPI_MCA_rmaps_base_oversubscribe "$tool" tune -o x.ini -- ./launcher >/dev/null 2>&1
 check "Open MPI 4 and 5 may start more ranks than there are processors" \

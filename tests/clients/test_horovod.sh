@@ -45,7 +45,7 @@ for seed in $seeds; do
         "$build/compshim" run -v --policy fp8.ini -- \
         "$packages/bin/horovodrun" --mpi -np 2 "${trainer[@]}" --seed "$seed"
 done
-check "the run tells how the ranks get it" grep -q "horovodrun: it passes its environment to all ranks" with.1.errors
+check "the run says how the ranks get it" grep -q "horovodrun: it passes its environment to all ranks" with.1.errors
 check "and has nothing to complain of" test -z "$(grep "nothing was caught" with.*.errors)"
 judge "horovodrun" horovodrun 2
 finish

@@ -14,7 +14,7 @@ printf '[rule all]\ncodec = fp8_e4m3\n' >fp8.ini
 
 ran "the trainer behind compshim run" with env COMPSHIM_REPORT="$scratch/report.json" \
     "${run[@]}" --policy fp8.ini -- "${torchrun[@]}" "${trainer[@]}"
-check "the run tells how the workers get it" grep -q "the workers of this node inherit" with.errors
+check "the run says how the workers get it" grep -q "the workers of this node inherit" with.errors
 check "and has nothing to complain of" test -z "$(grep "^$line" with.errors)"
 facts report.json
 number_holds "a call of each step is compressed" "$compressed >= 50"

@@ -90,7 +90,7 @@ expect "COMPSHIM=observe" 0 preloaded 3 COMPSHIM=observe "$program" sums
 reports "writes every call down" 'rows == [] and [(k["dtype"], k["op"], k["ranks"], k["calls"], k["bytes"])
     for k in report["observed"]["kinds"]] == [("float32", "sum", 3, 3, 200004)]'
 expect "COMPSHIM=observe, every type and operation" 0 preloaded 3 COMPSHIM=observe "$program" kinds
-reports "tells the types apart" '(lambda kinds: {dtype: sum(k["calls"] for k in kinds if k["dtype"] == dtype and k["op"] == "other")
+reports "separates the types" '(lambda kinds: {dtype: sum(k["calls"] for k in kinds if k["dtype"] == dtype and k["op"] == "other")
     for dtype in {k["dtype"] for k in kinds}} == {"float32": 3, "float64": 3, "float16": 3, "bfloat16": 3, "other": 17})(report["observed"]["kinds"])'
 expect "COMPSHIM_TRACE" 0 preloaded 3 COMPSHIM_TRACE="$scratch/trace-{rank}.json" "$program" sums
 check "has every call of every rank" python3 - "$scratch" <<'P'

@@ -30,7 +30,7 @@ expect "a file of other ranks'" 0 preloaded 3 COMPSHIM_MACHINE=file "${setting[@
 reports "does not count: rank 0's does" 'passed == {"no_gain": 3}'
 printf 'nonsense\n' >wrong
 output=$(preloaded 3 COMPSHIM_MACHINE=wrong "$program" sums 3 2>&1) && fail "a wrong file ends the job"
-contains "a wrong file is told of" "wrong:1: not a line 'LIBRARY RANKS/NODES DTYPE CODEC BYTES RULE = ALGORITHM CODEC'"
+contains "a wrong file is reported" "wrong:1: not a line 'LIBRARY RANKS/NODES DTYPE CODEC BYTES RULE = ALGORITHM CODEC'"
 expect "COMPSHIM_MACHINE=off" 0 preloaded 3 COMPSHIM_MACHINE=off "$program" sums 60
 reports "tries nothing" 'rows[0]["calls"] == 60 and passed == {} and "learned" not in report'
 rule "codec = fp8_e4m3" "worth = foretold"

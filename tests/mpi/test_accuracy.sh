@@ -28,7 +28,7 @@ below() { check "$1" awk -v a="$2" -v b="$3" 'BEGIN { exit !(a > 0 && a < b) }';
 
 rule fp8_e4m3 two_shot 'verify = 2' 'check_ranks = 3'
 repeat "verified and compared" 3 12
-contains "the table tells of the verified calls" "6 calls verified natively: relative L2 error"
+contains "the table reports the verified calls" "6 calls verified natively: relative L2 error"
 contains "and of those compared" "4 results compared across ranks, 0 differed"
 report "the report has what was measured" \
     'row["verified"]["calls"] == 6 and 0.02 < row["verified"]["rel_l2"] < 0.05'

@@ -16,7 +16,7 @@ sums=("$tests/mpi_repeated_sum" 60 20000)
 printf '[rule all]\ncodec = fp8_e4m3\n' >policy.ini
 
 expect "a job that learns" 0 on_nodes 0,1,2,3 "$tests/mpi_repeated_sum" 200 20000
-reports "tells what it has learned" 'len(report["learned"]) == 1 and report["learned"][0].startswith("mpi 4/4 float32 fp8_e4m3 65536 all = ")'
+reports "says what it has learned" 'len(report["learned"]) == 1 and report["learned"][0].startswith("mpi 4/4 float32 fp8_e4m3 65536 all = ")'
 expect "the report's choices" 0 "$build/compshim" report --learned report.json
 echo "$output" >learned
 for way in native "two_shot fp8_e4m3" "two_shot raw"; do
@@ -50,7 +50,7 @@ expect "a file of other ranks'" 0 differing 1 COMPSHIM_MACHINE=file STANDIN_NODE
 reports "does not count: rank 0's does" 'passed == {"no_gain": 60}'
 printf 'mpi 4/4 float32 fp8_e4m3 64K all = two_shot\n' >wrong
 output=$(on_nodes 0,1,2,3 COMPSHIM_MACHINE=wrong "${sums[@]}" 2>&1) && fail "a wrong file ends the job"
-contains "a wrong file is told of" "wrong:1: a way is 'native' or 'ALGORITHM CODEC'; COMPSHIM_MACHINE takes what 'compshim report"
+contains "a wrong file is reported" "wrong:1: a way is 'native' or 'ALGORITHM CODEC'; COMPSHIM_MACHINE takes what 'compshim report"
 output=$(on_nodes 0,1,2,3 COMPSHIM_MACHINE=/nowhere "${sums[@]}" 2>&1) && fail "no file ends the job"
 contains "and one that is not there" "/nowhere: cannot read the choices that COMPSHIM_MACHINE names: No such file"
 

@@ -40,5 +40,5 @@ check "it has all files of the commit" diff <(git ls-tree -r --name-only HEAD | 
     <(tar -tzf "$scratch/one/compshim-$version.tar.gz" | sed -n "s,^compshim-$version/,,; /[^/]\$/p" | sort)
 check "the other has the results of the benchmarks" diff <(git ls-tree -r --name-only HEAD tests/bench/results | sort) \
     <(tar -tzf "$scratch/one/compshim-$version-results.tar.gz" | sed -n "s,^compshim-$version-results/,,; /[^/]\$/p" | sort)
-check "the changelog tells what is new" grep -q '^## ' CHANGELOG.md
+check "the changelog says what is new" grep -q '^## ' CHANGELOG.md
 finish

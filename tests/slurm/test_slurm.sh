@@ -92,5 +92,5 @@ check "the batch job has a report" python3 -c '
 import glob, json, sys
 (report,) = glob.glob("mnist-*.json")
 sys.exit(not json.load(open(report))["ranks"] == 4)'
-contains "its output tells what compshim run did" "compshim: srun: LD_PRELOAD and COMPSHIM_* are passed to all tasks"
+contains "its output says what compshim run did" "compshim: srun: LD_PRELOAD and COMPSHIM_* are passed to all tasks"
 finish
