@@ -237,8 +237,9 @@ static void decode_floats(const struct view *view, decoding_loop *loop, const ui
 struct parts {
     const void *const *encoded; /* array of each rank */
     unsigned ranks;             /* number of arrays */
-    /* Offsets of the next tile in the first 64 arrays, if these are packed. Adding up the lengths
-     * of all grains before a tile would take longer than unpacking the tile. */
+    /* Offsets of the next tile in the first 64 arrays, if these are packed. They are kept from tile
+     * to tile, because adding up the lengths of all earlier grains takes longer than unpacking a
+     * tile. */
     size_t offsets[64];
 };
 

@@ -22,19 +22,19 @@
  * ranks receive at different speeds, that is too short: it excludes the time that the slowest rank
  * waits for its messages.)
  *
- * Learning takes five sampled calls of each candidate: a row of two, later one of three, each after
- * a call that is not sampled: it may set up connections, and the queues of the network still hold
- * what the previous candidate has sent. A candidate is dropped if the shorter of its first two
- * samples takes more than twice the best candidate's. Candidates within a quarter of the best one
- * get up to two more rows of three samples. Then the class is settled: calls take the best
- * candidate, and every CSHIM_CHOICE_PERIOD calls the ranks agree on the durations of two of these
- * calls. In periods 1, 2, 4, 8, ... two calls in a row try the next best candidate, and the second
- * is sampled. Learning starts again if the best candidate takes more than 1.5 times as long as it
- * was learned to take, or less than two thirds of that, or if the next best one overtakes it, and
- * if the short period that follows to check this finds it again. In comparisons a candidate counts
- * with its duration as the settled one if that was longer: the queues of a network may hold the
- * messages of a row of trials, but not those of all calls. Learning that confirms the choice
- * doubles the number of periods before it may start again, up to 64.
+ * Learning takes five sampled calls of each candidate, in a row of two and a later row of three.
+ * The call before each row is not sampled, because it may set up connections, and because data of
+ * the previous candidate are still in the network's queues. A candidate is dropped if the shorter
+ * of its first two samples takes more than twice the best candidate's. Candidates within a quarter
+ * of the best one get up to two more rows of three samples. Then the class is settled: calls take
+ * the best candidate, and every CSHIM_CHOICE_PERIOD calls the ranks agree on the durations of two
+ * of these calls. In periods 1, 2, 4, 8, ... two calls in a row try the next best candidate, and
+ * the second is sampled. Learning starts again if the best candidate takes more than 1.5 times as
+ * long as it was learned to take, or less than two thirds of that, or if the next best one
+ * overtakes it, and if the short period that follows to check this finds it again. In comparisons a
+ * candidate counts with its duration as the settled one if that was longer: the queues of a network
+ * may hold the messages of a row of trials, but not those of all calls. Learning that confirms the
+ * choice doubles the number of periods before it may start again, up to 64.
  *
  * Pure: reads no clock and sends nothing. The same calls and the same agreed durations give the
  * same candidates on every rank. Not thread-safe: collectives on one communicator follow each

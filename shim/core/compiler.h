@@ -2,9 +2,9 @@
 /* Compiles the operations of a segment, and caches the lists of a communicator. The rest of this
  * header is for the compilers of algorithms (shim/core/algorithms): functions that append
  * operations, and the buffers of a segment's scratch. Each file of an algorithm describes the
- * algorithm, then its buffers, then emits the list. In its loops over peers, a rank sends to the
- * next peer first and receives from the previous one first, so that the ranks do not all send to
- * the same one. */
+ * algorithm, then its buffers, then emits the list. In its loops over peers, each rank starts with
+ * sending to the next rank and receiving from the previous rank, so that no rank gets the messages
+ * of all others at once. */
 #ifndef CSHIM_COMPILER_H
 #define CSHIM_COMPILER_H
 

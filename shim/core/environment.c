@@ -91,9 +91,9 @@ bool cshim_is_foreign(const char *path, const char *mark)
     return strstr(beginning, mark) == NULL;
 }
 
-/* Checks the path of an output file. Warns if it is a folder or cannot be written, unless the name
- * of its folder has braces. Returns false with a message if it would overwrite a file of this user
- * that compshim has not written, or if the path has unknown braces. */
+/* Checks the path of an output file. Warns if the path is a folder or cannot be written; skips this
+ * check if the folder's name has braces. Returns false with a message if the path has unknown
+ * braces, or names a file of this user that compshim has not written. */
 static bool check_file(const char *kind, const char *variable, const char *path, const char *mark,
                        char *message, size_t size)
 {

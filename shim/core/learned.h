@@ -48,9 +48,9 @@ struct cshim_learned {
  * the text. */
 bool cshim_learned_load(char **text, size_t *length, char message[CSHIM_MESSAGE_MAX]);
 
-/* Returns the choices of a text, which the caller frees; NULL with an error such as "source:LINE:
- * what is wrong" in the message. Lines with properties of a machine, which versions up to 0.2
- * wrote, are ignored. */
+/* Returns the choices in a text; the caller frees them. Returns NULL if the text is wrong, with
+ * "SOURCE:LINE: ..." in the message. Ignores lines with properties of a machine, which versions up
+ * to 0.2 wrote. */
 struct cshim_learned *cshim_learned_parse(const char *text, size_t length, const char *source,
                                           char message[CSHIM_MESSAGE_MAX]);
 

@@ -23,10 +23,10 @@ struct cshim_output {
 
 /* Opens a file for replacement. `path` and `mark` have to stay until the file is closed.
  *
- * With a mark, which every file of its kind has in its first 63 bytes, nothing of other people or
- * of the program is lost: a file that has other contents or another owner, or that the program has
- * open for writing, is not replaced; a link is followed only if the user or root made it; and a
- * pipe without a reader is an error. Without a mark (NULL) nothing is checked.
+ * `mark` is a text that every file of this kind has in its first 63 bytes. It protects files of the
+ * program and of other users: a file without the mark, a file of another owner, and a file that the
+ * program has open for writing are not replaced; a link is followed only if the user or root made
+ * it; a pipe without a reader is an error. If `mark` is NULL nothing is checked.
  *
  * Returns NULL, or the reason of a failure, which is valid until the next error; then there is
  * nothing to close. */

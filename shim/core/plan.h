@@ -50,8 +50,9 @@ const char *cshim_reason_name(enum cshim_reason reason);
  * The grid needs at least three. */
 #define CSHIM_SEGMENTS_IN_FLIGHT 4u
 
-/* The plan of a call. If the call is not compressed, only `reason` and `rule` are set; for no_gain
- * of cshim_plan_call(), and for some captured calls, also the plan that it would have. */
+/* The plan of a call. If the call is passed through, only `reason` and `rule` are set, with two
+ * exceptions: if cshim_plan_call() returns the reason no_gain, and for some captured calls, the
+ * other members describe the compressed call. */
 struct cshim_plan {
     enum cshim_reason reason;              /* CSHIM_REASON_COMPRESS, or why not */
     const struct cshim_rule *rule;         /* the rule that decided, or NULL */

@@ -132,13 +132,12 @@ void cshim_plan_count_bytes(struct cshim_plan *plan, const struct cshim_call *ca
     const struct cshim_shape *shape = &cshim_shapes[plan->collective];
     const bool has_source = plan->collective == CSHIM_BROADCAST;
     const bool is_whole = schedule->division == CSHIM_WHOLE;
-    /* Whether reduced or forwarded chunks are sent to all peers, or only to the root of a reduce.
-     */
+    /* Reduced or forwarded chunks are sent to all peers, or to the root of a reduce. */
     const bool has_chunks = schedule->division == CSHIM_CHUNKS;
     const bool to_all = has_chunks && shape->is_shared, to_root = has_chunks && !shape->is_shared;
     const uint64_t others = plan->peers - 1;
-    /* Of the other ranks, those on other nodes than a sender; for the library's own broadcast,
-     * which reaches each node once, the other nodes. */
+    /* Number of messages of a sender that leave its node: one for each rank of the other nodes, or
+     * one for each of these nodes if the library broadcasts the message. */
     const bool once = has_source && plan->library->has_own_broadcast;
     const uint64_t apart = call->nodes <= 1 ? 0
                            : once           ? call->nodes - 1

@@ -17,11 +17,11 @@ enum cshim_phase {
     CSHIM_PHASES
 };
 
-/* Rows travel between ranks, and to compshim top, as bytes: all members are 8 bytes wide. Figures
- * of a whole call (calls, bytes_in, seconds) are counted at rank 0 of its communicator, errors at
- * the ranks that compare results (with gloo and NCCL at rank 0 only). Bytes sent (bytes_wire,
- * bytes_network, bytes_native) are counted by each rank of MPI for its own messages; with gloo and
- * NCCL by rank 0 for all ranks. */
+/* Figures of calls. Rows are sent between ranks, and to compshim top, as bytes, so all members are
+ * 8 bytes wide. Rank 0 of a communicator counts calls, bytes_in and seconds. The ranks that compare
+ * results count errors; with gloo and NCCL only rank 0 compares. With MPI each rank counts the
+ * bytes of its own messages (bytes_wire, bytes_network, bytes_native); with gloo and NCCL rank 0
+ * counts those of all ranks. */
 struct cshim_row {
     uint64_t calls;
     uint64_t bytes_in;      /* of the callers' buffers */
