@@ -6,7 +6,7 @@
 const struct cshim_capabilities cshim_capabilities[CSHIM_LIBRARY_COUNT] = {
     [CSHIM_MPI] = {.collectives = ALL_COLLECTIVES,
                    .ops = 1u << CSHIM_SUM,
-                   .message_limit = CSHIM_PIECE_LIMIT,
+                   .message_limit = CSHIM_MPI_PIECE_LIMIT,
                    .scratch_limit = CSHIM_SCRATCH_LIMIT,
                    .has_type_of_moves = true,
                    .has_max_rel_error = true,
@@ -17,7 +17,7 @@ const struct cshim_capabilities cshim_capabilities[CSHIM_LIBRARY_COUNT] = {
     [CSHIM_GLOO] = {.collectives =
                         ALL_COLLECTIVES & ~(1u << CSHIM_REDUCE | 1u << CSHIM_REDUCE_SCATTER),
                     .ops = 1u << CSHIM_SUM,
-                    .message_limit = CSHIM_PIECE_LIMIT,
+                    .message_limit = CSHIM_GLOO_PIECE_LIMIT,
                     .scratch_limit = CSHIM_SCRATCH_LIMIT,
                     .has_bfloat16 = true,
                     .has_any_codec = true,

@@ -6,13 +6,15 @@
 
 #include "policy/policy.h"
 
-/* Largest message that is sent from host memory. Open MPI's tcp transport sends up to 64 KiB at
- * once; larger messages wait for their receiver first, and then share the link badly.
- * docs/decisions.md has the measurement. */
-#define CSHIM_PIECE_LIMIT (60u << 10)
+/* Largest message between MPI ranks of different nodes. Open MPI's tcp transport sends up to 64 KiB
+ * at once; larger messages wait for their receiver first, and then share the link badly.
+ * docs/decisions.md has the measurement, as for the limits that follow. */
+#define CSHIM_MPI_PIECE_LIMIT (60u << 10)
+/* Largest message between gloo's ranks: long enough for gloo's cost per message to be small, and
+ * short enough for segments to overlap. */
+#define CSHIM_GLOO_PIECE_LIMIT (256u << 10)
 /* Largest message that ranks of a node read in place: long enough for its header, which is sent, to
- * cost little, and so short that the messages in flight stay in a level 2 cache. docs/decisions.md
- * has the measurement. */
+ * cost little, and so short that the messages in flight stay in a level 2 cache. */
 #define CSHIM_NODE_PIECE_LIMIT (96u << 10)
 
 /* Largest scratch of a call in host memory on each rank, whatever the tensor's size. */

@@ -9,9 +9,10 @@
 
 #include "shim/core/plan.h"
 
-/* Largest message of MPI and gloo, and of MPI's all-reduces within a node. */
-#define PIECE_MAX ((uint64_t)60 << 10)
+/* Largest message of MPI, of MPI's all-reduces within a node, and of gloo. */
+#define MPI_PIECE_MAX ((uint64_t)60 << 10)
 #define NODE_PIECE_MAX ((uint64_t)96 << 10)
+#define GLOO_PIECE_MAX ((uint64_t)256 << 10)
 
 /* Checks that chunk `index` of `count` elements ends where the next one begins, or at `count`, that
  * it consists of whole grains unless it is the last, and that it is not too long. */
@@ -164,9 +165,10 @@ static inline void check_memory(const struct cshim_plan *plan, const struct cshi
     const uint64_t rows = is_grid(plan) ? plan->grid.rows : 1;
     PLAN_CHECK(plan->piece_bytes == CSHIM_HEADER_BYTES + rows * (longest - CSHIM_HEADER_BYTES));
     PLAN_CHECK(plan->column_bytes == (is_grid(plan) ? longest : 0));
-    PLAN_CHECK(plan->piece_bytes <=
-                   (cshim_plan_is_read(call, plan->algorithm) ? NODE_PIECE_MAX : PIECE_MAX) ||
-               chunk == CSHIM_GRAIN || on_gpu);
+    const uint64_t piece_max = call->library == CSHIM_GLOO                 ? GLOO_PIECE_MAX
+                               : cshim_plan_is_read(call, plan->algorithm) ? NODE_PIECE_MAX
+                                                                           : MPI_PIECE_MAX;
+    PLAN_CHECK(plan->piece_bytes <= piece_max || chunk == CSHIM_GRAIN || on_gpu);
     PLAN_CHECK(plan->slot_bytes >= plan->piece_bytes + plan->stage_bytes);
     if (is_grid(plan)) {
         const uint64_t longest_row = (plan->peers - 1) / rows + 1;

@@ -38,7 +38,7 @@ def train(seed, mode, arguments, folder):
         policy = os.path.join(folder, "policy.ini")
         codec, _, feedback = mode.partition("+")
         with open(policy, "w", encoding="utf-8") as file:
-            file.write(f"[rule all]\ncodec = {codec}\n" + ("error_feedback = on\n" if feedback else ""))
+            file.write(f"[rule all]\ncodec = {codec}\nworth = always\n" + ("error_feedback = on\n" if feedback else ""))
         environment.update(LD_PRELOAD=BUILD + "/libcompshim.so", COMPSHIM_POLICY=policy, COMPSHIM_REPORT=report)
     torch = os.environ.get("TORCH", os.path.join(BUILD, "torch", "2.15.0"))
     command = [torch + "/bin/torchrun", "--standalone", "--nproc_per_node", str(arguments.ranks)]
