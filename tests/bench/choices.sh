@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks the choices that jobs make by measuring: compares the time of the chosen candidate with those of native calls,
-# one_shot, two_shot and, with several ranks on each host, hierarchical, in the policy's codec and (not with gloo) in
-# raw; not with grid's. In one job, calls under a policy alternate with calls of each of these, which a rule forces
-# (allreduce_bench --beside). Each has its own size, 4 bytes longer than the previous one.
+# one_shot, two_shot, with several ranks on each host hierarchical, and on four hosts or more grid, in the policy's
+# codec and (not with gloo) in raw. In one job, calls under a policy alternate with calls of each of these, which a
+# rule forces (allreduce_bench --beside). Each has its own size, 4 bytes longer than the previous one.
 #
 #   choices.sh [--networks LIST] [--policies LIST] [--sizes LIST] [--seconds S] [--gloo PYTHON] [--results FILE]
 #
@@ -117,6 +117,7 @@ for network in ${networks//,/ }; do
     *)
         master=choices1 host_count=${network#*-} host_count=${host_count%x*}
         [ "${network##*x}" = 1 ] || layered=hierarchical
+        [ "$host_count" -lt 4 ] || layered+=" grid"
         "${hosts[@]}" up --hosts "$host_count" --rate "${network%%-*}" >&2
         ;;
     esac

@@ -1,13 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Measures PyTorch's DistributedDataParallel over gloo (native, with PyTorch's own 16-bit hooks, and under the shim)
-# and Horovod over MPI (native, with its own 16 bits, and under the shim), on four emulated hosts
+# and Horovod over MPI (native, with its own 16 bits, and under the shim), on emulated hosts
 # (tests/net/hosts.sh). Also measures the cost of the built-in policy on this machine alone, where it passes calls
 # through.
 #
-#   gloo.sh [--rates LIST] [--modes LIST] [--repeats N] [--training STEPS] [--sizes LIST] [--pairs N] [--results DIR]
-#   gloo.sh --page [--rates LIST] [--repeats N] [--training STEPS] [--results DIR]
+#   gloo.sh [--hosts N] [--rates LIST] [--modes LIST] [--repeats N] [--training STEPS] [--sizes LIST] [--pairs N]
+#           [--results DIR]
+#   gloo.sh --page [--hosts N] [--rates LIST] [--repeats N] [--training STEPS] [--results DIR]
 #
+#   --hosts      number of hosts (4), with one rank each
 #   --rates      rates of the hosts' links, 1gbit,100mbit; skipped without root
 #   --modes      off, bf16-hook, fp16-hook, codecs, horovod, horovod-fp16 (its own), horovod-CODEC (under the shim). The
 #                modes take turns in every repeat, and each figure is the median of the repeats' medians.
@@ -15,7 +17,8 @@
 #   --sizes      sizes in bytes over loopback; "" skips this measurement
 #   --pairs      gloo_loopback_bench calls Debian's gloo N (4000) times through the shim and N times without it,
 #                alternately
-#   --results    DIR (tests/bench/results) gets gloo-RATE.json and gloo-loopback.json, whose tables are printed
+#   --results    DIR (tests/bench/results) gets gloo-RATE.json (with N hosts gloo-RATE-Nx1.json) and gloo-loopback.json, whose
+#                tables are printed
 #   --page       `compshim compare` runs all modes and writes a page for each rate, DIR/gloo-RATE.html and .md. Time and
 #                accuracy are the transformer's, the step is that of two buckets of 25 MiB. All modes but off run under
 #                the shim, which passes the calls of modes without a codec through and counts them.
@@ -25,7 +28,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 build=$(realpath "${BUILD:-build}")
-rates=1gbit,100mbit repeats=3 training=60 page=no started_by_compare=
+count=4 rates=1gbit,100mbit repeats=3 training=60 page=no started_by_compare=
 codecs=fp16,fp8_e4m3,int8,int6 others=bf16-hook,fp16-hook,horovod,horovod-fp16,horovod-fp8_e4m3
 modes=off,$codecs,$others
 sizes=4,1024,16384,262144,4194304,26214400 pairs=4000 results=tests/bench/results
@@ -37,6 +40,7 @@ while [ $# -gt 0 ]; do
         continue
         ;;
     --as) started_by_compare=${2-} ;;
+    --hosts) count=${2-} ;;
     --rates) rates=${2-} ;;
     --modes) modes=${2-} ;;
     --repeats) repeats=${2-} ;;
@@ -72,8 +76,8 @@ export OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 MASTER_PORT=29555
 # job ARGUMENT...: runs a rank of gloo_bench.py on each host, with $variables in its environment; rank 0 prints
 job() {
     local rank pids=() status=0
-    for rank in 0 1 2 3; do
-        "${hosts[@]}" exec $((rank + 1)) timeout --kill-after=10 900 env MASTER_ADDR=cshimgloo1 RANK="$rank" WORLD_SIZE=4 \
+    for rank in $(seq 0 $((count - 1))); do
+        "${hosts[@]}" exec $((rank + 1)) timeout --kill-after=10 900 env MASTER_ADDR=cshimgloo1 RANK="$rank" WORLD_SIZE="$count" \
             "${variables[@]}" "$TORCH/bin/python3" "$PWD/tests/bench/gloo_bench.py" "$@" &
         pids+=($!)
     done
@@ -115,11 +119,12 @@ plan_of() {
     esac
     shim "$codec"
     plan=$("$build/compshim" explain --library $library --policy "$scratch/$codec.ini" --size 25MiB \
-        --ranks 4 --nodes 4 --json | tr -d '\n')
+        --ranks "$count" --nodes "$count" --json | tr -d '\n')
 }
 
 measure_hosts() {
-    local rate=$1 repeat mode variables plan measured
+    local rate=$1 repeat mode variables plan measured file=$results/gloo-$1
+    [ "$count" = 4 ] || file+=-${count}x1
     for repeat in $(seq "$repeats"); do
         for mode in ${modes//,/ }; do
             echo "$rate, repeat $repeat of $repeats: $mode" >&2
@@ -128,7 +133,7 @@ measure_hosts() {
             printf '{"mode": "%s", "explained": %s, "measured": %s}\n' "$mode" "$plan" "$measured" >>"$scratch/$rate"
         done
     done
-    python3 tests/bench/gloo_table.py hosts "$rate" "$scratch/$rate" >"$results/gloo-$rate.json"
+    python3 tests/bench/gloo_table.py hosts "$count" "$rate" "$scratch/$rate" >"$file.json"
 }
 
 write_page() {
@@ -140,10 +145,10 @@ write_page() {
         *) printf '[rule all]\ncodec = %s\nworth = always\n' "${mode#horovod-}" ;;
         esac >"$scratch/$mode"
     done
-    (cd "$scratch" && "$build/compshim" compare --modes "off,$codecs" --policy "$others" --ranks 4 \
-        --repeat "$repeats" --title "PyTorch's all-reduces on four hosts with links of $rate" \
+    (cd "$scratch" && "$build/compshim" compare --modes "off,$codecs" --policy "$others" --ranks "$count" \
+        --repeat "$repeats" --title "PyTorch's all-reduces on $count hosts with links of $rate" \
         --link "links of $rate, emulated on one machine" --html "$results/gloo-$rate.html" --markdown "$results/gloo-$rate.md" \
-        -- "$OLDPWD/tests/bench/gloo.sh" --training "$training" --as "{mode}")
+        -- "$OLDPWD/tests/bench/gloo.sh" --hosts "$count" --training "$training" --as "{mode}")
 }
 
 measure_loopback() {
@@ -166,7 +171,7 @@ for rate in ${rates//,/ }; do
         echo "gloo.sh: not root: hosts with links of $rate are left out" >&2
         continue
     fi
-    "${hosts[@]}" up --hosts 4 --rate "$rate" >&2
+    "${hosts[@]}" up --hosts "$count" --rate "$rate" >&2
     if [ $page = yes ]; then write_page "$rate" "$results"; else measure_hosts "$rate"; fi
     "${hosts[@]}" down >&2
 done
@@ -175,4 +180,4 @@ if [ -n "$sizes" ]; then
     make -s "$build/gloo_loopback_bench" BUILD="$build"
     measure_loopback
 fi
-python3 tests/bench/gloo_table.py table "$results"/gloo-*bit.json "$results/gloo-loopback.json"
+python3 tests/bench/gloo_table.py table "$results"/gloo-*bit{,-*x1}.json "$results/gloo-loopback.json"

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns the measurements of gloo.sh into JSON, and the JSON into tables.
 
-gloo_table.py hosts RATE SAMPLES    JSON of four hosts
-gloo_table.py loopback SAMPLES      JSON of one machine
-gloo_table.py table JSON...         the tables
+gloo_table.py hosts N RATE SAMPLES    JSON of N hosts
+gloo_table.py loopback SAMPLES        JSON of one machine
+gloo_table.py table JSON...           the tables
 """
 import datetime
 import json
@@ -14,7 +14,6 @@ import sys
 
 from summarize import FRAMING, UNITS, machine, output_of
 
-HOSTS = 4
 BUCKET = 25 << 20
 
 
@@ -38,15 +37,15 @@ def print_json(network, results, **more):
     print(json.dumps(head)[:-1] + ', "results": [\n' + ",\n".join(map(json.dumps, results)) + "\n]}")
 
 
-def bytes_of_link(mode, explained):
+def bytes_of_link(hosts, mode, explained):
     """Returns a bucket's payload bytes in one direction of a host's link: by the plan, or of a ring (hooks, Horovod)."""
     if explained:
-        return explained["plan"]["bytes_network"] / HOSTS
-    ring = 2 * (HOSTS - 1) / HOSTS * BUCKET
+        return explained["plan"]["bytes_network"] / hosts
+    ring = 2 * (hosts - 1) / hosts * BUCKET
     return ring / 2 if mode.endswith("-hook") or mode == "horovod-fp16" else ring
 
 
-def summarize_hosts(rate, name):
+def summarize_hosts(hosts, rate, name):
     per_second = float(rate[:-4]) * UNITS[rate[-4:]] / 8
     results = []
     for (mode,), samples in read_samples(name, "mode").items():
@@ -55,7 +54,7 @@ def summarize_hosts(rate, name):
             "mode": mode,
             "torch": measured[0]["torch"],
             "repeats": len(samples),
-            "bucket_limit": bytes_of_link(mode, samples[0]["explained"]) * FRAMING / per_second,
+            "bucket_limit": bytes_of_link(hosts, mode, samples[0]["explained"]) * FRAMING / per_second,
             "training_loss": measured[0]["training_loss"],
             "training_seconds": statistics.median(one["training_seconds"] for one in measured),
         }
@@ -64,7 +63,7 @@ def summarize_hosts(rate, name):
                 result[key] = statistics.median(statistics.median(one[key]) for one in measured)
                 result[f"{key}_of_repeats"] = [statistics.median(one[key]) for one in measured]
         results.append(result)
-    print_json(f"{rate}-{HOSTS}x1", results, bucket=BUCKET, framing=FRAMING)
+    print_json(f"{rate}-{hosts}x1", results, bucket=BUCKET, framing=FRAMING)
 
 
 def summarize_loopback(name):
@@ -117,8 +116,8 @@ def print_tables(names):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 4 and sys.argv[1] == "hosts":
-        summarize_hosts(*sys.argv[2:])
+    if len(sys.argv) == 5 and sys.argv[1] == "hosts":
+        summarize_hosts(int(sys.argv[2]), *sys.argv[3:])
     elif len(sys.argv) == 3 and sys.argv[1] == "loopback":
         summarize_loopback(sys.argv[2])
     elif len(sys.argv) > 2 and sys.argv[1] == "table":
