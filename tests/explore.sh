@@ -38,7 +38,7 @@ for ((round = 0; SECONDS < end; round++)); do
     turn "gloo.$round" env SEED=$drawn PROGRAMS=3 bash tests/gloo/test_mix.sh
     for target in "${targets[@]}"; do
         [ "$SECONDS" -lt "$end" ] || break
-        turn "fuzz_$target.$round" tests/fuzz/run.sh seconds 20 "$target"
+        turn "fuzz_$target.$round" env SEED=$drawn tests/fuzz/run.sh seconds 20 "$target"
     done
     defect=${defects[RANDOM % ${#defects[@]}]}
     [ "$SECONDS" -ge "$end" ] || turn "defect.$round" env SEED=$drawn bash tests/legal/defects.sh 300 "$defect"

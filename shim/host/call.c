@@ -148,14 +148,22 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
  * In a few calls, a few elements are also summed in float64 by the library and compared with the
  * compressed result. */
 
-/* Returns the range of elements to sample from, and sets the rank that compares them. With blocks,
- * the calls sample each rank's block in turn. */
+/* Returns the rank whose block is sampled, each in turn. In an all-to-all this rank compares what
+ * it sends to itself; if only rank 0 counts, it is always rank 0. */
+static uint32_t choose_block(const struct cshim_exchange *exchange, uint32_t call)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    const bool is_local = exchange->communicator->job->is_local;
+    return is_local && plan->collective == CSHIM_ALLTOALL ? 0 : call % plan->ranks;
+}
+
+/* Returns the range of elements to sample from, and sets the rank that compares them. */
 static struct cshim_range choose_range(struct cshim_sample *sample,
                                        const struct cshim_exchange *exchange, uint32_t call)
 {
     const struct cshim_plan *plan = exchange->plan;
     const uint64_t *begins = exchange->communicator->block_begins;
-    const uint32_t block = call % plan->ranks;
+    const uint32_t block = choose_block(exchange, call);
     sample->comparing_rank = plan->collective == CSHIM_REDUCE ? (int)plan->root : 0;
     if (plan->schedule->division != CSHIM_BLOCKS)
         return (struct cshim_range){0, plan->count};
@@ -181,7 +189,7 @@ void cshim_call_sample_begin(struct cshim_sample *sample, const struct cshim_exc
     memset(sample->values, 0, sizeof sample->values);
     /* If only one rank has the elements, the others contribute zeros. */
     const uint32_t source_rank =
-        plan->collective == CSHIM_BROADCAST ? plan->root : call % plan->ranks;
+        plan->collective == CSHIM_BROADCAST ? plan->root : choose_block(exchange, call);
     const uint64_t from = is_alltoall
                               ? exchange->communicator->sent_begins[source_rank] - range.begin
                               : 0 - exchange->source.begin;

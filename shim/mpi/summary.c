@@ -9,9 +9,7 @@
 
 enum tag { TAG_ROWS = 1, TAG_TALLY, TAG_KINDS, TAG_MISSING };
 
-/* Message with one row of the ledger. Only rows with bytes_native > 0 are sent: each compressed
- * call adds to it, unless this rank sends nothing in an all-to-all; and a job uses few of all rows.
- */
+/* Message with one row of the ledger. Empty rows are not sent: a job uses few of all rows. */
 struct numbered_row {
     uint64_t index; /* the ledger's row_count marks the end */
     struct cshim_row row;
@@ -32,12 +30,19 @@ static bool receive_from_child(void *data, size_t bytes, int rank, enum tag tag)
                      MPI_STATUS_IGNORE) == MPI_SUCCESS;
 }
 
+/* Returns true if no call has added to the row. */
+static bool is_empty(const void *row)
+{
+    static const char zeros[sizeof(struct cshim_row)];
+    return memcmp(row, zeros, sizeof zeros) == 0;
+}
+
 static bool send_rows(const struct cshim_ledger *ledger)
 {
     struct numbered_row sent = {.index = 0};
     for (; sent.index < ledger->row_count; sent.index++) {
         sent.row = ledger->rows[sent.index];
-        if (sent.row.bytes_native > 0 && !send_to_parent(&sent, sizeof sent, TAG_ROWS))
+        if (!is_empty(&sent.row) && !send_to_parent(&sent, sizeof sent, TAG_ROWS))
             return false;
     }
     return send_to_parent(&sent, sizeof sent, TAG_ROWS);

@@ -54,8 +54,10 @@ ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t d
         return status;
     const enum cshim_dtype dtype = dtype_of(datatype);
     struct operation *made = calloc(1, sizeof *made);
-    if (made == NULL) /* an error, because other ranks may have made the operation */
+    if (made == NULL) { /* an error, because other ranks may have made the operation */
+        (void)cshim_nccl.real->RedOpDestroy(*op, comm);
         return ncclSystemError;
+    }
     made->op = *op;
     made->comm = comm;
     made->premul = (struct cshim_premul){.factor = 1, .datatype = datatype};

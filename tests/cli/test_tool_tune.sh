@@ -76,6 +76,16 @@ expect "a time below 0" 1 "$tool" tune --from damaged.json -o x.ini
 contains "is refused" "a time that is not above 0"
 sed 's/"fp8_e4m3"/"fp9"/' measured.json >damaged.json
 expect "an unknown codec" 1 "$tool" tune --from damaged.json -o x.ini
+python3 - $(codecs) >many.json <<'PY'
+import json, sys
+ways = [{"codec": codec, "algorithm": algorithm} for codec in sys.argv[1:]
+        for algorithm in ("one_shot", "two_shot", "hierarchical")]
+ways += [{"codec": codec, "algorithm": "cast"} for codec in ("fp16", "bf16")]
+seconds = [1 if way == ways[-3] else 2 for way in ways]
+print(json.dumps({"ranks": 4, "nodes": 2, "ways": ways, "sizes": [{"bytes": 1 << 20, "native": 4, "seconds": seconds}]}))
+PY
+expect "every codec by every algorithm of several nodes" 0 "$tool" tune --from many.json -e 1 -o many.ini
+contains "takes the fastest" "1000.000 hierarchical"
 for way in bounded/two_shot topk/two_shot fp32/two_shot lossless/cast none/two_shot int8/auto int8/grid int8/hierarchical; do
     sed "s/\"int8\", \"algorithm\": \"two_shot\"/\"${way%/*}\", \"algorithm\": \"${way#*/}\"/" measured.json >damaged.json
     expect "$way, which tune never measures" 1 "$tool" tune --from damaged.json -e 1 -o x.ini

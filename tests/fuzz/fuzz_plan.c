@@ -66,8 +66,8 @@ static struct cshim_call take_call(struct fuzz_input *input, uint64_t *count)
     return call;
 }
 
-/* Takes the collective, whether the call is nonblocking, and properties that only some collectives
- * get: the root of a reduce or broadcast, the connection limit of a reduce-scatter, and its blocks,
+/* Takes the collective, whether the call is nonblocking, the connection limit, and properties that
+ * only some collectives get: the root of a reduce or broadcast, and the blocks of a reduce-scatter,
  * which may be longer than an even cut but not longer than the elements. */
 static void take_collective(struct fuzz_input *input, uint64_t count, struct cshim_call *call)
 {
@@ -75,11 +75,11 @@ static void take_collective(struct fuzz_input *input, uint64_t count, struct csh
     call->nonblocking = fuzz_take(input, 1) % 2 != 0;
     if (call->collective == CSHIM_REDUCE || call->collective == CSHIM_BROADCAST)
         call->root = (uint32_t)fuzz_take(input, 4) % call->ranks;
-    if (call->collective != CSHIM_REDUCE_SCATTER || count == 0)
-        return;
-    const uint64_t even = (count - 1) / call->ranks + 1;
-    const uint64_t longer = fuzz_take_any_length(input, 64);
-    call->block = fuzz_take(input, 1) % 2 == 0 ? 0 : even + longer % (count - even + 1);
+    if (call->collective == CSHIM_REDUCE_SCATTER && count > 0) {
+        const uint64_t even = (count - 1) / call->ranks + 1;
+        const uint64_t longer = fuzz_take_any_length(input, 64);
+        call->block = fuzz_take(input, 1) % 2 == 0 ? 0 : even + longer % (count - even + 1);
+    }
     call->partners = (uint32_t)fuzz_take(input, 1);
 }
 

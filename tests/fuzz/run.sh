@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs the named fuzz targets one after another, and prints a line for each. Exits with 1 if one has a finding or is
 # not built.
-#   BUILD=DIR tests/fuzz/run.sh seconds|runs NUMBER TARGET...
+#   BUILD=DIR SEED=N tests/fuzz/run.sh seconds|runs NUMBER TARGET...
+# SEED (default: any) is the seed of the inputs that libFuzzer draws.
 # Inputs that reach new code are kept in BUILD/fuzz/corpus for the next run.
 set -u
 cd "$(dirname "$0")/../.." || exit 3
@@ -30,7 +31,7 @@ fuzz() { # TARGET
     fi
     mkdir -p "$corpus" "$build/findings"
     [ -e "tests/fuzz/$target.dict" ] && options+=("-dict=tests/fuzz/$target.dict")
-    if "$build/fuzz_$target" "$limit" "${options[@]}" -max_len=4096 -timeout=20 -print_final_stats=1 \
+    if "$build/fuzz_$target" "$limit" "${options[@]}" -seed="${SEED:-0}" -max_len=4096 -timeout=20 -print_final_stats=1 \
         -artifact_prefix="$build/findings/$target-" "$corpus" "$seeds" >"$build/$target.log" 2>&1; then
         printf '%-8s %12s executions, %7s a second, %5s inputs kept, nothing found\n' "$target" \
             "$(stat_of number_of_executed_units "$target")" \

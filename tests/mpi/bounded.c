@@ -19,11 +19,28 @@ enum { SMOOTH, ROUGH, BETWEEN, SPIKES, KINDS };
 
 static int count;
 static double bound;
+static double step; /* of the quantization in a collective */
 static bool is_wide;
 static char *in, *out;
 
+/* Sets `step` to that of a collective that adds, or moves, the elements of all ranks: see
+ * docs/wire-format.md, "bounded". */
+static void set_step(bool adds)
+{
+    const double most = adds ? 2 * bound * ranks / (ranks + 1) : 2 * bound;
+    float widest = (float)most;
+    if ((double)widest > most)
+        widest = nextafterf(widest, 0);
+    float shorter = widest * (1 - 0x1p-8f);
+    uint32_t bits;
+    memcpy(&bits, &shorter, sizeof bits);
+    bits &= 0xffff0000u;
+    memcpy(&shorter, &bits, sizeof bits);
+    step = fmax((double)shorter, exp2(floor(log2((double)widest))));
+}
+
 /* Returns element i of rank `from`'s block for rank `to`. BETWEEN lies halfway between multiples of
- * the largest power of two up to the bound. */
+ * the step, the worst case. */
 static double value(int kind, int from, int to, int i)
 {
     const uint32_t mixed = ((uint32_t)i * 2654435761u) ^ (uint32_t)(from * 7919 + to * 104729);
@@ -35,7 +52,7 @@ static double value(int kind, int from, int to, int i)
     case ROUGH:
         return 10 * noise;
     case BETWEEN:
-        return ((double)(mixed % 4001) - 1999.5) * exp2(floor(log2(bound)));
+        return ((double)(mixed % 4001) - 1999.5) * step;
     default:
         return mixed % 997 == 0 ? 1e7 * noise : smooth;
     }
@@ -67,8 +84,9 @@ static double get(const char *buffer, size_t i)
     return (double)narrow;
 }
 
-static void fill_field(int kind)
+static void fill_field(int kind, bool adds)
 {
+    set_step(adds);
     memset(out, 0xff, (size_t)count * (size_t)ranks * element_bytes());
     for (int to = 0; to < ranks; to++)
         for (int i = 0; i < count; i++)
@@ -79,6 +97,7 @@ static void fill_field(int kind)
 static void check_block(const char *what, int kind, const char *got, int first, int last, int to)
 {
     const double rounding = is_wide ? 0x1p-53 : 0x1p-24;
+    const int givers = last - first + 1;
     double worst = 0;
     for (int i = 0; i < count; i++) {
         double sum = 0, magnitudes = 0;
@@ -88,12 +107,13 @@ static void check_block(const char *what, int kind, const char *got, int first, 
             sum += element;
             magnitudes += fabs(element);
         }
-        const int givers = last - first + 1;
         const double lost =
             fabs(get(got, (size_t)i) - sum) - magnitudes * rounding * 2 * (givers > 1 ? givers : 0);
         worst = fmax(worst, lost / (bound * givers));
     }
-    if (worst <= 1 + 1e-6)
+    /* A step of 8 significant bits is up to 1.2 % shorter than the bound allows. */
+    const double least = kind == BETWEEN && givers == 1 ? 0.98 : 0;
+    if (worst >= least && worst <= 1 + 1e-6)
         return;
     fprintf(stderr, "rank %d: %s, kind %d, float%d: %g times the bound\n", rank, what, kind,
             is_wide ? 64 : 32, worst);
@@ -115,26 +135,26 @@ static void check_field(int kind)
     const MPI_Comm world = MPI_COMM_WORLD;
     const size_t block = (size_t)count * element_bytes();
     const int last = ranks - 1;
-    fill_field(kind);
+    fill_field(kind, true);
     MPI_Allreduce(in, out, count, type, MPI_SUM, world);
     check_block("allreduce", kind, out, 0, last, 0);
     check_same("an all-reduce has the same sums on all ranks");
-    fill_field(kind);
+    fill_field(kind, true);
     MPI_Reduce(in, out, count, type, MPI_SUM, last, world);
     if (rank == last)
         check_block("reduce", kind, out, 0, last, 0);
-    fill_field(kind);
+    fill_field(kind, true);
     MPI_Reduce_scatter_block(in, out, count, type, MPI_SUM, world);
     check_block("reduce_scatter", kind, out, 0, last, rank);
-    fill_field(kind);
+    fill_field(kind, false);
     MPI_Allgather(in, count, type, out, count, type, world);
     for (int from = 0; from < ranks; from++)
         check_block("allgather", kind, out + (size_t)from * block, from, from, 0);
-    fill_field(kind);
+    fill_field(kind, false);
     MPI_Alltoall(in, count, type, out, count, type, world);
     for (int from = 0; from < ranks; from++)
         check_block("alltoall", kind, out + (size_t)from * block, from, from, rank);
-    fill_field(kind);
+    fill_field(kind, false);
     memcpy(out, in, block);
     MPI_Bcast(out, count, type, last, world);
     check_block("broadcast", kind, out, last, last, 0);

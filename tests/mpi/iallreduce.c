@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks MPI_Iallreduce and persistent all-reduces: several at once on several communicators, mixed
- * with blocking calls and messages, completed by every function but MPI_Testsome and in a different
- * order on each rank. All sums are of small integers, which are exact in raw, lossless, fp16, bf16
+ * with blocking calls and messages, completed by every function, in a different order on
+ * each rank. All sums are of small integers, which are exact in raw, lossless, fp16, bf16
  * and fp8_e4m3. An ordinary MPI program.
  *
  *   mpi_iallreduce [COUNT]       the checks above, with up to 4 COUNT elements
@@ -92,7 +92,19 @@ static void start_call(struct call *call, MPI_Comm comm)
                "MPI_Iallreduce", call->key);
 }
 
-enum way { WAIT, WAIT_BACKWARDS, WAITALL, WAITANY, WAITSOME, TEST, TESTALL, TESTANY, STATUS, WAYS };
+enum way {
+    WAIT,
+    WAIT_BACKWARDS,
+    WAITALL,
+    WAITANY,
+    WAITSOME,
+    TEST,
+    TESTALL,
+    TESTANY,
+    TESTSOME,
+    STATUS,
+    WAYS
+};
 
 static void complete(enum way way, struct call *calls, int count)
 {
@@ -133,6 +145,10 @@ static void complete(enum way way, struct call *calls, int count)
     case TESTANY:
         for (int ended = 0; ended < count; ended += flag)
             MPI_Testany(count, requests, &index, &flag, MPI_STATUS_IGNORE);
+        break;
+    case TESTSOME:
+        for (int ended = 0; ended < count; ended += done)
+            MPI_Testsome(count, requests, &done, indices, statuses);
         break;
     case STATUS:
         for (int i = 0; i < count; i++) {

@@ -3,7 +3,7 @@
  * and a broadcast gives all ranks the same bits; in place, as complex numbers, from every root.
  * Elements arrive exactly if ranks describe them by different types. An ordinary MPI program.
  *
- *   mpi_moves alltoall|alltoallv|broadcast COUNT RELATIVE
+ *   mpi_moves alltoall|alltoallv|broadcast|received COUNT RELATIVE
  *
  * COUNT is the number of elements of a block or of the buffer, RELATIVE the largest error allowed,
  * relative to the largest magnitude, 5 (0: the buffer of a broadcast's root is read-only). */
@@ -158,6 +158,29 @@ static void exchange_uneven(enum way way)
     free(to);
 }
 
+/* Only rank 0 of MPI_COMM_WORLD sends elements. It is the last of the communicator, whose rank 0
+ * only receives. */
+static void receive_only(void)
+{
+    enum { SENT, SENT_AT, GOT, GOT_AT, ARRAYS };
+    int *lists = calloc(ARRAYS * (size_t)ranks, sizeof *lists), *list[ARRAYS];
+    MPI_Comm reversed;
+    for (int i = 0; i < ARRAYS; i++)
+        list[i] = lists + i * ranks;
+    for (int i = 0; i < ranks && rank == 0; i++) {
+        list[SENT][i] = count;
+        list[SENT_AT][i] = i * count;
+    }
+    list[GOT][ranks - 1] = count;
+    fill(in);
+    MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &reversed);
+    MPI_Alltoallv(in, list[SENT], list[SENT_AT], MPI_FLOAT, out, list[GOT], list[GOT_AT], MPI_FLOAT,
+                  reversed);
+    report("elements of one rank", wrong_in_block(out, 0, ranks - 1 - rank, relative));
+    MPI_Comm_free(&reversed);
+    free(lists);
+}
+
 /* Checks that all ranks have the root's elements, with equal bits. */
 static void check_copy(const char *what, int root, double allowed)
 {
@@ -228,6 +251,8 @@ int main(int argc, char **argv)
             exchange_uneven(way);
     else if (strcmp(argv[1], "alltoall") == 0)
         exchange_all(whole);
+    else if (strcmp(argv[1], "received") == 0)
+        receive_only();
     else
         for (int root = 0; root < ranks; root++)
             broadcast(root, whole);

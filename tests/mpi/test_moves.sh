@@ -49,6 +49,10 @@ check "fp8 sends a quarter of what they have" \
     test "$(json '3.9 < r["rows"][0]["bytes_native"] / r["rows"][0]["bytes_wire"] < 4')" = True
 check "the sampled error is that of one quantization, of uneven blocks" \
     test "$(json '0.01 < r["rows"][0]["rel_error"] < 0.04')" = True
+expect "one rank sends to all" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" \
+    COMPSHIM_POLICY="$scratch/policy.ini" "$program" received 70002 0.0626
+check "the rank that counts the call, and sends nothing, is in the report" \
+    test "$(json '[x["calls"] for x in r["rows"]]')" = "[1]"
 expect "all of them, only observed" 0 shimmed 4 COMPSHIM=observe COMPSHIM_REPORT="$scratch/report.json" \
     COMPSHIM_POLICY="$scratch/policy.ini" "$program" alltoallv 70002 0
 check "are written down" \

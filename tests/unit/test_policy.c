@@ -54,12 +54,24 @@ TEST(every_key_is_read)
                                              "nodes = 2-\n"
                                              "max_rel_error = 0.05\n"
                                              "verify = 100\n"
-                                             "check_ranks = 7");
+                                             "check_ranks = 7\n"
+                                             "[rule sparse]\n"
+                                             "library = gloo\n"
+                                             "ranks = 9\n"
+                                             "codec = topk\n"
+                                             "error_feedback = on\n"
+                                             "keep = 9\n"
+                                             "worth = always\n"
+                                             "[rule field]\n"
+                                             "codec = bounded\n"
+                                             "gather_codec = raw\n"
+                                             "library = gloo\n"
+                                             "abs_error = 0.25");
     const struct cshim_rule *rule = policy->rules;
     assert_string_equal(policy->source, "policy.ini");
     assert_string_equal(policy->report, "out/{jobid}.{rank}.json");
     assert_int_equal(policy->log, CSHIM_LOG_DEBUG);
-    assert_int_equal(policy->rule_count, 1);
+    assert_int_equal(policy->rule_count, 3);
     assert_string_equal(rule->name, "a-1.x_Y");
     assert_int_equal(rule->line, 8);
     assert_int_equal(rule->libraries, 1u << CSHIM_NCCL);
@@ -78,6 +90,10 @@ TEST(every_key_is_read)
     assert_true(rule->max_rel_error == 0.05);
     assert_int_equal(rule->verify, 100);
     assert_int_equal(rule->check_ranks, 7);
+    assert_int_equal(rule[1].keep, 9);
+    assert_int_equal(rule[1].worth, CSHIM_WORTH_ALWAYS);
+    assert_int_equal(rule[2].gather_codec, CSHIM_CODEC_RAW);
+    assert_true(rule[2].abs_error == 0.25);
     assert_int_equal(policy->seed, 12345);
     assert_int_equal(policy->feedback_memory, 3 << 20);
     assert_true(policy->compress_from[CSHIM_MPI][CSHIM_ALLREDUCE][CSHIM_FLOAT32] == UINT64_MAX);

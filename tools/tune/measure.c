@@ -178,13 +178,13 @@ bool tune_is_measured(const struct tune_measured *measured, enum cshim_codec_id 
     }
 }
 
-/* Lists the combinations to measure, by codec; those beyond TUNE_WAYS_MAX are left out. */
+/* Lists the combinations to measure, by codec. */
 static void list_ways(struct tune_measured *measured)
 {
     for (enum cshim_codec_id codec = CSHIM_CODEC_RAW; codec < CSHIM_CODEC_COUNT; codec++)
         for (enum cshim_algorithm algorithm = CSHIM_ALGORITHM_CAST;
              algorithm < CSHIM_ALGORITHM_COUNT; algorithm++)
-            if (tune_is_measured(measured, codec, algorithm) && measured->way_count < TUNE_WAYS_MAX)
+            if (tune_is_measured(measured, codec, algorithm))
                 measured->ways[measured->way_count++] = (struct tune_way){codec, algorithm};
 }
 

@@ -6,7 +6,8 @@
 
 #include "shim/core/plan.h"
 
-#define TUNE_WAYS_MAX 32u
+/* Room for every combination. */
+#define TUNE_WAYS_MAX ((size_t)CSHIM_CODEC_COUNT * CSHIM_ALGORITHM_COUNT)
 #define TUNE_SIZES_MAX 32u
 
 /* Combination of a codec and an algorithm. */
@@ -48,15 +49,15 @@ double tune_error(const struct tune_way *way, uint32_t ranks);
 /* Returns the choices as the text of a policy, with the measurements as comments. */
 char *tune_policy(const struct tune_measured *measured, double max_rel_error);
 
-/* Returns true if tune measures an algorithm with a codec on this number of ranks and nodes, as
- * long as there are no more than TUNE_WAYS_MAX such combinations (measure.c). */
+/* Returns true if tune measures an algorithm with a codec on this number of ranks and nodes
+ * (measure.c). */
 bool tune_is_measured(const struct tune_measured *measured, enum cshim_codec_id codec,
                       enum cshim_algorithm algorithm);
 /* Runs the benchmark by `launcher` (a command to which the program is added) natively and with each
- * combination of tune_is_measured(), but with no more than TUNE_WAYS_MAX of them, for about
- * `seconds`, with files in a folder next to `output` that is removed at the end. The caller has set
- * the sizes; fills in the rest of *measured. Leaves the largest sizes out if they would take too
- * long. Exits, with a message, if a run fails or is interrupted. */
+ * combination of tune_is_measured(), for about `seconds`, with files in a folder next to `output`
+ * that is removed at the end. The caller has set the sizes; fills in the rest of *measured. Leaves
+ * the largest sizes out if they would take too long. Exits, with a message, if a run fails or is
+ * interrupted. */
 void tune_measure(char *const *launcher, double seconds, const char *output,
                   struct tune_measured *measured);
 

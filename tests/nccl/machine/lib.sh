@@ -8,7 +8,7 @@ cd "$top" || exit 3
 export CUDA_HOME=${CUDA_HOME:-/usr/local/cuda}
 export PATH=$PATH:$CUDA_HOME/bin
 fatbin=$build/kernels/kernels.fatbin
-if [ ! -e "$fatbin" ] || ! command -v cuobjdump nvdisasm >/dev/null; then
+if [ ! -e "$fatbin" ] || ! command -v cuobjdump >/dev/null || ! command -v nvdisasm >/dev/null; then
     skip "without nvcc, cuobjdump and nvdisasm (tools/get-cuda.sh fetches them): the compiled kernels on the host"
     finish
 elif [ -n "${SANITIZE:-}" ]; then
