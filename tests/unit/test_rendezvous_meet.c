@@ -134,16 +134,6 @@ TEST(any_order_will_do)
         assert_true(decide_and_leave(members[i / 2][i % 2]).on);
 }
 
-static int connect_to(uint8_t id[CSHIM_ID_BYTES])
-{
-    union cshim_address address;
-    const socklen_t size = cshim_tag_get_address(tag_of(id), &address);
-    const int stranger = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(stranger >= 0);
-    assert_int_equal(connect(stranger, &address.any, size), 0);
-    return stranger;
-}
-
 /* Port scanners connect and send nothing, garbage, or half a request, or disconnect. */
 TEST(strangers_do_no_harm)
 {
