@@ -159,6 +159,27 @@ TEST(strangers_do_no_harm)
         close(strangers[i]);
 }
 
+/* A rank's connection is idle for longer than a request may take, and the next request arrives in
+ * two pieces. */
+TEST(an_idle_rank_may_send_in_pieces)
+{
+    static const struct cshim_hello hello = {.version = 7, .ranks = 1};
+    const size_t size = sizeof(struct cshim_request);
+    uint8_t id[CSHIM_ID_BYTES];
+    struct cshim_reply reply;
+    serve(id);
+    const int connection = connect_to(id);
+    send_request(connection, id, CSHIM_REQUEST_HELLO, hello, 0, size);
+    assert_int_equal(recv(connection, &reply, sizeof reply, MSG_WAITALL), sizeof reply);
+    sleep(6);
+    send_request(connection, id, CSHIM_REQUEST_READY, hello, 0, size / 2);
+    usleep(100000);
+    send_request(connection, id, CSHIM_REQUEST_READY, hello, size / 2, size);
+    assert_int_equal(recv(connection, &reply, sizeof reply, MSG_WAITALL), sizeof reply);
+    assert_true(reply.on);
+    close(connection);
+}
+
 /* The serving process has no free file descriptor. Ranks are accepted once it has one. */
 TEST(without_files_ranks_come_in_later)
 {
