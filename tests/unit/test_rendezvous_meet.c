@@ -180,6 +180,53 @@ TEST(an_idle_rank_may_send_in_pieces)
     close(connection);
 }
 
+/* Accepts a connection and receives a request on it. Returns the connection. */
+static int accept_request(int listener)
+{
+    struct cshim_request request;
+    const int connection = accept(listener, NULL, NULL);
+    (void)!recv(connection, &request, sizeof request, MSG_WAITALL);
+    return connection;
+}
+
+/* Serves one rank, whose first decision has a text that is too long, and closes the listener.
+ * Returns NULL unless the rank closes each connection before it sends another request. */
+static void *serve_a_text_too_long(void *data)
+{
+    static const struct cshim_reply replies[] = {
+        {.on = 0}, {.on = 1, .length = CSHIM_WIRE_POLICY_MAX}, {.on = 0}};
+    char closed = 1;
+    for (int i = 0; i < 3 && closed; i++) {
+        const int connection = accept_request(*(const int *)data);
+        (void)!send(connection, &replies[i], sizeof replies[i], MSG_NOSIGNAL);
+        closed = recv(connection, &closed, 1, 0) == 0;
+        close(connection);
+    }
+    close(*(const int *)data);
+    return closed ? data : NULL;
+}
+
+TEST(a_text_too_long_ends_the_connection)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    uint8_t id[CSHIM_ID_BYTES];
+    pthread_t server;
+    void *closed;
+    serve(id);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(listener, 3), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    tag_of(id)->port = address.sin_port;
+    assert_int_equal(pthread_create(&server, NULL, serve_a_text_too_long, &listener), 0);
+    const struct cshim_decision decision = decide_and_leave(join(id, 0, 1));
+    pthread_join(server, &closed);
+    assert_non_null(closed);
+    assert_true(decision.known);
+    assert_false(decision.on);
+}
+
 /* The serving process has no free file descriptor. Ranks are accepted once it has one. */
 TEST(without_files_ranks_come_in_later)
 {
