@@ -39,6 +39,11 @@ $(BUILD)/tests/test_classes: $(call objects,tests/unit/test_classes.c shim/repor
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ $(static_libraries) -lcmocka -ljansson -lm
 
+$(BUILD)/tests/test_report_file: $(call objects,tests/unit/test_report_file.c shim/report/file.c \
+		shim/core/environment.c $(pure_sources) shim/core/log.c $(report_sources))
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ $(static_libraries) -lcmocka -ljansson -lm
+
 $(BUILD)/tests/test_tune: $(BUILD)/obj/tests/unit/test_tune.o \
 		$(call objects,tools/tune/decide.c tools/lib/table.c tools/lib/tool.c $(pure_sources))
 	@mkdir -p $(@D)

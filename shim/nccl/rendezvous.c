@@ -214,10 +214,11 @@ static bool send_until(struct cshim_member *member, enum cshim_request_kind kind
     return member->is_asked;
 }
 
-/* Receives a text that follows a reply; the caller frees it. Returns NULL if the text does not come
- * or is too long, or there is no memory. */
+/* Receives a text that follows a reply; the caller frees it. Returns NULL and sets errno if the
+ * text does not come or is too long, or there is no memory. */
 static char *receive_text(struct cshim_member *member, uint32_t length, double deadline)
 {
+    errno = EMSGSIZE;
     char *text = length < CSHIM_WIRE_POLICY_MAX ? calloc(1, length + 1) : NULL;
     if (text != NULL && transfer(member, false, text, length, deadline))
         return text;
@@ -243,6 +244,7 @@ static bool request_reply(struct cshim_member *member, enum cshim_request_kind k
         offer->learned = receive_text(member, reply->learned_length, deadline);
     if (offer->text != NULL && (offer->learned != NULL || !reply->has_learned))
         return true;
+    hang_up(member); /* the rest of the reply is unread */
     free(offer->text);
     offer->text = NULL;
     return false;

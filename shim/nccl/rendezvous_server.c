@@ -30,7 +30,7 @@ struct connection {
     int socket;      /* -1: closed, to be freed */
     uint64_t number; /* in the order of accept, from 1 */
     enum { READING, HELD, WRITING } state;
-    double since;     /* time at which it entered the state */
+    double since;     /* time at which it entered the state, or began another request */
     bool known;       /* it has sent a valid request, so it is no stranger */
     size_t done;      /* bytes of the request that are read, or of the reply that are written */
     size_t text_done; /* bytes of the offer's texts that are written */
@@ -117,6 +117,8 @@ static void handle_request(struct connection *connection)
 static void read_more(struct connection *connection)
 {
     struct cshim_request *request = &connection->request;
+    if (connection->known && connection->done == 0)
+        connection->since = cshim_seconds(); /* it may have been idle between its requests */
     if (connection->state == HELD || cshim_move(connection->socket, false, request, sizeof *request,
                                                 &connection->done) == CSHIM_GONE)
         hang_up(connection);

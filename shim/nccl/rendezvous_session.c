@@ -136,7 +136,6 @@ static bool is_of_another(const struct session *session, const struct cshim_requ
 static void decide_off(struct session *session)
 {
     session->decided = true;
-    session->reply.on = 0; /* it may have been decided "on" before (record_hello) */
     session->reply.speaker = session->ranks;
     for (uint32_t rank = session->ranks; rank-- > 0;)
         if (session->entries[rank].here && (session->ready == 0 || session->entries[rank].ready))
@@ -144,8 +143,8 @@ static void decide_off(struct session *session)
 }
 
 /* Records the hello of a request. The first rank determines the number of ranks; if another rank
- * has a different number, the decision is "off". Returns NULL then, if the hello is invalid, and
- * without memory. */
+ * has a different number, the decision is "off", unless there is one already. Returns NULL then, if
+ * the hello is invalid, and without memory. */
 static struct rank_entry *record_hello(struct session *session, const struct cshim_request *request)
 {
     const struct cshim_hello *hello = &request->hello;
@@ -159,6 +158,8 @@ static struct rank_entry *record_hello(struct session *session, const struct csh
         reserve_memory(hello->ranks * sizeof *session->entries, session);
     }
     if (hello->ranks != session->ranks) {
+        if (session->decided)
+            return NULL;
         snprintf(session->reply.text, sizeof session->reply.text,
                  "rank %u on %.*s is of %u ranks, others are of %u", hello->rank,
                  CSHIM_MACHINE_MAX - 1, request->machine, hello->ranks, session->ranks);
@@ -179,7 +180,7 @@ bool cshim_session_hear(const struct cshim_request *request, uint64_t connection
         return false;
     struct rank_entry *entry = record_hello(session, request);
     if (entry == NULL)
-        return session->decided;
+        return session->decided && !session->reply.on;
     if (request->kind == CSHIM_REQUEST_READY && !entry->ready) {
         entry->ready = true;
         session->ready++;

@@ -143,7 +143,7 @@ bool cshim_session_add(uint64_t nonce, const struct cshim_offer *offer);
 /* Applies a rank's request. `connection` is the number of its connection; later ones have higher
  * numbers. Returns false if the request gets no reply: the session is not remembered; or it is the
  * HELLO of another process for a rank that is ready; or it is invalid (or memory is lacking) and
- * nothing was decided before. */
+ * the decision is not "off". */
 bool cshim_session_hear(const struct cshim_request *request, uint64_t connection, double now);
 /* Records that a connection has ended, on which `request` was the last one. Ignored unless the
  * rank's latest request was WAIT, and this is its latest connection. */

@@ -16,7 +16,7 @@
 #include "shim/report/json.h"
 #include "shim/report/trace.h"
 
-static char agreed[CSHIM_JOB_MAX]; /* {jobid}, from cshim_report_set_job(); empty before */
+static char *agreed; /* {jobid}, from cshim_report_set_job(); NULL before; atomic */
 
 static const char *launchers_number(void)
 {
@@ -47,12 +47,17 @@ void cshim_report_make_job(char job[CSHIM_JOB_MAX])
 
 void cshim_report_set_job(const char job[CSHIM_JOB_MAX])
 {
-    snprintf(agreed, sizeof agreed, "%s", job);
+    char *none = NULL, *copy = strdup(job);
+    if (!__atomic_compare_exchange_n(&agreed, &none, copy, false, __ATOMIC_RELEASE,
+                                     __ATOMIC_RELAXED))
+        free(copy);
 }
 
 const char *cshim_report_job(void)
 {
-    const char *number = agreed[0] != '\0' ? agreed : launchers_number();
+    const char *number = __atomic_load_n(&agreed, __ATOMIC_ACQUIRE);
+    if (number == NULL)
+        number = launchers_number();
     return number != NULL ? number : "0";
 }
 

@@ -12,8 +12,9 @@ bool cshim_report_path(const char *pattern, int rank, char path[CSHIM_PATH_MAX])
 #define CSHIM_JOB_MAX 256
 
 /* The value of {jobid}. With MPI and gloo rank 0 makes it (the launcher's number, otherwise the
- * time and a random number), sends it to the others, and each process sets it. Before, and with
- * NCCL, cshim_report_job returns the launcher's number, or "0". */
+ * time and a random number), sends it to the others, and each process sets it; the first value that
+ * a process sets stays. Before, and with NCCL, cshim_report_job returns the launcher's number, or
+ * "0". Thread-safe. */
 void cshim_report_make_job(char job[CSHIM_JOB_MAX]);
 void cshim_report_set_job(const char job[CSHIM_JOB_MAX]);
 const char *cshim_report_job(void);

@@ -132,6 +132,24 @@ static void turn_on(uint8_t id[CSHIM_ID_BYTES], struct cshim_member *members[2])
     }
 }
 
+/* A request that states another number of ranks is not answered after the decision "on". The ranks
+ * that ask again still get "on". */
+TEST(a_later_request_does_not_change_the_decision)
+{
+    uint8_t id[CSHIM_ID_BYTES];
+    struct cshim_member *members[2];
+    struct cshim_reply reply;
+    turn_on(id, members);
+    const int late = connect_to(id);
+    send_request(late, id, CSHIM_REQUEST_HELLO, (struct cshim_hello){.ranks = 3, .rank = 2}, 0,
+                 sizeof(struct cshim_request));
+    const ssize_t received = recv(late, &reply, sizeof reply, MSG_WAITALL);
+    for (uint32_t rank = 0; rank < 2; rank++)
+        assert_true(decide_and_leave(members[rank]).on);
+    assert_int_equal(received, 0);
+    close(late);
+}
+
 TEST(who_has_not_come_is_named)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX];

@@ -134,16 +134,6 @@ TEST(any_order_will_do)
         assert_true(decide_and_leave(members[i / 2][i % 2]).on);
 }
 
-static int connect_to(uint8_t id[CSHIM_ID_BYTES])
-{
-    union cshim_address address;
-    const socklen_t size = cshim_tag_get_address(tag_of(id), &address);
-    const int stranger = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(stranger >= 0);
-    assert_int_equal(connect(stranger, &address.any, size), 0);
-    return stranger;
-}
-
 /* Port scanners connect and send nothing, garbage, or half a request, or disconnect. */
 TEST(strangers_do_no_harm)
 {
@@ -167,6 +157,74 @@ TEST(strangers_do_no_harm)
     all_are_on(ranks, 3);
     for (int i = 0; i < STRANGERS; i++)
         close(strangers[i]);
+}
+
+/* A rank's connection is idle for longer than a request may take, and the next request arrives in
+ * two pieces. */
+TEST(an_idle_rank_may_send_in_pieces)
+{
+    static const struct cshim_hello hello = {.version = 7, .ranks = 1};
+    const size_t size = sizeof(struct cshim_request);
+    uint8_t id[CSHIM_ID_BYTES];
+    struct cshim_reply reply;
+    serve(id);
+    const int connection = connect_to(id);
+    send_request(connection, id, CSHIM_REQUEST_HELLO, hello, 0, size);
+    assert_int_equal(recv(connection, &reply, sizeof reply, MSG_WAITALL), sizeof reply);
+    sleep(6);
+    send_request(connection, id, CSHIM_REQUEST_READY, hello, 0, size / 2);
+    usleep(100000);
+    send_request(connection, id, CSHIM_REQUEST_READY, hello, size / 2, size);
+    assert_int_equal(recv(connection, &reply, sizeof reply, MSG_WAITALL), sizeof reply);
+    assert_true(reply.on);
+    close(connection);
+}
+
+/* Accepts a connection and receives a request on it. Returns the connection. */
+static int accept_request(int listener)
+{
+    struct cshim_request request;
+    const int connection = accept(listener, NULL, NULL);
+    (void)!recv(connection, &request, sizeof request, MSG_WAITALL);
+    return connection;
+}
+
+/* Serves one rank, whose first decision has a text that is too long, and closes the listener.
+ * Returns NULL unless the rank closes each connection before it sends another request. */
+static void *serve_a_text_too_long(void *data)
+{
+    static const struct cshim_reply replies[] = {
+        {.on = 0}, {.on = 1, .length = CSHIM_WIRE_POLICY_MAX}, {.on = 0}};
+    char closed = 1;
+    for (int i = 0; i < 3 && closed; i++) {
+        const int connection = accept_request(*(const int *)data);
+        (void)!send(connection, &replies[i], sizeof replies[i], MSG_NOSIGNAL);
+        closed = recv(connection, &closed, 1, 0) == 0;
+        close(connection);
+    }
+    close(*(const int *)data);
+    return closed ? data : NULL;
+}
+
+TEST(a_text_too_long_ends_the_connection)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    uint8_t id[CSHIM_ID_BYTES];
+    pthread_t server;
+    void *closed;
+    serve(id);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(listener, 3), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    tag_of(id)->port = address.sin_port;
+    assert_int_equal(pthread_create(&server, NULL, serve_a_text_too_long, &listener), 0);
+    const struct cshim_decision decision = decide_and_leave(join(id, 0, 1));
+    pthread_join(server, &closed);
+    assert_non_null(closed);
+    assert_true(decision.known);
+    assert_false(decision.on);
 }
 
 /* The serving process has no free file descriptor. Ranks are accepted once it has one. */

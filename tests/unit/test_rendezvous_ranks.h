@@ -48,6 +48,27 @@ static inline struct cshim_tag *tag_of(uint8_t id[CSHIM_ID_BYTES])
     return (struct cshim_tag *)&id[CSHIM_ID_BYTES - sizeof(struct cshim_tag)];
 }
 
+static inline int connect_to(uint8_t id[CSHIM_ID_BYTES])
+{
+    union cshim_address address;
+    const socklen_t size = cshim_tag_get_address(tag_of(id), &address);
+    const int stranger = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(stranger >= 0);
+    assert_int_equal(connect(stranger, &address.any, size), 0);
+    return stranger;
+}
+
+/* Sends bytes `from` to `to` - 1 of a request of a rank to the server of the id. */
+static inline void send_request(int connection, uint8_t id[CSHIM_ID_BYTES],
+                                enum cshim_request_kind kind, struct cshim_hello hello, size_t from,
+                                size_t to)
+{
+    const struct cshim_request request = {
+        .magic = CSHIM_REQUEST_MAGIC, .kind = kind, .nonce = tag_of(id)->nonce, .hello = hello};
+    assert_int_equal(send(connection, (const char *)&request + from, to - from, MSG_NOSIGNAL),
+                     to - from);
+}
+
 static inline struct cshim_member *join(const uint8_t id[CSHIM_ID_BYTES], uint32_t rank,
                                         uint32_t ranks)
 {
