@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks MPI_Iallreduce and persistent all-reduces: several at once on several communicators, mixed
- * with blocking calls and messages, completed by every function, in a different order on
- * each rank. All sums are of small integers, which are exact in raw, lossless, fp16, bf16
- * and fp8_e4m3. An ordinary MPI program.
+ * with blocking calls and messages, completed by every function, in a different order on each rank.
+ * All sums are of small integers, which are exact in raw, lossless, fp16, bf16 and fp8_e4m3. An
+ * ordinary MPI program.
  *
  *   mpi_iallreduce [COUNT]       the checks above, with up to 4 COUNT elements
  *   mpi_iallreduce cancel        prints the error of MPI_Cancel on an MPI_Iallreduce
