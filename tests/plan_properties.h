@@ -176,7 +176,8 @@ static inline void check_memory(const struct cshim_plan *plan, const struct cshi
         PLAN_CHECK(plan->slot_bytes == 3 * longest_row * plan->piece_bytes +
                                            3 * depth * plan->column_bytes + plan->stage_bytes);
     } else {
-        PLAN_CHECK((plan->slot_bytes - plan->stage_bytes) % plan->piece_bytes == 0);
+        PLAN_CHECK(plan->piece_bytes > 0 &&
+                   (plan->slot_bytes - plan->stage_bytes) % plan->piece_bytes == 0);
     }
     if (plan->collective == CSHIM_ALLREDUCE && !is_grid(plan) &&
         plan->algorithm != CSHIM_ALGORITHM_CAST && !on_gpu) {
