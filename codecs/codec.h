@@ -23,7 +23,7 @@ enum cshim_dtype {
     CSHIM_FLOAT16 = 2,
     CSHIM_BFLOAT16 = 3,
     CSHIM_DTYPE_COUNT,
-    CSHIM_DTYPE_OTHER = 255 /* integers, pairs, derived types: never compressed */
+    CSHIM_DTYPE_OTHER = 255 /* any other type, such as integers: never compressed */
 };
 
 /* Wire formats, by the rows of formats.def. The values travel in message headers. */
@@ -80,9 +80,9 @@ static inline bool cshim_codec_is_exact(enum cshim_codec_id id)
     return id == CSHIM_CODEC_RAW || id == CSHIM_CODEC_LOSSLESS || id == CSHIM_CODEC_BOUNDED;
 }
 
-/* Returns true if a codec encodes a dtype in codes of no more bits than its elements. topk carries
- * float32 only, every other codec float32 and float64; float16 and bfloat16 are carried by raw and
- * lossless, by their own 16-bit codec and by every other codec with codes of 8 bits or less. */
+/* Returns true if a codec encodes a dtype. topk carries float32 only, every other codec float32 and
+ * float64. float16 and bfloat16 are also carried by raw, by lossless, by their own 16-bit codec
+ * (fp16 or bf16), and by the float and integer codecs whose codes have 8 bits or less. */
 bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype);
 
 /* Returns a fingerprint of the codec table (names, ids, sizes, wire version): ranks with different
@@ -119,17 +119,17 @@ void cshim_encode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *in
 struct cshim_encoding {
     /* Error feedback: `count` finite floats of the caller, initially 0; or NULL. Each is added to
      * its element before rounding, and replaced by the rounding error, or by 0 if the element is
-     * not finite. The added value is limited to the codec's step at the largest magnitude of the
-     * element's block (cshim_feedback_share). Must not overlap input, output or encoded bytes. The
-     * exact codecs neither read nor write it. */
+     * not finite. Except in topk, the added value is limited to the codec's step at the largest
+     * magnitude of the element's block (cshim_feedback_share). Must not overlap input, output or
+     * encoded bytes. The exact codecs neither read nor write it. */
     float *residual;
     /* Stochastic rounding: rounds up or down at random, so that the mean over many keys is the
      * element. Elements that a code represents exactly, and non-finite ones, are encoded as without
      * it. fp32, topk and the exact codecs ignore it. */
     bool stochastic;
     /* Key of the random numbers, which depend only on it and on the element's index, at every SIMD
-     * level. Keys must differ between ranks, steps and calls, otherwise errors add up. They may be
-     * consecutive. */
+     * level. Keys must differ between ranks, types of message and calls, otherwise errors add up.
+     * They may be consecutive. */
     uint64_t key;
     /* Index of the first element in its call, so that codes do not depend on how the call is cut at
      * multiples of CSHIM_GRAIN. */
@@ -139,8 +139,8 @@ struct cshim_encoding {
      * two, else of a smaller one. Other codecs ignore it. */
     float step;
     /* Maximum number of finite elements of each grain that the codec topk sends, in addition to all
-     * non-finite ones. topk adds residuals without a limit. Without residuals it sends all elements
-     * that are not zero. */
+     * non-finite ones. Without residuals topk ignores it, and sends all elements that are not zero.
+     */
     unsigned keep;
 };
 
@@ -181,8 +181,9 @@ enum cshim_simd cshim_simd_level(void);
 /* Returns "scalar", "avx2" or "avx512"; "?" for another value. */
 const char *cshim_simd_name(enum cshim_simd level);
 
-/* Sets the SIMD level, up to that highest one, for tests and benchmarks; encoded bytes are the same
- * at every level. Returns the level now in use. Must not be called while another thread encodes. */
+/* Sets the SIMD level, or the highest possible one if that is lower, for tests and benchmarks.
+ * Encoded bytes are the same at every level. Returns the level now in use. Must not be called while
+ * another thread encodes, decodes or reduces. */
 enum cshim_simd cshim_simd_limit(enum cshim_simd level);
 
 #endif

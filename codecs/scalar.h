@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Defines every conversion of the wire formats that are not packed, once: for the portable loops,
- * the rare blocks of the vector loops, and the GPU. Valid C11 and CUDA C++, with the arithmetic of
- * floats.h. docs/wire-format.md gives the formulas in prose.
+ * the rare blocks of the vector loops, and the GPU. Valid C11 and CUDA C++, which must be compiled
+ * without contraction to fused multiply-add. docs/wire-format.md gives the formulas in prose.
  *
  * The functions take a format as a structure of numbers. For a codec known at compile time the
  * compiler folds these numbers and removes the branches of other formats. */
@@ -145,7 +145,7 @@ CSHIM_CONSTANT struct cshim_format cshim_integer_format(int bits, int block)
     return format;
 }
 
-/* Returns the format of a codec; for raw and unknown codecs that of fp32. */
+/* Returns the format of a codec; for raw, packed and unknown codecs that of fp32. */
 CSHIM_CONSTANT struct cshim_format cshim_format(uint32_t codec)
 {
     switch (codec) {

@@ -10,9 +10,9 @@ enum {
     LINE = 64    /* bytes of a cache line, to which tiles are aligned */
 };
 
-/* The public functions set the default floating-point environment around their computations. The
- * functions that compute are not inlined, so that the compiler cannot move an operation out of that
- * section. */
+/* The public functions set the default floating-point environment around a call of encode(),
+ * decode() or reduce(). These are not inlined, so that the compiler cannot move an operation out of
+ * that section. */
 
 /* Layout of an encoded array, and the loops that process it. */
 struct view {
@@ -32,8 +32,8 @@ enum { UNIT = 125, TILE_SCALES = TILE / CSHIM_GRAIN };
 static const uint8_t unit_scales[] = {UNIT, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT};
 _Static_assert(sizeof unit_scales == TILE_SCALES, "one scale for each block of a tile");
 
-/* Returns the loops that read and write elements of a type as floats. float64 has those of float32,
- * to which it is converted first. */
+/* Returns the loops that read elements of a type as floats and, except for float16, write them.
+ * float64 has those of float32, to which it is converted first. */
 static const struct cshim_loops *own_loops(const struct cshim_level *level, enum cshim_dtype dtype)
 {
     static const enum cshim_codec_id own[CSHIM_DTYPE_COUNT] = {
@@ -237,9 +237,8 @@ static void decode_floats(const struct view *view, decoding_loop *loop, const ui
 struct parts {
     const void *const *encoded; /* array of each rank */
     unsigned ranks;             /* number of arrays */
-    /* Offsets of the next tile in the first 64 arrays, if these are packed. They are kept from tile
-     * to tile, because adding up the lengths of all earlier grains takes longer than unpacking a
-     * tile. */
+    /* Offsets of the next tile in the first 64 arrays, if these are packed. They are cached,
+     * because adding up the lengths of all earlier grains takes longer than unpacking a tile. */
     size_t offsets[64];
 };
 

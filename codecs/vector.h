@@ -49,8 +49,8 @@ enum {
     PREFETCH_FLOATS = 2048
 };
 
-/* Returns true for formats that the vector code supports: integers, and floats that a shift
- * converts to binary16. */
+/* Returns true for formats with scales that the vector code supports: integers, and floats that a
+ * shift converts to binary16. */
 CSHIM_INLINE bool has_blocks(struct cshim_format format)
 {
     bool is_half = format.bits == 16 && format.mantissa_bits == 10 && format.has_infinity;

@@ -19,8 +19,9 @@ static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *r
     return true;
 }
 
-/* Checks the codec of the algorithm cast, which lets MPI, NCCL or gloo add the converted elements.
- * These libraries have no type for codes of 8 bits or less, nor for messages of varying length. */
+/* Checks the codec of the algorithm cast, which converts to float32, float16 or bfloat16 and lets
+ * the library add these. So codecs are rejected whose codes have 8 bits or less, or vary in length.
+ */
 static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const struct cshim_codec_info *info = cshim_codec_info(rule->codec);

@@ -244,7 +244,7 @@ static bool read_fraction(const struct setting *set)
                      "a number between 0 and 1, as in 0.01");
 }
 
-/* Reads a double that is a possible error in all element types. */
+/* Reads an absolute error for codec bounded, whose step float32 can represent. */
 static bool read_error(const struct setting *set)
 {
     return read_real(set, 1e-30, 1e30, "a number from 1e-30 to 1e30, as in 1e-4");

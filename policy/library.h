@@ -6,8 +6,8 @@
 
 #include "policy/policy.h"
 
-/* Largest message between MPI ranks of different nodes. Open MPI's tcp transport sends up to 64 KiB
- * at once; larger messages wait for their receiver first, and then share the link badly.
+/* Largest message between MPI ranks that do not read it in place. Open MPI's tcp transport sends up
+ * to 64 KiB at once; larger messages wait for their receiver first, and then share the link badly.
  * docs/decisions.md has the measurement, as for the limits that follow. */
 #define CSHIM_MPI_PIECE_LIMIT (60u << 10)
 /* Largest message between gloo's ranks: long enough for gloo's cost per message to be small, and

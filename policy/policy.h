@@ -79,11 +79,13 @@ struct cshim_rule {
     bool error_feedback;
     bool stochastic; /* rounding = stochastic */
     enum cshim_worth worth;
-    uint32_t keep;        /* topk as codec or gather_codec: elements of each 256 that are sent */
+    uint32_t keep;        /* topk as codec or gather_codec: finite elements sent of each 256 */
     double abs_error;     /* bounded as codec or gather_codec: largest error per rank; else 0 */
     double max_rel_error; /* largest relative L2 error of one encoding; 0: no limit */
-    uint32_t verify;      /* one of this many compressed calls is repeated natively; 0: none */
-    uint32_t check_ranks; /* one of this many results is compared across ranks; 0: none */
+    /* One of this many compressed calls is repeated natively, if it is a reduction; 0: none. */
+    uint32_t verify;
+    /* One of this many results is compared across ranks, if all ranks get the same; 0: none. */
+    uint32_t check_ranks;
 };
 
 /* A whole policy. Created by cshim_policy_parse, freed by cshim_policy_free. */

@@ -23,22 +23,23 @@
  * waits for its messages.)
  *
  * Learning takes five sampled calls of each candidate, in a row of two and a later row of three.
- * The call before each row is not sampled, because it may set up connections, and because data of
- * the previous candidate are still in the network's queues. A candidate is dropped if the shorter
- * of its first two samples takes more than twice the best candidate's. Candidates within a quarter
- * of the best one get up to two more rows of three samples. Then the class is settled: calls take
- * the best candidate, and every CSHIM_CHOICE_PERIOD calls the ranks agree on the durations of two
- * of these calls. In periods 1, 2, 4, 8, ... two calls in a row try the next best candidate, and
- * the second is sampled. Learning starts again if the best candidate takes more than 1.5 times as
- * long as it was learned to take, or less than two thirds of that, or if the next best one
- * overtakes it, and if the short period that follows to check this finds it again. In comparisons a
- * candidate counts with its duration as the settled one if that was longer: the queues of a network
- * may hold the messages of a row of trials, but not those of all calls. Learning that confirms the
- * choice doubles the number of periods before it may start again, up to 64.
+ * The call before each row is made by the same candidate and not sampled, because it may set up
+ * connections, and because data of the previous candidate are still in the network's queues. A
+ * candidate is dropped if the shorter of its first two samples takes more than twice the best
+ * candidate's. Candidates within a quarter of the best one get up to two more rows of three
+ * samples. Then the class is settled: calls take the best candidate, and every CSHIM_CHOICE_PERIOD
+ * calls the ranks agree on the durations of two of these calls. In periods 1, 2, 4, 8, ... two
+ * calls in a row try the next best candidate, and the second is sampled. A period is doubtful if
+ * the best candidate takes more than 1.5 times as long as it was learned to take, or less than two
+ * thirds of that, or if the next best one overtakes it. A short period then checks this: if it is
+ * doubtful, too, learning starts again. In comparisons a candidate counts with its duration as the
+ * settled one if that was longer: the queues of a network may hold the messages of a row of trials,
+ * but not those of all calls. Learning that confirms the choice doubles the number of periods
+ * before it may start again, up to 64.
  *
  * Pure: reads no clock and sends nothing. The same calls and the same agreed durations give the
- * same candidates on every rank. Not thread-safe: collectives on one communicator follow each
- * other. */
+ * same candidates on every rank. Not thread-safe: the calls of a class follow each other, or the
+ * caller has a lock. */
 #ifndef CSHIM_CHOICE_H
 #define CSHIM_CHOICE_H
 
@@ -64,7 +65,7 @@ uint64_t cshim_size_class_begin(uint32_t size_class);
 
 enum cshim_choice_phase {
     CSHIM_CHOICE_FIRST,   /* each candidate has one call that is not sampled, then two that are */
-    CSHIM_CHOICE_LAST,    /* the same with three, for each candidate that is left */
+    CSHIM_CHOICE_LAST,    /* likewise with three sampled calls, for candidates that are left */
     CSHIM_CHOICE_SETTLED, /* calls take the best candidate */
     CSHIM_CHOICE_FIXED    /* calls take the prior: nothing is tried */
 };
@@ -87,14 +88,17 @@ struct cshim_choice {
     /* Agreed median duration of each candidate in seconds, or `steady` if that is longer; INFINITY
      * before it is known. */
     float typical[CSHIM_CANDIDATES_MAX];
-    /* Like `typical`, updated by the calls of the settled class. */
+    /* `typical`, or the median in the latest period of the settled class that sampled the
+     * candidate. */
     float latest[CSHIM_CANDIDATES_MAX];
     /* Duration of each candidate when it was last the settled one; 0 if it was not recently. In the
      * long run calls may take longer than in a row of trials, whose messages fit in the network's
      * queues. */
     float steady[CSHIM_CANDIDATES_MAX];
     uint32_t steady_periods; /* periods and checks since `steady` was cleared */
-    float before; /* the settled candidate's duration in the previous period; INFINITY if unknown */
+    /* The settled candidate's duration in the latest period or check that sampled it; INFINITY
+     * before the first one. */
+    float before;
     bool is_check; /* this period is short: it checks whether the previous one was disturbed */
     /* Lower and upper quartile of the samples that `typical` was computed from; the upper one is
      * raised to `typical` if it is below. */
@@ -129,7 +133,8 @@ static inline bool cshim_choice_is_made(const struct cshim_choice *choice)
     return choice->phase == CSHIM_CHOICE_SETTLED || choice->phase == CSHIM_CHOICE_FIXED;
 }
 
-/* Decides by durations that are equal on all ranks. The choice must be due. */
+/* Decides by durations that are equal on all ranks. The choice must be due or, if its samples come
+ * from cshim_choice_learn(), have enough of them. */
 void cshim_choice_decide(struct cshim_choice *choice);
 
 /* Begins a call and returns its candidate. The choice must not be due. */

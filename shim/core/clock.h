@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clock for all durations and deadlines of the host, and pauses while waiting. */
+/* The clock for durations and deadlines on the host, and a pause for polling. */
 #ifndef CSHIM_CLOCK_H
 #define CSHIM_CLOCK_H
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compiles the operations of a segment, and caches the lists of a communicator. The rest of this
  * header is for the compilers of algorithms (shim/core/algorithms): functions that append
- * operations, and the buffers of a segment's scratch. Each file of an algorithm describes the
- * algorithm, then its buffers, then emits the list. In its loops over peers, each rank starts with
- * sending to the next rank and receiving from the previous rank, so that no rank gets the messages
- * of all others at once. */
+ * operations, and the buffers of a segment's scratch. Each of their files describes an algorithm
+ * and its buffers, and emits the list. Loops over peers that send begin with the next peer, those
+ * that receive with the previous one, so that no rank gets the messages of all others at once. */
 #ifndef CSHIM_COMPILER_H
 #define CSHIM_COMPILER_H
 
@@ -50,12 +49,13 @@ struct cshim_compiler {
     struct cshim_operation unused; /* receives the operations that there is no memory for */
 };
 
-/* Areas of a segment's scratch, each with a slot for every peer of the row: contributions received,
- * reduced chunks, and contributions sent. The same areas for the column follow. */
+/* Areas of a segment's scratch, each with room for a message of every peer of the row:
+ * contributions received, reduced chunks, and contributions sent. In a grid the same areas for the
+ * column follow. An algorithm need not use all areas. */
 enum cshim_area { CSHIM_CONTRIBUTIONS, CSHIM_REDUCED, CSHIM_OUTGOING };
 
-/* Returns the offset in the segment's scratch, in bytes, of slot `index` in an area of the row or
- * column. */
+/* Returns the offset in the segment's scratch, in bytes, of the message of peer `index` in an area
+ * of the row or column. */
 uint64_t cshim_slot(const struct cshim_compiler *compiler, enum cshim_dimension dimension,
                     enum cshim_area area, int index);
 

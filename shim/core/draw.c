@@ -22,7 +22,8 @@
  * three times those that the decision before has left. */
 #define LEARNING_STAGES 4u
 
-/* Keys of the hash, which make independent draws of one number. */
+/* Purposes of draws. A purpose is hashed together with a call's number, so that the call's draws
+ * for different purposes are independent. */
 enum purpose { CANDIDATE = 1, DECISION, SAMPLE, TRY };
 
 /* Draws from 0 to `of` - 1, by number and purpose alone. */

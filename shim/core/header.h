@@ -9,7 +9,7 @@
 #define CSHIM_HEADER_MAGIC 0x31535343u /* "CSS1" in little-endian bytes */
 
 enum cshim_message {
-    CSHIM_MESSAGE_PARTS = 0, /* elements of one rank */
+    CSHIM_MESSAGE_PARTS = 0, /* a rank's own elements; hierarchical: its share of the node's sum */
     CSHIM_MESSAGE_SUMS = 1,  /* the sum of a chunk; in a broadcast, a forwarded chunk */
     CSHIM_ROW_MESSAGES = 2,  /* number of message types in a row */
     /* In the columns of a grid: */
@@ -43,7 +43,7 @@ struct cshim_header {
     uint8_t dtype;
     uint8_t algorithm;
     uint8_t step; /* enum cshim_message, CSHIM_HEADER_SHARED and, times 16, the collective */
-    float error;  /* largest encoding error known to the sender, or 0; not compared */
+    float error;  /* largest relative L2 error known to the sender, or 0; not compared */
 };
 _Static_assert(sizeof(struct cshim_header) == CSHIM_HEADER_BYTES, "the wire format is fixed");
 

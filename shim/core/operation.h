@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations: what this rank does for one segment of a compressed call, as a list. An algorithm
- * compiles the list (shim/core/compiler.h), a runner executes it (shim/host/exchange.c), and
- * `compshim explain --ops` prints it:
+ * compiles the list (shim/core/compiler.h), a runner executes it (shim/host/exchange.c,
+ * shim/nccl/steps.c), and `compshim explain --ops` prints it:
  *
  *     struct cshim_operations operations = {0};
  *     if (cshim_compile(&operations, &segment))
@@ -14,8 +14,9 @@
  * that messages travel while other segments are encoded, reduced and decoded. Only waits and
  * node operations may block.
  *
- * A *contribution* is what one rank adds to a chunk: encoded elements of its own buffer. A *reduced
- * chunk* is what the chunk's owner has added up, encoded once more. Pure: no MPI, no CUDA. */
+ * A *contribution* is a message with one rank's own elements, encoded: of its buffer or, in
+ * hierarchical, of its stage. A *reduced chunk* is what the chunk's owner has added up, encoded
+ * again. Pure: no MPI, no CUDA. */
 #ifndef CSHIM_OPERATION_H
 #define CSHIM_OPERATION_H
 
@@ -71,8 +72,10 @@ struct cshim_operation {
     uint32_t peer;  /* index among the plan's peers */
     uint32_t parts;
     uint64_t offset;        /* offset of the message in the segment's scratch, in bytes */
-    uint64_t sender_offset; /* READ: offset of the message in the sender's scratch */
-    uint64_t begin;         /* first element, counted as by cshim_segment_owned() */
+    uint64_t sender_offset; /* READ in one_shot, two_shot: offset in the sender's scratch */
+    /* First element, counted as by cshim_segment_sent() in an ENCODE of an all-to-all, otherwise as
+     * by cshim_segment_owned(). */
+    uint64_t begin;
     uint64_t elements;
 };
 

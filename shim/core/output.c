@@ -199,8 +199,8 @@ const char *cshim_output_open(struct cshim_output *output, const char *path, con
     return NULL;
 }
 
-/* Overwrites the existing file with the text, under the file's lock, which keeps other processes
- * waiting. Returns false, with errno set, if that fails. */
+/* Overwrites the existing file with the text, under the file's lock, for which other processes that
+ * write it here wait. Returns false, with errno set, if that fails. */
 static bool write_in_place(const struct cshim_output *output, int text)
 {
     int tries = 0;

@@ -24,9 +24,10 @@ struct cshim_output {
 /* Opens a file for replacement. `path` and `mark` have to stay until the file is closed.
  *
  * `mark` is a text that every file of this kind has in its first 63 bytes. It protects files of the
- * program and of other users: a file without the mark, a file of another owner, and a file that the
- * program has open for writing are not replaced; a link is followed only if the user or root made
- * it; a pipe without a reader is an error. If `mark` is NULL nothing is checked.
+ * program and of other users: a file without the mark (unless it is empty), a file of another
+ * owner, and a file that the program has open for writing are not replaced; a link is followed only
+ * if the user or root made it; a pipe without a reader is an error. If `mark` is NULL nothing is
+ * checked.
  *
  * Returns NULL, or the reason of a failure, which is valid until the next error; then there is
  * nothing to close. */

@@ -80,7 +80,7 @@ struct cshim_plan {
     uint64_t segments;
     uint64_t piece_bytes;   /* bytes of the largest message in a row, including the header */
     uint64_t column_bytes;  /* bytes of the largest message in a column of a grid; otherwise 0 */
-    uint64_t stage_bytes;   /* the stage (hierarchical): a node's sum of a share, blocks to add */
+    uint64_t stage_bytes;   /* the stage, if any: a node's sum of a share, blocks to add */
     uint64_t slot_bytes;    /* scratch of one segment in flight */
     uint64_t scratch_bytes; /* bytes of all segments in flight; at most the library's limit */
     /* Bytes passed to the library for sending, summed over all ranks. For a reduce_scatter all
@@ -105,8 +105,8 @@ uint64_t cshim_plan_compressed_above(const struct cshim_policy *policy,
                                      const struct cshim_call *call);
 
 /* Returns CSHIM_REASON_COMPRESS if policy and call allow a call of `count` elements to be
- * compressed, otherwise the reason against it. Runs for every call, so it must be fast. Sets *rule
- * to the rule that decided, or NULL. */
+ * compressed, otherwise the reason against it. Runs for calls that are passed through, too, so it
+ * must be fast. Sets *rule to the rule that decided, or NULL. */
 enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
                                     const struct cshim_call *call, uint64_t count,
                                     const struct cshim_rule **rule);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Computes the bytes that the ranks of a call send, after cut_segments(). Pure and thread-safe. */
+/* Computes the bytes that the ranks of a call send. Pure and thread-safe. */
 #ifndef CSHIM_PLAN_BYTES_H
 #define CSHIM_PLAN_BYTES_H
 
@@ -21,9 +21,9 @@ static inline uint64_t cshim_multiply(uint64_t a, uint64_t b)
  * are not divided (CSHIM_WHOLE). */
 uint64_t cshim_plan_pieces(const struct cshim_plan *plan);
 
-/* Sets bytes_wire, the bytes that all ranks send (each message counts as often as it is sent);
- * bytes_network, those that leave a node; and bytes_native. Intra-node reductions and gathers are
- * counted with the least bytes that they need. */
+/* For a plan that is cut into segments: sets bytes_wire, the bytes that all ranks send (each
+ * message counts as often as it is sent); bytes_network, those that leave a node; and bytes_native.
+ * Intra-node reductions and gathers are counted with the least bytes that they need. */
 void cshim_plan_count_bytes(struct cshim_plan *plan, const struct cshim_call *call);
 
 /* Returns the bytes that the busiest peer receives in a segment of `elements` elements, and in

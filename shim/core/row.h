@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A row of the report: sums over the calls with equal struct cshim_row_key (shim/report/ledger.h).
+/* A row of the report: figures of the calls with equal struct cshim_row_key (shim/report/ledger.h).
  *
  * Pure: calls neither MPI nor CUDA, allocates nothing. Functions take no locks. */
 #ifndef CSHIM_ROW_H
@@ -18,10 +18,11 @@ enum cshim_phase {
 };
 
 /* Figures of calls. Rows are sent between ranks, and to compshim top, as bytes, so all members are
- * 8 bytes wide. Rank 0 of a communicator counts calls, bytes_in and seconds. The ranks that compare
- * results count errors; with gloo and NCCL only rank 0 compares. With MPI each rank counts the
- * bytes of its own messages (bytes_wire, bytes_network, bytes_native); with gloo and NCCL rank 0
- * counts those of all ranks. */
+ * 8 bytes wide. Rank 0 of a communicator counts calls (compared, native, verified and checked ones,
+ * too), bytes_in and seconds. The ranks that compare results with sums or native results count the
+ * errors; with gloo and NCCL only rank 0 does so. With MPI each rank counts the bytes of its own
+ * messages (bytes_wire, bytes_network, bytes_native); with gloo and NCCL rank 0 counts those of all
+ * ranks. */
 struct cshim_row {
     uint64_t calls;
     uint64_t bytes_in;      /* of the callers' buffers */

@@ -8,8 +8,8 @@
 #include "codecs/codec.h"
 #include "shim/core/row.h"
 
-/* Sampled calls: of each rule and communicator (gloo: of each context) those with the numbers 1 to
- * 16, then each multiple of 1021. That is a prime, so that each tensor of a program that cycles
+/* Calls to sample: of each rule and communicator (gloo: of each context) those with the numbers 1
+ * to 16, then each multiple of 1021. That is a prime, so that each tensor of a program that cycles
  * through its tensors is sampled. Up to CSHIM_SAMPLE_MAX elements of each call are sampled. */
 #define CSHIM_SAMPLE_MAX 128u
 #define CSHIM_SAMPLES_AT_FIRST 16u
@@ -28,8 +28,8 @@ uint64_t cshim_sample_block_bytes(uint32_t ranks);
 /* Returns the number of sampled elements in a block, if a rank's result has `count` elements. */
 uint32_t cshim_sample_block_elements(uint32_t ranks, enum cshim_dtype dtype, uint64_t count);
 
-/* Returns the index of the first of `length` sampled elements out of `count`; it differs between
- * calls. */
+/* Returns the index of the first of `length` sampled elements out of `count`. It depends on the
+ * call's number, so that samples come from all parts of the result. */
 uint64_t cshim_sample_place(uint64_t count, uint32_t length, uint32_t call);
 
 /* Widens `length` elements to float64; exact for every dtype. */

@@ -14,13 +14,13 @@ struct cshim_shape {
     bool has_blocks;      /* the call's larger buffer holds a block for each rank */
     bool adds;            /* it is a reduction; otherwise it only moves elements */
     bool is_shared;       /* all ranks get the same result */
-    unsigned ring_passes; /* times that a ring sends the larger buffer, each less a rank's part */
+    unsigned ring_passes; /* times `ranks` - 1 larger buffers: what all ranks of a ring send */
 };
 extern const struct cshim_shape cshim_shapes[CSHIM_COLLECTIVE_COUNT];
 
 /* Division of a segment's elements among the peers. */
 enum cshim_division {
-    CSHIM_WHOLE,  /* none: each receiver of the result gets and adds all elements itself */
+    CSHIM_WHOLE,  /* none: each receiver of the result gets (and adds) all elements itself */
     CSHIM_CHUNKS, /* even: each peer (in a grid, column) owns one chunk of each segment */
     CSHIM_BLOCKS  /* each rank has a block of the buffer, and a chunk of it in each segment */
 };

@@ -73,7 +73,7 @@ struct cshim_segment {
     /* The call's elements in this segment; with blocks all elements of the call. In hierarchical on
      * a device, without the last elements that cannot be cut into equal shares of whole grains. */
     struct cshim_range whole;
-    struct cshim_range share; /* what peers exchange; hierarchical: this rank's share */
+    struct cshim_range share; /* `whole`; hierarchical, without blocks: this rank's share of it */
 };
 
 struct cshim_segment cshim_segment_at(const struct cshim_role *role, uint64_t index);
@@ -87,7 +87,8 @@ struct cshim_range cshim_segment_block(const struct cshim_segment *segment, int 
 
 /* Returns the elements of the share that a peer of the row owns: it reduces them (in a grid: its
  * column does), or without a reduction contributes or forwards them. May be empty. Counted from the
- * call's first element with blocks, otherwise from the share's. */
+ * share's first element; with blocks from the start of the buffer that has a block of each rank (of
+ * an all-to-all's two such buffers, the one that receives). */
 struct cshim_range cshim_segment_owned(const struct cshim_segment *segment, int peer);
 
 /* Returns the segment's chunk of this rank's block for rank `to` in an all-to-all; its begin counts

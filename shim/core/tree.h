@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A tree of the ranks of a job: rank 0 is its root, and each rank has up to CSHIM_TREE_WIDTH
- * children. Messages of all ranks to rank 0 go up this tree, so that no rank needs more than
- * CSHIM_TREE_WIDTH + 1 connections. */
+ * children. With MPI the ranks agree, and collect their ledgers at rank 0, along this tree, so that
+ * no rank needs more than CSHIM_TREE_WIDTH + 1 connections for that. */
 #ifndef CSHIM_TREE_H
 #define CSHIM_TREE_H
 
