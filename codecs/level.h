@@ -3,14 +3,13 @@
  *   TARGET           the compiler's attribute for the level's instructions
  *   LEVEL            the name of the table
  *   ENCODE, EXPAND, ADD_TWO
- *                    inline functions like cshim_encode_portably (without random numbers),
+ *                    functions or macros like cshim_encode_portably (without random numbers),
  *                    cshim_expand_portably and cshim_add_two_portably; their second argument is the
  *                    codec's id
  *   narrow_half, add_residual
  *                    as in struct cshim_level
  *   PASSES_CACHE(output, count)
- *                    true if decoding writes such an array past the caches
- * */
+ *                    true if decoding writes such an array past the caches */
 #include "codecs/bounded.h"
 #include "codecs/portable.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chooses how the calls of a class are made, by their measured durations in this job.
  *
- * A class holds calls that take about the same time: of one communicator, rule, element type and
- * size class. Its calls have a few candidates. Candidate 0 is the library's own call; each other
- * one is an algorithm with a codec. All ranks go through the same calls in the same order and do,
- * for each of them:
+ * A class holds calls that take about the same time: of one communicator, rule, codec that the rule
+ * requires, element type and size class. Its calls have a few candidates. Candidate 0 is the
+ * library's own call; each other one is an algorithm with a codec. All ranks go through the same
+ * calls in the same order and do, for each of them:
  *
  *     if (cshim_choice_is_due(choice)) {
  *         choice->seconds[i] = the same duration on all ranks, for i < choice->samples;

@@ -27,9 +27,9 @@ struct cshim_grid {
     uint32_t outside; /* number of columns with a chunk, if their owners are outside; otherwise 0 */
 };
 
-/* Sets the elements [*begin, *begin + *length) that `index` of `ranks` owns when `count` elements
- * are cut evenly: a peer's chunk in two_shot, a rank's share of its node in hierarchical. Whole
- * grains except the last part that is not empty; the following ones are empty. */
+/* Sets the part [*begin, *begin + *length) at `index` when `count` elements are cut evenly into
+ * `ranks` parts: shares of the ranks of a node, or chunks. Whole grains except the last part that
+ * is not empty; the following ones are empty. */
 void cshim_plan_chunk(uint64_t count, uint32_t ranks, uint32_t index, uint64_t *begin,
                       uint64_t *length);
 

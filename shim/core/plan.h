@@ -31,7 +31,7 @@ enum cshim_reason {
     CSHIM_REASON_DISABLED,
     CSHIM_REASON_NO_MEMORY,
     CSHIM_REASON_NO_KERNELS,
-    CSHIM_REASON_OPTION,         /* an option of the rule is not supported with this library */
+    CSHIM_REASON_OPTION,         /* this library does not support an option or codec of the rule */
     CSHIM_REASON_UNKNOWN_LAYOUT, /* the memory layout of this gloo's structures is unknown */
     CSHIM_REASON_NO_GAIN, /* by measured durations; before them, cshim_plan_is_native_first() */
     CSHIM_REASON_SECOND_LIBRARY, /* call of a second gloo in the process */

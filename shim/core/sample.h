@@ -19,9 +19,10 @@ static inline bool cshim_is_sampled(uint32_t call)
     return call <= CSHIM_SAMPLES_AT_FIRST || call % CSHIM_SAMPLES_EVERY == 0;
 }
 
-/* With NCCL, sampling gathers a block of each rank: a factor, followed by elements. Returns the
- * bytes of a block, the fewer the more ranks there are; 0: too many ranks, nothing is sampled. They
- * do not depend on the call, so that sampling does not hide that ranks make different calls. */
+/* With NCCL, sampling a reduction gathers a block of each rank: a factor, followed by elements.
+ * Returns the bytes of a block, the fewer the more ranks there are; 0: too many ranks, nothing is
+ * sampled. These bytes do not depend on the call, so that sampling does not hide that ranks make
+ * different calls. */
 #define CSHIM_SAMPLE_GATHERED_BYTES ((uint64_t)64 << 10)
 #define CSHIM_SAMPLE_FACTOR_BYTES ((uint64_t)8)
 uint64_t cshim_sample_block_bytes(uint32_t ranks);

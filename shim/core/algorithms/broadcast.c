@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Broadcasts. By one_shot the root sends the encoded segment to all peers. By two_shot it sends
  * chunk r to peer r, and each peer, the root included, forwards its encoded chunk unchanged to all
- * others. So the root sends less than two segments instead of p - 1. One rounding; the root decodes
- * its own message, too, so that all ranks get the same elements, unless the codec is exact. */
+ * others. So the root sends less than two segments instead of p - 1. One rounding. If it changes
+ * elements, the root decodes its own message, too, so that all ranks get the same elements. */
 #include "shim/core/compiler.h"
 
 static bool is_root(const struct cshim_compiler *compiler)
