@@ -113,8 +113,9 @@ CSHIM_INLINE bool find_multiples(bool is_wide, const uint8_t *restrict input, si
 }
 
 /* Rounds the elements to multiples of short_step(), or of power_step() if such multiples are too
- * large, so that errors are at most `widest` / 2. Returns the step, or 0 if all multiples are too
- * large. Judges by the first element and the middle one before it tries short_step(). */
+ * large, so that errors are at most `widest` / 2. Returns the step, or 0 if an element is not
+ * finite or its multiple of power_step() is too large. Judges by the first element and the middle
+ * one before it tries short_step(). */
 CSHIM_INLINE float round_elements(bool is_wide, const uint8_t *restrict input, size_t count,
                                   float widest, uint32_t *restrict multiples, struct range *range)
 {

@@ -383,7 +383,7 @@ CSHIM_INLINE size_t count_zeros(const struct packing *packing, const uint8_t *in
     return zeros;
 }
 
-/* Packs a grain. Returns the packed size: 0 if all elements are zero, the size of the elements if
+/* Packs a grain. Returns the packed size: 0 if all elements are +0, the size of the elements if
  * they are stored unchanged. */
 CSHIM_INLINE size_t pack_grain_of(const struct packing packing, const uint8_t *input, size_t count,
                                   uint8_t *output)

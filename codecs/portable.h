@@ -3,13 +3,12 @@
  *
  * scalar.h defines the conversion of one element; these loops give the same bits for whole blocks.
  * The properties of a block (its scale, and that all elements are finite) are computed before its
- * loop, so that the loop has no branches and the compiler vectorises it. Blocks with a non-finite
- * element or an extreme scale use scalar.h's functions. tests/unit/test_codec_reference.c compares
- * the two.
+ * loop (bf16: in it), so that the loop has no branches and the compiler vectorises it. Blocks with
+ * a non-finite element or an extreme scale use scalar.h's functions.
+ * tests/unit/test_codec_reference.c compares the two.
  *
  * The loops are compiled for each format and SIMD level: `format` is a constant wherever they are
- * inlined.
- * */
+ * inlined. */
 #ifndef CSHIM_PORTABLE_H
 #define CSHIM_PORTABLE_H
 

@@ -25,8 +25,9 @@
  *         cshim_draw_take(draw, &stage);
  *     }
  *
- * Besides the barrier of a timed call, a rank waits only if a decision takes longer than about
- * CSHIM_DRAW_AHEAD further calls. A class whose numbers begin in no order at all keeps its stage.
+ * Timed calls wait in the barrier, and deciding ones for rank 0's answer. Others wait only if a
+ * decision takes longer than about CSHIM_DRAW_AHEAD further calls. A class whose numbers begin in
+ * no order at all keeps its stage.
  *
  * Pure: reads no clock and sends nothing. Not thread-safe: the caller has a lock. */
 #ifndef CSHIM_DRAW_H
@@ -94,7 +95,8 @@ struct cshim_draw_call {
 /* Begins a call. */
 struct cshim_draw_call cshim_draw_begin(struct cshim_draw *draw, uint64_t number);
 
-/* Ends a call; `seconds` is its duration on this rank since all ranks had begun it. */
+/* Ends a call; `seconds` is its duration on this rank since all ranks had begun it, or INFINITY if
+ * the candidate could not make it. */
 void cshim_draw_end(struct cshim_draw *draw, uint64_t number, unsigned candidate, double seconds);
 
 /* Fills in this rank's timings, for a call in which the ranks decide. */

@@ -19,7 +19,7 @@
  * compshim does with messages in raw. */
 #define COPIED_BYTES ((uint64_t)32 << 20)
 
-/* Up to this size all algorithms are tried, however many bytes they send. */
+/* Up to this size an algorithm is tried however many bytes it sends. */
 #define TRIED_IN_ANY_CASE_BYTES ((uint64_t)64 << 10)
 
 /* With fewer grains than this per peer and share the shape of the grid is optimized (choose_grid).

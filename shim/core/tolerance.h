@@ -22,8 +22,8 @@ enum cshim_codec_id cshim_tolerance_codec(const struct cshim_tolerance *watch, s
                                           enum cshim_codec_id own, enum cshim_dtype dtype,
                                           uint64_t count);
 
-/* Sets the codec of the plan's class to the next more precise one that encodes the dtype; the most
- * precise is raw. Returns it. */
+/* Sets the codec of the plan's class to the next more precise one that encodes the dtype, and is
+ * neither packed nor a format of OCP or NVIDIA; the most precise is raw. Returns it. */
 enum cshim_codec_id cshim_tolerance_move(struct cshim_tolerance *watch, size_t rule,
                                          const struct cshim_plan *plan);
 
