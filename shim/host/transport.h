@@ -56,7 +56,7 @@ struct cshim_transport {
     int (*gather_inside)(const struct cshim_exchange *exchange, const void *share, void *output,
                          const int *lengths, const int *begins);
 
-    /* Barrier of the node; sets *all to true if `own` is true on all its ranks. NULL in an engine
+    /* Barrier of the node; sets *all to whether `own` is true on all its ranks. NULL in an engine
      * without scratch_of. */
     int (*meet_inside)(const struct cshim_exchange *exchange, bool own, bool *all);
 

@@ -46,8 +46,8 @@ struct cshim_mpi_engine {
     /* Wrappers call these between `start` and `finalize`, from any thread. Each has the contract of
      * the MPI function of its name, and is called only if this MPI has that function. */
     struct cshim_mpi_wrapped functions;
-    /* Counts a call that is passed through, with its bytes. The arguments may be invalid. A count
-     * of 0 means that the arguments do not give the bytes. */
+    /* Counts a call of a function that mpi.def calls `counted`, with its bytes. The arguments may
+     * be invalid. A count of 0 means that the arguments do not give the bytes. */
     void (*count)(enum cshim_mpi_counted function, const void *buffer, MPI_Count count,
                   MPI_Datatype datatype, MPI_Comm comm);
     /* Counts a call on `comm` that a PMPI tool made without the engine. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts calls that are passed through. With COMPSHIM=observe also records each in the report; with
- * COMPSHIM_TRACE adds each to the trace as an event. The counting functions are thread-safe. */
+/* Counts calls that are passed through. Also records those that pass_call() in collectives.c gets:
+ * with COMPSHIM=observe in the report, with COMPSHIM_TRACE as events of the trace. The counting
+ * functions are thread-safe. */
 #ifndef CSHIM_MPI_OBSERVE_H
 #define CSHIM_MPI_OBSERVE_H
 
