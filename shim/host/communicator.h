@@ -22,7 +22,7 @@ struct cshim_communicator {
     int ranks;
     struct cshim_layout layout;
 
-    uint32_t number;         /* unique in this process: counts these structs, from 0 */
+    uint32_t number;         /* unique in this process, from 0; gloo: that of `whole` */
     uint32_t sequence;       /* number of compressed calls so far; gloo: unused */
     uint32_t *calls_by_rule; /* number of compressed calls per rule, for samples; gloo: unused */
     struct cshim_tolerance watch;

@@ -42,7 +42,7 @@ struct cshim_exchange {
     uint32_t sequence; /* `number`, or if that is 0 the number of the compressed call, from 1 */
     struct cshim_role role;
     struct cshim_flight flights[CSHIM_SEGMENTS_IN_FLIGHT];
-    bool is_shared;        /* ranks of a node read each other's messages (shared memory) */
+    bool is_shared;        /* ranks of a node may read each other's messages in place */
     bool is_shared_inside; /* hierarchical: ranks of a node read each other's elements */
     uint32_t barriers;     /* number of node barriers so far */
     const struct cshim_flight *awaited; /* segment that is waiting for messages, else NULL */

@@ -18,8 +18,8 @@ enum cshim_transfer {
     CSHIM_TRANSFERS = 2 * CSHIM_ROW_TRANSFERS
 };
 
-/* Number of requests of all segments in flight between `peers` peers. A grid of p peers has twice
- * the transfers, but at most p / 2 + 1 indices. */
+/* Upper bound of the number of requests of all segments in flight between `peers` peers. A grid of
+ * p peers has twice the transfers, but at most p / 2 + 1 indices. */
 #define CSHIM_REQUESTS(peers)                                                                      \
     (CSHIM_SEGMENTS_IN_FLIGHT * CSHIM_ROW_TRANSFERS * ((unsigned)(peers) + 2))
 

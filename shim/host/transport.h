@@ -17,7 +17,7 @@
 struct cshim_exchange;
 struct cshim_range;
 
-/* Value of complete's *too_long, set by its caller, if no message was longer than its buffer. */
+/* Value of complete's *too_long before the call: no message was longer than its buffer. */
 enum { CSHIM_NO_PEER = -1 };
 
 struct cshim_transport {

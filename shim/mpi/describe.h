@@ -74,8 +74,8 @@ struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshi
  * which reductions the library refuses with one buffer. Called once, after the agreement. */
 void cshim_describe_setup(void);
 /* Describes a call whose handles are not null: fills `call`, which is equal on all ranks, and the
- * number of elements. Returns CSHIM_REASON_COMPRESS, or the first reason found not
- * to compress; then `call` may be incomplete. */
+ * number of elements. Returns CSHIM_REASON_COMPRESS, or the first reason found not to compress;
+ * then `call` may be incomplete. */
 enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
                                       struct cshim_call *call, uint64_t *count);
 /* Returns the exchange of a planned call. It can run once the communicator is prepared; for a call

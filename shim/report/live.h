@@ -2,8 +2,8 @@
 /* Figures of a running process, in shared memory, for compshim top. A process publishes them if
  * COMPSHIM_LIVE=on.
  *
- * A process has a file for each library in CSHIM_LIVE_FOLDER. It holds a lock on it until it ends,
- * so a file without a lock is stale, even if another process has the same id by now. The file gets
+ * A process has a file for each library in CSHIM_LIVE_FOLDER, and locks it until the process ends.
+ * So a file without a lock is stale, even if another process has the same id by now. The file gets
  * its name when it is complete. */
 #ifndef CSHIM_LIVE_H
 #define CSHIM_LIVE_H
