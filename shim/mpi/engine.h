@@ -37,7 +37,7 @@ _Static_assert(sizeof(MPI_Aint) == sizeof(intptr_t), "the front passes displacem
 
 struct cshim_mpi_engine {
     unsigned abi; /* CSHIM_ENGINE_ABI */
-    /* Called once, after the real MPI_Init. All ranks agree and receive rank 0's policy. Returns 1
+    /* Called once, after the real MPI_Init. If all ranks agree, they get rank 0's policy. Returns 1
      * if the wrappers are to call the engine, and 0 if they are to pass all calls through. A wrong
      * policy ends the job. `real` stays valid until the process ends. `past` is the file name of a
      * PMPI tool that calls the MPI library without passing the front, so that its calls cannot be
