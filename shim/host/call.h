@@ -45,8 +45,8 @@ void cshim_call_set_options(struct cshim_exchange *exchange);
 /* Saves input elements in `sample` if call number `call` is sampled. Called before the exchange. */
 void cshim_call_sample_begin(struct cshim_sample *sample, const struct cshim_exchange *exchange,
                              uint32_t call);
-/* Adds the call's figures to the ledger; at ranks other than 0 only the bytes sent and the errors,
- * or nothing if job->is_local. */
+/* Adds the call's figures to the ledger; at ranks other than 0 only bytes and errors, or nothing if
+ * job->is_local. */
 void cshim_call_count(struct cshim_exchange *exchange, double seconds);
 /* Ends a sample. The comparing rank compares the result with sample->sums, which must be complete;
  * the other ranks count the bytes that they have sent for the sums. */
