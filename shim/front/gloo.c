@@ -76,8 +76,8 @@ static void pass_second(const struct cshim_gloo_engine *active, enum cshim_gloo_
 }
 
 /* Finds the target of a call, and starts the engine at the first one. Each object that calls gloo
- * may be bound to another gloo. A thread caches the last lookup, because the dynamic linker takes a
- * lock. */
+ * may be bound to another gloo. A thread caches its last lookup of each function, because the
+ * dynamic linker takes a lock. */
 static struct call begin_call(enum cshim_gloo_index index, const void *caller)
 {
     static __thread struct {

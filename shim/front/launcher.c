@@ -28,8 +28,8 @@ extern char **environ;
 
 enum launcher { NO_LAUNCHER, OPEN_MPI, HYDRA };
 
-/* Returns the launcher that this process is, by its name. Hydra under the name mpirun counts as
- * Open MPI's: it ignores Open MPI's parameter. */
+/* Returns the launcher that this process is, by its name. Hydra under the name mpirun or mpiexec
+ * counts as Open MPI's: it ignores Open MPI's parameter. */
 static enum launcher which_launcher(void)
 {
     static const struct {

@@ -84,7 +84,8 @@ static bool has_standard_abi(int (*get_abi)(int *, int *))
 }
 
 /* Finds the MPI library that contains real_function, or to which the tool that contains it is
- * linked. Returns the file name of its engine, or NULL; sets *probe to the library's PROBE. */
+ * linked, or else one in the global scope. Returns the file name of its engine, or NULL; sets
+ * *probe to the library's PROBE. */
 static const char *find_file(const void *real_function, int (**probe)(char *, int *))
 {
     const char *file = NULL;

@@ -5,8 +5,9 @@
  * A PMPI tool (profiler, tracer) may lie between this library and the MPI library: it defines MPI_X
  * and calls PMPI_X. By the MPI standard it sees each MPI_X of the program once, and no PMPI_X. So
  * MPI_X calls the tool first, if there is one, and the tool's PMPI_X for that call is compressed.
- * All other PMPI_X calls of a tool are passed through. Messages of the engine go to the MPI library
- * directly, so that tools do not see them.
+ * All other PMPI_X calls of a tool are passed through, except those that take requests, which may
+ * be the engine's. Messages of the engine go to the MPI library directly, so that tools do not see
+ * them.
  *
  * Without a tool MPI_X and PMPI_X behave equally. Open MPI's Fortran layers call PMPI_X, with
  * MPI_IN_PLACE and MPI_BOTTOM already translated. */

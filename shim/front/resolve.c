@@ -3,7 +3,8 @@
  *
  * For MPI, the first definition in this order that is not our own:
  *
- *   1. MPI_X, then PMPI_X, after this library in the global scope (RTLD_NEXT): MPI or a tool.
+ *   1. MPI_X, unless the MPI library's own is wanted, then PMPI_X, after this library in the global
+ *      scope (RTLD_NEXT): MPI or a tool.
  *   2. PMPI_X in the calling object and its dependencies: MPI of a library that was opened with
  *      RTLD_LOCAL, as Python's modules are.
  *   3. PMPI_X in every loaded libmpi*: for callers that fetched the function by dlsym().

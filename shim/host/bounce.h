@@ -2,8 +2,9 @@
 /* Bounce buffer for messages that other ranks of the node read in shared memory: a message is
  * encoded in private memory, then copied. If ranks run on cores with separate caches, encoding in
  * place waits for each cache line that another core has read, while a copy fetches them
- * concurrently. If they share a cache, the copy only costs time. So both ways are timed, the slower
- * one now and then, and the faster one is used. The bytes are the same. */
+ * concurrently. If they share a cache, the copy only costs time. So both ways are timed, the unused
+ * one now and then, and the bounce buffer is used if it is clearly faster. The bytes are the same.
+ */
 #ifndef CSHIM_HOST_BOUNCE_H
 #define CSHIM_HOST_BOUNCE_H
 

@@ -101,7 +101,7 @@ static int watch_error(struct cshim_exchange *exchange)
 
 /* Rank 0 counts all figures; the other ranks count the bytes that they send, and the errors of the
  * results that they compare. If nobody collects the ranks' figures (job->is_local), rank 0 counts
- * the plan's bytes for all, and the other ranks count nothing. */
+ * the bytes of all ranks, and the other ranks count nothing. */
 void cshim_call_count(struct cshim_exchange *exchange, double seconds)
 {
     struct cshim_row *figures = &exchange->figures;
@@ -230,7 +230,7 @@ static int end_sample(struct cshim_sample *sample, struct cshim_exchange *exchan
  *
  * At intervals, a compressed call is also made natively and compared, or the ranks' results are
  * compared with each other. The call's number, equal on all ranks, decides. */
-/* Elements of one native call: libraries have counts of 31 bits. */
+/* Maximum number of elements of one native call: libraries have counts of 31 bits. */
 #define NATIVE_PART ((uint64_t)1 << 28)
 
 /* Sums natively, by calls of at most NATIVE_PART elements. Returns 0 or a transport error. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Executes one compressed call with all that its rule asks for: error feedback, max_rel_error,
- * samples, verify, check_ranks, figures for the report. A blocking engine calls cshim_call_run(). A
- * nonblocking one calls the parts itself, around cshim_exchange_begin() and
- * cshim_exchange_advance():
+ * samples, verify, check_ranks, figures for the report. For a blocking call an engine calls
+ * cshim_call_run(). For a nonblocking call, which is neither verified nor compared across ranks, it
+ * calls the parts itself, around cshim_exchange_begin() and cshim_exchange_advance():
  *
  *     cshim_call_acquire_scratch(&exchange);
  *     cshim_call_set_options(&exchange);
@@ -42,13 +42,14 @@ void cshim_call_release_scratch(const struct cshim_exchange *exchange, int statu
  * rank's own encoding (max_rel_error). Called after the scratch is acquired, before the exchange.
  */
 void cshim_call_set_options(struct cshim_exchange *exchange);
-/* Saves input elements in `sample` if call number `call` of the rule is sampled. Called before the
- * exchange. */
+/* Saves input elements in `sample` if call number `call` is sampled. Called before the exchange. */
 void cshim_call_sample_begin(struct cshim_sample *sample, const struct cshim_exchange *exchange,
                              uint32_t call);
-/* Adds the call's figures to the ledger. */
+/* Adds the call's figures to the ledger; at ranks other than 0 only bytes and errors, or nothing if
+ * job->is_local. */
 void cshim_call_count(struct cshim_exchange *exchange, double seconds);
-/* Compares the sampled elements with the result; sample->sums must be complete. */
+/* Ends a sample. The comparing rank compares the result with sample->sums, which must be complete;
+ * the other ranks count the bytes that they have sent for the sums. */
 void cshim_call_sample_compare(const struct cshim_sample *sample, struct cshim_exchange *exchange);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* float32 is added by the library. 16-bit floats are added in float32 and rounded at every rank.
- * fp16 has one power-of-two scale per segment: the ranks agree on it by a maximum, so that no
- * partial sum overflows. */
+/* raw and fp32 are summed in their own type; fp16 and bf16 are added in float32 and rounded at
+ * every rank. fp16 has one power-of-two scale per segment: the ranks agree on it by a maximum, so
+ * that no partial sum overflows. */
 #include "shim/host/cast.h"
 #include "shim/host/event.h"
 

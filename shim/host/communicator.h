@@ -22,9 +22,9 @@ struct cshim_communicator {
     int ranks;
     struct cshim_layout layout;
 
-    uint32_t number;         /* unique in this process: counts these structs, from 0 */
-    uint32_t sequence;       /* number of compressed calls so far */
-    uint32_t *calls_by_rule; /* number of compressed calls per rule, which selects samples */
+    uint32_t number;         /* unique in this process, from 0; gloo: that of `whole` */
+    uint32_t sequence;       /* number of compressed calls so far; gloo: unused */
+    uint32_t *calls_by_rule; /* number of compressed calls per rule, for samples; gloo: unused */
     struct cshim_tolerance watch;
     const struct cshim_learned *learned; /* choices of an earlier job; NULL: calls are measured */
     struct cshim_class *classes; /* MPI: CSHIM_CLASSES_MAX; NULL if no rule's calls are measured */
@@ -39,7 +39,7 @@ struct cshim_communicator {
     int *share_begins;   /* offset of each share, or of each node's chunk in this rank's share */
 };
 
-/* Allocates what compressed calls need besides scratch, after rank, ranks and layout are set.
+/* Allocates the arrays and sets `number` and `residuals`, after job, ranks and layout are set.
  * Returns false if there is no memory. The caller calls cshim_communicator_free() in either
  * case. */
 bool cshim_communicator_reserve(struct cshim_communicator *communicator);
@@ -49,7 +49,7 @@ cshim_communicator_ledger(const struct cshim_communicator *communicator)
 {
     return communicator->rank == 0 ? &communicator->job->ledger : NULL;
 }
-/* Frees the memory, the residuals and the layout. */
+/* Frees the arrays, the classes, the residuals, the compiled operations and the layout. */
 void cshim_communicator_free(struct cshim_communicator *communicator);
 
 #endif

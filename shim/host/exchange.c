@@ -78,9 +78,8 @@ static const struct cshim_encoding *encoding_options(const struct cshim_exchange
     return encoding;
 }
 
-/* Returns how the elements of a message are written. Contributions in exact codecs use no bounce
- * buffer: raw is a copy itself, and lossless and bounded take longer than any wait for cache lines.
- */
+/* Returns how the elements of a message are written. Contributions in raw, lossless and bounded use
+ * no bounce buffer: raw is a copy itself, the others take longer than any wait for cache lines. */
 static enum cshim_writing writing_of(const struct cshim_exchange *exchange,
                                      const struct cshim_operation *message)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One compressed call on host memory: executes the operations of its segments (operation.h), with
- * several segments in flight, so that encoding, transfer, addition and decoding overlap. An engine
- * fills the members of struct cshim_exchange up to `number`, then calls
+ * several segments in flight, so that encoding, transfer, addition and decoding overlap. The
+ * algorithm `cast` has no operations (cast.h). An engine fills the members of struct cshim_exchange
+ * up to `number`, then calls
  *
  *     cshim_exchange_run(&exchange)                blocking, or
  *     cshim_exchange_begin(&exchange);             nonblocking:
@@ -20,7 +21,8 @@ struct cshim_flight {
     unsigned next;                             /* operation to execute next */
     unsigned slot;    /* the segment's index modulo CSHIM_SEGMENTS_IN_FLIGHT */
     uint8_t *scratch; /* messages of the segment */
-    uint8_t *stage;   /* hierarchical: the share's elements, followed by blocks to add; else NULL */
+    uint8_t *stage;   /* hierarchical: the share's elements, in a reduce_scatter followed by the
+                         blocks to add; else NULL */
 };
 
 /* One active compressed call. The engine fills the members up to `number`, in nonblocking calls
@@ -40,7 +42,7 @@ struct cshim_exchange {
     uint32_t sequence; /* `number`, or if that is 0 the number of the compressed call, from 1 */
     struct cshim_role role;
     struct cshim_flight flights[CSHIM_SEGMENTS_IN_FLIGHT];
-    bool is_shared;        /* ranks of a node read each other's messages (shared memory) */
+    bool is_shared;        /* ranks of a node may read each other's messages in place */
     bool is_shared_inside; /* hierarchical: ranks of a node read each other's elements */
     uint32_t barriers;     /* number of node barriers so far */
     const struct cshim_flight *awaited; /* segment that is waiting for messages, else NULL */
@@ -49,7 +51,7 @@ struct cshim_exchange {
     struct cshim_residual *residual;    /* NULL: no error feedback */
     uint64_t keys[CSHIM_MESSAGES]; /* keys of the random numbers that round, by type of message */
     float error;                   /* largest encoding error known to this rank */
-    struct cshim_row figures;      /* bytes sent, and seconds of each phase */
+    struct cshim_row figures;      /* figures of this call for the ledger */
     double mark;                   /* cshim_seconds() up to which the seconds are counted */
     uint64_t iteration; /* pipeline iteration at which cshim_exchange_advance() continues */
     unsigned age;       /* number of iterations since the start of the segment to continue with */

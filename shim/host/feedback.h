@@ -9,7 +9,7 @@
 extern const struct cshim_residuals cshim_feedback_none;
 
 /* Returns the residual of the exchange's buffer, for the duration of a call; NULL if another call
- * under way uses it, and, after a warning, if there is no memory. */
+ * under way uses it, or if there is no memory (the first time with a warning). */
 struct cshim_residual *cshim_feedback_acquire(const struct cshim_exchange *exchange);
 
 /* Returns the residuals that an exchange uses for a type of messages, by index in the call. */

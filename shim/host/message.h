@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of a segment: headers, receives, sends, and waiting for them. Each function executes
- * part of an operation (shim/core/operation.h). */
+/* Messages of a segment: headers, receives, sends, and waiting for them. The functions that
+ * take an operation execute part of it (shim/core/operation.h). */
 #ifndef CSHIM_HOST_MESSAGE_H
 #define CSHIM_HOST_MESSAGE_H
 
 #include "shim/host/exchange.h"
 
 /* Groups of requests (transport.h). Each group has a request for each segment in flight and each
- * index of the row or column. A request is numbered by transfer, then segment, then index. */
+ * index of the row or column. A request is numbered by transfer, then slot, then index. */
 enum cshim_transfer {
     CSHIM_RECEIVE_PARTS,
     CSHIM_RECEIVE_SUMS,
@@ -18,8 +18,8 @@ enum cshim_transfer {
     CSHIM_TRANSFERS = 2 * CSHIM_ROW_TRANSFERS
 };
 
-/* Number of requests of all segments in flight between `peers` peers. A grid of p peers has twice
- * the transfers, but at most p / 2 + 1 indices. */
+/* Upper bound of the number of requests of all segments in flight between `peers` peers. A grid of
+ * p peers has twice the transfers, but at most p / 2 + 1 indices. */
 #define CSHIM_REQUESTS(peers)                                                                      \
     (CSHIM_SEGMENTS_IN_FLIGHT * CSHIM_ROW_TRANSFERS * ((unsigned)(peers) + 2))
 
@@ -35,7 +35,8 @@ size_t cshim_message_bytes(const struct cshim_exchange *exchange, enum cshim_mes
  */
 bool cshim_message_is_read_in_place(const struct cshim_exchange *exchange);
 
-/* Returns the scratch of another peer if both ranks read each other's in place; otherwise NULL. */
+/* Returns the shared scratch of another peer if this rank may read messages there; otherwise NULL.
+ * The peer's message says whether it is there (cshim_header_is_shared). */
 const uint8_t *cshim_message_scratch(const struct cshim_exchange *exchange, uint32_t peer);
 
 /* Writes the header of a message into the segment's scratch. */

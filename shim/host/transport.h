@@ -17,7 +17,7 @@
 struct cshim_exchange;
 struct cshim_range;
 
-/* Value of complete's *too_long, set by its caller, if no message was longer than its buffer. */
+/* Value of complete's *too_long before the call: no message was longer than its buffer. */
 enum { CSHIM_NO_PEER = -1 };
 
 struct cshim_transport {
@@ -56,7 +56,7 @@ struct cshim_transport {
     int (*gather_inside)(const struct cshim_exchange *exchange, const void *share, void *output,
                          const int *lengths, const int *begins);
 
-    /* Barrier of the node; sets *all to true if `own` is true on all its ranks. NULL in an engine
+    /* Barrier of the node; sets *all to whether `own` is true on all its ranks. NULL in an engine
      * without scratch_of. */
     int (*meet_inside)(const struct cshim_exchange *exchange, bool own, bool *all);
 

@@ -76,8 +76,8 @@ static COLD bool compress(const struct cshim_arguments *arguments, struct cshim_
     return true;
 }
 
-/* Counts and records a call that is passed through: with COMPSHIM=observe every call, also one that
- * the policy would compress. */
+/* Counts and records a call that is passed through: with COMPSHIM=observe also one that the policy
+ * would compress. */
 static COLD void observe_call(const struct cshim_arguments *arguments, enum cshim_reason reason,
                               struct cshim_observed_call *observed)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions of the engine's table (struct cshim_mpi_engine) that other files of the engine define,
- * and parameter lists that the reductions share. The blocking collectives are static in
- * collectives.c. */
+/* Start and end of the engine, for its table (struct cshim_mpi_engine), and parameter lists that
+ * the reductions share. The blocking collectives are static in collectives.c. */
 #ifndef CSHIM_MPI_COLLECTIVES_H
 #define CSHIM_MPI_COLLECTIVES_H
 

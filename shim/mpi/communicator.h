@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* State of a communicator of the program: cached on it as an attribute, and freed with the last of
- * the communicator, its persistent requests and its pending nonblocking calls.
+ * the communicator, its persistent requests and its pending nonblocking calls. Each persistent
+ * request also has a state of its own (cshim_comm_make_persistent).
  *
  * A blocking call uses it in this order:
  *
@@ -9,8 +10,8 @@
  *     cshim_exchange_of(&arguments, &plan, state);  see describe.h
  *
  * MPI allows no two concurrent collective calls on one communicator, so its state needs no lock,
- * except for what is shared with pending nonblocking calls. All functions may be called from
- * several threads for different communicators. */
+ * except for what is shared with pending nonblocking calls. All functions except setup, teardown
+ * and count_classes may be called from several threads for different communicators. */
 #ifndef CSHIM_MPI_COMMUNICATOR_H
 #define CSHIM_MPI_COMMUNICATOR_H
 
@@ -34,13 +35,15 @@ struct cshim_planned {
 
 struct cshim_comm {
     struct cshim_communicator host; /* first, because the transport casts its address */
-    uint32_t references;            /* one for the communicator and one for each holder; atomic */
+    uint32_t references;            /* one for the communicator or persistent request that owns the
+                                       state, and one for each holder; atomic */
     struct cshim_comm *parent;      /* persistent request only: state of its communicator */
-    MPI_Comm program;               /* the program's communicator; MPI_COMM_SELF once it is freed */
+    MPI_Comm program;               /* the program's communicator; MPI_COMM_SELF once it is freed;
+                                       unused with a parent (cshim_comm_program) */
     enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why calls are always passed through */
 
-    /* State of compressed calls. The first compressed call prepares it; if that is nonblocking, it
-     * only begins to. */
+    /* State of compressed calls, filled by cshim_comm_prepare(), or by cshim_comm_begin_preparing()
+     * and cshim_comm_end_preparing(). */
     bool prepared;
     bool preparing;        /* a nonblocking call has started the broadcast of `number` */
     MPI_Request agreement; /* request of the broadcast of `number` */
@@ -51,7 +54,7 @@ struct cshim_comm {
     int first_tag; /* follows from `number` */
     MPI_Comm node; /* algorithm hierarchical: communicator of this node's ranks; returns errors */
     int *internode_ranks;   /* hierarchical: on each node, the world rank of this local rank */
-    struct pending *active; /* nonblocking call that holds the scratch, or NULL */
+    struct pending *active; /* nonblocking call that may use the scratch, or NULL */
     uint32_t pending;       /* number of active nonblocking calls; atomic */
     MPI_Request *requests;  /* CSHIM_REQUESTS(ranks) entries */
     MPI_Status *statuses;   /* of a wait's requests: in their order; nonblocking: like `indices` */
@@ -87,7 +90,7 @@ void cshim_comm_end_preparing(struct cshim_comm *state, int status);
 /* Returns true if there are tags for so many communicators (MANY_NUMBERS) that few programs need
  * more. */
 bool cshim_comm_has_many_numbers(void);
-/* Makes what the algorithm hierarchical needs in addition, a communicator for each node, if it does
+/* Makes what the algorithm hierarchical needs in addition, `node` and `internode_ranks`, if they do
  * not exist yet; collective then. Ends the job if there is no memory. Returns an MPI error. */
 int cshim_comm_prepare_levels(struct cshim_comm *state);
 /* Makes a state for one persistent request on a prepared communicator. Ranks may start persistent

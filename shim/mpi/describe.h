@@ -73,17 +73,18 @@ struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshi
 /* Computes the sizes from which calls may be compressed (cshim_mpi.compress_from), and finds out
  * which reductions the library refuses with one buffer. Called once, after the agreement. */
 void cshim_describe_setup(void);
-/* Describes a call with valid arguments: fills `call`, which is equal on all ranks, and the number
- * of elements. Returns CSHIM_REASON_COMPRESS, or the first reason found not to compress; then
- * `call` may be incomplete. */
+/* Describes a call whose handles are not null: fills `call`, which is equal on all ranks, and the
+ * number of elements. Returns CSHIM_REASON_COMPRESS, or the first reason found not to compress;
+ * then `call` may be incomplete. */
 enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
                                       struct cshim_call *call, uint64_t *count);
 /* Returns the exchange of a planned call. It can run once the communicator is prepared; for a call
  * with blocks that must be so already. Refers to the arguments' buffers, `plan` and `state`. */
 struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
                                         const struct cshim_plan *plan, struct cshim_comm *state);
-/* Describes a call that is only recorded. Returns false for an intercommunicator, and if the state
- * of the communicator has a reason not to compress, such as processes outside the job. */
+/* Describes a call that is passed through, and recorded or traced. Returns false for an
+ * intercommunicator, and if the state of the communicator has a reason not to compress, such as
+ * processes outside the job. */
 bool cshim_describe_observed(const struct cshim_arguments *arguments, struct cshim_call *call);
 /* Returns true if this rank is the root of a reduce or broadcast. */
 bool cshim_describe_is_root(const struct cshim_arguments *arguments);
@@ -92,8 +93,9 @@ bool cshim_describe_is_empty(const struct cshim_arguments *arguments);
 /* Returns true if the library may refuse a call whose send and receive buffers are equal. A library
  * that does not check arguments makes such a call as if it were in place. */
 bool cshim_describe_refuses_one_buffer(const struct cshim_arguments *arguments);
-/* Returns true if the library would refuse the call, or if that is not known. Runs for every call,
- * so it must be fast. */
+/* Returns true if the library would refuse the call for its handles, buffers or count, or if that
+ * is not known. Does not check the root and the entries of recvcounts. Runs also for calls that are
+ * passed through, so it must be fast. */
 static inline bool cshim_describe_refused(const struct cshim_arguments *arguments)
 {
     const void *send = arguments->sendbuf, *receive = arguments->recvbuf;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA is asked only in a process that has loaded it. A rank cannot know whether another rank's
  * buffers are on a GPU. So if any rank of the job may have such buffers, the ranks exchange a flag
- * before each compressed call, and the call is compressed only if all buffers are in host memory.
- */
+ * before each blocking call that would be compressed, and compress it only if all buffers are in
+ * host memory; nonblocking calls are then passed through. */
 #include "shim/mpi/device.h"
 
 #include <dlfcn.h>

@@ -37,17 +37,17 @@ _Static_assert(sizeof(MPI_Aint) == sizeof(intptr_t), "the front passes displacem
 
 struct cshim_mpi_engine {
     unsigned abi; /* CSHIM_ENGINE_ABI */
-    /* Called once, after the real MPI_Init. All ranks agree and receive rank 0's policy. Returns 1
-     * if the job compresses, and 0 if all calls are to be passed through. A wrong policy ends the
-     * job. `real` stays valid until the process ends. `past` is the file name of a
+    /* Called once, after the real MPI_Init. If all ranks agree, they get rank 0's policy. Returns 1
+     * if the wrappers are to call the engine, and 0 if they are to pass all calls through. A wrong
+     * policy ends the job. `real` stays valid until the process ends. `past` is the file name of a
      * PMPI tool that calls the MPI library without passing the front, so that its calls cannot be
      * compressed; or NULL. */
     int (*start)(const struct cshim_mpi_real *real, const char *past);
     /* Wrappers call these between `start` and `finalize`, from any thread. Each has the contract of
      * the MPI function of its name, and is called only if this MPI has that function. */
     struct cshim_mpi_wrapped functions;
-    /* Counts a call that is passed through, with its bytes. The arguments may be invalid. A count
-     * of 0 means that the arguments do not give the bytes. */
+    /* Counts a call of a function that mpi.def calls `counted`, with its bytes. The arguments may
+     * be invalid. A count of 0 means that the arguments do not give the bytes. */
     void (*count)(enum cshim_mpi_counted function, const void *buffer, MPI_Count count,
                   MPI_Datatype datatype, MPI_Comm comm);
     /* Counts a call on `comm` that a PMPI tool made without the engine. */

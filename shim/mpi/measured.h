@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides how a blocking call is made: by its rule, or by the candidate that its class has chosen
+/* Decides how a blocking call is made: by its rule, or by a candidate of its class
  * (shim/report/classes.h). For each call, once its rule is known:
  *
  *     cshim_measured_choose(state, &call, rule, comm, &measured);
- *     ... plan by cshim_measured_plan(), or let the library make the call ...
+ *     ... plan by cshim_measured_plan(), without a class by cshim_measured_plan_by(), or let the
+ *         library make the call ...
  *
  * All ranks must make the same calls. Calls on one communicator must not be concurrent. */
 #ifndef CSHIM_MPI_MEASURED_H
@@ -34,7 +35,8 @@ int cshim_measured_choose(struct cshim_comm *state, const struct cshim_call *cal
                           const struct cshim_rule *rule, MPI_Comm comm,
                           struct cshim_measured *measured);
 
-/* Plans a measured call with its candidate's algorithm and codec. */
+/* Plans a measured call with its candidate's algorithm and codec; stores a codec other than the
+ * rule's in call->instead. */
 struct cshim_plan cshim_measured_plan(struct cshim_comm *state, struct cshim_call *call,
                                       uint64_t count, const struct cshim_measured *measured);
 
@@ -58,7 +60,9 @@ cshim_native_of(const struct cshim_arguments *arguments)
     return &cshim_natives[arguments->count / 16 % CSHIM_NATIVES];
 }
 
-/* Caches a call that its class has made native, so that cshim_native_passes() recognises it. */
+/* Caches an all-reduce that its class has made native, so that cshim_native_passes() recognises it.
+ * Does nothing if each call needs more checks: with GPU buffers, max_rel_error, recording or a
+ * trace, and for types other than MPI_FLOAT and MPI_DOUBLE. */
 void cshim_native_remember(const struct cshim_arguments *arguments, struct cshim_class *class);
 
 /* Returns true if the call equals a cached native one, and counts it in its class; then it is

@@ -58,7 +58,7 @@ static struct cshim_comm *comm_of(const struct pending *pending)
     return (struct cshim_comm *)pending->exchange.communicator;
 }
 
-/* Starts the exchange of a call, which now has the communicator's scratch. */
+/* Acquires the scratch for a call, and starts its exchange. */
 static void begin_exchange(struct pending *pending)
 {
     pending->begun = true;

@@ -28,12 +28,12 @@ int cshim_nonblocking_receive(int tag, bool persistent, MPI_Request *request);
  * the job if there is no memory. Returns an MPI error. */
 int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struct cshim_plan *plan,
                             struct cshim_comm *comm, int tag, MPI_Request request);
-/* Waits until no nonblocking call on this communicator is active. Returns at once within a progress
- * callback: a library may free a communicator there, when the last operation on it, the reduction
- * of a sample, completes. */
+/* Waits until no nonblocking call with this state is active; calls of persistent requests have
+ * states of their own. Returns at once within a progress callback: a library may free a
+ * communicator there, when the last operation on it, the reduction of a sample, completes. */
 void cshim_nonblocking_drain(struct cshim_comm *comm);
-/* Prepares a communicator for a blocking call, after its active calls have ended. Collective if it
- * is not prepared. Returns an MPI error. */
+/* Prepares a communicator for a blocking call, or a persistent request, after
+ * cshim_nonblocking_drain(). Collective if it is not prepared. Returns an MPI error. */
 int cshim_nonblocking_prepare(MPI_Comm comm, struct cshim_comm *state);
 /* Returns true if `request` is that of an active call, with the program's communicator in *comm;
  * otherwise *comm is undefined. */

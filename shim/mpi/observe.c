@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* COMPSHIM=observe: records every call and compresses none. At the end the shim's own exchange is
+/* COMPSHIM=observe: records calls and compresses none. At the end the shim's own exchange is
  * measured on the job's ranks, so that `compshim explain --report` can predict how long compressed
  * calls would take. */
 #include "shim/mpi/observe.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts calls that are passed through. With COMPSHIM=observe also records each in the report; with
- * COMPSHIM_TRACE adds each to the trace as an event. The counting functions are thread-safe. */
+/* Counts calls that are passed through. Also records those that pass_call() in collectives.c gets:
+ * with COMPSHIM=observe in the report, with COMPSHIM_TRACE as events of the trace. The counting
+ * functions are thread-safe. */
 #ifndef CSHIM_MPI_OBSERVE_H
 #define CSHIM_MPI_OBSERVE_H
 
@@ -28,8 +29,8 @@ void cshim_observe_probe(void);
 
 /* Counts a call that is passed through; only rank 0 of its communicator counts. */
 void cshim_count_pass(enum cshim_reason reason, MPI_Comm comm);
-/* Counts the bytes of a call that the policy passes through, from CSHIM_WEIGHED_FROM on; only on
- * rank 0 of its communicator. */
+/* Counts the bytes of a call that the policy passes through, if they are CSHIM_WEIGHED_FROM or
+ * more; only on rank 0 of its communicator. */
 void cshim_count_weight(enum cshim_reason reason, const struct cshim_call *call, MPI_Comm comm);
 
 /* Counts a collective that the job's policy never compresses, with its bytes; only on rank 0 of its

@@ -18,7 +18,7 @@ struct persistent {
     int tag;
     struct persistent *next;
 };
-static struct persistent *persistents; /* atomic: if the list is empty, no call takes the lock */
+static struct persistent *persistents; /* atomic: lookups in an empty list take no lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Returns the persistent all-reduce of a request, or NULL. */

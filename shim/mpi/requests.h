@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replacements of MPI functions that make requests or take them. Each has the contract of the MPI
- * function of its name, and is thread-safe. */
+/* Replacements of MPI functions that make requests or take them. Each replacement has the contract
+ * of the MPI function of its name, and is thread-safe. */
 #ifndef CSHIM_MPI_REQUESTS_H
 #define CSHIM_MPI_REQUESTS_H
 

@@ -68,8 +68,8 @@ static bool receive_ledger(struct cshim_ledger *ledger, int rank)
     return true;
 }
 
-/* Sends the classes of calls that this rank has recorded, then the sum of those that found no free
- * entry, whose `ranks` is 0. */
+/* Sends the kinds of calls that this rank has recorded, then the sum of the calls that found no
+ * free entry, whose `ranks` is 0. */
 static bool send_observed(const struct cshim_observed *observed)
 {
     for (size_t i = 0; i < observed->count; i++)

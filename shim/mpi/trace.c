@@ -14,7 +14,7 @@
 #include "shim/report/file.h"
 
 #define PINGS 16
-#define PIECE 16384 /* events in one message */
+#define PIECE 16384 /* maximum number of events in one message */
 
 enum tag { TAG_PING = 5, TAG_PONG, TAG_COUNT, TAG_EVENTS }; /* summary.c has the lower tags */
 

@@ -2,7 +2,8 @@
 /* Classes of calls that may be made in several ways, for one communicator. Each class has what was
  * learned (shim/core/choice.h), and the durations of its calls for the report.
  *
- * For each call that is measured, after the ranks have agreed on memory:
+ * With MPI, for each call that is measured, after the ranks have agreed on memory (gloo and NCCL
+ * decide in their own choose.c):
  *
  *     class = cshim_class_find(classes, learned, rule, call);
  *     if (cshim_choice_is_due(&class->choice)) {
@@ -14,8 +15,8 @@
  *     cshim_class_end(class, candidate, seconds);
  *
  * `learned` has the choices of an earlier job; NULL: calls are measured. `ledger` is rank 0's,
- * which counts for all ranks; NULL at the others. All ranks of a communicator find the same classes
- * in the same order. Not thread-safe: calls on one communicator are not concurrent. */
+ * which counts for all ranks; NULL at the others. Except with gloo, all ranks of a communicator
+ * find the same classes in the same order. Not thread-safe. */
 #ifndef CSHIM_CLASSES_H
 #define CSHIM_CLASSES_H
 

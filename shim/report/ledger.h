@@ -2,7 +2,7 @@
 /* The ledger of a job: the compressed calls with their bytes and times, and the calls passed
  * through with their reasons.
  *
- * Pure: calls neither MPI nor CUDA. Counting is thread-safe and allocates nothing. There is a row
+ * Calls neither MPI nor CUDA. Counting is thread-safe and allocates nothing. There is a row
  * for each rule, collective, dtype, codec and algorithm; its index is computed from these five. */
 #ifndef CSHIM_LEDGER_H
 #define CSHIM_LEDGER_H
@@ -29,8 +29,8 @@ struct cshim_move {
 };
 #define CSHIM_MOVES_MAX 64u
 
-/* Number of functions whose calls are counted in a report although they are not compressed: MPI's,
- * then gloo's. */
+/* Number of functions whose calls are counted in a report if the policy never compresses them:
+ * MPI's, then gloo's. */
 #define CSHIM_COUNTED_ALL ((unsigned)CSHIM_MPI_COUNTED + (unsigned)CSHIM_GLOO_COUNTED)
 
 /* Calls of a function that the policy never compresses. Travels between ranks as bytes. */
@@ -82,7 +82,8 @@ static inline void cshim_ledger_pass(struct cshim_ledger *ledger, enum cshim_rea
     __atomic_fetch_add(&ledger->passed[reason], 1, __ATOMIC_RELAXED);
 }
 
-/* Counts the bytes of a call that the policy passed through, from CSHIM_WEIGHED_FROM on. */
+/* Counts the bytes of a call that the policy passed through, if it has CSHIM_WEIGHED_FROM or more.
+ */
 #define CSHIM_WEIGHED_FROM ((uint64_t)64 << 10)
 static inline void cshim_ledger_weigh(struct cshim_ledger *ledger, enum cshim_reason reason,
                                       const struct cshim_call *call)
@@ -129,7 +130,8 @@ struct cshim_row_key {
 };
 struct cshim_row_key cshim_ledger_key(const struct cshim_ledger *ledger, size_t index);
 
-/* Returns the number of calls that were passed through, for any reason. */
+/* Returns the number of calls that were passed through, over all reasons. Calls of functions that
+ * the policy never compresses (`counted`) are not among them. */
 uint64_t cshim_ledger_passed(const struct cshim_ledger *ledger);
 
 /* Returns the sum of all rows. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Figures of a running process, in shared memory, for compshim top. A process publishes them if
- * COMPSHIM_LIVE=on. Needs libc only.
+ * COMPSHIM_LIVE=on.
  *
- * Each process has a file in CSHIM_LIVE_FOLDER. The process holds a lock on it until it ends, so a
- * file without a lock is stale, even if another process has the same id by now. The file gets its
- * name when it is complete. */
+ * A process has a file for each library in CSHIM_LIVE_FOLDER, and locks it until the process ends.
+ * So a file without a lock is stale, even if another process has the same id by now. The file gets
+ * its name when it is complete. */
 #ifndef CSHIM_LIVE_H
 #define CSHIM_LIVE_H
 
@@ -19,7 +19,7 @@
 /* Sums over the calls under one rule, as this process counts them in its ledger. */
 struct cshim_live_rule {
     char name[CSHIM_RULE_NAME_MAX];
-    uint64_t codec;     /* codec of the last call */
+    uint64_t codec;     /* codec of the last call; before that the rule's */
     uint64_t algorithm; /* algorithm of the last call */
     struct cshim_row row;
 };

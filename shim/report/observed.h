@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls that COMPSHIM=observe records: which calls a program makes, how often, how large, and
- * how long the library takes for them. Pure: no MPI, no CUDA. Bounded: beyond CSHIM_KINDS_EXACT
- * kinds, new sizes are grouped by powers of two; bytes are still summed exactly. Functions are
- * thread-safe only where they say so. */
+/* The calls that COMPSHIM=observe records: which calls a program makes, how often, how large, and,
+ * except with NCCL, how long the library takes for them. Calls neither MPI nor CUDA. Bounded:
+ * beyond CSHIM_KINDS_EXACT kinds, new sizes are grouped by powers of two; bytes are still summed
+ * exactly. Functions are thread-safe only where they say so. */
 #ifndef CSHIM_OBSERVED_H
 #define CSHIM_OBSERVED_H
 
@@ -15,8 +15,8 @@
 #define CSHIM_KINDS_EXACT 512u
 #define CSHIM_KINDS_MAX 1024u
 
-/* A kind: calls that differ only in their times; also used for a single call to add. Kinds travel
- * between ranks as bytes. */
+/* A kind: calls that differ only in their times and, if is_class, their sizes; also used for a
+ * single call to add. Kinds travel between ranks as bytes. */
 struct cshim_kind {
     uint8_t collective; /* enum cshim_collective */
     uint8_t dtype;      /* enum cshim_dtype, or CSHIM_DTYPE_OTHER */
@@ -29,7 +29,7 @@ struct cshim_kind {
     uint64_t calls;
     uint64_t bytes_total; /* over all calls */
     double seconds; /* time in the library; if seconds_wait is known, after all ranks have entered
-                       the call */
+                       the call; NCCL: 0 */
     double seconds_wait; /* time until the last rank has entered the call; 0: unknown */
 };
 

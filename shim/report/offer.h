@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one rank offers to all when they agree: its policy, and the choices of an earlier job. */
+/* What one rank offers to all when they agree: its policy, the choices of an earlier job, and, with
+ * gloo and NCCL, whether calls are only recorded. */
 #ifndef CSHIM_OFFER_H
 #define CSHIM_OFFER_H
 

@@ -38,7 +38,7 @@ void cshim_residuals_abandon(void)
 }
 
 /* Frees residuals of a buffer, which now holds another tensor, and those that no call has used for
- * a long time. The lock is held. */
+ * a long time, except those that a call under way or a CUDA graph uses. The lock is held. */
 static void free_unused(struct cshim_residuals *residuals, const void *buffer)
 {
     struct cshim_residual **link = &residuals->first, *residual;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The trace of a job: the calls of each rank with their times, as JSON trace events for Perfetto.
  *
- * Pure: no MPI, no CUDA. Memory is bounded: once CSHIM_TRACE_EVENTS are kept, later events are only
- * counted. */
+ * Calls neither MPI nor CUDA. Memory is bounded: once CSHIM_TRACE_EVENTS are kept, later events are
+ * only counted. */
 #ifndef CSHIM_TRACE_H
 #define CSHIM_TRACE_H
 
@@ -26,15 +26,15 @@ struct cshim_trace_event {
     double begin;   /* begin, in seconds of the job's clock */
     double seconds; /* duration */
     uint64_t bytes; /* size of the caller's buffer */
-    uint32_t call;  /* number of the compressed call on its communicator */
+    uint32_t call;  /* number of the compressed call, as in its messages (shim/core/header.h) */
     uint16_t rule;  /* index */
     uint8_t kind;
     uint8_t collective;
     uint8_t codec;
     uint8_t algorithm;
     uint8_t reason; /* why it was passed through */
-    uint8_t thread; /* thread of the rank, in the order of first events; those from 255 on share
-                       that number */
+    uint8_t thread; /* thread of the rank (NCCL: lane, see shim/nccl/trace.c), in the order of first
+                       events; threads from 255 on share that number; 0: not yet set */
 };
 
 /* Allocated by calloc, so that pages are used only as events are added. */
