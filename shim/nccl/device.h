@@ -69,7 +69,8 @@ struct cshim_workspace {
     CUdeviceptr memory;
     CUevent idle;                            /* recorded after the last group of calls */
     bool used;                               /* true if `idle` has been recorded */
-    CUevent steps[CSHIM_SEGMENTS_IN_FLIGHT]; /* recorded after the latest step of each batch */
+    CUevent steps[CSHIM_SEGMENTS_IN_FLIGHT]; /* recorded after each batch's latest step, if kernels
+                                                have a stream of their own */
     /* Stream for the kernels of a graph's calls, or NULL. Each graph needs its own, because a
      * captured stream stays in capture mode until the program ends the capture. */
     CUstream kernels;

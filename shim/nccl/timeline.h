@@ -47,7 +47,7 @@ struct cshim_timed_call {
     struct cshim_job *job;          /* owner of the ledger and the trace */
     bool is_counted;                /* true if the ledger gets the call */
     struct cshim_sample_slot *slot; /* slot in which its sample is compared, or NULL */
-    struct cshim_row figures;       /* seconds, in total and of each phase */
+    struct cshim_row figures;       /* seconds, in total and of each phase; the sample's errors */
     double begin; /* beginning of its first interval, in seconds since the first mark */
     double end;   /* end of its last interval, in seconds since the first mark */
 };
