@@ -34,7 +34,7 @@
 #define CSHIM_RENDEZVOUS_WHY_MAX 256
 #define CSHIM_READY_SECONDS 20
 
-/* A rank's properties, part of each of its requests. */
+/* A rank's properties, part of each of its requests (of ASK: only `ranks` and `rank`). */
 struct cshim_hello {
     uint64_t version; /* fingerprint of protocol and codecs; must be equal on all ranks */
     uint64_t host;    /* node; equal on ranks of one node only */
