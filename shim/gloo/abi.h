@@ -4,10 +4,10 @@
  * before the engine relies on them.
  *
  * These functions throw nothing, except cshim_gloo_throw() and cshim_gloo_pass(). Functions with a
- * parameter `exception` call gloo or the program's reduction. If that throws, they store the
- * exception there, unless it has one already, and return 1, or NULL instead of a buffer; otherwise
- * they return 0, CSHIM_GLOO_WOKEN or the buffer. All functions except cshim_gloo_open() are
- * thread-safe. */
+ * parameter `void **exception` call gloo or the program's reduction. If that throws, they store the
+ * exception in *exception, unless it has one already, and return 1, or NULL instead of a buffer;
+ * otherwise they return 0, CSHIM_GLOO_WOKEN or the buffer. All functions except cshim_gloo_open()
+ * are thread-safe. */
 #ifndef CSHIM_GLOO_ABI_H
 #define CSHIM_GLOO_ABI_H
 

@@ -18,8 +18,9 @@ struct cshim_nccl_segment {
     bool is_rest;    /* hierarchical: the elements beyond equal shares, which NCCL adds */
     uint32_t number; /* index among the call's segments, from 0 */
     uint8_t *memory; /* scratch of the segment: messages, then the stage of hierarchical */
-    /* First element that is encoded, and first result. In hierarchical they lie in the stage, but
-     * not the result of a reduce-scatter. node_input and node_output: in the caller's buffers. */
+    /* First element that is encoded, and first result. In hierarchical they lie in the stage,
+     * except with is_rest and the result of a reduce-scatter. node_input and node_output lie in the
+     * caller's buffers. */
     const uint8_t *input;
     uint8_t *output;
     const uint8_t *node_input;
