@@ -11,7 +11,7 @@
  * of each rank. NCCL reuses the handles of destroyed operations. All functions are thread-safe. */
 
 struct cshim_premul {
-    double factor;           /* this rank's factor, if factor_at is NULL */
+    double factor;           /* this rank's; 1 if factor_at is set or no codec has the type */
     uint64_t scalar;         /* the factor as `datatype`, for making an equal operation */
     const void *factor_at;   /* device address of the factor, or NULL */
     ncclDataType_t datatype; /* element type; NCCL refuses calls with another */

@@ -27,10 +27,11 @@ enum cshim_step {
     CSHIM_STEP_REDUCE_INSIDE, /* the ranks of a node add; each gets a share */
     CSHIM_STEP_ENCODE,        /* encodes contributions; in fp16 cast, finds the largest magnitude */
     CSHIM_STEP_EXCHANGE, /* sends contributions; in fp16 cast, all-reduces the largest magnitude */
-    CSHIM_STEP_NARROW,   /* cast only: downcasts elements with the common scale */
+    CSHIM_STEP_NARROW,   /* cast only: downcasts elements, with fp16 by the common scale */
     CSHIM_STEP_SUM,      /* adds contributions */
     CSHIM_STEP_COLLECT,  /* sends reduced chunks; without operations, NCCL's all-reduce */
-    CSHIM_STEP_DECODE,   /* decodes reduced chunks or, if nothing is added, contributions */
+    CSHIM_STEP_DECODE,   /* decodes reduced chunks, or contributions if nothing is added; in cast,
+                            converts the sums back */
     CSHIM_STEP_GATHER_INSIDE, /* the ranks of a node gather the shares */
     CSHIM_STEPS
 };
