@@ -10,15 +10,17 @@
  *                                 and of the grain; says whether encode_fast may be used
  *   encode_fast(values, factor, codes)
  *                                 encodes values; `factor` is that of choose
- *   special(codes)                returns bits of SPECIAL if add_fast cannot add the codes
- *   further(stored, distance)     returns the larger of `distance` and the scale's distance from
- *                                 the first fast scale; add_fast needs at most FAST_SPAN
+ *   nothing(word)                 returns a word of codes that change no sum
+ *   special(codes)                returns a value that has bits of SPECIAL set if add_fast cannot
+ *                                 add the codes; its other bits are arbitrary
+ *   further(stored, distance)     returns more than FAST_SPAN if `distance` is more, or if add_fast
+ *                                 cannot use the scale; otherwise at most FAST_SPAN
  *   factor_of(stored)             returns the factor for add_fast
  *   add_fast(codes, factor, sum)  decodes values and adds them to sums
  *
- * The functions that take a struct cshim_format are the slow path: single elements, by
- * codecs/scalar.h, not inlined. with_format() calls a function with the type of a codec's id. The
- * format comes with the kernel's parameters. */
+ * choose_scale(), encode_element() and decode_element() are the slow path: they call
+ * codecs/scalar.h and are not inlined. Their format comes with the kernel's parameters.
+ * with_format() calls a function with the type of a codec's id. */
 #ifndef CSHIM_FORMATS_CUH
 #define CSHIM_FORMATS_CUH
 
@@ -121,7 +123,7 @@ CSHIM_DEVICE float reciprocal(float value)
 #endif
 }
 
-/* Small floats, which are converted by way of binary16 (values.cuh): an element's value is that of
+/* Small floats, which are decoded by way of binary16 (values.cuh): an element's value is that of
  * its code, read as binary16, times one normal float, and this product is exact. */
 template <int ID> struct family<ID, CSHIM_FAMILY_FLOAT> : layout<ID> {
     static const int BITS = layout<ID>::BITS;
@@ -129,8 +131,9 @@ template <int ID> struct family<ID, CSHIM_FAMILY_FLOAT> : layout<ID> {
     static const bool HAS_GRAIN = layout<ID>::HAS_GRAIN;
     static const uint32_t UNIT =
         HAS_GRAIN ? (uint32_t)-MIN_SCALE << 8 | CSHIM_E4M3_FIRST_NORMAL : (uint32_t)-MIN_SCALE;
-    /* Range of the fast scales: from 2^-126 up, all codes are finite, and both the scale and its
-     * reciprocal are normal floats, even when multiplied by 2^halves_exponent. */
+    /* Range of the fast scales, except E4M3 scales: from 2^-126 up, the values of all codes are
+     * finite, and both the scale and its reciprocal are normal floats, even when multiplied by
+     * 2^halves_exponent. */
     static const int MOST = cshim_format(ID).max_exponent;
     static const uint32_t FIRST_FAST = (uint32_t)(-126 - MIN_SCALE);
     static const uint32_t FAST_SPAN =

@@ -140,7 +140,8 @@ enum cshim_kernel_operation {
 
 /* Returns the name of a kernel in the binary, such as "cshim_encode". Returns NULL for an unknown
  * operation or codec, for the codec none, and for an operation of the algorithm cast with a codec
- * that cast does not support. An operation has the same kernel for all its codecs. */
+ * that cast does not support; does not refuse codecs that only the CPU has. An operation has the
+ * same kernel for all its codecs. */
 const char *cshim_kernel_name(enum cshim_kernel_operation operation, enum cshim_codec_id codec);
 
 /* Sets codec and format in a kernel's parameters, whose dtype has to be set. The format of raw is

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Distribution of work, and access to memory. A warp processes one grain of 256 elements at a time,
  * and lane l the eight elements from 8 * l on. Accesses to aligned buffers of elements are 16 bytes
- * wide. Unaligned buffers and the ends of buffers are accessed element by element, in functions
- * that are not inlined, because every kernel contains them and the binary has to stay small.
+ * wide. Unaligned buffers, the ends of buffers and float64 elements (unless copied) are accessed
+ * element by element, in functions that are not inlined, because every kernel contains them and the
+ * binary has to stay small.
  *
  * Valid CUDA C++, and C++ for a host that defines __shfl_xor_sync and the other intrinsics. */
 #ifndef CSHIM_MEMORY_CUH

@@ -320,8 +320,8 @@ struct lane_part {
     int64_t left; /* bytes of the message's codes from `codes` on */
 };
 
-/* Findings in all messages that may rule out the fast path: bits of SPECIAL, and the largest
- * distance of a scale from the first fast scale. */
+/* Findings in all messages that may rule out the fast path: the combined results of special(), and
+ * the last result of further(). */
 struct doubts {
     uint64_t codes;
     uint32_t distance;

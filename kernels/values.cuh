@@ -315,8 +315,8 @@ CSHIM_RARE void load_values_singly(uint32_t dtype, const uint8_t *address, int v
     }
 }
 
-/* Loads the elements to be encoded, and multiplies them. Elements that are not valid become 0. A
- * NaN of a 16-bit type may get any payload. */
+/* Loads elements and multiplies them. Elements that are not valid become 0. A NaN of a 16-bit type
+ * may get any payload. */
 CSHIM_DEVICE void load_values(uint32_t dtype, const struct place &place, struct factor factor,
                               struct lane_values &values)
 {

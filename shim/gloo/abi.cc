@@ -263,7 +263,8 @@ bool add_up(const std::vector<size_t> &lengths, size_t unit, int ranks, const Bu
     return sum == buffer->size;
 }
 
-/* Returns true if the blocks are contiguous in rank order, and consist of whole elements. */
+/* Returns true if the blocks are contiguous in rank order, except empty ones, which may begin
+ * anywhere, and consist of whole elements. */
 bool have_no_gaps(const std::vector<size_t> &begins, const std::vector<size_t> &lengths,
                   size_t element)
 {
@@ -279,7 +280,7 @@ bool have_no_gaps(const std::vector<size_t> &begins, const std::vector<size_t> &
 }
 
 /* The following functions read what differs between the classes of options. They return false if
- * the options are inconsistent. An all-gather without an input is in place. */
+ * the options are inconsistent or not supported. An all-gather without an input is in place. */
 bool read_blocks(const BlocksOptions &options, cshim_gloo_arguments *arguments)
 {
     const auto ranks = static_cast<size_t>(arguments->ranks);
@@ -338,7 +339,8 @@ bool read_blocks(const BroadcastOptions &options, cshim_gloo_arguments *argument
     return true;
 }
 
-/* Reads the options of a data-movement collective. Returns false if they are inconsistent. */
+/* Reads the options of a data-movement collective. Returns false if they are inconsistent or not
+ * supported. */
 template <typename T> bool read_move(const T &options, cshim_gloo_arguments *arguments)
 {
     if (options.element_bytes == 0 || options.element_bytes > element_max ||
@@ -355,7 +357,8 @@ template <typename T> bool read_move(const T &options, cshim_gloo_arguments *arg
     return true;
 }
 
-/* Returns true if the first members of the options, which all classes share, are as expected. */
+/* Returns true if the members that the options of all data-movement collectives begin with are as
+ * expected. */
 bool is_move(const OtherOptions &options)
 {
     return (options.input == nullptr || is_buffer(options.input)) &&

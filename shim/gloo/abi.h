@@ -4,9 +4,10 @@
  * before the engine relies on them.
  *
  * These functions throw nothing, except cshim_gloo_throw() and cshim_gloo_pass(). Functions with a
- * parameter `exception` store an exception there, unless it has one already, and return 1, or NULL
- * instead of a buffer; otherwise they return 0, or the buffer. All functions except
- * cshim_gloo_open() are thread-safe. */
+ * parameter `void **exception` call gloo or the program's reduction. If that throws, they store the
+ * exception in *exception, unless it has one already, and return 1, or NULL instead of a buffer;
+ * otherwise they return 0, CSHIM_GLOO_WOKEN or the buffer. All functions except cshim_gloo_open()
+ * are thread-safe. */
 #ifndef CSHIM_GLOO_ABI_H
 #define CSHIM_GLOO_ABI_H
 
@@ -39,13 +40,12 @@ struct cshim_gloo_arguments {
      * each, in units of `length_bytes` bytes. NULL: all blocks are equal. */
     const size_t *received, *sent;
     size_t length_bytes;
-    bool is_empty; /* no rank has elements */
-    bool waits;    /* the call ends on a rank only after it has begun on all ranks */
+    bool is_empty; /* no rank has elements; with `sent` always false, as a rank cannot know */
+    bool waits;    /* if not empty, ends on a rank only after it has begun on all; false: unknown */
 };
 
-/* Reduces the elements of `a` and `b` to `output`, as cshim_add() does. `output` may equal an
- * input.
- */
+/* Reduces the elements of `a` and `b` pairwise to `output`, as cshim_add() adds them. `output` may
+ * equal an input. */
 typedef void (*cshim_gloo_reduction)(enum cshim_dtype dtype, void *output, const void *a,
                                      const void *b, size_t elements);
 
@@ -62,8 +62,8 @@ bool cshim_gloo_recognise(enum cshim_gloo_index function, const void *options);
 bool cshim_gloo_is_recognised(enum cshim_gloo_index function);
 /* Returns the gloo::Context of any options. */
 const void *cshim_gloo_context_of(const void *options);
-/* Reads the options of a call on a recognised context. Returns false if they are inconsistent; the
- * call is then left to gloo, which reports the error. */
+/* Reads the options of a call on a recognised context. Returns false if they are inconsistent or
+ * not supported, such as blocks with gaps; the call is then left to gloo, which reports errors. */
 bool cshim_gloo_read(enum cshim_gloo_index function, const void *options,
                      struct cshim_gloo_arguments *arguments);
 /* Adds all input buffers of this rank (without any, its output buffers) into the first output, as
@@ -117,7 +117,8 @@ int cshim_gloo_receive(struct cshim_gloo_buffer *buffer, int from, uint64_t slot
 int cshim_gloo_wait_sent(struct cshim_gloo_buffer *buffer, int64_t milliseconds, void **exception);
 int cshim_gloo_wait_received(struct cshim_gloo_buffer *buffer, int64_t milliseconds,
                              void **exception);
-/* Ends a wait of another thread on this buffer; if there is none, the next wait returns at once. */
+/* Ends a wait of another thread on this buffer, for a received or a sent message; if there is none,
+ * the next such wait returns at once. */
 void cshim_gloo_wake(struct cshim_gloo_buffer *buffer, bool receives);
 /* Checks without waiting whether the message being received can still arrive. Stores an exception
  * if not. */

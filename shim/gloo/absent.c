@@ -6,8 +6,8 @@
 #include "shim/core/log.h"
 #include "shim/gloo/context.h"
 
-/* Total seconds that a process waits for ranks that may lack the shim: PATIENCE in first calls, and
- * GRACE after these calls. */
+/* Maximum seconds that a process waits for ranks that may lack the shim, in the first call of a
+ * context (PATIENCE) and after it (GRACE). All contexts share the sum of both (patience_spent). */
 #define PATIENCE_SECONDS 0.7
 #define GRACE_SECONDS 0.2
 #define PATIENCE_PART 0.1 /* maximum share of the first call's own time limit */

@@ -9,7 +9,7 @@
 /* State of a rank in one context. */
 struct cshim_gloo_absent {
     struct cshim_gloo_mail mail;
-    uint8_t *presence;                /* byte received from each lower rank, by rank; or NULL */
+    uint8_t *presence;                /* byte of each lower rank but 0, by rank; or NULL */
     struct cshim_gloo_inbox *inboxes; /* of these bytes */
     double spent; /* seconds of the process's patience that this context has used */
     bool has_warned;
@@ -28,7 +28,7 @@ void cshim_gloo_patience_spend(struct cshim_gloo_absent *absent, double seconds)
 /* Sends a presence message to all higher ranks. A rank that gets one leaves the warning to the
  * lower rank that sent it. */
 void cshim_gloo_presence_send(struct cshim_gloo_absent *absent, int rank, int ranks);
-/* Starts to receive presence messages. */
+/* Starts to receive presence messages of lower ranks, except rank 0. */
 void cshim_gloo_presence_expect(struct cshim_gloo_absent *absent, int rank);
 /* Returns true if a lower rank, other than rank 0, has sent a presence message. */
 bool cshim_gloo_presence_has_come(const struct cshim_gloo_absent *absent, int rank);

@@ -2,7 +2,7 @@
 /* Agreement of the ranks of a context. docs/agreement.md describes the protocol and why no two
  * ranks decide differently about a call; tests/model/gloo_agreement.pml is a model of this file.
  *
- * Ranks may enter the first all-reduce at any time, and some may lack the shim. So, after its
+ * Ranks may enter their first call at any time, and some may lack the shim. So, after its
  * patience (less than a second per process), a rank waits for another rank only if that one is
  * known to have the shim and must enter the call, as gloo itself would wait for it. Until then
  * calls are passed through while the messages of the agreement travel. If a sum, or a data-movement
@@ -31,11 +31,11 @@ enum state {
     WAITING,      /* in its first call: waits for a moment, because others may enter it, too */
     HAS_PASSED,   /* has stopped waiting, and passes its calls through */
     IS_CROWDED,   /* would be ready, but has more pending calls than a message can name */
-    HAS_PROPOSED, /* rank 0: waits for ranks that are ready, and passes calls of others through */
-    IS_READY,     /* waits in each call for rank 0 */
+    HAS_PROPOSED, /* rank 0: waits until all ranks are ready; passes calls through while one does */
+    IS_READY,     /* waits for rank 0 in each call that is not known to be passed through */
     HAS_DECIDED,  /* its next call applies the terms */
     ACCEPTING,    /* a thread applies the terms, and other calls wait for it */
-    SETTLED,      /* compresses all calls that are not known to be passed through */
+    SETTLED,      /* applies the policy to calls that are not known to be passed through */
 };
 
 /* Message of the agreement, from a rank to rank 0 or from rank 0 to all. */
@@ -49,9 +49,9 @@ struct word {
 enum kind {
     PASSING = 1, /* the sender has stopped waiting and passes calls through */
     PROPOSAL,    /* all ranks have the shim; marks: pending calls of rank 0 */
-    READY,       /* the sender waits in each further call; marks: its pending calls */
+    READY,       /* the sender waits in further calls (IS_READY); marks: its pending calls */
     NATIVE,      /* rank 0 passes through the call that the mark names */
-    COMPRESS,    /* calls are compressed, except those that the marks name; the terms follow */
+    COMPRESS,    /* the policy applies, except to calls that the marks name; the terms follow */
     NEVER,       /* no call is compressed; the agreement ends */
     KINDS,
 };

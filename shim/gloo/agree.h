@@ -10,7 +10,7 @@
 struct cshim_gloo_verdict {
     bool is_native; /* passed through, whatever the policy says */
     bool is_open;   /* the caller calls cshim_gloo_agree_end() after gloo has made the call */
-    int64_t waited; /* milliseconds that a passed-through call has waited for the agreement */
+    int64_t waited; /* milliseconds that a call with is_native has waited; 0 for other calls */
 };
 /* Decides, before a call, whether the policy applies to it. The ranks agree by messages in their
  * first calls, which are passed through as long as a rank may be late or lack the shim. A rank

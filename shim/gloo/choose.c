@@ -31,8 +31,8 @@ static void lack_memory(const struct cshim_gloo_arguments *arguments, void **exc
 }
 
 /* Returns a number for a call, equal on all ranks, and its stream. Programs give each call a tag of
- * its own, or many calls one small tag: the first call with a tag is numbered by the tag, further
- * calls with it are counted. The caller holds the lock. */
+ * its own, or many calls one small tag: a call is numbered by its tag, but further calls with a tag
+ * below CSHIM_GLOO_TAGS are counted. The caller holds the lock. */
 static uint64_t number_call(struct cshim_gloo_context *context, uint32_t tag, uint32_t *stream)
 {
     const uint32_t before = tag < CSHIM_GLOO_TAGS ? context->chosen_by_tag[tag]++ : 0;

@@ -43,7 +43,7 @@ struct cshim_gloo_agreement; /* agree.h */
 struct cshim_gloo_class;     /* choose.h */
 
 struct cshim_gloo_context {
-    struct cshim_communicator host; /* residuals of all calls, rank, ranks and layout */
+    struct cshim_communicator host; /* what all calls share: job, ranks, layout, residuals ... */
     const void *context;            /* gloo::Context */
     struct cshim_gloo_reference reference;
     pthread_mutex_t agreeing; /* guards the agreement */

@@ -129,7 +129,7 @@ static enum cshim_reason refuse_rounding(const struct cshim_gloo_arguments *argu
     return may_have_type(call->dtype, elements, count) ? CSHIM_REASON_COMPRESS : CSHIM_REASON_DTYPE;
 }
 
-/* Describes a data-movement collective as a sum, because plans know no other operation. */
+/* Describes a data-movement collective, for which the policy expects CSHIM_SUM as the operation. */
 static enum cshim_reason describe_move(const struct cshim_job *job,
                                        struct cshim_gloo_arguments *arguments,
                                        struct cshim_call *call, const struct cshim_rule **rule,

@@ -28,7 +28,7 @@ static struct cshim_job *find_counting(struct cshim_job *job, int rank, int rank
     return job;
 }
 
-/* Counts an all-reduce whose options cannot be read. */
+/* Counts an all-reduce whose options are not read. */
 static void count_unread(enum cshim_reason reason)
 {
     struct cshim_job *job = cshim_job_native();
@@ -174,10 +174,10 @@ static struct cshim_gloo_context *open_call(enum cshim_gloo_index function, cons
     return NULL;
 }
 
-/* Counts a call that gloo has made because open_call() returned NULL or the engine is not usable.
- * (A call with wrong options does not get here: gloo throws.) If it is an all-reduce and no call
- * was recognised before, all later calls are passed through. If one was, ranks may have agreed to
- * compress, so the engine stays in use. */
+/* Counts a call that gloo has made because open_call() returned NULL or, if it is an all-reduce,
+ * because the engine is not usable. (A call with wrong options does not get here: gloo throws.) If
+ * it is an all-reduce and no call was recognised before, all later calls are passed through. If one
+ * was, ranks may have agreed to compress, so the engine stays in use. */
 static void refuse(enum cshim_gloo_index function, const void *options)
 {
     if (function != CSHIM_INDEX_gloo_allreduce) {

@@ -20,15 +20,15 @@ struct cshim_gloo_mail {
 /* A receive. All zero: none. */
 struct cshim_gloo_inbox {
     struct cshim_gloo_buffer *buffer;
-    const uint8_t *arrival; /* byte of the message that is not 0 once the message has arrived */
+    const uint8_t *arrival; /* byte that cshim_gloo_mail_has_come() polls; NULL: none expected */
 };
 
 /* Sends a message to the ranks from `first` to before `end`. Does nothing once the mail is broken.
  */
 void cshim_gloo_mail_send(struct cshim_gloo_mail *mail, uint64_t slot, int first, int end,
                           const void *message, size_t bytes);
-/* Starts to receive a message of at most `bytes` bytes, whose byte at offset `arrival` is never 0.
- */
+/* Starts to receive a message of at most `bytes` bytes. cshim_gloo_mail_has_come() needs a message
+ * whose byte at offset `arrival` is not 0; cshim_gloo_mail_await() takes any message. */
 void cshim_gloo_mail_expect(struct cshim_gloo_mail *mail, struct cshim_gloo_inbox *inbox, int from,
                             uint64_t slot, void *message, size_t bytes, size_t arrival);
 /* Returns true, once, if the expected message has arrived. Waits, at most `timeout` milliseconds,
@@ -36,7 +36,7 @@ void cshim_gloo_mail_expect(struct cshim_gloo_mail *mail, struct cshim_gloo_inbo
 bool cshim_gloo_mail_has_come(struct cshim_gloo_mail *mail, struct cshim_gloo_inbox *inbox,
                               int64_t timeout);
 /* Waits for an expected message, at most `timeout` milliseconds. Returns false if none is expected,
- * or if it did not arrive; then the mail is broken. */
+ * or if it does not arrive, which breaks the mail. */
 bool cshim_gloo_mail_await(struct cshim_gloo_mail *mail, struct cshim_gloo_inbox *inbox,
                            int64_t timeout);
 /* Checks that the sender's connection is still open; if not, marks the mail as broken. */

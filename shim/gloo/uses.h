@@ -12,9 +12,9 @@
 /* Maximum number of marks (functions and tags of pending calls) in a message. While there are more,
  * the agreement does not proceed. */
 #define CSHIM_GLOO_MARKS_MAX 256
-/* Maximum number of passed-through calls before the agreement ends, and of pairs of function and
- * tag. */
+/* Number of passed-through calls after which a rank that is not ready ends the agreement. */
 #define CSHIM_GLOO_CALLS_MAX 1000
+/* Maximum number of pairs of function and tag. */
 #define CSHIM_GLOO_USES_MAX (CSHIM_GLOO_CALLS_MAX + CSHIM_GLOO_MARKS_MAX)
 
 /* Names calls: the first `count` calls of a function with this tag, which all ranks pass through.

@@ -110,8 +110,8 @@ static CUresult join_streams(const struct cshim_nccl_call *call)
     return result;
 }
 
-/* Runs `act` on each compressed call; once for calls that follow each other on one communicator and
- * stream. Continues after an error. */
+/* Runs `act` on each compressed call, except calls on comm->runs_on that directly follow another
+ * call of the communicator, for which it would change nothing. Continues after an error. */
 static ncclResult_t for_all_streams(const struct run *run,
                                     CUresult (*act)(const struct cshim_nccl_call *))
 {

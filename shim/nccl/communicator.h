@@ -25,8 +25,8 @@ struct cshim_nccl_process {
 };
 extern struct cshim_nccl_process cshim_nccl;
 
-/* Maximum number of CUDA events of a communicator. When all of them are in use, calls are not
- * timed. */
+/* Maximum number of a communicator's CUDA events for timing. When all of them are in use, calls are
+ * not timed. */
 #define CSHIM_EVENTS 1024
 /* State of measure.c: durations of a communicator's calls. */
 struct cshim_measurement {
@@ -57,10 +57,11 @@ struct cshim_nccl_comm {
     struct cshim_tag
         reached_at;         /* address at which other ranks reach this process; family 0: unknown */
     uint64_t grown;         /* number of communicators that have grown from this one */
-    pthread_mutex_t asking; /* held during ncclCommGetAsyncError and while handles are cleared */
+    pthread_mutex_t asking; /* held by the engine while it asks for the state of the handles, clears
+                               handles, begins to work in the background or sets `aborted` */
     atomic_bool aborted;    /* the handle may not be used any more */
 
-    /* Fields for compressed calls, which prepare.c sets at the first one. */
+    /* Fields for compressed calls. */
     bool prepared;
     ncclResult_t failed; /* error of the preparation; later calls return it, too */
     struct cshim_state_exchange *exchange; /* memory of the preparation in progress */
@@ -77,7 +78,7 @@ struct cshim_nccl_comm {
     cuuint64_t capture_id;                     /* id of the capture of the last captured call */
     struct cshim_workspace *capture_workspace; /* latest workspace of that call's graph */
     uint64_t capture_bytes;                    /* total size of that graph's workspaces */
-    uint32_t nodes; /* number of nodes; 0: a child whose ranks have not exchanged their nodes */
+    uint32_t nodes; /* number of nodes; 0: not known, as in a child before cshim_prepare() */
     struct cshim_layout layout;
     ncclComm_t inside;       /* hierarchical: intra-node communicator (all ranks of this node) */
     ncclComm_t across;       /* hierarchical: inter-node communicator (one rank of each node) */
@@ -146,8 +147,9 @@ void cshim_background_leave(const struct cshim_nccl_comm *comm);
  * compressed calls need, and exchange through NCCL whether each of them can compress.
  *
  * The memory for that exchange is reserved when the communicator is made, while a rank that lacks
- * it can still report that at the rendezvous. Later a preparation fails only if CUDA or NCCL fails,
- * or a process ends; then the rendezvous notifies the other ranks. */
+ * it can still report that at the rendezvous. Later a preparation fails if CUDA or NCCL fails, the
+ * host lacks memory, or a process ends; then the rendezvous, if there is one, notifies the other
+ * ranks. */
 
 /* Reserves the memory for the exchange. On an error writes the reason to `why`. */
 void cshim_prepare_reserve(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY_MAX]);
@@ -159,7 +161,7 @@ void cshim_prepare_reserve(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY
 struct cshim_nccl_call;
 ncclResult_t cshim_prepare(const struct cshim_nccl_call *calls, size_t count);
 
-/* Releases what the preparation has made. */
+/* Releases what the preparation has made, except `inside` and `across` (end_levels in engine.c). */
 void cshim_prepare_undo(struct cshim_nccl_comm *comm);
 
 #endif

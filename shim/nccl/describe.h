@@ -11,7 +11,7 @@
  * of each rank. NCCL reuses the handles of destroyed operations. All functions are thread-safe. */
 
 struct cshim_premul {
-    double factor;           /* this rank's factor, if factor_at is NULL */
+    double factor;           /* this rank's; 1 if factor_at is set or no codec has the type */
     uint64_t scalar;         /* the factor as `datatype`, for making an equal operation */
     const void *factor_at;   /* device address of the factor, or NULL */
     ncclDataType_t datatype; /* element type; NCCL refuses calls with another */
@@ -25,8 +25,8 @@ ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t d
  */
 void cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *premul);
 
-/* Replaces ncclRedOpDestroy: defers it to the end of `group`, whose calls may still need the
- * operation. Operations not made by ncclRedOpCreatePreMulSum are left to NCCL. */
+/* Defers ncclRedOpDestroy to the end of `group`, whose calls may still need the operation.
+ * Operations not made by ncclRedOpCreatePreMulSum are left to NCCL. */
 ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm, const void *group);
 
 /* Called when a group ends: destroys the operations deferred to it (of `comm` only, unless that is
@@ -110,8 +110,8 @@ ncclResult_t cshim_group_start(void);
 ncclResult_t cshim_group_end(void);
 ncclResult_t cshim_group_simulate_end(ncclSimInfo_t *info);
 
-/* Adds a call to the thread's group; outside a group runs it at once. Takes over the call's
- * reference. */
+/* Adds a call to the thread's group; outside a group runs it at once, on a nonblocking communicator
+ * by a background thread. Takes over the call's reference. */
 ncclResult_t cshim_group_add(const struct cshim_nccl_call *call);
 
 /* Replaces ncclRedOpDestroy. */
@@ -122,8 +122,8 @@ ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm);
  * returned, and is returned if there is no error. */
 ncclResult_t cshim_group_expect(struct cshim_nccl_comm *comm, ncclResult_t status);
 
-/* batch.c: runs the calls of a group in their order. Passes through those that the preparation or
- * the planner decides not to compress. */
+/* batch.c: makes the calls of a group. First passes through those that the preparation or the
+ * planner decides not to compress, then runs the others, on each communicator in their order. */
 ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count);
 
 /* feedback.c: error feedback: residuals (shim/report/residual.h) on the device. A residual's memory

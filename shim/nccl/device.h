@@ -48,8 +48,8 @@ void *cshim_pool_take(struct cshim_pool_item **pool, int device, uint64_t size);
 /* Adds an item to a pool. Does not call CUDA. Thread-safe. */
 void cshim_pool_give(struct cshim_pool_item **pool, struct cshim_pool_item *item);
 
-/* workspace.c: device memory for the messages of calls in progress. Each communicator has a
- * workspace, which its groups of calls use one after the other.
+/* workspace.c: device memory for the messages of calls in progress. Each communicator that
+ * compresses has a workspace, which its groups of calls use one after the other.
  *
  * A CUDA graph with captured calls may be launched at any time, also concurrently with calls that
  * are not captured. So each graph has workspaces of its own, as large as its calls need.
@@ -69,7 +69,8 @@ struct cshim_workspace {
     CUdeviceptr memory;
     CUevent idle;                            /* recorded after the last group of calls */
     bool used;                               /* true if `idle` has been recorded */
-    CUevent steps[CSHIM_SEGMENTS_IN_FLIGHT]; /* recorded after the latest step of each batch */
+    CUevent steps[CSHIM_SEGMENTS_IN_FLIGHT]; /* recorded after each batch's latest step, if kernels
+                                                have a stream of their own */
     /* Stream for the kernels of a graph's calls, or NULL. Each graph needs its own, because a
      * captured stream stays in capture mode until the program ends the capture. */
     CUstream kernels;

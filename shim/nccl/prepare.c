@@ -216,8 +216,8 @@ static ncclResult_t find_nodes(struct cshim_nccl_comm *comm, const struct rank_s
     return is_made ? ncclSuccess : ncclSystemError;
 }
 
-/* Returns true if the communicator gets `inside` and `across`. NCCL before 2.18 lacks
- * ncclCommSplit, so no rank has them. */
+/* Returns true if the communicator gets `inside` and `across`, equally on all ranks. NCCL before
+ * 2.18 cannot make them, because it lacks ncclCommSplit. */
 static bool has_levels(const struct cshim_nccl_comm *comm)
 {
     return comm->reason == CSHIM_REASON_COMPRESS && comm->nodes > 1 &&

@@ -10,8 +10,8 @@
  * ncclCommInitRank returns on no rank before all ranks have called it. So a rank that has not sent
  * HELLO when the first rank sends READY does not have compshim, or cannot reach the server. The
  * decision is "on" only when all ranks have sent READY. A rank whose connection breaks asks again
- * and gets the same decision, unless a rank gives another number of ranks in between, which turns
- * it "off". Nothing is ever sent to a rank without compshim.
+ * and gets the same decision, unless the server has forgotten the session since then. Nothing is
+ * ever sent to a rank without compshim.
  *
  * Ranks may call ncclCommInitRank at any time. If a rank has not sent READY within
  * CSHIM_READY_SECONDS of the first READY, it is considered lost, and the decision is "off".
@@ -34,7 +34,7 @@
 #define CSHIM_RENDEZVOUS_WHY_MAX 256
 #define CSHIM_READY_SECONDS 20
 
-/* A rank's properties, part of each of its requests. */
+/* A rank's properties, part of each of its requests (of ASK: only `ranks` and `rank`). */
 struct cshim_hello {
     uint64_t version; /* fingerprint of protocol and codecs; must be equal on all ranks */
     uint64_t host;    /* node; equal on ranks of one node only */

@@ -27,10 +27,11 @@ enum cshim_step {
     CSHIM_STEP_REDUCE_INSIDE, /* the ranks of a node add; each gets a share */
     CSHIM_STEP_ENCODE,        /* encodes contributions; in fp16 cast, finds the largest magnitude */
     CSHIM_STEP_EXCHANGE, /* sends contributions; in fp16 cast, all-reduces the largest magnitude */
-    CSHIM_STEP_NARROW,   /* cast only: downcasts elements with the common scale */
+    CSHIM_STEP_NARROW,   /* cast only: downcasts elements, with fp16 by the common scale */
     CSHIM_STEP_SUM,      /* adds contributions */
     CSHIM_STEP_COLLECT,  /* sends reduced chunks; without operations, NCCL's all-reduce */
-    CSHIM_STEP_DECODE,   /* decodes reduced chunks or, if nothing is added, contributions */
+    CSHIM_STEP_DECODE,   /* decodes reduced chunks, or contributions if nothing is added; in cast,
+                            converts the sums back */
     CSHIM_STEP_GATHER_INSIDE, /* the ranks of a node gather the shares */
     CSHIM_STEPS
 };
@@ -47,7 +48,7 @@ struct cshim_timed_call {
     struct cshim_job *job;          /* owner of the ledger and the trace */
     bool is_counted;                /* true if the ledger gets the call */
     struct cshim_sample_slot *slot; /* slot in which its sample is compared, or NULL */
-    struct cshim_row figures;       /* seconds, in total and of each phase */
+    struct cshim_row figures;       /* seconds, in total and of each phase; the sample's errors */
     double begin; /* beginning of its first interval, in seconds since the first mark */
     double end;   /* end of its last interval, in seconds since the first mark */
 };
