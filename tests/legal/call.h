@@ -51,7 +51,7 @@ void legal_issue(struct call *call);
 /* Completes requests by the function that `way` selects, 0 to 9. */
 void legal_complete(int count, MPI_Request requests[], int way);
 
-/* Checks the results of a completed call, and adds to the digests. */
+/* Checks the buffers of a completed call, and adds to the digests. */
 void legal_check_call(const struct call *call);
 /* Counts a failure, and prints the first ones. */
 void legal_fail(const struct call *call, const char *what, int i, int count, double got,
