@@ -423,7 +423,7 @@ static inline struct reference sums_reference(enum data data, int ranks, size_t 
 
 /* The codecs that takes() selects in one job: the length of a call selects its codec, by a rule of
  * the policy for each codec and length. A SHORT call fits into one segment. A LONG call has several
- * segments with every algorithm on two ranks, and with most codecs on more ranks. */
+ * segments with most codecs and algorithms. */
 enum length { SHORT, MEDIUM, LONG, LENGTHS };
 
 static inline size_t length_of(enum cshim_codec_id codec, enum length length)

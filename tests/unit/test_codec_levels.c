@@ -127,7 +127,7 @@ TEST(levels_agree_on_every_short_count)
     }
 }
 
-/* Decodes and sums random bytes: every byte string is a valid encoding, and all levels give the
+/* Decodes and sums random bytes: every byte string can be decoded, and all levels give the
  * same floats. */
 TEST(levels_agree_on_any_bytes)
 {

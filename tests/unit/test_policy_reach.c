@@ -19,8 +19,8 @@ static uint32_t next_random(uint64_t *seed)
     return (uint32_t)(*seed >> 33);
 }
 
-/* The types of calls that exist. Averages exist only in NCCL's all-reduces and reduce-scatters,
- * reduces only in MPI; gloo has no reduce-scatter. */
+/* The types of calls that the shim can compress: averages only in NCCL's all-reduces and
+ * reduce-scatters, reduces only in MPI, reduce-scatters not in gloo. */
 static const struct {
     enum cshim_library library;
     enum cshim_collective collective;
