@@ -10,7 +10,7 @@
 
 #include "shim/core/plan.h"
 
-/* Largest message of MPI, of MPI's all-reduces within a node, and of gloo. */
+/* Largest message of MPI, of MPI's all-reduces that ranks of a node read in place, and of gloo. */
 #define MPI_PIECE_MAX ((uint64_t)60 << 10)
 #define NODE_PIECE_MAX ((uint64_t)96 << 10)
 #define GLOO_PIECE_MAX ((uint64_t)256 << 10)
