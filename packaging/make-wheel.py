@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packs built files into a wheel for pip, $BUILD/compshim-VERSION-py3-none-manylinux_*.whl: the libraries, the tool
-and the libraries that it needs, policies, manual pages, and a program that starts the tool.
+and the libraries that it needs, the benchmark, policies, manual pages, and a program that starts the tool.
 
     make-wheel.py VERSION BUILD
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Properties of every plan that compresses: it keeps the limits, its cuts cover the elements
- * exactly, and its bytes are those of all messages counted one by one. The including program (a
- * unit test, a fuzz target, or plan_figures) defines PLAN_CHECK(condition) before. */
+ * exactly, and its bytes are those of all messages counted one by one (for `cast`, those of a
+ * ring). Does not count the messages of very long calls. The including program (a unit test, a fuzz
+ * target, or plan_figures) defines PLAN_CHECK(condition) before. */
 #ifndef PLAN_PROPERTIES_H
 #define PLAN_PROPERTIES_H
 
@@ -9,7 +10,7 @@
 
 #include "shim/core/plan.h"
 
-/* Largest message of MPI, of MPI's all-reduces within a node, and of gloo. */
+/* Largest message of MPI, of MPI's all-reduces that ranks of a node read in place, and of gloo. */
 #define MPI_PIECE_MAX ((uint64_t)60 << 10)
 #define NODE_PIECE_MAX ((uint64_t)96 << 10)
 #define GLOO_PIECE_MAX ((uint64_t)256 << 10)
@@ -260,7 +261,7 @@ static inline uint64_t segment_bytes(const struct cshim_plan *plan, uint64_t ele
     return bytes;
 }
 
-/* Returns the bytes of a call's messages, each counted once, or 0 if there are more than `most`
+/* Returns the bytes of a call's messages, each counted once, or 0 if there may be more than `most`
  * messages (`most` is below 2^20). */
 static inline uint64_t count_messages(const struct cshim_plan *plan, uint64_t most)
 {

@@ -186,7 +186,8 @@ static inline double rounded(double value)
     return load(&place, 0);
 }
 
-/* Returns the error bound of rounding a result to the buffer's type. */
+/* Returns the error bound of rounding a result to a buffer's type of 16 bits; 0 for float32 and
+ * float64, whose rounding is in the bound of the addition. */
 static inline double narrowing(double value)
 {
     if (sums_dtype == CSHIM_FLOAT16)
@@ -241,7 +242,7 @@ static inline double quantization(double value, double largest)
            sums_codec->bound_floor;
 }
 
-/* Returns the factor of each rank's elements before the addition, in the sum's precision. */
+/* Returns the factor that multiplies the elements of a rank before the addition. */
 static inline double sums_scalar(int rank)
 {
     return sums_scaled ? 0.75 + 0.5 * rank : 1;
@@ -264,8 +265,9 @@ static inline size_t block_end(size_t first, size_t count)
 }
 
 struct reference {
-    double *sum;     /* added in rank order, in float64 */
-    double *ordered; /* added in rank order, in float32; for float64 buffers, in float64 */
+    /* Sums in rank order, of a grid the sums of its rows in rank order. */
+    double *sum;     /* added in float64 */
+    double *ordered; /* added in float32; for float64 buffers, in float64 */
     double *bound;
 };
 
@@ -421,7 +423,7 @@ static inline struct reference sums_reference(enum data data, int ranks, size_t 
 
 /* The codecs that takes() selects in one job: the length of a call selects its codec, by a rule of
  * the policy for each codec and length. A SHORT call fits into one segment. A LONG call has several
- * segments with every algorithm on two ranks, and with most codecs on more ranks. */
+ * segments with most codecs and algorithms. */
 enum length { SHORT, MEDIUM, LONG, LENGTHS };
 
 static inline size_t length_of(enum cshim_codec_id codec, enum length length)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Downloads CUDA's compiler, disassemblers, headers and NCCL from NVIDIA's packages on PyPI to a folder, for machines
-# that lack them; needs neither GPU nor root. Then: make CUDA_HOME=FOLDER
+# Downloads CUDA's compiler, disassemblers and headers, cuBLAS and NCCL from NVIDIA's packages on PyPI to a folder, for
+# machines that lack them; needs neither GPU nor root. Then: make CUDA_HOME=FOLDER
 # ptxas-12, CUDA 12's assembler, builds the kernels for older drivers, too (kernels/fatbin.sh).
 #   tools/get-cuda.sh FOLDER [disassemblers]     disassemblers: only these and ptxas-12
 set -eu

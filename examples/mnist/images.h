@@ -36,11 +36,11 @@ bool idx_read_set(const char *image_path, const char *label_path, struct image_s
  * no memory; the caller frees the two arrays. Thread-safe. */
 bool digits_draw(int first, int count, struct image_set *set);
 
-/* Loads the set on all ranks of MPI_COMM_WORLD (collective). `directory` is the user's, or NULL for
- * the default ones; `limit` limits the training images; 0: all. Rank 0 prints where they come from;
- * with `quiet`, only that they are generated. If rank 0 cannot load them, it prints an error, and
- * all ranks return false. A rank without memory for its copy aborts the job. The memory is never
- * freed. */
+/* Loads the set on all ranks of MPI_COMM_WORLD (collective). `directory` is the user's,
+ * "generated", or NULL for the default ones; if these have no images, they are generated. `limit`
+ * limits the training images; 0: all. Rank 0 prints where they come from; with `quiet`, only that
+ * they are generated. If rank 0 cannot load them, it prints an error, and all ranks return false. A
+ * rank without memory for its copy aborts the job. The memory is never freed. */
 bool dataset_load(const char *directory, int limit, bool quiet, struct dataset *dataset);
 
 #endif

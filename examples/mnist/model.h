@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Properties of the two networks, independent of the device: sizes, dropout, initial weights,
  * inputs and outputs. Both end with two dense layers with a ReLU between them, log-softmax and
- * negative log likelihood. Dropout is for training only. Pure functions, except for host_memory().
- */
+ * negative log likelihood. Dropout is for training only. The functions have no state. */
 #ifndef MNIST_MODEL_H
 #define MNIST_MODEL_H
 

@@ -6,7 +6,7 @@
     mpirun -n 2 python3 mnist_ddp.py --data DIR
 
 gloo, which every PyTorch has, sums the gradients, or another --backend with which PyTorch was built;
-mpirun only starts the processes. Needs numpy and torch.
+except with mpi, mpirun only starts the processes. Needs numpy and torch.
 """
 import argparse
 import os

@@ -33,7 +33,8 @@ uint64_t fuzz_take(struct fuzz_input *input, size_t bytes);
  * likely. */
 uint64_t fuzz_take_any_length(struct fuzz_input *input, unsigned bits);
 
-/* Fills bytes[0..count) with the rest of the input from byte `skip` on, repeated. Takes nothing. */
+/* Fills bytes[0..count) with the rest of the input, repeated, from its byte `skip` on; with zeros
+ * if nothing is left. Takes nothing. */
 void fuzz_fill(const struct fuzz_input *input, size_t skip, void *bytes, size_t count);
 
 /* Allocates count bytes, filled with `fill`, at an address `offset` bytes (0 to 15) after a

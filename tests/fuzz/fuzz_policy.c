@@ -112,9 +112,8 @@ static bool decides(const struct cshim_policy *policy, size_t rule, struct cshim
     return false;
 }
 
-/* Returns false if the call's library lacks its collective or operation: only MPI has reduces, MPI
- * has no averages, and data movement counts as a sum. Does not exclude the reduce-scatters and
- * averages that gloo lacks. */
+/* Returns false if the shim never compresses such a call: reduces only in MPI, averages not in MPI,
+ * and data movement counts as a sum. Does not exclude gloo's reduce-scatters and averages. */
 static bool can_occur(const struct cshim_call *call)
 {
     if (call->library == CSHIM_MPI)

@@ -28,7 +28,7 @@
 
 #define PERIOD 31      /* elements repeat with this period */
 #define LARGEST_PART 3 /* largest magnitude of an element, before scaling */
-#define GUARD 16       /* bytes after a buffer that nobody may write, if its page has room */
+#define GUARD 16       /* bytes that nobody may write, after a buffer not at the end of its pages */
 
 int rank, failures;
 struct script script;
@@ -153,8 +153,8 @@ static int out_count(const struct call *call)
 
 /* Memory -----------------------------------------------------------------------------------------
  * Half the buffers lie at the beginning or at the end of pages of their own, between inaccessible
- * pages. During a call, MPI can only read the input pages, and cannot access a buffer that has no
- * meaning for the call. */
+ * pages. During a call, MPI can only read an input in such pages, and cannot access a result in
+ * such pages that has no meaning for the call. */
 static size_t page_bytes(void)
 {
     return (size_t)sysconf(_SC_PAGESIZE);

@@ -39,7 +39,8 @@ extern MPI_Datatype pair;
 extern MPI_Op own_sum;
 extern uint64_t digests[STEPS_MAX * GROUPS_MAX];
 
-/* Creates the buffers of a call on a communicator of the script. Free them with legal_drop_call. */
+/* Creates the buffers of a call on the step's communicator or a duplicate of it. Free them with
+ * legal_drop_call. */
 struct call legal_make_call(const struct step *step, int number, MPI_Comm comm);
 /* Fills the input and clears the result, to start a persistent call again. */
 void legal_refill(struct call *call);
@@ -51,7 +52,7 @@ void legal_issue(struct call *call);
 /* Completes requests by the function that `way` selects, 0 to 9. */
 void legal_complete(int count, MPI_Request requests[], int way);
 
-/* Checks the results of a completed call, and adds to the digests. */
+/* Checks the buffers of a completed call, and adds to the digests. */
 void legal_check_call(const struct call *call);
 /* Counts a failure, and prints the first ones. */
 void legal_fail(const struct call *call, const char *what, int i, int count, double got,

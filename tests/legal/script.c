@@ -54,7 +54,7 @@ static int groups_of(const struct place *place, int ranks)
 
 /* Draws the members of the communicators that a step makes. If the parent has one group, a split
  * distributes its ranks over up to GROUPS_MAX groups; otherwise each rank stays in its group.
- * Except in a dup, some ranks may leave. Any member may become rank 0, because the shim gives a
+ * Except in a dup, some ranks may leave, and any member may become rank 0, because the shim gives a
  * communicator a number that is free on its rank 0. */
 static void make_place(struct place *made, const struct place *parent, int ranks, enum kind kind,
                        uint64_t *stream)
@@ -107,8 +107,9 @@ static int draw_idle(const struct script *script, int before, uint64_t *stream)
     return count == 0 ? -1 : idle[below(stream, count)];
 }
 
-/* Draws a step that only needs communicators of earlier steps. A step that is impossible here
- * becomes another one, such as an all-reduce. Every program begins by making a communicator. */
+/* Draws a step that only needs communicators and requests of earlier steps. A step that is
+ * impossible here becomes another one, such as an all-reduce. Every program begins by making a
+ * communicator. */
 static void draw_step(struct script *script, int number, const int counts[2], bool many_requests,
                       bool threads, bool persistent, uint64_t *stream)
 {

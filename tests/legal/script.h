@@ -38,7 +38,8 @@ enum kind {
     FREE,
     KINDS
 };
-/* PAIR: a derived type of two floats. COMPLEX: MPI's own type, compressed as floats. */
+/* PAIR: a derived type of two floats. COMPLEX: MPI's own type, compressed as floats,
+ * but not in MPI_Allgatherv and MPI_Alltoallv. */
 enum element { FLOAT, DOUBLE, INTEGER, PAIR, COMPLEX, ELEMENTS };
 enum operation { SUM, LARGEST, USER, OPERATIONS }; /* USER: a sum function of the program */
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks MPI_Allgather and MPI_Allgatherv: every rank's block arrives at every rank within the
- * codec's bound and with the same bits on all ranks, in place or not. Complex numbers arrive
- * exactly, and blocks that ranks describe by different types or leave gaps between, because such
- * calls are passed through. An ordinary MPI program. Prints a digest of each result.
+ * codec's bound and with the same bits on all ranks, in place or not. Complex numbers in
+ * MPI_Allgatherv, and blocks that ranks describe by different types or leave gaps between, arrive
+ * exactly, because such calls are passed through. An ordinary MPI program. Prints a digest of each
+ * result.
  *
  *   mpi_allgather COUNT RELATIVE     elements of a block; largest error allowed, relative to the
  *                                    largest magnitude (5) */

@@ -37,7 +37,8 @@ static void broadcast_table(int root)
 
 enum { ALLREDUCE, REDUCE, SCATTER, SCATTER_BLOCK, IALLREDUCE, KINDS };
 
-/* Even ranks pass one buffer as input and output, odd ranks use MPI_IN_PLACE. */
+/* Even ranks pass one buffer as input and output, odd ranks use MPI_IN_PLACE; in MPI_Reduce all
+ * pass one buffer. */
 static void sum_in_one_buffer(int kind, int count)
 {
     static const char *const names[KINDS] = {"MPI_Allreduce", "MPI_Reduce", "MPI_Reduce_scatter",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the MPI test programs: rank and size, the count of failed checks, a simple sum, and the
- * beginning and end of a program. Each program includes this header once. */
+/* Shared by most MPI test programs: rank and size, the count of failed checks, a simple sum, and
+ * the beginning and end of a program. Each program includes this header once. */
 #ifndef JOB_H
 #define JOB_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs that close or redirect standard error. An ordinary MPI program.
+/* Closes or redirects standard error, or leaves it open. An ordinary MPI program.
  *
  *   mpi_stderr                leaves it open
  *   mpi_stderr reused DATA    closes it after MPI_Init, so that file DATA.PID gets descriptor 2

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums the same elements again and again under a rule with the codec topk. The total of all results
  * must be the total of all inputs, less what may wait in residuals. A non-finite element arrives
- * once, on all ranks. All ranks have the same results. An ordinary MPI program.
+ * once, on all ranks. All ranks have the same results of an all-reduce. An ordinary MPI program.
  *
  *   mpi_topk KEEP CALLS */
 #include <math.h>

@@ -20,15 +20,15 @@ struct network {
     double noise;     /* largest extra time of a call, as a share of its time */
     double spikes;    /* share of calls that a disturbance makes five times as long */
     double imbalance; /* ranks come late by up to this many native calls */
-    unsigned
-        queued; /* number of native calls in a row that queues absorb, in a fifth of the time */
+    unsigned queued;  /* the first `queued` native calls in a row take a fifth of their time, as if
+                       * queues absorbed them */
 };
 
 struct job {
     struct cshim_choice ranks[RANKS];
     uint64_t random;
     unsigned calls[CSHIM_CANDIDATES_MAX];
-    unsigned in_row; /* native calls since the last call of another candidate */
+    unsigned in_row; /* timed native calls since the last call of another candidate */
     double seconds;  /* sum of the calls' own durations */
 };
 
@@ -202,8 +202,8 @@ TEST(ranks_that_compute_unequally_choose_as_equal_ones)
     assert_int_equal(count_misses(0.1, 0, 3), 0);
 }
 
-/* The network's queues, empty at first, absorb the first native calls of a row in a fifth of the
- * time. The choice must not go by these. */
+/* The first native calls in a row are fast, as if queues absorbed them. The choice must not go by
+ * these. */
 TEST(what_queues_hold_does_not_count)
 {
     for (unsigned queued = 1; queued <= 40; queued++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares encoded bytes with stored ones, so that no change of the wire format is missed. Each
  * codec has the bytes of a short array, and digests of the results for long arrays with all special
- * values. A new codec needs a line in each table; the failing test prints it. */
+ * values. A new codec needs lines in both tables; the failing tests print them. */
 #include "codecs/hash.h"
 #include "test_codec_data.h"
 

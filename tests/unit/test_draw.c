@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Simulates jobs whose calls begin in a different order on each rank, some concurrently. All ranks
- * make each call by the same candidate, no rank waits forever, and the class chooses the right
- * candidate. */
+/* Simulates jobs with two threads on each rank, whose calls overlap and end in any order, and with
+ * ranks that run ahead of others. All ranks make each call by the same candidate, no rank waits
+ * forever, and the class nearly always chooses a candidate about as good as the best. */
 #include <math.h>
 
 #include "shim/core/draw.h"

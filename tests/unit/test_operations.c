@@ -352,7 +352,7 @@ static void reduce_node(const struct machine *machine, const struct rank *rank,
 }
 
 /* Copies the shares of the node's ranks, all of which have reached their NODE_GATHER, from their
- * stages to this rank's output. */
+ * stages to this rank's output; in a reduce only at the root. */
 static void gather_node(const struct machine *machine, const struct rank *rank,
                         const struct flight *flight)
 {

@@ -21,9 +21,9 @@ static struct cshim_plan plan_by(const char *keys, struct cshim_call call, uint3
     return plan;
 }
 
-/* With MPI, an all-reduce of at least 64 KiB of raw floats on the two ranks of a node uses
- * two_shot, in which each rank copies and adds half of them; other calls of two ranks use one_shot.
- */
+/* With MPI, `auto` is two_shot for an all-reduce of at least 64 KiB in raw, sums included, on the
+ * two ranks of a node: each rank copies and adds half of the elements. It is one_shot for the other
+ * calls here. */
 TEST(raw_of_two_ranks)
 {
     static const struct {

@@ -377,7 +377,8 @@ TEST(collectives_apart)
         "[rule a]\ncollective = allreduce, reduce\ncodec = raw\n"
         "[rule b]\ncollective = reduce\ncodec = raw\n",
         "[rule a]\ncodec = raw\n[rule b]\ncollective = allreduce, reduce_scatter\ncodec = raw\n",
-        /* Calls that rule a leaves over do not exist: reduce of NCCL or gloo, an average of MPI. */
+        /* Rule a leaves over only calls that are never compressed: NCCL's reduces, MPI's averages.
+         */
         "[rule a]\nlibrary = mpi\ncodec = raw\n[rule b]\ncollective = reduce\ncodec = raw\n",
         "[rule a]\nlibrary = mpi\nop = sum\ncodec = raw\n[rule b]\nlibrary = mpi\ncodec = raw\n",
     };

@@ -19,8 +19,8 @@ static uint32_t next_random(uint64_t *seed)
     return (uint32_t)(*seed >> 33);
 }
 
-/* The types of calls that exist. Averages exist only in NCCL's all-reduces and reduce-scatters,
- * reduces only in MPI; gloo has no reduce-scatter. */
+/* The types of calls that the shim can compress: averages only in NCCL's all-reduces and
+ * reduce-scatters, reduces only in MPI, reduce-scatters not in gloo. */
 static const struct {
     enum cshim_library library;
     enum cshim_collective collective;
@@ -96,8 +96,8 @@ static bool check_policy(uint64_t *seed)
     struct cshim_rule rules[RULES + 1];
     size_t used = 0;
     for (unsigned number = 0; number < RULES; number++) {
-        /* A rule that parses alone is valid (it does not need more nodes than ranks, or a call that
-         * no library has), and is added to the accepted ones for the search. */
+        /* A rule that parses alone is valid (it does not need more nodes than ranks, or calls that
+         * are never compressed), and is added to the accepted ones for the search. */
         int length = write_rule(text + used, sizeof text - used, number, seed);
         struct cshim_policy *alone =
             cshim_policy_parse(text + used, (size_t)length, "alone", message);

@@ -7,8 +7,8 @@
 #include "tools/tune/tune.h"
 #include "tests/unit/unit.h"
 
-/* The tool frees its global data only at exit (tools/lib/tool.h), so the leak sanitizer must not
- * report it. */
+/* The tool leaves most of its memory to the system (tools/lib/tool.h), so the leak sanitizer must
+ * not report it. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {

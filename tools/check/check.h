@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of compshim check: what a program's files say about its all-reduces, and the verdict.
+/* Parts of compshim check: what a program's files say about its collectives, and the verdict.
  *
- * program.c finds the file of a name, uses.c finds the uses of the functions in that file and its
- * libraries, verdict.c judges them, and check.c prints the verdict as text or as JSON. Everything
- * that these functions return lives until the tool ends. One thread only. */
+ * program.c finds the file of a name, uses.c finds the uses of wrapped functions in that file and
+ * its libraries, verdict.c judges them, and check.c prints the verdict as text or as JSON.
+ * Everything that these functions return lives until the tool ends. One thread only. */
 #ifndef TOOL_CHECK_H
 #define TOOL_CHECK_H
 
@@ -90,8 +90,9 @@ struct check_findings {
     bool has_asan_options; /* the program also defines __asan_default_options */
 };
 
-/* Examines a program and everything it needs. Returns NULL, or an error text if the program or
- * libcompshim.so cannot be read. Exits with TOOL_SYSTEM if there is no libcompshim.so. */
+/* Examines a program and everything it needs. Returns NULL, or an error text if the program or its
+ * interpreter is not found, the program cannot be read, or libcompshim.so cannot be read or is
+ * damaged. Exits as launch_find_library() does. */
 char *check_find(struct check_findings *findings, const char *name);
 
 /* Type of an MPI library, NCCL or gloo, by its binary interface. */
@@ -152,12 +153,11 @@ void check_judge(struct check_result *result, const char *name);
 /* Returns "caught", "maybe" or "not caught". */
 const char *check_verdict_name(enum check_reason reason);
 
-/* For compshim run: warns if the preload cannot catch the calls of the program in a command line,
- * or cannot enter the program, whatever it calls. Prints nothing about an interpreter, shell or
- * launcher, a program that it can enter and that has no calls, or one that cannot be found or read.
- * quiet: prints nothing; verbose: prints the verdict on any program that can be read. Returns true
- * if the program's address sanitizer refuses to start after a preloaded object, unless ASAN_OPTIONS
- * allows it. */
+/* For compshim run: warns about the program in a command line if the reason of its verdict has
+ * is_warned_of, unless it is an interpreter, shell or launcher. Prints nothing about a program that
+ * cannot be found or read. quiet: prints nothing; verbose: prints the verdict on any other program,
+ * too. Returns true if the program's address sanitizer refuses to start after a preloaded object,
+ * unless ASAN_OPTIONS allows it. */
 bool check_warn(char **words, bool quiet, bool verbose);
 
 /* Returns true if the launchers in a command line, or their options, may start processes on other

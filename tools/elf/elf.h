@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads from an ELF file what the dynamic linker would read, without loading it: segments, the
- * dynamic table, symbols, and relocations that name symbols. Section headers are not needed; if
- * they exist, the static symbol table is read, too.
+ * dynamic table, symbols, and relocations that name symbols. Without section headers, the static
+ * symbols are missing, and the dynamic ones after the last that a relocation names.
  *
  *     struct object object;
  *     if (object_open(&object, path)) {
@@ -63,7 +63,7 @@ enum object_relocation {
 struct object_symbol {
     const char *name;
     bool defined;     /* this object defines the symbol */
-    bool preemptible; /* another object's definition can replace it */
+    bool preemptible; /* another's definition can replace it, unless this object is symbolic */
     bool relocated;
     bool copied;
 };

@@ -22,7 +22,7 @@ static struct {
     const char *library, *collective, *dtype, *op; /* NULL: first value of the enum */
     uint64_t size;                                 /* UINT64_MAX: not given */
     uint32_t ranks;                                /* 0: RANKS */
-    uint32_t nodes;                                /* 0: as many as ranks */
+    uint32_t nodes; /* 0: as many as ranks; with --report: as recorded */
     bool json;
     bool operations;
 } chosen = {.size = UINT64_MAX};

@@ -113,7 +113,7 @@ static bool names_file(const struct tool_option *option)
            *(const char **)option->field != NULL;
 }
 
-/* Refuses two options with the same file: one would overwrite what the other writes or reads. */
+/* Refuses two options with the same file: one may overwrite what the other writes or reads. */
 static void check_files(const struct tool_option *options)
 {
     for (const struct tool_option *last = options; last->name != NULL; last++)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the subcommands of compshim(1): exit statuses, messages, options, tables, memory.
  *
- * Messages are printed by warnx, errx, warn and err of err.h, as "compshim: ...": main() sets that
- * program name. err and errx exit with a status of enum tool_status.
+ * Messages, except those of tool_misuse(), are printed by warnx, errx, warn and err of err.h, as
+ * "compshim: ...": main() sets that program name. err and errx exit with a status of enum
+ * tool_status, or after a signal with 128 plus its number.
  *
- * The tool has one thread and ends soon. A function that cannot continue prints what is wrong and
- * what to do, and exits with the status for that, so its callers need no error paths. */
+ * The tool has one thread. A function that cannot continue, and returns no error, prints what is
+ * wrong and what to do, and exits with the status for that. */
 #ifndef TOOL_H
 #define TOOL_H
 
@@ -84,8 +85,8 @@ const char *tool_hint(const char *prefix, const char *word, const char *const *n
  * --help, and exits with status 2. */
 void tool_misuse(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
-/* Returns zeroed memory. The tool ends soon, so only memory that grows while a command runs has to
- * be freed, such as the output of many runs. This holds for all functions here. */
+/* Returns zeroed memory. As for the results of all functions here, the caller frees it only if such
+ * memory grows while a command runs, as the output of many runs does. */
 void *tool_allocate(size_t count, size_t size);
 /* Appends an element of `size` bytes to a malloc'ed array (NULL: none yet) of *count elements.
  * Returns the array, which may have moved. */
@@ -129,7 +130,7 @@ char *tool_printable(char *text);
 /* Writes the text so that Markdown sees no markup and no end of a cell in it. */
 void tool_print_markdown(const char *text, FILE *file);
 
-/* Prints lines, each wrapped at blanks to a terminal's width; continued lines are indented by
+/* Prints lines, each wrapped at blanks to CSHIM_LINE_WIDTH columns; continued lines are indented by
  * `indent` columns. */
 void tool_print(FILE *file, size_t indent, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -152,7 +153,7 @@ struct tool_table {
 void tool_table_add(struct tool_table *table, char **cells);
 /* Returns a table with a row of headings, given as "a,b,c". */
 struct tool_table tool_table_of(const char *headings, size_t numeric_from);
-/* Prints a table. One that is wider than a terminal is printed in parts, if possible between
+/* Prints a table. One that is wider than CSHIM_LINE_WIDTH is printed in parts, if possible between
  * columns with headings of their own; in a table of names and texts (two columns without headings)
  * the texts are wrapped. */
 void tool_table_print(const struct tool_table *table, FILE *file);

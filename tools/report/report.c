@@ -43,7 +43,7 @@ enum form {
     FORM_RATIO,         /* ratio of bytes_native to bytes_wire, members of the named object */
     FORM_NODES,         /* "4 on 2": members ranks and nodes */
     FORM_SIZE,          /* a size, or the two limits of a size class */
-    FORM_COUNT_OR_DASH, /* the forms below show "-" for a missing member */
+    FORM_COUNT_OR_DASH, /* this form and those below show "-" for a missing member */
     FORM_BYTES_OR_DASH,
     FORM_SECONDS_OR_DASH, /* 0: not measured */
     FORM_ERROR,

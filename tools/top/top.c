@@ -214,8 +214,8 @@ static void print_look(const struct look *before, const struct look *after)
                once ? "" : "; Ctrl-C ends the waiting");
 }
 
-/* Prints the figures repeatedly until a signal; with --once, once. Returns true if a signal came,
- * or if there was a job at the end. */
+/* Prints the figures repeatedly until a signal or an output error; with --once, once. Returns true
+ * if a signal came, or if there was a job at the end. */
 static bool watch(struct look looks[2])
 {
     const bool is_screen = !once && isatty(STDOUT_FILENO);
