@@ -12,7 +12,7 @@ endif
 silent := $(findstring s,$(firstword -$(MAKEFLAGS)))
 say = $(if $(V),,@$(if $(silent),,printf '%-4s %s\n' '$(1)' '$(2)' && ))
 # Uses as many jobs as there are cores, unless make was given a number. Goals that install packages or run something
-# are made one after another, and build by a make of their own.
+# are made one after another; most build by a make of their own.
 ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc)
 ifneq ($(filter-out all install packages %-programs $(BUILD)/%,$(MAKECMDGOALS)),)
@@ -52,7 +52,7 @@ OPTIMIZE ?= -O2
 static_libraries := -l:libinih.a -l:libmd.a
 # Continuous integration adds -Werror: a newer compiler of a user may warn of more.
 WARNINGS ?= -Wall -Wextra
-# SANITIZE=1 builds everything with ASan and UBSan, SANITIZE=thread with TSan; use another BUILD with either. (TSan
+# SANITIZE=1 builds with ASan and UBSan, SANITIZE=thread with TSan; use another BUILD with either. (TSan
 # does not model fences, which processes use to share memory.) COVERAGE=1 counts which lines run.
 ifeq ($(COVERAGE),1)
 sanitizers := --coverage -fprofile-update=atomic
@@ -406,8 +406,8 @@ study: packages-bench
 	@BUILD=$(BUILD) tests/study/study.sh $(STUDY)
 
 # Installation ----------------------------------------------------------------------------------
-# Engines and examples are installed if they were built. A program for measurements is not a user command, so it goes
-# into LIBEXECDIR.
+# Engines and examples are installed if they were built. The benchmark and the examples are not user commands, so they
+# go into LIBEXECDIR.
 installed_libraries := libcompshim.so libcompshim-ompi.so libcompshim-mpich.so libcompshim-abi.so \
 	libcompshim-nccl.so libcompshim-gloo.so libcompshim_dl.so
 installed_programs := allreduce_bench mnist_train mnist_train_nccl

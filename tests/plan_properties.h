@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Properties of every plan that compresses: it keeps the limits, its cuts cover the elements
- * exactly, and its bytes are those of all messages counted one by one. The including program (a
- * unit test, a fuzz target, or plan_figures) defines PLAN_CHECK(condition) before. */
+ * exactly, and its bytes are those of all messages, if they are few enough to count. The including
+ * program (a unit test, a fuzz target, or plan_figures) defines PLAN_CHECK(condition) before. */
 #ifndef PLAN_PROPERTIES_H
 #define PLAN_PROPERTIES_H
 
@@ -92,8 +92,8 @@ static inline void check_algorithm(const struct cshim_plan *plan, const struct c
 }
 
 /* Checks that the roundings of all contributions, of a grid's row sums and of the result add up to
- * at most abs_error, in a sum for each of its ranks, and that a step larger by 2^-22 would exceed
- * it. */
+ * at most abs_error, in a sum times the number of ranks, and that a step larger by a factor of
+ * 1 + 2^-22 would exceed it. */
 static inline void check_step(const struct cshim_plan *plan)
 {
     const double allowed = plan->rule->abs_error;

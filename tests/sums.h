@@ -186,7 +186,8 @@ static inline double rounded(double value)
     return load(&place, 0);
 }
 
-/* Returns the error bound of rounding a result to the buffer's type. */
+/* Returns the error bound of rounding a result to float16 or bfloat16; 0 for other types, whose
+ * rounding add_rank() counts. */
 static inline double narrowing(double value)
 {
     if (sums_dtype == CSHIM_FLOAT16)
@@ -241,7 +242,7 @@ static inline double quantization(double value, double largest)
            sums_codec->bound_floor;
 }
 
-/* Returns the factor of each rank's elements before the addition, in the sum's precision. */
+/* Returns the factor of a rank's elements, applied before the addition. */
 static inline double sums_scalar(int rank)
 {
     return sums_scaled ? 0.75 + 0.5 * rank : 1;
@@ -264,8 +265,8 @@ static inline size_t block_end(size_t first, size_t count)
 }
 
 struct reference {
-    double *sum;     /* added in rank order, in float64 */
-    double *ordered; /* added in rank order, in float32; for float64 buffers, in float64 */
+    double *sum;     /* in rank order, or by rows of a grid, in float64 */
+    double *ordered; /* in the same order, in float32; for float64 buffers, in float64 */
     double *bound;
 };
 

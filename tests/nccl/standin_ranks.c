@@ -225,7 +225,7 @@ static void case_revoke(void)
     NCCL(ncclCommDestroy(part));
 }
 
-/* Returns a function that is newer than the nccl.h this is built with. */
+/* Returns a function that the nccl.h this is built with may lack. */
 static void *later(const char *name)
 {
     void *function = dlsym(RTLD_DEFAULT, name);
