@@ -9,7 +9,8 @@
 
 #include "shim/core/plan.h"
 
-/* Largest message of MPI, of MPI's all-reduces within a node, and of gloo. */
+/* Largest message of MPI, of an all-reduce that is read in place (cshim_plan_is_read), and of
+ * gloo. */
 #define MPI_PIECE_MAX ((uint64_t)60 << 10)
 #define NODE_PIECE_MAX ((uint64_t)96 << 10)
 #define GLOO_PIECE_MAX ((uint64_t)256 << 10)

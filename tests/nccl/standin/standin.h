@@ -50,8 +50,8 @@ struct standin_op {
      * on threads of their own. Returns CUDA_SUCCESS or the context's sticky error. */
     CUresult (*run)(void *payload, uint64_t ticket);
     /* Called when the operation is enqueued, and in a graph at each launch, in the order of the
-     * host's calls; returns the ticket for `run`. May be NULL. The driver's lock is held, so it must
-     * not call the driver. */
+     * host's calls; returns the ticket for `run`. May be NULL. The driver's lock is held, so it
+     * must not call the driver. */
     uint64_t (*prepare)(void *payload);
     /* Graph launches: called like `prepare`, when the launch's clock is known. May be NULL. */
     void (*order)(void *payload, CUstream stream);
