@@ -277,7 +277,7 @@ static void case_parts(void)
     NCCL(ncclCommDestroy(again));
 }
 
-/* A call that is captured after the class has learned. */
+/* A call that is captured after CALLS single calls, from which its class may have learned. */
 static void case_captured(void)
 {
     struct lane lane;
