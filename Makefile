@@ -198,7 +198,7 @@ $(checked):
 		echo "compshim: packages to build with are missing$${said:+ ($$said)}: make packages installs them" >&2; exit 1; }
 	@rm $@.i && mv $@.c $@
 
-# Rewritten only if the version changed, because all objects depend on it.
+# Rewritten only if the version changed, so that objects that include it are not compiled again without need.
 $(BUILD)/generated/version.h: Makefile | $(checked)
 	@mkdir -p $(@D)
 	@printf '%sdefine CSHIM_VERSION "%s"\n' "$(hash)" "$(VERSION)" >$@.new
@@ -281,8 +281,9 @@ $(BUILD)/libcompshim-mpich.so $(BUILD)/libcompshim-abi.so: $(call objects,$(host
 		-Wl,--version-script=shim/mpi/exports.map -o $@ $(filter %.o,$^) $(static_libraries) -lm
 
 
-# C++ is needed for the layout of gloo's classes only. The engine uses the C++ library of the process. C functions are
-# compiled with -fexceptions, because gloo's exceptions pass through them.
+# C++ is needed for the layout of gloo's classes only. The engine uses the C++ library of the process. The C
+# functions of shim/gloo and the front's for gloo are compiled with -fexceptions, because gloo's exceptions pass through
+# them.
 $(BUILD)/obj/shim/gloo/%.o $(BUILD)/obj/shim/front/gloo.o: CFLAGS += -fexceptions
 $(BUILD)/obj/shim/gloo/abi.o: sanitizers += $(if $(filter 1,$(SANITIZE)),-fno-sanitize=vptr)
 $(BUILD)/obj/shim/gloo/abi.o: shim/gloo/abi.cc | $(generated) $(checked)
