@@ -49,9 +49,9 @@ struct standin_op {
     /* Runs the operation, on the stream's thread; in a graph at each launch, branches but the first
      * on threads of their own. Returns CUDA_SUCCESS or the context's sticky error. */
     CUresult (*run)(void *payload, uint64_t ticket);
-    /* Called when the operation is enqueued, and in a graph at each launch, in the order of the
-     * host's calls; returns the ticket for `run`. May be NULL. The driver's lock is held, so it
-     * must not call the driver. */
+    /* Called when the operation is enqueued on a stream or, in a graph, at each launch, in the
+     * order of the host's calls; returns the ticket for `run`. May be NULL. The driver's lock is
+     * held, so it must not call the driver. */
     uint64_t (*prepare)(void *payload);
     /* Graph launches: called like `prepare`, when the launch's clock is known. May be NULL. */
     void (*order)(void *payload, CUstream stream);
