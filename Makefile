@@ -12,7 +12,7 @@ endif
 silent := $(findstring s,$(firstword -$(MAKEFLAGS)))
 say = $(if $(V),,@$(if $(silent),,printf '%-4s %s\n' '$(1)' '$(2)' && ))
 # Uses as many jobs as there are cores, unless make was given a number. Goals that install packages or run something
-# are made one after another, and build by a make of their own.
+# are made one after another; most build by a make of their own.
 ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc)
 ifneq ($(filter-out all install packages %-programs $(BUILD)/%,$(MAKECMDGOALS)),)
@@ -52,7 +52,7 @@ OPTIMIZE ?= -O2
 static_libraries := -l:libinih.a -l:libmd.a
 # Continuous integration adds -Werror: a newer compiler of a user may warn of more.
 WARNINGS ?= -Wall -Wextra
-# SANITIZE=1 builds everything with ASan and UBSan, SANITIZE=thread with TSan; use another BUILD with either. (TSan
+# SANITIZE=1 builds with ASan and UBSan, SANITIZE=thread with TSan; use another BUILD with either. (TSan
 # does not model fences, which processes use to share memory.) COVERAGE=1 counts which lines run.
 ifeq ($(COVERAGE),1)
 sanitizers := --coverage -fprofile-update=atomic
@@ -198,7 +198,7 @@ $(checked):
 		echo "compshim: packages to build with are missing$${said:+ ($$said)}: make packages installs them" >&2; exit 1; }
 	@rm $@.i && mv $@.c $@
 
-# Rewritten only if the version changed, because all objects depend on it.
+# Rewritten only if the version changed, so that objects that include it are not compiled again without need.
 $(BUILD)/generated/version.h: Makefile | $(checked)
 	@mkdir -p $(@D)
 	@printf '%sdefine CSHIM_VERSION "%s"\n' "$(hash)" "$(VERSION)" >$@.new
@@ -281,8 +281,9 @@ $(BUILD)/libcompshim-mpich.so $(BUILD)/libcompshim-abi.so: $(call objects,$(host
 		-Wl,--version-script=shim/mpi/exports.map -o $@ $(filter %.o,$^) $(static_libraries) -lm
 
 
-# C++ is needed for the layout of gloo's classes only. The engine uses the C++ library of the process. C functions are
-# compiled with -fexceptions, because gloo's exceptions pass through them.
+# C++ is needed for the layout of gloo's classes only. The engine uses the C++ library of the process. The C
+# functions of shim/gloo and the front's for gloo are compiled with -fexceptions, because gloo's exceptions pass through
+# them.
 $(BUILD)/obj/shim/gloo/%.o $(BUILD)/obj/shim/front/gloo.o: CFLAGS += -fexceptions
 $(BUILD)/obj/shim/gloo/abi.o: sanitizers += $(if $(filter 1,$(SANITIZE)),-fno-sanitize=vptr)
 $(BUILD)/obj/shim/gloo/abi.o: shim/gloo/abi.cc | $(generated) $(checked)
@@ -406,8 +407,8 @@ study: packages-bench
 	@BUILD=$(BUILD) tests/study/study.sh $(STUDY)
 
 # Installation ----------------------------------------------------------------------------------
-# Engines and examples are installed if they were built. A program for measurements is not a user command, so it goes
-# into LIBEXECDIR.
+# Engines and examples are installed if they were built. The benchmark and the examples are not user commands, so they
+# go into LIBEXECDIR.
 installed_libraries := libcompshim.so libcompshim-ompi.so libcompshim-mpich.so libcompshim-abi.so \
 	libcompshim-nccl.so libcompshim-gloo.so libcompshim_dl.so
 installed_programs := allreduce_bench mnist_train mnist_train_nccl

@@ -228,8 +228,8 @@ test-mpich: packages-mpich packages-test
 	@$(MAKE) --no-print-directory test-mpich-programs
 	@BUILD=$(BUILD)/mpich MPI=mpich SANITIZE=$(SANITIZE) tests/run.sh mpi/
 
-# Each downloads an MPI and runs the tests on it. Programs for MPICH also run on Intel MPI, and those for the standard
-# ABI on both.
+# Each downloads the MPIs that it needs. All but test-mpi-header run the MPI tests. Programs for MPICH also run on Intel
+# MPI, and those for the standard ABI on both.
 mpi_runs := openmpi5 mpich5 intel mpi5-mpich mpi5-intel
 .PHONY: test-mpis test-mpi-header $(mpi_runs:%=test-mpi-%)
 test-mpis: test-mpi-header $(mpi_runs:%=test-mpi-%)

@@ -12,7 +12,7 @@
 #   --hosts      number of hosts (4), with one rank each
 #   --rates      rates of the hosts' links, 1gbit,100mbit; skipped without root
 #   --modes      off, bf16-hook, fp16-hook, codecs, horovod, horovod-fp16 (its own), horovod-CODEC (under the shim). The
-#                modes take turns in every repeat, and each figure is the median of the repeats' medians.
+#                modes take turns in every repeat, and each time is the median of the repeats' medians.
 #   --training   steps (60) of the transformer in examples/python
 #   --sizes      sizes in bytes over loopback; "" skips this measurement
 #   --pairs      gloo_loopback_bench calls Debian's gloo N (4000) times through the shim and N times without it,

@@ -43,7 +43,7 @@ struct sum_call {
 
 struct other_call {
     enum other other;
-    enum element_type type; /* a REDUCE is of FLOAT32 */
+    enum element_type type; /* not INT8; a REDUCE is of FLOAT32 */
     void *input;            /* NULL: none, where gloo allows that */
     void *output;
     size_t count;                  /* elements of a block, or of a reduce or broadcast */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks gloo's data-movement collectives: every element arrives within the codec's bound, with
- * equal bits on all ranks; in place, with unequal and empty blocks, from every root.
+/* Checks gloo's data-movement collectives: every element arrives within the codec's bound; in
+ * place, with unequal and empty blocks, from every root. Prints a digest of each all-gather and
+ * broadcast, which must be the same on all ranks.
  *
  *   gloo_moves allgather|allgatherv|alltoall|alltoallv|broadcast TYPE COUNT RELATIVE
  *   gloo_moves mismatch TYPE COUNT 0     an all-gather in which rank 1 has fewer elements
  *
- * TYPE is float32, float64 or int32, whose elements arrive exactly. COUNT is the number of elements
- * of a block, RELATIVE the largest error allowed of floats, relative to the largest magnitude
- * (5). */
+ * TYPE is float32, float64 or int32; elements of int32 must arrive exactly. COUNT is the number of
+ * elements of a block, RELATIVE the largest error allowed of floats, relative to the largest
+ * magnitude (5). */
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>

@@ -27,7 +27,7 @@ struct lane {
     ncclComm_t comm;
     CUstream stream;
     float *input, *output;
-    uint64_t digest; /* digest of all results */
+    uint64_t digest; /* digest of all checked results */
 };
 
 static void open_lane(struct lane *lane, ncclComm_t comm)
@@ -70,7 +70,7 @@ static void check_result(struct lane *lane)
     free(data);
 }
 
-/* Fails unless all ranks had the same bits in every result. */
+/* Fails unless all ranks had the same bits in every checked result. */
 static void compare_ranks(const struct lane *lane)
 {
     uint64_t both[2], *device = gpu_allocate(sizeof both);
@@ -277,7 +277,7 @@ static void case_parts(void)
     NCCL(ncclCommDestroy(again));
 }
 
-/* A call that is captured after the class has learned. */
+/* A call that is captured after CALLS single calls, from which its class may have learned. */
 static void case_captured(void)
 {
     struct lane lane;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the NCCL tests, which are ordinary programs on the driver's API and NCCL, for a real
- * GPU and for the stand-in. There is one process per rank; tests/nccl/launch.sh sets RANK,
- * WORLD_SIZE and ID_FILE. A failing call of CUDA or NCCL ends the process with status 3. */
+ * GPU and for the stand-in. tests/nccl/launch.sh starts the processes, and sets RANK,
+ * WORLD_SIZE and ID_FILE. A call in CUDA() or NCCL() that fails ends the process with status 3. */
 #ifndef GPU_H
 #define GPU_H
 

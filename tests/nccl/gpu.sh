@@ -4,7 +4,7 @@
 #   tests/nccl/gpu.sh [RESULTS.json [SECTION...]]      (tests/bench/results/gpu.json, all sections)
 # Builds what is missing. The sections, in this order:
 #   kernels     the kernels against the codecs of the CPU, and their bandwidth relative to a copy
-#   sums        ranks on one GPU, connected by sockets, with every codec but fp32, against float64
+#   sums        ranks on one GPU, connected by sockets, with every codec that has kernels but fp32, against float64
 #   programs    groups, streams, graphs, child communicators: exact with `raw`, as natively; aborts end
 #   errors      the report's sampled error against that of all elements
 #   sockets     the time of 64 MiB by sockets, with compshim and without

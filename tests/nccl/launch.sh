@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Starts N processes of a program on this machine, as the ranks of one job, without MPI.
 #   tests/nccl/launch.sh N PROGRAM...
-# Sets RANK, WORLD_SIZE and ID_FILE for each of them, and NCCL_HOSTID to "node" and its entry of NODES ("0,0,1,1"). When
-# a rank fails, ends the others and exits with its status.
+# Sets RANK, WORLD_SIZE and ID_FILE for each of them, and NCCL_HOSTID to "node" and its entry of NODES ("0,0,1,1"), if
+# it has one. When a rank fails, ends the others and exits with its status.
 set -u
 ranks=$1
 shift

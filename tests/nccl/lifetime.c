@@ -85,7 +85,7 @@ static void case_shrink(void)
     gpu_leave(&world);
 }
 
-/* Communicators are destroyed and made many times, so that handles are reused. */
+/* Communicators are made and destroyed or aborted many times, so that handles are reused. */
 static void case_again(void)
 {
     char suffix[16];

@@ -246,7 +246,8 @@ static int count_in(const char *path)
     return count;
 }
 
-/* Communicators are made and destroyed many times, without leaking descriptors or threads. */
+/* Communicators are made and destroyed or aborted many times, without leaking descriptors or
+ * threads. */
 static void case_many(void)
 {
     char suffix[16];

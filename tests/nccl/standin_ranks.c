@@ -225,7 +225,7 @@ static void case_revoke(void)
     NCCL(ncclCommDestroy(part));
 }
 
-/* Returns a function that is newer than the nccl.h this is built with. */
+/* Returns a function that the nccl.h this is built with may lack. */
 static void *later(const char *name)
 {
     void *function = dlsym(RTLD_DEFAULT, name);
@@ -341,7 +341,7 @@ static CUgraphExec end_capture(void)
     return exec;
 }
 
-/* Calls that invalidate a capture. */
+/* Calls that invalidate a capture, and one that does not, because the thread's mode is relaxed. */
 static void case_unsafe(void)
 {
     CUdeviceptr memory = allocate(64), more;
@@ -353,7 +353,7 @@ static void case_unsafe(void)
     begin_capture(CU_STREAM_CAPTURE_MODE_GLOBAL);
     EXPECT(cuStreamSynchronize(world.stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     end_with(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-    begin_capture(CU_STREAM_CAPTURE_MODE_GLOBAL); /* allowed, as this thread's mode is relaxed */
+    begin_capture(CU_STREAM_CAPTURE_MODE_GLOBAL);
     CUDA(cuThreadExchangeStreamCaptureMode(&mode));
     EXPECT(cuMemAlloc(&more, 64), CUDA_SUCCESS);
     CUDA(cuThreadExchangeStreamCaptureMode(&mode));

@@ -69,7 +69,8 @@ for export in "--export=NONE" "--export=PATH,HOME"; do
     report "$export: the calls were compressed" 'r["totals"]["compressed_calls"] > 0'
 done
 
-# The commands of the page, as written, in a folder like a checkout after make.
+# The page's commands that start jobs, and compshim check, as written but without SLURM_CONF, in a folder like a
+# checkout after make.
 mkdir place && cd place || exit 1
 ln -s "$top/examples" "$top/tests" .
 mkdir build

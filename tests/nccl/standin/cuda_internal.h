@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Internal to the stand-in for libcuda.so.1 (standin.h). standin_lock guards contexts, streams,
- * events, captures and clocks. The table of allocations has a lock of its own, acquired after
- * it. */
+ * records of events, captures, user objects and vector clocks. The table of allocations has a lock
+ * of its own, acquired after it. */
 #ifndef STANDIN_CUDA_INTERNAL_H
 #define STANDIN_CUDA_INTERNAL_H
 
@@ -32,8 +32,8 @@ struct CUctx_st {
     CUstream legacy, streams;
 };
 
-/* A vector clock: for each slot (one stream, or several if there are many) the number of its newest
- * operation that is ordered before the owner of the clock (cuda_order.c). */
+/* A vector clock: for each slot the number of its newest operation that is ordered before the owner
+ * of the clock, or is the owner (cuda_order.c). Streams and branches of graphs share the slots. */
 enum { STANDIN_SLOTS = 64 };
 
 struct standin_clock {
@@ -63,7 +63,7 @@ struct CUstream_st {
     struct standin_capture *capture;
     int branch; /* number of the stream's branch in the capture */
     struct standin_clock clock;
-    double time; /* with STANDIN_CLOCK: time of the stream's thread */
+    double time; /* if the clock is set: time of the stream's thread */
 };
 
 /* The position in a stream at which an event was recorded. */
@@ -78,7 +78,7 @@ struct CUevent_st {
     uint32_t magic;
     CUcontext context;
     unsigned flags;
-    struct standin_record *record; /* NULL: never recorded */
+    struct standin_record *record; /* NULL: never recorded outside a capture */
     struct standin_capture *capture;
     uint64_t capture_id;
     int branch, node; /* position in the capture */
@@ -125,17 +125,19 @@ long standin_process_rank(void);
 struct standin_op *standin_op_new(const char *name, CUresult (*run)(void *, uint64_t),
                                   void (*release)(void *), void *payload);
 void standin_op_free(struct standin_op *op);
-/* Sets *stream to the stream of a handle in the current context. */
+/* Sets *stream to the stream of a handle; 0, 1 and 2 are streams of the current context. */
 CUresult standin_stream_of(CUstream handle, CUstream *stream);
 CUresult standin_stream_in(CUstream handle, CUcontext context, CUstream *stream);
-/* Enqueues an operation; the lock is held. */
+/* Enqueues an operation, or adds it to the graph that captures the stream. Consumes the reference,
+ * also on failure; the lock is held. */
 CUresult standin_push(CUstream stream, struct standin_op *op);
 CUresult standin_enqueue(CUstream stream, struct standin_op *op);
 /* Appends to the queue, without regard to captures and the legacy stream; the lock is held. */
 void standin_append(CUstream stream, struct standin_op *op);
 void standin_append_wait(CUstream stream, CUstream other, uint64_t position,
                          const struct standin_clock *clock, const struct standin_record *record);
-/* Allows all enqueued operations to run (STANDIN_LAZY); the lock is held. */
+/* Allows the enqueued operations of all created streams, and of the legacy streams of their
+ * contexts, to run (STANDIN_LAZY); the lock is held. */
 void standin_release_all(void);
 /* Waits until a stream has completed `position` operations, or its context has an error; the lock
  * is held. */
@@ -145,7 +147,8 @@ CUresult standin_context_wait(CUcontext context);
 CUresult standin_stream_synchronize(CUstream stream);
 /* Returns true if STANDIN_CLOCK or standin_set_clock has set the clock. */
 bool standin_clock_is_set(void);
-/* Adds to the time of the stream whose thread this is, if it is one and the clock is set. */
+/* On a stream's thread, if the clock is set: advances the stream's time by the cost of the
+ * operations and bytes. */
 void standin_spend(double operations, size_t bytes);
 /* Returns the time of the stream whose thread this is; on other threads, and if the clock is not
  * set, the monotonic clock's. */
@@ -163,13 +166,14 @@ void standin_order_inside(struct standin_entry *entry, const struct standin_cloc
 /* Merges another clock into `clock`: what is ordered before `other` is ordered before `clock`,
  * too. */
 void standin_order_merge(struct standin_clock *clock, const struct standin_clock *other);
-/* Logs an operation that this thread has run or, after an error, skipped (STANDIN_ORDER). */
+/* Logs an operation with its clock (STANDIN_ORDER). */
 void standin_order_log(const struct standin_entry *entry);
 void standin_order_after(CUstream stream, const struct standin_clock *clock);
 void standin_order_host(const struct standin_clock *clock);
 struct standin_accesses;
 /* Records an access of the running operation to bytes of an allocation. Returns false, after a
- * message on stderr, if it is not ordered with an earlier access and one of the two writes. */
+ * message on stderr, if it is not ordered with an earlier access that is kept, and one of the two
+ * writes. */
 bool standin_order_access(struct standin_accesses **accesses, size_t begin, size_t end, bool write);
 
 /* cuda_memory.c -------------------------------------------------------------------------------- */
@@ -182,8 +186,8 @@ void standin_memory_begin(CUdeviceptr pointer);
 /* Ends an allocation, which may not be accessed any more. Returns false if no such allocation
  * begins there, or if an earlier access is not ordered before the end. */
 bool standin_memory_end(CUdeviceptr pointer, enum standin_memory_type kind);
-/* Marks live device memory as freed by the host. Returns false if it has been freed, or if no
- * device memory begins there. */
+/* Marks device memory, if it is live, as freed by the host. Returns false if it has been freed, or
+ * if no device memory begins there. */
 bool standin_memory_mark_freed(CUdeviceptr pointer);
 void *standin_memory(int device, const void *pointer, size_t bytes, bool write, const char *who);
 bool standin_is_memory(const void *pointer);
@@ -199,7 +203,7 @@ CUresult standin_unsafe(void);
 /* Adds an operation to the graph of a captured stream; the lock is held. */
 CUresult standin_capture_push(CUstream stream, struct standin_op *op);
 CUresult standin_capture_record(CUstream stream, CUevent event);
-/* Returns true if the wait is part of a capture; *status is its result. */
+/* Returns true if the stream or the event is captured; *status is then the result of the wait. */
 bool standin_capture_wait(CUstream stream, CUevent event, CUresult *status);
 uint64_t standin_capture_id(CUstream stream); /* 0: not captured */
 void standin_capture_invalidate(struct standin_capture *capture);

@@ -41,7 +41,7 @@ struct CUkern_st {
     uint32_t loaded; /* bit mask of devices */
 };
 
-/* A kernel loaded in a context. */
+/* A kernel in a context, loaded or not. */
 struct CUfunc_st {
     uint32_t magic;
     CUkernel kernel;

@@ -252,8 +252,8 @@ CUresult standin_enqueue(CUstream stream, struct standin_op *op)
     return status;
 }
 
-/* All streams of the process but the legacy ones, for STANDIN_LAZY: a synchronisation runs only
- * work enqueued before. */
+/* All streams of the process but the legacy ones, for standin_release_all. The entry of a destroyed
+ * stream is reused. */
 enum { STREAMS_MAX = 4096 };
 static CUstream known[STREAMS_MAX];
 static int known_count;

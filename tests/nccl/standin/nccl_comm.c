@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
- * Here: communicators. Handles of destroyed communicators are reused at once, the latest first, to
- * find errors in state that is kept by handle. */
+ * Here: communicators. Handles of destroyed communicators are reused as soon as nothing refers to
+ * them, the latest first, to find errors in state that is kept by handle. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

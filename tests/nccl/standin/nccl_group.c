@@ -111,8 +111,8 @@ static CUresult join_streams(const struct standin_task *tasks, bool before)
     return status;
 }
 
-/* Connects ranks when they first exchange messages, as the real NCCL does. That takes device
- * memory, and is refused in a capture, as by some transports. */
+/* Reserves device memory for ranks that first exchange messages, as the real NCCL does when it
+ * connects them. Refuses to do so in a capture, as some transports do. */
 static ncclResult_t connect_peers(const struct standin_task *tasks, bool captured)
 {
     ncclResult_t result = ncclSuccess;

@@ -198,7 +198,7 @@ struct standin_user_op *standin_user_op(ncclComm_t comm, ncclRedOp_t op);
 /* nccl_log.c ----------------------------------------------------------------------------------- */
 /* Returns the bytes that this rank sends by the call. */
 size_t standin_bytes_sent(const struct standin_task *task);
-/* Logs a call when it is launched (STANDIN_LOG). */
+/* Adds a call's bytes to the communicator's, and logs the call (STANDIN_LOG), at its launch. */
 void standin_log(const struct standin_task *task, bool captured);
 /* Logs a digest of the data that a task of this rank sends, when it runs (STANDIN_DATA). */
 void standin_log_data(const struct standin_task *task, const void *data, size_t bytes);

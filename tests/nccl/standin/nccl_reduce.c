@@ -69,7 +69,8 @@ static void small_store(ncclDataType_t dtype, float value, uint8_t *place)
     memcpy(place, &code, sizeof code);
 }
 
-/* Sums and products may wrap around, so they are computed unsigned. Buffers may be unaligned. */
+/* Sums and products of integers may wrap around, so they are computed unsigned. Buffers may be
+ * unaligned. */
 #define COMBINE(type, unsigned_type)                                                               \
     static type combine_##type(ncclRedOp_t op, type a, type b)                                     \
     {                                                                                              \

@@ -118,8 +118,8 @@ static uint8_t *own_input(const struct standin_context *context, size_t bytes)
     return copy;
 }
 
-/* Sends part r of the input, which begins at begin[r], to rank r, and adds all ranks' contributions
- * to this rank's part in rank order. The sum is in new memory. */
+/* Sends part r of the input, which begins at begin[r], to rank r, and reduces all ranks'
+ * contributions to this rank's part in rank order. *sum becomes the result, in new memory. */
 static CUresult reduce_parts(const struct standin_context *context, uint8_t *input,
                              const size_t *begin, uint8_t **sum, bool *go_on)
 {

@@ -9,13 +9,14 @@
  *   STANDIN_DEVICES=4         number of devices
  *   STANDIN_SM=90             compute capability of the devices
  *   STANDIN_MEMORY=8192       MiB of memory of each device
- *   STANDIN_DELAY_US=0        each operation is delayed by a random time of up to this
+ *   STANDIN_DELAY_US=0        each operation of a stream is delayed by a random time of up to this
  *   STANDIN_SEED=1            seed of these delays
- *   STANDIN_LAZY=0            1: no operation runs before the host synchronises, queries, or
- *                             destroys the stream; also holds back staged copies of cuMemcpyHtoD
+ *   STANDIN_LAZY=0            1: no operation runs before the host synchronises or queries any
+ *                             stream or event, waits in NCCL, or destroys the operation's stream;
+ *                             also holds back staged copies of cuMemcpyHtoD
  *   STANDIN_RACES=1           1: reports operations that use the same device memory, one of which
  *                             writes it, and are not ordered; the later one fails
- *   STANDIN_ORDER=FILE        writes the operations that ran as JSON lines, with vector clocks
+ *   STANDIN_ORDER=FILE        writes the operations as JSON lines, with vector clocks
  *   STANDIN_CLOCK=US,MIB      events have computed times: US microseconds for each operation of
  *                             NCCL, a tenth for each kernel, and MIB MiB/s for what NCCL sends; a
  *                             program changes it by standin_set_clock
@@ -48,8 +49,9 @@ struct standin_op {
     /* Runs the operation, on the stream's thread; in a graph at each launch, branches but the first
      * on threads of their own. Returns CUDA_SUCCESS or the context's sticky error. */
     CUresult (*run)(void *payload, uint64_t ticket);
-    /* Called at each launch, in the order of the host's calls; returns the ticket for `run`. May be
-     * NULL. The driver's lock is held, so it must not call the driver. */
+    /* Called when the operation is enqueued on a stream or, in a graph, at each launch, in the
+     * order of the host's calls; returns the ticket for `run`. May be NULL. The driver's lock is
+     * held, so it must not call the driver. */
     uint64_t (*prepare)(void *payload);
     /* Graph launches: called like `prepare`, when the launch's clock is known. May be NULL. */
     void (*order)(void *payload, CUstream stream);
@@ -88,8 +90,8 @@ struct standin_driver {
     /* Counts a call; returns true if it must fail by STANDIN_FAIL. */
     bool (*fails)(const char *name, int *code);
     long (*process_rank)(void);
-    /* STANDIN_CLOCK: adds the time of `operations` operations of NCCL, and of sending `bytes`
-     * bytes, to the stream whose thread this is, if any. */
+    /* On a stream's thread, if the clock is set: advances the stream's time by that of `operations`
+     * operations of NCCL and of sending `bytes` bytes. */
     void (*spend)(double operations, size_t bytes);
     /* Opens the file that a variable names, to append lines. Returns -1 if the variable is not set
      * or, after a message, if the file cannot be opened. */
