@@ -103,6 +103,7 @@ cat >"$root/tmp/package/policy.ini" <<'END'
 report = /tmp/package/{jobid}.json
 [rule all]
 codec = fp8_e4m3
+worth = always
 END
 expect "compshim run starts a job" 0 inside compshim run --policy /tmp/package/policy.ini -- \
     mpirun --oversubscribe -n 2 $bench --sizes 1MiB --seconds 0.1

@@ -35,7 +35,7 @@ expect "the tool starts" 0 "$scratch/clean/bin/compshim" --version
 contains "with this version" "compshim $(sed -n 's/^VERSION := //p' Makefile)"
 
 python3 tests/docs/few_digits.py "$scratch/digits"
-printf '[rule all]\ncodec = fp8_e4m3\n' >"$scratch/policy.ini"
+printf '[rule all]\ncodec = fp8_e4m3\nworth = always\n' >"$scratch/policy.ini"
 expect "it runs torchrun" 0 limited env PATH="$scratch/clean/bin:$PATH" COMPSHIM_REPORT="$scratch/report.json" \
     compshim run --policy "$scratch/policy.ini" -- "$torch/bin/torchrun" --nproc_per_node 2 \
     examples/python/mnist_ddp.py --data "$scratch/digits" --limit 640
