@@ -170,7 +170,8 @@ CSHIM_INLINE uint8_t *put_plane(const uint8_t *restrict codes, size_t count, uns
     return output + stride;
 }
 
-/* Writes the lowest `width` bits of `count` codes. The codes must be followed by zeros. */
+/* Writes the lowest `width` bits of `count` codes. Up to 7 codes beyond the last one are read, and
+ * must be 0. */
 CSHIM_INLINE void put_codes(const uint8_t *codes, size_t count, unsigned width, uint8_t *output)
 {
     if (width == 8)

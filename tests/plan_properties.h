@@ -93,8 +93,8 @@ static inline void check_algorithm(const struct cshim_plan *plan, const struct c
 }
 
 /* Checks that the roundings of all contributions, of a grid's row sums and of the result add up to
- * at most abs_error, in a sum for each of its ranks, and that a step larger by 2^-22 would exceed
- * it. */
+ * at most abs_error times the number of ranks, in data movement to at most abs_error, and that a
+ * step larger by 2^-22 would exceed that. */
 static inline void check_step(const struct cshim_plan *plan)
 {
     const double allowed = plan->rule->abs_error;

@@ -266,7 +266,7 @@ static uint8_t *cast_codes(const struct cshim_nccl_segment *segment)
     return segment->memory + CSHIM_WIRE_ALIGN;
 }
 
-/* Launches a conversion kernel on the whole segment. */
+/* Launches a kernel of the algorithm cast (NARROW, WIDEN or LARGEST) on the whole segment. */
 static ncclResult_t cast_elements(const struct cshim_nccl_segment *segment,
                                   enum cshim_kernel_operation operation)
 {

@@ -116,7 +116,7 @@ static void write_event(struct cshim_trace_file *file, int rank, const char *pha
  * ends. */
 #define ROUNDING 1e-9
 
-/* Writes a nonblocking call as a begin and an end event, because nonblocking calls overlap. */
+/* Writes a call that others may overlap as a begin and an end event. */
 static void write_pending(struct cshim_trace_file *file, int rank,
                           const struct cshim_trace_event *event)
 {

@@ -17,7 +17,7 @@
 /* Types of events, numbered after the phases of a compressed call (enum cshim_phase). */
 enum cshim_trace_kind {
     CSHIM_TRACE_CALL = CSHIM_PHASES,
-    CSHIM_TRACE_PENDING, /* a nonblocking call, from begin to end */
+    CSHIM_TRACE_PENDING, /* a call that others may overlap, from begin to end */
     CSHIM_TRACE_PASSED,  /* a call that was passed through */
 };
 

@@ -53,8 +53,8 @@ struct step {
     bool in_place;
     int root;     /* modulo the size of the communicator */
     int scale;    /* all elements are multiples of it */
-    int latest;   /* START: every rank starts it before this step */
-    int end;      /* every request is complete before this step */
+    int latest;   /* START: number of the step before which every rank has started the request */
+    int end;      /* number of the step before which the request is complete */
     uint64_t key; /* seed of the data */
 };
 

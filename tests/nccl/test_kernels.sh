@@ -45,7 +45,7 @@ else
     kernels/fatbin.sh "$cuda/bin/nvcc" "$assembler" "$older" "75 80 90 100 120" 90 2>"$scratch/older.log" ||
         fail "the binary for drivers from R525 on is built" "$(cat "$scratch/older.log")"
     check "no spills in the binary for drivers from R525 on" no_spills "$scratch/older.log"
-    # CUDA 12.0's drivers support version 7; those that know sm_100 and sm_120 also support version 8.
+    # CUDA 12.0's drivers load ELF files of ABI version 7; those that know sm_100 and sm_120 also load version 8.
     known="elf 75 version 7 lz4
 elf 80 version 7 lz4
 elf 90 version 7 lz4
