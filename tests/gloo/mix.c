@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a random gloo program. All ranks draw the same steps, but each starts concurrent calls in
- * its own order. Steps create contexts of some of the ranks, in any order, free contexts (a new one
- * often gets a freed address), and make calls: several at once, each on its own thread, of
- * different types, operations and collectives, on several contexts and with different tags. All
- * values are small integers, exact in float32, fp16, bf16 and fp8_e4m3, so each result must equal
- * the integer result.
+ * its own order. Steps create contexts of some of the ranks, in any order, destroy contexts (a new
+ * one often gets the address of an old one), and make calls: several at once, each on its own
+ * thread, of different types, operations and collectives, on several contexts and with different
+ * tags. All values are small integers, exact in float32, fp16, bf16 and fp8_e4m3, so each result
+ * must equal the integer result.
  *
  *   gloo_mix SEED STEPS [CALLS [LATE]]   at most CALLS (5) calls at once; in half of its steps a
  *                                        rank starts first calls on new contexts LATE ms late
  *
- * Prints for each rank the numbers of all-reduces, and of other collectives that a rule may name,
- * in contexts of which it is rank 0, that of its contexts at the address of an earlier one, and
- * that of failures. */
+ * Prints four counts for each rank: all-reduces, and other collectives that a rule may name, in
+ * contexts where it is rank 0; contexts at the address of an earlier one; failures. */
 #include <pthread.h>
 #include <unistd.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All-gather and all-to-all: each peer sends its block to all peers, or a block of its own to each.
+/* In an all-gather each peer sends its block to all; in an all-to-all, a different block to each.
  * A segment has one chunk of each block, which may be empty. Nothing is reduced: every peer decodes
  * what it receives, and its own block. p - 1 messages a peer, one rounding.
  *
- * Buffers: contributions[q], the message from peer q; at this peer's own index its own elements, in
- * an all-gather also the message that it sends. outgoing[q], only in an all-to-all: the message to
- * peer q. */
+ * Buffers: contributions[q], the message from peer q. contributions[own], this peer's own encoded
+ * block, in an all-gather also the message that it sends. outgoing[q], only in an all-to-all: the
+ * message to peer q. */
 #include "shim/core/compiler.h"
 
 static uint64_t contributions(const struct cshim_compiler *compiler, int index)
