@@ -558,7 +558,8 @@ INLINE bool encode_grain(struct cshim_format format, const float *input, uint8_t
     const uint32_t grain = cshim_choose_scale(format, most, false);
     if (most >= CSHIM_INFINITY_BITS || !cshim_is_plain(format, grain | CSHIM_E4M3_FIRST_NORMAL))
         return false;
-    /* Plain grains have a normal power of two, so that one product makes the scale. */
+    /* A plain grain's power of two is a normal float, so its reciprocal can be a part of `share`,
+     * and one multiplication gives a block's wanted E4M3 number. */
     const float share =
         CSHIM_E4M3_SHARE * cshim_power_of_two(-((int)(grain >> 8) + format.min_scale));
     for (size_t block = 0; block < GRAIN_BLOCKS; block++) {

@@ -76,7 +76,8 @@ static bool wait_for_requests(int count, MPI_Request *requests, double seconds)
     return true;
 }
 
-/* Returns the time limit in seconds for messages that need an answer of all ranks below `rank`. */
+/* Returns the time limit in seconds for messages that need an answer of the whole
+ * subtree of `rank`. */
 static double time_limit(int rank)
 {
     const int height = cshim_tree_height(rank, cshim_job.ranks);

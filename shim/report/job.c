@@ -41,8 +41,9 @@ static void count_process(bool parent_has_jobs)
     family = shared != MAP_FAILED ? shared : NULL;
 }
 
-/* Returns the number of processes forked from this process that called the library and have not
- * written a report: they ended by _exit or a signal, or still run. */
+/* Returns the number of this process's forked descendants that called the library and have not
+ * written a report: they ended by _exit or a signal, or still run. Returns 0 in a forked process,
+ * whose children its ancestor counts. */
 static unsigned count_unreported(void)
 {
     if (family == NULL || own_number > 0)

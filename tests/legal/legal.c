@@ -251,8 +251,8 @@ static void make_comm(const struct step *step, int number)
         MPI_Comm_split(parent, group < 0 ? MPI_UNDEFINED : group, key, made);
     if (step->kind == DUP || splits)
         return;
-    /* Every member of the parent, also one that leaves, passes the group of the members that
-     * stay. */
+    /* Every member of the parent makes the group of the members that stay. One that leaves passes
+     * it to MPI_Comm_create, too, but does not call MPI_Comm_create_group. */
     const int count =
         legal_members(place, script.ranks, script.places[step->place].group[rank], members);
     MPI_Comm_group(MPI_COMM_WORLD, &all);

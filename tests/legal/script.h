@@ -38,8 +38,8 @@ enum kind {
     FREE,
     KINDS
 };
-/* PAIR: a derived type of two floats. COMPLEX: MPI's own type, compressed as floats,
- * but not in MPI_Allgatherv and MPI_Alltoallv. */
+/* PAIR: a derived type of two floats. COMPLEX: MPI's own type, compressed, as floats, only in
+ * MPI_Allgather, MPI_Alltoall and MPI_Bcast. */
 enum element { FLOAT, DOUBLE, INTEGER, PAIR, COMPLEX, ELEMENTS };
 enum operation { SUM, LARGEST, USER, OPERATIONS }; /* USER: a sum function of the program */
 

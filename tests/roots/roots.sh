@@ -110,8 +110,8 @@ make_root() {
 }
 
 # Runs -------------------------------------------------------------------------------------------
-# process1.sh runs a script in the root, and is process 1 of namespaces of processes and mounts, which reaps orphans or
-# does not. The mounts end with the namespace. Without network there is still an interface besides lo, because Debian
+# process1.sh runs a script in the root, as process 1 of new PID and mount namespaces; it reaps orphans or does not. The
+# mounts end with the namespace. Without network there is still an interface besides lo, because Debian
 # 13's mpirun crashes without any if it has to reach another host.
 cat >"$folder/process1.sh" <<'END'
 root=$1 process1=$2 user=$3 network=$4 script=$5
