@@ -267,34 +267,34 @@ CSHIM_INLINE uint32_t cshim_largest_finite(const float *restrict input, size_t c
     return largest;
 }
 
-/* Stores the scale of block `number`, and computes the unpacked codes of the block or part of it.
- * With random numbers writes 16-bit codes to `wide` instead of `codes`, which the compiler
- * vectorises better. Returns false if cshim_block_codes_singly() must compute the codes. `grain` is
- * the grain's stored power of two (CSHIM_SCALE_E4M3 only). `random` is NULL for rounding to
- * nearest. */
+/* Computes the scale (`stored`) and the unpacked codes of a block or part of one. With random
+ * numbers writes 16-bit codes to `wide` instead of `codes`, which the compiler vectorises better.
+ * Returns false if cshim_block_codes_singly() must compute the codes. `grain` is the grain's
+ * stored power of two (CSHIM_SCALE_E4M3 only). `random` is NULL for rounding to nearest. */
 CSHIM_INLINE bool cshim_block_codes(struct cshim_format format, const float *restrict input,
                                     const uint32_t *restrict random, size_t count, uint32_t grain,
                                     uint8_t *restrict codes, uint16_t *restrict wide,
-                                    uint8_t *scales, size_t number)
+                                    uint32_t *stored)
 {
     if (format.family == CSHIM_FAMILY_UPPER && random == NULL)
         return cshim_upper_codes(input, count, codes);
-    const uint32_t largest = cshim_largest_of_block(input, count);
+    /* gcc makes the random loop slower if cshim_largest_of_block() is inlined beside it. */
+    const uint32_t largest = random != NULL ? cshim_largest_magnitude(input, count)
+                                            : cshim_largest_of_block(input, count);
     const uint32_t largest_finite = cshim_largest_finite(input, count, largest);
     const bool is_finite = largest < CSHIM_INFINITY_BITS;
-    const uint32_t stored = format.scale == CSHIM_SCALE_E4M3
-                                ? cshim_refine_scale(format, grain, largest_finite, random != NULL)
-                                : cshim_choose_scale(format, largest_finite, random != NULL);
-    cshim_store_scale(format, scales, number, stored);
+    *stored = format.scale == CSHIM_SCALE_E4M3
+                  ? cshim_refine_scale(format, grain, largest_finite, random != NULL)
+                  : cshim_choose_scale(format, largest_finite, random != NULL);
     if (random != NULL && is_finite) {
-        const struct cshim_scaling scaling = cshim_scaling(format, stored);
+        const struct cshim_scaling scaling = cshim_scaling(format, *stored);
         for (size_t i = 0; i < count; i++)
             wide[i] = (uint16_t)cshim_encode_random(format, input[i], scaling, random[i]);
         return true;
     }
-    if (!is_finite || !cshim_is_plain(format, stored))
+    if (!is_finite || !cshim_is_plain(format, *stored))
         return false;
-    const float inverse = cshim_plain_inverse(format, stored);
+    const float inverse = cshim_plain_inverse(format, *stored);
     const size_t whole = count / CSHIM_PART * CSHIM_PART;
     for (size_t i = 0; i < whole; i += CSHIM_PART)
         cshim_plain_codes(format, input + i, inverse, CSHIM_PART,
@@ -395,15 +395,15 @@ CSHIM_INLINE void cshim_encode_portably(struct cshim_format format, const float 
             const size_t at = begin + i, left = length - i < block ? length - i : block;
             const uint32_t *numbers = random != NULL ? random + at : NULL;
             uint8_t *own = codes + i * cshim_code_bytes(format);
-            const size_t number = at / block;
+            uint32_t stored = 0;
             const bool is_done = left == block
                                      ? cshim_block_codes(format, input + at, numbers, block, grain,
-                                                         own, wide + i, scales, number)
+                                                         own, wide + i, &stored)
                                      : cshim_block_codes(format, input + at, numbers, left, grain,
-                                                         own, wide + i, scales, number);
+                                                         own, wide + i, &stored);
             if (!is_done)
-                cshim_block_codes_singly(format, input + at, numbers, left, own, wide + i,
-                                         cshim_load_scale(format, scales, number));
+                cshim_block_codes_singly(format, input + at, numbers, left, own, wide + i, stored);
+            cshim_store_scale(format, scales, at / block, stored);
         }
         for (size_t i = 0; i < length && random != NULL; i++)
             cshim_put_code(format, codes, i, wide[i]);

@@ -54,8 +54,8 @@ struct cshim_compiler {
  * column follow. An algorithm need not use all areas. */
 enum cshim_area { CSHIM_CONTRIBUTIONS, CSHIM_REDUCED, CSHIM_OUTGOING };
 
-/* Returns the offset in the segment's scratch, in bytes, of the message of peer `index` in an area
- * of the row or column. */
+/* Returns the byte offset, in the segment's scratch, of the message that an area of the row or
+ * column has for peer `index`. */
 uint64_t cshim_slot(const struct cshim_compiler *compiler, enum cshim_dimension dimension,
                     enum cshim_area area, int index);
 

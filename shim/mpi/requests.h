@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replacements of MPI functions that make requests or take them. Each replacement has the contract
- * of the MPI function of its name, and is thread-safe. */
+/* Replacements of MPI functions that create requests or take them as arguments. Each one has the
+ * parameters, results and errors of the MPI function that it is named after. All are thread-safe.
+ */
 #ifndef CSHIM_MPI_REQUESTS_H
 #define CSHIM_MPI_REQUESTS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each rank's first piece of scratch is in a System V shared memory segment, which the other ranks
- * of the node attach. If any rank cannot attach one (different users, containers with separate IPC
- * namespaces), all ranks of the node use messages instead. */
+/* Each rank allocates its first piece of scratch in a System V shared memory segment, and attaches
+ * the segments of the node's other ranks. If a rank fails to attach one (other users, containers
+ * with separate IPC namespaces), all ranks of the node use messages instead. */
 #include "shim/mpi/share.h"
 
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  * COMPSHIM_LIVE=on.
  *
  * A process has a file for each library in CSHIM_LIVE_FOLDER, and locks it until the process ends.
- * So a file without a lock is stale, even if another process has the same id by now. The file gets
- * its name when it is complete. */
+ * A file without a lock is stale: its process has ended, even if a new process has the same id. The
+ * file gets its name when it is complete. */
 #ifndef CSHIM_LIVE_H
 #define CSHIM_LIVE_H
 

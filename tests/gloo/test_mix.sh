@@ -33,8 +33,8 @@ draw_policy() {
         printf 'error_feedback = %s\nrounding = %s\n' "$feedback" "$rounding"
     fi
 }
-# all_reported: succeeds if the reports have all calls, and some were compressed. Each process reports those of contexts
-# of which it is rank 0.
+# all_reported: succeeds if the reports have all calls, and some were compressed. A process reports the calls of the
+# contexts in which it is rank 0.
 all_reported() {
     python3 - "$scratch" "$(awk '/all-reduces led/ { led += $3 + $6 } END { print led }' <<<"$output")" <<'P'
 import glob, json, sys

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Internal to the stand-in for libcuda.so.1 (standin.h). standin_lock guards contexts, streams,
- * records of events, captures, user objects and vector clocks. The table of allocations has a lock
- * of its own, acquired after it. */
+ * records of events, captures, user objects and vector clocks. The table of allocations has its own
+ * lock, which may be acquired while standin_lock is held, not the other way round. */
 #ifndef STANDIN_CUDA_INTERNAL_H
 #define STANDIN_CUDA_INTERNAL_H
 
@@ -32,8 +32,9 @@ struct CUctx_st {
     CUstream legacy, streams;
 };
 
-/* A vector clock: for each slot the number of its newest operation that is ordered before the owner
- * of the clock, or is the owner (cuda_order.c). Streams and branches of graphs share the slots. */
+/* Vector clock of an operation, a stream, a record or the host. For each slot it has the number of
+ * the slot's newest operation that happens before its owner's next one (an operation's clock
+ * includes the operation; see cuda_order.c). Streams and branches of graphs share the slots. */
 enum { STANDIN_SLOTS = 64 };
 
 struct standin_clock {
