@@ -18,6 +18,9 @@ void cshim_progress_remove(int (*advance)(void));
 /* Lets MPICH make progress; does nothing in Open MPI, where cshim_progress_test() does it. Must not
  * be called by the callbacks. */
 void cshim_progress_make(void);
+/* Returns true if a request is complete, also with an error; calls no error handler. In Open MPI it
+ * makes progress. */
+bool cshim_progress_is_complete(MPI_Request request);
 /* Have the contracts of MPI_Test and MPI_Testsome. Unlike those, the callbacks may call them. */
 int cshim_progress_test(MPI_Request *request, int *done, MPI_Status *status);
 int cshim_progress_testsome(int count, MPI_Request requests[], int *ended, int indices[],

@@ -346,6 +346,7 @@ static void run_freed_persistent(int count)
 
 extern int standin_refused_tests __attribute__((weak));
 extern int standin_refused_reduces __attribute__((weak));
+extern int standin_refused_samples __attribute__((weak));
 static int handled;
 static MPI_Comm all_but_last; /* MPI_COMM_NULL on the last rank */
 
@@ -385,6 +386,21 @@ static void run_failing(struct call *call, MPI_Comm comm)
     check_call(is_last || handled == 1, "its error handler is called", handled);
 }
 
+/* The reduce of the sampled error fails while it is under way, on all ranks. */
+static void run_failing_sample(struct call *call, MPI_Errhandler handler)
+{
+    MPI_Comm other;
+    MPI_Comm_dup(MPI_COMM_WORLD, &other);
+    MPI_Comm_set_errhandler(other, handler);
+    handled = 0;
+    standin_refused_samples = 1;
+    start_call(call, other);
+    const int status = MPI_Wait(&call->request, MPI_STATUS_IGNORE);
+    standin_refused_samples = 0;
+    check_call(status != MPI_SUCCESS, "a call whose sample fails ends with an error", status);
+    check_call(handled == 1, "its error handler is called once", handled);
+}
+
 static void run_refused(int count)
 {
     MPI_Comm other;
@@ -412,6 +428,7 @@ static void run_refused(int count)
     check_sums(&call, "without the sample");
     handled = 0;
     run_failing(&call, other);
+    run_failing_sample(&call, handler);
     MPI_Errhandler_free(&handler);
     drop(&call);
 }

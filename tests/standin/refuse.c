@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Preloaded after the shim, makes the engine's next calls of PMPI_Testsome and PMPI_Ireduce fail:
- * as many as the program sets in standin_refused_tests and standin_refused_reduces. */
+ * as many as the program sets in standin_refused_tests and standin_refused_reduces. While
+ * standin_refused_samples is 1, PMPI_Ireduce succeeds, but its request completes with an error. */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stddef.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
-EXPORT int standin_refused_tests, standin_refused_reduces;
+EXPORT int standin_refused_tests, standin_refused_reduces, standin_refused_samples;
+static MPI_Request sample = MPI_REQUEST_NULL; /* completes with an error */
+static MPI_Comm sample_comm;
 
 /* Called by the engine only, because the program does not call MPI_Testsome. */
 EXPORT int PMPI_Testsome(int count, MPI_Request requests[], int *ended, int indices[],
@@ -32,5 +35,23 @@ EXPORT int PMPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datat
         PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
         return MPI_ERR_OTHER;
     }
-    return real(sendbuf, recvbuf, count, datatype, op, root, comm, request);
+    const int status = real(sendbuf, recvbuf, count, datatype, op, root, comm, request);
+    if (standin_refused_samples > 0) {
+        sample = *request;
+        sample_comm = comm;
+    }
+    return status;
+}
+
+EXPORT int PMPI_Test(MPI_Request *request, int *done, MPI_Status *status)
+{
+    int (*real)(MPI_Request *, int *, MPI_Status *);
+    *(void **)&real = dlsym(RTLD_NEXT, "PMPI_Test");
+    const MPI_Request tested = *request;
+    const int outcome = real(request, done, status);
+    if (!*done || tested == MPI_REQUEST_NULL || tested != sample)
+        return outcome;
+    sample = MPI_REQUEST_NULL;
+    PMPI_Comm_call_errhandler(sample_comm, MPI_ERR_OTHER);
+    return MPI_ERR_OTHER;
 }

@@ -133,6 +133,7 @@ int PMPI_Recv(void *buffer, int count, MPI_Datatype datatype, int source, int ta
               MPI_Status *status);
 int PMPI_Recv_init(void *buffer, int count, MPI_Datatype datatype, int source, int tag,
                    MPI_Comm comm, MPI_Request *request);
+int PMPI_Request_get_status(MPI_Request request, int *done, MPI_Status *status);
 int PMPI_Send(const void *buffer, int count, MPI_Datatype datatype, int destination, int tag,
               MPI_Comm comm);
 int PMPI_Test(MPI_Request *request, int *flag, MPI_Status *status);
