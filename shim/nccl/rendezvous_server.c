@@ -295,6 +295,7 @@ static bool start_server(const struct cshim_tag *tag)
     if (is_running)
         return true;
     listening = *tag;
+    listening.magic = CSHIM_TAG_MAGIC;
     is_running = listen_at(&listening) && start_thread();
     if (!is_running) {
         const int saved = errno;
@@ -362,7 +363,6 @@ bool cshim_durations_collect(const struct cshim_tag *at, uint32_t ranks, struct 
     const bool is_collected = start_server(at) && cshim_collection_add(nonce, ranks);
     if (is_collected) {
         *tag = listening;
-        tag->magic = CSHIM_TAG_MAGIC;
         tag->nonce = nonce;
     }
     pthread_mutex_unlock(&lock);

@@ -358,6 +358,8 @@ char *other_collective(struct context *context, const other_call *call)
 {
     return text_of_exception([&] {
         switch (element_bytes(call->type)) {
+        case 1:
+            return make_other<uint8_t>(context, call);
         case 2:
             return make_other<uint16_t>(context, call);
         case 8:

@@ -3,10 +3,8 @@
  * more than once, all ranks decide in the same window and by the same durations, before any rank
  * has begun that window. The last tests ask over sockets. */
 #include <math.h>
-#include <unistd.h>
 
-#include "shim/nccl/rendezvous_wire.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/test_rendezvous_ranks.h"
 
 #define NONCE 42u
 #define RANKS_MAX 4
@@ -219,6 +217,15 @@ TEST(ranks_ask_by_sockets)
     assert_int_equal(await(askers[0], 6, &answer), CSHIM_ASKED_LOST);
     cshim_asker_free(askers[0]);
     cshim_asker_free(askers[1]);
+}
+
+TEST(a_server_started_for_durations_also_serves_ids)
+{
+    uint8_t id[CSHIM_ID_BYTES];
+    const struct cshim_tag tag = collect(1);
+    serve(id);
+    assert_true(decide_and_leave(join(id, 0, 1)).on);
+    cshim_durations_end(&tag);
 }
 
 /* Returns a listening socket that nobody serves, and its address in *tag. */

@@ -256,8 +256,9 @@ const struct tool_command tool_top = {
     .summary = "show what running jobs on this host compress",
     .usage = "[OPTION...]",
     .details = "Processes started with COMPSHIM_LIVE=on publish their figures in shared memory. "
-               "Bytes are those of the ranks on this host.\n\n  COMPSHIM_LIVE=on compshim run -- "
-               "mpirun -n 4 ./train &\n  compshim top\n",
+               "MPI's bytes are those of the ranks on this host, NCCL's and gloo's those of all "
+               "ranks.\n\n  COMPSHIM_LIVE=on compshim run -- mpirun -n 4 ./train &\n"
+               "  compshim top\n",
     .options = options,
     .run = run_top,
 };

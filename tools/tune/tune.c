@@ -216,10 +216,10 @@ const struct tool_command tool_tune = {
     .usage = "[OPTION...] [--] LAUNCHER [ARGUMENT...]",
     .details =
         "LAUNCHER starts ranks as for the program; a benchmark of all-reduces is added to it and "
-        "run without the library and with every codec and algorithm. Sizes for which nothing was "
-        "faster than native are passed through; on one node also those below 1 MiB, and those for "
-        "which nothing was 1.5 times as fast. The policy contains the measurements; it is also "
-        "printed.\n\n  compshim tune -- mpirun -n 4\n  compshim "
+        "run without the library and with each codec and algorithm that suits its nodes. Sizes for "
+        "which nothing was faster than native are passed through; on one node also those below "
+        "1 MiB, and those for which nothing was 1.5 times as fast. The policy contains the "
+        "measurements; it is also printed.\n\n  compshim tune -- mpirun -n 4\n  compshim "
         "tune --max-rel-error 0.05 --time 300 -- mpirun --hostfile hosts -n 32\n",
     .takes_command = true,
     .options = options,
