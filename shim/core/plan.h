@@ -83,8 +83,8 @@ struct cshim_plan {
     uint64_t stage_bytes;   /* the stage, if any: a node's sum of a share, blocks to add */
     uint64_t slot_bytes;    /* scratch of one segment in flight */
     uint64_t scratch_bytes; /* bytes of all segments in flight; at most the library's limit */
-    /* Bytes passed to the library for sending, summed over all ranks. For a reduce_scatter all
-     * results but the last are assumed to be as large as the largest. */
+    /* Bytes that all ranks together send. If blocks differ in length (reduce_scatter, allgatherv),
+     * all but the last are assumed to be as long as the longest. */
     uint64_t bytes_wire;
     uint64_t bytes_network; /* inter-node part, if all nodes have equally many ranks */
     /* Bytes of a segment that the busiest peer receives, divided by the mean over all peers. Above

@@ -242,7 +242,8 @@ static COLD void begin_data_movement(struct call *call, struct cshim_arguments *
                                      bool are_alike, enum cshim_mpi_counted function)
 {
     clear_call(call);
-    /* This rank may send nothing, but the others wait for its answer. */
+    /* A rank that receives nothing may pass no receive type, but takes part in agree_on_elements():
+     * the others wait for it there. */
     if (arguments->comm != MPI_COMM_NULL && arguments->datatype == MPI_DATATYPE_NULL &&
         arguments->sendcounts != NULL) {
         arguments->datatype = MPI_BYTE;

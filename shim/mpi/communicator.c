@@ -37,7 +37,7 @@ static void free_memory(struct cshim_comm *state)
 #define MANY_NUMBERS 4096 /* enough for programs: MPICH itself allows 2048 communicators */
 #define FIRST_TAG 16      /* lower tags are those of summary.c and trace.c */
 static uint64_t numbers_used[NUMBERS_MAX / 64];
-static int next_number, numbers; /* `numbers`: how many have tags in this MPI */
+static int next_number, numbers; /* `numbers`: how many numbers this MPI's range of tags allows */
 static pthread_mutex_t numbers_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Returns the number of tags for each number: CSHIM_MESSAGES for each possible rank 0. */

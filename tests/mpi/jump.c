@@ -20,7 +20,8 @@ static void jump(MPI_Comm *comm, int *code, ...)
 /* Recurses `depth` times, then makes a call that fails, or a sum. */
 static int descend(int depth, int fails)
 {
-    volatile char room[500]; /* not overwritten at odd depths, so that old stack contents stay */
+    /* Filled at even depths only, so that parts of frames that were left stay on the stack. */
+    volatile char room[500];
     int value = 0;
     room[0] = 0;
     if (depth % 2 == 0)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Compares the shipped kernels' machine code and PTX, translated for the host, with the codecs: the few cases of
-# each. make test-machine runs the quick ones.
+# Compares the shipped kernels' machine code and PTX, translated for the host, with the codecs on the set of cases
+# named `few`. make test-machine takes the larger set, `quick`.
 . "$(dirname "$0")/machine/lib.sh"
 
 check "every instruction of the binary can be translated" build_machines "$fatbin" "$scratch/machines"

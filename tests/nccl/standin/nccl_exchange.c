@@ -80,8 +80,9 @@ static nfds_t watch_peers(ncclComm_t comm, enum standin_channel channel,
     return used;
 }
 
-/* Progresses the transfers of one peer. After a mismatch still sends this rank's header, so that
- * both sides report it. */
+/* Progresses the transfers of one peer. After headers that do not match, goes on if nothing more is
+ * to be received from the peer: in a collective this rank's header is still sent, and both sides
+ * report the mismatch. */
 static enum standin_outcome serve_peer(ncclComm_t comm, enum standin_channel channel,
                                        const struct pollfd *socket, int peer,
                                        struct standin_transfer *transfers, size_t count,
