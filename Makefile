@@ -7,8 +7,8 @@ BUILD ?= build
 ifneq ($(words $(BUILD)),1)
 $(error BUILD='$(BUILD)' is not the name of one folder, without blanks (make BUILD=build))
 endif
-# Prints one line for each built file: its recipe begins with $(call say,WORD,FILE). V=1 prints whole commands, make
-# -s nothing.
+# A recipe that begins with $(call say,WORD,FILE) prints WORD and FILE instead of its first command. V=1 prints whole
+# commands, make -s nothing.
 silent := $(findstring s,$(firstword -$(MAKEFLAGS)))
 say = $(if $(V),,@$(if $(silent),,printf '%-4s %s\n' '$(1)' '$(2)' && ))
 # Uses as many jobs as there are cores, unless make was given a number. Goals that install packages or run something

@@ -5,7 +5,7 @@
 # one, and each file's lines that did not run. All tests together have to reach the required coverage.
 #   tests/coverage.sh [WORD...]     only the tests whose name contains one of the words (tests/run.sh)
 # $BUILD/coverage has a page for each file. A killed process counts nothing. Tests with a line "# Not for coverage:
-# ..." check machine code, which differs in this build, and are skipped. Only the MPI engine under test counts
+# REASON" are skipped. Only the MPI engine under test counts
 # (obj/shim): the others (obj/mpich/shim, obj/abi/shim) have the same sources and do not run, and gcovr cannot merge
 # functions whose lines differ between them.
 set -u

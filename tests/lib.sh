@@ -50,9 +50,9 @@ if [ -n "${MPI_HOME-}" ]; then
     launch[0]=$MPI_HOME/bin/mpiexec
     export LD_LIBRARY_PATH=$MPI_HOME/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
-# A make that a test runs gets no settings of the make that runs the tests.
+# A make that a test runs gets no flags or command-line variables of the make that runs the tests.
 unset LD_PRELOAD "${!COMPSHIM@}" MAKEFLAGS MFLAGS MAKELEVEL
-# Jobs try no candidates: measured times, and the choices that follow from them, would depend on other load.
+# By default, jobs try no candidates: measured times, and the choices that follow from them, would depend on other load.
 export COMPSHIM_MACHINE=off
 passed=0 failed=0 skipped=0 output=
 
@@ -93,7 +93,7 @@ golden() {
 }
 # limit_of N: prints the number of instructions that a test allows: N with gcc 12, a quarter more with other compilers
 limit_of() { case $(${CC:-gcc} -dumpversion) in 12 | 12.*) echo "$1" ;; *) echo $(($1 * 5 / 4)) ;; esac; }
-# A command that is not installed fails the test in finish, also if a check ignores its status.
+# A command that this shell does not find fails the test in finish, even if a check ignores its status.
 command_not_found_handle() {
     echo "$1: command not found" | tee -a "$scratch/not_found" >&2
     return 127
@@ -126,7 +126,7 @@ state_of() { sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev
 has_ended() { case $(state_of "$1") in '' | [XZ]) ;; *) return 1 ;; esac }
 children_of() { grep -lsx "PPid:[[:space:]]*$1" /proc/[0-9]*/status | cut -d / -f 3; }
 
-# The preload. A sanitizer's runtime has to come first.
+# The preload. The address sanitizer's runtime has to come first.
 preload=$build/libcompshim.so
 if [ "${SANITIZE:-0}" = 1 ]; then
     preload=$(gcc -print-file-name=libasan.so):$preload
@@ -232,8 +232,8 @@ P
 # json PYTHON: prints an expression on `r`, the report in $scratch/report.json
 json() { python3 -c "import json; r = json.load(open('$scratch/report.json')); print($1)"; }
 
-# policy FILE CODEC [ALGORITHM] [DTYPE]: writes a policy that compresses all sums of DTYPE (float32) and switches the
-# report off
+# policy FILE CODEC [ALGORITHM] [DTYPE]: writes a policy that has one rule, for sums of DTYPE (float32), and switches
+# the report off
 policy() {
     printf '[compshim]\nreport = off\n[rule all]\nop = sum\ndtype = %s\ncodec = %s\nalgorithm = %s\n' \
         "${4:-float32}" "$2" "${3:-auto}" >"$1"

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs every test program and script whose name begins with test_, except those of tests/clients and tests/slurm. Prints
-# a line for each, and the failed checks. At the end prints the skipped checks with the reasons, the ten slowest tests
-# with their processor seconds, commands to rerun the failed ones, and a line of totals: "N passed, N failed, N
-# skipped", which counts checks. A test that ends before its last check, or fails without a failed check, counts as one
-# more failed check.
+# a line for each, and the failed checks. At the end prints the scripts' skipped checks with the reasons, the ten
+# slowest tests with their processor seconds, commands to rerun the failed ones, and a line of totals: "N passed, N
+# failed, N skipped", which counts checks. A test that ends before its last check, or fails without a failed check,
+# counts as one more failed check.
 #   tests/run.sh [WORD...]     runs only tests whose name contains one of the words
 # The tests that took longest last time ($BUILD/tests/durations) start first, so that all end at about the same time.
 # $BUILD/tests/checks has the name and the outcome of each check in a fixed order, so that diff compares two runs.

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Cross-builds everything but the engine for NCCL for 64-bit Arm and runs it in an emulator: the library's unit tests,
+# Cross-builds `make all`, without the engine for NCCL, for 64-bit Arm. Runs in an emulator the library's unit tests,
 # but those of NCCL's agreement, and a job of two ranks with MPI and one with gloo, in every codec but bounded and topk,
 # whose sums have to be those of this machine bit by bit; then many calls of eight ranks that read each other's memory.
-# This machine's mpirun starts the emulated ranks.
+# This machine's mpirun starts the emulated ranks of MPI.
 # Needs what `make test` needs, Debian's cross compiler and qemu-user, and fetches Debian's packages for Arm once.
 # usage: tests/arm/run.sh [quick]
-# quick: only the codecs' golden bytes and table, and the two jobs; skipped if the packages cannot be downloaded
+# quick: only the codecs' golden bytes and table, and the two jobs; skipped if the packages cannot be installed
 set -eu
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times float32 sums by MPI_Allreduce. An ordinary MPI program: run it with and without the
- * preload.
+/* Times float32 sums by MPI_Allreduce, or by another collective. An ordinary MPI program: run it
+ * with and without the preload.
  *
  *   allreduce_bench [--sizes 64KiB,1MiB,...] [--seconds S] [--in-place] [--input FILE]
  *                   [--settle CALLS] [--collective allreduce|reduce|reduce_scatter]
@@ -17,8 +17,8 @@
  * adds its median seconds to the line, so that chance differences between jobs do not affect the
  * comparison.
  * --beside adds N (at most 15) more sums per size, each 4 bytes longer than the previous one, so
- * that a policy can have a rule for each. They are measured in random order, in rows of 4 calls,
- * the first of which is not timed. Their lines have no processor seconds.
+ * that a policy can have a rule for each. All sums are measured in random order, in rows of 4
+ * calls, the first of which is not timed. The lines then have no processor seconds.
  *
  * Processor seconds are those of the process, its threads and the kernel during the calls. A
  * waiting rank polls for messages: on a core of its own, waiting counts like work. If ranks share a

@@ -2,8 +2,9 @@
 /* Compares the codec bounded with ZFP's fixed-accuracy mode, on one core, at equal bounds.
  *
  *   bounded_bench compare       a line for each field, type and bound
- *   bounded_bench check COUNT   encodes and decodes at least COUNT elements, of all fields and with
- *                               other bounds, and prints the largest error
+ *   bounded_bench check COUNT   encodes and decodes at least COUNT elements, of all fields and of
+ *                               the worst case (make_middles), with other bounds, and prints the
+ *                               largest error; fails if it exceeds the bound
  *   bounded_bench file FILE BOUND...
  *                               prints a line for each bound: how many times shorter than a file of
  *                               float32 its messages are, with steps that are powers of two and
@@ -100,8 +101,8 @@ static double lattice(uint64_t seed, int x, int y, int z, int distance)
     return sum;
 }
 
-/* Fills the field with eddies of all sizes in a cube. Their amplitudes are as in turbulence: the
- * cube root of the size. */
+/* Fills the field with eddies of sizes 1, 2, 4, ..., EDGE in a cube. Their amplitudes are as in
+ * turbulence: the cube root of the size. */
 static void make_eddies(uint64_t seed)
 {
     for (int i = 0; i < COUNT; i++) {

@@ -2,7 +2,7 @@
 /* Measures the speed of the codecs on one core, compared with memcpy of the same floats in the same
  * run.
  *
- * Repetitions of all codecs are interleaved and medians printed, so that changes of the machine's
+ * Repetitions of the codecs are interleaved and medians printed, so that changes of the machine's
  * speed affect all alike. GB/s are 10^9 bytes of float32 per second, whatever the length of the
  * encoded data; for reduce, bytes of the result. "with feedback" and "at random" are encodings with
  * error feedback and with stochastic rounding. */

@@ -44,8 +44,8 @@ git -C "$scratch/tree" checkout --quiet "$revision"
 make --silent -C "$scratch/tree" >"$scratch/make" 2>&1 || (tail "$scratch/make" && exit 1)
 old=$scratch/tree/build
 
-# launch BUILD NETWORK MODE: prints bytes, calls, median and minimum seconds of each size. With COMPSHIM_MACHINE=off,
-# revisions that predict times do not measure the machine at the start.
+# launch BUILD NETWORK MODE: prints the lines of allreduce_bench. With COMPSHIM_MACHINE=off, revisions that predict
+# times do not measure the machine at the start.
 launch() {
     local build=$1 network=$2 policy=$1/../policy/default.ini root=()
     local variables=("LD_PRELOAD=$build/libcompshim.so" COMPSHIM_REPORT=off COMPSHIM_MACHINE=off)

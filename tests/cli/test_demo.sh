@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks make demo: it runs over emulated links, or, if none can be made, over shared memory, and says why.
+# Checks make demo: it runs over emulated links, or, if none can be made, over shared memory, and says why. If DEMO_LINK
+# asks for links that cannot be made, it fails.
 . "$(dirname "$0")/../lib.sh"
 python3 "$top/tests/docs/few_digits.py" "$scratch/digits"
 mkdir "$scratch/build" "$scratch/refusing"

@@ -53,7 +53,7 @@ for libraries in "tool.so:$preload" "$preload:tool.so" "tool.so:$both" "$both:to
     check "two calls are compressed" grep -Eq '^compshim: all +fp16 +[a-z_]+ +2 ' <<<"$output"
 done
 
-# Two copies of a library: each caller stays bound to its own.
+# Two copies of a library: a lookup in the second one finds its own function.
 gcc -shared -fPIC -o libmpi.so.40 -Wl,-soname,libmpi.so.40 "$programs/library.c" -DFUNCTION=MPI_Allreduce \
     -DANSWER=0
 mkdir -p second && gcc -shared -fPIC -o second/libmpi.so.12 "$programs/library.c" -DFUNCTION=MPI_Allreduce -DANSWER=1

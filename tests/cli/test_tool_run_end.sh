@@ -67,7 +67,7 @@ gcc -Wl,-rpath,"$scratch" -o sums "$programs/caller.c" -DFUNCTION=$gloo libgloo.
 silent "a program that calls gloo" 0 front/compshim run -- ./sums
 check "by its library" test "${output##*$'\n'}" = library
 
-# Cases in which compshim run cannot know whether a call was caught, and prints no message.
+# Cases without a message: the run is off, or compshim run cannot know whether a call was caught.
 silent "a run that is off" 0 "$tool" run --off -- true
 silent "a run that the environment switches off" 0 env COMPSHIM=off "$tool" run -- true
 mkdir launchers

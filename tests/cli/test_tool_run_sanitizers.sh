@@ -113,7 +113,7 @@ for compiler in gcc clang; do
         works
         finds access heap-buffer-overflow
     done
-    if builds $compiler sums.c -fsanitize=leak; then # gcc 13's alone hangs under some kernels
+    if builds $compiler sums.c -fsanitize=leak; then # gcc 13's hangs on some kernels, even without the shim
         if LIMIT=100 limited "${ranks[@]}" "$program" >/dev/null 2>&1; then
             works
         else
@@ -150,7 +150,7 @@ allocators() {
     awk '/^ *#0 /{ found = 0 } /^ *#[1-9]/ && !found && !/libasan|libc\.so/ { found = 1; print }'
 }
 
-# Leaks: the program's are all found, and the shim has none. The tool suppresses reports of its own memory.
+# Leaks: the program's is found, and the shim has none. The tool suppresses reports of its own memory.
 if builds gcc sums.c -fsanitize=address; then
     expect "a program without" 0 "$tool" check "$program"
     contains "is told of" "built with the address sanitizer (libasan.so"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs a program that MPICH's compiler has built for the standard ABI of MPI 5, on the MPI in MPI_HOME. run.sh runs the
-# same file on each MPI that has the ABI.
+# same file on the MPICH and the Intel MPI that it downloads.
 . "$(dirname "$0")/lib.sh"
 needs gcc
 printf '[rule all]\nop = sum\ncodec = fp16\n' >fp16.ini

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks compshim run with PyTorch's launcher, torchrun: workers that train over gloo, workers that die once and
-# are restarted, and workers that use mpi4py, each of which is a job of its own.
+# Checks compshim run with PyTorch's launcher, torchrun: workers that train over gloo, workers that are restarted after
+# one has died, and, with Debian's PyTorch, workers that use mpi4py, each of which is a job of its own.
 . "$(dirname "$0")/lib.sh"
 pytorch
 [ -n "${TORCH-}" ] || needs python3-mpi4py

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks gloo::allreduce in every shape, of every type, by every codec and algorithm, against a float64 reference, and
-# its report; then other operations and collectives.
+# Checks gloo::allreduce in many shapes and types, by every algorithm, and by every codec but bounded and topk,
+# against a float64 reference; then its report, bounded and topk, and other operations and collectives.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/gloo_allreduce
 
@@ -28,7 +28,7 @@ first=$(digests)
 expect "the same once more" 0 preloaded 3 "$program" fp8_e4m3 2
 check "the same bits on every rank and in every run" test "$first,$(wc -w <<<"$first")" = "$(digests),1"
 
-# check_codecs ALGORITHM RANKS: checks every codec, in one job
+# check_codecs ALGORITHM RANKS: checks the codecs that takes() selects (tests/sums.h), in one job
 check_codecs() {
     "$program" --policy "$1" >"$scratch/policy.ini"
     expect "every codec by $1, $2 ranks" 0 preloaded "$2" "${setting[@]}" "$program" all "$1"

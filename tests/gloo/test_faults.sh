@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks calls that fail, ranks that are killed, missing or gone, and processes forked during calls: the caller gets
-# the same exception as from gloo, and no rank waits longer.
+# an exception of a type that gloo throws, and ranks wait hardly longer than natively.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/gloo_cases
 rule "codec = raw"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Mutation test of the generator: puts one defect at a time into a copy of the shim. Each line of the output has the
-# number of programs after which the defect was found. FEEDBACK and LEGAL_JUMPS are as in legal.sh.
+# Mutation test of the generator: puts one defect at a time into a copy of the shim. The line of a found defect has
+# the number of programs that it took. FEEDBACK and LEGAL_JUMPS are as in legal.sh.
 #   [BUILD=DIR] tests/legal/defects.sh [SECONDS [NAME]]
 . "$(dirname "$0")/../lib.sh"
 seconds=${1:-120} only=${2-}

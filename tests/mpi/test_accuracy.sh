@@ -118,7 +118,7 @@ expect "a residual that goes from one_shot to two_shot with its codec" 0 \
 contains "was in both" "int4     one_shot"
 contains "as it should" "int8     two_shot"
 
-# The limits are one quantization step of each contribution and of the sum, plus the codec's own error.
+# The limits are one quantization step of each contribution and of each sum that is encoded, plus the codec's own error.
 for layout in "int4 one_shot 0.9" "int4 two_shot 2.1" "int4 hierarchical 2.1" "int4 grid 3" "int8 two_shot 0.1" "fp8_e4m3 two_shot 1.6" \
     "fp8_e5m2 one_shot 1.6" "bf16 two_shot 0.1" "fp32 two_shot 1e-5"; do
     read -r codec algorithm limit <<<"$layout"

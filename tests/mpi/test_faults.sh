@@ -18,7 +18,7 @@ no_rank_left() {
     return 1
 }
 
-# ends_alike FAULT ALGORITHM: checks for the native exit status, and that no process remains
+# ends_alike FAULT ALGORITHM: checks for the native exit status (MPICH: for an error), and that no process remains
 ends_alike() {
     local native
     policy "$scratch/policy.ini" fp8_e4m3 "$2"

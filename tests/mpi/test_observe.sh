@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks COMPSHIM=observe: every call is recorded, the results are native, and the bytes that `explain` predicts for a
-# policy are within 1 % of those that a job under this policy sends.
+# Checks COMPSHIM=observe: calls on intracommunicators are recorded, the results are native, and the bytes that
+# `explain` predicts for a policy are within 1 % of those that a job under this policy sends.
 . "$(dirname "$0")/../lib.sh"
 # All ranks are on this host. Open MPI 5 also tries its networks, and prints warnings if they are unusable.
 export OMPI_MCA_btl=self,vader

@@ -289,7 +289,7 @@ static void case_grow_hasty(void)
     grow_twice(false, true);
 }
 
-/* Each collective, without and with a configuration argument. */
+/* Each collective that compshim compresses, without and with a configuration argument. */
 static void case_configured(void)
 {
     const char given[256] = {0};

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks every codec that NCCL's engine has by every algorithm that takes it, with every type of data, and with Inf,
-# -Inf and NaN on each rank. The policy has a rule of distinct sizes for each codec, so that one job tests all of them.
+# -Inf and NaN on each rank. The policy has rules of distinct sizes for each codec, so that one job tests all of them.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_allreduce
 

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks the bytes on the wire, on 4 ranks of 2 nodes: for seven codecs, with every collective and every algorithm that
-# takes the codec, a digest of all messages, and of the inputs of NCCL's own collectives. tests/nccl/wire.txt has the
-# expected digests.
+# Checks the bytes on the wire, on 4 ranks of 2 nodes: for seven codecs, with every compressed collective and every
+# algorithm that takes the codec, a digest of all messages, and of the inputs of NCCL's own collectives.
+# tests/nccl/wire.txt has the expected digests.
 . "$(dirname "$0")/lib.sh"
 
 # wire CODEC ALGORITHM [LINE]: prints a digest for each case of tests/nccl/wire.c, the largest of which uses

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes all-reduces of several sizes, and each other collective in one, with elements whose sums
- * are exact. An all-reduce of bytes, whose count is the case's number, marks the beginning of each
- * case in the stand-in's log of data.
+/* Makes all-reduces of several sizes, and each other compressed collective in one size, with
+ * elements whose sums are exact. An all-reduce of bytes, whose count is the case's number, marks
+ * the beginning of each case in the stand-in's log of data.
  *
  *   nccl_wire
  */

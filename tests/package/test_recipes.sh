@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks that the recipes of packages have the project's version, variables and build dependencies, and that make dist
-# always makes the same tarballs of a commit. Spack, conda and EasyBuild are not in Debian, so their recipes are only
-# parsed, as Python and as text.
+# Checks that the recipes of packages have the project's version, that Spack's sets only variables of the Makefile, that
+# Debian's has the build dependencies, and that make dist makes the same tarballs of a commit again. Spack, conda and
+# EasyBuild are not in Debian, so their recipes are only parsed, as Python and as text.
 . "$(dirname "$0")/../lib.sh"
 cd "$top" || exit 1
 version=$(sed -n 's/^VERSION := //p' Makefile)
@@ -29,7 +29,7 @@ for package in $needed; do
     case $package in gcc | g++ | libc6-dev) continue ;; esac # always present on build systems
     check "the Debian package is built with $package" grep -qE "^ *(Build-Depends:)? *$package,?$" $debian/control
 done
-# A commit always gives the same tarballs. (make deb builds from the first.)
+# A commit gives the same tarballs again. (make deb builds from the files of the first.)
 for name in one other; do
     check "make dist, $name" make -s --no-print-directory "BUILD=$scratch/$name" dist
 done

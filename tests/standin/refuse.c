@@ -12,7 +12,7 @@ EXPORT int standin_refused_tests, standin_refused_reduces, standin_refused_sampl
 static MPI_Request sample = MPI_REQUEST_NULL; /* completes with an error */
 static MPI_Comm sample_comm;
 
-/* Called by the engine only, because the program does not call MPI_Testsome. */
+/* Called by the engine only: the program does not call MPI_Testsome in its case `refused`. */
 EXPORT int PMPI_Testsome(int count, MPI_Request requests[], int *ended, int indices[],
                          MPI_Status statuses[])
 {

@@ -157,7 +157,8 @@ TEST(levels_agree_on_any_bytes)
     cshim_simd_limit(best);
 }
 
-/* Encoded data may have any alignment, and no byte outside them is written. */
+/* Encoded data may have any alignment, and what lies next to the encoded data and the decoded
+ * elements is not written. */
 TEST(alignment_and_surroundings_do_not_matter)
 {
     enum { COUNT = 1111 };
@@ -184,8 +185,8 @@ TEST(alignment_and_surroundings_do_not_matter)
     }
 }
 
-/* Decodes to arrays larger than the caches, with non-temporal stores: encoded bytes and decoded
- * elements are the same at all levels. */
+/* Decodes to arrays so large that non-temporal stores are used: encoded bytes and decoded elements
+ * are the same at all levels. */
 TEST(levels_agree_on_large_arrays)
 {
     enum { COUNT = (1 << 22) + 37 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the portable loops with codes of every width, in whole and partial blocks. */
+/* Tests the portable loops with codes of 2 to 8 bits, in whole and partial blocks. */
 #include "test_codec_widths.h"
 
 #define WIDTHS_TARGET

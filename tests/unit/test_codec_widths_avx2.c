@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the AVX2 loops with codes of every width. */
+/* Tests the AVX2 loops with codes of 2 to 8 bits, in whole blocks. */
 #define cshim_level_avx2 level_of_this_test
 #include "codecs/level_avx2.c" // NOLINT(bugprone-suspicious-include)
 
