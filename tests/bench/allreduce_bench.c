@@ -309,8 +309,8 @@ int main(int argc, char **argv)
             collective = optarg;
         else
             MPI_Abort(MPI_COMM_WORLD, 2);
-    if (alternate && strcmp(collective, "allreduce") != 0) {
-        fprintf(stderr, "allreduce_bench: --alternate goes with allreduce only\n");
+    if (alternate && (beside > 0 || strcmp(collective, "allreduce") != 0)) {
+        fprintf(stderr, "allreduce_bench: --alternate goes with allreduce, without --beside\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     if (alternate)

@@ -11,9 +11,8 @@ defect() {
     local tree=$scratch/tree told
     [[ $1 == *"$only"* ]] || return
     rm -rf "$tree"
-    mkdir -p "$tree/build/tests" "$tree/tools/html"
+    mkdir -p "$tree/build/tests"
     cp -a "$top"/{Makefile,codecs,examples,kernels,policy,shim,tests} "$tree"
-    cp -a "$top/tools/html/page.html" "$tree/tools/html"
     cp -a "$build"/{generated,libcompshim.so,libcompshim-ompi.so} "$tree/build"
     cp -a "$build"/tests/{mpi_legal,standin_nodes.so} "$tree/build/tests"
     cp -a "$build/obj" "$tree/build"

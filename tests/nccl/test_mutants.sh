@@ -5,9 +5,8 @@
 . "$(dirname "$0")/lib.sh"
 
 copy() { # DIR: copies the engine's sources and objects
-    mkdir -p "$1/build" "$1/tools/html" "$1/tests"
+    mkdir -p "$1/build" "$1/tests"
     cp -a "$top"/{Makefile,codecs,kernels,policy,shim} "$1"
-    cp -a "$top/tools/html/page.css" "$1/tools/html"
     cp -a "$top/tests/tests.mk" "$1/tests"
     cp -a "$build"/{obj,generated,kernels,libcompshim.so} "$1/build"
     # Makes built files newer than the sources, so that make rebuilds only what is changed.

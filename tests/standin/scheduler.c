@@ -12,7 +12,10 @@ typedef int (*mutex_function)(pthread_mutex_t *);
 
 static int call_and_pause(mutex_function *real, const char *name, pthread_mutex_t *mutex)
 {
-    static __thread unsigned short seed[3];
+    static unsigned short threads;
+    static __thread unsigned short seed[3]; /* seed[2] begins with the thread's number */
+    if (seed[2] == 0)
+        seed[2] = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
     if (*real == NULL)
         *(void **)real = dlsym(RTLD_NEXT, name);
     const int status = (*real)(mutex), error = errno;
