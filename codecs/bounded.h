@@ -71,10 +71,9 @@ CSHIM_INLINE struct range range_with(struct range range, uint32_t multiple)
 /* Rounds the elements to multiples of a step, and finds the range of the multiples. Rounds by
  * adding a number that leaves no bits for a fraction, and the multiple in the lowest bits: in
  * float32 if the elements are float32 and all multiples are below 2^22 in magnitude, else in
- * float64. Returns false if an element is not finite or its multiple too large: not exact as a
- * float; of float64, such that a difference may have more than 32 bits; or of float32, with a step
- * that is no power of two, such that the rounding of a quotient may exceed what short_step() allows
- * for. */
+ * float64. Returns false if an element is not finite or its multiple is too large. Limits: float64
+ * 2^28, because differences have 32 bits; float32 2^24, because multiples must be exact as floats,
+ * but 2^14 if the step is no power of two, for the rounding that short_step() allows for. */
 CSHIM_INLINE bool find_multiples(bool is_wide, const uint8_t *restrict input, size_t count,
                                  float step, uint32_t *restrict multiples, struct range *range)
 {
@@ -114,8 +113,8 @@ CSHIM_INLINE bool find_multiples(bool is_wide, const uint8_t *restrict input, si
 
 /* Rounds the elements to multiples of short_step(), or of power_step() if such multiples are too
  * large, so that errors are at most `widest` / 2. Returns the step, or 0 if an element is not
- * finite or its multiple of power_step() is too large. Judges by the first element and the middle
- * one before it tries short_step(). */
+ * finite or its multiple of power_step() is too large. Judges float32 by the first element and the
+ * middle one before it tries short_step(). */
 CSHIM_INLINE float round_elements(bool is_wide, const uint8_t *restrict input, size_t count,
                                   float widest, uint32_t *restrict multiples, struct range *range)
 {
@@ -207,7 +206,8 @@ CSHIM_INLINE size_t pack_bounded(bool is_wide, const uint8_t *input, size_t coun
     return bytes;
 }
 
-/* Unpacks a grain of `bytes` bytes. Returns false if pack_bounded() cannot have written them. */
+/* Unpacks a grain of `bytes` bytes. Returns false if the header is invalid, or belongs to another
+ * number of bytes. */
 CSHIM_INLINE bool unpack_bounded(bool is_wide, const uint8_t *restrict input, size_t bytes,
                                  size_t count, uint8_t *restrict output)
 {

@@ -120,8 +120,9 @@ struct cshim_encoding {
     /* Error feedback: `count` finite floats of the caller, initially 0; or NULL. Each is added to
      * its element before rounding, and replaced by the rounding error, or by 0 if the element is
      * not finite. Except in topk, the added value is limited to the codec's step at the largest
-     * magnitude of the element's block (cshim_feedback_share). Must not overlap input, output or
-     * encoded bytes. The exact codecs neither read nor write it. */
+     * magnitude of the element's block, twice that with stochastic rounding (cshim_feedback_share),
+     * and residuals above 16 times the limit are ignored. Must not overlap input, output or encoded
+     * bytes. The exact codecs neither read nor write it. */
     float *residual;
     /* Stochastic rounding: rounds up or down at random, so that the mean over many keys is the
      * element. Elements that a code represents exactly, and non-finite ones, are encoded as without

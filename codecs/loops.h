@@ -14,10 +14,10 @@
 #define CSHIM_X86 0
 #endif
 
-/* Loops of one format over arrays of float32, whose first element begins a block. Payload and
- * scales need no alignment. Codes of less than 8 bits must be followed by 16 readable bytes, such
- * as the scales: the loops may read past them. They write no padding. Loops of formats without
- * scales ignore `scales`. */
+/* Loops of one format over arrays of float32, whose first element begins a block (with E4M3 scales,
+ * a grain). Payload and scales need no alignment. Codes of less than 8 bits must be followed by 16
+ * readable bytes, such as the scales: the loops may read past them. They write no padding. Loops of
+ * formats without scales ignore `scales`. */
 struct cshim_loops {
     /* Encodes, rounding to nearest. */
     void (*encode)(const float *input, size_t count, uint8_t *payload, uint8_t *scales);
@@ -54,7 +54,7 @@ struct cshim_level {
      * elements. */
     size_t (*pack_grain)(enum cshim_dtype dtype, float step, const uint8_t *input, size_t count,
                          uint8_t *output);
-    /* Unpacks a grain of either codec from `bytes` bytes. Invalid bytes are unpacked to NaNs. */
+    /* Unpacks a grain of either codec from `bytes` bytes; to NaNs if they have an invalid form. */
     void (*unpack_grain)(enum cshim_dtype dtype, const uint8_t *input, size_t bytes, size_t count,
                          uint8_t *output);
 };

@@ -333,8 +333,8 @@ CSHIM_INLINE size_t pack_elements(const struct packing *packing, const uint8_t *
     return bytes;
 }
 
-/* Unpacks elements from `bytes` bytes. Returns false if pack_elements() cannot have written them.
- */
+/* Unpacks elements from `bytes` bytes. Returns false if the header is invalid, belongs to
+ * another number of bytes, or counts more escapes than the codes have. */
 CSHIM_INLINE bool unpack_elements(const struct packing *packing, const uint8_t *input, size_t bytes,
                                   size_t count, uint8_t *output)
 {
@@ -420,8 +420,8 @@ CSHIM_INLINE size_t pack_grain_of(const struct packing packing, const uint8_t *i
     return packed + bits;
 }
 
-/* Unpacks a grain of `bytes` bytes. Fills it with NaNs if pack_grain_of() cannot have written them.
- */
+/* Unpacks a grain of `bytes` bytes. Fills it with NaNs if these are more than the elements' or too
+ * few for the mask, or if unpack_elements() returns false. */
 CSHIM_INLINE void unpack_grain_of(const struct packing packing, const uint8_t *input, size_t bytes,
                                   size_t count, uint8_t *output)
 {

@@ -370,8 +370,8 @@ CSHIM_INLINE uint32_t cshim_begin_grain(struct cshim_format format, const float 
     return grain;
 }
 
-/* Encodes `count` floats, the first of which begins a block. `random` is NULL for rounding to
- * nearest. */
+/* Encodes `count` floats, the first of which begins a block (with E4M3 scales, a grain). `random`
+ * is NULL for rounding to nearest. */
 CSHIM_INLINE void cshim_encode_portably(struct cshim_format format, const float *input,
                                         const uint32_t *random, size_t count, uint8_t *payload,
                                         uint8_t *scales)

@@ -52,7 +52,7 @@ struct cshim_format {
     enum cshim_scale scale;
     int has_infinity; /* true for CSHIM_SPECIAL_IEEE */
     int min_exponent; /* exponent of the smallest normal code */
-    int max_exponent; /* exponent of the largest code; of its product with the largest E4M3 scale */
+    int max_exponent; /* exponent of the largest code (E4M3 scales: times the largest scale) */
     int min_scale;    /* exponent that scale byte 0 means */
     /* Added to the bits of the largest magnitude of a block (CSHIM_SCALE_E4M3: of a grain) to find
      * its exponent, so that a magnitude that would round above the top code gets the next exponent.

@@ -10,7 +10,7 @@
 struct cshim_gloo_absent {
     struct cshim_gloo_mail mail;
     uint8_t *presence;                /* byte of each lower rank but 0, by rank; or NULL */
-    struct cshim_gloo_inbox *inboxes; /* of these bytes */
+    struct cshim_gloo_inbox *inboxes; /* receives of these bytes, by rank; or NULL */
     double spent; /* seconds of the process's patience that this context has used */
     bool has_warned;
 };

@@ -31,10 +31,10 @@ enum state {
     WAITING,      /* in its first call: waits for a moment, because others may enter it, too */
     HAS_PASSED,   /* has stopped waiting, and passes its calls through */
     IS_CROWDED,   /* would be ready, but has more pending calls than a message can name */
-    HAS_PROPOSED, /* rank 0: waits until all ranks are ready; passes calls through while one does */
+    HAS_PROPOSED, /* rank 0: waits until all are ready; passes calls through while another does */
     IS_READY,     /* waits for rank 0 in each call that is not known to be passed through */
-    HAS_DECIDED,  /* its next call applies the terms */
-    ACCEPTING,    /* a thread applies the terms, and other calls wait for it */
+    HAS_DECIDED,  /* its next call that is not known to be passed through applies the terms */
+    ACCEPTING,    /* a thread applies the terms; calls not known to be passed through wait for it */
     SETTLED,      /* applies the policy to calls that are not known to be passed through */
 };
 

@@ -199,7 +199,7 @@ static ncclResult_t take_step(struct run *run, size_t slot, enum cshim_step step
     return status == ncclSuccess ? order(run, slot, step, false) : status;
 }
 
-/* Pipeline iteration in which a batch takes each step; 0 is the one that begins the batch. */
+/* Pipeline iteration in which a batch takes each step: 0, in which it begins, for REDUCE_INSIDE. */
 static const uint8_t iteration_of[CSHIM_STEPS] = {
     [CSHIM_STEP_ENCODE] = 1,        [CSHIM_STEP_EXCHANGE] = 1, [CSHIM_STEP_NARROW] = 2,
     [CSHIM_STEP_SUM] = 2,           [CSHIM_STEP_COLLECT] = 2,  [CSHIM_STEP_DECODE] = 3,

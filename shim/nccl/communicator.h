@@ -84,7 +84,7 @@ struct cshim_nccl_comm {
     ncclComm_t across;       /* hierarchical: inter-node communicator (one rank of each node) */
     uint32_t number;         /* index among the communicators made for this device, from 0 */
     uint32_t sequence;       /* number of the latest compressed call */
-    uint32_t *calls_by_rule; /* of each rule: number of compressed calls that were not captured */
+    uint32_t *calls_by_rule; /* number of compressed, not captured calls of each rule */
     uint32_t sampled;        /* number of sampled calls in the current group */
     struct cshim_sample_slot *samples; /* slots of the workspace (rank 0); NULL: no comparison */
     struct cshim_measurement measurement;

@@ -119,7 +119,8 @@ ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm);
 
 /* Adds a communicator that NCCL is making to the registry: at the end of the group, or at once
  * outside a group. Takes over the reference; NULL (no memory) is an error. `status` is what NCCL
- * returned, and is returned if there is no error. */
+ * returned. Returns `status` or an error; outside a group ncclInProgress if the communicator is
+ * nonblocking. */
 ncclResult_t cshim_group_expect(struct cshim_nccl_comm *comm, ncclResult_t status);
 
 /* batch.c: makes the calls of a group. First passes through those that the preparation or the

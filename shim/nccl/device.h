@@ -76,7 +76,7 @@ struct cshim_workspace {
     CUstream kernels;
     uint32_t *fault;        /* where kernels describe an unexpected message: host address */
     uint32_t *fault_device; /* device address of `fault` */
-    struct cshim_sample_slot *samples; /* made when a rank 0 first uses the workspace; or NULL */
+    struct cshim_sample_slot *samples; /* made when a rank 0 with a report first uses it; or NULL */
 };
 
 /* Acquires an unused workspace of at least `bytes` on the communicator's device, or makes one. The
@@ -87,8 +87,8 @@ struct cshim_workspace *cshim_workspace_take(const struct cshim_nccl_comm *comm,
 void cshim_workspace_give(struct cshim_workspace *workspace);
 
 /* Returns a workspace for captured calls: that of the communicator's previous captured calls if the
- * graph is the same and it has at least `bytes`, otherwise another. The graph releases it when it
- * is destroyed. Returns NULL on an error, after logging it. */
+ * graph is the same and it has at least `bytes`, otherwise another. The graph releases it when the
+ * graph and its executables are destroyed. Returns NULL on an error, after logging it. */
 struct cshim_workspace *cshim_workspace_of_graph(struct cshim_nccl_comm *comm,
                                                  cuuint64_t capture_id, CUgraph graph,
                                                  uint64_t bytes);

@@ -326,7 +326,8 @@ static ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t *error)
 /* Collectives ---------------------------------------------------------------------------------- */
 /* Sets capture_id and graph of a call that is captured into a CUDA graph. Returns
  * CSHIM_REASON_COMPRESS if the call can be compressed: during a capture nothing may be allocated or
- * waited for, so the communicator must be prepared. NCCL requires all ranks to capture alike. */
+ * waited for, so the communicator must be prepared; nor may a background thread make the call, so
+ * it must be blocking. NCCL requires all ranks to capture alike. */
 static enum cshim_reason look_for_capture(struct cshim_nccl_call *call)
 {
     CUstreamCaptureStatus status;

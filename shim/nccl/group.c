@@ -5,15 +5,15 @@
 
 static __thread struct group {
     int depth;
-    struct cshim_nccl_call *calls; /* compressed at the end of the group */
+    struct cshim_nccl_call *calls; /* made at the end of the group */
     size_t call_count;
     size_t call_room;
     struct cshim_nccl_comm *newcomers; /* communicators made in the group, in their order */
 } group;
 
 /* Runs the group's calls if is_good is true, then releases them and destroys the operations whose
- * ncclRedOpDestroy the group has deferred. `name` identifies the group in which the calls were
- * made: a background thread runs a copy of it. */
+ * ncclRedOpDestroy the group has deferred: on a background thread, which runs a copy of the group,
+ * only those of the calls' communicators. `name` identifies the original group. */
 static ncclResult_t end_calls(bool is_good, const void *name)
 {
     ncclResult_t status = ncclSuccess;
@@ -33,8 +33,8 @@ static ncclResult_t end_calls(bool is_good, const void *name)
 
 /* Asks NCCL for a new communicator's rank, size and device, and reports to the rendezvous whether
  * this rank can compress. Does not wait for the other ranks. Returns an error if this rank cannot
- * compress and there is no rendezvous: the other ranks of a child communicator will compress, as
- * the parent's ranks have agreed. */
+ * compress, and there is a job but no rendezvous: the other ranks will compress, as a child's ranks
+ * have agreed in the parent. */
 static ncclResult_t describe_newcomer(struct cshim_nccl_comm *comm)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "";

@@ -25,10 +25,10 @@ void cshim_measure_observe(const struct cshim_nccl_call *call);
 ncclResult_t cshim_measure_begin(struct cshim_nccl_call *calls, size_t count,
                                  struct cshim_timeline **timelines);
 /* Adds a mark to the timelines of a batch's segments that have the step. Called with `waited` false
- * after the step is enqueued, and between kernels and NCCL's operations again, with `waited` true,
- * after the stream of the next step was made to wait for the step. The call with `waited` true adds
- * the marks of kernels on a stream of their own, except the last ones, which cshim_measure_end()
- * adds; the call with `waited` false adds all other marks. */
+ * after the step is enqueued; between kernels and NCCL's operations also with `waited` true, after
+ * the stream of the next step was made to wait for the step. The call with `waited` true adds the
+ * marks of kernels on a stream of their own, except the last ones, which cshim_measure_end() adds.
+ * The call with `waited` false adds the marks of all other steps. */
 void cshim_measure_step(struct cshim_timeline *timelines, const struct cshim_nccl_segment *segments,
                         size_t count, enum cshim_step step, bool waited);
 /* Called after all batches are enqueued. If is_good is false, one of them has failed, and the calls

@@ -5,7 +5,8 @@
  *
  * NCCL uses only the first bytes of an ncclUniqueId; the other bytes are zero and are copied with
  * it. The process that makes the id writes its address there and answers as a server. Every rank
- * with compshim sends HELLO to it before it calls NCCL's ncclCommInitRank, and READY afterwards.
+ * with compshim sends HELLO to it before it calls NCCL's ncclCommInitRank, and READY when that has
+ * succeeded.
  *
  * ncclCommInitRank returns on no rank before all ranks have called it. So a rank that has not sent
  * HELLO when the first rank sends READY does not have compshim, or cannot reach the server. The

@@ -97,8 +97,8 @@ static struct cshim_workspace *acquire_idle(const struct cshim_nccl_comm *comm, 
     return workspace;
 }
 
-/* Makes the graph own the workspace and release it when the graph is destroyed. On an error the
- * workspace is released at once. */
+/* Makes the graph own the workspace, and release it when the graph and its executables are
+ * destroyed. On an error the workspace is released at once. */
 static CUresult tie_to_graph(CUgraph graph, struct cshim_workspace *workspace)
 {
     CUuserObject object;

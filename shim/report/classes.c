@@ -194,8 +194,8 @@ static void add_figures(const struct cshim_class *class, struct cshim_ledger *le
     cshim_ledger_add(ledger, &row, figures);
 }
 
-/* Counts the calls of a class, on rank 0, once their durations are known. Native calls are in the
- * row of the first compressed candidate. The estimated native time of compressed calls is their
+/* Counts the calls of a class, on rank 0, once the native duration is known. Native calls are in
+ * the row of the first compressed candidate. The estimated native time of compressed calls is their
  * measured time plus the difference of the agreed durations; the agreed ones contain no waiting for
  * other ranks, the measured one does. */
 void cshim_class_count(struct cshim_class *class, struct cshim_ledger *ledger)

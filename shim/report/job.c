@@ -42,8 +42,8 @@ static void count_process(bool parent_has_jobs)
 }
 
 /* Returns the number of this process's forked descendants that called the library and have not
- * written a report: they ended by _exit or a signal, or still run. Returns 0 in a forked process,
- * whose children its ancestor counts. */
+ * reached end_process: they ended by _exit or a signal, or still run. Returns 0 in a forked process
+ * that is counted itself, because its ancestor counts its children. */
 static unsigned count_unreported(void)
 {
     if (family == NULL || own_number > 0)

@@ -35,8 +35,8 @@ struct cshim_job {
     uint64_t decisions;            /* NCCL: number of decisions about classes, at rank 0; atomic */
     uint64_t host_waits; /* NCCL: number of times the host waited for a decision; atomic */
     bool is_local;       /* the ranks' ledgers are not merged: rank 0 counts for all of them */
-    /* The wanted report (cshim_report_wanted), or NULL; then NCCL's calls are not timed or sampled
-     * for it. */
+    /* The wanted report (cshim_report_wanted), or NULL; then NCCL's calls are not timed for it, and
+     * their samples are not compared. */
     char *wanted;
     bool due;            /* calls were counted since the last report; atomic */
     unsigned unreported; /* number of processes forked from this process whose calls are in no

@@ -47,8 +47,8 @@ struct cshim_tally {
     uint64_t passed[CSHIM_REASON_COUNT]; /* calls passed through, by reason; counted at rank 0 of
                                             the communicator */
     struct cshim_counted counted[CSHIM_COUNTED_ALL];
-    /* Bytes of calls of at least CSHIM_WEIGHED_FROM that the policy passed through: those that no
-     * rule matched, by type; and all others. */
+    /* MPI and gloo: bytes of calls of at least CSHIM_WEIGHED_FROM that the policy passed through,
+     * without CSHIM_DTYPE_OTHER: those that no rule matched, by type; and the others. */
     uint64_t unruled[CSHIM_DTYPE_COUNT];
     uint64_t ruled_out;
     uint64_t moves; /* number of switches by max_rel_error; the first CSHIM_MOVES_MAX are kept */
@@ -82,8 +82,8 @@ static inline void cshim_ledger_pass(struct cshim_ledger *ledger, enum cshim_rea
     __atomic_fetch_add(&ledger->passed[reason], 1, __ATOMIC_RELAXED);
 }
 
-/* Counts the bytes of a call that the policy passed through, if it has CSHIM_WEIGHED_FROM or more.
- */
+/* Counts the bytes of a call that the policy passed through, if it has CSHIM_WEIGHED_FROM or more,
+ * and its type is not CSHIM_DTYPE_OTHER. */
 #define CSHIM_WEIGHED_FROM ((uint64_t)64 << 10)
 static inline void cshim_ledger_weigh(struct cshim_ledger *ledger, enum cshim_reason reason,
                                       const struct cshim_call *call)

@@ -47,7 +47,7 @@ struct cshim_probe {
 #define CSHIM_PROBES_MAX 32u
 
 struct cshim_observed {
-    pthread_mutex_t lock; /* guards the kinds */
+    pthread_mutex_t lock; /* guards count, kinds and unlisted */
     size_t count;
     struct cshim_kind kinds[CSHIM_KINDS_MAX]; /* in no order until sorted */
     struct cshim_kind unlisted;               /* calls that did not fit; ranks is 0 */

@@ -5,8 +5,9 @@
  * A residual belongs to a communicator, a buffer, its element count and its type. Each rank decides
  * alone whether it has one, because that changes only the values that it sends: a rank without
  * memory goes on without. At the next call the buffer may hold another tensor: that is harmless,
- * because codecs except topk add at most one quantization step of a residual. Engines provide the
- * memory, on the host or on a device. All functions are thread-safe, except abandon. */
+ * because codecs except topk add at most one quantization step of a residual, or two with
+ * stochastic rounding. Engines provide the memory, on the host or on a device. All functions are
+ * thread-safe, except abandon. */
 #ifndef CSHIM_RESIDUAL_H
 #define CSHIM_RESIDUAL_H
 

@@ -66,7 +66,7 @@ struct cshim_trace_file {
     double origin;                     /* time zero of the file */
     const struct cshim_policy *policy; /* rules by index */
     uint64_t dropped;
-    uint64_t pending; /* number of nonblocking calls written, which numbers them */
+    uint64_t pending; /* number of CSHIM_TRACE_PENDING calls written, which numbers them */
     bool has_events;
 };
 void cshim_trace_begin(struct cshim_trace_file *file);

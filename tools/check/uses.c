@@ -10,8 +10,8 @@
 #include "tools/lib/launch.h"
 #include "tools/lib/tool.h"
 
-/* Functions that the engines compress. Each has a second name, with the prefix P (MPI) or p (NCCL).
- */
+/* Functions of NCCL and MPI that are compressed without a rule that names their collective. Each
+ * has a second name, with the prefix P (MPI) or p (NCCL). */
 static const char *const functions[] = {CSHIM_NCCL_COMPRESSED_NAMES, CSHIM_MPI_COMPRESSED_NAMES};
 
 /* The function of gloo that check looks for, and its C++ symbol. */
