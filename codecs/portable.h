@@ -560,7 +560,8 @@ CSHIM_INLINE void cshim_expand_block(struct cshim_format format, const uint8_t *
             mode);
 }
 
-/* Decodes `count` elements, the first of which begins a block, and writes them by `mode`. */
+/* Decodes `count` elements, the first of which begins a block (with E4M3 scales, a grain), and
+ * writes them by `mode`. */
 CSHIM_INLINE void cshim_expand_portably(struct cshim_format format, const uint8_t *payload,
                                         const uint8_t *scales, size_t count, float *output,
                                         enum cshim_put_mode mode)

@@ -16,7 +16,7 @@
 /* Maximum bytes of a policy's file. */
 #define FILE_LIMIT ((size_t)1 << 20)
 
-/* Built-in policies, a row for each file of policy/; "@default" is the first. */
+/* Built-in policies, a row for each policy/NAME.ini; "@default" is the first. */
 static const struct cshim_named_policy named[] = {
 #include "policies_ini.h"
 };

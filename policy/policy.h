@@ -82,9 +82,11 @@ struct cshim_rule {
     uint32_t keep;        /* topk as codec or gather_codec: finite elements sent of each 256 */
     double abs_error;     /* bounded as codec or gather_codec: largest error per rank; else 0 */
     double max_rel_error; /* largest relative L2 error of one encoding; 0: no limit */
-    /* One of this many compressed calls is repeated natively, if it is a reduction; 0: none. */
+    /* MPI and gloo: one of this many compressed calls is repeated natively, if it is a reduction.
+     * 0: none. */
     uint32_t verify;
-    /* One of this many results is compared across ranks, if all ranks get the same; 0: none. */
+    /* MPI and gloo: one of this many results is compared across ranks, if all ranks get the same.
+     * 0: none. */
     uint32_t check_ranks;
 };
 
@@ -129,8 +131,9 @@ struct cshim_call {
 
 /* Parses text[0..length) (need not end in NUL). `source` is the name in errors. On success returns
  * the policy, which the caller frees. On failure returns NULL and writes to message a line for each
- * error: "source:LINE: what is wrong (did you mean 'x'?)". All lines but the first begin with
- * "compshim: ", which the log prints before the first; the last one has no newline. */
+ * error: "source:LINE: what is wrong (did you mean 'x'?)"; for those without room "and more
+ * errors". All lines but the first begin with "compshim: ", which the log prints before the first;
+ * the last one has no newline. */
 struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const char *source,
                                         char message[CSHIM_MESSAGE_MAX]);
 

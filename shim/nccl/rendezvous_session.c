@@ -62,9 +62,9 @@ static void drop_session(struct session **link)
     free(session);
 }
 
-/* Forgets the oldest session that is decided or has no HELLO so far: no rank needs its decision. If
- * there is none, forgets the oldest session. Never forgets `kept`; returns false if there is no
- * other. */
+/* Forgets the oldest session that is decided or has no HELLO so far: no rank waits for its
+ * decision. If there is none, forgets the oldest session. Never forgets `kept`; returns false if
+ * there is no other. */
 static bool drop_oldest(const struct session *kept)
 {
     struct session **oldest = NULL, **idle = NULL;

@@ -20,7 +20,7 @@ static struct cshim_job *jobs;
 static uint64_t origin; /* time zero of traces, in nanoseconds of the wall clock; 0: none */
 static size_t written;  /* number of trace events when the trace was last written */
 
-/* Counts in shared memory, common to a process and all processes forked from it. */
+/* Counts in shared memory, common to a process and those forked from it once it has jobs. */
 static struct family {
     unsigned users;    /* number of forked processes that called the library; atomic */
     unsigned reported; /* number of these that reached end_process, for example by exit; atomic */

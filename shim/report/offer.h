@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Offer of one rank to all others during the agreement: the policy, the choices that an earlier job
- * learned, and, with gloo and NCCL, whether calls are only recorded. */
+/* Offer of one process to all ranks during the agreement: the policy, the choices that an earlier
+ * job learned, and, with gloo and NCCL, whether calls are only recorded. */
 #ifndef CSHIM_OFFER_H
 #define CSHIM_OFFER_H
 

@@ -191,7 +191,7 @@ void tool_print_markdown(const char *text, FILE *file)
 }
 
 /* Prints the headings as one line, because Markdown has only one. Joins headings above each other
- * by a comma; an empty one has the text of the one to its left. */
+ * by a comma; an empty one, except in the last row, has the text of the one to its left. */
 static void print_markdown_headings(const struct tool_table *table, FILE *file)
 {
     for (size_t column = 0; column < table->columns; column++) {
