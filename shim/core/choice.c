@@ -284,7 +284,7 @@ static bool is_changed(const struct cshim_choice *choice, float now)
 }
 
 /* Returns true if the next best candidate, when it was tried in this period (in a check: when it
- * was last tried), was OVERTAKES times as fast as the best one is now. */
+ * was last tried), was more than OVERTAKES times as fast as the best one is now. */
 static bool is_overtaken(const struct cshim_choice *choice, float now)
 {
     const unsigned next = choice->next_best;

@@ -3,12 +3,12 @@
  * different order on each rank, as with gloo. The calls have numbers that are equal on all ranks.
  *
  * A call's candidate follows from its number and from the stage of its class: while a class learns,
- * a hash of the number draws one of the candidates; a settled class takes the best. The hash also
- * says in which calls the ranks decide. There each rank sends rank 0 the durations of the calls
- * that it has timed, and the highest number that has begun on it. Rank 0 chooses (choice.h) by the
- * calls that all ranks have timed, and sends the next stage to all ranks, with the number of the
- * first call that it is in force for: one that no rank has reached. So no two ranks make a call
- * differently. For each call
+ * a hash of the number draws one of the candidates; a settled class takes the best, in trials the
+ * next best. The hash also says in which calls the ranks decide. There each rank sends rank 0 the
+ * durations of the calls that it has timed, and the highest number that has begun on it. Rank 0
+ * chooses (choice.h) by the calls that all ranks have timed, and sends the next stage to all ranks,
+ * with the number of the first call that it is in force for: one that no rank has reached. So no
+ * two ranks make a call differently. For each call
  *
  *     if (!cshim_draw_may_begin(draw, number))
  *         ... wait until the decision that is under way has ended ...

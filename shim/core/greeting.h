@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sent between ranks as bytes. All zero: no greeting was received. */
+/* Sent between ranks as bytes. Empty `version`: no greeting was received. */
 struct cshim_greeting {
     uint64_t table;   /* cshim_codec_table_hash() */
     uint64_t machine; /* equal for all ranks of a host, different between hosts */

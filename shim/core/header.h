@@ -9,7 +9,7 @@
 #define CSHIM_HEADER_MAGIC 0x31535343u /* "CSS1" in little-endian bytes */
 
 enum cshim_message {
-    CSHIM_MESSAGE_PARTS = 0, /* a rank's own elements; hierarchical: its share of the node's sum */
+    CSHIM_MESSAGE_PARTS = 0, /* a rank's own elements; staged: its share of the node's sum */
     CSHIM_MESSAGE_SUMS = 1,  /* the sum of a chunk; in a broadcast, a forwarded chunk */
     CSHIM_ROW_MESSAGES = 2,  /* number of message types in a row */
     /* In the columns of a grid: */

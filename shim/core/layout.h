@@ -12,7 +12,8 @@ struct cshim_layout {
     uint32_t ranks_per_node; /* number of ranks on the node with the fewest */
     int *node_of;            /* node of each rank; owned, like the next two */
     int *local_of;           /* local rank of each rank */
-    /* Rank at index local rank * nodes + node; zeros if nodes differ in their number of ranks. */
+    /* Rank of each local rank and node, at index local rank * nodes + node; zeros if nodes differ
+     * in their number of ranks. */
     int *rank_at;
     int node;       /* node of this rank */
     int local_rank; /* local rank of this rank */

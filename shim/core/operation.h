@@ -14,9 +14,9 @@
  * that messages travel while other segments are encoded, reduced and decoded. Only waits and
  * node operations may block.
  *
- * A *contribution* is a message with one rank's own elements, encoded: of its buffer or, in
- * hierarchical, of its stage. A *reduced chunk* is what the chunk's owner has added up, encoded
- * again. Pure: no MPI, no CUDA. */
+ * A *contribution* is a message with one rank's own elements, encoded: of its buffer or, if staged,
+ * of its stage. A *reduced chunk* is what the chunk's owner has added up, encoded again. Pure: no
+ * MPI, no CUDA. */
 #ifndef CSHIM_OPERATION_H
 #define CSHIM_OPERATION_H
 
@@ -38,8 +38,8 @@ enum cshim_operation_kind {
     CSHIM_OPERATION_WAIT_RECEIVED,
     /* Waits until this rank's messages to all `parts` indices have been sent. */
     CSHIM_OPERATION_WAIT_SENT,
-    /* Checks the message from `peer` at `offset`, and makes it input number `parts`. Each of the
-     * operations below that reads it continues where the previous one has stopped. */
+    /* Checks the message from `peer` at `offset`, and makes it input number `parts`. In a grid,
+     * each REDUCE or DECODE of it continues where the previous one has stopped. */
     CSHIM_OPERATION_READ,
     /* Makes a range of this rank's own elements input number `parts`. */
     CSHIM_OPERATION_READ_OWN,

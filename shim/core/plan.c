@@ -12,8 +12,8 @@
  * faster than two exchanges of fewer bytes (two_shot). */
 #define ONE_SHOT_RANKS 4u
 #define ONE_SHOT_BYTES ((uint64_t)8 << 10)
-/* From this size on, in bytes, two ranks of a node use two_shot with codec raw: each copies and
- * adds only half of the elements. */
+/* From this size on, in bytes, two ranks of a node make MPI's all-reduces in raw by two_shot: each
+ * copies and adds only half of the elements. */
 #define TWO_SHOT_BYTES ((uint64_t)64 << 10)
 /* Up to this size, in bytes, a library is assumed to make an all-reduce inside a node faster than
  * compshim does with messages in raw. */

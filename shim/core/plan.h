@@ -83,8 +83,8 @@ struct cshim_plan {
     uint64_t stage_bytes;   /* the stage, if any: a node's sum of a share, blocks to add */
     uint64_t slot_bytes;    /* scratch of one segment in flight */
     uint64_t scratch_bytes; /* bytes of all segments in flight; at most the library's limit */
-    /* Bytes that all ranks together send. If blocks differ in length (reduce_scatter, allgatherv),
-     * all but the last are assumed to be as long as the longest. */
+    /* Bytes that all ranks together send, or read in shared memory. If blocks differ in length
+     * (reduce_scatter, allgatherv), all but the last are assumed to be as long as the longest. */
     uint64_t bytes_wire;
     uint64_t bytes_network; /* inter-node part, if all nodes have equally many ranks */
     /* Bytes of a segment that the busiest peer receives, divided by the mean over all peers. Above
@@ -134,16 +134,16 @@ struct cshim_plan_candidate {
 #define CSHIM_PLAN_CANDIDATES_MAX 5u
 
 /* Lists the candidates for a call that `rule` compresses. The first one is used before anything was
- * measured, unless cshim_plan_is_native_first(). Then follow other algorithms that are worth a
- * trial, unless the rule names one that can make the call; then codec raw, if it may replace the
- * rule's codec. Returns their number; 0 if no plan compresses the call. */
+ * measured, unless cshim_plan_is_native_first(). Then follow, if they are worth a trial, other
+ * algorithms, unless the rule names one that can make the call; then codec raw, if it may replace
+ * the rule's codec. Returns their number; 0 if no plan compresses the call. */
 unsigned cshim_plan_candidates(const struct cshim_rule *rule, const struct cshim_call *call,
                                uint64_t count,
                                struct cshim_plan_candidate found[CSHIM_PLAN_CANDIDATES_MAX]);
 
 /* Returns true if a call that `rule` compresses is made natively before anything was measured:
  * because the rule says so, or because the ranks of one node would send each other up to 32 MiB of
- * unencoded elements, as the library does (not with `worth = always`). */
+ * unencoded elements in an all-reduce, as the library does (not with `worth = always`). */
 bool cshim_plan_is_native_first(const struct cshim_rule *rule, const struct cshim_call *call);
 
 /* Returns true if all ranks are on one node and may read each other's messages of an all-reduce in

@@ -8,9 +8,10 @@
 #include "codecs/codec.h"
 #include "shim/core/row.h"
 
-/* Calls to sample: of each rule and communicator (gloo: of each context) those with the numbers 1
- * to 16, then each multiple of 1021. That is a prime, so that each tensor of a program that cycles
- * through its tensors is sampled. Up to CSHIM_SAMPLE_MAX elements of each call are sampled. */
+/* Calls that may be sampled: of each rule and communicator (gloo: of each context) those with the
+ * numbers 1 to 16, then each multiple of 1021. That is a prime, so that each tensor of a program
+ * that cycles through its tensors is sampled. Up to CSHIM_SAMPLE_MAX elements of each such call are
+ * sampled. */
 #define CSHIM_SAMPLE_MAX 128u
 #define CSHIM_SAMPLES_AT_FIRST 16u
 #define CSHIM_SAMPLES_EVERY 1021u

@@ -73,7 +73,7 @@ struct cshim_segment {
     /* The call's elements in this segment; with blocks all elements of the call. In hierarchical on
      * a device, without the last elements that cannot be cut into equal shares of whole grains. */
     struct cshim_range whole;
-    struct cshim_range share; /* `whole`; hierarchical, without blocks: this rank's share of it */
+    struct cshim_range share; /* `whole`; staged, without blocks: this rank's share of it */
 };
 
 struct cshim_segment cshim_segment_at(const struct cshim_role *role, uint64_t index);

@@ -10,7 +10,7 @@
 #define CSHIM_WATCH_SLOTS 1024u
 
 /* Codec of each class of tensors (rule, dtype and count) on one communicator; CSHIM_CODEC_NONE: the
- * rule's. Classes may share a slot; then both use the more precise codec. */
+ * rule's. Classes may share a slot; then each uses its codec if cshim_tolerance_codec() allows. */
 struct cshim_tolerance {
     uint8_t codec[CSHIM_WATCH_SLOTS];
 };

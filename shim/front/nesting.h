@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tracks the MPI or NCCL calls that a thread is in. Calls that the library or a tool makes within
  * one are passed through, except a tool's call on behalf of the program and MPI's functions that
- * take requests. A call that the program makes within one, in an error handler, counts as a new
- * outermost call, and so do calls after a longjmp() out of the handler. A wrapper calls
- * cshim_enter() first and cshim_leave() last, with a struct cshim_frame on its stack. */
+ * take requests. A call within one from the object that made the outermost call (the program, in an
+ * error handler) counts as a new outermost call, and so do calls after a longjmp() out of the
+ * handler. A wrapper calls cshim_enter() first and cshim_leave() last, with a struct cshim_frame on
+ * its stack. */
 #ifndef CSHIM_NESTING_H
 #define CSHIM_NESTING_H
 

@@ -56,10 +56,10 @@ void cshim_call_set_options(struct cshim_exchange *exchange)
 }
 
 /* Sets exchange->error to the largest encoding error of any rank, on all ranks. If all ranks get
- * the same result, and not by hierarchical, the headers have brought the errors. Otherwise a
- * maximum is taken, because headers may not reach all ranks: in hierarchical, a rank's peers have
- * its local index only, and with uneven nodes some ranks have no peers; in a reduce or
- * reduce_scatter, a rank that receives no sums has not seen all headers. */
+ * the same result, and the schedule is not staged, the headers have brought the errors. Otherwise a
+ * maximum is taken, because headers may not reach all ranks: if staged, a rank's peers have its
+ * local index only, and with uneven nodes some ranks have no peers; in a reduce, reduce_scatter or
+ * all-to-all, a rank may get no message from some of the others. */
 static int share_error(struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;
@@ -148,8 +148,8 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
  * In a few calls, a few elements are also summed in float64 by the library and compared with the
  * compressed result. */
 
-/* Returns the rank whose block is sampled, each in turn. In an all-to-all this rank compares what
- * it sends to itself; if only rank 0 counts, it is always rank 0. */
+/* Returns the rank whose block is sampled: each in turn, but in an all-to-all always rank 0 if only
+ * rank 0 counts. In an all-to-all this rank compares what it sends to itself. */
 static uint32_t choose_block(const struct cshim_exchange *exchange, uint32_t call)
 {
     const struct cshim_plan *plan = exchange->plan;
@@ -179,7 +179,8 @@ void cshim_call_sample_begin(struct cshim_sample *sample, const struct cshim_exc
     if (!sample->taken)
         return;
     const struct cshim_range range = choose_range(sample, exchange, call);
-    /* Blocks of an all-to-all may differ between ranks: all ranks know only the largest length. */
+    /* Blocks of an all-to-all may differ between ranks: the only length that all ranks know is the
+     * largest. */
     const struct cshim_plan *plan = exchange->plan;
     const bool is_alltoall = plan->collective == CSHIM_ALLTOALL;
     const uint64_t most = is_alltoall ? plan->block : range.length;
@@ -228,8 +229,9 @@ static int end_sample(struct cshim_sample *sample, struct cshim_exchange *exchan
 
 /* verify and check_ranks -------------------------------------------------------------------------
  *
- * At intervals, a compressed call is also made natively and compared, or the ranks' results are
- * compared with each other. The call's number, equal on all ranks, decides. */
+ * At intervals, a reduction is also made natively, as an all-reduce, and compared; or the ranks'
+ * results, if they should be equal, are compared with each other. The call's number, equal on all
+ * ranks, decides. */
 /* Maximum number of elements of one native call: libraries have counts of 31 bits. */
 #define NATIVE_PART ((uint64_t)1 << 28)
 

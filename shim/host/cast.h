@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The algorithm `cast`: elements are downcast (except with codec raw), the library's own all-reduce
- * adds them, and the sums are converted back. */
+/* The algorithm `cast`: elements are converted to the codec's type (except with codec raw), the
+ * library's own all-reduce adds them, and the sums are converted back. */
 #ifndef CSHIM_HOST_CAST_H
 #define CSHIM_HOST_CAST_H
 

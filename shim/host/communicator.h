@@ -2,8 +2,8 @@
 /* State of the runner for the compressed calls of one communicator.
  *
  * An engine embeds this struct in its own state of a communicator. Calls on a communicator must not
- * be concurrent, so nothing here has a lock. If the library allows concurrent calls, the engine has
- * one of these for each call under way. */
+ * be concurrent, so only the residuals are guarded by a lock. If the library allows concurrent
+ * calls, the engine has one of these for each call under way. */
 #ifndef CSHIM_HOST_COMMUNICATOR_H
 #define CSHIM_HOST_COMMUNICATOR_H
 
@@ -24,7 +24,7 @@ struct cshim_communicator {
 
     uint32_t number;         /* unique in this process, from 0; gloo: that of `whole` */
     uint32_t sequence;       /* number of compressed calls so far; gloo: unused */
-    uint32_t *calls_by_rule; /* number of compressed calls per rule, for samples; gloo: unused */
+    uint32_t *calls_by_rule; /* compressed calls by rule: for samples, intervals; gloo: unused */
     struct cshim_tolerance watch;
     const struct cshim_learned *learned; /* choices of an earlier job; NULL: calls are measured */
     struct cshim_class *classes; /* MPI: CSHIM_CLASSES_MAX; NULL if no rule's calls are measured */

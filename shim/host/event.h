@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records durations in the figures of calls, in observed calls and in the trace. All functions are
- * thread-safe. */
+/* Records durations in the figures of calls, in observed calls and in the trace. Thread-safe for
+ * different calls. */
 #ifndef CSHIM_HOST_EVENT_H
 #define CSHIM_HOST_EVENT_H
 

@@ -21,11 +21,11 @@ struct cshim_flight {
     unsigned next;                             /* operation to execute next */
     unsigned slot;    /* the segment's index modulo CSHIM_SEGMENTS_IN_FLIGHT */
     uint8_t *scratch; /* messages of the segment */
-    uint8_t *stage;   /* hierarchical: the share's elements, in a reduce_scatter followed by the
-                         blocks to add; else NULL */
+    uint8_t *stage;   /* staged: the share's elements, in a reduce_scatter followed by the blocks to
+                         add; else NULL */
 };
 
-/* One active compressed call. The engine fills the members up to `number`, in nonblocking calls
+/* One active compressed call. The engine fills the members up to `number`, without cshim_call_run()
  * also `sequence`; the runner fills the rest. */
 struct cshim_exchange {
     struct cshim_communicator *communicator;
@@ -43,7 +43,7 @@ struct cshim_exchange {
     struct cshim_role role;
     struct cshim_flight flights[CSHIM_SEGMENTS_IN_FLIGHT];
     bool is_shared;        /* ranks of a node may read each other's messages in place */
-    bool is_shared_inside; /* hierarchical: ranks of a node read each other's elements */
+    bool is_shared_inside; /* staged: ranks of a node read each other's elements */
     uint32_t barriers;     /* number of node barriers so far */
     const struct cshim_flight *awaited; /* segment that is waiting for messages, else NULL */
     int failed;                         /* transport's error for a message of another call, or 0 */

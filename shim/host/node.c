@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Intra-node operations of the algorithm hierarchical, before and after the inter-node exchange.
+/* Intra-node operations of staged schedules, before and after the inter-node exchange.
  *
  * Ranks that share memory copy their contributions into the area that follows the shared scratch;
- * each rank adds its share from there. Reduced shares are read where they were decoded. A barrier
- * of the node separates writing from reading. The area has two halves for alternate barriers:
- * before a rank writes to a half again, it has passed a barrier after the others' reads. For the
- * same reason nobody reads a segment's stage any more when a later segment's sum is written to it.
- */
+ * each rank adds those of the others to its share from there. Reduced shares are read where they
+ * were decoded. A barrier of the node separates writing from reading. The area has two halves for
+ * alternate barriers: before a rank writes to a half again, it has passed a barrier after the
+ * others' reads. For the same reason nobody reads a segment's stage any more when a later segment's
+ * sum is written to it. */
 #include "shim/host/node.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Intra-node operations of the algorithm hierarchical (CSHIM_OPERATION_NODE_REDUCE, _GATHER): by
- * shared memory if all ranks of the node have it, otherwise by messages, with the same sums.
- * Functions that return an int return 0 or a transport error. */
+/* Intra-node operations of staged schedules (CSHIM_OPERATION_NODE_REDUCE, _GATHER): by shared
+ * memory if all ranks of the node have it, otherwise by messages, with the same sums. Functions
+ * that return an int return 0 or a transport error. */
 #ifndef CSHIM_HOST_NODE_H
 #define CSHIM_HOST_NODE_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pool of scratch memory for calls under way. A piece has CSHIM_SCRATCH_LIMIT bytes of address
  * space, the shared one CSHIM_SCRATCH_SHARED. A process has as many pieces as it has had concurrent
- * calls, besides a reserved one and those that failed calls have leaked. It does not unmap them, so
- * their pages stay allocated. All functions are thread-safe, except share, attach, detach, unshare
- * and abandon. */
+ * calls (at least the reserved one), and those that failed calls have leaked. It does not unmap
+ * them, so their pages stay allocated. All functions are thread-safe, except share, attach, detach,
+ * unshare and abandon. */
 #ifndef CSHIM_HOST_SCRATCH_H
 #define CSHIM_HOST_SCRATCH_H
 
@@ -23,8 +23,8 @@ bool cshim_scratch_reserve(void);
  * other processes of the same user can attach, and writes the token into it. Returns the segment's
  * id, or -1. Called before cshim_scratch_reserve(). */
 int cshim_scratch_share(uint64_t token);
-/* Attaches another process's piece for reading. Returns NULL if there is no such segment with this
- * token: in another container the id may denote another segment. */
+/* Attaches another process's piece for reading. Returns NULL if that fails, or if the segment lacks
+ * this token: in another container the id may denote another segment. */
 const uint8_t *cshim_scratch_attach(int segment, uint64_t token);
 /* Detaches what cshim_scratch_attach() has returned. */
 void cshim_scratch_detach(const uint8_t *memory);

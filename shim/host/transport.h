@@ -45,8 +45,8 @@ struct cshim_transport {
     int (*complete)(const struct cshim_exchange *exchange, unsigned first, unsigned count,
                     bool *done, int *too_long);
 
-    /* Intra-node all-to-all of a block of each share. Sends each local rank the range `block` of
-     * its share of `input`, which has contiguous shares of share_lengths elements of the call's
+    /* Intra-node all-to-all of a block of each share. Sends each other local rank the range `block`
+     * of its share of `input`, which has contiguous shares of share_lengths elements of the call's
      * type. Receives the others' elements of this rank's share in `parts`, in rank order, with an
      * unused gap for its own. */
     int (*spread_inside)(const struct cshim_exchange *exchange, const void *input, void *parts,
@@ -63,8 +63,8 @@ struct cshim_transport {
     /* All-reduce of the call's type by the library; `input` may equal `output`. */
     int (*sum)(const struct cshim_exchange *exchange, const void *input, void *output,
                uint64_t count);
-    /* In-place all-reduce of downcast elements: float32 for codec fp32; 16-bit floats are added as
-     * by cshim_reduce and rounded at each rank. */
+    /* In-place all-reduce of converted elements: float32 for codec fp32, or 16-bit floats, which
+     * are added as by cshim_add(). */
     int (*sum_narrowed)(const struct cshim_exchange *exchange, void *codes, uint64_t count,
                         enum cshim_dtype dtype);
     /* Elementwise maximum of `count` integers over all ranks, on all ranks. */

@@ -76,8 +76,7 @@ static bool wait_for_requests(int count, MPI_Request *requests, double seconds)
     return true;
 }
 
-/* Returns the time limit in seconds for messages that need an answer of the whole
- * subtree of `rank`. */
+/* Returns the time limit in seconds for an answer that depends on the whole subtree of `rank`. */
 static double time_limit(int rank)
 {
     const int height = cshim_tree_height(rank, cshim_job.ranks);
@@ -129,7 +128,7 @@ static void reply_to_children(bool all)
             send_to_child(i, WORD_REPLY, all);
 }
 
-/* Waits for the acknowledgements of the children; each covers all ranks below that child.
+/* Waits for the acknowledgements of the children; each covers the whole subtree of that child.
  * Returns true if all have come and none refuses. */
 static bool collect_acknowledgements(void)
 {
@@ -208,8 +207,8 @@ static bool propose(void)
     return state.own.all;
 }
 
-/* Sends the acknowledgement to the parent, receives the decision and sends it to the children.
- * Returns the decision. */
+/* Waits for the children's acknowledgements. Rank 0 then decides; another rank acknowledges to its
+ * parent and receives the decision. Sends the decision to the children, and returns it. */
 static bool commit(void)
 {
     const bool all = collect_acknowledgements();

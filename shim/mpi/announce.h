@@ -6,8 +6,8 @@
 
 #include "shim/mpi/job.h"
 
-/* Publishes that this rank has the shim. Returns false if the launcher has no name service; then
- * cshim_announced() returns false for all ranks. */
+/* Publishes that this rank has the shim. Returns false if that fails. Without a name service it
+ * fails, and cshim_announced() returns false for all ranks. */
 bool cshim_announce(void);
 /* Returns true if `rank` has announced itself. */
 bool cshim_announced(int rank);

@@ -11,8 +11,8 @@
 #include "shim/mpi/observe.h"
 #include "shim/mpi/requests.h"
 
-/* ALWAYS_INLINE: the path of every call, also of one that is passed through; inlined so that the
- * compiler specialises it for each collective. COLD: kept out of that path. */
+/* ALWAYS_INLINE: the path of every reduction, also of one that is passed through; inlined so that
+ * the compiler specialises it for each collective. COLD: kept out of that path. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define COLD __attribute__((noinline))
 

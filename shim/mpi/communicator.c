@@ -13,7 +13,7 @@
 #include "shim/mpi/transport.h"
 #include "shim/host/scratch.h"
 
-/* States of all communicators, so that finalize can free those that the program has not freed. */
+/* States of communicators, so that finalize can free those that the program has not freed. */
 static struct cshim_comm *states;
 static pthread_mutex_t states_lock = PTHREAD_MUTEX_INITIALIZER;
 

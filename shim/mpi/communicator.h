@@ -42,8 +42,8 @@ struct cshim_comm {
                                        unused with a parent (cshim_comm_program) */
     enum cshim_reason reason; /* CSHIM_REASON_COMPRESS, or why calls are always passed through */
 
-    /* State of compressed calls, filled by cshim_comm_prepare(), or by cshim_comm_begin_preparing()
-     * and cshim_comm_end_preparing(). */
+    /* State of compressed calls, most of it filled by cshim_comm_prepare(), or by
+     * cshim_comm_begin_preparing() and cshim_comm_end_preparing(). */
     bool prepared;
     bool preparing;        /* a nonblocking call has started the broadcast of `number` */
     MPI_Request agreement; /* request of the broadcast of `number` */
@@ -52,8 +52,8 @@ struct cshim_comm {
     int *world_ranks; /* each rank's rank in the job's communicator, which carries the messages */
     int number;    /* identifies this communicator's messages, together with rank 0's world rank */
     int first_tag; /* follows from `number` */
-    MPI_Comm node; /* algorithm hierarchical: communicator of this node's ranks; returns errors */
-    int *internode_ranks;   /* hierarchical: on each node, the world rank of this local rank */
+    MPI_Comm node; /* staged schedules: communicator of this node's ranks; returns errors */
+    int *internode_ranks;   /* staged: on each node, the world rank of this local rank */
     struct pending *active; /* nonblocking call that may use the scratch, or NULL */
     uint32_t pending;       /* number of active nonblocking calls; atomic */
     MPI_Request *requests;  /* CSHIM_REQUESTS(ranks) entries */
@@ -61,7 +61,7 @@ struct cshim_comm {
     int *indices;           /* nonblocking: indices of the requests that have just completed */
     struct cshim_planned planned[CSHIM_PLANS]; /* cached plans, replaced in turn */
     unsigned plans;                            /* number of plans cached so far */
-    struct cshim_comm *next;                   /* next in the list of all states */
+    struct cshim_comm *next;                   /* next in the list of communicators' states */
 };
 
 /* Returns the program's communicator, whose error handler is called for errors of its calls. */
@@ -90,8 +90,8 @@ void cshim_comm_end_preparing(struct cshim_comm *state, int status);
 /* Returns true if there are tags for so many communicators (MANY_NUMBERS) that few programs need
  * more. */
 bool cshim_comm_has_many_numbers(void);
-/* Makes what the algorithm hierarchical needs in addition, `node` and `internode_ranks`, if they do
- * not exist yet; collective then. Ends the job if there is no memory. Returns an MPI error. */
+/* Makes what staged schedules need in addition, `node` and `internode_ranks`, if they do not exist
+ * yet; collective then. Ends the job if there is no memory. Returns an MPI error. */
 int cshim_comm_prepare_levels(struct cshim_comm *state);
 /* Makes a state for one persistent request on a prepared communicator. Ranks may start persistent
  * requests in any order, so each request has its own tags and sequence numbers. Collective, with
@@ -103,8 +103,8 @@ int cshim_comm_make_persistent(struct cshim_comm *state, enum cshim_reason *reas
  * handle may then denote another communicator. Thread-safe. */
 uint32_t cshim_comm_generation(void);
 
-/* Counts the calls of measured classes since their last decisions, on all communicators, for the
- * report. */
+/* Counts the calls of measured classes since their last decisions, on all communicators that are
+ * not freed, for the report. */
 void cshim_comm_count_classes(void);
 /* Acquires or releases a reference. The state is freed with the last one. Thread-safe. */
 void cshim_comm_hold(struct cshim_comm *state);
@@ -113,12 +113,12 @@ void cshim_comm_release(struct cshim_comm *state);
 /* Registers the attribute that holds the state; `on_delete` is called when the program frees a
  * communicator. Returns an MPI error. */
 int cshim_comm_setup(MPI_Comm_delete_attr_function *on_delete);
-/* Removes the state from the list of all states, in on_delete. Returns false if
- * cshim_comm_teardown() has freed it already. */
+/* Removes the state from the list of communicators' states, in on_delete. Returns false if
+ * cshim_comm_teardown() has removed it already. */
 bool cshim_comm_unlink(struct cshim_comm *state);
 /* Counts the state's classes and releases the communicator's reference, in on_delete. */
 void cshim_comm_leave(struct cshim_comm *state);
-/* Frees all remaining states, except those that unfinished calls hold, and the attribute. */
+/* Frees the attribute, and the states in the list except those that unfinished calls hold. */
 void cshim_comm_teardown(void);
 
 #endif

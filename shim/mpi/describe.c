@@ -107,7 +107,7 @@ static uint64_t count_blocks(const struct cshim_arguments *arguments, struct csh
     return count;
 }
 
-/* Sets the properties of a call that do not depend on its ranks, type or size. */
+/* Sets the properties of a call that do not depend on its ranks, type, size or operation. */
 static void set_properties(const struct cshim_arguments *arguments, struct cshim_call *call)
 {
     call->library = CSHIM_MPI;

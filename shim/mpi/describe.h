@@ -83,8 +83,8 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
 struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
                                         const struct cshim_plan *plan, struct cshim_comm *state);
 /* Describes a call that is passed through, and recorded or traced. Returns false for an
- * intercommunicator, and if the state of the communicator has a reason not to compress, such as
- * processes outside the job. */
+ * intercommunicator and, except on the world, if the state of the communicator has a reason not to
+ * compress, such as processes outside the job. */
 bool cshim_describe_observed(const struct cshim_arguments *arguments, struct cshim_call *call);
 /* Returns true if this rank is the root of a reduce or broadcast. */
 bool cshim_describe_is_root(const struct cshim_arguments *arguments);

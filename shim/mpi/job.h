@@ -14,10 +14,10 @@
  *   communicator.c  for the list of communicators, and for their numbers.
  *
  * Under the lock of nonblocking.c, the locks of communicator.c, shim/host and shim/report may be
- * taken, requests may be tested, and MPI may be called on the shim's own communicators, which
- * return errors. Under the other two the engine takes no lock and does not call MPI. Error handlers
- * of the program, which may call any function of MPI, are called after the lock is released, except
- * by MPI itself if such a test fails. */
+ * taken, requests of the program's communicators may be tested after replacing the error handler,
+ * and MPI may be called on the shim's own communicators, which return errors. Under the other two
+ * the engine takes no lock and does not call MPI. Error handlers of the program, which may call any
+ * function of MPI, are called after the lock is released. */
 #ifndef CSHIM_MPI_JOB_H
 #define CSHIM_MPI_JOB_H
 

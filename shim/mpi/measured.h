@@ -41,8 +41,8 @@ struct cshim_plan cshim_measured_plan(struct cshim_comm *state, struct cshim_cal
                                       uint64_t count, const struct cshim_measured *measured);
 
 /* An all-reduce of this thread that its class has made native. Later equal calls skip the policy,
- * unless they are sampled. Predefined types and operations only, because their handles never change
- * meaning. */
+ * unless cshim_choice_passes() refuses. Predefined types and operations only, because their handles
+ * never change meaning. */
 struct cshim_native {
     MPI_Comm comm;
     MPI_Datatype datatype;
@@ -65,8 +65,8 @@ cshim_native_of(const struct cshim_arguments *arguments)
  * trace, and for types other than MPI_FLOAT and MPI_DOUBLE. */
 void cshim_native_remember(const struct cshim_arguments *arguments, struct cshim_class *class);
 
-/* Returns true if the call equals a cached native one, and counts it in its class; then it is
- * passed through. Otherwise changes nothing. */
+/* Returns true if the call equals a cached native one, and cshim_choice_passes() has begun it; then
+ * it is passed through. Otherwise changes nothing. */
 static inline __attribute__((always_inline)) bool
 cshim_native_passes(const struct cshim_arguments *arguments)
 {

@@ -154,7 +154,8 @@ static void end_call_under_way(struct pending *pending, int status)
     cshim_comm_release(comm);
 }
 
-/* Advances all calls, up to one that fails. Returns the number of calls that have ended. */
+/* Advances the first call of each state, and the next one when that has ended, up to one that
+ * fails. Returns the number of calls that have ended. */
 static int advance_calls(struct failure *failure)
 {
     int events = 0, status = MPI_SUCCESS;

@@ -23,8 +23,8 @@ void cshim_observe_end(struct cshim_observed_call *observed);
 /* Finds out whether rank 0 has COMPSHIM=observe; sets cshim_job.observed then. Collective over the
  * job. Ends the job if there is no memory. */
 void cshim_observe_setup(void);
-/* Measures the shim's own exchange with one codec after the other, for about two seconds, for the
- * report. Collective over the job. */
+/* Measures the shim's own exchange with one codec after the other, for at most about two seconds,
+ * for the report. Collective over the job. */
 void cshim_observe_probe(void);
 
 /* Counts a call that is passed through; only rank 0 of its communicator counts. */
@@ -33,8 +33,8 @@ void cshim_count_pass(enum cshim_reason reason, MPI_Comm comm);
  * more; only on rank 0 of its communicator. */
 void cshim_count_weight(enum cshim_reason reason, const struct cshim_call *call, MPI_Comm comm);
 
-/* Counts a collective that the job's policy never compresses, with its bytes; only on rank 0 of its
- * communicator. The arguments may be invalid. */
+/* Counts a collective that the shim or the job's policy never compresses, with its bytes; only on
+ * rank 0 of its communicator. The arguments may be invalid. */
 void cshim_count_other(enum cshim_mpi_counted function, const void *buffer, cshim_count count,
                        MPI_Datatype datatype, MPI_Comm comm);
 

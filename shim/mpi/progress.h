@@ -6,8 +6,8 @@
 
 #include "shim/mpi/nonblocking.h"
 
-/* Finds the library's functions. Returns false if it lacks any; then no other function here may be
- * called. */
+/* Finds the library's functions. Returns false if any is not found; then no other function here may
+ * be called. */
 bool cshim_progress_find(void);
 /* Registers one of two callbacks, by library. Open MPI calls `advance`, which returns the number of
  * completed events, until it is removed. MPICH calls `advance_until_idle` until it returns true; it

@@ -240,7 +240,8 @@ int cshim_request_free(MPI_Request *request)
     return cshim_mpi.real->MPI_Request_free(request);
 }
 
-/* Reports MPI_ERR_REQUEST for a compressed call: MPI does not allow cancelling collective calls. */
+/* Reports MPI_ERR_REQUEST for an active compressed call: MPI does not allow cancelling collective
+ * calls. */
 int cshim_cancel(MPI_Request *request)
 {
     MPI_Comm comm;

@@ -6,9 +6,9 @@
 
 #include "shim/mpi/communicator.h"
 
-/* Fills cshim_mpi.scratch_of, if the policy compresses sums and all ranks of this node can attach
- * each other's scratch; otherwise leaves it NULL. `node`: communicator of this rank's node.
- * Collective over `node`. Ends the job if there is no memory. */
+/* Fills cshim_mpi.scratch_of, if this node has several ranks, all can attach each other's scratch,
+ * and the policy compresses sums; otherwise leaves it NULL. `node`: communicator of this rank's
+ * node. Collective over `node`. Ends the job if there is no memory. */
 void cshim_share_setup(MPI_Comm node);
 /* Detaches the other ranks' segments, stops sharing this rank's, and sets cshim_mpi.scratch_of to
  * NULL. */

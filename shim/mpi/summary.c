@@ -68,8 +68,8 @@ static bool receive_ledger(struct cshim_ledger *ledger, int rank)
     return true;
 }
 
-/* Sends the kinds of calls that this rank has recorded, then the sum of the calls that found no
- * free entry, whose `ranks` is 0. */
+/* Sends the kinds of calls that this rank has recorded or received, then the sum of the calls that
+ * found no free entry, whose `ranks` is 0. */
 static bool send_observed(const struct cshim_observed *observed)
 {
     for (size_t i = 0; i < observed->count; i++)
@@ -96,7 +96,7 @@ static void collect_figures(void)
 {
     struct cshim_ledger *ledger = &cshim_job.ledger;
     struct cshim_observed *observed = cshim_job.observed;
-    int first, missing = 0, below; /* `missing`: number of lost ranks */
+    int first, missing = 0, below; /* `missing`: number of ranks left out */
     const int children = cshim_tree_children(cshim_job.rank, cshim_job.ranks, &first);
     for (int child = first; child < first + children; child++)
         missing += receive_ledger(ledger, child) &&

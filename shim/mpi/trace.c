@@ -50,7 +50,7 @@ static void answer_pings(int rank)
 }
 
 /* Measures each rank's clock offset at the start (`time` 0) or the end (1) of the job, one rank at
- * a time, so that no rank's pings wait for another's. */
+ * a time, so that only a rank's first ping may wait for another's. */
 static void compare_clocks(unsigned time)
 {
     if (cshim_job.rank != 0)

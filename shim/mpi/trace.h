@@ -6,7 +6,8 @@
 #include "shim/mpi/job.h"
 
 /* Finds out whether rank 0 has COMPSHIM_TRACE. If so, allocates the trace on all ranks and measures
- * the clock offsets; cshim_job.trace stays NULL otherwise, and if a rank has no memory. */
+ * the clock offsets; cshim_job.trace stays NULL otherwise, if the file name is too long, and if a
+ * rank has no memory. */
 void cshim_trace_setup(void);
 /* Measures the clock offsets again, writes the trace and frees it. */
 void cshim_trace_finish(void);
