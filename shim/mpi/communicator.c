@@ -391,7 +391,8 @@ int cshim_comm_prepare_levels(struct cshim_comm *state)
 {
     if (state->node != MPI_COMM_NULL)
         return MPI_SUCCESS;
-    find_internode_ranks(state);
+    if (state->internode_ranks == NULL)
+        find_internode_ranks(state);
     const int status =
         PMPI_Comm_split(state->program, state->host.layout.node, state->host.rank, &state->node);
     if (status == MPI_SUCCESS)

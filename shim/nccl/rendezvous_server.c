@@ -16,9 +16,9 @@
 #include "shim/core/clock.h"
 #include "shim/nccl/rendezvous_wire.h"
 
-/* A stranger is a connection on which no request that gets a reply has come yet. It is closed after
- * REQUEST_SECONDS. The oldest stranger is also closed when a connection is accepted and there are
- * STRANGERS_MAX, or if there are no descriptors or no memory to accept one. */
+/* A stranger is a connection on which no request about a known communicator has come yet. It is
+ * closed after REQUEST_SECONDS. The oldest stranger is also closed when a connection is accepted
+ * and there are STRANGERS_MAX, or if there are no descriptors or no memory to accept one. */
 #define REQUEST_SECONDS 5.0
 #define STRANGERS_MAX 256
 /* Time limit for writing a reply. */
@@ -31,7 +31,7 @@ struct connection {
     uint64_t number; /* in the order of accept, from 1 */
     enum { READING, HELD, WRITING } state;
     double since;     /* time at which it entered the state, or began another request */
-    bool known;       /* it has sent a request that gets a reply, so it is no stranger */
+    bool known;       /* it has sent a request about a known communicator: no stranger */
     size_t done;      /* bytes of the request that are read, or of the reply that are written */
     size_t text_done; /* bytes of the offer's texts that are written */
     struct cshim_request request;
@@ -85,7 +85,7 @@ static void answer_question(struct connection *connection)
     memset(&connection->reply, 0, sizeof connection->reply);
     cshim_collection_answer(&connection->request, &connection->reply.answer);
     connection->offer = NULL;
-    connection->known = true;
+    connection->known = connection->known || connection->reply.answer.is_known;
     enter_state(connection, WRITING);
 }
 

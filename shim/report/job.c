@@ -39,6 +39,7 @@ static void count_process(bool parent_has_jobs)
     void *shared =
         mmap(NULL, sizeof *family, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     family = shared != MAP_FAILED ? shared : NULL;
+    own_number = 0;
 }
 
 /* Returns the number of this process's forked descendants that called the library and have not

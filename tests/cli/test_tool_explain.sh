@@ -213,6 +213,10 @@ sed -i '/max_rel_error/d' both.ini
 explain "a dry run of NCCL's averages" --report nccl.json --policy both.ini
 contains "compresses them" "16.0 MiB float32 avg"
 contains "as the rule says" "fp16, two_shot"
+sed '/^codec/s/$/\nverify = 2/' both.ini >verify.ini
+unverified=${output//both.ini/verify.ini}
+explain "a dry run of NCCL with verify" --report nccl.json --policy verify.ini
+check "has no more bytes: NCCL verifies nothing" test "$output" = "$unverified"
 sed 's/Open MPI/gloo of libgloo.so.0/' run.json >gloo.json
 explain "a dry run of gloo" --report gloo.json --policy both.ini
 contains "is planned for gloo" "fp16, two_shot"

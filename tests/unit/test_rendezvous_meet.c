@@ -159,8 +159,24 @@ TEST(strangers_do_no_harm)
         close(strangers[i]);
 }
 
+/* Connects, and asks about the durations of a communicator that the server does not know. */
+static int ask_in_vain(void)
+{
+    static const struct timeval patience = {.tv_sec = 30};
+    uint8_t unknown[CSHIM_ID_BYTES];
+    struct cshim_reply reply;
+    serve(unknown);
+    const int stranger = connect_to(unknown);
+    setsockopt(stranger, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    send_request(stranger, unknown, CSHIM_REQUEST_ASK, (struct cshim_hello){0}, 0,
+                 sizeof(struct cshim_request));
+    assert_int_equal(recv(stranger, &reply, sizeof reply, MSG_WAITALL), sizeof reply);
+    assert_false(reply.answer.is_known);
+    return stranger;
+}
+
 /* A rank's connection is idle for longer than a request may take, and the next request arrives in
- * two pieces. */
+ * two pieces. A stranger's is closed meanwhile. */
 TEST(an_idle_rank_may_send_in_pieces)
 {
     static const struct cshim_hello hello = {.version = 7, .ranks = 1};
@@ -168,10 +184,12 @@ TEST(an_idle_rank_may_send_in_pieces)
     uint8_t id[CSHIM_ID_BYTES];
     struct cshim_reply reply;
     serve(id);
-    const int connection = connect_to(id);
+    const int connection = connect_to(id), stranger = ask_in_vain();
     send_request(connection, id, CSHIM_REQUEST_HELLO, hello, 0, size);
     assert_int_equal(recv(connection, &reply, sizeof reply, MSG_WAITALL), sizeof reply);
     sleep(6);
+    assert_int_equal(recv(stranger, &reply, sizeof reply, 0), 0);
+    close(stranger);
     send_request(connection, id, CSHIM_REQUEST_READY, hello, 0, size / 2);
     usleep(100000);
     send_request(connection, id, CSHIM_REQUEST_READY, hello, size / 2, size);

@@ -156,7 +156,9 @@ static void add_up(struct dry_run *run, struct outcome *outcome)
     if (plan->reason == CSHIM_REASON_COMPRESS) {
         outcome->bytes_native = calls * (double)plan->bytes_native;
         outcome->bytes_wire = calls * (double)plan->bytes_wire;
-        if (plan->rule->verify > 0) /* the library repeats every `verify`-th call */
+        /* The library repeats every `verify`-th sum. */
+        if (plan->rule->verify > 0 && run->library != CSHIM_NCCL &&
+            cshim_shapes[plan->collective].adds)
             outcome->bytes_wire += floor(calls / plan->rule->verify) * (double)plan->bytes_native;
         outcome->bytes_wire += bytes_of_samples(run, outcome);
         run->compressed_calls += calls;
