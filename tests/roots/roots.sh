@@ -178,8 +178,9 @@ try() {
 }
 row() { printf '%-11s %-7s %-10s %-6s %-18s %8s  %s\n' "$@" | tee -a "$table"; }
 
-# The README begins with make demo. This is its first block of commands with the preload, as one script.
-readme=$(awk '/^    / { block = block substr($0, 5) "\n"; next } block ~ /LD_PRELOAD=build/ { printf "%s", block; exit } { block = "" }' README.md)
+# The README begins with make demo. This is its line that builds and its first block with the preload, as one script.
+readme=$(awk '/^    make packages all$/ { print "make packages all || exit" }
+    /^    / { block = block substr($0, 5) "\n"; next } block ~ /LD_PRELOAD=build/ { printf "%s", block; exit } { block = "" }' README.md)
 revision=$(git rev-parse HEAD)
 
 run() { # SYSTEM USER PROCESS1 MNIST: makes the runs of a line of $plan
