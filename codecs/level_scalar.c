@@ -3,7 +3,8 @@
  * has: for processors without AVX2, and for blocks that the other levels do not handle. */
 #include "codecs/portable.h"
 
-/* Smallest magnitude that becomes infinity in IEEE binary16, or is not finite. */
+/* Bits of 65520, the smallest float32 that rounds to infinity in IEEE binary16. Larger bits are
+ * larger magnitudes, infinity or NaN. */
 #define HALF_EXCEPTIONAL 0x477ff000u
 
 static void narrow_half(const float *input, size_t count, uint8_t *output)

@@ -57,7 +57,7 @@ struct cshim_comm {
     struct pending *active; /* nonblocking call that may use the scratch, or NULL */
     uint32_t pending;       /* number of active nonblocking calls; atomic */
     MPI_Request *requests;  /* CSHIM_REQUESTS(ranks) entries */
-    MPI_Status *statuses;   /* of a wait's requests: in their order; nonblocking: like `indices` */
+    MPI_Status *statuses;   /* status i: of request i; nonblocking: of request indices[i] */
     int *indices;           /* nonblocking: indices of the requests that have just completed */
     struct cshim_planned planned[CSHIM_PLANS]; /* cached plans, replaced in turn */
     unsigned plans;                            /* number of plans cached so far */

@@ -83,7 +83,7 @@ for after in 1 17 33; do
     done
 done
 
-# What the user says -----------------------------------------------------------------------------
+# The user's settings: COMPSHIM_MACHINE, worth, algorithm, error feedback ------------------------
 expect "no file" 0 preloaded 2 "$program" steady
 "$build/compshim" report --learned "$scratch/report.json" >"$scratch/learned"
 for way in "two_shot fp8_e4m3" "one_shot fp8_e4m3"; do
