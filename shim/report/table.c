@@ -162,10 +162,13 @@ static void table_row(FILE *stream, const struct cshim_row_key *key, const struc
 static void table_unruled(FILE *stream, const struct cshim_ledger *ledger,
                           const struct cshim_row *total)
 {
-    static const char *const codecs[CSHIM_DTYPE_COUNT] = {[CSHIM_FLOAT32] = "fp16",
-                                                          [CSHIM_FLOAT64] = "lossless",
-                                                          [CSHIM_FLOAT16] = "fp8_e4m3",
-                                                          [CSHIM_BFLOAT16] = "fp8_e4m3"};
+    /* The command must fit a line of 80 columns: the log would break it elsewhere. */
+    static const struct {
+        const char *name, *codec;
+    } rules[CSHIM_DTYPE_COUNT] = {[CSHIM_FLOAT32] = {"float32", "fp16"},
+                                  [CSHIM_FLOAT64] = {"float64", "lossless"},
+                                  [CSHIM_FLOAT16] = {"float16", "fp8_e4m3"},
+                                  [CSHIM_BFLOAT16] = {"bf16", "fp8_e4m3"}};
     const uint64_t *unruled = ledger->tally.unruled;
     uint64_t bytes = 0;
     enum cshim_dtype most = CSHIM_FLOAT32;
@@ -180,7 +183,7 @@ static void table_unruled(FILE *stream, const struct cshim_ledger *ledger,
             "(compshim explain --policy @default prints one to begin with):\n",
             BYTES(bytes), cshim_dtype_name(most));
     fprintf(stream, "compshim: printf '[rule %s]\\ndtype=%s\\nmin_size=64K\\ncodec=%s\\n'\n",
-            cshim_dtype_name(most), cshim_dtype_name(most), codecs[most]);
+            rules[most].name, cshim_dtype_name(most), rules[most].codec);
 }
 
 void cshim_report_table(FILE *stream, const struct cshim_job *job)

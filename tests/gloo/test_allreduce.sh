@@ -98,6 +98,14 @@ expect "every type and operation" 0 preloaded 3 "$build/tests/gloo_cases" kinds
 reports "sums of floats are compressed" '(all(row["calls"] == 2 for row in rows) and
     sorted(row["dtype"] for row in rows) == ["bfloat16", "float16", "float32", "float64"])'
 reports "the others are passed through by name" 'passed == {"op": 4 * 3, "dtype": 3 * 5 + 2}'
+for dtype in float16 bfloat16; do
+    printf '[compshim]\nreport = summary\n[rule a]\ndtype = float64\ncodec = none\n' >"$COMPSHIM_POLICY"
+    expect "sums of $dtype that match no rule" 0 preloaded 2 "$program" none 1 $dtype
+    eval "$(sed -n "s/^compshim: \(printf '\[rule .*'\)\$/\1/p" <<<"$output")" >>"$COMPSHIM_POLICY"
+    expect "and the rule that the report prints for them" 0 "$build/compshim" explain --policy "$COMPSHIM_POLICY" --library gloo --dtype $dtype --size 1MiB
+    contains "compresses them" "fp8_e4m3"
+done
+rule "codec = raw"
 expect "other collectives" 0 preloaded 3 "$build/tests/gloo_cases" others
 reports "are counted with the bytes of the larger buffer" 'report["not_compressed"] == {
     "gloo::" + name: {"calls": 1, "bytes": 4000 if name in ("reduce", "broadcast") else 12000}

@@ -31,7 +31,7 @@ const struct check_reason_facts check_reasons[CHECK_REASON_COUNT] = {
 const struct check_library_facts check_libraries[CHECK_LIBRARY_COUNT] = {
     [CHECK_MPI] = {"mpi", "MPI", "libmpi.so libmpi_abi.so libmpich.so",
                    "no preload reaches it, unless you build %s: then link it to the shared libmpi, "
-                   "without -Bsymbolic"},
+                   "without -Bsymbolic (JAX on CPUs has nothing that is caught)"},
     [CHECK_NCCL] = {"nccl", "NCCL", "libnccl.so",
                     "no preload reaches it, unless you build %s: then use the shared libnccl "
                     "(Horovod: HOROVOD_NCCL_LINK=SHARED, PyTorch: USE_STATIC_NCCL=0)"},
