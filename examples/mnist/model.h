@@ -65,8 +65,8 @@ struct model {
 
 struct model model_of(enum network_model which);
 
-/* Returns the number of elements of a tensor. Tensors are contiguous: the weights of layer l are
- * tensor 2 * l, its biases tensor 2 * l + 1. */
+/* Returns the number of elements of a tensor. Tensor 2 * l has the weights of layer l, tensor
+ * 2 * l + 1 its biases; tensors follow each other without gaps. */
 int model_tensor_size(const struct model *model, int tensor);
 
 /* Draws the initial parameters. */

@@ -74,8 +74,8 @@ struct cshim_plan {
     uint64_t count; /* elements */
     uint64_t block; /* with blocks: elements of the largest block */
     /* Elements per segment: whole grains, equally many for each share and, unless the division is
-     * CSHIM_WHOLE, for each piece (cshim_plan_pieces()). With blocks one chunk of each block, which
-     * may be shorter. */
+     * CSHIM_WHOLE, for each piece (cshim_plan_pieces()). With blocks: one chunk of the largest
+     * block; a segment's chunks of smaller blocks may be shorter. */
     uint64_t segment;
     uint64_t segments;
     uint64_t piece_bytes;   /* bytes of the largest message in a row, including the header */

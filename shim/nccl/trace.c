@@ -28,7 +28,8 @@ static uint8_t lane_of(const struct cshim_timeline *timeline)
     return (uint8_t)(lane < LANES ? lane + 1 : LANES);
 }
 
-/* Adds each call before its phases, because these may begin at the same time. Calls that share
+/* Adds each call before its phases: if both begin at the same time, viewers show the phase inside
+ * the call. Calls that share
  * batches overlap, so they are shown as nonblocking calls. */
 void cshim_nccl_trace_add(const struct cshim_timeline *timeline, double begin)
 {

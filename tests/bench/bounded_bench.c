@@ -50,7 +50,8 @@ static double normal(uint64_t *state)
     return sum / 2;
 }
 
-/* Fills the field with two equal plates: the heat of hot spots, after some time. */
+/* Fills the field with two copies of a plate: temperatures after the heat of hot spots has
+ * diffused. */
 static void make_heat(uint64_t seed)
 {
     static double next[SIDE * SIDE];

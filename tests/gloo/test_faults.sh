@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks calls that fail, ranks that are killed, missing or gone, and processes forked during calls: the caller gets
-# an exception of a type that gloo throws, and ranks wait hardly longer than natively.
+# Checks calls that fail or do not match, ranks that are killed, missing or gone, and processes forked during calls: the
+# caller gets an exception of a type that gloo throws, and no rank waits much longer than its time limit.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/gloo_cases
 rule "codec = raw"

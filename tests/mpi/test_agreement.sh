@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs jobs in which the first or the second half of the ranks, or one of ten, lacks the shim, and either half may start
-# late. The results must be right, and one warning must name the ranks, at most 15 seconds later than such jobs need to
-# start. Also runs jobs in which all ranks have the shim, and one joins the agreement late.
+# late. The results must be right, and exactly one warning must name the ranks, at most 15 seconds (sanitized: 30) after
+# the late half has started. Also runs jobs in which all ranks have the shim, and one joins the agreement late.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_one_of_each
 preloaded="LD_PRELOAD=$preload"

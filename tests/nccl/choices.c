@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes all-reduces that learn their fastest candidate, while communicators are made, used and
- * ended in many ways. Compares results with the sum (not of every call where the host does not wait
- * for each) and, except where ranks end or do not block, their bits with the other ranks'.
+ * ended in many ways. Compares results with the expected sums; if the host does not wait for every
+ * call, only some results. Except in cases whose ranks end or whose communicator does not block,
+ * also compares the results' bits with those of the other ranks.
  *
  *   nccl_choices CASE
  *
- * Variables: CALLS (400) is the number of calls, or of rounds of a case with several calls each;
- * COUNT (16384) their number of elements. CLOCK=US,MIB is the stand-in's clock from the middle of
- * the case `changes` on. DIES is the rank that ends or aborts, after AFTER calls. The largest error
- * allowed is 7 % of an element plus TOLERANCE (2). With PRINT=1, rank 0 prints a digest of each
- * result that it compares. */
+ * Variables: CALLS (400) is the number of calls, or about that of rounds with several calls each;
+ * COUNT (16384) the number of elements of the largest call. CLOCK=US,MIB is the stand-in's clock
+ * from the middle of the case `changes` on. DIES is the rank that ends or aborts, after AFTER
+ * calls. The largest error allowed is 7 % of the sum plus TOLERANCE (2). With PRINT=1, rank 0
+ * prints a digest of each result that it compares. */
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>

@@ -305,8 +305,9 @@ static void test_codec(enum cshim_codec_id codec, enum cshim_dtype dtype, bool q
     }
     if (dtype == CSHIM_FLOAT32) {
         test_all_values(codec, dtype, 0, 1ULL << 32, only_few ? 655211 : quick ? 65521 : 61);
-        /* Magnitudes at which scales become normal floats. A defect there was found only in blocks
-         * within 65000 bit patterns; with this step every block is as narrow. */
+        /* Magnitudes at which scales become normal floats. A defect there showed only in blocks
+         * whose elements are within 65000 consecutive bit patterns, as those of 256 elements with
+         * this step are. */
         if (quick && cshim_codec_info(codec)->scale_bytes > 0)
             test_all_values(codec, dtype, 0x01300000, 0x04000000, 251);
     } else if (dtype != CSHIM_FLOAT64 && !only_few) {
