@@ -69,7 +69,7 @@ skip() {
     skipped=$((skipped + 1))
     echo "skipped - $1"
 }
-# codecs: with an argument, only the codecs that the GPU supports
+# codecs [gpu]: prints the codecs except fp32, bounded and topk; with an argument also without lossless, which GPUs lack
 codecs() { sed -nE 's/^(RAW|UPPER|FLOAT|INTEGER|PACKED) *\([0-9]+, *[A-Z0-9_]+, *(\w+).*/\2/p' "$top/codecs/formats.def" | grep -vxE "bounded|fp32${1+|lossless}"; }
 
 check() {

@@ -274,9 +274,9 @@ static void cut_segments(struct cshim_plan *plan, uint64_t message_limit)
     plan->scratch_bytes = minimum(plan->segments, CSHIM_SEGMENTS_IN_FLIGHT) * plan->slot_bytes;
 }
 
-/* Sets the grid: one row, or for algorithm grid the square root of the number of peers, rounded
- * down. With few grains takes the number of rows, from that down to its half, with the fewest bytes
- * for the busiest peer. */
+/* Sets the grid: one row or, for algorithm grid, r rows, where r is the square root of the number
+ * of peers, rounded down. If there are few grains, tries r down to r / 2 rows, and keeps the number
+ * that gives the busiest peer the fewest bytes. */
 static void choose_grid(struct cshim_plan *plan)
 {
     const uint64_t grains = cshim_divide_up(plan->count, CSHIM_GRAIN);

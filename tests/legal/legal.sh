@@ -76,7 +76,7 @@ draw_nodes() { # sets $nodes
     done
 }
 
-# Draws whether calls try native and all algorithms (empty) or not (off).
+# Draws COMPSHIM_MACHINE. If it is empty, jobs try all candidates; if it is off, none.
 draw_machine() { one_of COMPSHIM_MACHINE off "" ""; }
 
 draw_job() { # NUMBER

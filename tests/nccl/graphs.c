@@ -372,8 +372,9 @@ static CUgraph capture_measured(const float *input, float *output, bool grows)
     return graph;
 }
 
-/* A graph of a hundred calls holds only the memory of its largest plan, because the calls run one
- * after the other (raw by two_shot). If calls grow, it holds at most two workspaces. */
+/* The calls of a graph run one after the other, so a graph of a hundred equal calls holds no more
+ * memory than one call needs. If the calls grow, it holds at most two workspaces. The policy must
+ * be raw by two_shot. */
 static void case_graph_hundred(void)
 {
     world = gpu_join();
