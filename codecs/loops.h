@@ -96,9 +96,9 @@ size_t cshim_unpack_tile(enum cshim_codec_id id, enum cshim_dtype dtype, const u
  * different sizes. */
 size_t cshim_topk_bytes(size_t kept);
 /* Packs a grain and returns its size. Without a residual (NULL) sends all elements except zeros.
- * Otherwise adds the residual to the elements, sends the `keep` largest of the sums and all that
- * are not finite, and replaces the residual by the difference between the sums and their decoded
- * values. */
+ * Otherwise adds the residual to the finite elements, sends the `keep` largest of the sums and all
+ * that are not finite, and replaces the residual by the difference between the sums and their
+ * decoded values; by 0 for those that are not finite. */
 size_t cshim_topk_pack(const float *input, size_t count, unsigned keep, float *residual,
                        uint8_t *output);
 /* Unpacks a grain of `bytes` bytes. Invalid bytes are unpacked to NaNs. */

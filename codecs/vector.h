@@ -36,9 +36,8 @@
 enum {
     /* Elements that are processed together in formats of the family UPPER. */
     STEP = 2 * LANES,
-    /* Elements of four vectors, which are encoded together in formats of at most 8 bits. AVX2
-     * encodes blocks smaller than that, because wider vectors do not shorten the computation of the
-     * scale. */
+    /* Elements of four vectors, which are encoded together in formats of at most 8 bits. The
+     * AVX-512 level leaves smaller blocks to AVX2: wider vectors do not compute a scale faster. */
     NARROWEST_BLOCK = 4 * LANES,
     /* Blocks of a grain for CSHIM_SCALE_E4M3, and the elements of each. */
     GRAIN_BLOCKS = 16,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A GPU as a device: cuBLAS for the products, the kernels of device.cuh for the rest, and one
- * ncclAllReduce of all gradients as one buffer. All work is on one stream. A rank takes the GPU of
- * its number on its host, modulo their number; MPI distributes NCCL's id. */
+ * ncclAllReduce of all gradients as one buffer. All work is on one stream. The ranks of a host take
+ * its GPUs in turn; MPI distributes NCCL's id. */
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <errno.h>

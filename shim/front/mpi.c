@@ -243,8 +243,8 @@ static COLD void bypass_counted(struct call *call, enum cshim_mpi_index index)
         call->engine = NULL;
 }
 
-/* Ends a call that a tool has made. If the tool has made another call instead, or none, the engine
- * has not seen it, and counts it as `tool`. */
+/* Ends a call of the program that was handed to a tool. If the tool has made another call or none,
+ * the engine has not seen the program's call, and counts it as `tool` if it succeeded. */
 static int end_handed(const struct cshim_handed *handed, int status, MPI_Comm comm)
 {
     const struct cshim_mpi_engine *active = __atomic_load_n(&engine, __ATOMIC_ACQUIRE);

@@ -156,7 +156,7 @@ static void call_exchanges(const int everybody[])
     MPI_Alltoallw_c(sent.values, sent.counts, sent.bytes, sent.types, got.values, got.counts,
                     got.bytes, got.types, MPI_COMM_WORLD);
     check_received(&got, rank, "MPI_Alltoallw_c");
-    /* In place, two ranks exchange blocks of equal length, and the send arrays are ignored. */
+    /* In place, each pair of ranks exchanges blocks of equal length; send arrays are ignored. */
     int lengths[8] = {0};
     for (int i = 0; i < ranks; i++)
         lengths[i] = 1;

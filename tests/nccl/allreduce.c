@@ -38,9 +38,9 @@ static void compare_ranks(const void *result, size_t bytes)
 }
 
 struct buffers {
-    size_t count;  /* number of elements of the input */
-    size_t result; /* number of elements of the result; `first` is its index in the sum */
-    size_t first;
+    size_t count;        /* number of elements of the input */
+    size_t result;       /* number of elements of the result */
+    size_t first;        /* index in the whole sum of the result's first element */
     unsigned char *host; /* the input, in host memory */
     unsigned char *send; /* device memory, aligned to an element only */
     unsigned char *receive;

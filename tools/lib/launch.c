@@ -136,7 +136,8 @@ static unsigned long count_ranks(char *const *command)
     return ranks;
 }
 
-/* Returns the number of cores that this process may use; hardware threads of a core count once. */
+/* Returns about the number of cores that this process may use: half of its processors if cores run
+ * two threads. */
 static unsigned long count_cores(void)
 {
     cpu_set_t set;
