@@ -82,7 +82,7 @@ judge() {
     fi
     check "$1: it names the ranks" grep -Eq "compshim:.*nothing is compressed.*($3)" <<<"$output"
     when=$(sed -n 's/^\([0-9]*\) compshim: .*/\1/p' <<<"$output" | tail -n 1)
-    check "$1: it comes within $limit s, and the $start s of a start" \
+    check "$1: it comes within $limit s after a start" \
         test "${when:-999}" -le $((limit + start + $2))
 }
 for half in "prompt 0" "late 3" "early 3"; do
