@@ -22,20 +22,23 @@
  * ranks receive at different speeds, that is too short: it excludes the time that the slowest rank
  * waits for its messages.)
  *
- * Learning takes five sampled calls of each candidate that is not dropped, in a row of two and a
- * later row of three. The call before each row is made by the same candidate and not sampled,
- * because it may set up connections, and because data of the previous candidate are still in the
- * network's queues. A candidate is dropped if the shorter of its first two samples takes more than
- * twice the best candidate's. Candidates within a quarter of the best one get up to two more rows
- * of three samples. Then the class is settled: calls take the best candidate, and every
+ * Learning times five calls of each candidate, in a row of two and a later row of three. The same
+ * candidate makes one more call before each row. That call is not timed: it may set up connections,
+ * and the network's queues still have data of the previous candidate. A candidate is dropped if its
+ * faster call of the first row takes more than twice as long as the best candidate's. Candidates
+ * within a quarter of the best one get up to two more rows of three.
+ *
+ * Then the class is settled: its calls take the best candidate. In each period of
  * CSHIM_CHOICE_PERIOD calls the ranks agree on the durations of two of these calls. In periods 1,
- * 2, 4, 8, ... two calls in a row try the next best candidate, and the second is sampled. A period
- * is doubtful if the best candidate takes more than 1.5 times as long as it was learned to take, or
- * less than two thirds of that, or if the next best one overtakes it. A short period then checks
- * this: if it is doubtful, too, learning starts again. In comparisons a candidate counts with its
- * duration as the settled one if that was longer: the queues of a network may hold the messages of
- * a row of trials, but not those of all calls. Learning that confirms the choice doubles the number
- * of periods before it may start again, up to 64.
+ * 2, 4, 8, ... the next best candidate makes two calls in a row, the second of which is timed.
+ *
+ * A period casts doubt on the choice if the best candidate takes more than 1.5 times as long as
+ * when it was learned, or less than two thirds of that time, or if the next best one overtakes it.
+ * If the short period after it does so, too, learning starts again. Learning that confirms the
+ * choice doubles the number of periods before the next learning, up to 64.
+ *
+ * A candidate is compared by its duration as the settled one, if that was longer: the network's
+ * queues may hold the messages of a row of trials, but not those of all calls.
  *
  * Pure: reads no clock and sends nothing. The same calls and the same agreed durations give the
  * same candidates on every rank. Not thread-safe: the calls of a class follow each other, or the

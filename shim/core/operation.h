@@ -15,8 +15,8 @@
  * node operations may block.
  *
  * A *contribution* is a message with one rank's own elements, encoded: of its buffer or, if staged,
- * of its stage. A *reduced chunk* is what the chunk's owner has added up, encoded again. Pure: no
- * MPI, no CUDA. */
+ * of its stage. A *reduced chunk* is what the chunk's owner has added up, encoded again. Pure:
+ * calls neither MPI nor CUDA. */
 #ifndef CSHIM_OPERATION_H
 #define CSHIM_OPERATION_H
 

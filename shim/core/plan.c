@@ -275,8 +275,8 @@ static void cut_segments(struct cshim_plan *plan, uint64_t message_limit)
 }
 
 /* Sets the grid: one row or, for algorithm grid, r rows, where r is the square root of the number
- * of peers, rounded down. If there are few grains, tries r down to r / 2 rows, and keeps the number
- * that gives the busiest peer the fewest bytes. */
+ * of peers, rounded down. If there are few grains, tries r, r - 1, ... down to r / 2 rows, and
+ * takes the number with which the busiest peer receives the fewest bytes. */
 static void choose_grid(struct cshim_plan *plan)
 {
     const uint64_t grains = cshim_divide_up(plan->count, CSHIM_GRAIN);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of collectives and algorithms (schedule.c): how a call is divided, the memory of each
- * segment in flight, and the compiler of its operations (shim/core/algorithms). Pure: no MPI, no
- * CUDA, no mutable globals. Thread-safe. */
+ * segment in flight, and the compiler of its operations (shim/core/algorithms). Pure: calls
+ * neither MPI nor CUDA, and has no mutable globals. Thread-safe. */
 #ifndef CSHIM_SCHEDULE_H
 #define CSHIM_SCHEDULE_H
 

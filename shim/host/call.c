@@ -56,10 +56,10 @@ void cshim_call_set_options(struct cshim_exchange *exchange)
 }
 
 /* Sets exchange->error to the largest encoding error of any rank, on all ranks. If all ranks get
- * the same result, and the schedule is not staged, the headers have brought the errors. Otherwise a
- * maximum is taken, because headers may not reach all ranks: if staged, a rank's peers have its
- * local index only, and with uneven nodes some ranks have no peers; in a reduce, reduce_scatter or
- * all-to-all, a rank may get no message from some of the others. */
+ * the same result by a schedule without stages, each rank has received all errors in headers.
+ * Otherwise makes an all-reduce with the maximum: with stages, a rank receives headers only from
+ * the ranks with its local index, and none if the smallest node has no rank with this index; in a
+ * reduce, reduce_scatter or all-to-all, it may receive no message from some of the others. */
 static int share_error(struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;

@@ -45,10 +45,10 @@ struct cshim_transport {
     int (*complete)(const struct cshim_exchange *exchange, unsigned first, unsigned count,
                     bool *done, int *too_long);
 
-    /* Intra-node all-to-all of a block of each share. Sends each other local rank the range `block`
-     * of its share of `input`, which has contiguous shares of share_lengths elements of the call's
-     * type. Receives the others' elements of this rank's share in `parts`, in rank order, with an
-     * unused gap for its own. */
+    /* Intra-node all-to-all of a block of each share. `input` has the shares of all local ranks,
+     * contiguous, with share_lengths elements of the call's type. Sends the range `block` of each
+     * share to its rank, except this rank. Receives this rank's block from the others in `parts`,
+     * in rank order, with an unused gap for its own. */
     int (*spread_inside)(const struct cshim_exchange *exchange, const void *input, void *parts,
                          const struct cshim_range *block);
     /* Intra-node gather of the shares in `output`, at offsets `begins`: on all local ranks; in a

@@ -8,7 +8,7 @@
  *     0        1          2     3         4        5        6      marks
  *     |<----------------- a batch ---------------->|<--- the next one
  *
- * Pure: no NCCL, no CUDA. A timeline has no lock: one thread at a time uses it. */
+ * Pure: calls neither NCCL nor CUDA. A timeline has no lock: one thread at a time uses it. */
 #ifndef CSHIM_NCCL_TIMELINE_H
 #define CSHIM_NCCL_TIMELINE_H
 

@@ -19,8 +19,8 @@ tools=$top/tests/mpi/tools ranks=3
 cd "$scratch" || exit 3
 compile() { "$mpicc" -O2 -fPIC -o "$@" 2>&1 | grep -v "Wno-"; [ "${PIPESTATUS[0]}" = 0 ]; }
 
-# write_wrappers: writes count.S, wrappers of the functions of the MPI library that have a PMPI name, except MPI_T_* and
-# those of count.c
+# write_wrappers: writes count.S, a wrapper for each function of the MPI library that has a PMPI name, except MPI_T_* and
+# the functions that count.c wraps
 write_wrappers() {
     local library
     library=$(ldd program | sed -n 's/^[^=]*libmpi[^=]* => \([^ ]*\) .*/\1/p' | head -n 1)

@@ -19,8 +19,8 @@ struct asking {
         answer; /* answer about the next window; is_known is false before the rank asks */
 };
 
-/* First window in which each decision is in force, by the first answer that said so; 0: no rank has
- * been told yet. */
+/* First window in which each decision is in force, by the first answer that said so; 0: no answer
+ * has said so yet. */
 static uint32_t in_force[DECISIONS];
 static uint64_t random_state;
 
