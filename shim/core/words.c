@@ -25,6 +25,17 @@ const char *cshim_seconds_words(double seconds, char text[CSHIM_WORDS_MAX])
     return text;
 }
 
+const char *cshim_factor_words(double native, double wire, char text[CSHIM_WORDS_MAX])
+{
+    if (native < 1.05 * wire && wire < 1.05 * native)
+        snprintf(text, CSHIM_WORDS_MAX, "about the same");
+    else if (wire > native)
+        snprintf(text, CSHIM_WORDS_MAX, "%.1fx more", wire / native);
+    else
+        snprintf(text, CSHIM_WORDS_MAX, "%.1fx less", native / wire);
+    return text;
+}
+
 const char *cshim_reason_words(enum cshim_reason reason)
 {
     static const char *const words[CSHIM_REASON_COUNT] = {

@@ -16,6 +16,8 @@ static double ratio(uint64_t native, uint64_t wire)
 /* Return texts that are valid until the end of the enclosing block. */
 #define BYTES(bytes) cshim_bytes_words((double)(bytes), (char[CSHIM_WORDS_MAX]){""})
 #define SECONDS(seconds) cshim_seconds_words(seconds, (char[CSHIM_WORDS_MAX]){""})
+#define FACTOR(native, wire)                                                                       \
+    cshim_factor_words((double)(native), (double)(wire), (char[CSHIM_WORDS_MAX]){""})
 
 /* Returns the text of the column "algorithm": for collectives other than the all-reduce the name of
  * the collective. */
@@ -221,9 +223,8 @@ void cshim_report_table(FILE *stream, const struct cshim_job *job)
         table_observed(stream, job->observed);
     table_checks(stream, ledger, &total);
     if (total.calls > 0)
-        fprintf(stream, "compshim: sent %s where a ring sends %s: %.1fx less\n",
-                BYTES(total.bytes_wire), BYTES(total.bytes_native),
-                ratio(total.bytes_native, total.bytes_wire));
+        fprintf(stream, "compshim: sent %s where a ring sends %s: %s\n", BYTES(total.bytes_wire),
+                BYTES(total.bytes_native), FACTOR(total.bytes_native, total.bytes_wire));
     if (total.bytes_network > 0 && total.bytes_network < total.bytes_wire)
         fprintf(stream, "compshim: %s of it between nodes\n", BYTES(total.bytes_network));
     table_saved(stream, &total);

@@ -144,6 +144,9 @@ assert abs(totals["bytes_wire"] - wire) < 1, (totals, wire)
 assert totals["wall_before"] == 100 and totals["compressed_calls"] == 30, totals
 assert large["limit"] is large["seconds_after"] is totals["wall_after"] is totals["limit"] is None, answer
 PY
+printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = one_shot\n' >more.ini
+expect "a dry run that sends more than a ring" 0 "$tool" explain --policy more.ini --report run.json
+contains "says so" "sends 2.0 GiB: 2.0x more"
 explain "a dry run on a link" --report run.json --link 10Gbit
 golden "its text" "$golden/explain_report_link.txt"
 explain "a dry run on a link, as JSON" --report run.json --link 10Gbit --json

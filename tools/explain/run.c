@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "shim/core/sample.h"
+#include "shim/core/words.h"
 #include "tools/explain/explain.h"
 #include "tools/lib/json.h"
 #include "tools/lib/tool.h"
@@ -228,16 +229,17 @@ static void add_outcome(struct tool_table *table, const struct outcome *outcome)
 static void print_totals(const struct dry_run *run)
 {
     const char *rate = run->setting->link.rate;
+    char factor[CSHIM_WORDS_MAX];
     if (run->compressed_calls == 0) {
         puts("\nnothing would be compressed");
         return;
     }
-    printf("\nbytes on the wire  %s where a ring sends %s: %.1fx less\n"
+    printf("\nbytes on the wire  %s where a ring sends %s: %s\n"
            "expected error     %.1e at most (relative L2, normally distributed data)\n"
            "recorded           %s in these calls, of %s\n",
            tool_bytes(run->bytes_wire), tool_bytes(run->bytes_native),
-           run->bytes_native / run->bytes_wire, run->largest_error, tool_seconds(run->seconds),
-           tool_seconds(ledger_number(run->report, "wall_seconds")));
+           cshim_factor_words(run->bytes_native, run->bytes_wire, factor), run->largest_error,
+           tool_seconds(run->seconds), tool_seconds(ledger_number(run->report, "wall_seconds")));
     if (rate == NULL)
         puts("gain               each job measures it; --link RATE gives a link's limit");
     else if (run->limit.native > 0)
