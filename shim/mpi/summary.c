@@ -114,7 +114,7 @@ static void collect_figures(void)
     if (observed != NULL)
         cshim_observed_sort(observed);
     if (missing > 0)
-        cshim_log(CSHIM_LOG_WARN, "the report lacks %d of %d ranks, which have ended", missing,
+        cshim_log(CSHIM_LOG_WARN, "the report lacks %d of %d ranks: a rank has ended", missing,
                   cshim_job.ranks);
 }
 
