@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks compshim run as the parent of a command: its message at the end, the signals that it forwards, and its exit
 # status.
+# Starts itself again if signals are ignored, as under nohup, because the commands would ignore them, too.
+[ -z "$(trap -p)" ] || exec env --default-signal bash "$0"
 . "$(dirname "$0")/../lib.sh"
 tool=$build/compshim
 programs=$top/tests/programs
