@@ -86,7 +86,7 @@ done >starts
 sed 's/^/start of /' starts
 [ -z "${CLIENT_ROWS-}" ] || {
     echo "${same_programs# }." | sed 's/ /, /g' | fmt -w 115
-    printf '\nMedian of 21 starts without and with the preload (no limit is checked):\n\n'
+    printf '\nMedian times of 21 starts, without and with the library preloaded:\n\n'
     sed 's/^/* /' starts
 } >"$CLIENT_ROWS.unrelated"
 finish
