@@ -8,10 +8,9 @@
 
 #define SAMPLES 16u
 
-static size_t slot_of(size_t rule, enum cshim_dtype dtype, uint64_t count)
+static size_t slot_of(size_t rule, uint64_t count)
 {
-    const uint64_t kind = count * CSHIM_DTYPE_COUNT + (uint64_t)dtype + ((uint64_t)rule << 48);
-    return (size_t)(cshim_mix(kind) % CSHIM_WATCH_SLOTS);
+    return (size_t)(cshim_mix(count + ((uint64_t)rule << 48)) % CSHIM_WATCH_SLOTS);
 }
 
 static double typical_error(enum cshim_codec_id codec)
@@ -44,9 +43,8 @@ enum cshim_codec_id cshim_tolerance_codec(const struct cshim_tolerance *watch, s
                                           uint64_t count)
 {
     const enum cshim_codec_id moved =
-        (enum cshim_codec_id)watch->codec[slot_of(rule, dtype, count)];
-    if (moved == CSHIM_CODEC_NONE || !cshim_codec_carries(moved, dtype) ||
-        typical_error(moved) >= typical_error(own))
+        (enum cshim_codec_id)watch->codec[dtype][slot_of(rule, count)];
+    if (moved == CSHIM_CODEC_NONE || typical_error(moved) >= typical_error(own))
         return CSHIM_CODEC_NONE;
     return moved;
 }
@@ -55,7 +53,7 @@ enum cshim_codec_id cshim_tolerance_move(struct cshim_tolerance *watch, size_t r
                                          const struct cshim_plan *plan)
 {
     const enum cshim_codec_id next = next_codec(plan->codec, plan->dtype);
-    watch->codec[slot_of(rule, plan->dtype, plan->count)] = (uint8_t)next;
+    watch->codec[plan->dtype][slot_of(rule, plan->count)] = (uint8_t)next;
     return next;
 }
 

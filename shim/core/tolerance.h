@@ -10,14 +10,15 @@
 #define CSHIM_WATCH_SLOTS 1024u
 
 /* Codec of each class of tensors (rule, dtype and count) on one communicator; CSHIM_CODEC_NONE: the
- * rule's. Classes may share a slot; then each uses its codec if cshim_tolerance_codec() allows. */
+ * rule's. Classes of one dtype may share a slot; then each uses its codec if
+ * cshim_tolerance_codec() allows. Classes of different dtypes share none: where one dtype cannot be
+ * encoded in the slot's codec, its class would set a less precise one. */
 struct cshim_tolerance {
-    uint8_t codec[CSHIM_WATCH_SLOTS];
+    uint8_t codec[CSHIM_DTYPE_COUNT][CSHIM_WATCH_SLOTS];
 };
 
 /* Returns the codec to use instead of the rule's codec `own`, or CSHIM_CODEC_NONE. Never returns a
- * less precise one, nor one that cannot encode the dtype, even if another class has changed the
- * slot. */
+ * less precise one, even if another class has changed the slot. */
 enum cshim_codec_id cshim_tolerance_codec(const struct cshim_tolerance *watch, size_t rule,
                                           enum cshim_codec_id own, enum cshim_dtype dtype,
                                           uint64_t count);

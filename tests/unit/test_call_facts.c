@@ -109,8 +109,7 @@ TEST(moves)
     }
 }
 
-/* Two classes of calls share a slot. Neither gets a codec less precise than its rule's, or one that
- * does not carry its type. */
+/* Two classes of calls share a slot. Neither gets a codec less precise than its rule's. */
 TEST(slots_are_shared)
 {
     struct cshim_tolerance watch;
@@ -119,9 +118,21 @@ TEST(slots_are_shared)
                      CSHIM_CODEC_FP8_E5M2);
     assert_int_equal(cshim_tolerance_codec(&watch, 0, CSHIM_CODEC_FP16, CSHIM_FLOAT32, 9),
                      CSHIM_CODEC_NONE);
-    memset(watch.codec, CSHIM_CODEC_BF16, sizeof watch.codec);
-    assert_int_equal(cshim_tolerance_codec(&watch, 0, CSHIM_CODEC_INT4, CSHIM_FLOAT16, 9),
-                     CSHIM_CODEC_NONE);
+}
+
+/* Classes of bfloat16, which fp16 cannot carry, leave a class of float32 at fp16. */
+TEST(types_share_no_slot)
+{
+    struct cshim_tolerance watch = {0};
+    struct cshim_plan plan = {.codec = CSHIM_CODEC_BF16, .dtype = CSHIM_FLOAT32, .count = 1000};
+    assert_int_equal(cshim_tolerance_move(&watch, 2, &plan), CSHIM_CODEC_FP16);
+    plan.codec = CSHIM_CODEC_INT4;
+    plan.dtype = CSHIM_BFLOAT16;
+    for (plan.count = 0; plan.count < 10 * CSHIM_WATCH_SLOTS; plan.count++) {
+        cshim_tolerance_move(&watch, 2, &plan);
+        assert_int_equal(cshim_tolerance_codec(&watch, 2, CSHIM_CODEC_INT4, CSHIM_FLOAT32, 1000),
+                         CSHIM_CODEC_FP16);
+    }
 }
 
 TEST(errors_are_measured)
