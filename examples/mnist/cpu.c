@@ -127,27 +127,25 @@ static void gather_patches(const float *map, float *patches)
 }
 
 /* Computes features by max pooling. Applies bias and ReLU after the maximum, to a quarter of the
- * values: the result is the same. */
-SIMD_CLONES static void pool(const float *map, const float *bias, float *features, uint8_t *winner)
+ * values: the result is the same. Has no branches, which
+ * the processor could not predict. */
+SIMD_CLONES static void pool(const float *restrict map, const float *restrict bias,
+                             float *restrict features, uint8_t *restrict winner)
 {
     const int down = CONV2_SIDE * CONV2_CHANNELS;
     for (int y = 0; y < POOL_SIDE; y++) {
         for (int x = 0; x < POOL_SIDE; x++) {
             const float *corner = map + (2 * y * CONV2_SIDE + 2 * x) * CONV2_CHANNELS;
             for (int c = 0; c < CONV2_CHANNELS; c++) {
-                float right = corner[c + CONV2_CHANNELS];
+                float left = corner[c], right = corner[c + CONV2_CHANNELS];
                 float below = corner[c + down], opposite = corner[c + down + CONV2_CHANNELS];
-                float best = corner[c];
-                int from = 0;
-                from = right > best ? 1 : from;
-                best = right > best ? right : best;
-                from = below > best ? 2 : from;
-                best = below > best ? below : best;
-                from = opposite > best ? 3 : from;
-                best = opposite > best ? opposite : best;
+                float above = right > left ? right : left;
+                float under = opposite > below ? opposite : below;
+                float best = under > above ? under : above;
+                int not0 = left != best, not1 = not0 & (right != best);
+                winner[c] = (uint8_t)(not0 + not1 + (not1 & (below != best)));
                 best += bias[c];
                 features[c] = best > 0 ? best : 0;
-                winner[c] = (uint8_t)from;
             }
             features += CONV2_CHANNELS;
             winner += CONV2_CHANNELS;
