@@ -127,8 +127,7 @@ static void gather_patches(const float *map, float *patches)
 }
 
 /* Computes features by max pooling. Applies bias and ReLU after the maximum, to a quarter of the
- * values: the result is the same. Has no branches, which
- * the processor could not predict. */
+ * values: the result is the same. Has no branches, so that the compiler makes vectors of it. */
 SIMD_CLONES static void pool(const float *restrict map, const float *restrict bias,
                              float *restrict features, uint8_t *restrict winner)
 {

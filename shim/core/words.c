@@ -27,7 +27,7 @@ const char *cshim_seconds_words(double seconds, char text[CSHIM_WORDS_MAX])
 
 const char *cshim_factor_words(double native, double wire, char text[CSHIM_WORDS_MAX])
 {
-    if (native < 1.05 * wire && wire < 1.05 * native)
+    if (native <= 1.05 * wire && wire <= 1.05 * native) /* also if both are 0 */
         snprintf(text, CSHIM_WORDS_MAX, "about the same");
     else if (wire > native)
         snprintf(text, CSHIM_WORDS_MAX, "%.1fx more", wire / native);
