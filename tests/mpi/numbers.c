@@ -4,7 +4,7 @@
  *
  *   mpi_numbers magnitude M [overflow|underflow]   float64 of magnitude M; traps on overflow (and
  *                              invalid operations and divisions by zero) or underflow
- *   mpi_numbers outliers R     only rank R has elements that are hard to encode
+ *   mpi_numbers outliers R [N] only rank R has elements that are hard to encode, among N (20000)
  *   mpi_numbers duplicates     the same elements on two duplicates of a communicator
  *   mpi_numbers reused LIMIT   ones in memory that held larger numbers, and zeros after them
  *   mpi_numbers unused CALLS   a sum of an array, CALLS sums of a short one, a sum of a third */
@@ -35,13 +35,13 @@ static void sum_magnitude(double magnitude, const char *trap)
         check(fabs(sums[i] / (ranks * own[i]) - 1) < 0.01, "a sum is within max_rel_error");
 }
 
-static void sum_outliers(int which)
+static void sum_outliers(int which, int count)
 {
     static float own[COUNT], sums[COUNT];
     for (int i = 0; i < COUNT; i++)
         own[i] = rank == which ? (float)(i % 1000) * 1e-3f + (i % 64 == 0 ? 50 : 0) : 1;
     for (int call = 0; call < 3; call++)
-        MPI_Allreduce(own, sums, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        MPI_Allreduce(own, sums, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
 /* Checks that more than a quarter of the results differ between the two duplicates, and between two
@@ -107,7 +107,7 @@ int main(int argc, char **argv)
     if (argc > 2 && strcmp(argv[1], "magnitude") == 0)
         sum_magnitude(atof(argv[2]), argc > 3 ? argv[3] : "");
     else if (argc > 2 && strcmp(argv[1], "outliers") == 0)
-        sum_outliers(atoi(argv[2]));
+        sum_outliers(atoi(argv[2]), argc > 3 ? atoi(argv[3]) : COUNT);
     else if (argc > 2 && strcmp(argv[1], "reused") == 0)
         sum_reused(atof(argv[2]));
     else if (argc > 2 && strcmp(argv[1], "unused") == 0)

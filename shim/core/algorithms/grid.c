@@ -147,7 +147,9 @@ static void reduce_column(struct cshim_compiler *compiler)
     }
 }
 
-/* Sends the reduced pieces of this column's chunk along the row. */
+/* Sends the reduced pieces of this column's chunk along the row. The message begins after a piece
+ * has been read: its header passes on the encoding errors of the other rows, which a peer that
+ * reduces no piece learns only here. */
 static void forward_chunk(struct cshim_compiler *compiler)
 {
     const struct cshim_peer_group *row = row_of(compiler), *column = column_of(compiler);
@@ -155,13 +157,16 @@ static void forward_chunk(struct cshim_compiler *compiler)
     const uint64_t elements = chunk_of(compiler, row->rank).length;
     if (elements == 0)
         return;
-    cshim_emit_message(compiler, CSHIM_MESSAGE_SUMS, -1, elements, offset);
+    bool has_begun = false;
     for (int from = 0; from < column->ranks; from++) {
         const uint64_t piece = piece_of(compiler, from).length;
         if (piece == 0)
             continue;
         cshim_emit_read(compiler, CSHIM_MESSAGE_COLUMN_SUMS, from, piece,
                         cshim_slot(compiler, CSHIM_COLUMN, CSHIM_REDUCED, from), 0, 0);
+        if (!has_begun)
+            cshim_emit_message(compiler, CSHIM_MESSAGE_SUMS, -1, elements, offset);
+        has_begun = true;
         cshim_emit_forward(compiler, CSHIM_MESSAGE_COLUMN_SUMS, piece);
     }
     for (int i = 1; i < row->ranks; i++)
