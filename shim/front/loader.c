@@ -139,10 +139,10 @@ static bool is_one_open(const char *const *engines)
     return handle != NULL;
 }
 
-const struct cshim_nccl_engine *cshim_engine_open_nccl(bool *beside_mpi)
+const struct cshim_nccl_engine *cshim_engine_open_nccl(bool *is_beside)
 {
-    static const char *const others[] = {FILE_OMPI, FILE_MPICH, FILE_ABI, NULL};
-    *beside_mpi = is_one_open(others);
+    static const char *const others[] = {FILE_OMPI, FILE_MPICH, FILE_ABI, FILE_GLOO, NULL};
+    *is_beside = is_one_open(others);
     return open_engine(FILE_NCCL, CSHIM_NCCL_ENGINE_SYMBOL, CSHIM_NCCL_ENGINE_ABI, "NCCL");
 }
 

@@ -14,9 +14,10 @@ struct cshim_gloo_engine;
  * there is none or it cannot be used. */
 const struct cshim_mpi_engine *cshim_engine_open_mpi(const void *real_function);
 
-/* Opens the engine for NCCL. Sets *beside_mpi to whether an MPI engine, which writes a report of
- * its own, is open in this process. Returns NULL, after a warning, if the engine cannot be used. */
-const struct cshim_nccl_engine *cshim_engine_open_nccl(bool *beside_mpi);
+/* Opens the engine for NCCL. Sets *is_beside to whether an engine for MPI or gloo, which writes a
+ * report of its own, is open in this process. Returns NULL, after a warning, if the engine cannot
+ * be used. */
+const struct cshim_nccl_engine *cshim_engine_open_nccl(bool *is_beside);
 /* Opens the engine for gloo. Sets *is_beside to whether an MPI or NCCL engine, which writes a
  * report of its own, is open in this process. Returns NULL, after a warning, if the engine cannot
  * be used. */

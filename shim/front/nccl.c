@@ -119,15 +119,15 @@ static void stop_nccl_in_child(void)
 static void start_nccl_engine(struct copy *copy, const void *caller)
 {
     static bool registered;
-    bool beside_mpi;
+    bool is_beside;
     pthread_mutex_lock(&start_lock);
     if (!tried && !cshim_is_off()) {
         cshim_presence_notify();
-        const struct cshim_nccl_engine *opened = cshim_engine_open_nccl(&beside_mpi);
+        const struct cshim_nccl_engine *opened = cshim_engine_open_nccl(&is_beside);
         if (opened != NULL) {
             for (unsigned i = 0; i < CSHIM_NCCL_FUNCTIONS; i++)
                 find_function(copy, i, caller);
-            opened->start(&copy->real.functions, beside_mpi);
+            opened->start(&copy->real.functions, is_beside);
             if (!registered)
                 pthread_atfork(NULL, NULL, stop_nccl_in_child);
             registered = true;

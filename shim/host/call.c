@@ -99,6 +99,13 @@ static int watch_error(struct cshim_exchange *exchange)
     return status;
 }
 
+/* Returns the bytes that a rank sends in the native all-reduce that verifies the call. */
+static uint64_t verify_bytes(const struct cshim_exchange *exchange)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    return 2 * (plan->count * exchange->element_bytes / plan->ranks) * (plan->ranks - 1);
+}
+
 /* Rank 0 counts all figures; the other ranks count the bytes that they send, and the errors of the
  * results that they compare. If nobody collects the ranks' figures (job->is_local), rank 0 counts
  * the bytes of all ranks, and the other ranks count nothing. */
@@ -134,7 +141,9 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
          */
         const bool varies =
             cshim_codec_is_packed(plan->codec) || cshim_codec_is_packed(plan->gather_codec);
-        figures->bytes_wire = varies ? figures->bytes_wire * plan->ranks : plan->bytes_wire;
+        const uint64_t verifying = figures->verified ? verify_bytes(exchange) * plan->ranks : 0;
+        figures->bytes_wire =
+            varies ? figures->bytes_wire * plan->ranks : plan->bytes_wire + verifying;
         figures->bytes_network =
             varies ? figures->bytes_network * plan->ranks : plan->bytes_network;
         figures->bytes_native = plan->bytes_native;
@@ -292,8 +301,7 @@ static void end_verifying(struct cshim_exchange *exchange, const void *native)
     struct cshim_row *figures = &exchange->figures;
     if (native == NULL)
         return;
-    figures->bytes_wire += 2 * (plan->count * exchange->element_bytes / plan->ranks) *
-                           (plan->ranks - 1); /* the bytes of the native all-reduce */
+    figures->bytes_wire += verify_bytes(exchange);
     /* If all ranks get the same result, only rank 0 compares. */
     const bool compares =
         exchange->communicator->rank == 0 || !cshim_shapes[plan->collective].is_shared;

@@ -85,6 +85,13 @@ static int cast_plain(struct cshim_exchange *exchange, const uint8_t *input, uin
     return status;
 }
 
+/* Returns this rank's part of the bytes that all ranks send. */
+static uint64_t share_of_rank(const struct cshim_exchange *exchange, uint64_t bytes)
+{
+    const uint32_t ranks = exchange->plan->ranks;
+    return bytes / ranks + (exchange->communicator->rank == 0 ? bytes % ranks : 0);
+}
+
 int cshim_cast_run(struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;
@@ -101,7 +108,8 @@ int cshim_cast_run(struct cshim_exchange *exchange)
         else
             status = cast_plain(exchange, input, output, count);
     }
-    exchange->figures.bytes_wire += plan->bytes_wire / plan->ranks;
+    exchange->figures.bytes_wire += share_of_rank(exchange, plan->bytes_wire);
+    exchange->figures.bytes_network += share_of_rank(exchange, plan->bytes_network);
     cshim_event_phase(exchange, CSHIM_PHASE_EXCHANGE);
     return status;
 }

@@ -89,7 +89,7 @@ static void check_header(struct cshim_exchange *exchange, const struct cshim_fli
     }
     char why[2 * CSHIM_MISMATCH_MAX];
     snprintf(why, sizeof why, "%s does not match between rank %d and its peer %u: %s",
-             transport->call_names[exchange->plan->collective], exchange->role.peer,
+             transport->call_names[exchange->plan->collective], exchange->communicator->rank,
              operation->peer, text);
     cshim_log(CSHIM_LOG_ERROR, "%s", why);
     exchange->failed = transport->abort(exchange, why);

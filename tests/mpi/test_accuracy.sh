@@ -56,6 +56,11 @@ rule int8 two_shot 'gather_codec = lossless'
 repeat "int8, sums without loss" 4 3
 report "are compressed" 'row["calls"] == 3'
 
+rule bf16 cast
+expect "bf16 by cast on two nodes" 0 mpi 4 STANDIN_NODES=0,0,1,1 \
+    LD_PRELOAD="$build/tests/standin_nodes.so:$preload" "$build/tests/mpi_repeated_sum" 3
+report "counts the bytes between the nodes" '0 < row["bytes_network"] < row["bytes_wire"]'
+
 # way: the codecs from int4 to int8 by decreasing error, as Python strings, without OCP's and NVIDIA's. int8 is the
 # first that keeps the limit.
 way=$(sed -nE '/mxfp|nvfp/d; s/^[A-Z]+ *\([0-9]+, *[A-Z0-9_]+, *(\w+).* ([0-9.e-]+)\)$/\2 \1/p' "$top/codecs/formats.def" | sort -gr |

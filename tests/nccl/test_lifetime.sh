@@ -21,6 +21,12 @@ P
 }
 check "split: the reports of all processes count each call once" all_reports
 exact 4 shrink 2
+# gloo's engine is open before NCCL is used, and would replace NCCL's report.
+if [ -e "$build/libcompshim-gloo.so" ]; then
+    expect "split, with gloo's engine" 0 job 4 LD_PRELOAD="$preload:$build/libcompshim-gloo.so" \
+        COMPSHIM_REPORT="$scratch/report.json" "$program" split
+    check "split: NCCL's report has its own name" test -e "$scratch/report.nccl.json"
+fi
 
 # Rules apply to a child communicator by its own number of nodes. The reports of all processes are added.
 cp "$scratch/policy.ini" "$scratch/everywhere.ini"
