@@ -31,7 +31,7 @@ _Static_assert((CSHIM_CHOICE_ROUNDS_MAX - CSHIM_CHOICE_ROUNDS) % (LAST_ROW - 1) 
 /* Candidates within this factor of the best one are sampled further. */
 #define CLOSE 1.25f
 /* A settled class is sampled at the last call of a period and SAMPLE_DISTANCE before that, and
- * tries the next best candidate in a row of calls from FIRST_TRIAL on, which ends before these. */
+ * tries the next best candidate in a row of calls from FIRST_TRIAL on, before both. */
 #define SAMPLE_DISTANCE 16u
 /* Calls of a period that checks the previous one: it has two samples and no trial. */
 #define CHECK_PERIOD (SAMPLE_DISTANCE + 1)
@@ -295,8 +295,8 @@ static bool is_overtaken(const struct cshim_choice *choice, float now)
 }
 
 /* Stores the shorter of the settled candidate's durations in the last two periods as its steady
- * one. Before that clears those of all candidates if they are older than STEADY_PERIODS_MAX, or the
- * network has become faster. */
+ * one. First clears the steady durations of all candidates if they are older than
+ * STEADY_PERIODS_MAX, or if the network has become faster. */
 static void keep_steady(struct cshim_choice *choice, float now)
 {
     const float seconds = fminf(now, choice->before);

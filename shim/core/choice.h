@@ -33,9 +33,10 @@
  * 2, 4, 8, ... the next best candidate makes two calls in a row, the second of which is timed.
  *
  * A period casts doubt on the choice if the best candidate takes more than 1.5 times as long as
- * when it was learned, or less than two thirds of that time, or if the next best one overtakes it.
- * If the short period after it does so, too, learning starts again. Learning that confirms the
- * choice doubles the number of periods before the next learning, up to 64.
+ * when it was learned, or less than two thirds of that time, or if the next best one is more than
+ * 1.1 times as fast. If the short period that follows casts doubt, too, learning starts again.
+ * Learning that confirms the choice doubles the number of periods before the next learning, up
+ * to 64.
  *
  * A candidate is compared by its duration as the settled one, if that was longer: the network's
  * queues may hold the messages of a row of trials, but not those of all calls.
@@ -87,7 +88,7 @@ struct cshim_choice {
     bool has_learned;                    /* the class was settled before */
     unsigned rounds;  /* samples of each candidate in `turns` at the next decision */
     unsigned in_turn; /* number of entries in `turns` */
-    unsigned turns[CSHIM_CANDIDATES_MAX]; /* candidates of learning calls, a row of calls each */
+    unsigned turns[CSHIM_CANDIDATES_MAX]; /* candidates to try, each by a row of calls */
     /* Agreed median duration of each candidate in seconds, or `steady` if that is longer; INFINITY
      * before it is known. */
     float typical[CSHIM_CANDIDATES_MAX];

@@ -2,8 +2,8 @@
 /* Compiles the operations of a segment, and caches the lists of a communicator. The rest of this
  * header is for the compilers of algorithms (shim/core/algorithms): functions that append
  * operations, and the buffers of a segment's scratch. Each of their files describes an algorithm
- * and its buffers, and emits the list. Loops over peers that send begin with the next peer, those
- * that receive with the previous one, so that no rank gets the messages of all others at once. */
+ * and its buffers, and emits the list. Loops that emit sends begin with the next peer, loops that
+ * emit receives with the previous one, so that no rank gets the messages of all others at once. */
 #ifndef CSHIM_COMPILER_H
 #define CSHIM_COMPILER_H
 
@@ -78,6 +78,8 @@ void cshim_emit_send(struct cshim_compiler *compiler, enum cshim_message message
  * have pipeline depth `depth`. */
 void cshim_emit_wait_received(struct cshim_compiler *compiler, enum cshim_message message,
                               uint8_t depth);
+/* Emits a wait for this rank's messages to the whole row or column. The wait and the operations
+ * after it have pipeline depth CSHIM_PIPELINE_DEPTH. */
 void cshim_emit_wait_sent(struct cshim_compiler *compiler, enum cshim_message message);
 void cshim_emit_read(struct cshim_compiler *compiler, enum cshim_message message, int from,
                      uint64_t elements, uint64_t offset, uint64_t sender_offset, unsigned input);

@@ -66,7 +66,9 @@ struct cshim_draw_sample {
  * Travels between ranks as bytes. */
 struct cshim_draw_timings {
     uint64_t highest; /* highest number of a call that has begun */
-    uint64_t late;    /* calls of a former stage that began after a call of the latest stage */
+    /* Number of calls, since the rank's previous timings, of a former stage that began after a call
+     * of the latest stage. */
+    uint64_t late;
     uint64_t samples;
     struct cshim_draw_sample sample[CSHIM_DRAW_SAMPLES]; /* in no order */
 };
@@ -99,7 +101,8 @@ struct cshim_draw_call cshim_draw_begin(struct cshim_draw *draw, uint64_t number
  * the candidate could not make it. */
 void cshim_draw_end(struct cshim_draw *draw, uint64_t number, unsigned candidate, double seconds);
 
-/* Fills in this rank's timings, for a call in which the ranks decide. */
+/* Fills in this rank's timings, for a call in which the ranks decide. Until cshim_draw_take(),
+ * calls with numbers above draw->limit may not begin. */
 void cshim_draw_fill_timings(struct cshim_draw *draw, struct cshim_draw_timings *timings);
 
 /* Decides at rank 0 in the call `number` by the calls that all ranks have timed; `choice` has what

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Identity of a rank, which it sends to others before the ranks agree to compress (MPI and gloo),
- * and of its machine. */
+/* Identity of a rank, which the rank sends to others before the ranks agree to compress (MPI and
+ * gloo), and a hash that identifies its machine. */
 #ifndef CSHIM_GREETING_H
 #define CSHIM_GREETING_H
 

@@ -11,10 +11,10 @@
 enum cshim_message {
     CSHIM_MESSAGE_PARTS = 0, /* a rank's own elements; staged: its share of the node's sum */
     CSHIM_MESSAGE_SUMS = 1,  /* the sum of a chunk; in a broadcast, a forwarded chunk */
-    CSHIM_ROW_MESSAGES = 2,  /* number of message types in a row */
+    CSHIM_ROW_MESSAGES = 2,  /* number of the types above, which stay within rows */
     /* In the columns of a grid: */
-    CSHIM_MESSAGE_COLUMN_PARTS = 2, /* the sum of a row */
-    CSHIM_MESSAGE_COLUMN_SUMS = 3,  /* the sum of a piece */
+    CSHIM_MESSAGE_COLUMN_PARTS = 2, /* a row's sum of a piece */
+    CSHIM_MESSAGE_COLUMN_SUMS = 3,  /* the sum of a piece over all rows */
     CSHIM_MESSAGES
 };
 
@@ -37,8 +37,8 @@ struct cshim_header {
      * plus the number of compressed calls of this function with it, or plus 1 for tags from 256. */
     uint32_t sequence;
     uint64_t count;    /* elements of the whole call */
-    uint32_t segment;  /* index */
-    uint32_t elements; /* in this message */
+    uint32_t segment;  /* index of the segment in the call */
+    uint32_t elements; /* number of elements in this message */
     uint8_t codec;
     uint8_t dtype;
     uint8_t algorithm;

@@ -10,7 +10,7 @@
 struct cshim_layout {
     uint32_t nodes;
     uint32_t ranks_per_node; /* number of ranks on the node with the fewest */
-    int *node_of;            /* node of each rank; owned, like the next two */
+    int *node_of;            /* node of each rank; the layout owns this array and the next two */
     int *local_of;           /* local rank of each rank */
     /* Rank of each local rank and node, at index local rank * nodes + node; zeros if nodes differ
      * in their number of ranks. */
@@ -25,8 +25,9 @@ struct cshim_layout {
 bool cshim_layout_make(struct cshim_layout *layout, const int *id_of, int ranks, int ids, int rank);
 void cshim_layout_free(struct cshim_layout *layout);
 
-/* Lists the ranks of this rank's node (local_ranks of them) in `inside`, and the rank with its
- * local rank on each node in `across` (unchanged if a node has none). `inside` may be NULL. */
+/* Lists in `inside`, unless it is NULL, the ranks of this rank's node (local_ranks of them), and in
+ * `across`, by node, the rank that has this rank's local rank. The entry of a node without such a
+ * rank is not changed. */
 void cshim_layout_levels(const struct cshim_layout *layout, int ranks, int *inside, int *across);
 
 #endif

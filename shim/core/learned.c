@@ -115,7 +115,8 @@ struct cshim_learned *cshim_learned_parse(const char *text, size_t length, const
     return learned;
 }
 
-/* Reads a file as a text that ends with a zero byte. Returns NULL with a message. */
+/* Reads a file as a text that ends with a zero byte; the caller frees it. If that fails, returns
+ * NULL with a message. */
 static char *read_file(const char *path, size_t *length, char message[CSHIM_MESSAGE_MAX])
 {
     char *text = malloc(FILE_LIMIT + 1);

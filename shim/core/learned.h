@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Choices that an earlier job has learned (shim/core/choice.h), in the file that COMPSHIM_MACHINE
- * names. A job with such a file tries no candidates: the same file gives the same bits.
+ * names. A job with such a file tries no candidates, so that the same file gives the same bits.
  *
  * The file has a line for each class of calls: the properties of the calls, then how they are made:
  *
@@ -49,8 +49,8 @@ struct cshim_learned {
 bool cshim_learned_load(char **text, size_t *length, char message[CSHIM_MESSAGE_MAX]);
 
 /* Returns the choices in a text; the caller frees them. Returns NULL if the text is wrong, with
- * "SOURCE:LINE: ..." in the message. Ignores lines with properties of a machine, which versions up
- * to 0.2 wrote. */
+ * "SOURCE:LINE: ..." in the message, or without memory, with "SOURCE: ...". Ignores lines with
+ * properties of a machine, which versions up to 0.2 wrote. */
 struct cshim_learned *cshim_learned_parse(const char *text, size_t length, const char *source,
                                           char message[CSHIM_MESSAGE_MAX]);
 

@@ -6,8 +6,8 @@
 
 #include "policy/policy.h"
 
-/* Sets the level from here on. A valid $COMPSHIM_LOG overrides `level`. The first call records the
- * file that is standard error. */
+/* Sets the level from here on. A valid $COMPSHIM_LOG overrides `level`. The first call, "the start"
+ * below, records the file that is standard error. */
 void cshim_log_set_level(enum cshim_log_level level);
 
 /* Writes "compshim: text\n", cut to at most 1 KiB, if `level` is as severe as the level that is
@@ -16,10 +16,12 @@ void cshim_log(enum cshim_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Writes text to the file that was standard error at the start, by one write(2) if possible; never
- * to another file that the program has since opened as descriptor 2. If standard error is gone,
- * full or a broken pipe, the text is lost, and no signal is sent. Preserves errno. Thread-safe. */
+ * to another file that the program has since opened as descriptor 2. Before the start, writes to
+ * descriptor 2. If standard error is gone, full or a broken pipe, the text is lost, and no signal
+ * is sent. Preserves errno. Thread-safe. */
 void cshim_log_write(const char *text, size_t length);
-/* Returns true if the stream stderr still writes to the standard error of the start. */
+/* Returns true if descriptor 2 is the file that was standard error at the start, and before the
+ * start. */
 bool cshim_log_has_stderr(void);
 
 #endif

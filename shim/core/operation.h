@@ -26,7 +26,8 @@
 enum cshim_operation_kind {
     /* The ranks of the node reduce the segment; each gets its share in its stage. */
     CSHIM_OPERATION_NODE_REDUCE,
-    /* Starts to receive the message of `elements` elements from `peer` at `offset`. */
+    /* Starts to receive the message of `elements` elements from `peer`, into the segment's scratch
+     * at `offset`. */
     CSHIM_OPERATION_RECEIVE,
     /* Begins a message of `elements` elements at `offset` with its header. */
     CSHIM_OPERATION_MESSAGE,
@@ -34,12 +35,15 @@ enum cshim_operation_kind {
     CSHIM_OPERATION_ENCODE,
     /* Starts to send the message to `peer`. */
     CSHIM_OPERATION_SEND,
-    /* Waits until the messages of all `parts` indices of the row or column have arrived. */
+    /* Waits until all messages of this type have arrived that this rank receives from its row or
+     * column, which has `parts` indices. */
     CSHIM_OPERATION_WAIT_RECEIVED,
-    /* Waits until this rank's messages to all `parts` indices have been sent. */
+    /* Waits until all messages of this type have been sent that this rank sends to its row or
+     * column, which has `parts` indices. */
     CSHIM_OPERATION_WAIT_SENT,
-    /* Checks the message from `peer` at `offset`, and makes it input number `parts`. In a grid,
-     * each REDUCE or DECODE of it continues where the previous one has stopped. */
+    /* Makes the message from `peer` at `offset` input number `parts`, after checking its header
+     * unless `peer` is this rank. In a grid, each REDUCE or DECODE of the input continues where the
+     * previous one has stopped. */
     CSHIM_OPERATION_READ,
     /* Makes a range of this rank's own elements input number `parts`. */
     CSHIM_OPERATION_READ_OWN,
@@ -49,7 +53,8 @@ enum cshim_operation_kind {
     CSHIM_OPERATION_FORWARD,
     /* Decodes a range of input 0 into the result. */
     CSHIM_OPERATION_DECODE,
-    /* The ranks of the node gather their reduced shares in their results. */
+    /* The ranks of the node gather their reduced shares in the result of each rank; in a reduce, of
+     * the root only. */
     CSHIM_OPERATION_NODE_GATHER,
     CSHIM_OPERATION_KINDS
 };
@@ -59,7 +64,7 @@ enum {
     CSHIM_TO_MESSAGE = 1,  /* REDUCE: encodes the sum, and appends it to the message */
     CSHIM_TO_RESULT = 2,   /* REDUCE: writes the sum to the result */
     CSHIM_FROM_RESULT = 4, /* ENCODE: reads what REDUCE has written to the result */
-    CSHIM_FOR_ALL = 8,     /* MESSAGE: is the same for all receivers */
+    CSHIM_FOR_ALL = 8,     /* MESSAGE: the message is the same for all receivers */
 };
 
 /* An operation in a list. */
@@ -71,8 +76,10 @@ struct cshim_operation {
     uint32_t index; /* index of the peer in the row or column */
     uint32_t peer;  /* index among the plan's peers */
     uint32_t parts;
-    uint64_t offset;        /* offset of the message in the segment's scratch, in bytes */
-    uint64_t sender_offset; /* READ in one_shot, two_shot: offset in the sender's scratch */
+    uint64_t offset; /* offset of the message in the segment's scratch, in bytes */
+    /* READ in an all-reduce by one_shot or two_shot: offset of the message in the scratch that its
+     * sender has for the segment. */
+    uint64_t sender_offset;
     /* First element, counted as by cshim_segment_sent() in an ENCODE of an all-to-all, otherwise as
      * by cshim_segment_owned(). */
     uint64_t begin;
@@ -91,7 +98,7 @@ struct cshim_operations {
 void cshim_operations_free(struct cshim_operations *operations);
 
 #define CSHIM_OPERATION_TEXT_MAX 128
-/* Writes an operation as a line without its end, and returns `text`. */
+/* Writes an operation as a line, without a line end, and returns `text`. */
 const char *cshim_operation_text(const struct cshim_operation *operation,
                                  char text[CSHIM_OPERATION_TEXT_MAX]);
 

@@ -49,7 +49,8 @@ static const char *refusal(const char *path, const char *mark, const struct stat
                : NULL;
 }
 
-/* Opens a descriptor for the stream. Returns false, with errno set, if that fails. */
+/* Opens the stream for a descriptor. If that fails, or the descriptor is -1, closes the descriptor
+ * and returns false with errno set. */
 static bool open_stream(struct cshim_output *output, int descriptor)
 {
     output->stream = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
@@ -60,7 +61,7 @@ static bool open_stream(struct cshim_output *output, int descriptor)
 
 /* Gives the new file the old one's owner, group and mode. Returns false if that fails, or if
  * replacing the old file would lose other links to it or its access control list. An old file
- * without links is replaced: another process has done so since it was opened. */
+ * without links may be replaced: another process has replaced it since it was opened. */
 static bool takes_place(int file, const char *target, const struct stat *old)
 {
     struct stat new;
@@ -142,7 +143,7 @@ static int open_there(const char *path, bool has_mark, bool is_link)
     return descriptor;
 }
 
-/* Closes everything and returns the problem. */
+/* Closes and frees everything, deletes the temporary file, and returns `problem`. */
 static const char *abandon(struct cshim_output *output, const char *problem)
 {
     if (output->stream != NULL)
@@ -199,8 +200,8 @@ const char *cshim_output_open(struct cshim_output *output, const char *path, con
     return NULL;
 }
 
-/* Overwrites the existing file with the text, under the file's lock, for which other processes that
- * write it here wait. Returns false, with errno set, if that fails. */
+/* Overwrites the existing file with the text. Holds the file's lock, so that only one process at a
+ * time writes the file in place. Returns false, with errno set, if that fails. */
 static bool write_in_place(const struct cshim_output *output, int text)
 {
     int tries = 0;

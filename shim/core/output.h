@@ -34,7 +34,7 @@ struct cshim_output {
 const char *cshim_output_open(struct cshim_output *output, const char *path, const char *mark);
 
 /* Closes and publishes the file. Returns NULL, or why it could not be written: then the previous
- * file is unchanged, unless it was written in place. */
+ * file is unchanged, unless it was written in place or directly. */
 const char *cshim_output_close(struct cshim_output *output);
 
 #endif

@@ -140,7 +140,8 @@ uint64_t cshim_plan_compressed_above(const struct cshim_policy *policy,
     return smallest;
 }
 
-/* Returns true if the call is a sum, and no rule compresses such sums of its type, of any size. */
+/* Returns true if the call is a sum, and no rule compresses sums by this collective of this element
+ * type, whatever their size. */
 static bool is_never_compressed(const struct cshim_policy *policy, const struct cshim_call *call)
 {
     return call->op == CSHIM_SUM &&
@@ -206,7 +207,7 @@ static const struct cshim_schedule *choose_schedule(const struct cshim_plan *pla
                : cshim_schedule_of(plan->collective, plan->algorithm);
 }
 
-/* Return how many messages a segment's scratch holds for a grid's row, and for its column. */
+/* Return how many messages a segment's scratch holds for the row, and for a grid's column. */
 static uint64_t row_messages(const struct cshim_plan *plan)
 {
     return (uint64_t)plan->schedule->pieces_per_peer *
@@ -221,8 +222,9 @@ static uint64_t column_messages(const struct cshim_plan *plan)
                : 0;
 }
 
-/* Returns the number of pieces in the stage, 0 if there is none: the node's sum of one share; with
- * blocks all ranks' chunks, which the node adds, and that sum apart if the library needs it. */
+/* Returns the number of pieces in the stage; 0 if there is none. The stage holds the node's sum of
+ * one share. With blocks it holds the chunks of all ranks; the sum replaces a share of them, or has
+ * memory of its own if the library needs that (adds_blocks_apart). */
 static uint64_t staged_pieces(const struct cshim_plan *plan)
 {
     if (!plan->schedule->staged)

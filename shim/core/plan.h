@@ -51,8 +51,8 @@ const char *cshim_reason_name(enum cshim_reason reason);
 #define CSHIM_SEGMENTS_IN_FLIGHT 4u
 
 /* The plan of a call. If the call is passed through, only `reason` and `rule` are set, with two
- * exceptions: if cshim_plan_call() returns the reason no_gain, and for some captured calls, the
- * other members describe the compressed call. */
+ * exceptions: if cshim_plan_call() returns the reason no_gain, and for some calls captured into a
+ * CUDA graph, the other members (there without `segments`) describe the compressed call. */
 struct cshim_plan {
     enum cshim_reason reason;              /* CSHIM_REASON_COMPRESS, or why not */
     const struct cshim_rule *rule;         /* the rule that decided, or NULL */
@@ -65,8 +65,8 @@ struct cshim_plan {
     enum cshim_dtype dtype;
     uint32_t ranks;
     uint32_t root; /* root of a reduce or broadcast */
-    /* Peers that exchange encoded messages: all ranks; in hierarchical, and in a grid of nodes, one
-     * rank of each node for its share of the elements. */
+    /* Number of peers, which exchange encoded messages: all ranks; in hierarchical, and in a grid
+     * of nodes, one rank of each node for its share of the elements. */
     uint32_t peers;
     struct cshim_grid grid; /* the peers in rows and columns; one row if there is no grid */
     /* Number of shares of a segment: ranks on the node with the fewest; 1 if not staged. */
@@ -74,33 +74,34 @@ struct cshim_plan {
     uint64_t count; /* elements */
     uint64_t block; /* with blocks: elements of the largest block */
     /* Elements per segment: whole grains, equally many for each share and, unless the division is
-     * CSHIM_WHOLE, for each piece (cshim_plan_pieces()). With blocks: one chunk of the largest
-     * block; a segment's chunks of smaller blocks may be shorter. */
+     * CSHIM_WHOLE, for each piece (cshim_plan_pieces()). With blocks: the length of a chunk of the
+     * largest block, times the number of ranks; the chunks of smaller blocks may be shorter. */
     uint64_t segment;
     uint64_t segments;
     uint64_t piece_bytes;   /* bytes of the largest message in a row, including the header */
-    uint64_t column_bytes;  /* bytes of the largest message in a column of a grid; otherwise 0 */
-    uint64_t stage_bytes;   /* the stage, if any: a node's sum of a share, blocks to add */
+    uint64_t column_bytes;  /* bytes of the largest message in a grid's column; 0 without a grid */
+    uint64_t stage_bytes;   /* bytes of the stage (a node's sum of a share, blocks to add), or 0 */
     uint64_t slot_bytes;    /* scratch of one segment in flight */
     uint64_t scratch_bytes; /* bytes of all segments in flight; at most the library's limit */
-    /* Bytes that all ranks together send, or read in shared memory. If blocks differ in length
-     * (reduce_scatter, allgatherv), all but the last are assumed to be as long as the longest. */
+    /* Bytes that all ranks together send, or read in shared memory. If blocks differ in length, the
+     * elements are assumed to lie in blocks as long as the longest, and a shorter last one. */
     uint64_t bytes_wire;
-    uint64_t bytes_network; /* inter-node part, if all nodes have equally many ranks */
+    uint64_t bytes_network; /* inter-node part, as if all nodes had equally many ranks */
     /* Bytes of a segment that the busiest peer receives, divided by the mean over all peers. Above
      * 1 if there are fewer chunks than peers. */
     double crowding;
     uint64_t bytes_native;  /* bytes that a ring would send, summed over all ranks */
     unsigned quantizations; /* number of times that a value is encoded */
     double expected_error;  /* relative L2 error for normally distributed data */
-    float step;             /* twice the largest error of codec bounded; 0: no loss */
+    float step; /* quantization step of codec bounded, twice its largest error; 0: no abs_error */
 };
 
 /* Share of the native time that compressing a call must save (compshim-policy(5), `worth`). */
 #define CSHIM_WORTH 0.1
 
-/* For a call that the policy passes through: returns the smallest larger size at which it
- * compresses such a call, UINT64_MAX if there is none. If there is one, the call is too small. */
+/* For a call that the policy passes through: returns the smallest size, above the call's, at which
+ * the policy compresses a call that is equal otherwise; UINT64_MAX if there is none. If there is
+ * one, the call is too small. */
 uint64_t cshim_plan_compressed_above(const struct cshim_policy *policy,
                                      const struct cshim_call *call);
 
@@ -141,9 +142,10 @@ unsigned cshim_plan_candidates(const struct cshim_rule *rule, const struct cshim
                                uint64_t count,
                                struct cshim_plan_candidate found[CSHIM_PLAN_CANDIDATES_MAX]);
 
-/* Returns true if a call that `rule` compresses is made natively before anything was measured:
- * because the rule says so, or because the ranks of one node would send each other up to 32 MiB of
- * unencoded elements in an all-reduce, as the library does (not with `worth = always`). */
+/* Returns true if a call that `rule` compresses is made natively before anything was measured: if
+ * the rule's `worth` is CSHIM_WORTH_FORETOLD; or, unless it is CSHIM_WORTH_ALWAYS, if the call is
+ * an MPI all-reduce of up to 32 MiB with codec raw on one node whose ranks do not read each other's
+ * memory: compshim would send the same elements as the library. */
 bool cshim_plan_is_native_first(const struct cshim_rule *rule, const struct cshim_call *call);
 
 /* Returns true if all ranks are on one node and may read each other's messages of an all-reduce in

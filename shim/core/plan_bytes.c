@@ -94,9 +94,9 @@ static uint64_t exchanged(const struct cshim_plan *plan, const struct messages *
                cshim_multiply(cshim_grid_depth(grid) - 1, columns));
 }
 
-/* Returns the bytes of `all` that belong to the root's own chunks, which a reduce need not send to
- * it, and a broadcast need not send from it. If staged, the root's node is unknown, so each node is
- * assumed to have the same part. */
+/* Returns the bytes of the root's own chunks, out of `all`, the bytes of all chunks: the root of a
+ * reduce does not send them to itself, nor does the root of a broadcast. If staged, the root's node
+ * is unknown, so each node is assumed to have the same part. */
 static uint64_t root_messages(const struct cshim_plan *plan, uint64_t all)
 {
     uint64_t begin, chunk, last;
@@ -108,8 +108,8 @@ static uint64_t root_messages(const struct cshim_plan *plan, uint64_t all)
                message_bytes(plan, last));
 }
 
-/* Counts the bytes of cast: the library's all-reduce is assumed to send the sums, and the results,
- * over as many links as connect all ranks; of these, as few as possible between nodes. */
+/* Counts the bytes of cast. The library's all-reduce is assumed to work along a tree of ranks - 1
+ * links, nodes - 1 of them between nodes, and to send partial sums, then the results over each. */
 static void count_cast_bytes(struct cshim_plan *plan, const struct cshim_call *call)
 {
     const uint64_t hops = call->nodes > 1 ? call->nodes - 1 : 0;

@@ -27,9 +27,10 @@ uint64_t cshim_plan_pieces(const struct cshim_plan *plan);
 void cshim_plan_count_bytes(struct cshim_plan *plan, const struct cshim_call *call);
 
 /* Returns the bytes that the busiest peer receives in a segment of `elements` elements, and in
- * *mean the mean over all peers. The peers of its row send it their contributions to its column's
- * chunks, and those of its column their row sums of its own pieces; then it receives the sums of
- * all chunks. Doubles hold these integers exactly, so the result does not depend on rounding. */
+ * *mean the mean over all peers. A peer receives from its row the contributions to its column's
+ * chunks, from its column the row sums of its own pieces, and finally the sums of all chunks.
+ * Doubles hold byte counts below 2^53 exactly, so that the returned value does not depend on
+ * rounding. */
 double cshim_plan_busiest(const struct cshim_plan *plan, uint64_t elements, double *mean);
 
 #endif

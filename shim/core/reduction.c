@@ -49,8 +49,8 @@ static bool is_operation(enum cshim_dtype dtype, enum operation operation, const
 }
 
 /* Distinguishes bfloat16 from float16, whose minima and maxima are the same: both types order the
- * same bits alike, except bits that are NaNs in float16. For two of those only bfloat16 gives the
- * same extreme in either order. */
+ * same bits alike, except bits that are NaNs in float16. For two of these NaNs, in either order,
+ * only bfloat16 gives the same extreme. */
 static bool is_bfloat16(cshim_reduction *reduction, const void *of)
 {
     static const uint16_t a[2] = {0x7f01, 0x7e81}, b[2] = {0x7e81, 0x7f01};

@@ -11,8 +11,9 @@ typedef int cshim_reduction(const void *of, void *output, const void *a, const v
                             size_t elements);
 
 /* Determines type and operation of a function by calling it on a few elements of `element_bytes`
- * bytes each. If the function fits no operation on a type that codecs encode, sets
- * CSHIM_DTYPE_OTHER and CSHIM_OP_OTHER. Passes `of` to the function. */
+ * bytes each. For a product, minimum or maximum sets the type and CSHIM_OP_OTHER. If the function
+ * fits no operation on a type that codecs encode, sets CSHIM_DTYPE_OTHER and CSHIM_OP_OTHER. Passes
+ * `of` to the function. */
 void cshim_reduction_describe(cshim_reduction *reduction, const void *of, size_t element_bytes,
                               enum cshim_dtype *dtype, enum cshim_op *op);
 

@@ -21,11 +21,11 @@ enum cshim_phase {
  * 8 bytes wide. Rank 0 of a communicator counts calls (compared, native, verified and checked ones,
  * too), bytes_in and seconds. The ranks that compare results with sums or native results count the
  * errors; with gloo and NCCL only rank 0 does so. With MPI each rank counts the bytes of its own
- * messages (bytes_wire, bytes_network, bytes_native); with gloo and NCCL rank 0 counts those of all
- * ranks. */
+ * messages (bytes_wire, bytes_network, bytes_native), and the first rank of a node the bytes of its
+ * intra-node operations; with gloo and NCCL rank 0 counts the bytes of all ranks. */
 struct cshim_row {
     uint64_t calls;
-    uint64_t bytes_in;      /* of the callers' buffers */
+    uint64_t bytes_in;      /* bytes of the callers' buffers */
     uint64_t bytes_wire;    /* handed to the library for sending, or read in shared memory */
     uint64_t bytes_network; /* the part of bytes_wire that goes to other nodes */
     uint64_t bytes_native;  /* bytes that a ring of the library would have sent */
@@ -66,7 +66,7 @@ struct cshim_row_field {
     size_t offset;
 };
 
-/* All members in their order, which is that of the JSON. Those with names come first. */
+/* All members in their order, which is that of the JSON. Members with names come first. */
 #define CSHIM_ROW_FIELDS (sizeof(struct cshim_row) / sizeof(uint64_t))
 extern const struct cshim_row_field cshim_row_fields[CSHIM_ROW_FIELDS];
 

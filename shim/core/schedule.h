@@ -14,7 +14,7 @@ struct cshim_shape {
     bool has_blocks;      /* the call's larger buffer holds a block for each rank */
     bool adds;            /* it is a reduction; otherwise it only moves elements */
     bool is_shared;       /* all ranks get the same result */
-    unsigned ring_passes; /* a ring sends the larger buffer this times (ranks - 1) times in all */
+    unsigned ring_passes; /* a ring sends ring_passes * (ranks - 1) larger buffers in all */
 };
 extern const struct cshim_shape cshim_shapes[CSHIM_COLLECTIVE_COUNT];
 

@@ -98,7 +98,7 @@ struct cshim_range cshim_segment_block(const struct cshim_segment *segment, int 
 
 /* Returns the index of this rank's share. If a share has fewer chunks than peers, other peers own
  * the chunks of the next share (cshim_plan_owned()). Returns 0 on a device: there the same peers
- * own those of all shares, because a kernel takes the chunks of all peers in their order. */
+ * own the chunks of all shares, because a kernel takes the chunks of all peers in their order. */
 static uint32_t share_of(const struct cshim_segment *segment)
 {
     const struct cshim_role *role = segment->role;

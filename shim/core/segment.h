@@ -71,7 +71,8 @@ struct cshim_segment {
     const struct cshim_role *role;
     uint64_t index;
     /* The call's elements in this segment; with blocks all elements of the call. In hierarchical on
-     * a device, without the last elements that cannot be cut into equal shares of whole grains. */
+     * a device, excludes the last elements, which cannot be cut into equal shares of whole grains.
+     */
     struct cshim_range whole;
     struct cshim_range share; /* `whole`; staged, without blocks: this rank's share of it */
 };
@@ -85,10 +86,10 @@ struct cshim_range cshim_segment_share(const struct cshim_segment *segment, int 
 struct cshim_range cshim_segment_block(const struct cshim_segment *segment, int node,
                                        int local_rank);
 
-/* Returns the elements of the share that a peer of the row owns: it reduces them (in a grid: its
- * column does), or without a reduction contributes or forwards them. May be empty. Counted from the
- * share's first element; with blocks from the start of the buffer that has a block of each rank (of
- * an all-to-all's two such buffers, the one that receives). */
+/* Returns the elements of the share that the peer at an index of the row owns; may be empty. In a
+ * reduction the peer (in a grid, its column) reduces them, otherwise it contributes or forwards
+ * them. The range counts from the share's first element; with blocks, from the start of the buffer
+ * that has a block of each rank (in an all-to-all, of the receive buffer). */
 struct cshim_range cshim_segment_owned(const struct cshim_segment *segment, int peer);
 
 /* Returns the segment's chunk of this rank's block for rank `to` in an all-to-all; its begin counts

@@ -10,7 +10,7 @@
 #define CSHIM_WATCH_SLOTS 1024u
 
 /* Codec of each class of tensors (rule, dtype and count) on one communicator; CSHIM_CODEC_NONE: the
- * rule's. Classes of one dtype may share a slot; then each uses its codec if
+ * rule's. Classes of one dtype may share a slot, and then each uses the slot's codec if
  * cshim_tolerance_codec() allows. Classes of different dtypes share none: where one dtype cannot be
  * encoded in the slot's codec, its class would set a less precise one. */
 struct cshim_tolerance {
@@ -30,7 +30,7 @@ enum cshim_codec_id cshim_tolerance_move(struct cshim_tolerance *watch, size_t r
 
 /* Returns the relative L2 error of encoding 16 grains, spread evenly over `count` elements (all
  * elements if there are fewer grains). Ignores elements that are not finite. Returns 0 for exact
- * codecs, and if no element counts. Allocates nothing. */
+ * codecs, and if all other elements are 0. Allocates nothing. */
 float cshim_tolerance_measure(const struct cshim_plan *plan, const void *input, uint64_t count);
 
 #endif

@@ -90,7 +90,7 @@ static struct call begin_call(enum cshim_gloo_index index, const void *caller)
         known[index].caller = caller;
     }
     struct call call = {.real = known[index].real};
-    if (call.real == NULL) { /* gloo's functions return no error */
+    if (call.real == NULL) { /* gloo's functions cannot return an error */
         cshim_log(CSHIM_LOG_ERROR, "no library after libcompshim.so defines %s",
                   functions[index].name);
         abort();

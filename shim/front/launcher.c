@@ -5,9 +5,10 @@
  * Open MPI forwards variables by -x on the command line or by the parameter mca_base_env_list, and
  * refuses both at once. Without -x, this file sets the parameter in the environment. With -x, it
  * runs mpirun again with one more -x for each variable. It does neither if the command line sets
- * the parameter, or if a file that it names, or the user's mca-params.conf, sets it or contains -x.
- * The shim's paths in LD_PRELOAD, and COMPSHIM_POLICY, are made absolute in any case; Hydra,
- * MPICH's launcher, needs nothing else, because it forwards the whole environment. */
+ * the parameter, or if a file that the command line names, or the user's mca-params.conf, sets the
+ * parameter or contains -x. The shim's paths in LD_PRELOAD, and COMPSHIM_POLICY, are made absolute
+ * in any case; Hydra, MPICH's launcher, needs nothing else, because it forwards the whole
+ * environment. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>

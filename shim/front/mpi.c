@@ -234,8 +234,9 @@ static inline void record_counted(struct cshim_handed *given, enum cshim_mpi_ind
     }
 }
 
-/* Prevents a tool's PMPI_X call from being counted if MPI_X has counted the program's call. It may
- * seem to come from the program, because compilers turn the last call of a function into a jump. */
+/* Prevents a tool's PMPI_X call from being counted if MPI_X has counted the program's call. The
+ * PMPI_X call may seem to come from the program, because compilers turn the last call of a function
+ * into a jump. */
 static COLD void bypass_counted(struct call *call, enum cshim_mpi_index index)
 {
     const struct cshim_nesting *outside = &call->frame.outside;
@@ -264,7 +265,8 @@ static bool is_tool(const struct function *function, const void *caller)
     return cshim_is_tool(function->next, function->bottom, function->name);
 }
 
-/* Adds a tool to the list, unless it is there. */
+/* Adds a tool to the list, unless it is there or the list is full. `is_after`: this library comes
+ * before the tool in symbol lookup order. */
 static void add_tool(const void *address, bool is_after)
 {
     bool has_fortran = false;

@@ -34,9 +34,9 @@ struct cshim_narrowed {
 enum cshim_entries {
     CSHIM_NOT_READ, /* the library does not read the array */
     CSHIM_OWN_GROUP,
-    CSHIM_PARTNERS, /* the remote group of an intercommunicator, else the own group */
-    CSHIM_SOURCES,  /* neighbors in the communicator's topology */
-    CSHIM_DESTINATIONS
+    CSHIM_PARTNERS,    /* the remote group of an intercommunicator, else the own group */
+    CSHIM_SOURCES,     /* neighbors from which this rank receives, in the communicator's topology */
+    CSHIM_DESTINATIONS /* neighbors to which this rank sends */
 };
 
 /* Returns the entries of arrays that are read at the root only; `root` is this rank's argument. */

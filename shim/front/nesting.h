@@ -12,7 +12,7 @@
 
 /* State of a thread. */
 struct cshim_nesting {
-    int depth;                     /* number of calls that it is in */
+    int depth;                     /* number of nested calls that the thread is in */
     struct cshim_frame *outermost; /* frame of the outermost call */
     const void *caller;            /* return address of the outermost call */
     struct cshim_handed *handed;   /* the outermost call, if a tool makes it; else NULL */

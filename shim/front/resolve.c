@@ -23,7 +23,7 @@
 #include "shim/front/resolve.h"
 
 struct place {
-    uintptr_t address; /* searched */
+    uintptr_t address; /* address to search for */
     uintptr_t base;    /* load address of the object that contains it */
 };
 

@@ -57,7 +57,7 @@ const void *cshim_object_base(const void *address);
  * for dlsym(), which the caller may close; NULL if no object contains `address`. */
 void *cshim_open_object(const void *address, int flags);
 
-/* defined by Open MPI only */
+/* A symbol that Open MPI defines, and no other MPI. */
 #define CSHIM_OPEN_MPI_SYMBOL "ompi_mpi_comm_self"
 /* Returns true if a function is in a library of Open MPI, or in a tool that is linked to one. */
 bool cshim_is_open_mpi(const void *function);

@@ -158,7 +158,7 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
  * compressed result. */
 
 /* Returns the rank whose block is sampled: each in turn, but in an all-to-all always rank 0 if only
- * rank 0 counts. In an all-to-all this rank compares what it sends to itself. */
+ * rank 0 counts. In an all-to-all the returned rank compares what it sends to itself. */
 static uint32_t choose_block(const struct cshim_exchange *exchange, uint32_t call)
 {
     const struct cshim_plan *plan = exchange->plan;
@@ -259,8 +259,9 @@ static int sum_natively(const struct cshim_exchange *exchange, uint8_t *sum)
     return status;
 }
 
-/* Makes a native sum before a call that is to be verified. Sets *native to it; NULL if the call is
- * not verified or a rank has no memory. Collective. Returns 0 or a transport error. */
+/* Makes a native sum before a call that is to be verified. Sets *native to it, which the caller
+ * frees; to NULL if the call is not verified, a rank has no memory, or the transport fails.
+ * Collective. Returns 0 or a transport error. */
 static int begin_verifying(const struct cshim_exchange *exchange, uint32_t interval_index,
                            void **native)
 {

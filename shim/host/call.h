@@ -39,8 +39,8 @@ int cshim_call_acquire_scratch(const struct cshim_exchange *exchange);
 void cshim_call_release_scratch(const struct cshim_exchange *exchange, int status);
 
 /* Sets what the rule asks of the encoding: error feedback, random keys, and the error of this
- * rank's own encoding (max_rel_error). Called after the scratch is acquired, before the exchange.
- */
+ * rank's own encoding (max_rel_error). Called after the scratch is acquired and exchange->sequence
+ * is set, before the exchange. */
 void cshim_call_set_options(struct cshim_exchange *exchange);
 /* Saves input elements in `sample` if call number `call` is sampled. Called before the exchange. */
 void cshim_call_sample_begin(struct cshim_sample *sample, const struct cshim_exchange *exchange,

@@ -3,7 +3,7 @@
  *
  * An engine embeds this struct in its own state of a communicator. Calls on a communicator must not
  * be concurrent, so only the residuals are guarded by a lock. If the library allows concurrent
- * calls, the engine has one of these for each call under way. */
+ * calls, the engine has a struct cshim_communicator for each call under way. */
 #ifndef CSHIM_HOST_COMMUNICATOR_H
 #define CSHIM_HOST_COMMUNICATOR_H
 

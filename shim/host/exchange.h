@@ -37,7 +37,7 @@ struct cshim_exchange {
     size_t element_bytes;
     bool nonblocking; /* cshim_exchange_advance() never waits, and returns after about 1 ms */
     double began;     /* start of a nonblocking call, if there is a trace */
-    uint32_t number;  /* number of the call on all ranks; 0: all ranks make calls in one order */
+    uint32_t number;  /* gloo: number of the call, equal on all ranks; MPI: 0 */
 
     uint32_t sequence; /* `number`, or if that is 0 the number of the compressed call, from 1 */
     struct cshim_role role;
@@ -46,20 +46,20 @@ struct cshim_exchange {
     bool is_shared_inside; /* staged: ranks of a node read each other's elements */
     uint32_t barriers;     /* number of node barriers so far */
     const struct cshim_flight *awaited; /* segment that is waiting for messages, else NULL */
-    int failed;                         /* transport's error for a message of another call, or 0 */
-    bool has_options;                   /* the encoding has options (encoding_options) */
-    struct cshim_residual *residual;    /* NULL: no error feedback */
-    uint64_t keys[CSHIM_MESSAGES]; /* keys of the random numbers that round, by type of message */
-    float error;                   /* largest encoding error known to this rank */
-    struct cshim_row figures;      /* figures of this call for the ledger */
-    double mark;                   /* cshim_seconds() up to which the seconds are counted */
+    int failed;                      /* result of abort() after a message of another call; or 0 */
+    bool has_options;                /* the encoding has options (encoding_options) */
+    struct cshim_residual *residual; /* NULL: no error feedback */
+    uint64_t keys[CSHIM_MESSAGES];   /* keys of the random numbers that round, by type of message */
+    float error;                     /* largest encoding error known to this rank */
+    struct cshim_row figures;        /* figures of this call for the ledger */
+    double mark;                     /* cshim_seconds() up to which `figures` counts time */
     uint64_t iteration; /* pipeline iteration at which cshim_exchange_advance() continues */
-    unsigned age;       /* number of iterations since the start of the segment to continue with */
+    unsigned age;       /* age, in iterations, of the segment with which it continues */
 };
 
 /* Sets the ranges of the elements that this rank contributes and receives. With blocks, the
  * communicator's block_begins and, in an all-to-all, sent_begins are set already. `in_place`: an
- * all-gather's input lies in its output. */
+ * all-gather's input lies in its output; then advances exchange->input to this rank's block. */
 void cshim_exchange_set_ranges(struct cshim_exchange *exchange, bool in_place);
 /* Executes the call and waits for it. Returns 0 or a transport error. */
 int cshim_exchange_run(struct cshim_exchange *exchange);

@@ -5,11 +5,12 @@
 
 #include "shim/host/exchange.h"
 
-/* The residuals of a new communicator. */
+/* Initial value of a communicator's residuals. */
 extern const struct cshim_residuals cshim_feedback_none;
 
-/* Returns the residual of the exchange's buffer, for the duration of a call; NULL if another call
- * under way uses it, or if there is no memory (the first time with a warning). */
+/* Returns the residual of the exchange's buffer, for the duration of a call; the caller releases it
+ * by cshim_residual_release(). Returns NULL if another call under way uses it, or if there is no
+ * memory within the policy's feedback_memory (the first time with a warning). */
 struct cshim_residual *cshim_feedback_acquire(const struct cshim_exchange *exchange);
 
 /* Returns the residuals that an exchange uses for a type of messages, by index in the call. */

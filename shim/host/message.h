@@ -36,7 +36,7 @@ size_t cshim_message_bytes(const struct cshim_exchange *exchange, enum cshim_mes
 bool cshim_message_is_read_in_place(const struct cshim_exchange *exchange);
 
 /* Returns the shared scratch of another peer if this rank may read messages there; otherwise NULL.
- * The peer's message says whether it is there (cshim_header_is_shared). */
+ * The header of each message says whether its elements are there (cshim_header_is_shared). */
 const uint8_t *cshim_message_scratch(const struct cshim_exchange *exchange, uint32_t peer);
 
 /* Writes the header of a message into the segment's scratch. */

@@ -2,11 +2,11 @@
 /* Intra-node operations of staged schedules, before and after the inter-node exchange.
  *
  * Ranks that share memory copy their contributions into the area that follows the shared scratch;
- * each rank adds those of the others to its share from there. Reduced shares are read where they
- * were decoded. A barrier of the node separates writing from reading. The area has two halves for
- * alternate barriers: before a rank writes to a half again, it has passed a barrier after the
- * others' reads. For the same reason nobody reads a segment's stage any more when a later segment's
- * sum is written to it. */
+ * each rank reads the others' contributions to its share there, and adds them. Reduced shares are
+ * read where they were decoded. A barrier of the node separates writing from reading. The area has
+ * two halves for alternate barriers: before a rank writes to a half again, it has passed a barrier
+ * after the others' reads. For the same reason nobody reads a segment's stage any more when a later
+ * segment's sum is written to it. */
 #include "shim/host/node.h"
 
 #include <stdlib.h>
@@ -48,8 +48,8 @@ bool cshim_node_may_share(const struct cshim_exchange *exchange)
            (uint64_t)exchange->communicator->layout.local_ranks <= RANKS_MAX && can_read(exchange);
 }
 
-/* Waits for all ranks of the node. After it, this rank's writes are visible to the others, and
- * theirs to this rank. */
+/* Waits for all ranks of the node, and sets is_shared_inside to whether all of them have a shared
+ * scratch. Then this rank's writes are visible to the others, and theirs to this rank. */
 static int node_barrier(struct cshim_exchange *exchange)
 {
     const struct cshim_communicator *communicator = exchange->communicator;

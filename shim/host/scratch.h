@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pool of scratch memory for calls under way. A piece has CSHIM_SCRATCH_LIMIT bytes of address
  * space, the shared one CSHIM_SCRATCH_SHARED. A process has as many pieces as it has had concurrent
- * calls (at least the reserved one), and those that failed calls have leaked. It does not unmap
+ * calls (at least the reserved one), plus those that failed calls have leaked. It does not unmap
  * them, so their pages stay allocated. All functions are thread-safe, except share, attach, detach,
  * unshare and abandon. */
 #ifndef CSHIM_HOST_SCRATCH_H

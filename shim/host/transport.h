@@ -17,7 +17,8 @@
 struct cshim_exchange;
 struct cshim_range;
 
-/* Value of complete's *too_long before the call: no message was longer than its buffer. */
+/* Value to which the caller of complete() sets *too_long beforehand: unless complete() changes it,
+ * no message was longer than its buffer. */
 enum { CSHIM_NO_PEER = -1 };
 
 struct cshim_transport {
@@ -29,8 +30,9 @@ struct cshim_transport {
      * numbered from 0 to CSHIM_REQUESTS(peers) - 1. */
     void (*forget)(const struct cshim_exchange *exchange, unsigned first, unsigned count);
     /* Starts to receive a message of at most `bytes` bytes (gloo: up to the end of the scratch), or
-     * to send one of `bytes` bytes, as request `request`. `message` lies in the communicator's
-     * scratch, and must stay valid until the request is complete. */
+     * to send one of `bytes` bytes, as request `request`. `from` and `to` are indices among the
+     * plan's peers. `message` lies in the communicator's scratch, and must stay valid until the
+     * request is complete. */
     int (*receive)(const struct cshim_exchange *exchange, unsigned request, void *message,
                    size_t bytes, int from, enum cshim_message kind);
     int (*send)(const struct cshim_exchange *exchange, unsigned request, const void *message,
@@ -51,8 +53,8 @@ struct cshim_transport {
      * in rank order, with an unused gap for its own. */
     int (*spread_inside)(const struct cshim_exchange *exchange, const void *input, void *parts,
                          const struct cshim_range *block);
-    /* Intra-node gather of the shares in `output`, at offsets `begins`: on all local ranks; in a
-     * reduce, on the root only. */
+    /* Intra-node gather of the shares in `output`: on all local ranks; in a reduce, on the root
+     * only. `lengths` and `begins` have each share's length and offset in elements. */
     int (*gather_inside)(const struct cshim_exchange *exchange, const void *share, void *output,
                          const int *lengths, const int *begins);
 

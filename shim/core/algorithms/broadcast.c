@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Broadcasts. By one_shot the root sends the encoded segment to all peers. By two_shot it sends
  * chunk r to peer r, and each peer, the root included, forwards its encoded chunk unchanged to all
- * others. So the root sends less than two segments instead of p - 1. One rounding. If it changes
- * elements, the root decodes its own message, too, so that all ranks get the same elements. */
+ * others. So the root sends less than two segments instead of p - 1. One rounding. If the codec
+ * rounds, the root decodes its own message, too, so that all ranks get the same elements. */
 #include "shim/core/compiler.h"
 
 static bool is_root(const struct cshim_compiler *compiler)
@@ -11,7 +11,8 @@ static bool is_root(const struct cshim_compiler *compiler)
 }
 
 /* Returns true if this peer decodes the messages. In host memory the root of an exact broadcast
- * does not, because its buffer may be read-only. NCCL's root has another buffer for its result. */
+ * does not, because its buffer may be read-only. NCCL's root may have another buffer for its
+ * result. */
 static bool decodes(const struct cshim_compiler *compiler)
 {
     return !is_root(compiler) || compiler->plan->library->on_device ||

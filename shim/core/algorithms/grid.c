@@ -4,7 +4,7 @@
  * a piece of the chunk. Each peer sends its contribution to each chunk to the column's peer in its
  * own row, which reduces the row's contributions and sends each piece to the piece's owner in the
  * column. The owner reduces the rows' sums, and sends the reduced piece back to all places of the
- * column. Those forward the chunk along their rows. About 4 sqrt(p) messages a peer, three
+ * column. Each of them forwards the chunk along its row. About 4 sqrt(p) messages a peer, three
  * roundings.
  *
  * An owner outside its column (at the last place) contributes nothing to it and receives no reduced

@@ -5,7 +5,8 @@
  * root's node only, in a reduce-scatter nowhere. Local ranks that the smallest node does not have
  * get no share: they only help their node.
  *
- * Buffer: the stage, with the node's sum of this rank's share. */
+ * Buffer: the stage, with the node's sum of this rank's share (in a reduce-scatter, also the chunks
+ * that the node adds). */
 #include "shim/core/compiler.h"
 
 static void compile_by_nodes(struct cshim_compiler *compiler,

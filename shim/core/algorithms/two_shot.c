@@ -2,7 +2,7 @@
 /* two_shot: each peer owns a chunk of the segment. Each peer sends its contribution to each chunk
  * to the chunk's owner. The owner reduces the contributions in peer order, encodes the reduced
  * chunk once and sends it to all peers, in a reduce to the root; in a reduce-scatter it only writes
- * the sum to its result. In an all-reduce 2 (p - 1) messages a peer, two roundings of an element.
+ * the sum to its result. In an all-reduce at most 2 (p - 1) messages a peer, two roundings.
  *
  * Buffers: contributions[q], peer q's contribution to this peer's chunk; reduced[q], the reduced
  * chunk of peer q; outgoing[q], this peer's contribution to the chunk of peer q. Chunks may be
