@@ -129,7 +129,7 @@ const Options &options_of(const void *options)
 }
 
 /* Returns true if memory is aligned like a pointer and can be read: write() to a pipe fails for an
- * unreadable address. */
+ * unreadable address. Returns false also if there is no descriptor for a pipe. */
 bool can_read(const void *memory, size_t bytes)
 {
     int ends[2];

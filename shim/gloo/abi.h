@@ -3,11 +3,11 @@
  * It uses no header of gloo: it knows the layouts of all versions since 2019, and checks them
  * before the engine relies on them.
  *
- * These functions throw nothing, except cshim_gloo_throw() and cshim_gloo_pass(). Functions with a
- * parameter `void **exception` call gloo or the program's reduction. If that throws, they store the
- * exception in *exception, unless it has one already, and return 1, or NULL instead of a buffer;
- * otherwise they return 0, CSHIM_GLOO_WOKEN or the buffer. All functions except cshim_gloo_open()
- * are thread-safe. */
+ * Apart from std::bad_alloc, only cshim_gloo_throw() and cshim_gloo_pass() throw exceptions.
+ * Functions with a parameter `void **exception` call gloo or the program's reduction. If that
+ * throws, they store the exception in *exception, unless it has one already, and return 1, or NULL
+ * instead of a buffer; otherwise they return 0, CSHIM_GLOO_WOKEN or the buffer. All functions
+ * except cshim_gloo_open() are thread-safe. */
 #ifndef CSHIM_GLOO_ABI_H
 #define CSHIM_GLOO_ABI_H
 
@@ -29,9 +29,9 @@ struct cshim_gloo_arguments {
     const void *context; /* gloo::Context */
     int rank;
     int ranks;
-    int64_t timeout;   /* time limit of each wait, in milliseconds */
+    int64_t timeout;   /* time limit of each wait, in milliseconds; -1: that of the context */
     uint32_t tag;      /* equal on all ranks; concurrent calls of a function have different tags */
-    uint64_t elements; /* in all blocks; with `sent`, set by cshim_gloo_describe() */
+    uint64_t elements; /* number in all blocks; if `sent` is set, cshim_gloo_describe() sets it */
     size_t element_bytes;
     const void *input; /* data movement: this rank's elements; NULL: they lie in the output */
     void *output;      /* memory of the first output buffer */
@@ -41,11 +41,11 @@ struct cshim_gloo_arguments {
     const size_t *received, *sent;
     size_t length_bytes;
     bool is_empty; /* no rank has elements; with `sent` always false, as a rank cannot know */
-    bool waits;    /* if not empty, ends on a rank only after it has begun on all; false: unknown */
+    bool waits;    /* no rank ends a non-empty call before all ranks begin it; false: unknown */
 };
 
-/* Reduces the elements of `a` and `b` pairwise to `output`, as cshim_add() adds them. `output` may
- * equal an input. */
+/* Reduces the elements of `a` and `b` pairwise to `output`, which may equal an input. cshim_add()
+ * has this type. */
 typedef void (*cshim_gloo_reduction)(enum cshim_dtype dtype, void *output, const void *a,
                                      const void *b, size_t elements);
 
@@ -53,10 +53,10 @@ typedef void (*cshim_gloo_reduction)(enum cshim_dtype dtype, void *output, const
  * `library`. Returns false if a needed function is missing. */
 bool cshim_gloo_open(cshim_gloo_function allreduce, char *library, size_t size);
 
-/* Returns true if the classes of this gloo have the layout that this engine expects, by the
+/* Returns true if the classes of this gloo have the layout that this engine expects, judged by the
  * contents of a call's options, by whether their memory can be read, and by the names of the
- * buffers' functions. Costs some system calls: made at the first call of a context, and at the
- * first call of each function. */
+ * buffers' functions. Because that costs some system calls, it is called only as long as the call's
+ * context or function is unknown. */
 bool cshim_gloo_recognise(enum cshim_gloo_index function, const void *options);
 /* Returns true if a call of a function has been recognised. */
 bool cshim_gloo_is_recognised(enum cshim_gloo_index function);
@@ -77,7 +77,7 @@ void cshim_gloo_copy_output(const struct cshim_gloo_arguments *arguments);
 int cshim_gloo_reduce(const struct cshim_gloo_arguments *arguments, void *output, const void *a,
                       const void *b, size_t elements, void **exception);
 /* Calls gloo's own all-reduce with the options of the arguments, but with other buffers and
- * elements, and with `reduction` instead of the program's function unless it is NULL. */
+ * elements and, unless `reduction` is NULL, with `reduction` instead of the program's function. */
 int cshim_gloo_native(const struct cshim_gloo_arguments *arguments, const void *input, void *output,
                       uint64_t elements, enum cshim_dtype dtype, cshim_gloo_reduction reduction,
                       void **exception);
@@ -92,7 +92,9 @@ void cshim_gloo_pass(const struct cshim_gloo_arguments *arguments, cshim_gloo_fu
  * layout. */
 bool cshim_gloo_measure(const void *options, int *rank, int *ranks, uint64_t *bytes);
 
-/* A weak reference to a context: it does not keep the context alive. */
+/* A weak reference to a context: it does not keep the context alive. `refer` makes it, for the
+ * context of any options; `is_gone` returns true once gloo has freed the context; `forget` releases
+ * the reference. */
 struct cshim_gloo_reference {
     void *words[2]; /* std::weak_ptr<gloo::Context> */
 };
@@ -117,8 +119,8 @@ int cshim_gloo_receive(struct cshim_gloo_buffer *buffer, int from, uint64_t slot
 int cshim_gloo_wait_sent(struct cshim_gloo_buffer *buffer, int64_t milliseconds, void **exception);
 int cshim_gloo_wait_received(struct cshim_gloo_buffer *buffer, int64_t milliseconds,
                              void **exception);
-/* Ends a wait of another thread on this buffer, for a received or a sent message; if there is none,
- * the next such wait returns at once. */
+/* Ends another thread's wait for a message on this buffer: for a received one if `receives`, else
+ * for a sent one. If no thread waits, the next such wait returns at once. */
 void cshim_gloo_wake(struct cshim_gloo_buffer *buffer, bool receives);
 /* Checks without waiting whether the message being received can still arrive. Stores an exception
  * if not. */

@@ -3,9 +3,9 @@
  * ranks decide differently about a call; tests/model/gloo_agreement.pml is a model of this file.
  *
  * Ranks may enter their first call at any time, and some may lack the shim. So, after its
- * patience (less than a second per process), a rank waits for another rank only if that one is
- * known to have the shim and must enter the call, as gloo itself would wait for it. Until then
- * calls are passed through while the messages of the agreement travel. If a sum, or a data-movement
+ * patience (less than a second per process), a rank waits in a call only for a rank that is known
+ * to have the shim and must enter the call, as gloo itself would wait for it. Other calls are
+ * passed through while the messages of the agreement travel. If a sum, or a data-movement
  * collective that waits for all ranks, is complete on one rank, all ranks have begun it, so their
  * earlier messages have been sent. Any other call may be complete on one rank before another begins
  * it, so it counts as pending until the agreement ends. */
@@ -20,7 +20,7 @@
 #include "shim/gloo/terms.h"
 #include "shim/gloo/uses.h"
 
-/* Slots of the messages; absent.c has slot 1. Older versions use the numbers between. */
+/* Slots of the messages; absent.c has number 1. Numbers from 2 to 7 are those of older versions. */
 #define SLOT(number) (CSHIM_GLOO_SLOT_AGREEMENT | (uint64_t)(number))
 enum { HELLO = 0, WORDS = 8, TERMS };
 
@@ -31,7 +31,7 @@ enum state {
     WAITING,      /* in its first call: waits for a moment, because others may enter it, too */
     HAS_PASSED,   /* has stopped waiting, and passes its calls through */
     IS_CROWDED,   /* would be ready, but has more pending calls than a message can name */
-    HAS_PROPOSED, /* rank 0: waits until all are ready; passes calls through while another does */
+    HAS_PROPOSED, /* rank 0: waits until all are ready; passes through while another rank does */
     IS_READY,     /* waits for rank 0 in each call that is not known to be passed through */
     HAS_DECIDED,  /* its next call that is not known to be passed through applies the terms */
     ACCEPTING,    /* a thread applies the terms; calls not known to be passed through wait for it */
@@ -65,7 +65,7 @@ static const struct {
     [COMPRESS] = {.sender = ACCEPTING, .receiver = HAS_DECIDED},
 };
 
-/* What happens to the next call. */
+/* What happens to the next call. CONCLUDE: it first applies the terms, then the policy. */
 enum way { UNDECIDED, PASS, POLICY, CONCLUDE };
 
 struct peer {
@@ -313,7 +313,7 @@ static void say_compress(struct cshim_gloo_agreement *agreement)
                              agreement->terms_bytes);
 }
 
-/* Receives the terms (rank 0 has sent them) and applies them. Called without the lock, so that
+/* Applies the terms, after receiving them on ranks other than 0. Called without the lock, so that
  * passed-through calls of other threads continue. If this fails on a rank, all ranks' calls fail.
  */
 static void conclude(struct cshim_gloo_context *context, int64_t timeout)
@@ -351,7 +351,8 @@ static void settle(struct cshim_gloo_context *context)
 
 /* Ranks that do not answer --------------------------------------------------------------------- */
 
-/* Warns which ranks have not answered; `calls`: for the last time after so many, or 0. */
+/* Warns which ranks have not answered. `calls`: number of calls after which the agreement is given
+ * up; 0: it continues. */
 static void warn_of_absent(struct cshim_gloo_agreement *agreement, unsigned calls)
 {
     char absent[700] = "";

@@ -22,7 +22,7 @@ struct cshim_gloo_verdict cshim_gloo_agree(struct cshim_gloo_context *context,
  * the first such call that waits for all ranks, warns of ranks that do not answer. */
 void cshim_gloo_agree_end(struct cshim_gloo_context *context,
                           const struct cshim_gloo_arguments *arguments);
-/* Frees an agreement after gloo has freed the context. Ignores NULL. */
+/* Frees an agreement. Called after gloo has freed the context. Ignores NULL. */
 void cshim_gloo_agreement_free(struct cshim_gloo_agreement *agreement);
 
 #endif

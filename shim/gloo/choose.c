@@ -11,7 +11,7 @@
 #include "shim/report/classes.h"
 
 struct cshim_gloo_class {
-    struct cshim_class class; /* only rank 0's choice learns; the others follow `draw` */
+    struct cshim_class class; /* only rank 0's choice learns; other ranks follow `draw` */
     struct cshim_draw draw;
     uint32_t stream; /* 0: calls are numbered by their tags; else all have the tag `stream` - 1 and
                         are counted */
@@ -80,8 +80,8 @@ static bool await_decision(struct cshim_gloo_context *context, const struct cshi
     return !context->has_failed;
 }
 
-/* Notes that a candidate's algorithm cannot make a call of its class: counts it as infinitely slow.
- */
+/* Notes that a candidate's algorithm cannot make a call of its class: if the call is timed, records
+ * an infinite duration. */
 static void note_refusal(struct cshim_gloo_context *context, struct cshim_gloo_class *class,
                          const struct cshim_gloo_chosen *chosen)
 {

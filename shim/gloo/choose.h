@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chooses how a call of an agreed context is made: by gloo, or compressed with one of the possible
- * algorithms. A call with a class (cshim_class_is_for) is made as the measured durations of the
- * class's calls decide (shim/core/draw.h). */
+ * algorithms. A call with a class (cshim_class_is_for) is made as an earlier job has learned, or as
+ * the measured durations of the class's calls decide (shim/core/draw.h). */
 #ifndef CSHIM_GLOO_CHOOSE_H
 #define CSHIM_GLOO_CHOOSE_H
 

@@ -10,7 +10,7 @@
 #include "shim/host/scratch.h"
 #include "shim/gloo/choose.h"
 
-/* Guards the list and, in its entries, users and calls (context.h). */
+/* Guards the list and, in its entries, the fields that context.h names. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cshim_gloo_context *contexts;
 

@@ -78,8 +78,9 @@ static bool is_strange(enum cshim_dtype dtype, uint64_t bits)
     return exponent < largest / 9 || exponent > largest - largest / 9;
 }
 
-/* Returns true if elements may have the type, by a look at a few: of integers that a program moves,
- * such as indices, usually more than an eighth are strange as floats. */
+/* Returns true if elements may have the type, judged by at most LOOKS of them: if at most an eighth
+ * of those whose bits are not all 0 is strange. Of integers that a program moves, such as indices,
+ * usually more are strange as floats. */
 static bool may_have_type(enum cshim_dtype dtype, const uint8_t *elements, uint64_t count)
 {
     const size_t bytes = cshim_dtype_bytes(dtype);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Path of a call: recognise, describe, plan, run and count it, or pass it through. Also defines the
- * table of functions that the front gets of this engine. */
+ * table of functions that this engine gives the front. */
 #include "shim/gloo/engine.h"
 
 #include "shim/core/log.h"
@@ -16,7 +16,7 @@ static bool is_known;  /* atomic: a call has been recognised */
 /* Counting ------------------------------------------------------------------------------------- */
 
 /* Returns the job whose ledger counts a call, or NULL if this rank does not count: only rank 0
- * does. Without a job of the context, uses the job of this process's own policy. */
+ * does. If the context has no job (NULL), uses cshim_job_native(). */
 static struct cshim_job *find_counting(struct cshim_job *job, int rank, int ranks)
 {
     if (job == NULL && rank == 0)

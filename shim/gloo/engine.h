@@ -25,7 +25,8 @@ struct cshim_gloo_engine {
     /* Called instead of a collective, from any thread; `real` is gloo's own function. Throws gloo's
      * exceptions. */
     void (*make)(enum cshim_gloo_index function, cshim_gloo_function real, const void *options);
-    /* Counts a call, with its bytes, before the front passes it through. */
+    /* Counts a call, with its bytes, before the front passes it through. `function`: number of the
+     * function in the ledger (cshim_ledger_count). */
     void (*count)(unsigned function, const void *options);
     /* Counts an all-reduce that the front passes through without reading its options. */
     void (*count_unread)(enum cshim_reason reason);

@@ -164,9 +164,9 @@ static int complete(const struct cshim_exchange *exchange, unsigned first, unsig
 }
 
 /* Exchanges messages among all ranks of this node. CSHIM_MESSAGE_PARTS: sends each rank the block
- * of its share, and receives each other rank's contribution to the own share at its local index in
- * `target`. CSHIM_MESSAGE_SUMS: sends the own share to all, and receives each other share at its
- * offset in `target`. */
+ * of its share, and receives each other rank's contribution to this rank's share, into `target` at
+ * the other rank's local index. CSHIM_MESSAGE_SUMS: sends this rank's share to all, and receives
+ * each other share at its offset in `target`. */
 static int exchange_inside(const struct cshim_exchange *exchange, enum cshim_message kind,
                            const void *source, void *target, const struct cshim_range *block)
 {
@@ -264,9 +264,9 @@ static void take_larger(enum cshim_dtype dtype, void *output, const void *a, con
         larger[i] = left[i] > right[i] ? left[i] : right[i];
 }
 
-/* Values of 8 bytes that the ranks of a data-movement collective reduce: rank 0 receives those of
- * all ranks, and sends all the result. gloo's own all-reduce cannot do it, because the program may
- * make one with the same tag meanwhile. */
+/* Values of 8 bytes that the ranks of a data-movement collective reduce: rank 0 receives the values
+ * of all ranks, and sends the result to all. gloo's own all-reduce cannot be used, because the
+ * program may make one with the same tag meanwhile. */
 struct values {
     const struct cshim_gloo_arguments *arguments;
     void *memory; /* rank 0: a row of values for each rank; elsewhere: own row, then the result */

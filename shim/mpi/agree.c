@@ -2,14 +2,14 @@
 /* Agreement of the ranks in MPI_Init: propose, acknowledge, commit, along the tree of
  * shim/core/tree.h.
  *
- * 1. A rank waits for the hellos of its children, merges them into its own, and sends that to its
- * parent. So rank 0 learns whether all ranks have the same version and codec table.
+ * 1. A rank waits for the hellos of its children, merges them into its own, and sends the result to
+ * its parent. So rank 0 learns whether all ranks have the same version and codec table.
  *
  * 2. Rank 0 sends its proposal (compress or not) down the tree.
  *
- * 3. Acknowledgements go up the tree, and rank 0's decision goes down. A rank that has acknowledged
- * waits for the decision. A rank that has stopped waiting never acknowledges, so a late parent
- * cannot count on it.
+ * 3. If the proposal is to compress, acknowledgements go up the tree, and rank 0's decision goes
+ * down. A rank that has acknowledged waits for the decision. A rank that has stopped waiting for
+ * the proposal never acknowledges, so a late parent cannot count on it.
  *
  * A rank without the shim gets no message if the launcher has a name service: a rank sends to its
  * parent only after the parent has announced itself there (announce.c), and to a child only after
@@ -31,7 +31,7 @@
 #include "shim/mpi/announce.h"
 #include "shim/mpi/share.h"
 
-#define WAIT_SECONDS 10.0 /* time_limit() adds one per tree level from the third on */
+#define WAIT_SECONDS 10.0 /* time_limit() adds 1 s per level of a subtree from the third on */
 
 /* Message types. Tags count down from MPI_TAG_UB, because programs count up. Types 0 to 3 are those
  * of version 0.1, whose hello is shorter; ranks of that version do not receive these messages. */
@@ -107,7 +107,7 @@ static void collect_hellos(double deadline)
     for (int i = 0; i < state.children; i++) {
         struct hello *child = &state.hellos[i];
         PMPI_Test(&state.hello_requests[i], &has_arrived, MPI_STATUS_IGNORE);
-        if (!has_arrived) /* missing, but it may still come */
+        if (!has_arrived) /* counts as missing, although it may still come */
             child->greeting.version[0] = '\0';
         state.own.all &=
             cshim_greeting_fits(&state.own.greeting, &child->greeting, state.first_child + i,
@@ -295,7 +295,7 @@ static void set_policy(const struct cshim_offer *offer)
  * contains the job's name, because some launchers give the job no id, and some set the id on rank
  * 0's host only. */
 struct terms {
-    char job[CSHIM_JOB_MAX]; /* name of the job */
+    char job[CSHIM_JOB_MAX]; /* value of {jobid} in file names */
     char source[CSHIM_PATH_MAX];
     uint64_t length; /* bytes of the policy's text */
     uint64_t learned_length;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each rank with the shim publishes a name at the job's launcher (MPI_Publish_name), which the
- * other ranks look up. Names stay published until the launcher ends the job, because a rank that
+/* Each rank with the shim publishes a name at the job's launcher, as MPI_Publish_name does. Other
+ * ranks look the name up. Names stay published until the launcher ends the job, because a rank that
  * looks late must still find them. */
 #include "shim/mpi/announce.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocking collectives: describe the call, plan it, run the plan and count it, or pass it through
- * to the MPI library. Also defines the table of functions that the front gets of this engine. */
+ * to the MPI library. Also defines the table of functions that this engine gives the front. */
 #include "shim/mpi/collectives.h"
 
 #include "shim/core/clock.h"
@@ -17,7 +17,7 @@
 #define COLD __attribute__((noinline))
 
 /* Compresses a call. Returns true with *status set; or false, with the reason counted, if the call
- * is to be passed through. All ranks return the same value. */
+ * is to be passed through. Unless MPI reports an error, all ranks return the same value. */
 static COLD bool compress(const struct cshim_arguments *arguments, struct cshim_call *call,
                           uint64_t count, const struct cshim_rule *rule,
                           struct cshim_measured *measured, int *status)
@@ -76,8 +76,8 @@ static COLD bool compress(const struct cshim_arguments *arguments, struct cshim_
     return true;
 }
 
-/* Counts and records a call that is passed through: with COMPSHIM=observe also one that the policy
- * would compress. */
+/* Counts a call that is passed through, and begins to record or trace it. With COMPSHIM=observe, a
+ * call that the policy would compress is passed through, too. */
 static COLD void observe_call(const struct cshim_arguments *arguments, enum cshim_reason reason,
                               struct cshim_observed_call *observed)
 {
@@ -172,9 +172,11 @@ static ALWAYS_INLINE void begin_scatter(struct call *call, const void *sendbuf, 
 /* Lets the ranks of a data-movement collective agree on a reason not to compress it. MPI lets ranks
  * describe the same elements by different types and by absolute addresses, so a rank may have a
  * reason that the others cannot know. Sets CSHIM_REASON_DTYPE if the ranks have different element
- * types. Returns false, without this exchange, if the communicator already excludes compression or,
- * except in an all-to-all with counts, the bytes or COMPSHIM=observe do: these are equal on all
- * ranks.
+ * types.
+ *
+ * Returns false, without this exchange, if the communicator already excludes compression or, except
+ * in an all-to-all with counts, if the call's size or COMPSHIM=observe does: these are equal on all
+ * ranks. Also returns false if MPI cannot prepare the communicator.
  *
  * The sizes of an all-to-all with counts differ between ranks: its ranks also agree on the largest
  * block, which becomes `arguments->count`; in bytes, with MPI_BYTE, if the call is not compressed.
@@ -219,8 +221,9 @@ static bool agree_on_elements(struct cshim_arguments *arguments, enum cshim_reas
     return true;
 }
 
-/* Returns true if this rank is the root of a broadcast with a lossy codec and its buffer is
- * read-only: the root would have to store the rounded elements that all others get. */
+/* Returns true if this rank is the root of a broadcast with a lossy codec, and is not known to be
+ * allowed to write its buffer: the root would have to store the rounded elements that all others
+ * get. */
 static COLD bool has_read_only_root(const struct cshim_arguments *arguments)
 {
     const struct cshim_rule *rule;
@@ -235,9 +238,9 @@ static COLD bool has_read_only_root(const struct cshim_arguments *arguments)
 }
 
 /* Begins a data-movement collective. If no rule names the collective, only counts the call, as
- * `function`. Describes the call as a sum, because plans know no other operation. `are_alike`: this
- * rank sends the same type and number of elements as it receives, or only sends or only receives.
- */
+ * `function`. The operation in `arguments` is MPI_SUM, because plans know no other. `are_alike`:
+ * this rank sends the same type and number of elements as it receives, or only sends or only
+ * receives, and blocks of different lengths are contiguous in rank order. */
 static COLD void begin_data_movement(struct call *call, struct cshim_arguments *arguments,
                                      bool are_alike, enum cshim_mpi_counted function)
 {

@@ -118,7 +118,7 @@ int cshim_comm_setup(MPI_Comm_delete_attr_function *on_delete);
 bool cshim_comm_unlink(struct cshim_comm *state);
 /* Counts the state's classes and releases the communicator's reference, in on_delete. */
 void cshim_comm_leave(struct cshim_comm *state);
-/* Frees the attribute, and the states in the list except those that unfinished calls hold. */
+/* Frees the attribute's key, and the states in the list except those that unfinished calls hold. */
 void cshim_comm_teardown(void);
 
 #endif

@@ -50,7 +50,7 @@ void cshim_describe_complex(struct cshim_arguments *arguments)
 static enum cshim_reason datatype_reason(MPI_Datatype datatype)
 {
     int integers, addresses, datatypes, combiner;
-    if (datatype == MPI_INT) /* the most frequent type, decided without a call of MPI */
+    if (datatype == MPI_INT) /* a frequent type, decided without a call of MPI */
         return CSHIM_REASON_DTYPE;
     if (datatype == MPI_DATATYPE_NULL ||
         PMPI_Type_get_envelope(datatype, &integers, &addresses, &datatypes, &combiner) !=

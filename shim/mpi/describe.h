@@ -26,7 +26,7 @@ struct cshim_arguments {
                        recvcounts */
     const void *recvcounts; /* lengths of all blocks, or NULL */
     const void *sendcounts; /* all-to-all of unequal blocks: sent lengths; else NULL */
-    bool large; /* both counts are arrays of cshim_count (functions ..._c), else of int */
+    bool large; /* both arrays of lengths have elements of type cshim_count (MPI_..._c), else int */
     MPI_Datatype datatype;
     MPI_Op op;
     int root; /* reduce and broadcast only */
@@ -73,18 +73,19 @@ struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshi
 /* Computes the sizes from which calls may be compressed (cshim_mpi.compress_from), and finds out
  * which reductions the library refuses with one buffer. Called once, after the agreement. */
 void cshim_describe_setup(void);
-/* Describes a call whose handles are not null: fills `call`, which is equal on all ranks, and the
- * number of elements. Returns CSHIM_REASON_COMPRESS, or the first reason found not to compress;
- * then `call` may be incomplete. */
+/* Describes a call whose handles are not null: fills `call`, which is equal on all ranks, and sets
+ * *count to the number of elements. Returns CSHIM_REASON_COMPRESS, or the first reason found not to
+ * compress; then `call` and *count may be incomplete. */
 enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
                                       struct cshim_call *call, uint64_t *count);
-/* Returns the exchange of a planned call. It can run once the communicator is prepared; for a call
- * with blocks that must be so already. Refers to the arguments' buffers, `plan` and `state`. */
+/* Returns the exchange of a planned call. The communicator must be prepared before the exchange
+ * runs; for a call with blocks, before this function is called. The exchange refers to the
+ * arguments' buffers, `plan` and `state`. */
 struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
                                         const struct cshim_plan *plan, struct cshim_comm *state);
 /* Describes a call that is passed through, and recorded or traced. Returns false for an
- * intercommunicator and, except on the world, if the state of the communicator has a reason not to
- * compress, such as processes outside the job. */
+ * intercommunicator and, except on the world, if the communicator's state cannot be made or has a
+ * reason not to compress, such as processes outside the job. */
 bool cshim_describe_observed(const struct cshim_arguments *arguments, struct cshim_call *call);
 /* Returns true if this rank is the root of a reduce or broadcast. */
 bool cshim_describe_is_root(const struct cshim_arguments *arguments);

@@ -44,7 +44,8 @@ struct cshim_mpi_engine {
      * compressed; or NULL. */
     int (*start)(const struct cshim_mpi_real *real, const char *past);
     /* Wrappers call these between `start` and `finalize`, from any thread. Each has the contract of
-     * the MPI function of its name, and is called only if this MPI has that function. */
+     * the MPI function of its name, and is called only if that function, or its emulation, is not
+     * NULL in `real`. */
     struct cshim_mpi_wrapped functions;
     /* Counts a call of a function that mpi.def calls `counted`, with its bytes. The arguments may
      * be invalid. A count of 0 means that the arguments do not give the bytes. */

@@ -15,9 +15,9 @@
  *
  * Under the lock of nonblocking.c, the locks of communicator.c, shim/host and shim/report may be
  * taken, requests of the program's communicators may be tested after replacing the error handler,
- * and MPI may be called on the shim's own communicators, which return errors. Under the other two
- * the engine takes no lock and does not call MPI. Error handlers of the program, which may call any
- * function of MPI, are called after the lock is released. */
+ * and MPI may be called on the shim's own communicators, which return errors. Under the locks of
+ * requests.c and communicator.c the engine takes no lock and does not call MPI. Error handlers of
+ * the program, which may call any function of MPI, are called after the locks are released. */
 #ifndef CSHIM_MPI_JOB_H
 #define CSHIM_MPI_JOB_H
 

@@ -21,9 +21,9 @@ struct cshim_measured {
     double began; /* start of a native call (cshim_seconds()) */
 };
 
-/* Plans a call. For all-reduces: with `algorithm` (AUTO: the one that is used without
- * measurements), or from the cached plan of an equal call on this communicator. Other collectives
- * ignore `algorithm`. */
+/* Plans a call that `rule` compresses. An all-reduce is planned with `algorithm` (AUTO: with the
+ * one that is used without measurements), or gets the cached plan of an equal call on this
+ * communicator. Other collectives ignore `algorithm`. */
 struct cshim_plan cshim_measured_plan_by(struct cshim_comm *state, const struct cshim_call *call,
                                          uint64_t count, const struct cshim_rule *rule,
                                          enum cshim_algorithm algorithm);

@@ -67,8 +67,9 @@ static void begin_exchange(struct pending *pending)
     cshim_exchange_begin(&pending->exchange);
 }
 
-/* Tests a request on the program's communicator. Its error handler is not called while this thread
- * holds the lock, because it may make a call and wait for it; report_failure() calls it later. */
+/* Tests a request on the program's communicator, without calling the communicator's error handler:
+ * the handler may make a nonblocking call and wait for it, while this thread holds the lock that
+ * the call needs. report_failure() calls the handler later. */
 static int test_without_handler(const struct cshim_comm *comm, MPI_Request *request, int *done)
 {
     MPI_Errhandler handler;
@@ -155,7 +156,7 @@ static void end_call_under_way(struct pending *pending, int status)
 }
 
 /* Advances the first call of each state, and the next one when that has ended, up to one that
- * fails. Returns the number of calls that have ended. */
+ * fails, which sets *failure. Returns the number of calls that have ended. */
 static int advance_calls(struct failure *failure)
 {
     int events = 0, status = MPI_SUCCESS;
@@ -296,9 +297,10 @@ static void append_call(struct pending *pending)
     pthread_mutex_unlock(&lock);
 }
 
-/* Starts a native reduction of the sampled elements (MPI_Ireduce), concurrently with the exchange.
- * Calls of persistent requests are not sampled: ranks may start them in different orders, and the
- * reduction is a collective call on the communicator. Returns an MPI error. */
+/* If the call is sampled, starts a native reduction of the sampled elements (MPI_Ireduce),
+ * concurrently with the exchange. Calls of persistent requests are not sampled: ranks may start
+ * them in different orders, and the reduction is a collective call on the communicator. Returns an
+ * MPI error. */
 static int begin_sample(struct pending *pending, uint32_t call)
 {
     const struct cshim_exchange *exchange = &pending->exchange;
@@ -373,8 +375,8 @@ bool cshim_nonblocking_setup(void)
         MPI_SUCCESS)
         return false;
     cshim_mpi.nonblocking = all != 0;
-    /* Also if the program makes blocking calls only: their first would prepare the world otherwise,
-     * and preparing does not report that it waits for a late rank. */
+    /* Prepares the world here even if the program makes blocking calls only. Otherwise their first
+     * call would prepare it, and wait for late ranks without the warning of a slow exchange. */
     if (cshim_comm_find(MPI_COMM_WORLD, &world) != MPI_SUCCESS ||
         cshim_comm_prepare(MPI_COMM_WORLD, world) != MPI_SUCCESS)
         return false;

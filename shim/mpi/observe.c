@@ -12,7 +12,7 @@
 #include "shim/host/event.h"
 
 /* From this size on, a barrier before each call separates the time that a rank waits for others
- * from the time of the call. For smaller calls a barrier would cost as much as the call. */
+ * from the time of the call. A smaller call may take no longer than a barrier. */
 #define TOGETHER_BYTES ((uint64_t)32 << 10)
 
 #define PROBE_SMALL ((uint64_t)64 << 10)
@@ -175,7 +175,7 @@ void cshim_observe_probe(void)
         return;
     bool goes_on = prepare_measurement(&measurement);
     for (enum cshim_codec_id codec = CSHIM_CODEC_RAW; goes_on && codec < CSHIM_CODEC_COUNT; codec++)
-        /* With float32, fp32 equals raw and bounded equals lossless. topk needs error feedback. */
+        /* With float32, fp32 equals raw. A rule with bounded or topk needs further options. */
         if (codec != CSHIM_CODEC_FP32 && codec != CSHIM_CODEC_BOUNDED && codec != CSHIM_CODEC_TOPK)
             goes_on = probe_codec(&measurement, codec);
     free(measurement.input);

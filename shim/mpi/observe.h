@@ -10,7 +10,7 @@
 
 /* A call that is passed through, and recorded or traced. */
 struct cshim_observed_call {
-    MPI_Comm comm; /* MPI_COMM_NULL: neither */
+    MPI_Comm comm; /* MPI_COMM_NULL: the call is neither recorded nor traced */
     struct cshim_observation observation;
 };
 
@@ -23,8 +23,8 @@ void cshim_observe_end(struct cshim_observed_call *observed);
 /* Finds out whether rank 0 has COMPSHIM=observe; sets cshim_job.observed then. Collective over the
  * job. Ends the job if there is no memory. */
 void cshim_observe_setup(void);
-/* Measures the shim's own exchange with one codec after the other, for at most about two seconds,
- * for the report. Collective over the job. */
+/* Measures the shim's own exchange with one codec after the other, for the report. Begins no
+ * further codec after two seconds. Collective over the job. */
 void cshim_observe_probe(void);
 
 /* Counts a call that is passed through; only rank 0 of its communicator counts. */

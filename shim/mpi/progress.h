@@ -9,9 +9,9 @@
 /* Finds the library's functions. Returns false if any is not found; then no other function here may
  * be called. */
 bool cshim_progress_find(void);
-/* Registers one of two callbacks, by library. Open MPI calls `advance`, which returns the number of
- * completed events, until it is removed. MPICH calls `advance_until_idle` until it returns true; it
- * must then be added again. */
+/* Registers one of two callbacks. Open MPI calls `advance`, which returns the number of completed
+ * events, until it is removed. MPICH calls `advance_until_idle` until that returns true; it must
+ * then be added again. */
 void cshim_progress_add(int (*advance)(void), bool (*advance_until_idle)(void));
 /* Removes `advance` from Open MPI's callbacks. Does nothing in MPICH. */
 void cshim_progress_remove(int (*advance)(void));
@@ -21,7 +21,8 @@ void cshim_progress_make(void);
 /* Returns true if a request is complete, also with an error; calls no error handler. In Open MPI it
  * makes progress. */
 bool cshim_progress_is_complete(MPI_Request request);
-/* Have the contracts of MPI_Test and MPI_Testsome. Unlike those, the callbacks may call them. */
+/* Do the same as MPI_Test and MPI_Testsome, but may be called by the callbacks, too. `statuses`
+ * must not be MPI_STATUSES_IGNORE. */
 int cshim_progress_test(MPI_Request *request, int *done, MPI_Status *status);
 int cshim_progress_testsome(int count, MPI_Request requests[], int *ended, int indices[],
                             MPI_Status statuses[]);

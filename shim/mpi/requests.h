@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replacements of MPI functions that create requests or take them as arguments. Each one has the
- * parameters, results and errors of the MPI function that it is named after. All are thread-safe.
- */
+ * parameters, results and errors of the MPI function that it is named after. All of them are
+ * thread-safe. */
 #ifndef CSHIM_MPI_REQUESTS_H
 #define CSHIM_MPI_REQUESTS_H
 

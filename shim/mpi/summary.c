@@ -69,7 +69,7 @@ static bool receive_ledger(struct cshim_ledger *ledger, int rank)
 }
 
 /* Sends the kinds of calls that this rank has recorded or received, then the sum of the calls that
- * found no free entry, whose `ranks` is 0. */
+ * found no free entry. The `ranks` of that sum is 0, which marks the end. */
 static bool send_observed(const struct cshim_observed *observed)
 {
     for (size_t i = 0; i < observed->count; i++)

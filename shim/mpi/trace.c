@@ -49,8 +49,9 @@ static void answer_pings(int rank)
     }
 }
 
-/* Measures each rank's clock offset at the start (`time` 0) or the end (1) of the job, one rank at
- * a time, so that only a rank's first ping may wait for another's. */
+/* Measures each rank's clock offset at the start (`time` 0) or the end (1) of the job. Rank 0
+ * answers one rank after the other, so only the first ping of a rank may wait while rank 0 answers
+ * another. */
 static void compare_clocks(unsigned time)
 {
     if (cshim_job.rank != 0)

@@ -195,7 +195,7 @@ static int sum(const struct cshim_exchange *exchange, const void *input, void *o
                                     comm_of(exchange)->program));
 }
 
-/* Operations that add 16-bit floats, which MPI 3 does not have. */
+/* Operations that add 16-bit floats: MPI 3 has no such elements. */
 static MPI_Op half_sum = MPI_OP_NULL, bfloat16_sum = MPI_OP_NULL;
 
 static void add_half(void *in, void *inout, int *count, MPI_Datatype *datatype)

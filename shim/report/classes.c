@@ -89,8 +89,8 @@ static bool find_learned(const struct cshim_class *class, unsigned candidates,
     return choice->is_native;
 }
 
-/* Returns the smallest call of a class. A class's candidates and their order depend on this call
- * only: with gloo, each rank may start a class with another call. */
+/* Returns the smallest call of a class. The class's candidates and their order are those of this
+ * call, because with gloo each rank may start the class with another of its calls. */
 static struct cshim_call least_call(const struct cshim_class *class, const struct cshim_call *call)
 {
     struct cshim_call least = *call;
@@ -123,7 +123,7 @@ bool cshim_class_start(struct cshim_class *class, const struct cshim_learned *le
     } else {
         if (!find_learned(&started, compressed + 1, learned, &prior))
             started.algorithms[CSHIM_CANDIDATE_NATIVE + 1] =
-                CSHIM_ALGORITHM_AUTO; /* no learned choice: chosen by size */
+                CSHIM_ALGORITHM_AUTO; /* no learned choice: chosen for each call */
         cshim_choice_fix(&started.choice, compressed + 1, prior);
     }
     *class = started;
@@ -194,10 +194,11 @@ static void add_figures(const struct cshim_class *class, struct cshim_ledger *le
     cshim_ledger_add(ledger, &row, figures);
 }
 
-/* Counts the calls of a class, on rank 0, once the native duration is known. Native calls are in
- * the row of the first compressed candidate. The estimated native time of compressed calls is their
- * measured time plus the difference of the agreed durations; the agreed ones contain no waiting for
- * other ranks, the measured one does. */
+/* Counts the calls of a class, on rank 0, once the native duration is known. Counts native calls in
+ * the row of the first compressed candidate. The estimated native time of a candidate's calls is
+ * the time that they took (NCCL: estimated, too) plus, for each call, the agreed native duration
+ * minus the candidate's agreed duration. The time that the calls took contains waiting for other
+ * ranks; the agreed durations do not. */
 void cshim_class_count(struct cshim_class *class, struct cshim_ledger *ledger)
 {
     const double native = cshim_choice_seconds(&class->choice, CSHIM_CANDIDATE_NATIVE);

@@ -23,7 +23,8 @@
 #include "shim/core/choice.h"
 #include "shim/report/ledger.h"
 
-/* Maximum number of classes of a communicator; further calls are planned without measurements. */
+/* Maximum number of classes of a communicator, except with gloo. Calls of further classes are
+ * planned without measurements. */
 #define CSHIM_CLASSES_MAX 64u
 
 struct cshim_class {
@@ -45,13 +46,14 @@ struct cshim_class {
     } uncounted[CSHIM_CANDIDATES_MAX];
 };
 
-/* Allocates the CSHIM_CLASSES_MAX classes of a communicator, or leaves NULL if the policy has no
- * rule for which `library`'s calls are measured. Returns false if there is no memory. The caller
- * frees them. */
+/* Allocates the CSHIM_CLASSES_MAX classes of a communicator, or leaves *classes as it is (NULL) if
+ * the policy has no rule for which `library`'s calls are measured. Returns false if there is no
+ * memory. The caller frees them. */
 bool cshim_classes_reserve(struct cshim_class **classes, const struct cshim_policy *policy,
                            enum cshim_library library);
 
-/* Returns true if calls by a rule are measured, or made as an earlier job has learned. */
+/* Returns true if a call that `rule` compresses has a class: if it is an all-reduce, and the rule's
+ * `worth` is not `always`. */
 static inline bool cshim_class_is_for(const struct cshim_rule *rule, const struct cshim_call *call)
 {
     return rule->worth != CSHIM_WORTH_ALWAYS && call->collective == CSHIM_ALLREDUCE;
@@ -60,8 +62,9 @@ static inline bool cshim_class_is_for(const struct cshim_rule *rule, const struc
 /* Returns true if a call that `rule` compresses belongs to the class. */
 bool cshim_class_has(const struct cshim_class *class, const struct cshim_rule *rule,
                      const struct cshim_call *call);
-/* Starts the class of a call, with its candidates. Whichever call of the class starts it, the
- * candidates are the same. Returns false if no algorithm can make its smallest call. */
+/* Starts the class of a call, with its candidates. They are the same whichever blocking call of the
+ * class starts it; for a nonblocking call, algorithms that wait for the library are left out.
+ * Returns false if no algorithm can make the smallest call of the class. */
 bool cshim_class_start(struct cshim_class *class, const struct cshim_learned *learned,
                        const struct cshim_rule *rule, const struct cshim_call *call);
 
@@ -83,8 +86,8 @@ struct cshim_plan cshim_class_plan(struct cshim_class *classes, const struct csh
 struct cshim_plan cshim_class_plan_candidate(const struct cshim_class *class, unsigned candidate,
                                              const struct cshim_call *call, uint64_t count);
 
-/* Decides by the agreed durations in class->choice; rank 0 counts the calls since the last
- * decision. */
+/* Decides by the agreed durations in class->choice. Rank 0 counts the calls since the previous
+ * decision, and records the choice of a settled class. */
 void cshim_class_decide(struct cshim_class *class, struct cshim_ledger *ledger);
 
 /* Ends the call that cshim_choice_begin() began last. `seconds`: its duration on this rank. */
@@ -98,8 +101,8 @@ void cshim_class_add(struct cshim_class *class, unsigned candidate, double secon
 /* Moves the uncounted calls to the ledger, on rank 0, once the native duration is known. */
 void cshim_class_count(struct cshim_class *class, struct cshim_ledger *ledger);
 
-/* Counts the calls of all classes since their last decisions, at rank 0; before the report is
- * written. */
+/* Counts, at rank 0, the calls of all classes since their last decisions. Called before the report
+ * is written. */
 void cshim_classes_count(struct cshim_class *classes, struct cshim_ledger *ledger);
 
 #endif

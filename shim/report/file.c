@@ -117,9 +117,9 @@ static void fold(FILE *stream, char *text)
     }
 }
 
-/* Writes the table by one call, unless memory is lacking, because a launcher may put a tag before
- * each piece that it reads, and other ranks write at the same time: neither may come into the
- * middle of a line. */
+/* Writes the table by one call, unless memory is lacking. A launcher may put a tag before each
+ * piece that it reads, and other ranks write at the same time: neither tags nor other text may come
+ * into the middle of a line. */
 static void write_table(const struct cshim_job *job)
 {
     char *table = NULL, *text = NULL;

@@ -20,13 +20,14 @@ void cshim_report_set_job(const char job[CSHIM_JOB_MAX]);
 const char *cshim_report_job(void);
 
 /* Returns the report that the environment or, without it, the policy sets: "summary" (only the
- * table), a file name, or NULL for no report. Ignores the file name of a policy found in the
- * working folder, which is not trusted; if `speaks`, logs a warning about it. */
+ * table), a file name, or NULL for no report. A policy found in the working folder is not trusted:
+ * "summary" replaces its file name, with a warning if `speaks`. The text belongs to the environment
+ * or the policy. */
 const char *cshim_report_wanted(const struct cshim_policy *policy, bool speaks);
 
 /* Writes the table to standard error, and the JSON to a file if one is wanted. Logs an error if the
- * file cannot be written. Replaces an existing file only if it is the user's own report, and
- * atomically if possible (shim/core/output.h). */
+ * file cannot be written. Replaces an existing file only if it is empty or the user's own report,
+ * and atomically if possible (shim/core/output.h). */
 void cshim_report_write(const char *wanted, const struct cshim_job *job);
 
 #endif

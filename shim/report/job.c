@@ -44,7 +44,7 @@ static void count_process(bool parent_has_jobs)
 
 /* Returns the number of this process's forked descendants that called the library and have not
  * reached end_process: they ended by _exit or a signal, or still run. Returns 0 in a forked process
- * that is counted itself, because its ancestor counts its children. */
+ * that is itself counted, because the process that began the family counts its children. */
 static unsigned count_unreported(void)
 {
     if (family == NULL || own_number > 0)
@@ -219,11 +219,12 @@ uint64_t cshim_job_origin(uint64_t began)
 }
 
 /* Writing files -------------------------------------------------------------------------------- */
-/* Makes the name of this process's file from the name `wanted` of the environment or the policy. If
- * another engine has a report of that name, adds this engine's name: report.nccl.json. A process
- * other than the job's first one adds its number, unless the name contains {rank}:
- * report.rank4.json; so does one forked from a process with a report: report.fork2.json. Does not
- * replace {rank} and {jobid}. Returns false if the name is too long. */
+/* Makes the name of this process's file: `wanted`, which the environment or the policy gives, with
+ * additions before the extension. If another engine was opened before this one, adds this engine's
+ * name: report.nccl.json. If this process is not the job's first one, and `wanted` has no {rank},
+ * adds its number: report.rank4.json. If it was forked from a process with a report, adds its
+ * number among the forked processes: report.fork2.json. Does not replace {rank} and {jobid}.
+ * Returns false if the name is too long. */
 static bool name_file(const char *wanted, int rank, char name[CSHIM_PATH_MAX])
 {
     const char *slash = strrchr(wanted, '/');

@@ -20,7 +20,7 @@ struct cshim_job {
     struct cshim_policy *policy;
     char policy_sha256[65];
     struct cshim_ledger ledger;
-    int rank;  /* rank of this process */
+    int rank;  /* rank of this process; without MPI the number that the launcher gives it, or 0 */
     int ranks; /* without MPI: size of the largest communicator whose rank 0 is in this process */
     uint32_t nodes;
     double started; /* time at which the job started, by cshim_seconds() */
@@ -49,7 +49,7 @@ struct cshim_job {
 struct cshim_process {
     const char *engine; /* "nccl" or "gloo" */
     char library[128];  /* name of the library in reports, as "NCCL 2.18.3" */
-    bool is_beside;     /* another engine writes a report, too: file names get this engine's name */
+    bool is_beside;     /* another engine was opened before: file names get this engine's name */
     pid_t pid;          /* process that called cshim_process_start(): only this one writes files */
     /* Writes the names of the threads to a trace file; or NULL. */
     void (*name_threads)(struct cshim_trace_file *file, int rank);
@@ -81,8 +81,9 @@ static inline void cshim_job_touch(struct cshim_job *job)
     __atomic_store_n(&job->due, true, __ATOMIC_RELAXED);
 }
 
-/* Returns time zero of traces, in nanoseconds of the wall clock: the earliest known begin of a
- * process. `began`: begin of another process; 0: it has no trace. */
+/* Lowers time zero of this process's traces, in nanoseconds of the wall clock, to `began`, that of
+ * another process, if `began` is earlier or this process has no time zero. `began` is 0 if the
+ * other process has no trace. Returns the new time zero; 0: none. */
 uint64_t cshim_job_origin(uint64_t began);
 
 /* Files of this process. Each process keeps the events of its ranks and writes its own trace,

@@ -194,7 +194,8 @@ static void json_kind(FILE *stream, const struct cshim_kind *kind)
             kind->seconds_wait);
 }
 
-/* Writes the calls that COMPSHIM=observe has recorded. compshim explain --report reads them. */
+/* Writes the calls that COMPSHIM=observe has recorded, and the exchanges that were measured.
+ * compshim explain --report reads them. */
 static void json_observed(FILE *stream, const struct cshim_observed *observed)
 {
     fprintf(stream, "  \"observed\": {\n    \"kinds\": [");

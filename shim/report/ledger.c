@@ -33,7 +33,8 @@ struct cshim_live *cshim_ledger_publish(struct cshim_ledger *ledger, struct cshi
     return before;
 }
 
-/* Adds a call to the live figures. Rules beyond CSHIM_LIVE_RULES are counted in the last entry. */
+/* Adds figures of calls to the live ones. Rules beyond CSHIM_LIVE_RULES are counted in the last
+ * entry. */
 static void add_live(struct cshim_live *live, const struct cshim_plan *plan, size_t rule,
                      const struct cshim_row *figures)
 {

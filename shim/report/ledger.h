@@ -44,11 +44,11 @@ struct cshim_counted {
 
 /* Counts of a process besides its rows. Travels between ranks as bytes. */
 struct cshim_tally {
-    uint64_t passed[CSHIM_REASON_COUNT]; /* calls passed through, by reason; counted at rank 0 of
-                                            the communicator */
+    uint64_t passed[CSHIM_REASON_COUNT]; /* calls passed through, by reason; each is counted on one
+                                            rank, usually rank 0 of its communicator */
     struct cshim_counted counted[CSHIM_COUNTED_ALL];
-    /* MPI and gloo: bytes of calls of at least CSHIM_WEIGHED_FROM that the policy passed through,
-     * without CSHIM_DTYPE_OTHER: those that no rule matched, by type; and the others. */
+    /* MPI and gloo: bytes of the passed-through calls that cshim_ledger_weigh() counts. `unruled`:
+     * of calls that no rule matched, by element type. `ruled_out`: of all others. */
     uint64_t unruled[CSHIM_DTYPE_COUNT];
     uint64_t ruled_out;
     uint64_t moves; /* number of switches by max_rel_error; the first CSHIM_MOVES_MAX are kept */
@@ -82,8 +82,8 @@ static inline void cshim_ledger_pass(struct cshim_ledger *ledger, enum cshim_rea
     __atomic_fetch_add(&ledger->passed[reason], 1, __ATOMIC_RELAXED);
 }
 
-/* Counts the bytes of a call that the policy passed through, if it has CSHIM_WEIGHED_FROM or more,
- * and its type is not CSHIM_DTYPE_OTHER. */
+/* Counts the bytes of a call that the policy passed through, if they are at least
+ * CSHIM_WEIGHED_FROM and the call's type is not CSHIM_DTYPE_OTHER. */
 #define CSHIM_WEIGHED_FROM ((uint64_t)64 << 10)
 static inline void cshim_ledger_weigh(struct cshim_ledger *ledger, enum cshim_reason reason,
                                       const struct cshim_call *call)
@@ -114,7 +114,8 @@ void cshim_ledger_add(struct cshim_ledger *ledger, const struct cshim_plan *plan
 void cshim_ledger_move(struct cshim_ledger *ledger, const struct cshim_plan *plan,
                        enum cshim_codec_id to, uint32_t call, float error);
 
-/* Records the choice that a class of calls has learned; replaces its earlier one. */
+/* Records the choice that a class of calls has learned; replaces its earlier one. Ignores further
+ * classes once CSHIM_LEARNED_MAX are recorded. */
 void cshim_ledger_learn(struct cshim_ledger *ledger, const struct cshim_learned_choice *choice);
 
 /* Adds another rank's tally, counted under the same policy. Not thread-safe. */

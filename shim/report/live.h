@@ -2,9 +2,9 @@
 /* Figures of a running process, in shared memory, for compshim top. A process publishes them if
  * COMPSHIM_LIVE=on.
  *
- * A process has a file for each library in CSHIM_LIVE_FOLDER, and locks it until the process ends.
- * A file without a lock is stale: its process has ended, even if a new process has the same id. The
- * file gets its name when it is complete. */
+ * For each library a process has a file in CSHIM_LIVE_FOLDER, and keeps it locked until the process
+ * ends. A file without a lock is stale: its process has ended, even if a new process has the same
+ * id. The file gets its name when it is complete. */
 #ifndef CSHIM_LIVE_H
 #define CSHIM_LIVE_H
 

@@ -38,7 +38,8 @@ static void sum(struct cshim_kind *to, const struct cshim_kind *from)
     to->seconds_wait += from->seconds_wait;
 }
 
-/* Adds to an equal kind, or a new one. Returns false if there are `limit` kinds already. */
+/* Adds to an equal kind or, if there is none, adds a new kind. Returns false if there is no equal
+ * kind, and `limit` kinds already. */
 static bool add_up_to(struct cshim_observed *observed, const struct cshim_kind *kind, size_t limit)
 {
     for (size_t i = 0; i < observed->count; i++)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calls that COMPSHIM=observe records: which calls a program makes, how often, how large, and,
- * except with NCCL, how long the library takes for them. Calls neither MPI nor CUDA. Bounded:
- * beyond CSHIM_KINDS_EXACT kinds, new sizes are grouped by powers of two; bytes are still summed
- * exactly. Functions are thread-safe only where they say so. */
+ * except with NCCL, how long the library takes for them. Calls neither MPI nor CUDA. Memory is
+ * bounded: once there are CSHIM_KINDS_EXACT kinds, calls of new kinds are grouped by powers of two
+ * of their sizes; bytes are still summed exactly. Functions are thread-safe only where they say so.
+ */
 #ifndef CSHIM_OBSERVED_H
 #define CSHIM_OBSERVED_H
 
@@ -21,11 +22,11 @@ struct cshim_kind {
     uint8_t collective; /* enum cshim_collective */
     uint8_t dtype;      /* enum cshim_dtype, or CSHIM_DTYPE_OTHER */
     uint8_t op;         /* enum cshim_op, or CSHIM_OP_OTHER */
-    uint8_t is_class;   /* true if it has all sizes from `bytes` to below twice that */
+    uint8_t is_class;   /* 1: all sizes from `bytes` to below twice that (if 0: only 0) */
     uint32_t ranks;
     uint32_t nodes;
     uint32_t ranks_per_node; /* number of ranks on the node with the fewest */
-    uint64_t bytes;          /* size of the caller's buffer */
+    uint64_t bytes;          /* size of the call's larger buffer; if is_class, the least size */
     uint64_t calls;
     uint64_t bytes_total; /* over all calls */
     double seconds; /* time in the library; if seconds_wait is known, after all ranks have entered

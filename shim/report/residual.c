@@ -50,7 +50,8 @@ static void free_unused(struct cshim_residuals *residuals, const void *buffer)
             free_residual(residuals, link);
 }
 
-/* Makes a residual, the first of its list. Returns false without memory. The lock is held. */
+/* Makes a residual, the first of its list. Returns false if all residuals would exceed `limit`
+ * bytes, or without memory. The lock is held. */
 static bool make_residual(struct cshim_residuals *residuals, const struct cshim_residual *wanted,
                           uint64_t limit)
 {

@@ -21,7 +21,7 @@ struct cshim_residual {
     uint64_t bytes;                 /* counts against feedback_memory */
     uint64_t memory;                /* address of the values, float32 and zero at first; 0: none */
     unsigned users;                 /* number of calls under way that use it */
-    uint32_t used;                  /* `acquired` of its communicator at the last call */
+    uint32_t used;                  /* value of its communicator's `acquired` at its latest call */
     bool in_graph;                  /* a CUDA graph may use it: kept as long as the communicator */
     struct cshim_residual *next;
 };

@@ -164,7 +164,7 @@ static void table_row(FILE *stream, const struct cshim_row_key *key, const struc
 static void table_unruled(FILE *stream, const struct cshim_ledger *ledger,
                           const struct cshim_row *total)
 {
-    /* The command must fit a line of 80 columns: the log would break it elsewhere. */
+    /* The command must fit in a line of 80 columns: fold() (file.c) would break a longer one. */
     static const struct {
         const char *name, *codec;
     } rules[CSHIM_DTYPE_COUNT] = {[CSHIM_FLOAT32] = {"float32", "fp16"},

@@ -7,7 +7,8 @@
 #include "shim/report/json.h"
 #include "version.h"
 
-/* Returns the calling thread's number: from 1, in the order of their first events. */
+/* Returns the calling thread's number. Threads are numbered from 1, in the order of their first
+ * events; all from the 255th on have 255. */
 static uint8_t own_thread(void)
 {
     static unsigned threads;
@@ -111,9 +112,9 @@ static void write_event(struct cshim_trace_file *file, int rank, const char *pha
     write_kind(file, event);
 }
 
-/* Phases follow each other without a gap. Viewers drop a phase that begins before the end of the
- * previous one, to which rounding to nanoseconds may lead, so each is shortened by this at both
- * ends. */
+/* Phases may follow each other without a gap. Viewers drop a phase that begins before the end of
+ * the previous one. Rounding to nanoseconds may have that effect, so each phase is shortened by
+ * this time at both ends. */
 #define ROUNDING 1e-9
 
 /* Writes a call that others may overlap as a begin and an end event. */

@@ -23,7 +23,7 @@ enum cshim_trace_kind {
 
 /* Events travel between ranks as bytes. */
 struct cshim_trace_event {
-    double begin;   /* begin, in seconds of the job's clock */
+    double begin;   /* begin, by cshim_seconds(); shim/mpi/trace.c converts it at the end */
     double seconds; /* duration */
     uint64_t bytes; /* size of the caller's buffer */
     uint32_t call;  /* number of the compressed call, as in its messages (shim/core/header.h) */
@@ -49,7 +49,8 @@ void cshim_trace_add(struct cshim_trace *trace, struct cshim_trace_event event);
 /* Returns the number of events kept. */
 size_t cshim_trace_kept(const struct cshim_trace *trace);
 
-/* Offset of a rank's clock from rank 0's: at two times of the rank's clock, the seconds to add. */
+/* Offset of rank 0's clock from a rank's clock: at two times `at` of the rank's clock, the seconds
+ * to add to get rank 0's time. */
 struct cshim_trace_clock {
     double at[2];
     double offset[2];
@@ -58,8 +59,8 @@ struct cshim_trace_clock {
 double cshim_trace_align(const struct cshim_trace_clock *clock, double time);
 
 /* State of writing a trace file. Call in this order: begin; for each rank its name, the names of
- * its threads if there are any, then its events in any number of pieces; end. Times of events are
- * seconds of the job's clock. */
+ * its threads if there are any, then its events in any number of pieces; end. The events' times and
+ * `origin` are seconds of one clock. */
 struct cshim_trace_file {
     FILE *stream;
     struct cshim_output output;        /* output of the stream, if cshim_trace_open opened it */
