@@ -24,9 +24,9 @@ CSHIM_INLINE float power_step(float widest)
     return cshim_bits_float(cshim_float_bits(widest) & 0x7f800000u);
 }
 
-/* Returns the step for errors of up to `widest` / 2: of 8 significant bits, so that float32 holds
- * its multiples below 2^16, and smaller than `widest` by 2^-8, because the quotients of elements
- * and this step are rounded. Returns power_step() if that is not smaller. */
+/* Returns a step for errors of up to `widest` / 2: of 8 significant bits, so that float32 holds its
+ * multiples below 2^16, and at most `widest` * (1 - 2^-8), because the quotients of elements and
+ * step are rounded. Returns power_step() instead if it is at least as large. */
 CSHIM_INLINE float short_step(float widest)
 {
     const uint32_t bits = cshim_float_bits(widest * (1 - 0x1p-8f)) & 0xffff0000u;
@@ -34,8 +34,8 @@ CSHIM_INLINE float short_step(float widest)
     return step > power ? step : power;
 }
 
-/* Returns the 16 bits that mean a step: its exponent if it is a power of two, else its upper half,
- * which is larger than any exponent. */
+/* Returns the 16 bits that mean a step: its exponent (signed) if it is a power of two, else its
+ * upper half, which as a signed number is larger than any exponent. */
 CSHIM_INLINE uint16_t store_step(float step)
 {
     const uint32_t bits = cshim_float_bits(step);
@@ -59,7 +59,7 @@ struct range {
     int32_t least, most;
 };
 
-/* Returns a range extended by a multiple. */
+/* Returns a range extended to include a multiple. */
 CSHIM_INLINE struct range range_with(struct range range, uint32_t multiple)
 {
     const int32_t own = (int32_t)multiple;
@@ -69,11 +69,13 @@ CSHIM_INLINE struct range range_with(struct range range, uint32_t multiple)
 }
 
 /* Rounds the elements to multiples of a step, and finds the range of the multiples. Rounds by
- * adding a number that leaves no bits for a fraction, and the multiple in the lowest bits: in
- * float32 if the elements are float32 and all multiples are below 2^22 in magnitude, else in
- * float64. Returns false if an element is not finite or its multiple is too large. Limits: float64
- * 2^28, because differences have 32 bits; float32 2^24, because multiples must be exact as floats,
- * but 2^14 if the step is no power of two, for the rounding that short_step() allows for. */
+ * adding a number that leaves no bits for a fraction, and the multiple in the lowest bits. Returns
+ * false if an element is not finite or its multiple is not below a limit in magnitude:
+ *   - for float64 2^28, because differences have 32 bits;
+ *   - for float32 2^24, because multiples must be exact as floats. The arithmetic is float32 if all
+ *     multiples are below 2^22, else float64;
+ *   - for float32 and a step that is no power of two 2^14, for the rounding that short_step()
+ *     allows for. The arithmetic is float32. */
 CSHIM_INLINE bool find_multiples(bool is_wide, const uint8_t *restrict input, size_t count,
                                  float step, uint32_t *restrict multiples, struct range *range)
 {
@@ -111,10 +113,10 @@ CSHIM_INLINE bool find_multiples(bool is_wide, const uint8_t *restrict input, si
     return !beyond;
 }
 
-/* Rounds the elements to multiples of short_step(), or of power_step() if such multiples are too
- * large, so that errors are at most `widest` / 2. Returns the step, or 0 if an element is not
- * finite or its multiple of power_step() is too large. Judges float32 by the first element and the
- * middle one before it tries short_step(). */
+/* Rounds the elements to multiples of short_step(), or of power_step() if multiples of short_step()
+ * are too large, so that errors are at most `widest` / 2. Returns the step, or 0 if an element is
+ * not finite or its multiple of power_step() is too large. To save time, skips short_step() for
+ * float32 if the first or the middle element is too large for it. */
 CSHIM_INLINE float round_elements(bool is_wide, const uint8_t *restrict input, size_t count,
                                   float widest, uint32_t *restrict multiples, struct range *range)
 {
@@ -158,7 +160,7 @@ CSHIM_INLINE size_t pack_bounded(bool is_wide, const uint8_t *input, size_t coun
                                  uint8_t *output)
 {
     const size_t raw = count * (is_wide ? sizeof(double) : sizeof(float));
-    uint32_t multiples[2 + CSHIM_GRAIN]; /* after the two that predict the first */
+    uint32_t multiples[2 + CSHIM_GRAIN]; /* two before the first, to predict it, then the grain's */
     uint16_t narrow[2 + CSHIM_GRAIN];
     unsigned widths[BOUNDED_ORDERS], order = 0;
     struct range range;
@@ -173,7 +175,7 @@ CSHIM_INLINE size_t pack_bounded(bool is_wide, const uint8_t *input, size_t coun
     multiples[0] = multiples[1] - slope;
     const uint32_t starts[BOUNDED_ORDERS][2] = {
         {middle, 0}, {multiples[2], 0}, {multiples[1], slope}};
-    /* Differences of order 2 have at most four times this range. */
+    /* Differences of order 2 span at most four times the multiples' range, which 16 bits hold. */
     const bool is_narrow = range.most - range.least < 1 << 14;
     if (is_narrow) {
         narrow[0] = (uint16_t)multiples[0];

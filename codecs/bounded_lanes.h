@@ -9,8 +9,8 @@
  *
  * All are undefined at the end. */
 
-/* Finds the numbers of bits of the differences of order 1 and 2: the highest bit of d ^ 2 * d is
- * that of sign_last(d). The first multiple is multiples[2], after the two that predict it. */
+/* Finds the width of the widest difference of order 1, and that of order 2: sign_last(d) has the
+ * highest bit of d ^ 2 * d. The first multiple is multiples[2], after the two that predict it. */
 CSHIM_INLINE void OF_LANES(find_widths)(const LANE *restrict multiples, size_t count,
                                         unsigned widths[BOUNDED_ORDERS])
 {
@@ -63,8 +63,8 @@ CSHIM_INLINE void OF_LANES(put_differences)(unsigned order, LANE base, const LAN
     put_codes(codes, count, width % 8, output);
 }
 
-/* Reads differences with their signs last from `planes` planes of their lower bytes and from
- * `codes`, their other bits. */
+/* Reads differences, which are stored with their signs last: their lower bytes from `planes` planes
+ * at `input`, their other bits from `codes`. */
 CSHIM_INLINE void OF_LANES(take_planes)(unsigned planes, const uint8_t *restrict input,
                                         const uint8_t *restrict codes, size_t count,
                                         SIGNED_LANE *restrict differences)
@@ -77,8 +77,9 @@ CSHIM_INLINE void OF_LANES(take_planes)(unsigned planes, const uint8_t *restrict
     }
 }
 
-/* Adds the predictions of an order to differences. `number` and `slope` are the multiple and the
- * difference of order 1 before the first. */
+/* Adds the predictions of an order to differences. `number` is the base for order 0, else the
+ * multiple before the first; `slope`, for order 2, is the difference of order 1 before the first.
+ */
 CSHIM_INLINE void OF_LANES(add)(unsigned order, uint32_t number, uint32_t slope,
                                 const SIGNED_LANE *restrict differences, size_t count,
                                 uint32_t *restrict multiples)

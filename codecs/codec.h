@@ -6,9 +6,8 @@
  * nothing, and computes under the default floating-point environment (round to nearest even, no
  * flush to zero, exceptions masked), whatever the caller's environment is.
  *
- * docs/wire-format.md gives every byte. codecs/formats.def has a row for each codec, and
- * codecs/scalar.h defines each conversion of the codecs that are not packed once, for the CPU and
- * the GPU. */
+ * docs/wire-format.md gives every byte. codecs/formats.def has a row for each codec. Except for the
+ * packed codecs, codecs/scalar.h defines each conversion, once for the CPU and the GPU. */
 #ifndef CSHIM_CODEC_H
 #define CSHIM_CODEC_H
 
@@ -42,11 +41,11 @@ struct cshim_codec_info {
     enum cshim_codec_id id;
     const char *name;      /* as in policy.ini; static */
     unsigned element_bits; /* payload bits per element; 0: those of the dtype */
-    unsigned block;        /* elements of a block; 1 without scales */
-    unsigned scale_bytes;  /* bytes of a block's scale (nvfp4: scales); 0 without scales */
-    /* Error of one quantization of a finite x in a block whose largest finite magnitude is a:
-     * |error| <= relative * |x| + absolute * a + floor. Twice that for stochastic rounding. See
-     * docs/wire-format.md, "Error", for the derivation. */
+    unsigned block;        /* elements of a block (nvfp4: of a grain); 1 without scales */
+    unsigned scale_bytes;  /* bytes of a block's scale (nvfp4: 16 scales); 0 without scales */
+    /* Error of one quantization of an x within float32's range, in a block whose largest finite
+     * magnitude is a: |error| <= relative * |x| + absolute * a + floor. Twice that for stochastic
+     * rounding. Not valid for bounded with a step. Derived in docs/wire-format.md, "Error". */
     double bound_relative;
     double bound_absolute;
     double bound_floor;
@@ -95,8 +94,9 @@ uint64_t cshim_codec_table_hash(void);
 /* Encoded sizes are multiples of this many bytes. */
 #define CSHIM_WIRE_ALIGN 16u
 
-/* Returns the encoded size of `count` elements: payload and scales, each rounded up to
- * CSHIM_WIRE_ALIGN; 0 for no elements. For a packed codec this is an upper bound. */
+/* Returns the encoded size of `count` elements in bytes: payload and scales, each rounded up to
+ * CSHIM_WIRE_ALIGN; 0 for no elements, or an unknown codec. For a packed codec this is an upper
+ * bound. */
 size_t cshim_encoded_bytes(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count);
 
 /* Returns the fraction of cshim_encoded_bytes() that typical data take: normal data for lossless,
@@ -108,9 +108,10 @@ double cshim_codec_typical_share(enum cshim_codec_id id, enum cshim_dtype dtype)
 size_t cshim_encoded_length(enum cshim_codec_id id, enum cshim_dtype dtype, size_t count,
                             const void *encoded);
 
-/* Encodes count elements of dtype at input into cshim_encoded_bytes() bytes at encoded. Padding
- * bytes are written as zero, so equal input gives equal bytes. input needs the alignment of its
- * element only; encoded any. The two must not overlap. */
+/* Encodes count elements of dtype at input into cshim_encoded_bytes() bytes at encoded. Here and
+ * below the codec must carry the dtype (cshim_codec_carries). Padding bytes are written as zero, so
+ * equal input gives equal bytes. input needs the alignment of its elements only; encoded needs
+ * none. The two must not overlap. */
 void cshim_encode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *input, size_t count,
                   void *encoded);
 
@@ -124,9 +125,9 @@ struct cshim_encoding {
      * and residuals above 16 times the limit are ignored. Must not overlap input, output or encoded
      * bytes. The exact codecs neither read nor write it. */
     float *residual;
-    /* Stochastic rounding: rounds up or down at random, so that the mean over many keys is the
-     * element. Elements that a code represents exactly, and non-finite ones, are encoded as without
-     * it. fp32, topk and the exact codecs ignore it. */
+    /* Stochastic rounding: rounds up or down at random, so that the mean over many keys approaches
+     * the element (bf16: except above its largest number). Elements that a code represents exactly,
+     * and non-finite ones, are encoded as without it. fp32, topk and the exact codecs ignore it. */
     bool stochastic;
     /* Key of the random numbers, which depend only on it and on the element's index, at every SIMD
      * level. Keys must differ between ranks, types of message and calls, otherwise errors add up.
@@ -152,8 +153,8 @@ void cshim_encode_with(enum cshim_codec_id id, enum cshim_dtype dtype, const voi
 /* Decodes count elements into output, rounding to dtype where it is narrower than float32. Values
  * too large for float16 become Inf, because programs check for overflow; values too large for
  * bfloat16 become the largest bfloat16. NaNs become the positive quiet NaN without payload (the
- * exact codecs, and fp32, keep their sign and payload). output needs the alignment of its element;
- * encoded any. */
+ * exact codecs, and fp32, keep their sign and payload). output needs the alignment of its elements;
+ * encoded needs none. */
 void cshim_decode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *encoded, size_t count,
                   void *output);
 

@@ -2,9 +2,10 @@
 /* Building blocks of the wire formats: the bits of floats, powers of two, sums, residuals, rounding
  * to small floats, random numbers. Valid C11 and CUDA C++.
  *
- * Arithmetic is in float32 (functions named _double: float64). Each operation is either exact, or
- * the last one and rounded once (nearest even), so contraction to fused multiply-add cannot change
- * a bit. The functions expect the default floating-point environment. */
+ * Arithmetic is in float32 (functions named _double: float64). Each operation of a function is
+ * exact or is its last one, which rounds to nearest even (cshim_scale_by_power() may round
+ * subnormal results twice). So contraction to fused multiply-add within a function cannot change a
+ * bit. The functions expect the default floating-point environment. */
 #ifndef CSHIM_FLOATS_H
 #define CSHIM_FLOATS_H
 
@@ -58,7 +59,8 @@ CSHIM_HD float cshim_power_of_two(int exponent)
 
 /* Returns value * 2^exponent. Exponents are clamped to ±252. Multiplies twice, because the power of
  * two may be outside float32's range although the product is not. A subnormal result may be rounded
- * twice: encoders round such results to 0 anyway, and the values of codes have too few bits. */
+ * twice. That does not matter: encoders round subnormal results to 0 anyway, and a decoder's value
+ * has so few bits that the first product is exact. */
 CSHIM_HD float cshim_scale_by_power(float value, int exponent)
 {
     int bounded = exponent > 252 ? 252 : exponent < -252 ? -252 : exponent;
@@ -75,15 +77,15 @@ CSHIM_HD uint32_t cshim_finite_magnitude(float value)
     return magnitude & (0u - is_finite);
 }
 
-/* Replaces infinity by the largest float. For results that are infinite only if a finite value has
- * overflowed. */
+/* Replaces an infinity by the largest float of its sign. For results that are infinite only if a
+ * finite value has overflowed. */
 CSHIM_HD float cshim_saturate(float value)
 {
     uint32_t bits = cshim_float_bits(value);
     return (bits & ~CSHIM_SIGN_BIT) == CSHIM_INFINITY_BITS ? cshim_bits_float(bits - 1) : value;
 }
 
-/* Replaces any NaN by the canonical NaN, which decoders and sums return. */
+/* Replaces any NaN by the canonical one, CSHIM_NAN_BITS. */
 CSHIM_HD float cshim_canonical(float value)
 {
     int is_nan = (cshim_float_bits(value) & ~CSHIM_SIGN_BIT) > CSHIM_INFINITY_BITS;
@@ -130,9 +132,10 @@ CSHIM_HD double cshim_widen_float(float value)
 }
 
 /* Error feedback: returns the sum of a value and its residual, which is encoded instead of the
- * value. The residual is clamped to `limit` (not negative), and ignored if above 16 times that. A
- * finite value stays finite: an overflow to infinity becomes the largest float, whose bits as an
- * integer are one less. */
+ * value. The residual is clamped to ±`limit`, which must not be negative, and ignored if its
+ * magnitude is above 16 times the limit (if the limit is subnormal, above about 2^-123). A finite
+ * value stays finite: an overflow to infinity becomes the largest float, whose bits as an integer
+ * are one less. */
 CSHIM_HD float cshim_feedback_add(float value, float residual, float limit)
 {
     uint32_t magnitude = cshim_float_bits(residual) & ~CSHIM_SIGN_BIT;
@@ -146,7 +149,7 @@ CSHIM_HD float cshim_feedback_add(float value, float residual, float limit)
 }
 
 /* Error feedback: returns the next residual, the difference between the sum and its decoded code; 0
- * if that is not finite. */
+ * if the difference is not finite. */
 CSHIM_HD float cshim_feedback_rest(float sum, float decoded)
 {
     uint32_t bits = cshim_float_bits(sum - decoded);
@@ -155,8 +158,9 @@ CSHIM_HD float cshim_feedback_rest(float sum, float decoded)
 }
 
 /* Rounds a finite value to a small float of mantissa_bits whose smallest normal exponent is
- * min_exponent. Returns the code without sign. Adding a power of two whose last place is the code's
- * last place lets the adder do the rounding, for normal and subnormal codes alike. */
+ * min_exponent. Returns the code without sign; the caller has to scale the value so that it does
+ * not round above the largest code. Adding a power of two whose last place is the code's last place
+ * lets the adder do the rounding, for normal and subnormal codes alike. */
 CSHIM_HD uint32_t cshim_minifloat_encode(float value, int mantissa_bits, int min_exponent)
 {
     uint32_t magnitude = cshim_float_bits(value) & ~CSHIM_SIGN_BIT;
@@ -192,15 +196,16 @@ CSHIM_HD uint64_t cshim_random_pair(uint64_t stream, uint64_t pair)
     return cshim_mix(stream + (pair + 1) * CSHIM_GOLDEN);
 }
 
-/* Returns 1 with a probability, else 0. The probability must be below 1, and is rounded down to a
- * multiple of 2^-31. The bits of `random` are uniformly distributed. */
+/* Returns 1 with the given probability, else 0. The probability must be below 1, and is rounded
+ * down to a multiple of 2^-31. The bits of `random` are uniformly distributed. */
 CSHIM_HD int cshim_happens(float probability, uint32_t random)
 {
     return (int32_t)(random >> 1) < (int32_t)(probability * 0x1p31f);
 }
 
-/* Like cshim_minifloat_encode(), but rounds up or down at random, so that the mean is the value.
- * The value in units of the code's last place, and its fraction, are computed exactly. */
+/* Like cshim_minifloat_encode(), but rounds up or down at random, so that the mean is the value (up
+ * to 2^-31 of the code's last place). The value in units of the code's last place, and its
+ * fraction, are computed exactly. */
 CSHIM_HD uint32_t cshim_minifloat_random(float value, int mantissa_bits, int min_exponent,
                                          uint32_t random)
 {

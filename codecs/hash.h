@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The 64-bit hash FNV-1a, by Fowler, Noll and Vo. Detects different data, but not an adversary's.
- * Thread-safe. */
+/* The 64-bit hash FNV-1a, by Fowler, Noll and Vo. Detects accidental differences of data; an
+ * adversary can make equal hashes. Thread-safe. */
 #ifndef CSHIM_HASH_H
 #define CSHIM_HASH_H
 

@@ -9,7 +9,7 @@
  *   narrow_half, add_residual
  *                    as in struct cshim_level
  *   PASSES_CACHE(output, count)
- *                    true if decoding writes such an array past the caches */
+ *                    true if decoding writes `count` floats at `output` past the caches */
 #include "codecs/bounded.h"
 #include "codecs/portable.h"
 

@@ -57,7 +57,8 @@ INLINE uint32_t largest_lane(ints vector)
     return _mm512_reduce_max_epu32(vector);
 }
 
-/* Source indices of the 16-bit words 2 * i and 2 * i + 1 of all codes. */
+/* Returns lane i of the permutation that closes the gap after the codes of each 16 bytes: the
+ * indices of two 16-bit words, the first one in the lower half. */
 CSHIM_INLINE int words_of_all(int bits, int i)
 {
     const int first = 2 * i, second = 2 * i + 1;

@@ -13,7 +13,7 @@
 #include "codecs/portable.h"
 
 enum {
-    PACKED_HEADER = 4,   /* bytes: width of the codes, number of escapes, top of the window */
+    PACKED_HEADER = 4,   /* bytes: width of an exponent's code, number of escapes, window's top */
     PACKED_MASKED = 128, /* flag in the width: zeros are left out, with a mask */
     WIDEST = 5,          /* largest width of an exponent's code, in bits */
     WINDOWS = 8,         /* tried tops of the window: the largest exponent, and up to 7 below it */
@@ -87,7 +87,7 @@ CSHIM_INLINE void part(const struct packing *packing, const uint8_t *restrict in
     }
 }
 
-/* Returns the exponent of a code, as it is without escapes. */
+/* Returns the exponent that a code stands for, unless the code is the escape. */
 CSHIM_INLINE uint16_t exponent_of(const struct packing *packing, unsigned top, uint8_t code)
 {
     return (uint16_t)((top - (code >> packing->middle_bits)) &
@@ -138,8 +138,9 @@ CSHIM_INLINE void set_exponent(const struct packing *packing, uint8_t *element, 
     memcpy(element, &bits, packing->bytes);
 }
 
-/* Returns the bytes of a plane of codes. A plane holds 4, 2 or 1 bits of each code, so 2, 4 or 8
- * codes share a byte; these are a half, a quarter or an eighth of the array apart. */
+/* Returns the bytes of a plane of codes. A plane holds 4, 2 or 1 bits of each code (8 for whole
+ * codes), so 2, 4 or 8 codes share a byte; their indices are a half, a quarter or an eighth of the
+ * array apart. */
 CSHIM_INLINE size_t stride_of(size_t count, unsigned bits)
 {
     return (count * bits + 7) / 8;
@@ -184,8 +185,8 @@ CSHIM_INLINE void put_codes(const uint8_t *codes, size_t count, unsigned width, 
         put_plane(codes, count, 1, width & 6, output);
 }
 
-/* Adds the bits of a plane that put_plane() has written to the codes. Returns the end of the plane.
- */
+/* Reads a plane that put_plane() has written, and sets its bits in the codes, where they must be 0.
+ * Returns the end of the plane. */
 CSHIM_INLINE const uint8_t *take_plane(const uint8_t *restrict input, size_t count, unsigned bits,
                                        unsigned shift, uint8_t *restrict codes)
 {
@@ -231,11 +232,12 @@ CSHIM_INLINE size_t codes_bytes(size_t count, unsigned width)
 
 /* Range of exponents that have codes. */
 struct window {
-    unsigned width; /* bits of a code */
+    unsigned width; /* bits of a code; 0: all exponents are `top`, and there is no escape */
     unsigned top;   /* exponent with the code 0; the largest code is the escape */
 };
 
-/* Returns the window that takes the fewest bits, estimated from every fourth element. */
+/* Returns the window, of those tried, that takes the fewest bits, estimated from every fourth
+ * element. */
 CSHIM_INLINE struct window choose_window(const struct packing *packing, const uint16_t *exponents,
                                          size_t count)
 {
@@ -243,8 +245,8 @@ CSHIM_INLINE struct window choose_window(const struct packing *packing, const ui
     const unsigned widest = 8 - packing->middle_bits < WIDEST ? 8 - packing->middle_bits : WIDEST;
     const unsigned judged = (unsigned)(count + 3) / 4;
     uint8_t places[CSHIM_GRAIN / 4];
-    /* Histogram of distances, one each for even and odd elements: consecutive increments of one
-     * counter would stall on its store. */
+    /* Histograms of distances, one each for even and odd judged elements: consecutive increments of
+     * one counter would stall on its store. */
     int16_t below[2][DISTANCES + 1] = {{0}};
     uint16_t most = 0, least = UINT16_MAX;
     for (size_t i = 0; i < count; i++) {
@@ -420,8 +422,8 @@ CSHIM_INLINE size_t pack_grain_of(const struct packing packing, const uint8_t *i
     return packed + bits;
 }
 
-/* Unpacks a grain of `bytes` bytes. Fills it with NaNs if these are more than the elements' or too
- * few for the mask, or if unpack_elements() returns false. */
+/* Unpacks a grain of `bytes` bytes. Fills the output with NaNs if `bytes` is above the elements'
+ * size or too small for the mask, or if unpack_elements() returns false. */
 CSHIM_INLINE void unpack_grain_of(const struct packing packing, const uint8_t *input, size_t bytes,
                                   size_t count, uint8_t *output)
 {

@@ -36,8 +36,8 @@
  * output, or subtracted from it (error feedback). */
 enum cshim_put_mode { CSHIM_PUT, CSHIM_PUT_PAST_CACHE, CSHIM_PUT_SUM, CSHIM_PUT_REST };
 
-/* Returns how much larger the exponent of a small float is than that of its code read as binary16.
- */
+/* A shift converts the code of a small float to a binary16 number. Returns the exponent of the
+ * power of two by which this number must be multiplied to get the code's value. */
 CSHIM_INLINE int cshim_half_shift(struct cshim_format format)
 {
     return 14 + format.min_exponent;
@@ -58,7 +58,8 @@ CSHIM_INLINE bool cshim_is_plain(struct cshim_format format, uint32_t stored)
     return exponent >= -126 && exponent + top <= 127;
 }
 
-/* Returns the divisor of the elements of a block with a plain scale, before they are rounded. */
+/* Returns the number by which encoders divide the elements of a block with a plain scale before
+ * they round them. */
 CSHIM_INLINE float cshim_plain_step(struct cshim_format format, uint32_t stored)
 {
     return format.family == CSHIM_FAMILY_INTEGER
@@ -92,9 +93,10 @@ CSHIM_INLINE float cshim_one_nan(float value)
 
 /* Encoding -------------------------------------------------------------------------------- */
 
-/* Returns the code of a small float in the lower format.bits bits; the upper bits are undefined.
- * Adds an anchor, a power of two whose last place is that of the code, so that the addition rounds
- * (see cshim_minifloat_encode); the sum has the anchor's exponent. */
+/* Rounds a scaled element to the code of a small float, in the lower format.bits bits of the
+ * result; the upper bits are undefined. Adds an anchor, a power of two whose last place is that of
+ * the code, so that the addition rounds (see cshim_minifloat_encode); the sum has the anchor's
+ * exponent. */
 CSHIM_INLINE uint32_t cshim_plain_float_code(struct cshim_format format, float scaled)
 {
     const uint32_t dropped = 23 - (uint32_t)format.mantissa_bits;
@@ -118,8 +120,8 @@ CSHIM_INLINE uint32_t cshim_plain_float_code(struct cshim_format format, float s
     return (code & ~sign) | ((uint32_t)(scaled_upper >> (16 - format.bits)) & sign);
 }
 
-/* Returns the code of an element of a plain block, in the lower format.bits bits. `inverse` is the
- * reciprocal of the block's step. */
+/* Returns the code of an element of a block with a plain scale, in the lower format.bits bits.
+ * `inverse` is the reciprocal of the block's step. */
 CSHIM_INLINE uint32_t cshim_plain_code(struct cshim_format format, float value, float inverse)
 {
     const float scaled = value * inverse;
@@ -202,8 +204,9 @@ CSHIM_INLINE uint32_t cshim_largest_of_block(const float *restrict input, size_t
 }
 #endif
 
-/* Computes the codes of a block that is not plain, element by element. With random numbers writes
- * 16-bit codes to `wide` instead of `codes`. `random` is NULL for rounding to nearest. */
+/* Computes the codes of a block with a non-finite element, or whose scale is not plain, element by
+ * element. With random numbers writes 16-bit codes to `wide` instead of `codes`. `random` is NULL
+ * for rounding to nearest. */
 CSHIM_INLINE void cshim_block_codes_singly(struct cshim_format format, const float *input,
                                            const uint32_t *random, size_t count, uint8_t *codes,
                                            uint16_t *wide, uint32_t stored)
@@ -304,7 +307,7 @@ CSHIM_INLINE bool cshim_block_codes(struct cshim_format format, const float *res
     return true;
 }
 
-/* Packs the lower bits of 8 bytes without gaps: joins pairs, then fours, then all. */
+/* Packs the lower `bits` bits of 8 bytes without gaps: joins pairs, then fours, then all. */
 CSHIM_INLINE uint64_t cshim_join_eight(unsigned bits, uint64_t codes)
 {
     const uint64_t one = (1u << bits) - 1, two = (1u << 2 * bits) - 1,
@@ -357,8 +360,8 @@ CSHIM_INLINE void cshim_store_codes(struct cshim_format format, uint8_t *restric
     memcpy(payload, bytes, cshim_payload_bytes(bits, count));
 }
 
-/* Returns the stored scale of a grain for CSHIM_SCALE_E4M3, without a block's. Stores the bits of
- * its power of two for all 16 blocks, which a partial grain may not have. */
+/* Returns the power of two of a grain with E4M3 scales, as the upper byte of a stored scale. Stores
+ * its bits for all 16 blocks, also for those that a partial grain lacks. */
 CSHIM_INLINE uint32_t cshim_begin_grain(struct cshim_format format, const float *input,
                                         size_t count, bool at_random, uint8_t *scales)
 {
@@ -508,8 +511,8 @@ CSHIM_INLINE float cshim_plain_factor(struct cshim_format format, uint32_t store
     return format.family == CSHIM_FAMILY_UPPER ? 1 : cshim_plain_step(format, stored);
 }
 
-/* Returns the value of code `i` of a plain block. A NaN may have any payload, except for integer
- * formats that are stored, not added: their NaN is canonical. */
+/* Returns the value of code `i` of a block with a plain scale. A NaN may have any payload, but that
+ * of an integer format is canonical if the value will be stored as it is (`is_put`). */
 CSHIM_INLINE float cshim_plain_value(struct cshim_format format, const uint8_t *codes, size_t i,
                                      float factor, bool is_put)
 {

@@ -36,7 +36,7 @@ enum cshim_special {
 /* Types of a small float's scales. */
 enum cshim_scale {
     CSHIM_SCALE_POWER, /* 2^(stored + min_scale) */
-    CSHIM_SCALE_E8M0,  /* the same, with OCP's min_scale; 255 is NaN */
+    CSHIM_SCALE_E8M0,  /* likewise, with OCP's min_scale of -127; 255 is NaN */
     CSHIM_SCALE_E4M3   /* a float in E4M3 (lower byte) times 2^(upper byte + min_scale) */
 };
 
@@ -53,7 +53,7 @@ struct cshim_format {
     int has_infinity; /* true for CSHIM_SPECIAL_IEEE */
     int min_exponent; /* exponent of the smallest normal code */
     int max_exponent; /* exponent of the largest code (E4M3 scales: times the largest scale) */
-    int min_scale;    /* exponent that scale byte 0 means */
+    int min_scale;    /* exponent that scale byte 0 means (E4M3 scales: the grain's byte) */
     /* Added to the bits of the largest magnitude of a block (CSHIM_SCALE_E4M3: of a grain) to find
      * its exponent, so that a magnitude that would round above the top code gets the next exponent.
      * `random_bump` is for stochastic rounding, where every magnitude above the top code may do so.
@@ -83,16 +83,18 @@ CSHIM_CONSTANT struct cshim_format cshim_upper_format(int bits)
     return format;
 }
 
-/* For CSHIM_SCALE_E4M3, a grain's power of two is the smallest for which its largest magnitude is
- * at most the largest code times the largest scale, 6 * 448 = 2^11 * 1.3125 for codes in E2M1. With
- * stochastic rounding, where scales are rounded up, it is at most 2^11 * 1.25. */
+/* For CSHIM_SCALE_E4M3, a grain's power of two p is the smallest for which the grain's largest
+ * magnitude is at most p times the largest code times the largest scale: for codes in E2M1, at most
+ * p * 6 * 448 = p * 2^11 * 1.3125. With stochastic rounding, for which scales are enlarged, it is
+ * at most p * 2^11 * 1.25. */
 #define CSHIM_E4M3_MAX_EXPONENT 8
 #define CSHIM_E4M3_BUMP 0x57ffffu
 #define CSHIM_E4M3_RANDOM_BUMP 0x5fffffu
 
-/* Returns the format of a small float. With its smallest scale the smallest code is float32's
- * smallest number, or a larger one if otherwise a byte could not hold the scale of float32's
- * largest number. The scale E8M0 begins with 2^-127. */
+/* Returns the format of a small float. With the smallest scale of the type POWER, the smallest code
+ * is float32's smallest number, or a larger one if otherwise a byte could not hold the scale of
+ * float32's largest number. With E4M3 scales the largest power of two is that of float32's largest
+ * number. The scale E8M0 begins with 2^-127. */
 CSHIM_CONSTANT struct cshim_format cshim_float_format(int exponent_bits, int mantissa_bits,
                                                       enum cshim_special special, int block,
                                                       enum cshim_scale scale)
@@ -195,7 +197,7 @@ CSHIM_HD int cshim_scale_exponent(struct cshim_format format, uint32_t largest, 
 }
 
 /* Returns the exponent of the scale of a whole buffer in fp16, with which 2^headroom times the
- * largest finite magnitude (bits: `largest`) stays below the top code. */
+ * largest finite magnitude (bits: `largest`) does not round above the top code. */
 CSHIM_HD int cshim_cast_exponent(uint32_t largest, int headroom)
 {
     const struct cshim_format half = cshim_format(CSHIM_CODEC_FP16);
@@ -220,7 +222,7 @@ CSHIM_HD uint32_t cshim_float_infinity(struct cshim_format format)
                                                   : sign;
 }
 
-/* Returns the code of value / 2^exponent * inverse. */
+/* Returns the code nearest to value / 2^exponent * inverse. */
 CSHIM_HD uint32_t cshim_float_encode_by(struct cshim_format format, float value, int exponent,
                                         float inverse)
 {
@@ -236,13 +238,14 @@ CSHIM_HD uint32_t cshim_float_encode_by(struct cshim_format format, float value,
         format, value, cshim_minifloat_encode(scaled, format.mantissa_bits, format.min_exponent));
 }
 
-/* Returns the code of value / 2^exponent. */
+/* Returns the code nearest to value / 2^exponent. */
 CSHIM_HD uint32_t cshim_float_encode(struct cshim_format format, float value, int exponent)
 {
     return cshim_float_encode_by(format, value, exponent, 1.0f);
 }
 
-/* Returns the value of a code times `step` times 2^exponent. The first product is exact. */
+/* Returns the value of a code times `step` times 2^exponent. The first product is exact. A finite
+ * code never becomes Inf. */
 CSHIM_HD float cshim_float_decode_by(struct cshim_format format, uint32_t code, int exponent,
                                      float step)
 {
@@ -300,8 +303,8 @@ CSHIM_HD uint16_t cshim_bf16_encode(float value)
     return (uint16_t)(sign | (rounded > 0x7f7fu ? 0x7f7fu : rounded));
 }
 
-/* Rounds to bf16 at random: adding 16 random bits to the 16 dropped ones produces a carry with the
- * right probability. */
+/* Rounds a finite value to bf16 at random: adding 16 random bits to the 16 dropped ones produces a
+ * carry with the right probability. */
 CSHIM_HD uint16_t cshim_bf16_random(float value, uint32_t random)
 {
     uint32_t bits = cshim_float_bits(value);
@@ -315,9 +318,9 @@ CSHIM_HD float cshim_bf16_decode(uint16_t code)
     return cshim_canonical(cshim_bits_float((uint32_t)code << 16));
 }
 
-/* Scale codes of the integer formats. A code has 16 bits, E << 7 | m, and means (128 + m) *
- * 2^(E - 156). The code of a scale that is a normal float32 is the scale's upper half minus
- * CSHIM_INTEGER_SCALE_OFFSET. A scale is ordinary if it is normal and 127 times it is finite. */
+/* Scale codes of the integer formats. A code of 16 bits, E << 7 | m, means (128 + m) * 2^(E - 156).
+ * The code of a scale that is a normal float32 is the scale's upper half plus
+ * CSHIM_INTEGER_SCALE_OFFSET. A scale is ordinary if it is normal and 128 times it is finite. */
 #define CSHIM_INTEGER_SCALE_OFFSET (22 << 7)
 #define CSHIM_INTEGER_FIRST_ORDINARY (23 << 7)
 #define CSHIM_INTEGER_LAST_ORDINARY ((269 << 7) + 127)
@@ -351,7 +354,7 @@ CSHIM_HD uint32_t cshim_integer_scale(struct cshim_format format, uint32_t large
     return (uint32_t)scale_exponent << 7 | (steps - 128u);
 }
 
-/* Returns the integer nearest to `steps`. */
+/* Returns the integer nearest to `steps`, whose magnitude must be below 2^22. */
 CSHIM_HD int cshim_nearest_integer(float steps)
 {
     const float round = 0x1.8p23f; /* its last place is 1, so the sum is rounded to an integer */
@@ -366,9 +369,10 @@ CSHIM_HD float cshim_integer_decode(int code, uint32_t scale)
 }
 
 /* Scales of the type E4M3. A stored scale has the code of a block's E4M3 scale in the lower byte,
- * and its grain's power of two in the upper one. Encoders choose normal E4M3 numbers only. A scale
- * is ordinary if its product with the power of two, and the reciprocal of that, are normal floats,
- * even when multiplied by 2^14 for codes that are read as binary16. */
+ * and its grain's power of two in the upper one. Encoders choose normal E4M3 numbers only. Ordinary
+ * scales are normal E4M3 numbers with a power of two in the range below. The product of both, and
+ * its reciprocal, are normal floats, even if the product is multiplied by 2^14 for codes that are
+ * read as binary16. */
 #define CSHIM_E4M3_FIRST_NORMAL 8u
 #define CSHIM_E4M3_NAN 127u
 #define CSHIM_E4M3_FIRST_ORDINARY 18u
@@ -412,8 +416,9 @@ CSHIM_HD uint32_t cshim_upper_bits(const uint8_t *bytes)
     return (uint32_t)((word >> 7 & 0x0101010101010101u) * 0x0102040810204080u >> 56);
 }
 
-/* Reads a block's stored scale; 0 for formats without scales. `scales` are those of whole grains.
- * In 16 scales of the type E4M3, the upper bits of the first 8 are the grain's byte. */
+/* Reads a block's stored scale; 0 for formats without scales. `scales` must begin with the first
+ * scale of a grain if the scales are E4M3: the upper bits of the first 8 of a grain's 16 scales are
+ * its power of two. */
 CSHIM_HD uint32_t cshim_load_scale(struct cshim_format format, const uint8_t *scales,
                                    uint64_t block)
 {
@@ -445,11 +450,11 @@ CSHIM_HD void cshim_store_scale(struct cshim_format format, uint8_t *scales, uin
 
 /* Factors for rounding the elements of a block; each family uses some of the fields. For integers,
  * elements and step are multiplied by 2^64 if the scale is below the ordinary ones, and by 2^-64 if
- * above, so that they are normal floats. */
+ * above, so that step and its reciprocal are normal floats. */
 struct cshim_scaling {
     int exponent;  /* floats: elements are divided by 2^exponent */
     float lift;    /* integers: factor of the elements: 1, 2^64 or 2^-64 */
-    float step;    /* the scale times `lift`; floats: without 2^exponent */
+    float step;    /* integers: the scale times `lift`; floats: the E4M3 scale, or 1 */
     float inverse; /* the rounded reciprocal of step */
 };
 
@@ -469,7 +474,8 @@ CSHIM_HD uint32_t cshim_choose_scale(struct cshim_format format, uint32_t larges
 
 /* Returns the stored scale of a block of a grain: `stored` itself, or for CSHIM_SCALE_E4M3 with the
  * E4M3 number nearest to the block's largest finite magnitude (bits: `largest`) divided by 6 and by
- * the grain's power of two, but no subnormal one. */
+ * the grain's power of two, but no subnormal one. With stochastic rounding multiplies by 17 / 96
+ * instead of dividing by 6. */
 CSHIM_HD uint32_t cshim_refine_scale(struct cshim_format format, uint32_t stored, uint32_t largest,
                                      int at_random)
 {
@@ -511,9 +517,9 @@ CSHIM_HD int cshim_feedback_block(struct cshim_format format)
 }
 
 /* Returns the limit of a residual of error feedback, as a fraction of the largest finite magnitude
- * of the element's block. The limit is the distance between the codes near that magnitude, twice
- * the largest error of rounding to nearest; stochastic rounding may lose twice as much. A larger
- * residual comes from data of another magnitude. */
+ * of the element's block. The limit is about the distance between the codes near that magnitude,
+ * twice the largest error of rounding to nearest; stochastic rounding may lose twice as much. A
+ * larger residual comes from data of another magnitude. */
 CSHIM_HD float cshim_feedback_share(struct cshim_format format, int at_random)
 {
     const float step = format.family == CSHIM_FAMILY_INTEGER
@@ -537,8 +543,8 @@ CSHIM_HD uint32_t cshim_encode_nearest(struct cshim_format format, float value,
 }
 
 /* Returns the code of a finite element, rounded up or down at random. An integer code is the
- * nearest one or, with a probability equal to the distance to that, the one on the other side of
- * the value. Product and difference are exact, except for values that are tiny compared to their
+ * nearest one or, with a probability equal to the distance from the nearest, the one on the other
+ * side of the value. `rest` is computed exactly, except for values that are tiny compared to their
  * scale. */
 CSHIM_HD uint32_t cshim_encode_random(struct cshim_format format, float value,
                                       struct cshim_scaling scaling, uint32_t random)
@@ -546,7 +552,7 @@ CSHIM_HD uint32_t cshim_encode_random(struct cshim_format format, float value,
     if (format.family == CSHIM_FAMILY_FLOAT) {
         float scaled = cshim_scale_by_power(value, -scaling.exponent);
         if (format.scale == CSHIM_SCALE_E4M3)
-            scaled /= scaling.step; /* exact for multiples of the scale, unlike the reciprocal */
+            scaled /= scaling.step; /* exact for multiples of the scale, unlike * scaling.inverse */
         return cshim_signed_code(
             format, value,
             cshim_minifloat_random(scaled, format.mantissa_bits, format.min_exponent, random));

@@ -81,7 +81,7 @@ static void pad(const struct view *view, uint8_t *encoded)
     memset(encoded + scales_end, 0, end - scales_end);
 }
 
-/* Number of float64 elements that are checked before they are converted. */
+/* Number of elements that are checked together before they are converted from or to float64. */
 enum { DOUBLES = 64 };
 
 /* Smallest upper half of a double's magnitude that may become infinity as a float, or is not
@@ -89,7 +89,7 @@ enum { DOUBLES = 64 };
  */
 #define NARROW_EXCEPTIONAL 0x47efffff
 
-/* Converts float64 to float32 by cshim_narrow_double(), or a cast if that gives the same. */
+/* Converts float64 to float32 by cshim_narrow_double(), or by a cast where the result is equal. */
 static void narrow_doubles(const double *input, size_t length, float *output)
 {
     for (size_t begin = 0; begin < length; begin += DOUBLES) {
@@ -106,7 +106,7 @@ static void narrow_doubles(const double *input, size_t length, float *output)
     }
 }
 
-/* Converts float32 to float64 by cshim_widen_float(), or a cast if that gives the same. */
+/* Converts float32 to float64 by cshim_widen_float(), or by a cast where the result is equal. */
 static void widen_floats(const float *input, size_t length, double *output)
 {
     for (size_t begin = 0; begin < length; begin += DOUBLES) {

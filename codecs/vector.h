@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Internal to codecs/: the vector loops, for any vector width.
  *
- * The vector loops process whole blocks of ordinary numbers. Blocks with a non-finite element or an
- * extreme scale, and the last, partial block, use the scalar level's loops, so that the rare cases
- * exist only once. The including file defines, before:
+ * The vector loops process whole blocks of ordinary numbers. Blocks with an extreme scale, partial
+ * blocks and, in encoding, blocks with a non-finite element use the scalar level's loops, so that
+ * the rare cases exist only once.
+ *
+ * The including file defines, before:
  *   TARGET, LEVEL    as for level.h
  *   INLINE           an inline function with the level's instructions
  *   V(operation)     the compiler's intrinsic for an operation on whole vectors
@@ -23,18 +25,18 @@
  *                    no single instruction for it
  *   store            stores a vector, past the caches if asked to
  *   largest_lane     the greatest lane, unsigned
- *   store_joined     stores the result of join_codes without gaps
- * */
+ *   store_joined     stores the result of join_codes without gaps */
 #include "codecs/portable.h"
 
-/* Bits of a magnitude. Blocks with at least this magnitude use the scalar loop to add residuals,
- * because the sums, or 16 times the limit of the residuals, may not be finite. */
+/* Bits of a magnitude. Blocks with an element of at least this magnitude use the scalar loop to add
+ * residuals, because the sums, or 16 times the limit of the residuals, may not be finite. */
 #define SUM_EXCEPTIONAL 0x7c000000u
 /* Bits of the smallest magnitude that bf16 rounds up to infinity. */
 #define BF16_EXCEPTIONAL 0x7f7f8000u
 
 enum {
-    /* Elements that are processed together in formats of the family UPPER. */
+    /* Elements of two vectors, which all formats decode, and formats of the family UPPER encode
+     * together. */
     STEP = 2 * LANES,
     /* Elements of four vectors, which are encoded together in formats of at most 8 bits. The
      * AVX-512 level leaves smaller blocks to AVX2: wider vectors do not compute a scale faster. */
@@ -67,7 +69,8 @@ CSHIM_INLINE bool has_grains(struct cshim_format format)
     return format.scale == CSHIM_SCALE_E4M3;
 }
 
-/* Returns the factor by which decoding multiplies the codes of a block with a plain scale. */
+/* Returns the factor by which decoding multiplies the codes of a block with a plain scale, those of
+ * floats after it has converted them to binary16. */
 CSHIM_INLINE float decoding_factor(struct cshim_format format, uint32_t stored)
 {
     return format.family == CSHIM_FAMILY_INTEGER ? cshim_plain_step(format, stored)
@@ -76,9 +79,9 @@ CSHIM_INLINE float decoding_factor(struct cshim_format format, uint32_t stored)
                : cshim_power_of_two((int)stored + format.min_scale + cshim_half_shift(format));
 }
 
-/* Returns true if an array is written past the caches, because it does not fit them: then memory
- * need not read each line before it is overwritten. The pieces of pipelined calls are smaller and
- * stay in the cache. */
+/* Returns true if an array of `count` elements at `output` is written past the caches. Such an
+ * array is too large for them, and aligned; its cache lines need not be read from memory before
+ * they are overwritten. The pieces of pipelined calls are smaller and stay in the cache. */
 CSHIM_INLINE bool goes_past_cache(const void *output, size_t count)
 {
     return count >= (size_t)1 << 22 && (uintptr_t)output % 32 == 0;
@@ -117,8 +120,8 @@ INLINE uint32_t largest_of(const float *input, size_t count)
 }
 
 /* Writes decoded values, or adds them to the output, with NaNs made canonical. CSHIM_PUT_REST:
- * replaces the output, an encoded sum, by its difference from the values, or by 0 if the sum is not
- * finite (then sum - sum is NaN). */
+ * replaces the output, the sum that was encoded, by its difference from the values, or by 0 if the
+ * sum is not finite (then sum - sum is NaN). */
 INLINE void put(float *output, floats values, enum cshim_put_mode mode)
 {
     if (mode == CSHIM_PUT_REST) {
@@ -167,7 +170,7 @@ CSHIM_INLINE int lane_of_four(int lanes, int i)
     return i % (lanes / 4) * 4 + i / (lanes / 4);
 }
 
-/* Returns the same for two vectors that were packed once. */
+/* Like lane_of_four(), for two vectors that were packed once. */
 CSHIM_INLINE int lane_of_two(int lanes, int i)
 {
     return i % (lanes / 2) / 2 * 4 + i / (lanes / 2) * 2 + i % 2;
@@ -221,8 +224,8 @@ CSHIM_INLINE int gap_of_even(int gap, int i)
     return i % 2 == 0 ? gap : 0;
 }
 
-/* Packs the lower bits of each 16 bytes without gaps into the lower 2 * bits of these bytes: joins
- * pairs, then fours, then eights. */
+/* Packs the lower `bits` bits of each of 16 bytes without gaps, into the first 2 * bits of these 16
+ * bytes: joins pairs, then fours, then eights. */
 INLINE ints join_codes(int bits, ints codes)
 {
     const int gap = 32 - 4 * bits;
@@ -331,14 +334,14 @@ CSHIM_INLINE int nibble_halves(int shift, int i)
 }
 
 /* Converts 2 * LANES codes of small floats to binary16: the magnitude is shifted to its position
- * there. In a format without infinities the largest magnitude is NaN, and becomes a NaN of
- * binary16. */
+ * there. The code of NaN in formats without infinities (8 bits: the largest magnitude; 4 bits: -0)
+ * becomes a NaN of binary16. */
 INLINE ints halves_of_codes(struct cshim_format format, const uint8_t *payload)
 {
     const int shift = 10 - format.mantissa_bits;
     if (format.bits == 4) {
-        /* Each lane has two codes, which select the upper bytes of its two halves. Byte 0 of the
-         * table is 0, and so are the lower bytes. */
+        /* Each lane has two codes, which select the upper bytes of its two halves. The selectors of
+         * the lower bytes are 0, and byte 0 of the table is 0. */
         const ints pairs = V(cvtepu8_epi32)(LOAD_QUARTER(payload));
         const ints selectors =
             (V(slli_epi32)(pairs, 8) | V(slli_epi32)(pairs, 20)) & V(set1_epi32)(0x0f000f00);
@@ -355,8 +358,8 @@ INLINE ints halves_of_codes(struct cshim_format format, const uint8_t *payload)
     return halves | is_nan;
 }
 
-/* Sets the values of STEP codes of a unit, from index `i` on. In formats with scales multiplies
- * them by the unit's factors. */
+/* Sets the values of STEP codes of a unit (unit_of()), from index `i` on. In formats with scales
+ * multiplies them by the unit's factors. */
 INLINE void values_of(struct cshim_format format, const uint8_t *payload, int i,
                       const float *factors, floats values[2])
 {
@@ -382,8 +385,8 @@ INLINE void values_of(struct cshim_format format, const uint8_t *payload, int i,
     }
 }
 
-/* Returns the number of elements of a unit, which are decoded together: a block, or a grain of
- * blocks with E4M3 scales, or STEP elements in a format without scales. */
+/* Returns the number of elements of a unit, which is encoded and decoded as a whole: a block, or a
+ * grain of blocks with E4M3 scales, or STEP elements in a format without scales. */
 CSHIM_INLINE int unit_of(struct cshim_format format)
 {
     return format.family == CSHIM_FAMILY_UPPER ? (int)STEP

@@ -29,7 +29,7 @@ CSHIM_DEVICE struct place raw_place(const struct message &message, unsigned byte
     return place;
 }
 
-/* Copies the first `valid` elements one by one and stores zeros up to element `end`. */
+/* Stores `end` elements one by one: copies of the first `valid`, then zeros. */
 CSHIM_RARE void copy_singly(unsigned bytes, const uint8_t *from, int valid, uint8_t *to, int end)
 {
 #pragma unroll 1
@@ -252,7 +252,7 @@ CSHIM_DEVICE void begin_reduction(const struct cshim_kernel_reduce &parameters,
         begin_message(&parameters.format, message, parameters.reencoded_header, parameters.count);
 }
 
-/* Sums a lane's elements of a grain one by one. */
+/* Sums a lane's elements of a grain one by one, and multiplies the sums by the factor. */
 CSHIM_DEVICE void sum_rest(const struct cshim_kernel_reduce &parameters, const struct grain &grain,
                            struct lane_values &sum)
 {

@@ -15,8 +15,9 @@ struct cshim_cuda cshim_cuda;
  * that filled what they read. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Looks one function up. memcpy converts the driver's pointer, because ISO C has no cast from an
- * object pointer to a function pointer. */
+/* Looks one function up. Returns false, and sets the pointer at `member` to NULL, if the driver
+ * does not have it. memcpy converts the driver's pointer, because ISO C has no cast from an object
+ * pointer to a function pointer. */
 static bool find(PFN_cuGetProcAddress_v12000 get_address, const char *name, int version,
                  void *member)
 {

@@ -88,14 +88,14 @@ void cshim_cuda_explain(const char *what, CUresult error, char why[CSHIM_CUDA_WH
  * (cuFuncLoad) no launch has to load anything then. The first call in the process also loads the
  * binary. Call it before the first launch in each context; repeated calls cost little. While
  * another stream may be under capture, the calling thread has to be in relaxed capture mode.
- * Returns false, with the reason in `why`, if the driver or the device rejects the kernels.
- * Thread-safe. */
+ * Returns false, with the reason in `why`, if the driver or the device rejects the kernels. The
+ * functions must have been found (cshim_cuda_open). Thread-safe. */
 bool cshim_kernels_load(char why[CSHIM_CUDA_WHY_MAX]);
 
 /* Launches `blocks` blocks (cshim_kernel_blocks) of a kernel on a stream, in the stream's context;
  * for stream 0 in the current context. `parameters` is the kernel's structure; this function sets
  * its codec and format. Returns CUDA_ERROR_NOT_FOUND for a kernel that does not exist, or before
- * cshim_kernels_load. Thread-safe. */
+ * cshim_kernels_load, otherwise the driver's result. Thread-safe. */
 CUresult cshim_kernel_launch(enum cshim_kernel_operation operation, enum cshim_codec_id codec,
                              CUstream stream, uint32_t blocks, void *parameters);
 

@@ -26,7 +26,7 @@
 
 #include "kernels/values.cuh"
 
-/* Returns eight fields of `bits` bits, all with the value `field`; 0 if they have more than 8. */
+/* Returns eight fields of `bits` bits, all with the value `field`; 0 if `bits` is more than 8. */
 CSHIM_CONSTANT uint64_t eight_fields(int bits, uint64_t field)
 {
     uint64_t fields = 0;
@@ -309,8 +309,8 @@ struct raw_half : format<CSHIM_CODEC_FP16> {
     static const bool IS_ENCODED = false;
 };
 
-/* Returns the largest magnitude of each lane's block, as bits, from the magnitudes of the lanes, or
- * of blocks of `FROM` elements. */
+/* Returns the largest magnitude of the lane's block of BLOCK elements, as bits. `largest` is that
+ * of the lane's own elements, or of its smaller block of FROM elements. All lanes must call it. */
 template <int BLOCK, int FROM = LANE_ELEMENTS> CSHIM_DEVICE uint32_t block_largest(uint32_t largest)
 {
 #pragma unroll
@@ -353,7 +353,7 @@ CSHIM_DEVICE uint64_t block_of(const struct cshim_format *format, uint64_t eleme
 #define RAW_HALF ((uint32_t)CSHIM_CODEC_COUNT)
 
 /* Returns the codec that decodes a message of a reduction. A raw message holds elements, so it is
- * decoded by the codec that stores this element type unchanged. */
+ * decoded by the codec that stores this element type unchanged; sum_doubles() reads float64. */
 CSHIM_DEVICE uint32_t part_codec(uint32_t codec, uint32_t dtype)
 {
     if (codec != CSHIM_CODEC_RAW)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Prints the SHA-256 of the source of the kernels' binary. Ignores comments and spaces.
+# Prints the SHA-256 of the source of the kernels' binary, without comments and differences of white space.
 cd "$(dirname "$0")/.." || exit 3
 cat codecs/codec.h codecs/floats.h codecs/formats.def codecs/scalar.h kernels/*.cu kernels/*.cuh kernels/kernels.h | python3 -c '
 import hashlib, re, sys

@@ -31,8 +31,8 @@ void cshim_kernel_set_codec(void *parameters, enum cshim_codec_id codec)
 }
 
 /* Kernels stride over their grains. A launch has eight to ten times as many blocks as a device
- * holds at once (device.cu), so that blocks that end early make room for others. If there are fewer
- * grains than these blocks have warps, it has fewer blocks. */
+ * holds at once (device.cu), so that blocks that end early make room for others. A launch for few
+ * elements has only enough blocks for one warp per grain. */
 uint32_t cshim_kernel_blocks(enum cshim_kernel_operation operation, uint64_t count,
                              uint32_t processors)
 {

@@ -107,8 +107,8 @@ struct cshim_kernel_reduce {
 
 /* Parameters of the algorithm cast: CSHIM_KERNEL_NARROW converts a buffer to floats of 16 bits
  * (with the codec fp32: 32 bits) without header and scales, CSHIM_KERNEL_WIDEN converts it back.
- * The codec fp16 divides the whole buffer by one power of two: the smallest for which 2^headroom
- * times *largest stays below the largest code (cshim_cast_exponent, codecs/scalar.h).
+ * The codec fp16 divides the whole buffer by one power of two, chosen so that 2^headroom times
+ * *largest does not round above the largest code (cshim_cast_exponent, codecs/scalar.h).
  * CSHIM_KERNEL_LARGEST computes *largest before, by atomic maxima: the largest finite magnitude of
  * a buffer, as the bits of a float32. The caller sets *largest to zero first. */
 struct cshim_kernel_cast {
@@ -122,7 +122,7 @@ struct cshim_kernel_cast {
     double factor; /* factor of the input (see struct cshim_kernel_encode); with WIDEN, of the
                       output */
     const void *factor_at; /* not used by WIDEN */
-    uint32_t *largest;     /* used by the codec fp16 only */
+    uint32_t *largest;     /* set by LARGEST, read with fp16 only */
 };
 
 enum cshim_kernel_operation {

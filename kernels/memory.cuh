@@ -72,9 +72,10 @@ CSHIM_DEVICE uint32_t warps()
     return gridDim.x * (CSHIM_KERNEL_THREADS / 32);
 }
 
-/* Calls `work` for each grain of this warp, beginning with `grain`, until it returns false; `grain`
- * is then the one that the caller must process. All warps stride over the grains of one piece. The
- * loop keeps values that all grains need in registers, unless it calls a function. */
+/* Calls `work` for each grain of this warp, beginning with `grain`. Returns true after the last
+ * one, or false as soon as `work` does; then the caller must process `grain` itself. All warps
+ * stride over the grains of one piece. The loop keeps values that all grains need in registers,
+ * unless it calls a function. */
 template <typename FUNCTION> CSHIM_DEVICE bool for_each_grain(struct grain &grain, FUNCTION work)
 {
 #pragma unroll 1
@@ -85,8 +86,8 @@ template <typename FUNCTION> CSHIM_DEVICE bool for_each_grain(struct grain &grai
 }
 
 /* Calls `work` for each piece in which this warp has grains, with the first of these grains. `work`
- * calls for_each_grain(); `rest` is called for a grain at which that stops. The warps stride over
- * the grains of all pieces. */
+ * calls for_each_grain(). If that stops at a grain, `rest` is called for this grain, then `work`
+ * for the warp's next grain. The warps stride over the grains of all pieces. */
 template <typename FUNCTION, typename REST>
 CSHIM_DEVICE void for_each_piece(uint64_t count, uint64_t chunk, uint32_t pieces, FUNCTION work,
                                  REST rest)

@@ -191,7 +191,7 @@ CSHIM_RARE uint32_t block_largest_finite(int block, const struct lane_values *va
     return largest;
 }
 
-/* Adds the residuals of a lane's valid elements, clamped to the limit. */
+/* Adds to a lane's valid values their residuals, clamped to the limit (cshim_feedback_add). */
 CSHIM_RARE void add_residuals(const float *residual, int valid, float limit,
                               struct lane_values *values)
 {

@@ -20,8 +20,9 @@ bool cshim_background_is(void)
     return working_for != NULL;
 }
 
-/* Returns the first asynchronous error of the communicator's handles from index `first` on, handle
- * 0 being the program's; ncclSystemError if the communicator was aborted. */
+/* Returns the first asynchronous error (or ncclInProgress) of the communicator's handles from index
+ * `first` on, handle 0 being the program's; ncclSuccess if there is none; ncclSystemError if the
+ * communicator was aborted. */
 static ncclResult_t state_from(struct cshim_nccl_comm *comm, int first)
 {
     pthread_mutex_lock(&comm->asking);

@@ -33,9 +33,9 @@ static bool is_compressed(const struct cshim_nccl_call *call)
 }
 
 /* Filling batches ------------------------------------------------------------------------------ */
-/* Fills a batch: for each communicator, adds the next segment of its first unfinished call, and
- * those of later calls if they fit and the calls before them have no more segments. All ranks fill
- * the batch alike. */
+/* Fills a batch: for each communicator, adds the next segment of its first unfinished call. Adds
+ * the next segment of each later call, too, if it fits and no call before it has segments left. All
+ * ranks fill the batch alike. */
 static ncclResult_t fill_batch(struct run *run, size_t slot)
 {
     struct batch *batch = &run->batches[slot];
@@ -111,7 +111,8 @@ static CUresult join_streams(const struct cshim_nccl_call *call)
 }
 
 /* Runs `act` on each compressed call, except calls on comm->runs_on that directly follow another
- * call of the communicator, for which it would change nothing. Continues after an error. */
+ * call of the communicator, for which it would change nothing. Continues after an error, and
+ * returns it at the end. */
 static ncclResult_t for_all_streams(const struct run *run,
                                     CUresult (*act)(const struct cshim_nccl_call *))
 {
@@ -199,7 +200,8 @@ static ncclResult_t take_step(struct run *run, size_t slot, enum cshim_step step
     return status == ncclSuccess ? order(run, slot, step, false) : status;
 }
 
-/* Pipeline iteration in which a batch takes each step: 0, in which it begins, for REDUCE_INSIDE. */
+/* Pipeline iteration in which a batch takes each step, counted from that in which it begins (the
+ * one of REDUCE_INSIDE). */
 static const uint8_t iteration_of[CSHIM_STEPS] = {
     [CSHIM_STEP_ENCODE] = 1,        [CSHIM_STEP_EXCHANGE] = 1, [CSHIM_STEP_NARROW] = 2,
     [CSHIM_STEP_SUM] = 2,           [CSHIM_STEP_COLLECT] = 2,  [CSHIM_STEP_DECODE] = 3,
@@ -315,7 +317,7 @@ static ncclResult_t begin_call(struct cshim_nccl_call *call)
     return look_for_fault(comm);
 }
 
-/* Prepares all calls. Those that are passed through go in one NCCL group. */
+/* Prepares all calls. Calls that are passed through go in one NCCL group. */
 static ncclResult_t begin_all(struct cshim_nccl_call *calls, size_t count)
 {
     mark_sampled(calls, count, false, false);

@@ -18,7 +18,7 @@ struct sample_events {
 struct deciding {
     uint32_t decisions; /* number of decisions made before */
     uint32_t calls;     /* number of calls since the decision fell due */
-    bool has_asked;     /* it was asked whether the decision is in force from the next window on */
+    bool has_asked;     /* the question about the next window is open */
     struct sample_events events[CSHIM_CHOICE_SAMPLES_MAX];
 };
 

@@ -11,8 +11,8 @@
  * 0's waits (host_waits).
  *
  * Calls in captured graphs, and several calls on one communicator in a group, neither try
- * candidates nor are timed: they take the candidate that the class has learned so far, or before
- * that the plan of cshim_plan_call(). */
+ * candidates nor are timed: they take the best candidate of a class that is settled, or that an
+ * earlier job has learned; otherwise the plan of cshim_plan_call(). */
 #ifndef CSHIM_NCCL_CHOOSE_H
 #define CSHIM_NCCL_CHOOSE_H
 
@@ -24,7 +24,8 @@ bool cshim_choosing_make(struct cshim_nccl_comm *comm);
 /* At rank 0, begins to collect durations, and returns the tag with which all ranks send them. The
  * tag's magic is 0 at other ranks, and if no durations are collected. */
 struct cshim_tag cshim_choosing_collect(struct cshim_nccl_comm *comm);
-/* Sets the tag that cshim_choosing_collect has returned at rank 0, when all ranks have got it. */
+/* Sets the tag that cshim_choosing_collect has returned at rank 0, and which all ranks have got by
+ * now. Ignores a tag whose magic is 0. */
 void cshim_choosing_meet(struct cshim_nccl_comm *comm, const struct cshim_tag *tag);
 /* Frees comm->choosing, which may be NULL. */
 void cshim_choosing_free(struct cshim_nccl_comm *comm);
@@ -34,7 +35,8 @@ void cshim_choosing_free(struct cshim_nccl_comm *comm);
  * because rank 0 has ended or the communicator has failed. */
 ncclResult_t cshim_choose(struct cshim_nccl_call *call, bool is_alone);
 
-/* Records the event before or after a call on its stream, if the call is sampled. */
+/* Records the event before or after (`is_end`) a call on its stream, if the call is sampled.
+ * Without a free event the call has no duration. */
 void cshim_choose_mark(const struct cshim_nccl_call *call, bool is_end);
 
 /* Counts a call of a class in the ledger, on rank 0. */

@@ -73,7 +73,7 @@ static void find_counting(struct cshim_nccl_comm *comm)
 }
 
 /* Ends a known communicator with the same handle first: NCCL has made a new one at its address, so
- * it no longer exists, although the program did not destroy it. */
+ * the known one no longer exists, although the program did not destroy it. */
 void cshim_registry_add(struct cshim_nccl_comm *comm)
 {
     cshim_registry_end(cshim_registry_take(comm->comm));
@@ -86,7 +86,7 @@ void cshim_registry_add(struct cshim_nccl_comm *comm)
 
 void cshim_registry_settle(struct cshim_nccl_comm *comm)
 {
-    static uint32_t made[64]; /* atomic; by device, modulo 64 */
+    static uint32_t made[64]; /* number of communicators made, by device modulo 64; atomic */
     comm->number = __atomic_fetch_add(&made[(unsigned)comm->device % 64], 1, __ATOMIC_RELAXED);
     if (comm->job != NULL)
         comm->reason = CSHIM_REASON_COMPRESS;

@@ -71,7 +71,7 @@ struct cshim_nccl_comm {
     int priority;      /* priority of the stream of the first compressed call */
     CUstream stream;   /* own stream of that priority, for kernels and for freeing residuals */
     struct cshim_workspace *workspace;
-    CUstream runs_on;  /* stream for NCCL's operations in a group: that of the first call */
+    CUstream runs_on;  /* stream for NCCL's operations in a group: the first compressed call's */
     CUstream kernels;  /* stream for kernels in a group: if batches overlap, `stream` or a graph's;
                           otherwise `runs_on` */
     bool connected[2]; /* [0]: NCCL has connected all ranks of `comm`; [1]: of `across` */
@@ -125,7 +125,8 @@ void cshim_registry_end(struct cshim_nccl_comm *comm);
  * The engine likewise starts a thread for each group of calls, and returns ncclInProgress until
  * that thread has finished. */
 
-/* Marks the calling thread as working for these communicators. `comms` must outlive the work. */
+/* Marks the calling thread as working for these communicators; NULL: for none any more. `comms`
+ * must outlive the work. */
 void cshim_background_begin(struct cshim_nccl_comm *const *comms, size_t count);
 /* Returns true on a background thread. */
 bool cshim_background_is(void);
@@ -136,9 +137,9 @@ ncclResult_t cshim_background_await(void);
  * is that of the calls in the group; returns the first error. */
 ncclResult_t cshim_nccl_end_group(ncclResult_t status);
 /* Returns the asynchronous error of a communicator or, if it has none, of its `inside` and
- * `across`; ncclSystemError if it was aborted. */
+ * `across`; ncclSystemError if it was aborted. ncclInProgress counts as an error. */
 ncclResult_t cshim_nccl_state(struct cshim_nccl_comm *comm);
-/* Returns the asynchronous error of `inside` and `across`; ncclSystemError after an abort. */
+/* Like cshim_nccl_state(), but asks only for the state of `inside` and `across`. */
 ncclResult_t cshim_nccl_levels_state(struct cshim_nccl_comm *comm);
 /* Waits until no background thread works for the communicator. */
 void cshim_background_leave(const struct cshim_nccl_comm *comm);

@@ -140,8 +140,8 @@ struct cshim_call cshim_call_facts(const struct cshim_nccl_call *call)
     };
 }
 
-/* With an unknown number of nodes it suffices to try 1 and each rule's limits, between which the
- * rules decide alike. */
+/* With an unknown number of nodes it suffices to try 1, and the numbers from which a rule matches
+ * or no longer matches (min_nodes, max_nodes + 1): between these the rules decide alike. */
 enum cshim_reason cshim_call_reason(const struct cshim_nccl_call *call)
 {
     const struct cshim_policy *policy = call->comm->job->policy;

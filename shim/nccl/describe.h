@@ -21,8 +21,8 @@ struct cshim_premul {
 ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
                                  ncclScalarResidence_t residence, ncclComm_t comm);
 
-/* Copies an operation to *premul; leaves it unchanged if ncclRedOpCreatePreMulSum did not make it.
- */
+/* Copies an operation to *premul. If ncclRedOpCreatePreMulSum did not make the operation, leaves
+ * *premul unchanged. */
 void cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *premul);
 
 /* Defers ncclRedOpDestroy to the end of `group`, whose calls may still need the operation.

@@ -189,9 +189,9 @@ static void end_levels(struct cshim_nccl_comm *known, ncclResult_t (*how)(ncclCo
 }
 
 /* Opens an NCCL group in which the caller stops the communicator, and close_stop stops `inside` and
- * `across`. Without the group each stop would wait for its own kernels, which may be behind another
- * communicator's on the stream. Returns false if no group was opened: the communicator is unknown
- * or has no such levels, or NCCL fails. */
+ * `across`. Without the group each stop would wait for its own kernels, which may be queued after
+ * another communicator's on the stream. Returns false if no group was opened: the communicator is
+ * unknown or has no such levels, or NCCL fails. */
 static bool open_stop(const struct cshim_nccl_comm *known)
 {
     return known != NULL && (known->across != NULL || known->inside != NULL) &&
@@ -392,7 +392,7 @@ static ncclResult_t make_call(enum cshim_collective collective, const void *send
     };
     if (call.comm == NULL)
         return cshim_call_natively(&call);
-    if (call.comm->working == ncclInProgress) { /* as NCCL does with a communicator in progress */
+    if (call.comm->working == ncclInProgress) { /* NCCL, too, refuses calls then */
         cshim_registry_release(call.comm);
         return ncclInvalidArgument;
     }

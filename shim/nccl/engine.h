@@ -18,8 +18,8 @@ typedef struct {
 } ncclUniqueId;
 #endif
 
-/* Generated. struct cshim_nccl_real has NCCL's own functions, named without the prefix nccl; NULL
- * if this NCCL lacks a function. The engine calls only these: NCCL's symbols would lead back to the
+/* Generated. struct cshim_nccl_real has NCCL's own functions, named without the prefix nccl; those
+ * that this NCCL lacks are NULL. The engine calls only these: NCCL's symbols would lead back to the
  * front.
  *
  * struct cshim_nccl_wrapped has the engine's functions that replace NCCL's. */

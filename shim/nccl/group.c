@@ -160,9 +160,9 @@ static bool works_for(const struct background *work, const struct cshim_nccl_com
 }
 
 /* Adds the communicator of a handle to the thread's work, unless it was added before, and sets
- * `working`. Until the thread has finished and changes `working`, an abort of the communicator
- * waits. Each communicator is added once: as soon as `working` is changed, the program may begin
- * the next group, for which another thread works. */
+ * `working`, unless it was aborted. Until the thread has finished and changes `working`, an abort
+ * of the communicator waits. Each communicator is added once: as soon as `working` is changed, the
+ * program may begin the next group, for which another thread works. */
 static void add_to_work(struct background *work, ncclComm_t handle)
 {
     struct cshim_nccl_comm *comm = cshim_registry_find(handle);

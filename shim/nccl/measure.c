@@ -226,11 +226,12 @@ static bool read_times(const struct cshim_timeline *timeline)
     return are_known;
 }
 
-/* Sets *began to the host time at which a timeline began. The GPU cannot have begun before the host
- * enqueued the timeline, nor ended after the host saw it completed. Each timeline corrects the
- * offset between the two clocks (base_at) within these bounds. The first bound only moves it
- * forward. The second moves it back only if the GPU's clock is faster, and by less than the time
- * since the previous timeline, so calls on one stream do not overlap in the trace. */
+/* Sets *began to the host time at which a timeline began. Returns false if that is unknown. The GPU
+ * cannot have begun before the host enqueued the timeline, nor ended after the host saw it
+ * completed. Each timeline corrects the offset between the two clocks (base_at) within these
+ * bounds. The first bound only moves it forward. The second moves it back only if the GPU's clock
+ * is faster, and by less than the time since the previous timeline, so calls on one stream do not
+ * overlap in the trace. */
 static bool find_begin(struct cshim_measurement *measurement, struct cshim_timeline *timeline,
                        double *began)
 {

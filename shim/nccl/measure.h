@@ -6,8 +6,8 @@
  * They are read after they have completed; nothing waits for them. Calls captured into a CUDA graph
  * are not timed.
  *
- * Threads may use different communicators concurrently. Only cshim_measure_collect may be called
- * concurrently on one communicator. */
+ * Threads may use different communicators concurrently. On one communicator only the functions that
+ * are marked as thread-safe may be called concurrently. */
 #ifndef CSHIM_NCCL_MEASURE_H
 #define CSHIM_NCCL_MEASURE_H
 
@@ -26,18 +26,18 @@ ncclResult_t cshim_measure_begin(struct cshim_nccl_call *calls, size_t count,
                                  struct cshim_timeline **timelines);
 /* Adds a mark to the timelines of a batch's segments that have the step. Called with `waited` false
  * after the step is enqueued; between kernels and NCCL's operations also with `waited` true, after
- * the stream of the next step was made to wait for the step. The call with `waited` true adds the
- * marks of kernels on a stream of their own, except the last ones, which cshim_measure_end() adds.
- * The call with `waited` false adds the marks of all other steps. */
+ * the stream of the next step was made to wait for the step. If kernels run on a stream of their
+ * own, the call with `waited` true adds their marks, except the last ones, which
+ * cshim_measure_end() adds. The call with `waited` false adds all other marks. */
 void cshim_measure_step(struct cshim_timeline *timelines, const struct cshim_nccl_segment *segments,
                         size_t count, enum cshim_step step, bool waited);
-/* Called after all batches are enqueued. If is_good is false, one of them has failed, and the calls
+/* Called after all batches are enqueued. If is_good is false, the group has failed, and its calls
  * are not counted. Takes over the timelines. */
 void cshim_measure_end(struct cshim_timeline *timelines, struct cshim_nccl_call *calls,
                        size_t count, bool is_good);
 
-/* Acquires and releases an event of a communicator, for timing. The first returns NULL
- * if all CSHIM_EVENTS are in use or CUDA fails. */
+/* Acquire and release an event of a communicator, for timing. The first returns NULL if all
+ * CSHIM_EVENTS are in use or CUDA fails. Thread-safe. */
 CUevent cshim_measure_take_event(struct cshim_nccl_comm *comm);
 void cshim_measure_give_event(struct cshim_nccl_comm *comm, CUevent event);
 /* Sets the seconds between two events that have completed. Returns false if CUDA fails. */

@@ -15,7 +15,7 @@
 #define WARN_SECONDS 60.0
 
 /* Estimates of the device memory that NCCL allocates for its own buffers: for the messages between
- * two ranks (its three protocols), and for a communicator (such buffers for each of some dozen
+ * two ranks (by its three protocols), and for a communicator (buffers for each of its dozens of
  * channels). */
 #define CONNECTION_BYTES ((uint64_t)10 << 20)
 #define COMMUNICATOR_BYTES ((uint64_t)256 << 20)
@@ -153,7 +153,8 @@ static ncclResult_t look_for_failure(struct cshim_nccl_comm *comm)
 }
 
 /* Asks the rendezvous whether ranks are missing, and sets *missing. If `waited` seconds exceed
- * *warn, logs them and raises *warn. Returns ncclRemoteError if a rank has failed or is lost. */
+ * *warn, logs the wait and its reason, and raises *warn. Returns ncclRemoteError if a rank has
+ * failed or is lost. */
 static ncclResult_t ask_for_missing(const struct cshim_nccl_comm *comm, double waited, double *warn,
                                     bool *missing)
 {
@@ -350,8 +351,8 @@ static void end_exchange(struct cshim_nccl_comm *comm, ncclResult_t status)
 }
 
 /* Exchanges the ranks' states and, if `compress` is true, prepares the communicators. After a
- * failure the exchange's stream may hold work that never completes, so it does not return to the
- * pool. */
+ * failure the exchange's stream may hold work that never completes, so the exchange does not return
+ * to the pool. */
 static ncclResult_t prepare_all(struct cshim_nccl_comm **comms, size_t count, bool compress)
 {
     ncclResult_t status = ncclSuccess;

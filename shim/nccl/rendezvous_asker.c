@@ -78,8 +78,8 @@ static bool has_open(const struct cshim_asker *asker)
            first_in(asker, SENT) < CSHIM_CLASSES_MAX;
 }
 
-/* Begins a connection. Questions that were sent on the previous connection but not answered are
- * sent again; rank 0 gives the same answers. */
+/* Begins a connection; returns false and sets errno if that fails. Questions that were sent on the
+ * previous connection but not answered are sent again; rank 0 gives the same answers. */
 static bool begin_connection(struct cshim_asker *asker)
 {
     asker->socket = cshim_tag_connect(&asker->tag);

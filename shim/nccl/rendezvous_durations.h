@@ -64,8 +64,9 @@ bool cshim_durations_collect(const struct cshim_tag *at, uint32_t ranks, struct 
 /* Ends the collection of a tag. */
 void cshim_durations_end(const struct cshim_tag *tag);
 
-/* A rank's end of the questions about its classes. It is connected while a question is open or a
- * decision is due. Its functions do not wait, except cshim_asker_wait. Not thread-safe. */
+/* A rank's end of the questions about its classes. It connects with the first question about a
+ * decision, and hangs up when a decision is in force and no question is open. Its functions do not
+ * wait, except cshim_asker_wait. Not thread-safe. */
 struct cshim_asker;
 
 /* Returns NULL without memory. */

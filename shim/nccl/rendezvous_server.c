@@ -23,7 +23,7 @@
 #define STRANGERS_MAX 256
 /* Time limit for writing a reply. */
 #define ANSWER_SECONDS 30.0
-/* Interval after which accept is tried again if the server is_full. */
+/* Interval after which accept is tried again if the server is full (is_full). */
 #define PAUSE_SECONDS 0.1
 
 struct connection {
@@ -89,8 +89,8 @@ static void answer_question(struct connection *connection)
     enter_state(connection, WRITING);
 }
 
-/* Handles a request when it is complete. Closes the connection after DONE or an invalid request; a
- * wrong magic is detected before the request is complete. */
+/* Handles a request when it is complete. Closes the connection after DONE, and after a request that
+ * is invalid or gets no reply; a wrong magic is detected before the request is complete. */
 static void handle_request(struct connection *connection)
 {
     const struct cshim_request *request = &connection->request;

@@ -123,8 +123,9 @@ static struct session *find_or_grow(const struct cshim_request *request)
     return session;
 }
 
-/* Returns true for a HELLO of a rank that is ready already. Another process has sent it: one that
- * joins a communicator by the id made for an earlier one that has grown from the same parent. */
+/* Returns true for the HELLO of a rank that is ready already, if the communicator has grown from
+ * another. Another process has sent it: one that joins a communicator by the id made for an earlier
+ * one that has grown from the same parent. */
 static bool is_of_another(const struct session *session, const struct cshim_request *request)
 {
     return request->parent != 0 && request->kind == CSHIM_REQUEST_HELLO &&
@@ -213,8 +214,8 @@ void cshim_session_break(const struct cshim_request *request, uint64_t connectio
     session->trouble = true;
 }
 
-/* What may be wrong with a rank. The first three make the decision "off" as soon as a rank waits
- * for it, NOT_READY at the deadline. NOT_COME is for replies to WAIT. */
+/* Possible faults of a rank. The first three make the decision "off" as soon as a rank waits for
+ * it, NOT_READY at the deadline. NOT_COME is for replies to WAIT. */
 enum fault { MISSING, OTHER_VERSION, UNABLE, NOT_READY, NOT_COME };
 static const char *const faults[] = {
     [MISSING] = "without compshim: is LD_PRELOAD set on every host?",
@@ -284,8 +285,9 @@ static void decide_on(struct session *session)
     session->decided = true;
 }
 
-/* Decides if a rank waits for it and something has changed: "off" if a rank is missing, unable or
- * of another version, or not ready at the deadline; "on" if all are ready. */
+/* Decides if a rank waits for it, and a request has arrived or the deadline has passed: "off" if a
+ * rank is missing, unable or of another version, or not ready at the deadline; "on" if all are
+ * ready. */
 static void decide(struct session *session, double now)
 {
     const bool late = session->deadline > 0 && now >= session->deadline;

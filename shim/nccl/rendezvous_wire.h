@@ -130,7 +130,7 @@ bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_off
 /* Starts the collection of a communicator, named by `nonce`. Returns false without memory. */
 bool cshim_collection_add(uint64_t nonce, uint32_t ranks);
 void cshim_collection_drop(uint64_t nonce);
-/* Answers a request of the kind CSHIM_REQUEST_ASK. */
+/* Answers a request of the type CSHIM_REQUEST_ASK. */
 void cshim_collection_answer(const struct cshim_request *request, struct cshim_answer *answer);
 
 /* rendezvous_session.c: a session for each id, with the requests of its ranks and the decision for

@@ -286,7 +286,7 @@ static ncclResult_t cast_elements(const struct cshim_nccl_segment *segment,
 }
 
 /* Computes the largest magnitude of this rank's elements, by which fp16 is scaled. Does nothing for
- * the other types, whose range suffices for gradients. */
+ * cast's other codecs, whose range suffices for gradients. */
 static ncclResult_t find_largest(const struct cshim_nccl_segment *segment)
 {
     if (segment->call->plan.codec != CSHIM_CODEC_FP16)

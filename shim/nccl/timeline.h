@@ -89,7 +89,7 @@ struct cshim_timeline {
 struct cshim_timeline *cshim_timeline_make(size_t marks, size_t shares, size_t calls);
 
 /* Attributes the time since the last mark to every call in the current batch that has `step`.
- * Returns false if there is none. */
+ * Returns false if no call has it. */
 bool cshim_timeline_share(struct cshim_timeline *timeline, enum cshim_step step);
 
 /* Adds a mark, which ends the interval of the shares added since the last one. */
