@@ -159,8 +159,8 @@ static bool can_occur(const struct cshim_call *call)
            (call->op == CSHIM_SUM || (CSHIM_MOVES >> call->collective & 1) == 0);
 }
 
-/* Calls that the earlier rules leave to a rule: some; none; or there are none, because no library
- * has calls that match the rule. */
+/* Calls that a rule gets: some; none, because earlier rules match all of them; none, because no
+ * library has calls that match the rule. */
 enum reach { REACH_SOME, REACH_TAKEN, REACH_NO_SUCH_CALL };
 
 static enum reach find_reach(const struct cshim_policy *policy, const struct cshim_rule *rule)

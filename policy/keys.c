@@ -140,7 +140,8 @@ static bool read_report(const struct setting *set)
                              set->value);
 }
 
-/* Reads a number up to `most`, and moves *text after it. */
+/* Reads a number, and moves *text after it. Returns false if there is none, or if it exceeds
+ * `most`. */
 static bool parse_number(const char **text, unsigned long long most, unsigned long long *number)
 {
     char *end;

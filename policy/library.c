@@ -23,8 +23,8 @@ const struct cshim_capabilities cshim_capabilities[CSHIM_LIBRARY_COUNT] = {
                     .has_any_codec = true,
                     .has_grid = true,
                     .adds_blocks_apart = true},
-    /* Messages between GPUs are as long as they can be: each exchange is a launch on every GPU, and
-     * elements are counted in 32 bits. */
+    /* Only the scratch and 32-bit counts limit the messages between GPUs: each exchange is a launch
+     * on every GPU, so a few long messages take less time than many short ones. */
     [CSHIM_NCCL] = {.collectives = ALL_COLLECTIVES & ~(1u << CSHIM_REDUCE),
                     .ops = 1u << CSHIM_SUM | 1u << CSHIM_AVG,
                     .message_limit = (uint64_t)1 << 32,

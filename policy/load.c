@@ -136,7 +136,8 @@ static char *load_path(const char *path, const char *named_by, size_t *length,
     return NULL;
 }
 
-/* Writes the path of the user's policy. Returns false if the environment has no folder for it. */
+/* Writes the path of the user's policy. Returns false if the environment has no folder for it, or
+ * the path is too long. */
 static bool user_path(char path[CSHIM_PATH_MAX])
 {
     const char *base = secure_getenv("XDG_CONFIG_HOME");

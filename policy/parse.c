@@ -186,11 +186,11 @@ static bool takes_sums_of(const struct cshim_rule *rule, unsigned library, unsig
 }
 
 /* Returns the size of the smallest sum of an element type that some rule may compress, so that the
- * engine passes smaller calls through without matching rules. */
+ * engine passes smaller calls through without matching rules; UINT64_MAX if there is none. */
 static uint64_t find_smallest_sum(const struct cshim_policy *policy, unsigned library,
                                   unsigned collective, unsigned dtype)
 {
-    uint64_t smallest = UINT64_MAX, passed = 0; /* all calls below this size have codec = none */
+    uint64_t smallest = UINT64_MAX, passed = 0; /* all sums below this size have codec = none */
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct cshim_rule *rule = &policy->rules[i];
         const bool any_ranks = rule->min_ranks == 1 && rule->max_ranks == UINT32_MAX &&

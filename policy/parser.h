@@ -23,15 +23,16 @@ struct cshim_parser {
     enum cshim_section section;
     bool general_seen;     /* a section [compshim] was read */
     uint32_t keys_seen;    /* keys of the current section: a bit for each */
-    const char *algorithm; /* word of the `algorithm` key that was read last; a static string */
+    const char *algorithm; /* word of the last `algorithm` key, a static string; NULL: none */
     bool failed;           /* some section has an error */
     bool section_failed;   /* the current section has an error, so it is not checked as a whole */
     char *message;         /* CSHIM_MESSAGE_MAX bytes for the errors, a line for each */
     size_t used;           /* bytes of `message` in use */
 };
 
-/* Appends the error "source:line: ..." to the message, or "and more errors" if there is no room.
- * The parse continues. Returns false, for the caller to return. */
+/* Appends the error "source:line: ..." to the message. If the message has no room for it, appends
+ * "and more errors" once, or nothing if the first error has filled the message. The parse
+ * continues. Returns false, for the caller to return. */
 bool cshim_parser_fail(struct cshim_parser *parser, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

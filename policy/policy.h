@@ -133,7 +133,7 @@ struct cshim_call {
  * the policy, which the caller frees. On failure returns NULL and writes to message a line for each
  * error: "source:LINE: what is wrong (did you mean 'x'?)"; for those without room "and more
  * errors". All lines but the first begin with "compshim: ", which the log prints before the first;
- * the last one has no newline. */
+ * the last line has no newline. */
 struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const char *source,
                                         char message[CSHIM_MESSAGE_MAX]);
 
@@ -209,8 +209,8 @@ enum cshim_word_set {
     CSHIM_WORTHS,      /* enum cshim_worth */
 };
 
-/* Words of a set, indexed by their values; all strings are static. Has room for the codecs, the
- * largest set, and one more word. */
+/* Words of a set, indexed by their values; all strings are static. `names` has room for one word
+ * more than the codecs, the largest set, so that a caller can append a word of its own. */
 struct cshim_words {
     const char *what; /* name of the set in errors: "codec" */
     size_t count;
@@ -218,9 +218,9 @@ struct cshim_words {
 };
 struct cshim_words cshim_words(enum cshim_word_set set);
 
-/* Finds the value of a word. Also knows older names of values: the algorithms "allreduce" (cast)
- * and "allgather" (one_shot), and "gain" (worth = measured). Returns the word, a static string, or
- * NULL if it is not in the set. */
+/* Finds the value of a word, ignoring case. Also knows older names of values: the algorithms
+ * "allreduce" (cast) and "allgather" (one_shot), and "gain" (worth = measured). Returns the word, a
+ * static string; NULL, and any *value, if it is not in the set. */
 const char *cshim_word_find(enum cshim_word_set set, const char *word, unsigned *value);
 
 /* Describes a key of policy.ini for help texts. The strings are static. */
@@ -247,9 +247,9 @@ const char *cshim_algorithm_name(enum cshim_algorithm algorithm);
  * with `word`; else NULL. */
 const char *cshim_nearest_name(const char *word, const char *const *names, size_t count);
 
-/* Parses "64KiB", "25MB", "1024": B, KB, KiB, MB, MiB, GB, GiB, and K, M, G for KiB, MiB, GiB; a
- * fraction of up to nine digits is allowed if it comes to whole bytes. Returns false if malformed
- * or above 2^63. */
+/* Parses "64KiB", "25MB", "1024": B, KB, KiB, MB, MiB, GB, GiB, and K, M, G for KiB, MiB, GiB, in
+ * upper or lower case. A fraction of up to nine digits, not counting zeros at its end, is allowed
+ * if the size is whole bytes. Returns false if the text is malformed or above 2^63. */
 bool cshim_parse_size(const char *text, uint64_t *bytes);
 
 /* Returns true if each "{" in the name of a report or trace begins {rank} or {jobid}. */

@@ -95,8 +95,8 @@ static void help_policies(void)
                "  compshim explain --policy @fp8           prints the policy\n");
 }
 
-/* Finds a command by its name. `others`: words that are no command, but are allowed in its place.
- */
+/* Finds a command by its name. If there is none, ends the tool with a hint at the right name.
+ * `others`: words that are allowed in place of a command, and that the hint may name. */
 static const struct tool_command *find_command(const char *name, const char *const others[2])
 {
     const char *names[COMMAND_COUNT + 2] = {others[0], others[1]};

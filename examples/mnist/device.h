@@ -58,8 +58,8 @@ void device_upload(struct device *device, float *values, const float *host, size
 void device_load(struct device *device, const struct batch *batch, float *images);
 
 /* device_convolve computes the POOL_SIZE features of each image by the two convolutions.
- * device_convolve_backward sets the gradients of the convolutions from those of the features; the
- * latter must be zero where the feature is. */
+ * device_convolve_backward sets the gradients of the convolutions from those of the features, which
+ * must be zero where the feature is zero. */
 void device_convolve(struct device *device, const struct layer *layers, const float *images,
                      float *features);
 void device_convolve_backward(struct device *device, const struct layer *layers,

@@ -27,7 +27,7 @@ struct device {
 
     /* One row or element per image of a batch. */
     uint8_t *pixels, *labels;
-    /* Down to `winner`: NULL in a model without convolutions. */
+    /* From here to `winner`: NULL in a model without convolutions. */
     float *patches1, *map1, *map1_gradients;
     float *patches2, *map2; /* overwritten by their gradients */
     uint8_t *winner;

@@ -6,7 +6,7 @@
  *                   [--settle CALLS] [--collective allreduce|reduce|reduce_scatter]
  *                   [--alternate] [--beside N]
  *
- * The first call of a size is not timed, or the first CALLS, in which a job with the shim learns. A
+ * The first CALLS calls (default 1) of a size are not timed: in them, a job with the shim learns. A
  * reduce has root 0, a reduce_scatter is MPI_Reduce_scatter_block; neither is in place. FILE has
  * the float32 input, repeated, from another offset on each rank, for codecs whose message length
  * depends on the data. Without FILE the input is uniformly distributed. Prints one line per size:

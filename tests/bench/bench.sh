@@ -58,7 +58,7 @@ trap 'exit 130' INT TERM
 root=()
 [ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
 
-# policy_of MODE: prints the policy file of the mode, or nothing for modes without the shim
+# policy_of MODE: prints the path of the mode's policy file, or nothing for modes without the shim
 policy_of() {
     local codec=$1 algorithm=auto
     case $1 in

@@ -257,8 +257,8 @@ static void compare(void)
     }
 }
 
-/* Fills the field with numbers around the middles between multiples of the step that messages have:
- * 8 significant bits of 1 - 2^-8 of `step`. */
+/* Fills the field with numbers around the middles between multiples of the step that is stored in
+ * messages: (1 - 2^-8) * `step`, cut off after 8 significant bits. */
 static void make_middles(uint64_t seed, float step)
 {
     const uint32_t bits = cshim_float_bits(step * (1 - 0x1p-8f)) & 0xffff0000u;

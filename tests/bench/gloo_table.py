@@ -38,7 +38,7 @@ def print_json(network, results, **more):
 
 
 def bytes_of_link(hosts, mode, explained):
-    """Returns a bucket's payload bytes in one direction of a host's link: by the plan, or of a ring (hooks, Horovod)."""
+    """Returns a bucket's payload bytes in one direction of a host's link: by the shim's plan, else of a ring."""
     if explained:
         return explained["plan"]["bytes_network"] / hosts
     ring = 2 * (hosts - 1) / hosts * BUCKET

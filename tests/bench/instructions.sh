@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Counts the instructions that each codec runs per element of float32: to encode, to decode, to reduce two encoded
-# inputs, and to encode that sum again. Single-steps a program for this machine's processor; runs one for another
-# processor in an emulator that logs each instruction (Debian's qemu-user).
+# inputs to floats, and to reduce them to an encoded sum. Single-steps a program for this machine's processor; runs one
+# for another processor in an emulator that logs each instruction (Debian's qemu-user).
 # usage: tests/bench/instructions.sh PROGRAM [LEVEL...]
 # PROGRAM is build/instructions, or the same built for another processor. The default is each LEVEL of scalar, avx2 and
 # avx512 that the processor has.
@@ -21,7 +21,7 @@ emulator=()
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# has LEVEL: succeeds if the processor has it; in an emulator, only for scalar
+# has LEVEL: succeeds if the processor has it; in an emulator, and on 64-bit Arm, only for scalar
 has() {
     [ "$1" = scalar ] || { [ "$processor" = x86_64 ] && [ ${#emulator[@]} = 0 ] &&
         grep -q "^flags.* ${1/avx512/avx512bw} " /proc/cpuinfo; }

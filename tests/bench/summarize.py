@@ -22,7 +22,7 @@ import sys
 FRAMING = 1514 / 1448
 UNITS = {"mbit": 1e6, "gbit": 1e9}
 # A choice is SLOWER if it takes 2 % and 2 µs longer than native. It has MISSED the best candidate if it takes 2 µs
-# longer and has less than 90 % of its speed; it is counted as far off if it takes 25 % longer.
+# longer and has less than 90 % of its speed; such a choice is counted as far off if it takes 25 % longer.
 SLOWER, SLOWER_SECONDS, NEAR, FAR = 0.02, 2e-6, 0.9, 1.25
 
 

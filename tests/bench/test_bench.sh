@@ -12,7 +12,7 @@ told = json.load(open(sys.argv[1]))
 works = [work for codec in told.values() if isinstance(codec, dict) for work in codec.values()]
 sys.exit(len(works) != 70 or min(works) <= 0)' "$scratch/codecs.json"
 
-# At least three of four elements are zero.
+# At least three of four elements of the file are zero, read as float32.
 python3 -c 'import struct, sys
 sys.stdout.buffer.write(struct.pack("<4000f", *(i % 7 * (i % 4 == 0) for i in range(4000))))' >"$scratch/floats"
 for type in float32 float64 float16 bfloat16; do

@@ -153,8 +153,8 @@ static int out_count(const struct call *call)
 
 /* Memory -----------------------------------------------------------------------------------------
  * Half the buffers lie at the beginning or at the end of pages of their own, between inaccessible
- * pages. During a call, MPI can only read an input in such pages, and cannot access a result in
- * such pages that has no meaning for the call. */
+ * pages. During a call, pages with an input can only be read, and pages with a result that MPI may
+ * not use (of a reduce, on ranks other than the root) cannot be accessed. */
 static size_t page_bytes(void)
 {
     return (size_t)sysconf(_SC_PAGESIZE);

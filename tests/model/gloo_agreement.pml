@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Model of the agreement between the ranks of a gloo context (shim/gloo/agree.c), with the names of
- * that file. docs/agreement.md states the claims.
+/* Model of the agreement between the ranks of a gloo context (shim/gloo/agree.c). States, messages
+ * and comments use names of that file. docs/agreement.md states the claims.
  *
  * All ranks make the same calls, each rank either one after another or all at once in any order. A
  * call may begin at any moment, so a rank may be arbitrarily late. A message may be arbitrarily
  * late, but messages between two ranks keep their order. A rank that may stop waiting may do so at
- * any moment. A native call ends on a rank once all ranks have begun it.
+ * any moment. A call ends on a rank once all ranks have begun it, except with EARLY.
  *
  * A process may end at any moment. Its connections then close, like those of a rank that breaks the
  * context. A rank that waits for a closed connection notices at some moment, and breaks the context
@@ -15,7 +15,7 @@
  *   RANKS, CALLS  their numbers (3, 2)
  *   SERIAL        calls of a rank follow each other
  *   EARLY         a call may end on a rank before another begins it, as a broadcast does at its root
- *   FORGOTTEN     such calls are listed until they end only: wrong
+ *   FORGOTTEN     with EARLY: calls are listed only until they end: wrong
  *   ENDS          how many processes may end (RANKS)
  *   LIMIT         a call's own time limit may pass while a rank waits
  *   ONE_VERSION   all ranks have the shim

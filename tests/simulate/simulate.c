@@ -123,7 +123,7 @@ void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int fi
     return malloc(bytes);
 }
 
-/* All ranks are in one process and share no memory, so they send messages within a node, too. */
+/* Fails, so that ranks send messages within a node, too: SMPI's ranks are in one process. */
 int __wrap_shmget(key_t key, size_t size, int flags)
 {
     (void)key, (void)size, (void)flags;

@@ -54,7 +54,7 @@ PLATFORM = """<?xml version='1.0'?>
 
 
 def tree_of(nodes):
-    """Returns the nodes per leaf switch, and the leaf switches. Each leaf has an uplink for each of its nodes."""
+    """Returns the number of nodes per leaf switch, and of leaf switches. A leaf has an uplink for each of its nodes."""
     down = max(k for k in range(1, int(nodes**0.5) + 1) if nodes % k == 0)
     return down, nodes // down
 

@@ -7,8 +7,8 @@
 
 enum { MOST = 3000, PARTS = 5, KINDS = 11 };
 
-/* Returns the step on the wire for a step that is no power of two: 1 - 2^-8 of it, with 8
- * significant bits. */
+/* Returns the step on the wire for a step that is no power of two: (1 - 2^-8) times the step, cut
+ * off after 8 significant bits. */
 static double step_on_wire(double step)
 {
     int exponent;

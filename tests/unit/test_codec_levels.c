@@ -231,7 +231,7 @@ static size_t payload_end(size_t count, size_t bits)
     return (count * bits + 127) / 128 * 16;
 }
 
-/* Payload and scales are each padded with zeros to 16 bytes, except for packed codecs. */
+/* Payload and scales are padded with zeros to multiples of 16 bytes, except for packed codecs. */
 TEST(padding_is_zero)
 {
     fill_inputs(CSHIM_FLOAT32, PATTERN_NORMAL);

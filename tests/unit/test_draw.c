@@ -245,9 +245,9 @@ TEST(calls_wait_only_far_ahead)
     assert_true(cshim_draw_may_begin(&draw, 1000));
 }
 
-/* A class of one rank whose network changes all the time has at most CSHIM_DRAW_STAGES stages. In
- * each decision while it learns, a candidate may be out that was close enough before, so that it
- * often learns through the most stages. */
+/* A class of one rank whose network changes all the time has at most CSHIM_DRAW_STAGES stages.
+ * While the class learns, each decision may exclude a candidate that earlier decisions kept, so
+ * learning often takes the largest number of stages. */
 TEST(stages_do_not_run_out)
 {
     static const double factors[CSHIM_CANDIDATES_MAX] = {3, 1.6, 1.25, 1.22, 1, 1};

@@ -137,7 +137,8 @@ static void deliver(struct machine *machine, struct parcel *parcel)
     parcel->delivered = true;
 }
 
-/* Returns the rank that is peer `peer` of a rank. In hierarchical, peers are nodes. */
+/* Returns the rank that is peer `peer` of a rank. If the schedule is staged, a peer is the rank
+ * with the same local index on node `peer`. */
 static int rank_of_peer(const struct machine *machine, const struct rank *rank, uint32_t peer)
 {
     if (!machine->plan.schedule->staged)
@@ -330,8 +331,8 @@ static void reduce(struct machine *machine, struct rank *rank, struct flight *fl
     free(sums);
 }
 
-/* Adds the inputs of the node's ranks over this rank's share (or blocks) into its stage, directly:
- * no message is in the scratch. */
+/* Adds the inputs of the node's ranks over this rank's share (or blocks) into its stage. Reads the
+ * inputs in place, without messages. */
 static void reduce_node(const struct machine *machine, const struct rank *rank,
                         const struct flight *flight)
 {
@@ -369,9 +370,9 @@ static void gather_node(const struct machine *machine, const struct rank *rank,
     }
 }
 
-/* Returns true if all ranks of the node have begun as many node operations as this one, or left
- * them. A rank leaves a node operation only after all have begun it, so no stage changes while
- * others read it. */
+/* Returns true if every rank of the node has begun at least as many node operations as this rank. A
+ * rank leaves a node operation only after all have begun it, so no stage changes while others read
+ * it. */
 static bool meets_node(struct machine *machine, struct rank *rank)
 {
     if (!rank->waits_for_node) {

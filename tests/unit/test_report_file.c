@@ -9,8 +9,8 @@
 
 static pthread_barrier_t barrier;
 
-/* Sets a number that consists of one letter. Returns a copy of the number that the process has
- * then.
+/* Sets a job number that consists of one repeated letter. Returns a copy of the number that the
+ * process has then.
  */
 static void *set_number(void *letter)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the timeline: bounded, on one clock, and valid JSON with any contents. */
+/* Tests the trace (COMPSHIM_TRACE): a bounded number of events, on one clock, and valid JSON with
+ * any contents. */
 #include <jansson.h>
 #include <math.h>
 

@@ -89,7 +89,7 @@ TEST(from_where_it_pays)
     assert_int_equal(codec_at(policy, 1 << 20), CSHIM_CODEC_INT8);
     assert_int_equal(codec_at(policy, 2 << 20), CSHIM_CODEC_INT8);
     assert_int_equal(codec_at(policy, UINT64_C(1) << 30), CSHIM_CODEC_INT8);
-    /* A measurement between nodes does not apply within one node, but to other numbers of nodes. */
+    /* A measurement between nodes applies to other numbers of nodes, but not within one node. */
     assert_int_equal(plan(policy, 4 << 20, 4, 1).reason, CSHIM_REASON_NO_RULE);
     assert_int_equal(plan(policy, 4 << 20, 8, 8).codec, CSHIM_CODEC_INT8);
     cshim_policy_free(policy);

@@ -177,7 +177,8 @@ static enum hosts_value kind_of_value(const hosts_names names, const char *name)
     return kind;
 }
 
-/* Returns true if a name is this host's. A domain, a port or other text may follow the name. */
+/* Returns true if a name is this host's, or localhost. A domain, a port or other text may follow
+ * the name. */
 static bool is_this_host(const char *name)
 {
     char own[256] = "";

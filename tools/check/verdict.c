@@ -313,9 +313,9 @@ static void judge_no_call(const struct check_findings *findings, struct check_ju
                         file));
 }
 
-/* Returns true if an object is a program without a dynamic linker. A position-independent one
- * differs from a library by a flag, which older linkers do not set; but then a library has a name,
- * no entry, or libraries that it needs. */
+/* Returns true if an object is a program without a dynamic linker. A position-independent program
+ * differs from a library by a flag, which older linkers do not set. Without the flag, an object
+ * with a name (DT_SONAME), without an entry point, or that needs libraries counts as a library. */
 static bool is_static(const struct object *object)
 {
     size_t position = 0;

@@ -105,8 +105,8 @@ static _Noreturn void refuse_mode(const char *name)
                 name, tool_hint("", name, modes.names, known));
 }
 
-/* Makes the mode of a name. `is_policy`: the name comes from --policy, so it is a file, whatever
- * its extension. */
+/* Makes the mode of a name. `is_policy`: the name comes from --policy, so it names a policy,
+ * whatever its extension. Ends the tool if there is no such mode. */
 static struct compare_mode make_mode(const char *name, bool is_policy)
 {
     struct compare_mode mode = {.name = name, .label = name};

@@ -11,7 +11,8 @@
 #include "tools/elf/elf.h"
 #include "tools/lib/tool.h"
 
-/* Returns the contents of the dynamic linker's cache: a line for each library. */
+/* Returns the contents of the dynamic linker's cache: a line for each library; "" if ldconfig
+ * cannot print it. */
 static const char *list_cache(void)
 {
     char *text = NULL;
@@ -122,8 +123,8 @@ static bool try_list(struct search *search, const char *list, const char *separa
     return false;
 }
 
-/* Tries DT_RPATH of the object that needs the library, of the object that needs that one, and so on
- * up to the program. The dynamic linker ignores them all if the first has a DT_RUNPATH. */
+/* Tries DT_RPATH of the object that needs the library, of the object that needs this object, and so
+ * on up to the program. The dynamic linker ignores all if the first object has a DT_RUNPATH. */
 static bool try_rpaths(struct search *search)
 {
     const struct closure_object *objects = search->closure->objects;
@@ -171,8 +172,8 @@ static bool find(struct search *search)
     return try_cache(search, "") || try_list(search, folders, ":", loader);
 }
 
-/* Returns true if an object of the closure was found by a name, has it as its DT_SONAME, or is that
- * file. */
+/* Returns true if the closure has an object that was searched for by `name` or has `name` as its
+ * DT_SONAME, or an object with the path `file` after all links (NULL: not compared). */
 static bool has_object(const struct closure *closure, const char *name, const char *file)
 {
     for (size_t i = 0; i < closure->count; i++) {

@@ -105,7 +105,7 @@ struct closure_object {
     const char *path; /* where it was found, or NULL */
     const char *name; /* name that was searched for: a DT_NEEDED name, or the program's path */
     size_t loader;    /* index of the object that needs it; 0 for the program */
-    const char *file; /* path after all links */
+    const char *file; /* path after all links; NULL if it was not found */
 };
 
 /* Everything that the GNU dynamic linker would load with a program, in its order, found without

@@ -71,7 +71,7 @@ static double planned_bytes(const struct cshim_plan *plan, const struct cshim_ca
 {
     const double bytes = (double)plan->bytes_network, nodes = call->nodes;
     const bool has_root = plan->collective == CSHIM_REDUCE || plan->collective == CSHIM_BROADCAST;
-    if (!has_root) /* there may be fewer chunks than peers */
+    if (!has_root) /* with fewer chunks than peers, owners are busier */
         return bytes / nodes * (plan->peers == call->nodes ? plan->crowding : 1);
     if (plan->library->has_own_broadcast) /* each node forwards it */
         return bytes / (nodes - 1);

@@ -59,7 +59,7 @@ static _Noreturn void refuse_report(const struct dry_run *run, size_t kind, cons
          what);
 }
 
-/* Returns an integer member of a class, from `least` to `most`. */
+/* Returns an integer member of a class. Ends the tool if it is not from `least` to `most`. */
 static uint64_t whole(const struct dry_run *run, size_t index, const json_t *kind, const char *key,
                       double least, double most)
 {

@@ -53,7 +53,7 @@ struct child {
     const char *report;  /* COMPSHIM_REPORT, or NULL */
     const char *progress;
     double left;         /* remaining seconds, for the progress line; negative: unknown */
-    void (*watch)(void); /* called at least ten times a second or so while it runs; or NULL */
+    void (*watch)(void); /* called about every 0.1 s or more often while it runs; or NULL */
     char *output;        /* stdout and stderr together; the last part if it is long */
     size_t length;
     int status;  /* status that waitpid returns */

@@ -146,7 +146,7 @@ char **tool_parse(const struct tool_command *command, int argc, char **argv)
         while (code_of(command->options, index) != code)
             index++;
         const struct tool_option *option = &command->options[index];
-        /* A word that looks like an option counts as one. "-" alone is a name. */
+        /* A word that looks like an option is not taken as an argument; "-" alone is. */
         if (option->kind == TOOL_TEXT && optarg == argv[optind - 1] && optarg[0] == '-' &&
             optarg[1] != '\0')
             tool_misuse("option '--%s' needs an argument before '%s' (to mean that: --%s=%s)",

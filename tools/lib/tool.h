@@ -85,8 +85,9 @@ const char *tool_hint(const char *prefix, const char *word, const char *const *n
  * --help, and exits with status 2. */
 void tool_misuse(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
-/* Returns zeroed memory. As for the results of all functions here, the caller frees it only if such
- * memory grows while a command runs, as the output of many runs does. */
+/* Returns zeroed memory. The tool leaves most of its memory to the system: callers free the results
+ * of the functions here only if these pile up while a command runs, as the outputs of many runs do.
+ */
 void *tool_allocate(size_t count, size_t size);
 /* Appends an element of `size` bytes to a malloc'ed array (NULL: none yet) of *count elements.
  * Returns the array, which may have moved. */

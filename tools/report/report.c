@@ -58,7 +58,8 @@ struct column {
     enum form form;
 };
 
-/* A table with a row for each element of an array in each report. */
+/* A table with a row for each element of an array in each report; SAVED and WATCHED have rows only
+ * for the elements with their figures. */
 struct layout {
     const char *title;
     const char *name;

@@ -103,8 +103,8 @@ static void prepare_environment(void)
     set_variable("LD_PRELOAD", launch_preload(library, getenv("LD_PRELOAD")), verbose);
 }
 
-/* Returns a list with the names in `list`, and of the variables that are set and that all ranks
- * need (cshim_is_forwarded). */
+/* Returns the comma-separated names in `list`, followed by those of the other variables that are
+ * set and that all ranks need (cshim_is_forwarded). */
 static const char *add_ours(const char *list)
 {
     for (char **entry = environ; *entry != NULL; entry++) {

@@ -132,8 +132,8 @@ static struct cshim_row add_up(const struct look *look, const struct cshim_live 
     return sum;
 }
 
-/* Returns the calls per second between two looks; "-" if there are fewer calls in the second,
- * because a process has ended. */
+/* Returns the calls per second between two looks; "-" if the later look has fewer calls, because a
+ * process has ended, or no time has passed. The caller frees the text. */
 static char *rate(const struct look *before, const struct look *after, const struct cshim_live *job,
                   size_t rule)
 {
@@ -229,7 +229,7 @@ static bool watch(struct look looks[2])
         fputs(is_screen ? "\033[H\033[2J" : "", stdout);
         const struct look *const before = &looks[(turn - 1) % 2];
         if (is_screen || turn == 1 ||
-            before->count + after->count > 0) /* prints only once that there is no job */
+            before->count + after->count > 0) /* prints that there is no job only once */
             print_look(before, after);
         fflush(stdout);
         if (once || ferror(stdout))

@@ -62,7 +62,7 @@ static uint64_t size_of(const struct session *session, size_t size, size_t way)
 }
 
 /* Runs the benchmark over sizes (a comma-separated list), with or without the shim. Returns its
- * output, which the caller frees. */
+ * output. Ends the tool, with a message, if the benchmark fails or is interrupted. */
 static char *run(const struct session *session, char *sizes, bool shimmed, const char *what)
 {
     size_t words = 0;
