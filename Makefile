@@ -11,8 +11,9 @@ endif
 # commands, make -s nothing.
 silent := $(findstring s,$(firstword -$(MAKEFLAGS)))
 say = $(if $(V),,@$(if $(silent),,printf '%-4s %s\n' '$(1)' '$(2)' && ))
-# Uses as many jobs as there are cores, unless make was given a number. Goals that install packages or run something
-# are made one after another; most build by a make of their own.
+# Uses as many jobs as there are cores, unless make was given a number. With a goal that is not in this list (most of
+# these goals install packages or run something), this make runs one recipe at a time. Most such goals build by a make
+# of their own.
 ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc)
 ifneq ($(filter-out all install packages %-programs $(BUILD)/%,$(MAKECMDGOALS)),)
@@ -50,10 +51,10 @@ MPIS ?= $(BUILD)/mpis
 OPTIMIZE ?= -O2
 # Linked statically, because the preload must not bring libraries into programs.
 static_libraries := -l:libinih.a -l:libmd.a
-# Continuous integration adds -Werror: a newer compiler of a user may warn of more.
+# Without -Werror, because a user's newer compiler may have more warnings. Continuous integration adds it.
 WARNINGS ?= -Wall -Wextra
-# SANITIZE=1 builds with ASan and UBSan, SANITIZE=thread with TSan; use another BUILD with either. (TSan
-# does not model fences, which processes use to share memory.) COVERAGE=1 counts which lines run.
+# SANITIZE=1 builds with ASan and UBSan, SANITIZE=thread with TSan; use another BUILD with either. (-Wno-tsan, because
+# gcc warns that TSan does not model fences, which order memory shared by processes.) COVERAGE=1 counts which lines run.
 ifeq ($(COVERAGE),1)
 sanitizers := --coverage -fprofile-update=atomic
 else ifeq ($(SANITIZE),1)
@@ -219,7 +220,8 @@ $(BUILD)/generated/policies_ini.h: $(policies) | $(checked)
 	$(call say,GEN,$@)for policy in $(policies); do \
 		echo "{\"@$$(basename "$$policy" .ini)\","; $(literal) "$$policy"; echo "},"; done >$@
 
-# Generates the front's exports, the engine's part of them, and their names in reports.
+# Generates three headers from the list of a library's functions (functions.awk): the exported wrappers, the types that
+# the front shares with the engine, and the functions' names in reports.
 define write_front
 $(BUILD)/generated/$(1)_%.h: shim/front/$(1).def shim/front/functions.awk | $(checked)
 	@mkdir -p $$(@D)
@@ -260,8 +262,8 @@ $(BUILD)/libcompshim.so: $(call objects,$(front_sources)) shim/front/exports.map
 	$(call say,LD,$@)$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/front/exports.map \
 		-o $@ $(filter %.o,$^)
 
-# The sanitizers' runtime calls dlsym before instrumented code can run, so this is built without them. It is always
-# optimised, because its last call has to be a tail call.
+# The sanitizers' runtime calls dlsym before instrumented code can run, so libcompshim_dl.so is built without them. It
+# is always optimised, because its last call has to be a tail call.
 $(BUILD)/libcompshim_dl.so $(BUILD)/obj/shim/front/dl_filter.o: sanitizers := -O2 -foptimize-sibling-calls
 $(BUILD)/libcompshim_dl.so: $(BUILD)/obj/shim/front/dl_filter.o shim/front/dl_exports.map
 	$(call say,LD,$@)$(CC) $(flags) $(library_ldflags) -Wl,--version-script=shim/front/dl_exports.map \
@@ -271,8 +273,8 @@ $(BUILD)/libcompshim-ompi.so: $(call objects,$(mpi_sources) $(host_sources) $(en
 	$(call say,LD,$@)$(MPICC) $(flags) $(library_ldflags) -Wl,--version-script=shim/mpi/exports.map \
 		-o $@ $(filter %.o,$^) $(static_libraries) -lm
 
-# Not linked to an MPI, because MPIs with the same ABI have different file names. The front makes the MPI in the
-# process available.
+# Not linked to an MPI, because MPIs with the same ABI have different file names. Before the front opens one of these
+# engines, it makes the symbols of the process's MPI global.
 $(BUILD)/libcompshim-mpich.so: $(call objects_for,mpich,$(mpi_sources))
 $(BUILD)/libcompshim-abi.so: $(call objects_for,abi,$(mpi_sources))
 $(BUILD)/libcompshim-mpich.so $(BUILD)/libcompshim-abi.so: $(call objects,$(host_sources) $(engine_sources)) \
@@ -314,7 +316,7 @@ $(BUILD)/mnist_train_nccl: $(call objects,$(mnist_nccl_sources)) $(BUILD)/obj/ex
 	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ -L$(cuda_libraries) -Wl,-rpath,$(cuda_libraries) \
 		-lcudart -lcublas -lnccl -lstdc++ -lz -lm
 
-# Built on request: needs Debian's libzfp-dev.
+# bounded_bench is built on request: it needs Debian's libzfp-dev.
 $(BUILD)/bounded_bench: bench_libraries := -lzfp
 $(BUILD)/codec_bench $(BUILD)/lossless_bench $(BUILD)/bounded_bench: $(BUILD)/%: $(BUILD)/obj/tests/bench/%.o \
 		$(call objects,$(pure_sources))
@@ -324,12 +326,12 @@ $(BUILD)/codec_bench $(BUILD)/lossless_bench $(BUILD)/bounded_bench: $(BUILD)/%:
 $(BUILD)/instructions: $(BUILD)/obj/tests/bench/instructions.o $(call objects,$(wildcard codecs/*.c))
 	$(call say,LD,$@)$(CC) $(flags) -static -o $@ $^ -lm
 
-# Built on request (tests/bench/fft.sh): needs Debian's libfftw3-dev.
+# fft_bench is built on request (tests/bench/fft.sh): it needs Debian's libfftw3-dev.
 $(BUILD)/fft_bench: bench_libraries := -lfftw3f -lfftw3
 $(BUILD)/fft_bench $(BUILD)/start_bench $(BUILD)/allreduce_bench: $(BUILD)/%: $(BUILD)/obj/tests/bench/%.o
 	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ $(bench_libraries) -lm
 
-# For NVIDIA GPUs: needs nvcc, CUDA's headers and nccl.h to build, but no CUDA library to be loaded.
+# The engine for NCCL. Building it needs nvcc, CUDA's headers and nccl.h; loading it needs no CUDA library.
 $(BUILD)/obj/shim/nccl/%.o $(BUILD)/obj/kernels/%.o: CPPFLAGS += -I$(CUDA_HOME)/include
 
 # The first architecture of a family serves all of it: 86 and 89 run code for 80, 103 runs code for 100, 121 for 120.
@@ -343,7 +345,8 @@ nvcc_flags = -std=c++17 --fmad=false --compress-mode=size --threads 2 -I. \
 
 kernel_headers := kernels/kernels.h $(wildcard kernels/*.cuh) $(addprefix codecs/,codec.h floats.h formats.def scalar.h)
 
-# With CUDA 12's assembler and CUDA 13's compiler, for drivers from R525 on; otherwise for the compiler's own drivers.
+# The kernels load in drivers from R525 on if CUDA 12's assembler (ptxas-12) is installed beside CUDA 13's compiler;
+# otherwise only in drivers for the compiler's version of CUDA.
 PTXAS_12 ?= $(wildcard $(CUDA_HOME)/bin/ptxas-12)
 fatbin_for_older = kernels/fatbin.sh $(NVCC) $(PTXAS_12) $@ "$(CUDA_ARCHITECTURES)" "$(CUDA_INTERMEDIATE)"
 

@@ -104,7 +104,7 @@ def dependencies(objects):
 
 
 def object_circles(products):
-    """Returns each circle of objects, with the products that contain it, and the dependencies within one of them."""
+    """Returns each circle of objects, with the products that contain it, and the dependencies in the first of these."""
     found = {}
     for product, *objects in products:
         edges = dependencies(objects)
@@ -115,7 +115,8 @@ def object_circles(products):
 
 def defined_twice(products):
     """Returns each external name with the prefix cshim_ or tool_ that several sources define, with the sources. An
-    engine's source that is compiled for several libraries counts once; generated sources are left out."""
+    engine's source that is compiled for several libraries counts once. Sources outside the product's folders, such as
+    benchmarks, are left out."""
     objects = sorted({path for product in products for path in product[1:]})
     if not objects:
         return {}

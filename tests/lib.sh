@@ -52,7 +52,7 @@ if [ -n "${MPI_HOME-}" ]; then
 fi
 # A make that a test runs gets no flags or command-line variables of the make that runs the tests.
 unset LD_PRELOAD "${!COMPSHIM@}" MAKEFLAGS MFLAGS MAKELEVEL
-# By default, jobs try no candidates: measured times, and the choices that follow from them, would depend on other load.
+# Unless a test unsets this, jobs try no candidates, because measured times depend on other load on the machine.
 export COMPSHIM_MACHINE=off
 passed=0 failed=0 skipped=0 output=
 
@@ -203,7 +203,8 @@ only_open_mpi() {
     }
 }
 
-# compresses_nonblocking: newer versions of MPICH let the shim progress nonblocking calls.
+# compresses_nonblocking PROGRAM: succeeds if the program's MPI is Open MPI, or has MPIX_Async_start, by which the shim
+# progresses nonblocking calls in newer versions of MPICH.
 compresses_nonblocking() {
     [ "$MPI" = openmpi ] && return
     local library

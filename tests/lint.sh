@@ -27,7 +27,7 @@ fi
 printf '%s\n' "${tidied[@]}" | xargs -P 2 -n 1 sh -c '
     clang-tidy --quiet "$@" -- -std=c11 -D_GNU_SOURCE -I. -I'"$build"'/generated -isystem '"$cuda"'/include '"${mpi_flags[*]}"' 2>/dev/null
 ' tidy || status=1
-# SimGrid's mpi.h differs from that of the engines.
+# simulate.c is checked with SimGrid's mpi.h, which differs from that of the engines.
 if [ -e /usr/include/smpi/mpi.h ]; then
     clang-tidy --quiet $simulated -- -std=c11 -D_GNU_SOURCE -I. -I"$build/generated" -isystem /usr/include/smpi \
         -include smpi_helpers.h 2>/dev/null || status=1

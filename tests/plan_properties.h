@@ -193,8 +193,8 @@ static inline void check_memory(const struct cshim_plan *plan, const struct cshi
 }
 
 /* Checks that each peer is in one row, and in at most one column; that row lengths differ by at
- * most one; that each column with messages has a peer of each row; and, with owners outside, that
- * it has one owner besides, and that there are as many such columns as owners. */
+ * most one; and that each column with messages has a peer of each row. If owners are outside
+ * (grid.h), checks that there are grid->outside of them, one for each column with messages. */
 static inline void check_places(const struct cshim_grid *grid)
 {
     uint32_t row, column, place, owners = 0, members = 0;
@@ -212,8 +212,8 @@ static inline void check_places(const struct cshim_grid *grid)
     PLAN_CHECK(members == (owners > 0 ? owners : grid->columns) * grid->rows);
 }
 
-/* Returns the bytes that the peers of a grid exchange for a share, in one direction. Rows exchange
- * chunks, columns exchange pieces, each with one owner. */
+/* Returns the bytes that the peers of a grid exchange for a share, in one direction: those of the
+ * pieces within columns, and those of the chunks within rows. */
 static inline uint64_t grid_bytes(const struct cshim_plan *plan, uint32_t share, uint64_t elements)
 {
     const struct cshim_grid *grid = &plan->grid;
@@ -288,8 +288,8 @@ static inline uint64_t count_messages(const struct cshim_plan *plan, uint64_t mo
 }
 
 /* Returns the bytes of the reduced chunks that a reduce's root receives from the owners, or of the
- * contributions that a broadcast's root sends to them. With staged schedules, every node but the
- * root's has an equal share. */
+ * contributions that a broadcast's root sends to them. With a staged schedule, the owners on each
+ * node have equally many bytes, and those on the root's node send and receive none of them. */
 static inline uint64_t messages_with_root(const struct cshim_plan *plan, uint64_t all)
 {
     uint64_t bytes = 0, begin, chunk;
@@ -346,7 +346,7 @@ static inline void check_bytes(const struct cshim_plan *plan, const struct cshim
         const uint64_t inside =
             product(passes * (uint64_t)(plan->ranks - plan->peers), call->bytes);
         bytes = inside > UINT64_MAX - bytes ? UINT64_MAX : bytes + inside;
-        if (plan->collective == CSHIM_REDUCE) /* the root's node gathers */
+        if (plan->collective == CSHIM_REDUCE) /* the root's node gathers its shares */
             bytes += call->bytes - call->bytes / plan->shares;
     }
     PLAN_CHECK(plan->bytes_wire == bytes);

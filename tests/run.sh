@@ -85,7 +85,7 @@ report_test() { # LOG NAME CMD...: prints the result
 }
 
 declare -A running=() # indices in $tests of the running tests, by process id
-collect() {           # waits for one test to end
+collect() {           # waits for one running test to end; reports and counts its results
     local process
     wait -n -p process "${!running[@]}"
     # shellcheck disable=SC2086 # a test's name and command have no spaces

@@ -7,7 +7,7 @@
  * quantizations of a value on its way: 1 or 2; 0: one per hop, for `cast`; 3: two, and within nodes
  * the library's own sums in the buffer's type; 4: the three of a grid. With an exact codec and 1, 2
  * or 4, a finite result must be exactly the sum in rank order, or in a grid's order, unless
- * sums_factor is set. */
+ * sums_factor is not 1. */
 #ifndef SUMS_H
 #define SUMS_H
 
@@ -62,7 +62,8 @@ static inline void digest_bytes(const void *data, size_t bytes)
     digest = cshim_hash_bytes(digest, data, bytes);
 }
 
-/* splitmix64 by Steele, Lea and Flood: computes any element of any rank's data. */
+/* Returns the hash of splitmix64 (Steele, Lea and Flood), from which every rank can compute any
+ * element of any rank's data. */
 static inline uint64_t mix(uint64_t value)
 {
     value += 0x9e3779b97f4a7c15u;
@@ -103,7 +104,7 @@ static inline double nonfinite(uint64_t kind)
     return kind == 0 ? INFINITY : kind == 1 ? -INFINITY : NAN;
 }
 
-/* Conversions from and to the buffer's type. */
+/* Conversions of elements from and to the buffer's type: load() reads one, store() writes one. */
 static inline float bfloat(uint16_t bits)
 {
     const uint32_t wide = (uint32_t)bits << 16;
@@ -265,7 +266,7 @@ static inline size_t block_end(size_t first, size_t count)
 }
 
 struct reference {
-    /* Sums in rank order, of a grid the sums of its rows in rank order. */
+    /* Sums in rank order; of a grid, the sums of its rows, added in the order of the rows. */
     double *sum;     /* added in float64 */
     double *ordered; /* added in float32; for float64 buffers, in float64 */
     double *bound;
@@ -407,8 +408,8 @@ static inline void add_row(struct reference *reference, enum data data, int firs
     sums_free(&row);
 }
 
-/* Returns the expected result of a rank: the sums of `count` elements from sums_first on. A grid of
- * up to 15 ranks has at most three rows. */
+/* Returns the expected result of a rank: the sums of `count` elements from sums_first on. The
+ * caller frees it with sums_free. A grid of up to 15 ranks has at most three rows. */
 static inline struct reference sums_reference(enum data data, int ranks, size_t count)
 {
     const int rows = ranks >= 9 ? 3 : ranks >= 4 ? 2 : 1;
@@ -421,9 +422,9 @@ static inline struct reference sums_reference(enum data data, int ranks, size_t 
     return reference;
 }
 
-/* The codecs that takes() selects in one job: the length of a call selects its codec, by a rule of
- * the policy for each codec and length. A SHORT call fits into one segment. A LONG call has several
- * segments with most codecs and algorithms. */
+/* Lengths of the calls that try all codecs in one job. The policy that print_policy writes has a
+ * rule for each codec and length, so that the length of a call selects its codec. A SHORT call fits
+ * into one segment. A LONG call has several segments with most codecs and algorithms. */
 enum length { SHORT, MEDIUM, LONG, LENGTHS };
 
 static inline size_t length_of(enum cshim_codec_id codec, enum length length)

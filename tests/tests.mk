@@ -59,7 +59,7 @@ $(BUILD)/tests/mpi_%: $(BUILD)/obj/tests/mpi/%.o \
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ -lm
 
-# Random legal programs.
+# The program that runs random legal MPI programs (tests/legal).
 $(BUILD)/tests/mpi_legal: $(call objects,tests/legal/legal.c tests/legal/call.c tests/legal/script.c)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(MPICC) $(flags) -o $@ $^ -lm
@@ -163,13 +163,14 @@ $(BUILD)/tests/kernels_gpu $(BUILD)/tests/kernels_bandwidth: $(BUILD)/tests/kern
 $(BUILD)/tests/kernels_gpu: $(call objects,$(kernel_cases))
 $(BUILD)/tests/kernels_bandwidth: $(BUILD)/obj/tests/nccl/kernels/bandwidth.o
 
-# Linked to stand-ins that have the names of the real libraries, which are found instead on a GPU machine.
+# Links the NCCL tests to the stand-ins. These have the names of the real libraries, which tests/nccl/gpu.sh puts into
+# LD_LIBRARY_PATH instead.
 $(BUILD)/tests/nccl_%: $(BUILD)/obj/tests/nccl/%.o $(standin_nccl) \
 		$(call objects,$(filter codecs/% policy/names.c,$(pure_sources)))
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(flags) -o $@ $(filter %.o,$^) -Wl,--as-needed $(standin_nccl) -lm
 
-# Programs that use gloo: C, and job.cc for what they need of gloo in C++.
+# Programs that use gloo. They are in C; job.cc is their interface to gloo, which is C++.
 gloo_header := $(wildcard /usr/include/gloo/allreduce.h)
 gloo_tests := $(patsubst tests/gloo/%.c,$(BUILD)/tests/gloo_%,$(wildcard tests/gloo/*.c))
 # The engine calls a reduction function with floats, to find out what it computes. A product of integers overflows then.
@@ -228,8 +229,8 @@ test-mpich: packages-mpich packages-test
 	@$(MAKE) --no-print-directory test-mpich-programs
 	@BUILD=$(BUILD)/mpich MPI=mpich SANITIZE=$(SANITIZE) tests/run.sh mpi/
 
-# Each downloads the MPIs that it needs. All but test-mpi-header run the MPI tests. Programs for MPICH also run on Intel
-# MPI, and those for the standard ABI on both.
+# Each target downloads the MPIs that it needs. All but test-mpi-header run the MPI tests. Programs for MPICH also run
+# on Intel MPI, and those for the standard ABI on both.
 mpi_runs := openmpi5 mpich5 intel mpi5-mpich mpi5-intel
 .PHONY: test-mpis test-mpi-header $(mpi_runs:%=test-mpi-%)
 test-mpis: test-mpi-header $(mpi_runs:%=test-mpi-%)
@@ -263,8 +264,8 @@ test-large: packages-test
 	@$(MAKE) --no-print-directory test-programs
 	@BUILD=$(BUILD) bash tests/mpi/large.sh
 
-# The MPI engine with the simulator's mpi.h. The linker replaces functions that take processor time, or that SMPI has
-# in another form, by those of simulate.c.
+# The MPI engine with the simulator's mpi.h. The linker replaces functions that take processor time, or that behave
+# differently in SMPI, by those of simulate.c.
 compiler_smpi = smpicc
 $(eval $(call compile_for,smpi))
 simulated := $(addprefix cshim_,encode encode_with decode reduce reduce_with add header_check) \

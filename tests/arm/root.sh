@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Unpacks the Debian packages for 64-bit Arm that compshim is built from, with their dependencies, into a folder.
-# Cross builds use its headers and libraries, and emulated programs see it as their system. FOLDER/var/lib/dpkg
+# Cross builds use the folder's headers and libraries, and emulated programs see it as their system. FOLDER/var/lib/dpkg
 # lists the package of each file. Does nothing if the packages are there. Does not change this machine's own
 # packages.
 # usage: tests/arm/root.sh FOLDER

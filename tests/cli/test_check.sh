@@ -102,8 +102,8 @@ echo 'int main(void) { return 0; }' >idle.c
 gcc -o idle idle.c -Wl,-u,MPI_Allreduce -Wl,--no-as-needed libmpi.so.40
 verdict_is "a program that does not call" "not caught" no_call idle
 
-# Adds DF_SYMBOLIC (2) to DF_BIND_NOW (8) in the library's DT_FLAGS, as linkers do that leave the binding of the
-# library's calls to its own functions to the loader.
+# Adds DF_SYMBOLIC (2) to DF_BIND_NOW (8) in the library's DT_FLAGS: the loader then binds the library's calls to the
+# library's own functions. Some linkers leave this to the loader.
 library libflagged.so "${own_copy[@]}" -Wl,-z,now
 python3 - libflagged.so <<'PY'
 import struct, sys

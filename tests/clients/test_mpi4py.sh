@@ -20,7 +20,7 @@ else
 fi
 digits
 trainer=("$python" "$top/examples/python/mnist_mpi4py.py" --data "$folder" --epochs 3)
-# Only the first layer's weights have 64 KiB.
+# Only the first layer's weights have 64 KiB or more.
 printf '[rule gradients]\ndtype = float32\nop = sum\nmin_size = 64KiB\ncodec = fp8_e4m3\n' >fp8.ini
 
 accuracy() { sed -n 's/.*test accuracy \(.*\) %/\1/p' "$1"; }

@@ -313,7 +313,7 @@ static void sizes(void)
 }
 
 /* Makes calls with different operations: the last rank's call is passed through, those of the
- * others are compressed and fail at their time limit. */
+ * others are compressed and fail at their time limit. Each rank must get an exception. */
 static void operations(void)
 {
     float data[COUNT] = {0};
@@ -371,7 +371,7 @@ static void workers(int without_end)
     }
 }
 
-/* Input of two threads, each of which sums another count of its elements. */
+/* Input of two threads, which sum different numbers of its elements at once. */
 static float shared_input[COUNT];
 
 static void *sum_shared(void *data)

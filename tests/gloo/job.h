@@ -16,8 +16,8 @@ extern "C" {
 
 /* The first four have the values of enum cshim_dtype. PAIR is two floats, added one by one. */
 enum element_type { FLOAT32, FLOAT64, FLOAT16, BFLOAT16, INT8, INT32, INT64, PAIR, ELEMENT_TYPES };
-/* USER is a function object of the program, with a state. NO_FUNCTION sets none. THROWING raises an
- * exception. */
+/* USER is a function object of the program, with a state. NO_FUNCTION: the call sets no reduction
+ * function. THROWING: the function throws an exception. */
 enum operation { SUM, PRODUCT, LARGEST, SMALLEST, USER, OPERATIONS, NO_FUNCTION, THROWING };
 /* Algorithms, with the values of gloo's enumeration. */
 enum ring { UNSPECIFIED, RING, BCUBE };
@@ -43,7 +43,7 @@ struct sum_call {
 
 struct other_call {
     enum other other;
-    enum element_type type; /* not INT8; a REDUCE is of FLOAT32 */
+    enum element_type type; /* ignored in a REDUCE, which is of FLOAT32 */
     void *input;            /* NULL: none, where gloo allows that */
     void *output;
     size_t count;                  /* elements of a block, or of a reduce or broadcast */

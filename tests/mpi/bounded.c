@@ -19,12 +19,12 @@ enum { SMOOTH, ROUGH, BETWEEN, SPIKES, KINDS };
 
 static int count;
 static double bound;
-static double step; /* of the quantization in a collective */
+static double step; /* quantization step of the collective under test */
 static bool is_wide;
 static char *in, *out;
 
-/* Sets `step` to that of a collective that adds, or moves, the elements of all ranks: see
- * docs/wire-format.md, "bounded". */
+/* Sets `step` to the quantization step of a collective that adds the elements of all ranks or, if
+ * `adds` is false, moves elements (docs/wire-format.md, "bounded"). */
 static void set_step(bool adds)
 {
     const double most = adds ? 2 * bound * ranks / (ranks + 1) : 2 * bound;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls collectives other than MPI_Allreduce. An ordinary MPI program.
  *
- *   mpi_collectives COUNT           one MPI_Reduce and one MPI_Reduce_scatter_block of COUNT normal
- *                                   floats, and other calls, which the tests' policies leave out
+ *   mpi_collectives COUNT           one MPI_Reduce and one MPI_Reduce_scatter_block of COUNT floats
+ *                                   on each rank, normally distributed; and other calls, which the
+ *                                   tests' policies do not compress
  *   mpi_collectives mismatch WHAT   the last rank makes a shorter call; WHAT is reduce or scatter
  *   mpi_collectives wrong           calls with wrong arguments; rank 0 prints the errors returned
  */

@@ -138,8 +138,9 @@ static void run_fork(void)
     sum_floats(2, 100000);
 }
 
-/* In MPICH, errors without a communicator go to the handler of MPI_COMM_WORLD. Open MPI aborts the
- * job. */
+/* Makes three wrong calls. MPICH passes errors without a communicator, and those on communicators
+ * whose handler was never set, to the handler of MPI_COMM_WORLD. Open MPI ends the job at the first
+ * call, because `copy` has inherited MPI_ERRORS_ARE_FATAL. */
 static void run_handler(void)
 {
     MPI_Comm copy;

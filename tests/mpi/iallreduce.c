@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks MPI_Iallreduce and persistent all-reduces: several at once on several communicators, mixed
- * with blocking calls and messages, completed by every function, in a different order on each rank.
- * All sums are of small integers, which are exact in raw, lossless, fp16, bf16 and fp8_e4m3. An
- * ordinary MPI program.
+ * with blocking calls and messages. Ranks complete them by different functions and in different
+ * orders, and start persistent ones in different orders. All sums are of small integers, which are
+ * exact in raw, lossless, fp16, bf16 and fp8_e4m3. An ordinary MPI program.
  *
  *   mpi_iallreduce [COUNT]       the checks above, with up to 4 COUNT elements
  *   mpi_iallreduce cancel        prints the error of MPI_Cancel on an MPI_Iallreduce
@@ -165,8 +165,8 @@ static void complete(enum way way, struct call *calls, int count)
         check_call(requests[i] == MPI_REQUEST_NULL, "the request is null when done", i);
 }
 
-/* Starts many calls at once. Each rank completes them by another function. In odd rounds a blocking
- * call comes between the starts. */
+/* Starts many calls at once. Ranks complete them in different ways (enum way). In odd rounds a
+ * blocking call comes between the starts. */
 static void run_many(const MPI_Comm *comms, int comm_count, int count, int round)
 {
     struct call calls[MANY], between;

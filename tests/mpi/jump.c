@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* On the last rank, an error handler leaves a failed call by longjmp. An all-reduce follows. Tries
- * each pair of DEPTHS stack depths for the two. An ordinary MPI program. */
+ * both calls at each of DEPTHS stack depths, in all pairs. An ordinary MPI program. */
 #include <setjmp.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static void jump(MPI_Comm *comm, int *code, ...)
 /* Recurses `depth` times, then makes a call that fails, or a sum. */
 static int descend(int depth, int fails)
 {
-    /* Filled at even depths only, so that parts of frames that were left stay on the stack. */
+    /* Filled at even depths only: at odd depths the bytes of frames that longjmp left remain. */
     volatile char room[500];
     int value = 0;
     room[0] = 0;

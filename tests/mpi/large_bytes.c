@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes one all-reduce of more than 2^31 bytes (2.25 GiB per rank), in place, of small integers,
- * which are exact in every codec with a power-of-two scale. An ordinary MPI program. */
+ * which are exact in the codecs of large.sh. An ordinary MPI program. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

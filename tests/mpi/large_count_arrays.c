@@ -35,7 +35,7 @@ WEAK int MPI_Neighbor_alltoallw_c(SENT_TYPES, RECEIVED_TYPES, MPI_Comm comm);
 
 #define MOST 100 /* largest number of ints in all blocks of a call */
 
-/* Blocks of ints to or from some ranks, each followed by a gap. */
+/* Blocks of ints to or from some ranks, with a gap of one int before, between and after them. */
 struct blocks {
     int blocks;
     int others[8]; /* ranks of MPI_COMM_WORLD that the blocks come from or go to */
@@ -108,8 +108,8 @@ static void check_received(const struct blocks *got, int to, const char *what)
     check(memcmp(want, got->values, sizeof want) == 0, what);
 }
 
-/* Sets all counts and displacements in elements to values that fail, before a call in which this
- * rank's must not be read. */
+/* Sets all counts and displacements in elements to invalid values, before a call in which those of
+ * this rank must not be read. */
 static void spoil(struct blocks *blocks)
 {
     for (int i = 0; i < 8; i++) {

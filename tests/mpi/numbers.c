@@ -67,8 +67,9 @@ static void sum_duplicates(void)
         MPI_Comm_free(&comms[i]);
 }
 
-/* Sums three arrays at one address, as malloc often returns freed memory: large numbers, ones and
- * zeros. No sum of ones may be off by more than `limit`, and every sum of zeros must be exact. */
+/* Sums large numbers, ones and zeros, one after the other, in one buffer: programs often get freed
+ * memory for their next array. No sum of ones may be off by more than `limit`, and every sum of
+ * zeros must be exact. */
 static void sum_reused(double limit)
 {
     static float own[COUNT], sums[COUNT];

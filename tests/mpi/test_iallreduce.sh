@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks nonblocking and persistent all-reduces: right in different orders on the ranks, with several codecs and
-# algorithms, counted if they are passed through, and progressed by other MPI calls of the program. The overlap with
-# computation is measured on emulated hosts and printed.
+# Checks nonblocking and persistent all-reduces: the results are right with several codecs and algorithms, even if ranks
+# complete the calls in different orders; calls that are passed through are counted; other MPI calls of the program
+# progress the compressed ones. The overlap with computation is measured on emulated hosts and printed.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_iallreduce
 

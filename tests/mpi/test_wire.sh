@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Compares digests with golden ones: of the bytes sent, and of the results, for nine codecs, all algorithms but cast,
-# all collectives but allgather, stochastic rounding and error feedback (not every combination). A change of
-# golden/wire.txt changes the wire format or the results (docs/wire-format.md): ranks of different versions then no
-# longer understand each other. No rank reads another's scratch here, so that all data is sent. At the end, ranks that
-# read it must get the same results.
+# all collectives but allgather, stochastic rounding and error feedback (not every combination). If
+# golden/wire.txt has to change, the wire format or the results have changed (docs/wire-format.md): ranks of different
+# versions then no longer understand each other, or get different results. No rank reads another's scratch here, so
+# that all data is sent. At the end, ranks that read it must get the same results.
 . "$(dirname "$0")/../lib.sh"
 codecs="raw fp32 fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int4"
-some="raw fp16 fp8_e4m3 int4" # for algorithms other than two_shot: each sends the messages of all codecs alike
+some="raw fp16 fp8_e4m3 int4" # for algorithms other than two_shot, which do not depend on the codec
 
 # sends TITLE CODEC ALGORITHM [KEY=VALUE [moves]]: prints the digests; $standins is preloaded too
 standins=:$build/tests/standin_unshared.so

@@ -257,8 +257,8 @@ static void case_one_thread(void)
     all_in_one(comms, 3);
 }
 
-/* A communicator split from the world, whose ranks it has in reverse order, so that its rank 0 is
- * not that of the world; then a communicator split from that one, with the world's order again. */
+/* Splits the world into a communicator with the ranks in reverse order, so that its rank 0 is not
+ * the world's, and that one into a communicator with the ranks in the world's order. */
 static void case_parts(void)
 {
     struct lane lane;

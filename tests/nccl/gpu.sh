@@ -5,7 +5,7 @@
 # Builds what is missing. The sections, in this order:
 #   kernels     the kernels against the codecs of the CPU, and their bandwidth relative to a copy
 #   sums        ranks on one GPU, connected by sockets, with every codec that has kernels but fp32, against float64
-#   programs    groups, streams, graphs, child communicators: exact with `raw`, as natively; aborts end
+#   programs    groups, streams, graphs, child communicators: exact with `raw`, as natively; an abort ends a stuck call
 #   errors      the report's sampled error against that of all elements
 #   sockets     the time of 64 MiB by sockets, with compshim and without
 #   trainer     the MNIST trainer on GPUs against the one on the CPU

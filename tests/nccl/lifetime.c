@@ -246,7 +246,7 @@ static void grow_by_last(ncclComm_t most, const ncclUniqueId *id, const char *wh
 }
 
 /* All ranks but the last have a communicator, made by an id or split from the world. It grows
- * twice, by ids that are made just before or, if `hasty`, both before the first time. */
+ * twice. Rank 0 makes an id before each growth or, if `hasty`, both ids before the first one. */
 static void grow_twice(bool is_split, bool hasty)
 {
     ncclComm_t most = NULL;

@@ -64,8 +64,9 @@ static const char *ended_path(void)
     return path;
 }
 
-/* Ends the process when its first thread waits, that is, has been in one system call for a while,
- * by its /proc file `path`. First creates the file ended_path() for the other ranks. */
+/* Ends the process when its first thread waits, that is, has been in one system call for half a
+ * second, as the thread's /proc file `path` shows. First creates the file ended_path() for the
+ * other ranks. */
 static void *end_waiting(void *path)
 {
     char last[256] = "", now[256];

@@ -206,7 +206,8 @@ static void case_late_copy(void)
     free(host);
 }
 
-/* Another stream reads the copied bytes; if `waits`, after the host has waited for stream 0. */
+/* Copies bytes to the device, and reads them on another stream: if `waits` is true, after the host
+ * has waited for stream 0, otherwise at once. Returns the error of either stream. */
 static CUresult read_copy(const void *host, size_t bytes, int waits)
 {
     const CUstream stream = new_stream();

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks the unused bytes of NCCL's unique id, which carry the rendezvous: of the stand-in and, if it is installed,
-# of the real NCCL, which makes ids without a GPU.
+# Checks the bytes of a unique id that NCCL leaves zero, into which compshim writes the address of its rendezvous: with
+# the stand-in and, if it is installed, with the real NCCL, which makes ids without a GPU.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_unique_id
 magic=6373686e

@@ -89,8 +89,8 @@ limit() {
     tc "$@" qdisc add dev "$device" root tbf rate "$rate" burst $burst latency 50ms
 }
 
-# pace RATE HOST: sets the rate at which a host sends. TCP passes on pieces of 8 KiB, so that at most one of them
-# exceeds 1.1 times the rate.
+# pace RATE HOST: sets the rate at which a host sends. TCP passes pieces of 8 KiB to the device, so that at most
+# one of them exceeds 1.1 times the rate.
 pace() {
     local bits
     bits=$(bits_per_second "$1")
@@ -222,7 +222,7 @@ end_processes() {
     done
 }
 
-# remove: removes the hosts, with their processes, and the bridge that the state lists, and the state
+# remove: ends the processes in the hosts, and removes the hosts, the bridge and the state folder, which lists them
 remove() {
     local namespace
     while read -r namespace; do

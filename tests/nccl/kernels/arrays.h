@@ -11,8 +11,8 @@
 
 #include "codecs/codec.h"
 
-/* MIXED: each lane's eight elements have a magnitude of their own, equal in every buffer; one of
- * them may be a rare value. GRADED: up to 12 significant bits with exponents in a wide range, so
+/* MIXED: each lane's eight elements share an exponent, the same in every buffer; one of the eight
+ * may be a rare value. GRADED: up to 12 significant bits with exponents in a wide range, so
  * that some values are halfway between two codes of any lossy format, and some are subnormal in
  * small formats. For casts only: LONE_NANS and LONE_LARGEST (the largest finite bfloat16) have one
  * such value in each eight elements. */
@@ -71,8 +71,8 @@ enum { LARGE_EACH = 4096 };
 /* Returns the number of elements that the host has of an array of `count`. */
 uint64_t large_kept(uint64_t count);
 struct array make_large_elements(size_t element, uint64_t count);
-/* Makes an array of messages, `stride` bytes apart, each with `header` bytes at the begin; message
- * i has elements[i] elements. */
+/* Makes an array of messages, `stride` bytes apart, each beginning with `header` bytes;
+ * message i has elements[i] elements. */
 struct array make_large_messages(enum cshim_codec_id codec, enum cshim_dtype dtype,
                                  const uint64_t *elements, unsigned messages, size_t header,
                                  uint64_t stride);

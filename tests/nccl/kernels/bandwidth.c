@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measures the bytes per second that the kernels move that encode, decode and reduce, and their
+/* Measures the bytes per second that the kernels encode, decode and reduce read and write, and the
  * ratio to a copy within the device, which is measured before each kernel. Elements are float32,
  * and a segment is one piece. Prints a JSON array.
  *   kernels_bandwidth [MAXIMUM_MIB] (1024) */

@@ -234,7 +234,7 @@ static void test_encode(enum cshim_codec_id codec, enum cshim_dtype dtype, enum 
 }
 
 /* Encodes and decodes a random value out of every `step` consecutive bit patterns, from `begin` to
- * before `end`. They rise, so the values of a block have similar magnitudes. */
+ * before `end`. The patterns rise, so the values of a block have similar magnitudes. */
 static void test_all_values(enum cshim_codec_id codec, enum cshim_dtype dtype, uint64_t begin,
                             uint64_t end, uint64_t step)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first GPU as a machine, by the library's own loader of the driver. */
+/* Implements machine.h on the first GPU, with the engine's loader of the driver
+ * (kernels/driver.h). */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

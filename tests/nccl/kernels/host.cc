@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host as a machine: runs the kernels' own source, each lane as a fiber. */
+/* Implements machine.h on the host: runs the kernels' own source, each lane as a fiber. */
 extern "C" {
 #include "kernels/kernels.h"
 }

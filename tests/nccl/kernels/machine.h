@@ -20,7 +20,8 @@ extern "C" {
 void machine_open(void);
 const char *machine_name(void);
 void *machine_allocate(size_t bytes);
-/* Sets the bytes of an allocation that kernels may access. Only machine/machine.cc checks that. */
+/* Allows kernels to access `bytes` bytes of an allocation, beginning at `from`. Only
+ * machine/machine.cc checks accesses. */
 void machine_bounds(void *memory, void *from, size_t bytes);
 void machine_free(void *memory);
 void machine_write(void *to, const void *from, size_t bytes);

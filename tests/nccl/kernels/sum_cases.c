@@ -7,8 +7,8 @@
 #include "tests/nccl/kernels/machine.h"
 #include "tests/nccl/kernels/products.h"
 
-/* Computes expected sums and their encoding with a factor, which multiplies the sums in float32,
- * those of float64 in float64. */
+/* Computes the expected sums times `factor`, and their encoding. Multiplies in float64 if the
+ * elements are float64, otherwise in float32. */
 static void multiply_sums(enum cshim_codec_id codec, enum cshim_dtype dtype,
                           const void *const *parts, unsigned ranks, uint64_t count, double factor,
                           void *output, void *reencoded, const struct cshim_encoding *encoding)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs one kernel on 64 grains of ordinary float32 values, of 8 parts if it reduces. roof.py counts
- * what it executes.
+/* Runs one kernel on 64 grains of ordinary float32 values; `reduce` adds those of 8 ranks. roof.py
+ * counts the executed instructions.
  *   grains encode|decode|reduce CODEC
  */
 #include <stdio.h>
@@ -60,7 +60,7 @@ int main(int argc, char **argv)
         machine_launch(CSHIM_KERNEL_DECODE, codec, COUNT, &decode);
     else
         machine_launch(CSHIM_KERNEL_REDUCE, codec, COUNT, &reduce);
-    /* Bytes of a grain that are read and written. */
+    /* Prints the bytes that the kernel reads and writes for each grain. */
     const double payload = (double)(stride - HEADER) / 64;
     printf("%g\n", argv[1][0] == 'r' ? (RANKS + 1) * payload : payload + 4.0 * CSHIM_GRAIN);
     return 0;

@@ -21,7 +21,7 @@ SPACE = {"LDG": "GLOBAL", "STG": "GLOBAL", "LD": "GENERIC", "ST": "GENERIC", "LD
 
 
 def compare(m):
-    """ISETP: compares 32 bits, 64 bits, or the upper half of 64 after operand 5, the result of the lower half."""
+    """ISETP: compares 32 bits, 64 bits, or the upper halves of 64 bits; operand 5 is then the lower halves' result."""
     sign, c = m["sign"] or "S32", COMPARE[m["compare"]]
     if sign in ("U64", "S64"):
         a, b = ("$q2", "$q3") if sign == "U64" else ("(int64_t)$q2", "(int64_t)$q3")

@@ -70,7 +70,7 @@ struct CUstream_st {
 /* The position in a stream at which an event was recorded. */
 struct standin_record {
     CUstream stream;
-    uint64_t position; /* number of the stream's operations up to it, it included */
+    uint64_t position; /* number of the stream's operations up to and with the event */
     double seconds;    /* time at which it completed */
     struct standin_clock clock;
 };
@@ -173,8 +173,7 @@ void standin_order_after(CUstream stream, const struct standin_clock *clock);
 void standin_order_host(const struct standin_clock *clock);
 struct standin_accesses;
 /* Records an access of the running operation to bytes of an allocation. Returns false, after a
- * message on stderr, if it is not ordered with an earlier access that is kept, and one of the two
- * writes. */
+ * message on stderr, if it races with an earlier access (cuda_order.c). */
 bool standin_order_access(struct standin_accesses **accesses, size_t begin, size_t end, bool write);
 
 /* cuda_memory.c -------------------------------------------------------------------------------- */

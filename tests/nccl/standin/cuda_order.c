@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for the CUDA driver, for tests; proves nothing about speed or the real driver.
- * Here: the order of operations, by vector clocks, which find two operations that use the same
- * memory, one of which writes it, and are not ordered, whatever their timing (among the last KEPT
- * accesses to an allocation). A wait of one host thread counts for all threads of the host.
- * STANDIN_RACES=0 disables the check. */
+ * Here: races. Vector clocks order the operations. Two operations race, whatever their timing, if
+ * they access the same bytes, at least one of them writes these, and neither is ordered after the
+ * other. An access is compared with up to KEPT earlier ones of the allocation. A wait of one host
+ * thread counts for all threads of the host. STANDIN_RACES=0 disables the check. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -111,8 +111,8 @@ static CUresult join_streams(const struct standin_task *tasks, bool before)
     return status;
 }
 
-/* Reserves device memory for ranks that first exchange messages, as the real NCCL does when it
- * connects them. Refuses to do so in a capture, as some transports do. */
+/* Reserves device memory for each rank with which this rank exchanges its first message, as the
+ * real NCCL does when it connects them. Refuses to do so in a capture, as some transports do. */
 static ncclResult_t connect_peers(const struct standin_task *tasks, bool captured)
 {
     ncclResult_t result = ncclSuccess;

@@ -25,7 +25,7 @@
  *                             that of a rank
  *   STANDIN_NCCL_VERSION=22809
  *   STANDIN_CONNECTION=10     MiB of device memory that NCCL allocates for messages with a rank
- *   STANDIN_COMMUNICATOR=0    MiB that NCCL allocates for a communicator; the real one some hundred
+ *   STANDIN_COMMUNICATOR=0    MiB that NCCL allocates for a communicator (the real NCCL: hundreds)
  *   STANDIN_LOG=FILE          writes NCCL's collectives and messages as JSON lines
  *   STANDIN_DATA=FILE         writes a digest of the data that each call sends
  *   STANDIN_CLIQUE=NUMBER     NVLink clique of the devices, which nvml.c reports
@@ -46,8 +46,8 @@
  * which the function that enqueues the operation consumes. */
 struct standin_op {
     const char *name;
-    /* Runs the operation, on the stream's thread; in a graph at each launch, branches but the first
-     * on threads of their own. Returns CUDA_SUCCESS or the context's sticky error. */
+    /* Runs the operation on the stream's thread. In a graph, runs it at each launch; each branch
+     * but the first has a thread of its own. Returns CUDA_SUCCESS or the context's sticky error. */
     CUresult (*run)(void *payload, uint64_t ticket);
     /* Called when the operation is enqueued on a stream or, in a graph, at each launch, in the
      * order of the host's calls; returns the ticket for `run`. May be NULL. The driver's lock is
@@ -81,10 +81,9 @@ struct standin_driver {
     /* Makes later operations of `to` wait for those enqueued on `from`. */
     CUresult (*chain)(CUstream from, CUstream to, CUcontext context);
     void (*let_run)(void); /* for STANDIN_LAZY: called when NCCL begins to wait for operations */
-    /* Return the current context, or that of device 0; the primary one of a device. NULL on
-     * failure. */
+    /* Returns the current context; without one, device 0's primary context, or NULL on failure. */
     CUcontext (*current_or_primary)(void);
-    CUcontext (*primary)(int device);
+    CUcontext (*primary)(int device); /* returns a device's primary context, or NULL on failure */
     struct standin_op *(*op_new)(const char *name, CUresult (*run)(void *, uint64_t),
                                  void (*release)(void *), void *payload);
     /* Counts a call; returns true if it must fail by STANDIN_FAIL. */
