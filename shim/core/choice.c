@@ -161,7 +161,8 @@ void cshim_choice_end(struct cshim_choice *choice, double seconds)
         choice->seconds[choice->samples - 1] = (float)seconds;
 }
 
-/* Sorts the samples of a candidate whose agreed duration is known. Returns their number. */
+/* Sorts the agreed durations of a candidate's samples, as far as this rank knows them. Returns
+ * their number. */
 static unsigned sort_samples(const struct cshim_choice *choice, unsigned candidate,
                              float sorted[CSHIM_CHOICE_SAMPLES_MAX])
 {

@@ -285,9 +285,9 @@ static void decide_on(struct session *session)
     session->decided = true;
 }
 
-/* Decides if a rank waits for it, and a request has arrived or the deadline has passed: "off" if a
- * rank is missing, unable or of another version, or not ready at the deadline; "on" if all are
- * ready. */
+/* Makes the decision, once a rank waits for it and a request has arrived or the deadline has
+ * passed: "off" if a rank is missing, unable or of another version, or not ready at the deadline;
+ * "on" if all are ready. Otherwise leaves it open. */
 static void decide(struct session *session, double now)
 {
     const bool late = session->deadline > 0 && now >= session->deadline;

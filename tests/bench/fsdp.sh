@@ -7,10 +7,12 @@
 #
 #   --rate      rate of the hosts' links, 1gbit
 #   --modes     off, or the codecs of PARAMETERS/GRADIENTS (none: passed through). The modes take turns in every
-#               repeat. The table has the median time of a step and, relative to the first mode, the speed; of the first
-#               repeat the loss, and how many times fewer bytes the hosts sent than in the first mode, with all headers
-#               of the network
+#               repeat.
 #   --steps     steps (200) of the first repeat; later ones make a quarter as many
+#
+# The table has for each mode the median time of a step, and its speed relative to the first mode. Two columns are from
+# the first repeat only: the loss, and the bytes that the hosts sent in the first mode divided by those of this mode.
+# These bytes include all headers of the network.
 #
 # Needs root. TORCH is a folder with PyTorch in bin/python3 (tools/get-torch.sh).
 set -eu

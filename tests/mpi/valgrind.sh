@@ -34,7 +34,7 @@ print(*found, sep="\n")
 sys.exit(bool(found) or len(sys.argv) < 2)
 P
 }
-# clean NAME RANKS PROGRAM [ARGUMENT...]: runs the program without findings
+# clean NAME RANKS PROGRAM [ARGUMENT...]: runs the program under valgrind, and checks that it has no findings
 clean() {
     local name=$1 ranks=$2
     shift 2

@@ -29,7 +29,7 @@ for package in $needed; do
     case $package in gcc | g++ | libc6-dev) continue ;; esac # always present on build systems
     check "the Debian package is built with $package" grep -qE "^ *(Build-Depends:)? *$package,?$" $debian/control
 done
-# A commit gives the same tarballs again. (make deb builds from the files of the first.)
+# Two runs of make dist on one commit make the same tarballs.
 for name in one other; do
     check "make dist, $name" make -s --no-print-directory "BUILD=$scratch/$name" dist
 done

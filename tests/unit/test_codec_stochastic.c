@@ -188,9 +188,10 @@ static void standard_errors(const struct grid *grid, uint64_t key, double *error
     }
 }
 
-/* Sums of standardised errors over many keys are like those of independent numbers with mean 0: for
- * each element, for each key, and for products of neighbours. The limit is six standard deviations;
- * the many sums cannot fail by chance, because the numbers are always the same. */
+/* Sums of standardised errors are like those of independent numbers with mean 0: of each element
+ * over all keys, of all elements under each key, and of the products of neighbouring elements' and
+ * successive keys' errors. The limit is six standard deviations; none of the many sums fails by
+ * chance, because the random numbers are the same in every run. */
 TEST(mean_is_the_value)
 {
     for (size_t g = 0; g < GRIDS; g++) {

@@ -437,7 +437,7 @@ TEST(ways)
     assert_int_equal(way("allgather", CSHIM_REDUCE_SCATTER, false, 2, 1000), two_shot);
 }
 
-/* NCCL's own broadcast sends the root's message to all ranks, once to each node. */
+/* NCCL's own broadcast sends the root's message to all ranks; it enters each node once. */
 TEST(broadcasts_of_nccl)
 {
     struct cshim_policy *policy =
