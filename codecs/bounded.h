@@ -2,7 +2,8 @@
 /* Internal to codecs/: packs and unpacks a grain of the codec bounded, in portable C that the
  * compiler vectorises at each SIMD level. docs/wire-format.md, "bounded", gives every byte.
  *
- * Each element is rounded to a multiple of a step of at most 8 significant bits; decoding is exact.
+ * Each element is rounded to a multiple of a step of at most 8 significant bits. Decoding is exact;
+ * only with steps above 2^104 may a multiple overflow float32.
  * A multiple is stored as its difference from a prediction: the grain's middle, the previous
  * multiple, or the line through the two previous ones. All differences of a grain have the width of
  * the largest. */

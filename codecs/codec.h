@@ -40,9 +40,9 @@ enum cshim_simd { CSHIM_SIMD_SCALAR = 0, CSHIM_SIMD_AVX2 = 1, CSHIM_SIMD_AVX512 
 struct cshim_codec_info {
     enum cshim_codec_id id;
     const char *name;      /* as in policy.ini; static */
-    unsigned element_bits; /* payload bits per element; 0: those of the dtype */
-    unsigned block;        /* elements of a block (nvfp4: of a grain); 1 without scales */
-    unsigned scale_bytes;  /* bytes of a block's scale (nvfp4: 16 scales); 0 without scales */
+    unsigned element_bits; /* payload bits per element; 0: those of the dtype, or packed codec */
+    unsigned block;        /* elements of a block (nvfp4: of a grain); 1 without scales, or topk */
+    unsigned scale_bytes;  /* bytes of a block's scale (nvfp4: 16 scales); 0 if `block` is 1 */
     /* Error of one quantization of an x within float32's range, in a block whose largest finite
      * magnitude is a: |error| <= relative * |x| + absolute * a + floor. Twice that for stochastic
      * rounding. Not valid for bounded with a step. Derived in docs/wire-format.md, "Error". */
@@ -51,7 +51,8 @@ struct cshim_codec_info {
     double bound_floor;
     double typical;        /* measured relative L2 error of one quantization of normal data */
     bool keeps_infinity;   /* false: infinities become NaN */
-    bool keeps_minus_zero; /* false: -0 becomes 0 */
+    bool keeps_minus_zero; /* false: -0 becomes 0; also true of bounded, which keeps -0 only without
+                              a step */
 };
 
 /* Returns the description of a codec, or NULL for CSHIM_CODEC_NONE and unknown ids. */
@@ -137,8 +138,8 @@ struct cshim_encoding {
      * multiples of CSHIM_GRAIN. */
     uint64_t first;
     /* Twice the largest error that the codec bounded may add to an element, from 2^-120 to 2^120,
-     * or 0 for no loss. The codec rounds elements to multiples of this step if it is a power of
-     * two, else of a smaller one. Other codecs ignore it. */
+     * or 0 for no loss. In grains that this makes smaller the codec rounds elements to multiples
+     * of this step if it is a power of two, else of a smaller one. Other codecs ignore it. */
     float step;
     /* Maximum number of finite elements of each grain that the codec topk sends, in addition to all
      * non-finite ones. Without residuals topk ignores it, and sends all elements that are not zero.
@@ -153,8 +154,8 @@ void cshim_encode_with(enum cshim_codec_id id, enum cshim_dtype dtype, const voi
 /* Decodes count elements into output, rounding to dtype where it is narrower than float32. Values
  * too large for float16 become Inf, because programs check for overflow; values too large for
  * bfloat16 become the largest bfloat16. NaNs become the positive quiet NaN without payload (the
- * exact codecs, and fp32, keep their sign and payload). output needs the alignment of its elements;
- * encoded needs none. */
+ * exact codecs keep their sign and payload; fp32 keeps the sign and the payload that a float32 can
+ * hold). output needs the alignment of its elements; encoded needs none. */
 void cshim_decode(enum cshim_codec_id id, enum cshim_dtype dtype, const void *encoded, size_t count,
                   void *output);
 

@@ -3,10 +3,10 @@
  * compiler vectorises at each SIMD level. docs/wire-format.md, "lossless", gives every byte.
  *
  * An element's bits are rotated left by one, so that the exponent comes first and the sign last.
- * Most exponents of a grain are near the largest one, so an exponent becomes a code of a few bits:
- * its distance below the top of a window, or an escape. The bits after the exponent are stored
- * unchanged: whole bytes in planes of four, two and one byte, the remaining bits together with the
- * exponent's code. */
+ * Usually most exponents of a grain are near the largest one, so an exponent becomes a code of a
+ * few bits: its distance below the top of a window, or an escape. The bits after the exponent are
+ * stored unchanged: whole bytes in planes of four, two and one byte, the remaining bits together
+ * with the exponent's code. */
 #ifndef CSHIM_LOSSLESS_H
 #define CSHIM_LOSSLESS_H
 

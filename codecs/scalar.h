@@ -55,7 +55,7 @@ struct cshim_format {
     int max_exponent; /* exponent of the largest code (E4M3 scales: times the largest scale) */
     int min_scale;    /* exponent that scale byte 0 means (E4M3 scales: the grain's byte) */
     /* Added to the bits of the largest magnitude of a block (CSHIM_SCALE_E4M3: of a grain) to find
-     * its exponent, so that a magnitude that would round above the top code gets the next exponent.
+     * the scale's exponent: a magnitude that would round above the top code gets the next exponent.
      * `random_bump` is for stochastic rounding, where every magnitude above the top code may do so.
      */
     uint32_t bump, random_bump;
@@ -328,8 +328,8 @@ CSHIM_HD float cshim_bf16_decode(uint16_t code)
 #define CSHIM_INTEGER_UNIT_SCALE (149 << 7)
 
 /* Returns the code of the smallest scale for which top * scale is at least the largest magnitude
- * (bits: `largest`). 2^24 / (top * 2^shift) is from 256 to 511, so either shift or shift + 1 gives
- * a significand from 128 to 255. */
+ * (bits: `largest`), and that of 2^0 if the largest magnitude is 0. 2^24 / (top * 2^shift) is from
+ * 256 to 511, so either shift or shift + 1 gives a significand from 128 to 255. */
 CSHIM_HD uint32_t cshim_integer_scale(struct cshim_format format, uint32_t largest)
 {
     const uint32_t top = (uint32_t)format.top;
@@ -473,8 +473,8 @@ CSHIM_HD uint32_t cshim_choose_scale(struct cshim_format format, uint32_t larges
 }
 
 /* Returns the stored scale of a block of a grain: `stored` itself, or for CSHIM_SCALE_E4M3 with the
- * E4M3 number nearest to the block's largest finite magnitude (bits: `largest`) divided by 6 and by
- * the grain's power of two, but no subnormal one. With stochastic rounding multiplies by 17 / 96
+ * normal E4M3 number nearest to the block's largest finite magnitude (bits: `largest`) divided by 6
+ * and by the grain's power of two. With stochastic rounding multiplies by 17 / 96
  * instead of dividing by 6. */
 CSHIM_HD uint32_t cshim_refine_scale(struct cshim_format format, uint32_t stored, uint32_t largest,
                                      int at_random)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packs and unpacks grains of the codec topk: only the few elements of largest magnitude and all
- * that are not finite are sent, as index and int4 code; the others are decoded as zeros.
+/* Packs and unpacks grains of the codec topk: with a residual only the few elements of largest
+ * magnitude and all that are not finite are sent, as index and int4 code; the others are decoded as
+ * zeros.
  * docs/wire-format.md gives every byte.
  *
  * Elements that are not sent stay in the residual completely, and are added in the next call.

@@ -3,7 +3,8 @@
  *
  * The vector loops process whole blocks of ordinary numbers. Blocks with an extreme scale, partial
  * blocks and, in encoding, blocks with a non-finite element use the scalar level's loops, so that
- * the rare cases exist only once.
+ * these rare cases exist only once. Stochastic rounding, and formats with scales that has_blocks()
+ * does not support, use the loops of portable.h, compiled for this level.
  *
  * The including file defines, before:
  *   TARGET, LEVEL    as for level.h
@@ -38,8 +39,9 @@ enum {
     /* Elements of two vectors, which all formats decode, and formats of the family UPPER encode
      * together. */
     STEP = 2 * LANES,
-    /* Elements of four vectors, which are encoded together in formats of at most 8 bits. The
-     * AVX-512 level leaves smaller blocks to AVX2: wider vectors do not compute a scale faster. */
+    /* Elements of four vectors, which are encoded together in formats of at most 8 bits. Except in
+     * decoding, the AVX-512 level leaves smaller blocks to AVX2: wider vectors do not compute a
+     * scale faster. */
     NARROWEST_BLOCK = 4 * LANES,
     /* Blocks of a grain for CSHIM_SCALE_E4M3, and the elements of each. */
     GRAIN_BLOCKS = 16,
@@ -80,8 +82,8 @@ CSHIM_INLINE float decoding_factor(struct cshim_format format, uint32_t stored)
 }
 
 /* Returns true if an array of `count` elements at `output` is written past the caches. Such an
- * array is too large for them, and aligned; its cache lines need not be read from memory before
- * they are overwritten. The pieces of pipelined calls are smaller and stay in the cache. */
+ * array is too large for most caches, and aligned; its cache lines need not be read from memory
+ * before they are overwritten. The pieces of pipelined calls are smaller and stay in the cache. */
 CSHIM_INLINE bool goes_past_cache(const void *output, size_t count)
 {
     return count >= (size_t)1 << 22 && (uintptr_t)output % 32 == 0;

@@ -12,7 +12,8 @@
 #endif
 
 /* Defines a kernel whose parameter is called `parameters`. `blocks` is the number of blocks that a
- * multiprocessor holds at once: the largest that leaves the kernel's loop enough registers. */
+ * multiprocessor must be able to hold at once (BLOCKS lowers it to four on some devices): the
+ * largest that leaves the kernel's loop enough registers. */
 #define KERNEL(name, parameter, blocks)                                                            \
     extern "C" __global__ void __launch_bounds__(CSHIM_KERNEL_THREADS, BLOCKS(blocks))             \
         cshim_##name(const __grid_constant__ struct cshim_kernel_##parameter parameters)
@@ -74,7 +75,7 @@ CSHIM_RARE void multiply_doubles(const double *from, int valid, struct factor fa
         to[i] = i < valid ? multiply_double(from[i], factor) : 0.0;
 }
 
-/* Multiplies elements of any type but float64. */
+/* Multiplies elements of any type except float64. */
 CSHIM_RARE void multiply_elements(uint32_t dtype, struct place from, struct factor factor,
                                   struct place to)
 {

@@ -72,7 +72,8 @@ template <int ID> struct layout {
     static const bool HAS_MINUS_ZERO =
         FAMILY != CSHIM_FAMILY_INTEGER && cshim_format(ID).special != CSHIM_SPECIAL_ZERO;
 
-    /* Returns word `word` of eight codes that change no sum: -0, or 0 in a format without -0. */
+    /* Returns word `word` of eight codes that change no sum: -0, or 0 in a format without -0, whose
+     * sums are never -0. */
     CSHIM_DEVICE uint32_t nothing(int word)
     {
         const uint64_t signs = eight_fields(BITS, (uint64_t)1 << (BITS - 1));

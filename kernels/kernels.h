@@ -110,7 +110,8 @@ struct cshim_kernel_reduce {
  * The codec fp16 divides the whole buffer by one power of two, chosen so that 2^headroom times
  * *largest does not round above the largest code (cshim_cast_exponent, codecs/scalar.h).
  * CSHIM_KERNEL_LARGEST computes *largest before, by atomic maxima: the largest finite magnitude of
- * a buffer, as the bits of a float32. The caller sets *largest to zero first. */
+ * a buffer's products with the factor, as the bits of a float32. The caller sets *largest to zero
+ * first. */
 struct cshim_kernel_cast {
     uint32_t codec;
     uint32_t dtype; /* type of the caller's elements */

@@ -9,7 +9,8 @@
 /* Conversions by hardware ---------------------------------------------------------------------- */
 /* Functions that convert pairs of elements hold a pair in one word, the first element in the lower
  * half. For finite values with a finite code, and for codes, they give the results of
- * codecs/scalar.h; a NaN may get any payload. On a host, conversions of binary16 call scalar.h. */
+ * codecs/scalar.h, except for the power of two of halves_exponent() and the NaNs of hidden_nans();
+ * a NaN may get any payload. On a host, conversions of binary16 call scalar.h. */
 #if defined(__CUDA_ARCH__)
 #define HAS_HALF_PAIRS (__CUDA_ARCH__ >= 800)
 #define HAS_FP8 (__CUDA_ARCH__ >= 890)
@@ -298,7 +299,8 @@ CSHIM_DEVICE void zero_invalid(struct lane_values &values, int valid)
         values.value[i] = i < valid ? values.value[i] : 0.0f;
 }
 
-/* Loads elements of any type, alignment and number. Elements that are not valid become 0. */
+/* Loads elements of any type and number, whether aligned to 16 bytes or not, and multiplies them.
+ * Elements that are not valid become 0. */
 CSHIM_RARE void load_values_singly(uint32_t dtype, const uint8_t *address, int valid,
                                    struct factor factor, struct lane_values *values)
 {
@@ -365,7 +367,7 @@ CSHIM_RARE void store_values_singly(uint32_t dtype, uint8_t *address, int valid,
 }
 
 /* Rounds values to elements and stores them 16 bytes at a time. Values for 16-bit types have to be
- * below BF16_TOO_LARGE, and NaNs of float32 canonical. */
+ * below BF16_TOO_LARGE in magnitude. NaNs of float32 are stored as they are. */
 CSHIM_DEVICE void store_plain(uint32_t dtype, uint8_t *address, const struct lane_values &values)
 {
     uint32_t words[LANE_ELEMENTS];
@@ -386,7 +388,7 @@ CSHIM_DEVICE void store_plain(uint32_t dtype, uint8_t *address, const struct lan
 }
 
 /* Rounds values to elements of a type other than float64 and stores them. `largest` is their
- * largest magnitude, as bits. NaNs of float32 have to be canonical. */
+ * largest magnitude, as bits. NaNs of float32 are stored as they are. */
 CSHIM_DEVICE void store_values(uint32_t dtype, const struct place &place,
                                const struct lane_values &values, uint32_t largest)
 {

@@ -4,10 +4,11 @@
  * thread that drives several devices would wait for itself.
  *
  * Up to four batches are in flight, each in its own part of the workspace. Each pipeline iteration
- * begins a batch and takes the next steps of those before it: NCCL moves the messages of some
- * batches on the calls' stream, while kernels work on the messages of others on the communicator's
- * stream, or the graph's. A step waits for the previous step of its batch, by an event, and for the
- * earlier work on its stream. docs/architecture.md draws the pipeline. */
+ * begins a batch, if segments are left, and takes the next steps of those before it. If a
+ * communicator's calls take several batches, NCCL moves the messages of some batches on the calls'
+ * stream, while kernels work on the messages of others on the communicator's stream, or the
+ * graph's; a step then waits for the previous step of its batch, by an event, and for the earlier
+ * work on its stream. docs/architecture.md draws the pipeline. */
 #include <stdlib.h>
 
 #include "shim/nccl/choose.h"
@@ -110,9 +111,9 @@ static CUresult join_streams(const struct cshim_nccl_call *call)
     return result;
 }
 
-/* Runs `act` on each compressed call, except calls on comm->runs_on that directly follow another
- * call of the communicator, for which it would change nothing. Continues after an error, and
- * returns it at the end. */
+/* Runs `act` on each compressed call, except a call on comm->runs_on for whose communicator the
+ * latest `act` ran: another one would change nothing. Continues after an error, and
+ * returns the last one at the end. */
 static ncclResult_t for_all_streams(const struct run *run,
                                     CUresult (*act)(const struct cshim_nccl_call *))
 {

@@ -11,8 +11,8 @@
  * 0's waits (host_waits).
  *
  * Calls in captured graphs, and several calls on one communicator in a group, neither try
- * candidates nor are timed: they take the best candidate of a class that is settled, or that an
- * earlier job has learned; otherwise the plan of cshim_plan_call(). */
+ * candidates nor provide durations for decisions: they take the best candidate of a class that is
+ * settled, or that an earlier job has learned; otherwise the plan of cshim_plan_call(). */
 #ifndef CSHIM_NCCL_CHOOSE_H
 #define CSHIM_NCCL_CHOOSE_H
 
@@ -32,7 +32,7 @@ void cshim_choosing_free(struct cshim_nccl_comm *comm);
 
 /* Sets call->plan and call->chosen. `is_alone`: it is the only call of its group on its
  * communicator. Returns an error if this rank waits for the answer to a question and cannot get it,
- * because rank 0 has ended or the communicator has failed. */
+ * because rank 0 has ended, or the communicator has failed or been aborted. */
 ncclResult_t cshim_choose(struct cshim_nccl_call *call, bool is_alone);
 
 /* Records the event before or after (`is_end`) a call on its stream, if the call is sampled.

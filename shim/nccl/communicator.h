@@ -51,7 +51,8 @@ struct cshim_nccl_comm {
     int ranks;
     bool settled;       /* cshim_registry_settle was called, and there is a job */
     bool nonblocking;   /* a background thread enqueues its calls (background.c) */
-    atomic_int working; /* ncclInProgress while such a thread works for it, then its status */
+    atomic_int working; /* ncclInProgress while a background thread works for it, then the status of
+                           that thread */
     struct cshim_nccl_comm *next_newcomer; /* next communicator made in the same group */
     struct cshim_member *member;           /* this rank's end of the rendezvous, or NULL */
     struct cshim_tag
@@ -69,7 +70,7 @@ struct cshim_nccl_comm {
     CUcontext context; /* primary context of the device */
     int processors;    /* number of the device's multiprocessors */
     int priority;      /* priority of the stream of the first compressed call */
-    CUstream stream;   /* own stream of that priority, for kernels and for freeing residuals */
+    CUstream stream; /* own stream of `priority`: for kernels, freeing residuals, relating clocks */
     struct cshim_workspace *workspace;
     CUstream runs_on;  /* stream for NCCL's operations in a group: the first compressed call's */
     CUstream kernels;  /* stream for kernels in a group: if batches overlap, `stream` or a graph's;
@@ -78,7 +79,8 @@ struct cshim_nccl_comm {
     cuuint64_t capture_id;                     /* id of the capture of the last captured call */
     struct cshim_workspace *capture_workspace; /* latest workspace of that call's graph */
     uint64_t capture_bytes;                    /* total size of that graph's workspaces */
-    uint32_t nodes; /* number of nodes; 0: not known, as in a child before cshim_prepare() */
+    uint32_t nodes; /* number of nodes; 0: not known, as in a child with fewer ranks than a parent
+                       of several nodes, before cshim_prepare() */
     struct cshim_layout layout;
     ncclComm_t inside;       /* hierarchical: intra-node communicator (all ranks of this node) */
     ncclComm_t across;       /* hierarchical: inter-node communicator (one rank of each node) */
@@ -122,8 +124,8 @@ void cshim_registry_end(struct cshim_nccl_comm *comm);
 
 /* background.c: nonblocking communicators. NCCL returns ncclInProgress from their calls and
  * enqueues them on a thread of its own; the program polls ncclCommGetAsyncError until that is done.
- * The engine likewise starts a thread for each group of calls, and returns ncclInProgress until
- * that thread has finished. */
+ * The engine likewise starts a thread for each group that makes communicators or has calls to
+ * compress, and returns ncclInProgress until that thread has finished. */
 
 /* Marks the calling thread as working for these communicators; NULL: for none any more. `comms`
  * must outlive the work. */
@@ -148,9 +150,9 @@ void cshim_background_leave(const struct cshim_nccl_comm *comm);
  * compressed calls need, and exchange through NCCL whether each of them can compress.
  *
  * The memory for that exchange is reserved when the communicator is made, while a rank that lacks
- * it can still report that at the rendezvous. Later a preparation fails if CUDA or NCCL fails, the
- * host lacks memory, or a process ends; then the rendezvous, if there is one, notifies the other
- * ranks. */
+ * it can still report that at the rendezvous (without a rendezvous it then returns an error). Later
+ * a preparation fails if CUDA or NCCL fails, the host lacks memory, or a process ends; then the
+ * rendezvous, if there is one, notifies the other ranks. */
 
 /* Reserves the memory for the exchange. On an error writes the reason to `why`. */
 void cshim_prepare_reserve(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY_MAX]);
@@ -162,7 +164,8 @@ void cshim_prepare_reserve(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY
 struct cshim_nccl_call;
 ncclResult_t cshim_prepare(const struct cshim_nccl_call *calls, size_t count);
 
-/* Releases what the preparation has made, except `inside` and `across` (end_levels in engine.c). */
+/* Releases what the preparation has made, except `inside` and `across` (end_levels in engine.c) and
+ * the exchange of a preparation that has failed. */
 void cshim_prepare_undo(struct cshim_nccl_comm *comm);
 
 #endif

@@ -123,8 +123,9 @@ ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm);
  * nonblocking. */
 ncclResult_t cshim_group_expect(struct cshim_nccl_comm *comm, ncclResult_t status);
 
-/* batch.c: makes the calls of a group. First passes through those that the preparation or the
- * planner decides not to compress, then runs the others, on each communicator in their order. */
+/* batch.c: makes the calls of a group. First passes through those that the preparation, the planner
+ * or begin_call() decides not to compress, then runs the others, on each communicator in their
+ * order. */
 ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count);
 
 /* feedback.c: error feedback: residuals (shim/report/residual.h) on the device. A residual's memory

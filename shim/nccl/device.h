@@ -52,7 +52,7 @@ void cshim_pool_give(struct cshim_pool_item **pool, struct cshim_pool_item *item
  * compresses has a workspace, which its groups of calls use one after the other.
  *
  * A CUDA graph with captured calls may be launched at any time, also concurrently with calls that
- * are not captured. So each graph has workspaces of its own, as large as its calls need.
+ * are not captured. So each graph has workspaces of its own, at least as large as its calls need.
  *
  *     | batch 0 | batch 1 | batch 2 | batch 3 | elements of sampled calls (not in a graph's) |
  */
@@ -67,8 +67,9 @@ void cshim_pool_give(struct cshim_pool_item **pool, struct cshim_pool_item *item
 struct cshim_workspace {
     struct cshim_pool_item item; /* item.size: bytes of `memory` */
     CUdeviceptr memory;
-    CUevent idle;                            /* recorded after the last group of calls */
-    bool used;                               /* true if `idle` has been recorded */
+    CUevent idle; /* recorded after the last group of calls */
+    bool used; /* true if `idle` was recorded since the workspace was made, or was last acquired or
+                  released by a graph */
     CUevent steps[CSHIM_SEGMENTS_IN_FLIGHT]; /* recorded after each batch's latest step, if kernels
                                                 have a stream of their own */
     /* Stream for the kernels of a graph's calls, or NULL. Each graph needs its own, because a

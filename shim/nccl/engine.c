@@ -43,7 +43,7 @@ static ncclResult_t get_unique_id(ncclUniqueId *id)
     return status;
 }
 
-/* Returns true if ncclCommInitRank returns before the communicator is made. */
+/* Returns true if ncclCommInitRank makes a nonblocking communicator. */
 static bool is_nonblocking(const ncclConfig_t *config)
 {
     const char *value = getenv("NCCL_COMM_BLOCKING");
@@ -221,7 +221,7 @@ static ncclResult_t comm_shrink(ncclComm_t comm, int *excluded, int excluded_cou
 }
 
 /* Makes an id for the ranks that a communicator grows by, and writes the rendezvous of the new
- * communicator to it. If that is impossible, no rank compresses. */
+ * communicator to the id. If that cannot be written, no rank of the new communicator compresses. */
 static ncclResult_t comm_get_unique_id(ncclComm_t comm, ncclUniqueId *id)
 {
     if (id != NULL) /* NCCL refuses NULL */
@@ -235,7 +235,7 @@ static ncclResult_t comm_get_unique_id(ncclComm_t comm, ncclUniqueId *id)
 }
 
 /* Ranks of the old communicator keep their numbers, and derive the rendezvous from its member. New
- * ranks pass no communicator but an id, which carries the rendezvous. */
+ * ranks pass an id, which carries the rendezvous, and NULL as communicator. */
 static ncclResult_t comm_grow(ncclComm_t comm, int ranks, const ncclUniqueId *id, int rank,
                               ncclComm_t *child, ncclConfig_t *config)
 {
@@ -260,7 +260,8 @@ static ncclResult_t comm_finalize(ncclComm_t comm)
     return cshim_nccl.real->CommFinalize(comm);
 }
 
-/* Collects durations after NCCL's own function, which waits for the calls in progress. */
+/* Collects durations after NCCL's own function, which usually waits for the calls in progress.
+ * Calls that have not completed by then get no duration. */
 static ncclResult_t comm_destroy(ncclComm_t comm)
 {
     struct cshim_nccl_comm *known = cshim_registry_take(comm);
@@ -325,9 +326,9 @@ static ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t *error)
 
 /* Collectives ---------------------------------------------------------------------------------- */
 /* Sets capture_id and graph of a call that is captured into a CUDA graph. Returns
- * CSHIM_REASON_COMPRESS if the call can be compressed: during a capture nothing may be allocated or
- * waited for, so the communicator must be prepared; nor may a background thread make the call, so
- * it must be blocking. NCCL requires all ranks to capture alike. */
+ * CSHIM_REASON_COMPRESS if the call can be compressed: the communicator must have been prepared
+ * before the capture, because a preparation waits for other ranks; and it must be blocking, because
+ * a background thread cannot make a captured call. NCCL requires all ranks to capture alike. */
 static enum cshim_reason look_for_capture(struct cshim_nccl_call *call)
 {
     CUstreamCaptureStatus status;

@@ -59,7 +59,8 @@ static ncclResult_t describe_newcomer(struct cshim_nccl_comm *comm)
 }
 
 /* Waits for the decision of the rendezvous about a new communicator. Returns an error if this rank
- * cannot follow it, because it would make native calls while other ranks compress. */
+ * does not get the decision or lacks memory to follow it, because it would make native calls while
+ * other ranks may compress. */
 static ncclResult_t await_decision(struct cshim_nccl_comm *comm)
 {
     struct cshim_decision decision = cshim_rendezvous_decide(comm->member);

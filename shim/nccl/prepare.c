@@ -30,7 +30,8 @@ struct rank_state {
 };
 
 /* Memory for the exchange, on the host and on the device: this rank's state, followed by those of
- * all ranks. Pooled (item.size: number of ranks), as preparations use it one after the other. */
+ * all ranks. Pooled (item.size: number of ranks), as most preparations use it one after the other.
+ */
 struct cshim_state_exchange {
     struct cshim_pool_item item;
     CUstream stream;
@@ -227,8 +228,8 @@ static bool has_levels(const struct cshim_nccl_comm *comm)
            cshim_nccl.real->CommSplit != NULL;
 }
 
-/* Stops compression on all ranks if a rank's device lacks the memory that NCCL needs for its
- * buffers: NCCL would fail in a later call, perhaps on that rank alone. */
+/* Stops compression on all ranks if a rank's device lacks the memory that NCCL may need for its
+ * buffers: without it NCCL would fail in a later call, perhaps on that rank alone. */
 static void look_for_room(struct cshim_nccl_comm *comm, const struct rank_state *all)
 {
     const bool levels = has_levels(comm);
@@ -281,9 +282,9 @@ static ncclResult_t apply_states(struct cshim_nccl_comm *comm, bool compress)
     return status;
 }
 
-/* Makes the intra-node and inter-node communicators of hierarchical, in which this rank has its
- * local rank and its node's index as its rank. All of one level are made in one NCCL group;
- * otherwise a thread that drives several devices would wait for itself. */
+/* Makes the communicators of hierarchical: the intra-node one, in which this rank's number is its
+ * local rank, and the inter-node one, in which it is its node's index. All of one level are made in
+ * one NCCL group; otherwise a thread that drives several devices would wait for itself. */
 static ncclResult_t make_levels(struct cshim_nccl_comm **comms, size_t count)
 {
     ncclResult_t status = ncclSuccess;
@@ -303,8 +304,8 @@ static ncclResult_t make_levels(struct cshim_nccl_comm **comms, size_t count)
     return status;
 }
 
-/* Waits until all ranks of a communicator have reached their first compressed call; does not wait
- * if the rendezvous does not answer. */
+/* Waits until all ranks of a communicator have reached their first compressed call, one is lost, or
+ * the communicator has failed; does not wait if there is no rendezvous or it does not answer. */
 static ncclResult_t await_ranks(struct cshim_nccl_comm *comm)
 {
     const double began = cshim_seconds();

@@ -5,14 +5,14 @@
  *
  * NCCL uses only the first bytes of an ncclUniqueId; the other bytes are zero and are copied with
  * it. The process that makes the id writes its address there and answers as a server. Every rank
- * with compshim sends HELLO to it before it calls NCCL's ncclCommInitRank, and READY when that has
- * succeeded.
+ * with compshim sends HELLO to it before it calls NCCL's ncclCommInitRank, and READY when NCCL has
+ * made the communicator.
  *
- * ncclCommInitRank returns on no rank before all ranks have called it. So a rank that has not sent
- * HELLO when the first rank sends READY does not have compshim, or cannot reach the server. The
- * decision is "on" only when all ranks have sent READY. A rank whose connection breaks asks again
- * and gets the same decision, unless the server has forgotten the session since then. Nothing is
- * ever sent to a rank without compshim.
+ * ncclCommInitRank completes on no rank before all ranks have called it. So a rank that has not
+ * sent HELLO when the first rank sends READY does not have compshim, or cannot reach the server.
+ * The decision is "on" only when all ranks have sent READY. A rank whose connection breaks asks
+ * again and gets the same decision, unless the server has forgotten the session since then. Nothing
+ * is ever sent to a rank without compshim.
  *
  * Ranks may call ncclCommInitRank at any time. If a rank has not sent READY within
  * CSHIM_READY_SECONDS of the first READY, it is considered lost, and the decision is "off".
@@ -73,7 +73,7 @@ void cshim_rendezvous_find_own_address(const struct cshim_member *member, struct
 bool cshim_rendezvous_grow(const struct cshim_member *member, uint64_t number,
                            uint8_t id[CSHIM_ID_BYTES]);
 
-/* Sends READY after NCCL's own call has succeeded. `unable` is the reason why this rank cannot
+/* Sends READY after NCCL has made the communicator. `unable` is the reason why this rank cannot
  * compress, or NULL. Does not wait for other ranks: a thread that makes several communicators calls
  * this for all of them before it waits. */
 void cshim_rendezvous_ready(struct cshim_member *member, const char *unable);

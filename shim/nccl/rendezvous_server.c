@@ -17,8 +17,9 @@
 #include "shim/nccl/rendezvous_wire.h"
 
 /* A stranger is a connection on which no request about a known communicator has come yet. It is
- * closed after REQUEST_SECONDS. The oldest stranger is also closed when a connection is accepted
- * and there are STRANGERS_MAX, or if there are no descriptors or no memory to accept one. */
+ * closed after REQUEST_SECONDS without a whole request. The oldest stranger is also closed when a
+ * connection is accepted and there are STRANGERS_MAX, or if there are no descriptors or no memory
+ * to accept one. */
 #define REQUEST_SECONDS 5.0
 #define STRANGERS_MAX 256
 /* Time limit for writing a reply. */
@@ -89,8 +90,8 @@ static void answer_question(struct connection *connection)
     enter_state(connection, WRITING);
 }
 
-/* Handles a request when it is complete. Closes the connection after DONE, and after a request that
- * is invalid or gets no reply; a wrong magic is detected before the request is complete. */
+/* Handles a request when it is complete. Closes the connection after a request that gets no reply,
+ * such as DONE; a wrong magic is detected before the request is complete. */
 static void handle_request(struct connection *connection)
 {
     const struct cshim_request *request = &connection->request;

@@ -17,7 +17,7 @@
 /* State of a rank. */
 struct rank_entry {
     bool here;           /* it has sent HELLO */
-    bool ready;          /* it has sent READY: ncclCommInitRank has returned */
+    bool ready;          /* it has sent READY: NCCL has made its communicator */
     bool came;           /* it has reached its first compressed call */
     bool waits;          /* its latest request is WAIT: it is in that call */
     uint64_t connection; /* number of its latest connection */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Internal to the rendezvous: the tag in the id, the messages, and the parts of the server.
- * All requests have one length; all replies another, followed by texts if the decision is "on".
+ * All requests have one length; all replies another. Texts follow a reply to READY that is "on".
  * Structs are sent as they lie in memory: ranks compress only if all have the same version, which
  * HELLO carries. */
 #ifndef CSHIM_NCCL_RENDEZVOUS_WIRE_H
@@ -80,8 +80,8 @@ static inline socklen_t cshim_tag_get_address(const struct cshim_tag *tag,
 }
 
 /* Begins a connection to the tag's address. Returns its socket, which the caller closes; less than
- * 0 if none can be made. Sets errno: 0 if it is connected, EINPROGRESS or EINTR if it will be, or
- * the error. */
+ * 0 if none can be made. Sets errno: 0 if it is connected, EINPROGRESS or EINTR while it is being
+ * connected, or the error. */
 static inline int cshim_tag_connect(const struct cshim_tag *tag)
 {
     union cshim_address address;
@@ -141,9 +141,9 @@ void cshim_collection_answer(const struct cshim_request *request, struct cshim_a
  * memory. */
 bool cshim_session_add(uint64_t nonce, const struct cshim_offer *offer);
 /* Applies a rank's request. `connection` is the number of its connection; later ones have higher
- * numbers. Returns false if the request gets no reply: the session is not remembered; or it is the
- * HELLO of another process for a rank that is ready; or it is invalid (or memory is lacking) and
- * the decision is not "off". */
+ * numbers. Returns false if the request is not applied and gets no reply: the session is not
+ * remembered; or it is the HELLO of another process for a rank that is ready, in a communicator
+ * that has grown; or it is invalid (or memory is lacking) and the decision is not "off". */
 bool cshim_session_hear(const struct cshim_request *request, uint64_t connection, double now);
 /* Records that a connection has ended, on which `request` was the last one. Ignored unless the
  * rank's latest request was WAIT, and this is its latest connection. */

@@ -193,8 +193,8 @@ void cshim_sample_end(const struct cshim_nccl_call *call, bool is_kept)
         call->timed->slot = slot;
 }
 
-/* Computes the expected results in float64: the sum of all ranks' elements, each multiplied by its
- * rank's factor or, for an average, divided by the number of ranks. */
+/* Computes the expected results in float64: the sum of the compared ranks' elements, each
+ * multiplied by its rank's factor or, for an average, divided by the number of ranks. */
 static void sum_blocks(const struct cshim_sample_slot *slot, double sums[CSHIM_SAMPLE_MAX])
 {
     const struct cshim_nccl_sample *sample = &slot->sample;

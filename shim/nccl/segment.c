@@ -34,8 +34,8 @@ static void begin_segment(struct cshim_nccl_segment *segment, const struct cshim
 /* Begins a segment of a call with blocks: the same chunk of each peer's block. These chunks lie a
  * block apart in a buffer that holds all blocks: the input of a reduce-scatter, the output of an
  * all-gather, both of an all-to-all. In hierarchical the input is the node's sum of the blocks of
- * the ranks with this local rank on all nodes; the stage has the sums for all local ranks one after
- * the other. */
+ * the ranks with this local rank on all nodes. In the stage, which has this rank's inputs for the
+ * chunks of all ranks ordered by local rank, the sum replaces those for this local rank. */
 static void begin_chunk_of_blocks(struct cshim_nccl_segment *segment,
                                   const struct cshim_nccl_call *call, uint8_t *memory)
 {

@@ -285,8 +285,8 @@ static ncclResult_t cast_elements(const struct cshim_nccl_segment *segment,
     return launch(segment, operation, segment->length, &parameters);
 }
 
-/* Computes the largest magnitude of this rank's elements, by which fp16 is scaled. Does nothing for
- * cast's other codecs, whose range suffices for gradients. */
+/* Computes the largest magnitude of this rank's elements; fp16 is scaled by the largest one of all
+ * ranks. Does nothing for cast's other codecs, whose range suffices for gradients. */
 static ncclResult_t find_largest(const struct cshim_nccl_segment *segment)
 {
     if (segment->call->plan.codec != CSHIM_CODEC_FP16)

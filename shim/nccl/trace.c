@@ -29,7 +29,7 @@ static uint8_t lane_of(const struct cshim_timeline *timeline)
 }
 
 /* Adds each call before its phases: if both begin at the same time, viewers show the phase inside
- * the call. Calls that share batches overlap, so they are shown as nonblocking calls. */
+ * the call. Several calls on a timeline may overlap, so they are shown as nonblocking calls. */
 void cshim_nccl_trace_add(const struct cshim_timeline *timeline, double begin)
 {
     const uint8_t lane = lane_of(timeline);
