@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Trains a network serially, then on 2 and 4 ranks with the shim off, with fp16 and with fp8. Prints tables of time,
 # accuracy and traffic, and writes a page with plots. Each rank has a host of its own, emulated on this machine, if
-# that is possible; otherwise the ranks use shared memory. At most five minutes on two cores.
+# that is possible; otherwise, if DEMO_LINK is not set, the ranks use shared memory. With the defaults, at most five
+# minutes on two cores.
 #   MNIST_DIR=DIR    folder of the MNIST files (data/mnist or ../shared/mnist; otherwise generated digits)
 #   DEMO_LINK=RATE   rate of the hosts' links: 1gbit, 200mbit; none: shared memory (1gbit if possible)
 #   DEMO_IMAGES=N    training images per run (10000)

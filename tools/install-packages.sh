@@ -59,7 +59,7 @@ case "$become $?" in
 "sudo 1") cannot "sudo refuses" ;; # apt-get's own status is 100
 *) cannot "apt-get update failed" ;;
 esac
-# Waits for another installation, if there is one.
+# Waits up to 300 seconds for another installation, if there is one.
 # shellcheck disable=SC2086
 $become apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends $missing >/dev/null ||
     cannot "apt-get install failed"

@@ -6,12 +6,12 @@
  *                   [--settle CALLS] [--collective allreduce|reduce|reduce_scatter]
  *                   [--alternate] [--beside N]
  *
- * The first CALLS calls (default 1) of a size are not timed: in them, a job with the shim learns. A
- * reduce has root 0, a reduce_scatter is MPI_Reduce_scatter_block; neither is in place. FILE has
- * the float32 input, repeated, from another offset on each rank, for codecs whose message length
- * depends on the data. Without FILE the input is uniformly distributed. Prints one line per size:
- * bytes, calls, median and minimum seconds of a call (of its slowest rank), and the processor
- * seconds of all ranks per GiB. Each size is repeated for S seconds, 5 to 10000 times.
+ * The first CALLS calls (default 1) of a size in the list are not timed: in them, a job with the
+ * shim learns. A reduce has root 0, a reduce_scatter is MPI_Reduce_scatter_block; neither is in
+ * place. FILE has the float32 input, repeated, from another offset on each rank, for codecs whose
+ * message length depends on the data. Without FILE the input is uniformly distributed. Prints one
+ * line per size: bytes, calls, median and minimum seconds of a call (of its slowest rank), and the
+ * processor seconds of all ranks per GiB. Each size is repeated for S seconds, 5 to 10000 times.
  *
  * --alternate makes a native all-reduce, which libcompshim.so does not see, after each call, and
  * adds its median seconds to the line, so that chance differences between jobs do not affect the

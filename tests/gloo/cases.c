@@ -20,7 +20,8 @@
  *   gloo_cases fork                   forks processes during sums
  *   gloo_cases workers NUMBER         forks two processes that sum; NUMBER of them end by _exit
  *
- * Each rank prints the number of its failures; most cases print exceptions, too. */
+ * Each rank that returns from its case prints the number of its failures; most cases print
+ * exceptions, too. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <math.h>

@@ -6,7 +6,7 @@
  *   mpi_buffers one_buffer  some ranks pass one buffer as input and output, others MPI_IN_PLACE
  *
  * MPI does not allow one buffer as input and output, but a library without argument checks computes
- * the right sums. */
+ * the right sums, except in MPI_Reduce. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums more than 2^31 elements by MPI_Allreduce_c and MPI_Reduce_scatter_block_c. With an argument
- * also calls MPI_Allreduce_c for a maximum of bytes, which is passed through. All of a buffer but
- * its tail maps the same 64 MiB of memory repeatedly, so that 8 GiB of address space need little
+ * also calls MPI_Allreduce_c for a maximum of bytes, which is passed through. make_buffer() maps
+ * the same memory (64 MiB for floats) repeatedly, so that 8 GiB of address space need little
  * memory. The tail, beyond 2^31 elements, has its own memory and other values. An ordinary MPI
  * program with weak references to the functions. */
 #include <mpi.h>

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks PMPI tools (tests/mpi/tools): linked to the program, preloaded before or after the shim, or within the program
 # itself. Those that count calls, follow requests or send messages of their own must see what they see without the shim,
-# and as many calls must be compressed as without them. Of two others, one calls past the shim, and one changes calls.
+# and as many calls must be compressed as without them. One further tool calls past the shim, one changes calls.
 . "$(dirname "$0")/../lib.sh"
 if [ "${SANITIZE:-0}" = 1 ]; then
     skip "the runtimes of the sanitizers would be in the tools, too"

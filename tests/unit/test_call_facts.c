@@ -39,7 +39,8 @@ TEST(layouts)
     }
 }
 
-/* The check compares every byte of a header except the error field, which it returns. */
+/* The check compares every byte of a header except the error field, which it returns, as 0 if it is
+ * negative or not finite. */
 TEST(headers)
 {
     const struct cshim_plan plan = {.codec = CSHIM_CODEC_INT4,

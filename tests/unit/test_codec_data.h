@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the codec tests: cmocka, the lossy codecs of fixed size, and blocks of difficult
- * numbers. */
+/* Shared by the codec tests: cmocka, the codecs of fixed size that round float32, and blocks of
+ * difficult numbers. */
 #ifndef TEST_CODEC_DATA_H
 #define TEST_CODEC_DATA_H
 

@@ -232,7 +232,7 @@ TEST(raw_leaves_the_residual_alone)
     assert_memory_equal(residual, before, sizeof residual);
 }
 
-/* Elements of other types are converted to float32 before encoding; residuals are differences from
+/* int4 converts elements of other types to float32 before encoding; residuals are differences from
  * the converted elements. */
 TEST(other_types_are_widened_first)
 {
@@ -284,7 +284,7 @@ TEST(sums_are_encoded_like_other_values)
     }
 }
 
-/* Sums of float64 are converted to float32 before they are encoded. */
+/* int8 converts sums of float64 to float32 before it encodes them. */
 TEST(wide_sums_are_narrowed_first)
 {
     static double wide[COUNT], sum[COUNT];

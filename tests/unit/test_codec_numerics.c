@@ -189,7 +189,7 @@ TEST(small_whole_numbers_are_summed_exactly)
         assert_true(sum[i] == total[i]);
 }
 
-/* float64 is converted to float32 once for encoding, saturating, and is summed in float64. */
+/* fp16 converts float64 to float32 once for encoding, saturating, and sums it in float64. */
 TEST(doubles_are_narrowed_and_summed_wide)
 {
     static double values[COUNT], sum[COUNT], expected[COUNT];

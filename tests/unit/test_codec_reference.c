@@ -53,8 +53,8 @@ static void expect_codes(struct cshim_format format, const float *input, size_t 
     }
 }
 
-/* Fills blocks with consecutive floats; the first of each block is multiplied by 2^raised, if the
- * product is finite. */
+/* Fills blocks with consecutive floats; adds `raised` to the exponent bits of the first one of each
+ * block (a normal float is multiplied by 2^raised), if the result is finite. */
 static void fill_blocks(struct cshim_format format, uint32_t first, uint32_t raised, float *input)
 {
     for (uint32_t i = 0; i < LENGTH; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares each format with references written here from docs/wire-format.md: decodes every code,
- * and checks that a sweep over the floats (all of them with CSHIM_SWEEP=full) is encoded to the
- * nearest code. */
+/* Compares the formats of 3 to 16 bits with references written here from docs/wire-format.md:
+ * decodes every code, and checks that many floats (of some formats all of them with
+ * CSHIM_SWEEP=full) are encoded to the nearest code. */
 #include "test_codec_data.h"
 
 /* A prime, so that the sweep combines all low bits with all exponents. */
@@ -260,8 +260,9 @@ TEST(nvfp4_decoders_know_every_code)
 }
 
 /* Checks a grain of nvfp4: its power of two is the smallest for which the largest magnitude is at
- * most 6 * 448, each block's scale is the normal E4M3 number nearest to a sixth of its largest
- * magnitude, and each element has the nearest code. `slack` is for float32's rounding. */
+ * most 6 * 448 (1 for zeros; if all elements are subnormal, larger ones are allowed), each block's
+ * scale is the normal E4M3 number nearest to a sixth of its largest magnitude, and each element has
+ * the nearest code. `slack` is for float32's rounding. */
 static void check_grain(const float *values, size_t count, const uint8_t *payload,
                         const uint8_t *scales)
 {

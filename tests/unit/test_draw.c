@@ -135,8 +135,8 @@ static bool has_ended(const struct job *job, uint64_t calls)
     return true;
 }
 
-/* Runs threads in random order until `calls` calls have been made. A paused thread lets the others
- * run far ahead. */
+/* Runs threads in random order, thread 0 of each rank more often, until `calls` calls have been
+ * made. */
 static void run_job(struct job *job, uint64_t calls)
 {
     unsigned idle = 0;

@@ -83,8 +83,8 @@ static const char *replace(const char *mark, const char *text)
     return cshim_output_close(&output);
 }
 
-/* Writes files whose first line has the writer and the number of lines; every line has the writer.
- */
+/* Writes files whose first line has the writer and the number of lines that follow; each of these
+ * has the writer. */
 static void write_many(unsigned writer)
 {
     for (unsigned i = 0; i < FILES_EACH; i++) {
@@ -242,7 +242,7 @@ TEST(pipes_are_written_to, IN_FOLDER)
     close(reader);
 }
 
-/* The old file stays if the new one cannot be written completely. */
+/* A file without other links stays if the new one cannot be written completely. */
 TEST(a_full_disk, IN_FOLDER)
 {
     struct rlimit before;

@@ -24,7 +24,7 @@ static struct cshim_policy *parse(const char *text)
     return policy;
 }
 
-/* Parses a policy with one rule, which matches every reduction. */
+/* Parses a policy with one rule, which matches sums of every type and size. */
 static struct cshim_policy *one_rule(enum cshim_codec_id codec, enum cshim_algorithm algorithm)
 {
     char text[128];
@@ -306,8 +306,8 @@ TEST(large_calls_have_large_pieces)
     }
 }
 
-/* More elements never take fewer bytes, up to a slack of 64 bytes for each of 2 * ranks^2 messages
- * (header, padding). */
+/* By one_shot and by two_shot, more elements take no fewer bytes, except for a slack of 64 bytes
+ * for each of 2 * ranks^2 messages (header, padding). */
 TEST(bytes_grow_with_the_count)
 {
     static const enum cshim_algorithm algorithms[] = {CSHIM_ALGORITHM_ONE_SHOT,

@@ -270,8 +270,7 @@ TEST(value_errors)
     }
 }
 
-/* An error causes no further ones: if a rule's key is misspelt, the key is not also reported as
- * missing. */
+/* If a rule's key is misspelt, the key is not also reported as missing. */
 TEST(all_errors_at_once)
 {
     assert_refused(

@@ -147,7 +147,7 @@ TEST(what_is_not_a_rank_of_the_communicator_gets_no_decision)
     cshim_collection_drop(NONCE);
 }
 
-/* The same over sockets ------------------------------------------------------------------------ */
+/* Questions over sockets ----------------------------------------------------------------------- */
 static struct cshim_tag collect(uint32_t ranks)
 {
     struct cshim_tag at, tag;

@@ -12,7 +12,7 @@
 
 #include "tools/elf/elf.h"
 
-#define CHECK_SCRIPTS_MAX 5 /* Linux's limit for scripts whose interpreter is a script */
+#define CHECK_SCRIPTS_MAX 5 /* Linux's limit for a chain of scripts */
 
 /* The file that the system runs for a name. */
 struct check_program {

@@ -80,7 +80,8 @@ static bool defines(const struct object *object, const char *name)
 }
 
 /* Returns true if the installed libcompshim.so has a wrapper for the function of a use. Fortran
- * functions of an MPI library call PMPI_X, whose wrapper catches them. */
+ * functions of an MPI library call the C function as MPI_X (MPICH) or PMPI_X (Open MPI): the front
+ * wraps both names or neither. */
 static bool is_wrapped(const struct check_findings *findings, const struct check_use *use)
 {
     return defines(&findings->front,

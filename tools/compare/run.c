@@ -58,8 +58,8 @@ static char *command_text(char *const *command)
     return text;
 }
 
-/* Returns the number in group 1 of the last match of a metric's expression in the output that has
- * one, or null. */
+/* Returns group 1 of a metric's expression, from the last match in the output whose group 1 begins
+ * with a number; null if there is no such match. */
 static json_t *read_metric(const regex_t *expression, const char *output)
 {
     regmatch_t match[2];
@@ -112,8 +112,8 @@ static json_t *thin(json_t *points)
 }
 
 /* Reads a log of steps: CSV whose first line names the columns `seconds` and `accuracy` (0 to 1).
- * Returns an array of pairs (seconds, per cent). If the log has none, it is empty and a message is
- * printed. */
+ * Returns an array of pairs (seconds, per cent). If the log has none, the array is empty and a
+ * message is printed. */
 static json_t *read_log(const char *path)
 {
     json_t *points = json_array();

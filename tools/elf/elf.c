@@ -145,8 +145,8 @@ const char *object_next_needed(const struct object *object, size_t *position)
     return NULL;
 }
 
-/* Returns the array of a type at an address, of at most `bytes` bytes; NULL if it is not in the
- * file. */
+/* Returns the array of a type at an address, of at most `bytes` bytes; NULL if `bytes` is 0 or the
+ * address is not in the file. */
 static Elf_Data *read_array(const struct object *object, uint64_t address, uint64_t bytes,
                             Elf_Type type)
 {

@@ -63,7 +63,7 @@ enum object_relocation {
 struct object_symbol {
     const char *name;
     bool defined;     /* this object defines the symbol */
-    bool preemptible; /* another's definition can replace it, unless this object is symbolic */
+    bool preemptible; /* in a library that is not symbolic, another's definition can replace it */
     bool relocated;
     bool copied;
 };
@@ -108,9 +108,10 @@ struct closure_object {
     const char *file; /* path after all links; NULL if it was not found */
 };
 
-/* Everything that the GNU dynamic linker would load with a program, in its order, found without
- * running it. Libraries may have copies for particular processors (glibc-hwcaps): the plain copy is
- * used, because all define the same functions. */
+/* A program and the libraries that the GNU dynamic linker would load for its DT_NEEDED names and
+ * theirs (not for LD_PRELOAD), in the linker's order, found without running the program. Libraries
+ * may have copies for particular processors (glibc-hwcaps): the plain copy is used, because all
+ * define the same functions. */
 struct closure {
     struct closure_object *objects; /* the program first, then breadth first */
     size_t count;

@@ -46,7 +46,7 @@ json_t *explain_limit_json(const struct explain_limit *limit, const struct expla
 
 /* Prints the answer as text. */
 void explain_print_text(const struct explain_answer *answer, const struct explain_link *link);
-/* Prints the operations of rank 0 for the first segment of a call, or why there are none. */
+/* Prints the operations of rank 0 for the first segment of a call, or why none are shown. */
 void explain_print_operations(const struct explain_answer *answer);
 /* Returns the answer as JSON. */
 json_t *explain_json(const struct explain_answer *answer, const struct explain_link *link);

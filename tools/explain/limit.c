@@ -64,9 +64,9 @@ static double native_bytes(const struct cshim_call *call)
 }
 
 /* Returns the bytes that the busiest node sends or receives by the plan. A root's node is the
- * busiest. Without chunks, the root exchanges everything with every rank. With chunks, it exchanges
- * each chunk once in addition to the others' traffic: of peers + 1 equal shares of all bytes, one
- * is the root's, and the rest is spread over the nodes. */
+ * busiest. Without chunks, all messages begin or end at the root. With chunks, the root exchanges
+ * each chunk once in addition to the others' traffic: one of peers + 1 equal shares of all bytes is
+ * the root's, and the rest is spread over the nodes. */
 static double planned_bytes(const struct cshim_plan *plan, const struct cshim_call *call)
 {
     const double bytes = (double)plan->bytes_network, nodes = call->nodes;

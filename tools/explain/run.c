@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim explain --report: plans, by the policy, each class of calls that COMPSHIM=observe has
- * recorded. The bytes are those that the plans send, with estimates for samples and for classes of
- * several sizes; the times are those of the run, except the limits of a link. */
+ * recorded. The bytes are those that the plans and `verify` send, with estimates for samples and
+ * for classes of several sizes; the times are those of the run, except the limits of a link. */
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>

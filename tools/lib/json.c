@@ -106,8 +106,9 @@ static bool is_sound(json_type type, const char *name, const json_t *value)
 
 #define WHERE_MAX 128
 
-/* Returns true if a value has a member that compshim would not have written. `where` is the path of
- * the value, and becomes the path of this member; it is unchanged if there is none. */
+/* Returns true if a value has a known member, at any depth, whose value compshim would not have
+ * written. `where` is the path of the value, and becomes the path of this member; it is unchanged
+ * if there is none. */
 static bool find_unsound(json_t *value, const char *name, char where[WHERE_MAX])
 {
     const size_t used = strlen(where);

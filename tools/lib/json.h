@@ -21,7 +21,7 @@ void tool_json_print(json_t *value);
 json_t *tool_json_read(const char *path, bool *unreadable, char message[TOOL_JSON_MESSAGE_MAX]);
 
 /* Reads a report, as tool_json_read() does. Returns NULL also if the file is no report, or has
- * members that compshim would not write. */
+ * known members with values that compshim would not write. */
 json_t *ledger_open(const char *path, bool *unreadable, char message[TOOL_JSON_MESSAGE_MAX]);
 /* Reads a report. If ledger_open() fails, exits with its message, and with TOOL_SYSTEM or
  * TOOL_NOT_SO. */

@@ -15,8 +15,8 @@
 char *launch_find(const char *name, const char *const *folders, size_t count, const char *advice);
 
 /* Returns the absolute path of libcompshim.so: in the folder of this tool's executable, or in the
- * lib folders next to it. Exits with TOOL_SYSTEM, naming the folders, if it is in none, or if
- * LD_PRELOAD cannot hold its path. */
+ * lib folders next to it. Exits with TOOL_SYSTEM if LD_PRELOAD cannot hold its path, or, naming the
+ * folders, if it is in none. */
 char *launch_find_library(void);
 
 /* Returns the library's name, a colon and that of libcompshim_dl.so in the same folder. Exits with

@@ -229,8 +229,8 @@ static char *saved_text(const json_t *figures)
     return text;
 }
 
-/* Returns the text of a cell, which the caller frees. `exact` is for programs: all digits of bytes
- * and seconds. */
+/* Returns the text of a cell, which the caller frees. `exact` is for programs: bytes and seconds
+ * are numbers without units. */
 static char *cell_text(const json_t *object, const struct column *column, bool exact)
 {
     const json_t *value = member(object, column->path);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim run: starts a program with the shim preloaded, and makes launchers pass the preload on.
  *
- * If all processes of the command run on this host and the shim is not off, the tool stays as the
- * command's parent: it forwards signals, waits for the end, and learns by a datagram that a process
- * uses MPI, NCCL or gloo through the preloaded library.
+ * If it is certain that all processes of the command run on this host, and the shim is not off, the
+ * tool stays as the command's parent: it forwards signals, waits for the end, and learns by a
+ * datagram that a process uses MPI, NCCL or gloo through the preloaded library.
  *
  * The command is in the tool's process group, so the terminal's signals reach both. A signal that
  * was sent to this process alone must be forwarded. One that was sent to the whole group must not:
@@ -568,7 +568,7 @@ static _Noreturn void end_by(int signal_number)
     sigset_t only;
     sigemptyset(&only);
     sigaddset(&only, signal_number);
-    prctl(PR_SET_DUMPABLE, 0); /* no core dump: the command has left one */
+    prctl(PR_SET_DUMPABLE, 0); /* no core dump: the command's is enough */
     signal(signal_number, SIG_DFL);
     sigprocmask(SIG_UNBLOCK, &only, NULL);
     raise(signal_number);

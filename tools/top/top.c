@@ -41,9 +41,10 @@ static void stop(int signal)
     is_stopped = 1;
 }
 
-/* Copies what a process publishes. If the process has ended and its file is this user's and more
- * than a second old, removes the file instead, also an unfinished one. Returns false if nothing was
- * copied, or if the file is not of this version. */
+/* Copies what a process has published. If the process has ended, and its file is this user's and
+ * more than a second old, removes the file instead, also an unfinished one; a file that an ended
+ * process of another user has left is copied. Returns false if nothing was copied, or if the file
+ * is not of this version. */
 static bool read_process(int folder, const char *name, struct cshim_live *process)
 {
     struct stat status;
@@ -229,7 +230,7 @@ static bool watch(struct look looks[2])
         fputs(is_screen ? "\033[H\033[2J" : "", stdout);
         const struct look *const before = &looks[(turn - 1) % 2];
         if (is_screen || turn == 1 ||
-            before->count + after->count > 0) /* prints that there is no job only once */
+            before->count + after->count > 0) /* does not repeat that there is no job */
             print_look(before, after);
         fflush(stdout);
         if (once || ferror(stdout))
@@ -239,7 +240,7 @@ static bool watch(struct look looks[2])
 
 static int run_top(char **words)
 {
-    /* Without SA_RESTART a signal interrupts sleep(). */
+    /* A caught signal ends sleep() early. */
     const struct sigaction action = {.sa_handler = stop};
     struct look looks[2] = {{0}};
     if (*words != NULL)

@@ -83,7 +83,7 @@ static void write_policy(const char *path, const char *text)
 }
 
 /* Writes the measurements as JSON: {"ranks", "nodes", "ways": [{"codec", "algorithm"}], "sizes":
- * [{"bytes", "native", "seconds": [one per way, or null]}]} */
+ * [{"bytes", "native", "seconds": [number or null for each way]}]} */
 static void save(const struct tune_measured *measured, const char *path)
 {
     json_t *ways = json_array(), *sizes = json_array();

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A PMPI tool that sends messages of its own: in MPI_Init and MPI_Finalize, during calls of the
  * program, and in wrappers of functions that the shim does not wrap. Its sums are of integers that
- * float32 holds exactly and lossy codecs do not. Rank 0 prints how many sums all ranks made, and
- * how many were wrong: `beside` are those that MPI_Allreduce makes before the program's sum, with
- * the same length and communicator, `apart` all others. */
+ * float32 holds exactly and lossy codecs do not. Rank 0 prints how many sums all ranks made (an
+ * exchange by Sendrecv counts as one), and how many were wrong: `beside` are those that
+ * MPI_Allreduce makes before the program's sum, with the same length and communicator, `apart` all
+ * others. */
 #include <mpi.h>
 #include <stdio.h>
 
