@@ -80,8 +80,8 @@ static bool check_bound(struct cshim_parser *parser, const struct cshim_rule *ru
 }
 
 /* Checks codec topk and its option keep. topk stores the elements that it does not send in the
- * residual, so it needs error feedback, and supports only sums, without stochastic rounding and
- * max_rel_error. */
+ * residual, so it needs error feedback, and supports only reductions, without stochastic rounding
+ * and max_rel_error. */
 static bool check_few(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const bool has_few = rule->codec == CSHIM_CODEC_TOPK || rule->gather_codec == CSHIM_CODEC_TOPK;
@@ -106,9 +106,9 @@ static uint32_t fewest_ranks(const struct cshim_rule *rule)
 }
 
 /* Changes `call`, which the earlier rule `taker` matches, to the next candidate within the limits
- * of `rule`: with more nodes, then more ranks, then a larger size. Only values just above a limit
- * of an earlier rule are tried, because elsewhere the same rules match. Returns false after the
- * last candidate. */
+ * of `rule`: with more nodes, then more ranks, then a larger size. Only values just above a maximum
+ * of an earlier rule are tried, because nowhere else does an earlier rule stop matching. Returns
+ * false after the last candidate. */
 static bool advance(const struct cshim_policy *earlier, const struct cshim_rule *rule,
                     const struct cshim_rule *taker, struct cshim_call *call)
 {

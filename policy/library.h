@@ -25,7 +25,7 @@
 struct cshim_capabilities {
     uint32_t collectives;   /* bit 1 << collective for each collective that can be compressed */
     uint32_t ops;           /* bit 1 << op for each reduction that can be compressed */
-    uint64_t message_limit; /* bytes of the largest message that is sent */
+    uint64_t message_limit; /* bytes of the largest message, unless its pieces are one grain each */
     uint64_t scratch_limit; /* bytes of the scratch of a call */
     bool has_bfloat16;      /* has elements of type bfloat16 */
     bool has_type_of_moves; /* the calls of data-movement collectives say the elements' type */

@@ -52,9 +52,11 @@ enum cshim_log_level { CSHIM_LOG_ERROR, CSHIM_LOG_WARN, CSHIM_LOG_INFO, CSHIM_LO
 #define CSHIM_MESSAGE_MAX 512
 
 /* Which of a rule's calls are compressed. Unless this is ALWAYS, or COMPSHIM_MACHINE is set, a few
- * all-reduces of each class are made natively, and a few compressed, to time them. */
+ * all-reduces (of MPI's, blocking ones) of each class are made natively, and a few compressed, to
+ * time them. */
 enum cshim_worth {
-    CSHIM_WORTH_MEASURED, /* all calls, except those of classes that were measured not to gain */
+    CSHIM_WORTH_MEASURED, /* all calls, except of classes that were measured, or before that assumed
+                             (cshim_plan_is_native_first()), not to gain */
     CSHIM_WORTH_ALWAYS,   /* all calls; nothing is measured */
     CSHIM_WORTH_FORETOLD  /* only calls of classes that were measured to gain */
 };
@@ -79,14 +81,16 @@ struct cshim_rule {
     bool error_feedback;
     bool stochastic; /* rounding = stochastic */
     enum cshim_worth worth;
-    uint32_t keep;        /* topk as codec or gather_codec: finite elements sent of each 256 */
-    double abs_error;     /* bounded as codec or gather_codec: largest error per rank; else 0 */
-    double max_rel_error; /* largest relative L2 error of one encoding; 0: no limit */
-    /* MPI and gloo: one of this many compressed calls is repeated natively, if it is a reduction.
-     * 0: none. */
+    uint32_t keep;    /* topk as codec or gather_codec: finite elements sent of each 256 */
+    double abs_error; /* bounded as codec or gather_codec: largest error per rank; else 0 */
+    /* Relative L2 error of an encoding, above which later calls use a more precise codec.
+     * 0: no limit. */
+    double max_rel_error;
+    /* MPI and gloo: one of this many compressed calls is also made natively, if it is a blocking
+     * reduction. 0: none. */
     uint32_t verify;
-    /* MPI and gloo: one of this many results is compared across ranks, if all ranks get the same.
-     * 0: none. */
+    /* MPI and gloo: one of this many results is compared across ranks, if the call is blocking and
+     * all ranks get the same. 0: none. */
     uint32_t check_ranks;
 };
 
@@ -132,7 +136,7 @@ struct cshim_call {
 /* Parses text[0..length) (need not end in NUL). `source` is the name in errors. On success returns
  * the policy, which the caller frees. On failure returns NULL and writes to message a line for each
  * error: "source:LINE: what is wrong (did you mean 'x'?)"; for those without room "and more
- * errors". All lines but the first begin with "compshim: ", which the log prints before the first;
+ * errors". Lines after the first begin with "compshim: ", which the log prints before the first;
  * the last line has no newline. */
 struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const char *source,
                                         char message[CSHIM_MESSAGE_MAX]);

@@ -88,7 +88,8 @@ void cshim_choice_fix(struct cshim_choice *choice, unsigned candidates, unsigned
 }
 
 /* Returns true if a settled class tries its next best candidate in this period: the first, second,
- * fourth, eighth, ... */
+ * fourth, eighth, ... Ignores whether the period is a check, in which only gloo's classes try it.
+ */
 bool cshim_choice_tries(const struct cshim_choice *choice)
 {
     const uint32_t period = choice->periods + 1;

@@ -2,9 +2,10 @@
 /* Chooses how the calls of a class are made, by their measured durations in this job.
  *
  * A class holds calls that take about the same time: of one communicator, rule, codec that the rule
- * requires, element type and size class. Its calls have a few candidates. Candidate 0 is the
- * library's own call; each other one is an algorithm with a codec. All ranks go through the same
- * calls in the same order and do, for each of them:
+ * or its max_rel_error requires, element type and size class. Its calls have a few candidates.
+ * Candidate 0 is the library's own call; each other one is an algorithm with a codec. With MPI all
+ * ranks go through the same calls in the same order (gloo: shim/core/draw.h; NCCL: calls take the
+ * best candidate until a decision that is due has been made) and do, for each of them:
  *
  *     if (cshim_choice_is_due(choice)) {
  *         choice->seconds[i] = the same duration on all ranks, for i < choice->samples;
@@ -53,7 +54,7 @@
 /* Returns the number of the size class of `bytes` > 0. A class reaches from one power of the square
  * root of 2 to the next. */
 uint32_t cshim_size_class(uint64_t bytes);
-/* Returns the least bytes of a size class. */
+/* Returns the least bytes of a size class other than 1, in which no whole number lies. */
 uint64_t cshim_size_class_begin(uint32_t size_class);
 
 #define CSHIM_CANDIDATE_NATIVE 0u
@@ -80,7 +81,7 @@ struct cshim_choice {
     unsigned prior;                      /* candidate of the first call */
     unsigned best;                       /* candidate of settled calls */
     unsigned next_best;                  /* candidate of a settled class's trials */
-    float weights[CSHIM_CANDIDATES_MAX]; /* factor of each candidate's duration in comparisons */
+    float weights[CSHIM_CANDIDATES_MAX]; /* factors of the durations, see cshim_choice_init() */
     uint32_t call;                       /* calls begun since the latest decision */
     uint32_t calls_until_due;            /* calls from one decision to the next */
     uint32_t periods;                    /* periods since the class was settled, without checks */
@@ -117,8 +118,9 @@ struct cshim_choice {
 };
 
 /* Starts a class of 2 to CSHIM_CANDIDATES_MAX candidates. Its first call takes candidate `prior`.
- * Candidates compare by their durations times their weights: a candidate that rounds once more has
- * to gain more. */
+ * Slow candidates are dropped after the first row by their durations alone. Otherwise candidates
+ * compare by their durations times their weights: one that rounds more than twice has to gain more.
+ */
 void cshim_choice_init(struct cshim_choice *choice, unsigned candidates, unsigned prior,
                        const float *weights);
 

@@ -6,7 +6,7 @@
 #include <time.h>
 
 /* Returns the seconds of CLOCK_MONOTONIC: setting the host's date does not change it, and it is
- * equal in all processes of a host. Thread-safe. */
+ * equal in all processes of a host that share a time namespace. Thread-safe. */
 static inline double cshim_seconds(void)
 {
     struct timespec now;

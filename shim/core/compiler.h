@@ -2,8 +2,9 @@
 /* Compiles the operations of a segment, and caches the lists of a communicator. The rest of this
  * header is for the compilers of algorithms (shim/core/algorithms): functions that append
  * operations, and the buffers of a segment's scratch. Each of their files describes an algorithm
- * and its buffers, and emits the list. Loops that emit sends begin with the next peer, loops that
- * emit receives with the previous one, so that no rank gets the messages of all others at once. */
+ * and its buffers, and emits the list. Loops that emit sends (except those of a grid's row sums)
+ * begin with the next peer, loops that emit receives with the previous one, so that the peers do
+ * not all send to the same one first. */
 #ifndef CSHIM_COMPILER_H
 #define CSHIM_COMPILER_H
 
@@ -85,8 +86,8 @@ void cshim_emit_read(struct cshim_compiler *compiler, enum cshim_message message
                      uint64_t elements, uint64_t offset, uint64_t sender_offset, unsigned input);
 void cshim_emit_read_own(struct cshim_compiler *compiler, const struct cshim_range *range,
                          unsigned input);
-/* `message`: type of the message that the sum is for; CSHIM_MESSAGE_PARTS if it goes only to the
- * result. */
+/* `message`: type of the message that the sum is for, directly or by an ENCODE from the result;
+ * CSHIM_MESSAGE_PARTS if the sum is for no message. */
 void cshim_emit_reduce(struct cshim_compiler *compiler, enum cshim_message message, unsigned inputs,
                        const struct cshim_range *range, uint8_t options);
 void cshim_emit_forward(struct cshim_compiler *compiler, enum cshim_message message,

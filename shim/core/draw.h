@@ -27,7 +27,7 @@
  *
  * Timed calls wait in the barrier, and deciding ones for rank 0's answer. Others wait only if a
  * decision takes longer than about CSHIM_DRAW_AHEAD further calls. A class whose numbers begin in
- * no order at all keeps its stage.
+ * no order at all may keep its second stage.
  *
  * Pure: reads no clock and sends nothing. Not thread-safe: the caller has a lock. */
 #ifndef CSHIM_DRAW_H
@@ -38,7 +38,8 @@
 /* While the ranks decide, calls may begin whose numbers exceed by at most this much the highest one
  * that had begun on this rank when it sent its timings. */
 #define CSHIM_DRAW_AHEAD 16u
-/* Maximum number of stages of a class; then it stays with the candidate that was the best. */
+/* Maximum number of stages of a class. A settled class with too few left to learn again keeps its
+ * latest stage. */
 #define CSHIM_DRAW_STAGES 64u
 #define CSHIM_DRAW_SAMPLES 48u
 
@@ -90,7 +91,7 @@ bool cshim_draw_may_begin(const struct cshim_draw *draw, uint64_t number);
 
 struct cshim_draw_call {
     unsigned candidate;
-    bool decides;  /* the ranks decide in it */
+    bool decides;  /* the ranks decide in it, if the candidate can make it */
     bool is_timed; /* its duration is used: the ranks begin it together */
 };
 

@@ -56,13 +56,15 @@ const char *cshim_environment_report(void);
 const char *cshim_environment_trace(void);
 
 /* Looks for variables COMPSHIM_* that do not exist, for unknown values of COMPSHIM,
- * COMPSHIM_REPORT, _LOG and _LIVE, and for a trace and a report (also the policy's) that cannot be
- * written, are one file, or would replace a file that compshim has not written. Returns false, with
- * an error of up to `size` bytes in the message, if the job must not begin, because the user may
- * have meant something else; otherwise the message has the warnings, or is empty. */
+ * COMPSHIM_REPORT, _LOG and _LIVE, and for a trace and a report (also the policy's, unless the
+ * policy was found in the working folder) that cannot be written, are one file, or would replace a
+ * file that compshim has not written. Returns false, with an error of up to `size` bytes in the
+ * message, if the job must not begin, because the user may have meant something else; otherwise the
+ * message has the warnings, or is empty. */
 bool cshim_environment_check(const struct cshim_policy *policy, char *message, size_t size);
 
-/* Returns true if two paths lead to the same regular file, or will once it is written. */
+/* Returns true if two paths lead to the same regular file, or will once it is written; dangling
+ * links are not followed. */
 bool cshim_is_same_file(const char *a, const char *b);
 
 /* Texts that every report, and every trace, has in its first 63 bytes. */

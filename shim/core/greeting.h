@@ -20,7 +20,7 @@ struct cshim_greeting {
 struct cshim_greeting cshim_greeting_make(void);
 
 /* Returns true if another rank can compress with this one. If it cannot, adds "rank 3 (hostname:
- * why)" to the list in `text`, as far as it fits. */
+ * why)", or "rank 3 (no answer)" without a greeting, to the list in `text`, as far as it fits. */
 bool cshim_greeting_fits(const struct cshim_greeting *own, const struct cshim_greeting *other,
                          int rank, char *text, size_t size);
 

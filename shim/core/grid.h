@@ -33,9 +33,10 @@ struct cshim_grid {
 void cshim_plan_chunk(uint64_t count, uint32_t ranks, uint32_t index, uint64_t *begin,
                       uint64_t *length);
 
-/* Sets the chunk [*begin, *begin + *length) of a share of `count` elements that a peer reduces; it
- * may be empty. A small share has fewer chunks than there are peers: its owners follow those of the
- * previous share, cyclically, so that the chunks of all shares are spread over the peers. */
+/* Sets the chunk [*begin, *begin + *length) of a share of `count` elements that a peer owns; it may
+ * be empty. A small share has fewer chunks than there are peers: its owners follow those of the
+ * previous share, cyclically, so that the chunks of equally long shares are spread over the peers.
+ */
 void cshim_plan_owned(uint64_t count, uint32_t peers, uint32_t share, uint32_t peer,
                       uint64_t *begin, uint64_t *length);
 

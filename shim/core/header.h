@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The header at the beginning of each message: its sender's view of the call. docs/wire-format.md
- * gives every byte. Pure: reads only its arguments. */
+/* The header at the beginning of each message with elements: its sender's view of the call.
+ * docs/wire-format.md gives every byte. Pure: reads only its arguments. */
 #ifndef CSHIM_HEADER_H
 #define CSHIM_HEADER_H
 

@@ -7,9 +7,9 @@
  *     mpi 4/2 float32 fp16 262144 large = two_shot fp16   ; 0.56 ms, natively 4.14 ms
  *     gloo 4/4 float32 fp16 8192 medium = native
  *
- * The properties are library, ranks/nodes, element type, the rule's codec, the least bytes of the
- * caller's buffer in the class, and the rule's name. They are followed by algorithm and codec, or
- * "native".
+ * The properties are library, ranks/nodes, element type, the codec of the rule or of its
+ * max_rel_error, the least bytes of the caller's buffer in the class, and the rule's name. They are
+ * followed by algorithm and codec, or "native".
  *
  * Pure except for cshim_learned_load(). Parsed choices are constant, and may be read by any thread.
  */

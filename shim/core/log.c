@@ -40,8 +40,9 @@ static void remember_stderr(void)
         own_descriptor = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 }
 
-/* Returns a descriptor of standard error as it was at the start; -1 if it is gone, or was not open.
- * Before the start, which remember_stderr() marks, returns STDERR_FILENO. */
+/* Returns a descriptor of standard error as it was at the start; -1 if it is gone, was not open, or
+ * could not be duplicated. Before the start, which remember_stderr() marks, returns STDERR_FILENO.
+ */
 static int find_stderr(void)
 {
     if (!is_known || (own_descriptor >= 0 && is_at_start(STDERR_FILENO)))

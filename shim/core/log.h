@@ -20,8 +20,8 @@ void cshim_log(enum cshim_log_level level, const char *format, ...)
  * descriptor 2. If standard error is gone, full or a broken pipe, the text is lost, and no signal
  * is sent. Preserves errno. Thread-safe. */
 void cshim_log_write(const char *text, size_t length);
-/* Returns true if descriptor 2 is the file that was standard error at the start, and before the
- * start. */
+/* Returns true if descriptor 2 is the file that was standard error at the start and could then be
+ * duplicated, and before the start. */
 bool cshim_log_has_stderr(void);
 
 #endif

@@ -9,10 +9,11 @@
  *             puts(cshim_operation_text(&operations.list[i], text));
  *     cshim_operations_free(&operations);
  *
- * A list is executed in order. Several segments are in flight at once, each with a cursor into its
- * list: an operation of pipeline depth d is executed d iterations after its segment has started, so
- * that messages travel while other segments are encoded, reduced and decoded. Only waits and
- * node operations may block.
+ * In host memory a list is executed in order. Several segments are in flight at once, each with a
+ * cursor into its list: an operation of pipeline depth d is executed d iterations after its segment
+ * has started, so that messages travel while other segments are encoded, reduced and decoded. Only
+ * waits and node operations may block. On a device the runner groups operations by enum cshim_step,
+ * and ignores their depths.
  *
  * A *contribution* is a message with one rank's own elements, encoded: of its buffer or, if staged,
  * of its stage. A *reduced chunk* is what the chunk's owner has added up, encoded again. Pure:

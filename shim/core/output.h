@@ -25,9 +25,9 @@ struct cshim_output {
  *
  * `mark` is a text that every file of this kind has in its first 63 bytes. It protects files of the
  * program and of other users: a file without the mark (unless it is empty), a file of another
- * owner, and a file that the program has open for writing are not replaced; a link is followed only
- * if the user or root made it; a pipe without a reader is an error. If `mark` is NULL nothing is
- * checked.
+ * owner, and a file that the program has open for writing (below descriptor 1024) are not replaced;
+ * a link is followed only if the user or root made it; a pipe without a reader is an error. If
+ * `mark` is NULL nothing is checked.
  *
  * Returns NULL, or the reason of a failure, which is valid until the next error; then there is
  * nothing to close. */

@@ -19,7 +19,8 @@
  * compshim does with messages in raw. */
 #define COPIED_BYTES ((uint64_t)32 << 20)
 
-/* Up to this size an algorithm is tried however many bytes it sends. */
+/* Up to this size of a call's buffer, in bytes, an algorithm is tried however many bytes it sends.
+ */
 #define TRIED_IN_ANY_CASE_BYTES ((uint64_t)64 << 10)
 
 /* With fewer grains than this per peer and share the shape of the grid is optimized (choose_grid).

@@ -43,7 +43,7 @@ enum cshim_reason {
 
 const char *cshim_reason_name(enum cshim_reason reason);
 
-/* Bytes of the header with which each message between peers starts (docs/wire-format.md). */
+/* Bytes of the header with which each message with elements starts (docs/wire-format.md). */
 #define CSHIM_HEADER_BYTES 32u
 
 /* Segments in flight at once: while one is on the wire, others are encoded, reduced and decoded.
@@ -83,12 +83,13 @@ struct cshim_plan {
     uint64_t stage_bytes;   /* bytes of the stage (a node's sum of a share, blocks to add), or 0 */
     uint64_t slot_bytes;    /* scratch of one segment in flight */
     uint64_t scratch_bytes; /* bytes of all segments in flight; at most the library's limit */
-    /* Bytes that all ranks together send, or read in shared memory. If blocks differ in length, the
-     * elements are assumed to lie in blocks as long as the longest, and a shorter last one. */
+    /* Bytes that all ranks together send, or read in shared memory; with a packed codec at most
+     * these. If blocks differ in length, the elements are assumed to lie in blocks as long as the
+     * longest, and a shorter last one. */
     uint64_t bytes_wire;
     uint64_t bytes_network; /* inter-node part, as if all nodes had equally many ranks */
-    /* Bytes of a segment that the busiest peer receives, divided by the mean over all peers. Above
-     * 1 if there are fewer chunks than peers. */
+    /* Bytes of a segment that the busiest peer of an all-reduce receives, divided by the mean over
+     * all peers. Above 1 if there are fewer chunks than peers; 1 if there are no chunks. */
     double crowding;
     uint64_t bytes_native;  /* bytes that a ring would send, summed over all ranks */
     unsigned quantizations; /* number of times that a value is encoded */
@@ -101,7 +102,7 @@ struct cshim_plan {
 
 /* For a call that the policy passes through: returns the smallest size, above the call's, at which
  * the policy compresses a call that is equal otherwise; UINT64_MAX if there is none. If there is
- * one, the call is too small. */
+ * one, and no rule or a rule with codec none matches the call, the call is too small. */
 uint64_t cshim_plan_compressed_above(const struct cshim_policy *policy,
                                      const struct cshim_call *call);
 
@@ -157,8 +158,9 @@ static inline bool cshim_plan_is_read(const struct cshim_call *call, enum cshim_
            (algorithm == CSHIM_ALGORITHM_ONE_SHOT || algorithm == CSHIM_ALGORITHM_TWO_SHOT);
 }
 
-/* Returns true if a broadcast with this codec does not write the root's buffer. Other codecs round
- * the elements, also in the root's buffer, so that it has the same bits as the other ranks. */
+/* Returns true if a broadcast with this codec loses nothing and, in host memory, does not write the
+ * root's buffer. Other codecs round the elements, also in the root's buffer, so that it has the
+ * same bits as the other ranks. */
 static inline bool cshim_plan_leaves_root(enum cshim_codec_id codec)
 {
     return cshim_codec_is_exact(codec) && codec != CSHIM_CODEC_BOUNDED;

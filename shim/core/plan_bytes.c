@@ -61,7 +61,7 @@ static struct messages cut_messages(const struct cshim_plan *plan, uint64_t elem
     return messages;
 }
 
-/* Returns the messages of a block of `elements` elements, of which every segment has one chunk. */
+/* Returns the messages of a block of `elements` elements. A segment has at most one chunk of it. */
 static struct messages block_messages(const struct cshim_plan *plan, uint64_t elements)
 {
     const uint64_t chunk = plan->segment / (cshim_plan_pieces(plan) * plan->shares);
@@ -70,7 +70,7 @@ static struct messages block_messages(const struct cshim_plan *plan, uint64_t el
 }
 
 /* Returns the messages of a whole call: of its segments or, in block-partitioned collectives, of
- * its blocks. All of these but the last are equally long. */
+ * its blocks. Segments or blocks before the last are taken to be equally long. */
 static struct messages call_messages(const struct cshim_plan *plan)
 {
     if (plan->block > 0)
@@ -80,7 +80,7 @@ static struct messages call_messages(const struct cshim_plan *plan)
                  cut_messages(plan, plan->count % plan->segment, SHARES));
 }
 
-/* Returns the bytes that are sent of these messages. All but one peer of each row send (or receive)
+/* Returns the bytes that sending `messages` takes. In each row all peers but one send (or receive)
  * each chunk; each piece is sent (or received) by the column's peer in each row, except by its
  * owner. */
 static uint64_t exchanged(const struct cshim_plan *plan, const struct messages *messages)

@@ -23,12 +23,14 @@ uint64_t cshim_plan_pieces(const struct cshim_plan *plan);
 
 /* For a plan that is cut into segments: sets bytes_wire, the bytes that all ranks send (each
  * message counts as often as it is sent); bytes_network, those that leave a node; and bytes_native.
- * Intra-node reductions and gathers are counted with the least bytes that they need. */
+ * Intra-node reductions and gathers are counted with the least bytes that they need, messages of
+ * packed codecs with the most. */
 void cshim_plan_count_bytes(struct cshim_plan *plan, const struct cshim_call *call);
 
-/* Returns the bytes that the busiest peer receives in a segment of `elements` elements, and in
- * *mean the mean over all peers. A peer receives from its row the contributions to its column's
- * chunks, from its column the row sums of its own pieces, and finally the sums of all chunks.
+/* Returns the bytes that the busiest peer of an all-reduce receives in a segment of `elements`
+ * elements, and in *mean the mean over all peers. A peer receives from its row the contributions to
+ * its column's chunks, from its column the row sums of its own pieces, and finally the sums of all
+ * chunks.
  * Doubles hold byte counts below 2^53 exactly, so that the returned value does not depend on
  * rounding. */
 double cshim_plan_busiest(const struct cshim_plan *plan, uint64_t elements, double *mean);

@@ -76,8 +76,8 @@ void cshim_row_add(struct cshim_row *to, const struct cshim_row *from);
 /* Returns the sampled relative L2 error of a row; negative if nothing was sampled. */
 double cshim_row_error(const struct cshim_row *row);
 
-/* Time saved by compressing: compressed calls and native trials took `took` seconds, and native
- * calls alone would have taken `natively`. The speed-up of the compressed calls is 0 if it is not
+/* Time saved by compressing: the compared and the native calls took `took` seconds, and native
+ * calls alone would have taken `natively`. The speed-up of the compared calls is 0 if it is not
  * known; `low` and `high` are its spread. */
 struct cshim_saving {
     double natively, took;

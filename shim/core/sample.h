@@ -10,8 +10,8 @@
 
 /* Calls that may be sampled: of each rule and communicator (gloo: of each context) those with the
  * numbers 1 to 16, then each multiple of 1021. That is a prime, so that each tensor of a program
- * that cycles through its tensors is sampled. Up to CSHIM_SAMPLE_MAX elements of each such call are
- * sampled. */
+ * that cycles through fewer than 1021 tensors is sampled. Up to CSHIM_SAMPLE_MAX elements of each
+ * such call are sampled. */
 #define CSHIM_SAMPLE_MAX 128u
 #define CSHIM_SAMPLES_AT_FIRST 16u
 #define CSHIM_SAMPLES_EVERY 1021u
@@ -21,7 +21,7 @@ static inline bool cshim_is_sampled(uint32_t call)
 }
 
 /* With NCCL, sampling a reduction gathers a block of each rank: a factor, followed by elements.
- * Returns the bytes of a block, the fewer the more ranks there are; 0: too many ranks, nothing is
+ * Returns the bytes of a block, fewer if there are many ranks; 0: too many ranks, nothing is
  * sampled. These bytes do not depend on the call, so that sampling does not hide that ranks make
  * different calls. */
 #define CSHIM_SAMPLE_GATHERED_BYTES ((uint64_t)64 << 10)

@@ -44,7 +44,7 @@ struct cshim_schedule {
 
 /* Rows without messages (all zeros): the algorithm does not support the collective. */
 extern const struct cshim_schedule cshim_schedules[CSHIM_COLLECTIVE_COUNT][CSHIM_ALGORITHM_COUNT];
-/* Schedule of a grid with nodes as peers: each rank of a node exchanges a share of the elements. */
+/* Schedule of a grid with nodes as peers: plan->shares ranks of each node exchange a share each. */
 extern const struct cshim_schedule cshim_schedule_grid_of_nodes;
 
 /* Returns the schedule of a collective by an algorithm; NULL if there is none. */

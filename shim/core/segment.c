@@ -96,9 +96,9 @@ struct cshim_range cshim_segment_block(const struct cshim_segment *segment, int 
                        layout->rank_at[local_rank * (int)layout->nodes + node]);
 }
 
-/* Returns the index of this rank's share. If a share has fewer chunks than peers, other peers own
- * the chunks of the next share (cshim_plan_owned()). Returns 0 on a device: there the same peers
- * own the chunks of all shares, because a kernel takes the chunks of all peers in their order. */
+/* Returns the index of this rank's share, from which cshim_plan_owned() derives the owners of
+ * chunks if a share has fewer chunks than peers. Returns 0 on a device: there the same peers own
+ * the chunks of all shares, because a kernel takes the chunks of all peers in their order. */
 static uint32_t share_of(const struct cshim_segment *segment)
 {
     const struct cshim_role *role = segment->role;

@@ -11,8 +11,8 @@
 
 /* Codec of each class of tensors (rule, dtype and count) on one communicator; CSHIM_CODEC_NONE: the
  * rule's. Classes of one dtype may share a slot, and then each uses the slot's codec if
- * cshim_tolerance_codec() allows. Classes of different dtypes share none: where one dtype cannot be
- * encoded in the slot's codec, its class would set a less precise one. */
+ * cshim_tolerance_codec() allows. Classes of different dtypes share none: a class whose dtype the
+ * slot's codec does not encode would replace that codec by a less precise one. */
 struct cshim_tolerance {
     uint8_t codec[CSHIM_DTYPE_COUNT][CSHIM_WATCH_SLOTS];
 };
@@ -28,9 +28,10 @@ enum cshim_codec_id cshim_tolerance_codec(const struct cshim_tolerance *watch, s
 enum cshim_codec_id cshim_tolerance_move(struct cshim_tolerance *watch, size_t rule,
                                          const struct cshim_plan *plan);
 
-/* Returns the relative L2 error of encoding 16 grains, spread evenly over `count` elements (all
- * elements if there are fewer grains). Ignores elements that are not finite. Returns 0 for exact
- * codecs, and if all other elements are 0. Allocates nothing. */
+/* Returns the relative L2 error of encoding, with rounding to nearest and no residual, 16 grains
+ * that are spread evenly over `count` elements (all elements if there are fewer grains). Ignores
+ * elements that are not finite. Returns 0 for exact codecs, and if all finite elements of these
+ * grains are 0. Allocates nothing. */
 float cshim_tolerance_measure(const struct cshim_plan *plan, const void *input, uint64_t count);
 
 #endif

@@ -99,14 +99,15 @@ static int watch_error(struct cshim_exchange *exchange)
     return status;
 }
 
-/* Returns the bytes that a rank sends in the native all-reduce that verifies the call. */
+/* Returns the bytes that a rank sends in the native all-reduce that verifies the call, if that is a
+ * ring. */
 static uint64_t verify_bytes(const struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;
     return 2 * (plan->count * exchange->element_bytes / plan->ranks) * (plan->ranks - 1);
 }
 
-/* Rank 0 counts all figures; the other ranks count the bytes that they send, and the errors of the
+/* Rank 0 counts all its figures; the other ranks the bytes that they send, and the errors of the
  * results that they compare. If nobody collects the ranks' figures (job->is_local), rank 0 counts
  * the bytes of all ranks, and the other ranks count nothing. */
 void cshim_call_count(struct cshim_exchange *exchange, double seconds)
@@ -157,8 +158,9 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
  * In a few calls, a few elements are also summed in float64 by the library and compared with the
  * compressed result. */
 
-/* Returns the rank whose block is sampled: each in turn, but in an all-to-all always rank 0 if only
- * rank 0 counts. In an all-to-all the returned rank compares what it sends to itself. */
+/* Returns the rank whose block is sampled: in an all-to-all of a job where only rank 0 counts,
+ * rank 0; otherwise the call's number modulo the number of ranks. In an all-to-all the returned
+ * rank compares what it sends to itself. */
 static uint32_t choose_block(const struct cshim_exchange *exchange, uint32_t call)
 {
     const struct cshim_plan *plan = exchange->plan;
@@ -241,7 +243,7 @@ static int end_sample(struct cshim_sample *sample, struct cshim_exchange *exchan
  * At intervals, a reduction is also made natively, as an all-reduce, and compared; or the ranks'
  * results, if they should be equal, are compared with each other. The call's number, equal on all
  * ranks, decides. */
-/* Maximum number of elements of one native call: libraries have counts of 31 bits. */
+/* Maximum number of elements of one native call: MPI's counts have 31 bits. */
 #define NATIVE_PART ((uint64_t)1 << 28)
 
 /* Sums natively, by calls of at most NATIVE_PART elements. Returns 0 or a transport error. */

@@ -29,7 +29,7 @@ static void count_node_bytes(struct cshim_exchange *exchange, uint64_t elements)
 }
 
 /* Returns true if the ranks of this node can read each other's scratch: all of them can, or none.
- */
+ * Returns false on a node with one rank. */
 static bool can_read(const struct cshim_exchange *exchange)
 {
     const struct cshim_communicator *communicator = exchange->communicator;

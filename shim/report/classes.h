@@ -52,8 +52,8 @@ struct cshim_class {
 bool cshim_classes_reserve(struct cshim_class **classes, const struct cshim_policy *policy,
                            enum cshim_library library);
 
-/* Returns true if a call that `rule` compresses has a class: if it is an all-reduce, and the rule's
- * `worth` is not `always`. */
+/* Returns true if a call that `rule` compresses may have a class: if it is an all-reduce, and the
+ * rule's `worth` is not `always`. */
 static inline bool cshim_class_is_for(const struct cshim_rule *rule, const struct cshim_call *call)
 {
     return rule->worth != CSHIM_WORTH_ALWAYS && call->collective == CSHIM_ALLREDUCE;
@@ -86,15 +86,15 @@ struct cshim_plan cshim_class_plan(struct cshim_class *classes, const struct csh
 struct cshim_plan cshim_class_plan_candidate(const struct cshim_class *class, unsigned candidate,
                                              const struct cshim_call *call, uint64_t count);
 
-/* Decides by the agreed durations in class->choice. Rank 0 counts the calls since the previous
- * decision, and records the choice of a settled class. */
+/* Decides by the agreed durations in class->choice. Rank 0 records the choice of a settled class
+ * and, once the native duration is known, counts the uncounted calls. */
 void cshim_class_decide(struct cshim_class *class, struct cshim_ledger *ledger);
 
 /* Ends the call that cshim_choice_begin() began last. `seconds`: its duration on this rank. */
 void cshim_class_end(struct cshim_class *class, unsigned candidate, double seconds);
 
-/* Records a decision and counts the calls since the previous decision: for gloo and NCCL, which
- * decide without cshim_class_decide(). */
+/* Records and counts as cshim_class_decide() does, after a decision: for gloo and NCCL, which
+ * decide without that function. */
 void cshim_class_decided(struct cshim_class *class, struct cshim_ledger *ledger);
 /* Adds a call to the uncounted calls of a candidate. */
 void cshim_class_add(struct cshim_class *class, unsigned candidate, double seconds);

@@ -4,8 +4,8 @@
  * With MPI a process has one job, which all ranks end together (shim/mpi). With NCCL and gloo it
  * may have several: all communicators whose ranks have agreed on the same policy text, the same
  * learned choices, and on recording (COMPSHIM=observe) or not, belong to one job. The process
- * writes its own files when it ends, with NCCL also when its last communicator does. The functions
- * below are for these libraries. They are thread-safe, except cshim_process_start. */
+ * writes its own files when it ends by exit, with NCCL also when its last communicator ends. The
+ * functions below are for these libraries. They are thread-safe, except cshim_process_start. */
 #ifndef CSHIM_JOB_H
 #define CSHIM_JOB_H
 
@@ -40,7 +40,7 @@ struct cshim_job {
     char *wanted;
     bool due;            /* calls were counted since the last report; atomic */
     unsigned unreported; /* number of processes forked from this process whose calls are in no
-                            report; set when the report is written */
+                            report yet; set when the report is written */
     struct cshim_job *next;
 };
 
@@ -88,7 +88,7 @@ uint64_t cshim_job_origin(uint64_t began);
 
 /* Files of this process. Each process keeps the events of its ranks and writes its own trace,
  * because a job without MPI does not end on all ranks at once. Files that are due are written when
- * the process ends. */
+ * the process ends by exit. */
 
 /* Writes the trace if events were added since it was last written. */
 void cshim_jobs_write_trace(void);

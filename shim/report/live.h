@@ -19,8 +19,8 @@
 /* Sums over the calls under one rule, as this process counts them in its ledger. */
 struct cshim_live_rule {
     char name[CSHIM_RULE_NAME_MAX];
-    uint64_t codec;     /* codec of the last call; before that the rule's */
-    uint64_t algorithm; /* algorithm of the last call */
+    uint64_t codec;     /* codec of the figures added last; before that the rule's */
+    uint64_t algorithm; /* algorithm of the figures added last */
     struct cshim_row row;
 };
 

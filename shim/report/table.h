@@ -10,8 +10,8 @@
 /* Writes the table that is printed at the end of a run. The observed calls must be sorted. */
 void cshim_report_table(FILE *stream, const struct cshim_job *job);
 
-/* Returns true if the codecs of a row's calls lose nothing: then the sampled error is only the
- * rounding of sums in the elements' type. */
+/* Returns true if a row's codec and its rule's gather_codec lose nothing: then the sampled error is
+ * only the rounding of sums in the elements' type. */
 bool cshim_report_is_exact(const struct cshim_row_key *key);
 
 #endif
