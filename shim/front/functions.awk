@@ -50,7 +50,7 @@ function list(array,    i, text) {
 }
 
 # Changes the parameters to those of MPI_X_c. Sets `narrowed` to the arguments of MPI_X in its emulation:
-# counts and displacements converted to int, members of struct cshim_narrowed.
+# counts, and displacements of type int, are members of struct cshim_narrowed.
 function enlarge(    i, name, side) {
     are_addresses = parameters ~ /MPI_Aint/
     for (i = 1; i <= count; i++) {
@@ -113,7 +113,7 @@ function counting(    i) {
         (i > count ? "NULL, 0, NULL" : row ", " arguments[i + 1] ", " arguments[i + 2]) ", comm);"
 }
 
-# Returns the name of a function in the structs: without the prefix nccl.
+# Returns the name of a function in the structs: that of an NCCL function without the prefix nccl.
 function member(symbol) {
     return library == "mpi" ? symbol : substr(symbol, 5)
 }
@@ -195,7 +195,7 @@ function write_wrapper(symbol, exported,    has_own, is_profiled, otherwise, pla
     emit("    return status;\n}")
 }
 
-# Adds a function to the tables, and its wrapper.
+# Adds a function to the tables and, unless its kind is `called`, its wrapper.
 function add(symbol, properties,    declaration, plain) {
     indices = indices "    CSHIM_INDEX_" symbol ",\n"
     symbols[++symbol_count] = symbol

@@ -23,7 +23,7 @@ static const struct cshim_gloo_engine *engine; /* NULL: every call is passed thr
 static const void *engine_base;                /* load address of the gloo that the engine serves */
 /* Held while the engine is started. */
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
-static int tried; /* 1: the engine has been started, or could not be; atomic */
+static int tried; /* 1: the engine has been started, or will not be; atomic */
 
 /* Lets a child of fork() start an engine of its own: gloo's threads and connections stay in the
  * parent. */
@@ -34,7 +34,7 @@ static void stop_gloo_in_child(void)
     start_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-/* Opens and starts the engine at the first call. */
+/* Opens and starts the engine at the first call, unless the shim is off. */
 static void start_gloo_engine(const void *caller)
 {
     static bool registered;

@@ -3,12 +3,13 @@
  * variables (cshim_is_forwarded) to ranks on other hosts, so that one command works across hosts.
  *
  * Open MPI forwards variables by -x on the command line or by the parameter mca_base_env_list, and
- * refuses both at once. Without -x, this file sets the parameter in the environment. With -x, it
- * runs mpirun again with one more -x for each variable. It does neither if the command line sets
- * the parameter, or if a file that the command line names, or the user's mca-params.conf, sets the
- * parameter or contains -x. The shim's paths in LD_PRELOAD, and COMPSHIM_POLICY, are made absolute
- * in any case; Hydra, MPICH's launcher, needs nothing else, because it forwards the whole
- * environment. */
+ * refuses both at once. Without -x, this file sets the parameter in the environment. With -x, also
+ * among the program's arguments, it runs mpirun again with one more -x for each variable. It does
+ * neither if the command line sets
+ * the parameter, or if a file that the command line names (--app, --tune, --am), or the user's
+ * mca-params.conf, sets the parameter or contains -x. The shim's paths in LD_PRELOAD, and a path in
+ * COMPSHIM_POLICY, are made absolute in any case; Hydra, MPICH's launcher, needs nothing else,
+ * because by default it forwards the whole environment. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -30,7 +31,7 @@ extern char **environ;
 enum launcher { NO_LAUNCHER, OPEN_MPI, HYDRA };
 
 /* Returns the launcher that this process is, by its name. Hydra under the name mpirun or mpiexec
- * counts as Open MPI's: it ignores Open MPI's parameter. */
+ * counts as Open MPI's: it ignores Open MPI's parameter, but refuses -x. */
 static enum launcher which_launcher(void)
 {
     static const struct {
@@ -56,7 +57,7 @@ static bool is_own_entry(const char *entry)
            (strncmp(entry, info.dli_fname, stem) == 0 && strcmp(entry + stem, "_dl.so") == 0);
 }
 
-/* Makes our entries of LD_PRELOAD absolute, because remote processes start in other folders. */
+/* Makes our entries of LD_PRELOAD absolute, because ranks may start in another folder. */
 static void make_preload_absolute(void)
 {
     const char *entry = getenv("LD_PRELOAD");
@@ -89,7 +90,8 @@ static void make_policy_absolute(void)
         setenv("COMPSHIM_POLICY", absolute, 1);
 }
 
-/* Extends Open MPI's parameter by the names of all variables that must be forwarded. */
+/* Extends Open MPI's parameter by the names of the variables that must be forwarded, as far as they
+ * fit. */
 static void extend_env_list(void)
 {
     char list[4096];
@@ -106,8 +108,8 @@ static void extend_env_list(void)
     setenv(ENV_LIST, list, 1);
 }
 
-/* Runs mpirun again, with "-x NAME" for each variable as its first arguments. Returns only if that
- * fails; mpirun then continues without the variables. */
+/* Runs mpirun again, with "-x NAME" for each variable that must be forwarded as its first
+ * arguments. Returns only if that fails; mpirun then continues without these arguments. */
 static void start_over_with_x(int argc, char **argv)
 {
     size_t count = 0, at = 0;
@@ -144,7 +146,8 @@ static bool has_argument(int argc, char **argv, const char *wanted)
     return false;
 }
 
-/* Returns true if a file of options or parameters sets the forwarded variables. */
+/* Returns true if a file of options or parameters contains the parameter's name or "-x ", also in a
+ * comment. */
 static bool has_list(const char *name)
 {
     char line[1024];
@@ -161,7 +164,8 @@ static bool has_list(const char *name)
 }
 
 /* Returns true if the user sets the parameter on the command line, or the forwarded variables in a
- * file: then Open MPI would refuse our parameter, or ignore the user's. */
+ * file that it names or in mca-params.conf: then Open MPI would refuse our parameter, or ignore the
+ * user's. */
 static bool has_own_list(int argc, char **argv)
 {
     static const char *const files[] = {"--app", "-app", "--tune", "-tune", "--am", "-am"};
@@ -189,7 +193,7 @@ __attribute__((constructor)) static void forward_environment(int argc, char **ar
     make_preload_absolute();
     make_policy_absolute();
     if (launcher == HYDRA || has_own_list(argc, argv))
-        ; /* Hydra forwards everything; a user's own list is not changed */
+        ; /* Hydra needs no list; a user's own list is not changed */
     else if (has_argument(argc, argv, "-x") || has_argument(argc, argv, "--x"))
         start_over_with_x(argc, argv);
     else

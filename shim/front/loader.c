@@ -64,8 +64,8 @@ static const void *open_engine(const char *file, const char *symbol, unsigned ab
     return engine;
 }
 
-/* Returns true if a library is MPICH or has its ABI. A translator between ABIs has other handles;
- * its version text begins differently. */
+/* Returns true if a library is MPICH or a known MPI with its ABI, by the beginning of its version
+ * text. A translator between ABIs has other handles; its version text begins differently. */
 static bool is_mpich(int (*get_version)(char *, int *))
 {
     static const char *const beginnings[] = {"MPICH", "Intel(R) MPI", "MVAPICH",
@@ -76,7 +76,8 @@ static bool is_mpich(int (*get_version)(char *, int *))
            cshim_begins_with_one_of(text, beginnings);
 }
 
-/* Returns true if a library has the standard ABI of MPI 5. Libraries with another ABI return -1. */
+/* Returns true if a library has the standard ABI of MPI 5. Libraries with another ABI return -1, or
+ * lack the function. */
 static bool has_standard_abi(int (*get_abi)(int *, int *))
 {
     int major = -1, minor = -1;

@@ -4,10 +4,10 @@
  *
  * A PMPI tool (profiler, tracer) may lie between this library and the MPI library: it defines MPI_X
  * and calls PMPI_X. By the MPI standard it sees each MPI_X of the program once, and no PMPI_X. So
- * MPI_X calls the tool first, if there is one, and the tool's PMPI_X for that call is compressed.
- * All other PMPI_X calls of a tool are passed through, except those that take requests, which may
- * be the engine's. Messages of the engine go to the MPI library directly, so that tools do not see
- * them.
+ * MPI_X calls the tool first, if there is one, and the engine gets the tool's PMPI_X for that call.
+ * All other PMPI_X calls of such a tool are passed through, except those that take requests, which
+ * may be the engine's. Messages of the engine go to the MPI library directly, so that tools do not
+ * see them.
  *
  * Without a tool MPI_X and PMPI_X behave equally. Open MPI's Fortran layers call PMPI_X, with
  * MPI_IN_PLACE and MPI_BOTTOM already translated. */
@@ -35,8 +35,9 @@ struct function {
     void *emulation;           /* MPI_X_c only: emulation by MPI_X, for libraries without MPI_X_c */
     bool is_engines;           /* the engine replaces this function */
     bool has_tool;             /* `next` belongs to a tool */
-    void *next;                /* next definition in symbol lookup order; may be a tool's */
-    void *bottom;              /* definition in the MPI library */
+    void *next;                /* next definition in symbol lookup order (may be a tool's), or
+                                  `emulation` */
+    void *bottom;              /* definition in the MPI library, or `emulation` */
     const void *own_from;      /* last caller of PMPI_X for a tool's own purposes; atomic */
     const void *handed_from;   /* last caller of PMPI_X for the program; atomic */
 };
@@ -73,7 +74,7 @@ static __thread struct cshim_nesting nesting __attribute__((tls_model("initial-e
 #define HANDED_NUMBERS 8
 struct cshim_handed {
     enum cshim_mpi_index index;
-    bool taken; /* the tool has called PMPI_X for it */
+    bool taken; /* the tool has called PMPI_X for it, or MPI_X has counted it */
     const void *input, *output;
     uint64_t numbers[HANDED_NUMBERS];
 };
@@ -101,7 +102,8 @@ static void *look_up(const struct function *function, const void *caller, bool a
     return address;
 }
 
-/* Returns a real definition, and caches it once it is found. Concurrent lookups find the same. */
+/* Returns a real definition, and caches it once it is found. Concurrent lookups find the same one,
+ * except perhaps in a process with two MPIs. */
 static void *find_function(struct function *function, const void *caller, bool at_bottom)
 {
     void **slot = at_bottom ? &function->bottom : &function->next;
@@ -129,7 +131,8 @@ struct call {
     void *real;                            /* NULL: no such function */
 };
 
-/* Sets call->engine for the program's own calls, and for all calls if `at_any_depth`. */
+/* Sets call->engine for outermost calls, and for all calls if `at_any_depth`; else sets it to NULL.
+ */
 static inline void find_engine(struct call *call, bool at_any_depth)
 {
     call->engine = (at_any_depth || nesting.depth == 1) && call->real != NULL
@@ -149,7 +152,7 @@ static inline void begin_call(struct call *call, enum cshim_mpi_index index, con
 }
 
 /* Returns true if a PMPI_X call outside MPI_X is a tool's own rather than the program's, judged by
- * the caller's address. */
+ * the caller's address or, in a helper function of a tool, by the stack. */
 static bool is_own_call(struct function *function, const void *caller)
 {
     enum cshim_wrapper wrapper = CSHIM_WRAPPER_NONE;
@@ -201,8 +204,8 @@ static bool identifies_call(const void *buffer)
     return (uintptr_t)buffer + 1 > 2;
 }
 
-/* Returns true if a tool's PMPI_X call is the program's call. One equal buffer is enough, because a
- * tool may replace the other one on some ranks only. */
+/* Returns true if a tool's PMPI_X call is the program's call. One equal buffer that identifies the
+ * call is enough, because a tool may replace the other one on some ranks only. */
 static bool is_same(const struct cshim_handed *handed, const struct cshim_handed *made)
 {
     const bool same_input = handed->input == made->input,
@@ -257,7 +260,7 @@ static int end_handed(const struct cshim_handed *handed, int status, MPI_Comm co
 static void put_tools_first(void);
 
 /* Returns true if a tool defines the function. Returns false for a function that the library has
- * under its older name only: no program calls the new name. */
+ * under its older name only: programs built with it do not call the new name. */
 static bool is_tool(const struct function *function, const void *caller)
 {
     if (function->older != NULL && cshim_resolve(function->name, caller, true) == NULL)
@@ -281,8 +284,8 @@ static void add_tool(const void *address, bool is_after)
     }
 }
 
-/* Returns true if a tool calls the MPI library directly: it imports none of the PMPI functions that
- * the engine replaces, so it fetches them by dlsym(). */
+/* Returns true if a tool imports none of the PMPI functions that the engine replaces: it probably
+ * fetches them by dlsym(), and so calls the MPI library directly. */
 static bool bypasses_front(const void *tool)
 {
     for (int i = 0; i < CSHIM_MPI_FUNCTIONS; i++)
@@ -321,7 +324,7 @@ static void stop_mpi_in_child(void)
 }
 
 /* Opens and starts the engine for the MPI whose MPI_Init or MPI_Init_thread, `init`, has just
- * succeeded. */
+ * succeeded. Does nothing if that was a nested call, or if the shim is off. */
 static void start_engine(const void *init, const void *caller)
 {
     struct cshim_frame frame;

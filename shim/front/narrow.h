@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Emulates MPI_X_c by MPI_X, for MPI libraries without the large-count functions: converts 64-bit
- * counts and address-sized displacements to int. In a wrapper of MPI_X_c:
+ * counts to int, and address-sized displacements if MPI_X takes int. In a wrapper of MPI_X_c:
  *
  *     sent = cshim_narrow_one(sendcount);
  *     received = cshim_narrow_arrays(entries, recvcounts, displacements, comm);
@@ -10,8 +10,9 @@
  *     return cshim_narrow_end("MPI_X", &sent, &received, status);
  *
  * A single count that does not fit becomes -1, which the library refuses by the communicator's
- * error handler, unless it ignores that count. Not every library checks all entries of an array, so
- * arrays with an entry that does not fit are refused here. All functions are reentrant. */
+ * error handler, unless it ignores that count or checks no arguments. Not every library checks all
+ * entries of an array, so arrays with an entry that does not fit are refused here. All functions
+ * are reentrant. */
 #ifndef CSHIM_NARROW_H
 #define CSHIM_NARROW_H
 
@@ -22,10 +23,11 @@
 /* One side of a call, sent or received: a count, or arrays of counts and displacements. */
 struct cshim_narrowed {
     int status;   /* MPI error of the conversion; 0: none */
-    bool fits;    /* all values fit int, except displacements of empty blocks */
+    bool fits;    /* all values fit int, not counting displacements of empty blocks */
     bool refused; /* a value in an array does not fit */
     int count;
-    /* Allocated until cshim_narrow_end(). NULL if the call has no such array or ignores it. */
+    /* Allocated until cshim_narrow_end(). NULL if the call has no such array or ignores it; may
+     * be NULL if `status` is an error. */
     int *counts;
     int *displacements;
 };
@@ -51,11 +53,12 @@ struct cshim_narrowed cshim_narrow_one(MPI_Count count);
 struct cshim_narrowed cshim_narrow_arrays(enum cshim_entries entries, const MPI_Count *counts,
                                           const MPI_Aint *displacements, MPI_Comm comm);
 
-/* Returns 0 if MPI_X (`name`) may be called. Otherwise returns an MPI error; if an array is
- * refused, prints why and calls the communicator's error handler before. */
+/* Returns 0 if MPI_X (`name`) may be called. Otherwise returns an MPI error: that of a failed
+ * conversion; else, if an array is refused, after printing why and calling the communicator's error
+ * handler. */
 int cshim_narrow_judge(const char *name, const struct cshim_narrowed *sent,
                        const struct cshim_narrowed *received, MPI_Comm comm);
-/* Frees both sides, and prints why MPI_X failed if that was because of a single count. Returns
+/* Frees both sides. If MPI_X failed (`status`) and a single count did not fit, prints that. Returns
  * `status`. */
 int cshim_narrow_end(const char *name, struct cshim_narrowed *sent, struct cshim_narrowed *received,
                      int status);

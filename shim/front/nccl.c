@@ -2,8 +2,8 @@
 /* Exported symbols of NCCL. functions.awk writes the wrappers from nccl.def to nccl_wrappers.h;
  * pncclX is never exported.
  *
- * NCCL calls some of its own public functions: within a call, calls of the same thread are passed
- * through. */
+ * NCCL calls some of its own public functions: within a call, calls of the same thread from another
+ * object are passed through (nesting.h). */
 #include <pthread.h>
 #include <stdint.h>
 
@@ -99,7 +99,7 @@ static struct copy *copy_of(const void *caller)
 
 /* Held while the engine is started. */
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
-static int tried; /* 1: starting the engine has been tried; atomic, because groups are frequent */
+static int tried; /* 1: the engine has been started, or will not be; atomic: groups are frequent */
 /* 1: CUDA is in use, or will be: a child of fork() cannot use NCCL. */
 static int has_communicators;
 
@@ -114,8 +114,8 @@ static void stop_nccl_in_child(void)
         __atomic_store_n(&tried, 0, __ATOMIC_RELAXED);
 }
 
-/* Starts the engine at the first call that makes an id or a communicator, or that opens a group:
- * the engine must know the group in which a communicator is made. */
+/* Starts the engine, unless the shim is off, at the first call that makes an id or a communicator,
+ * or that opens a group: the engine must know the group in which a communicator is made. */
 static void start_nccl_engine(struct copy *copy, const void *caller)
 {
     static bool registered;

@@ -3,8 +3,8 @@
  * one are passed through, except a tool's call on behalf of the program and MPI's functions that
  * take requests. A call within one from the object that made the outermost call (the program, in an
  * error handler) counts as a new outermost call, and so do calls after a longjmp() out of the
- * handler. A wrapper calls cshim_enter() first and cshim_leave() last, with a struct cshim_frame on
- * its stack. */
+ * handler. A wrapper calls cshim_enter() before the call that it makes and cshim_leave() after it,
+ * with a struct cshim_frame on its stack. */
 #ifndef CSHIM_NESTING_H
 #define CSHIM_NESTING_H
 
@@ -12,10 +12,10 @@
 
 /* State of a thread. */
 struct cshim_nesting {
-    int depth;                     /* number of nested calls that the thread is in */
+    int depth;                     /* number of nested calls, from the outermost call on */
     struct cshim_frame *outermost; /* frame of the outermost call */
     const void *caller;            /* return address of the outermost call */
-    struct cshim_handed *handed;   /* the outermost call, if a tool makes it; else NULL */
+    struct cshim_handed *handed;   /* the outermost call, if a tool may make it; else NULL */
 };
 
 /* A call, in the stack frame of its wrapper. */
@@ -25,8 +25,8 @@ struct cshim_frame {
 };
 
 /* Returns true if the thread has left its outermost call without returning: an error handler of the
- * program may jump out of it, or throw. Then the stack is shorter than that call's frame, or other
- * frames have overwritten it; the address sanitizer must not report that access. */
+ * program may jump out of it, or throw. Then the stack ends before that call's frame, or other
+ * frames have usually overwritten it; the address sanitizer must not report the access to it. */
 __attribute__((no_sanitize_address)) static inline bool
 cshim_is_left(const struct cshim_nesting *nesting, const struct cshim_frame *here)
 {

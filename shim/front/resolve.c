@@ -105,7 +105,8 @@ void *cshim_open_object(const void *address, int flags)
     return handle != NULL ? handle : dlopen(NULL, RTLD_LAZY);
 }
 
-/* Looks a symbol up in the object that contains an address, and in its dependencies. */
+/* Looks a symbol up in the object that contains an address, and in its dependencies; for an address
+ * in the program itself, in the global scope. */
 static void *from_object(const char *name, const void *within)
 {
     void *handle = cshim_open_object(within, 0);
@@ -194,7 +195,8 @@ bool cshim_defines_fortran(const void *address, const char *name)
     return object_defines(fortran, address);
 }
 
-/* Returns true if `suffix` turns the name MPI_X into MPI_X_c or into a Fortran name of MPI_X. */
+/* Returns true if MPI_X followed by `suffix` is MPI_X itself, MPI_X_c or a Fortran name of MPI_X.
+ */
 static bool is_suffix_of_same(const char *suffix)
 {
     static const char *const suffixes[] = {"", "_c", "_", "__", "_f08_", NULL};
@@ -262,7 +264,8 @@ static int visit_object(struct dl_phdr_info *object, size_t size, void *data)
     return 1;
 }
 
-/* Looks a symbol up in each loaded library whose file name has one of the beginnings. */
+/* Looks a symbol up in the loaded libraries whose file names have one of the beginnings, until one
+ * of them has it. */
 static void *from_libraries(const char *name, const char *const *files)
 {
     void *address = NULL;
@@ -297,8 +300,8 @@ void *cshim_resolve(const char *name, const void *caller, bool bottom)
     return address;
 }
 
-/* Looks first in the library to which the caller is bound, because a process may contain several.
- */
+/* Looks first in the library to which the caller is bound, because a process may contain several
+ * NCCLs or gloos. */
 static void *resolve_bound(const char *name, const void *caller, const char *const *files)
 {
     void *address = foreign(from_object(name, caller));
@@ -317,7 +320,7 @@ void *cshim_resolve_nccl(const char *name, const void *caller)
     return address != NULL ? address : resolve_bound(name, caller, files);
 }
 
-/* PyTorch contains gloo or is linked to Debian's, and is opened with RTLD_LOCAL. */
+/* PyTorch contains gloo or is linked to Debian's, and Python usually opens it with RTLD_LOCAL. */
 void *cshim_resolve_gloo(const char *symbol, const void *caller)
 {
     static const char *const files[] = {"libgloo.so", "libtorch_cpu", NULL};

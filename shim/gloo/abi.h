@@ -67,8 +67,7 @@ const void *cshim_gloo_context_of(const void *options);
 bool cshim_gloo_read(enum cshim_gloo_index function, const void *options,
                      struct cshim_gloo_arguments *arguments);
 /* Adds all input buffers of this rank (without any, its output buffers) into the first output, as
- * gloo does, and sets *sum to the result. A single input buffer is not copied: *sum points to it.
- */
+ * gloo does, and sets *sum to the result. A single buffer is not copied: *sum points to it. */
 int cshim_gloo_add_inputs(const struct cshim_gloo_arguments *arguments, const void **sum,
                           void **exception);
 /* Copies the first output buffer to the other output buffers. */
@@ -112,9 +111,9 @@ int cshim_gloo_send(struct cshim_gloo_buffer *buffer, int to, uint64_t slot, siz
                     size_t bytes, void **exception);
 int cshim_gloo_receive(struct cshim_gloo_buffer *buffer, int from, uint64_t slot, size_t offset,
                        size_t bytes, void **exception);
-/* Wait until one more of the started messages is complete. A longer wait than `milliseconds` is an
- * exception, and gloo closes the context's connections. Return CSHIM_GLOO_WOKEN if
- * cshim_gloo_wake() has ended the wait. */
+/* Wait until one more of the started messages is complete. A longer wait than `milliseconds` (-1:
+ * than the context's time limit) is an exception, and gloo closes the context's connections. Return
+ * CSHIM_GLOO_WOKEN if cshim_gloo_wake() has ended the wait. */
 #define CSHIM_GLOO_WOKEN 2
 int cshim_gloo_wait_sent(struct cshim_gloo_buffer *buffer, int64_t milliseconds, void **exception);
 int cshim_gloo_wait_received(struct cshim_gloo_buffer *buffer, int64_t milliseconds,

@@ -208,7 +208,7 @@ static void propose(struct cshim_gloo_context *context)
     say_never(context);
 }
 
-/* Applies the messages that have arrived, and answers them. Does not wait for others. */
+/* Applies the messages that have arrived, and answers them. Does not wait for further messages. */
 static void listen(struct cshim_gloo_context *context, int64_t timeout)
 {
     struct cshim_gloo_agreement *agreement = context->agreement;

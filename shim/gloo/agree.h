@@ -9,7 +9,8 @@
 /* Decision about a call. No call is compressed on one rank and passed through on another. */
 struct cshim_gloo_verdict {
     bool is_native; /* passed through, whatever the policy says */
-    bool is_open;   /* the caller calls cshim_gloo_agree_end() after gloo has made the call */
+    bool is_open;   /* the caller calls cshim_gloo_agree_end() after gloo has made the call, unless
+                       gloo throws */
     int64_t waited; /* milliseconds that a call with is_native has waited; 0 for other calls */
 };
 /* Decides, before a call, whether the policy applies to it. The ranks agree by messages in their

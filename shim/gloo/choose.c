@@ -30,9 +30,9 @@ static void lack_memory(const struct cshim_gloo_arguments *arguments, void **exc
     cshim_gloo_break(arguments->context); /* the other ranks wait in the call */
 }
 
-/* Returns a number for a call, equal on all ranks, and its stream. Programs give each call a tag of
- * its own, or many calls one small tag: a call is numbered by its tag, but further calls with a tag
- * below CSHIM_GLOO_TAGS are counted. The caller holds the lock. */
+/* Returns a number for a call, equal on all ranks, and its stream. Most programs give each call a
+ * tag of its own, or many calls one small tag: a call is numbered by its tag, but further calls
+ * with a tag below CSHIM_GLOO_TAGS are counted. The caller holds the lock. */
 static uint64_t number_call(struct cshim_gloo_context *context, uint32_t tag, uint32_t *stream)
 {
     const uint32_t before = tag < CSHIM_GLOO_TAGS ? context->chosen_by_tag[tag]++ : 0;
@@ -91,7 +91,8 @@ static void note_refusal(struct cshim_gloo_context *context, struct cshim_gloo_c
     pthread_mutex_unlock(&context->choosing);
 }
 
-/* An exchange with rank 0: each rank sends it a message, and it sends all ranks an answer. */
+/* An exchange with rank 0: each rank sends rank 0 a message, and rank 0 sends all ranks an answer.
+ */
 struct talk {
     struct cshim_gloo_mail mail;
     struct cshim_gloo_inbox *inboxes; /* on rank 0: by rank; elsewhere: one */

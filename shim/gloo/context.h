@@ -35,8 +35,8 @@ struct cshim_gloo_call {
     struct cshim_gloo_call *next;
 };
 
-/* Calls are counted by tag if their tag is less than this. Programs give each call a tag of its
- * own, or all calls one small tag. */
+/* Calls are counted by tag if their tag is less than this. Most programs give each call a tag of
+ * its own, or all calls one small tag. */
 #define CSHIM_GLOO_TAGS 256u
 
 struct cshim_gloo_agreement; /* agree.h */
@@ -53,7 +53,7 @@ struct cshim_gloo_context {
     int *inside;                            /* ranks of this node */
     int *across; /* on each node, the rank with this rank's local index */
 
-    pthread_mutex_t choosing; /* guards the classes and chosen_by_tag */
+    pthread_mutex_t choosing; /* guards the classes, chosen_by_tag and has_failed */
     pthread_cond_t decided;   /* signalled when a decision of the ranks ends */
     bool has_failed;          /* a decision has failed: no call may wait for one */
     struct cshim_gloo_class *classes;
@@ -69,7 +69,8 @@ struct cshim_gloo_context {
 
 /* Returns the state of a gloo::Context, which the caller releases, or NULL if there is none. With
  * `arguments` it adds a missing state, and returns NULL only without memory. Also frees the states
- * of contexts that gloo has freed. Thread-safe, as are the next three functions. */
+ * that no call uses of contexts that gloo has freed. Thread-safe, as are the next three functions.
+ */
 struct cshim_gloo_context *cshim_gloo_context_find(const void *address,
                                                    const struct cshim_gloo_arguments *arguments);
 void cshim_gloo_context_release(struct cshim_gloo_context *context);

@@ -66,7 +66,8 @@ static enum cshim_dtype choose_type(const struct cshim_policy *policy,
 }
 
 /* Returns true if the bits of an element are seldom those of a number of the type, but often those
- * of an integer: a subnormal, a NaN other than the usual one, or of extreme magnitude. */
+ * of an integer: a zero (the caller excludes +0), a subnormal, a NaN other than the usual one, or
+ * of extreme magnitude. */
 static bool is_strange(enum cshim_dtype dtype, uint64_t bits)
 {
     const unsigned mantissa_bits = dtype == CSHIM_FLOAT64 ? 52 : dtype == CSHIM_FLOAT32 ? 23 : 7;
@@ -78,9 +79,9 @@ static bool is_strange(enum cshim_dtype dtype, uint64_t bits)
     return exponent < largest / 9 || exponent > largest - largest / 9;
 }
 
-/* Returns true if elements may have the type, judged by at most LOOKS of them: if at most an eighth
- * of those whose bits are not all 0 is strange. Of integers that a program moves, such as indices,
- * usually more are strange as floats. */
+/* Returns true if elements may have the type, judged by at most LOOKS of them: if the type is
+ * float16, or if at most an eighth of those whose bits are not all 0 is strange. Integers that a
+ * program moves, such as indices, usually contain more that are strange as floats. */
 static bool may_have_type(enum cshim_dtype dtype, const uint8_t *elements, uint64_t count)
 {
     const size_t bytes = cshim_dtype_bytes(dtype);
@@ -209,7 +210,7 @@ struct cshim_exchange cshim_gloo_exchange_of(struct cshim_gloo_call *call,
     if (plan->collective == CSHIM_ALLTOALL)
         find_blocks(arguments, arguments->sent, call->host.sent_begins);
     cshim_exchange_set_ranges(&exchange, arguments->input == NULL);
-    /* A lossless broadcast does not write the root's output: copies the input there first. */
+    /* A lossless broadcast does not write the root's output, so the input is copied there first. */
     if (plan->collective == CSHIM_BROADCAST && exchange.source.length > 0 &&
         arguments->output != input) {
         memcpy(arguments->output, input, arguments->elements * arguments->element_bytes);

@@ -10,10 +10,10 @@
 #include "shim/gloo/context.h"
 
 /* Describes a call of an agreed context, and finds its rule. Returns CSHIM_REASON_COMPRESS if the
- * rule compresses it, otherwise the reason; the same on all ranks, unless calls are only recorded
- * (COMPSHIM=observe). In a data-movement collective the ranks may communicate, and errors are
- * stored in *exception. In gloo::alltoallv sets arguments->elements, as if all blocks were as long
- * as the longest. */
+ * rule compresses it, otherwise the reason; the same on all ranks, except after an error or if
+ * calls are only recorded (COMPSHIM=observe). In a data-movement collective the ranks may
+ * communicate, and errors are stored in *exception. In gloo::alltoallv sets arguments->elements, as
+ * if all blocks were as long as the longest. */
 enum cshim_reason cshim_gloo_describe(const struct cshim_gloo_context *context,
                                       struct cshim_gloo_arguments *arguments,
                                       struct cshim_call *call, const struct cshim_rule **rule,

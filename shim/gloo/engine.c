@@ -119,7 +119,7 @@ static void count_native(const struct cshim_gloo_context *context,
 }
 
 /* Decides about a call of a known context, and runs it if it is compressed. Otherwise counts and
- * returns the reason. */
+ * returns the reason. After an error sets *exception. */
 static enum cshim_reason consider(struct cshim_gloo_context *context,
                                   struct cshim_gloo_arguments *arguments, bool is_native,
                                   struct cshim_observation *observation,
@@ -157,7 +157,7 @@ static enum cshim_reason consider(struct cshim_gloo_context *context,
 }
 
 /* Finds the context of a call and reads its options. Returns NULL if the options have an unknown
- * layout or are inconsistent, or without memory. */
+ * layout, are inconsistent or not supported, or without memory. */
 static struct cshim_gloo_context *open_call(enum cshim_gloo_index function, const void *options,
                                             struct cshim_gloo_arguments *arguments)
 {

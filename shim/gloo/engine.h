@@ -19,7 +19,7 @@ typedef void (*cshim_gloo_function)(const void *options);
 struct cshim_gloo_engine {
     unsigned abi; /* CSHIM_GLOO_ENGINE_ABI */
     /* Called before the first call, and before the first call in a child of fork(). `allreduce` is
-     * gloo's own function. `is_beside`: another engine is active in this process, too, and writes
+     * gloo's own function. `is_beside`: another engine is open in this process, too, and may write
      * its own report. */
     void (*start)(cshim_gloo_function allreduce, bool is_beside);
     /* Called instead of a collective, from any thread; `real` is gloo's own function. Throws gloo's

@@ -59,8 +59,8 @@ void cshim_gloo_mail_expect(struct cshim_gloo_mail *mail, struct cshim_gloo_inbo
 }
 
 /* gloo cannot test for a message, and closes the context's connections if a wait exceeds its time
- * limit. So this polls one byte, which gloo's thread writes. The other bytes may be read only after
- * gloo's own wait, which synchronises the two threads. */
+ * limit. So this function polls one byte, which gloo's thread writes. The other bytes may be read
+ * only after gloo's own wait, which synchronises the two threads. */
 bool cshim_gloo_mail_has_come(struct cshim_gloo_mail *mail, struct cshim_gloo_inbox *inbox,
                               int64_t timeout)
 {

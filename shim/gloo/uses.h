@@ -44,7 +44,7 @@ struct cshim_gloo_uses {
 struct cshim_gloo_use *cshim_gloo_use_find(struct cshim_gloo_uses *uses, unsigned function,
                                            uint32_t tag, bool adds);
 /* Lists in `marks` the pending calls: passed-through calls that are known to have begun on some
- * rank, but perhaps not on all. Returns false if there are more than CSHIM_GLOO_MARKS_MAX. */
+ * rank, but perhaps not on all. Returns false if they need more than CSHIM_GLOO_MARKS_MAX marks. */
 bool cshim_gloo_uses_list(const struct cshim_gloo_uses *uses, struct cshim_gloo_mark *marks,
                           uint32_t *count);
 /* Records calls that another rank has listed. Returns false if there is no room for one. */

@@ -208,7 +208,8 @@ static bool propose(void)
 }
 
 /* Waits for the children's acknowledgements. Rank 0 then decides; another rank acknowledges to its
- * parent and receives the decision. Sends the decision to the children, and returns it. */
+ * parent, or refuses, and receives the decision. Sends the decision to the children, and returns
+ * it. */
 static bool commit(void)
 {
     const bool all = collect_acknowledgements();
@@ -269,7 +270,8 @@ static MPI_Comm find_nodes(void)
 }
 
 /* Sets cshim_mpi.connection_limit to half of the file descriptors that the rank with the fewest has
- * left. The other half is for the program, and for calls that are passed through. */
+ * left, but at least 1. The other half is for the program, and for calls that are passed through.
+ */
 static void set_connection_limit(void)
 {
     int own = cshim_mpi_free_descriptors() / 2, least = 0;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Agreement of the ranks in MPI_Init: do all of them have the shim, and which policy do they use?
- * cshim_agree() is called once, after the real MPI_Init; cshim_agree_finalize() once, before the
- * real MPI_Finalize. */
+ * cshim_agree() is called once, after the real MPI_Init. If it returns true, cshim_agree_finalize()
+ * is called once: before the real MPI_Finalize, or at once if the engine does not start. */
 #ifndef CSHIM_MPI_AGREE_H
 #define CSHIM_MPI_AGREE_H
 
 #include "shim/mpi/job.h"
 
-/* Finds out whether all ranks have this version of the shim. If so, gives them rank 0's policy, job
- * name and learned choices, and fills cshim_job and cshim_mpi. Collective over MPI_COMM_WORLD.
- * Returns true on all ranks if they agree to compress, otherwise false on all. Ends the job if rank
- * 0's policy, environment or learned choices are wrong, or without memory. */
+/* Finds out whether all ranks have this version of the shim and its codec table. If so, gives them
+ * rank 0's policy, job name and learned choices, and stores them in cshim_job and cshim_mpi.
+ * Collective over MPI_COMM_WORLD. Returns true on all ranks if they agree to compress, otherwise
+ * false on all. Ends the job if rank 0's policy, environment or learned choices are wrong, or
+ * without memory. */
 bool cshim_agree(void);
 /* Frees what cshim_agree() stored in cshim_mpi, except `world`. Called only if it returned true. */
 void cshim_agree_finalize(void);

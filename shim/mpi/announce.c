@@ -51,8 +51,9 @@ static bool ask_open_mpi(bool publish, const char *name)
 }
 
 /* Publishes or looks up the name of a rank at the launcher. Returns true on success. Open MPI's
- * mpirun has a name service, and so has Hydra, which starts the ranks of MPICH and Intel MPI. Under
- * Slurm's srun, which has none, Open MPI would print a long help text, so it is not asked there. */
+ * mpirun has a name service, and so has Hydra, which can start the ranks of MPICH and Intel MPI.
+ * Under Slurm's srun, which has none, Open MPI would print a long help text, so it is not asked
+ * there. */
 static bool use_names(bool publish, int rank)
 {
     char name[NAME_MAX_BYTES];

@@ -11,8 +11,8 @@
 #include "shim/mpi/observe.h"
 #include "shim/mpi/requests.h"
 
-/* ALWAYS_INLINE: the path of every reduction, also of one that is passed through; inlined so that
- * the compiler specialises it for each collective. COLD: kept out of that path. */
+/* ALWAYS_INLINE: the path of every blocking reduction, also if it is passed through; inlined so
+ * that the compiler specialises it for each collective. COLD: kept out of that path. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define COLD __attribute__((noinline))
 
@@ -136,8 +136,8 @@ static ALWAYS_INLINE void consider_call(struct call *call, const struct cshim_ar
         pass_call(call, arguments, reason);
 }
 
-/* Begins a call. If its arguments are invalid it is passed through, so that the library reports the
- * error. */
+/* Begins a call. If the library may refuse its arguments, the call is passed through, so that the
+ * library reports the error. */
 static ALWAYS_INLINE void begin_call(struct call *call, const struct cshim_arguments *arguments)
 {
     clear_call(call);
@@ -179,8 +179,7 @@ static ALWAYS_INLINE void begin_scatter(struct call *call, const void *sendbuf, 
  * ranks. Also returns false if MPI cannot prepare the communicator.
  *
  * The sizes of an all-to-all with counts differ between ranks: its ranks also agree on the largest
- * block, which becomes `arguments->count`; in bytes, with MPI_BYTE, if the call is not compressed.
- */
+ * block, which becomes `arguments->count`; in bytes, with MPI_BYTE, if they agree on a reason. */
 static bool agree_on_elements(struct cshim_arguments *arguments, enum cshim_reason *reason)
 {
     enum { REASON, BYTES, DTYPE, OTHER_DTYPE, VALUES };
@@ -239,8 +238,9 @@ static COLD bool has_read_only_root(const struct cshim_arguments *arguments)
 
 /* Begins a data-movement collective. If no rule names the collective, only counts the call, as
  * `function`. The operation in `arguments` is MPI_SUM, because plans know no other. `are_alike`:
- * this rank sends the same type and number of elements as it receives, or only sends or only
- * receives, and blocks of different lengths are contiguous in rank order. */
+ * on this rank, sent and received elements have one type and, except in an alltoallv, a sent block
+ * is as long as the block received for it (both hold in place and in a broadcast); and blocks of
+ * different lengths are contiguous in rank order. */
 static COLD void begin_data_movement(struct call *call, struct cshim_arguments *arguments,
                                      bool are_alike, enum cshim_mpi_counted function)
 {
@@ -286,9 +286,9 @@ static void begin_blocks(struct call *call, enum cshim_collective collective,
                         function);
 }
 
-/* Returns true if the blocks are contiguous in rank order; the answer may differ between ranks,
- * because each passes its own displacements. Raises *largest to the largest count, and sets *all to
- * the sum of the counts. */
+/* Returns true if the blocks that are not empty are contiguous in rank order; the answer may differ
+ * between ranks, because each passes its own displacements. Raises *largest to the largest count,
+ * and sets *all to the sum of the counts. */
 static bool are_contiguous(const struct cshim_arguments *arguments, const void *counts,
                            const void *displacements, int ranks, uint64_t *largest, uint64_t *all)
 {

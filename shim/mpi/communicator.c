@@ -31,8 +31,8 @@ static void free_memory(struct cshim_comm *state)
 
 /* Messages of all communicators use the job's private communicator. Their tags identify the
  * program's communicator: by the world rank of its rank 0, and by a number that is unique among the
- * communicators with that rank 0. Numbers are reused as late as possible, so that the freed
- * communicator's messages have arrived by then. */
+ * communicators with that rank 0. Numbers are acquired in turn, so that a freed communicator's
+ * messages have usually arrived before another communicator gets its number. */
 #define NUMBERS_MAX 65536
 #define MANY_NUMBERS 4096 /* enough for programs: MPICH itself allows 2048 communicators */
 #define FIRST_TAG 16      /* lower tags are those of summary.c and trace.c */
@@ -111,8 +111,8 @@ void cshim_comm_hold(struct cshim_comm *state)
     __atomic_add_fetch(&state->references, 1, __ATOMIC_RELAXED);
 }
 
-/* Drops a reference. Returns true if it was the last one. A call that other ranks do not make
- * before MPI_Finalize keeps its reference, and the state is not freed. */
+/* Drops a reference. Returns true if it was the last one. A nonblocking call that fails, or that
+ * other ranks do not make before MPI_Finalize, keeps its reference, and the state is not freed. */
 static bool drop_reference(struct cshim_comm *state)
 {
     return __atomic_sub_fetch(&state->references, 1, __ATOMIC_ACQ_REL) == 0;

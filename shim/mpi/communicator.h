@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* State of a communicator of the program: cached on it as an attribute, and freed with the last of
- * the communicator, its persistent requests and its pending nonblocking calls. Each persistent
- * request also has a state of its own (cshim_comm_make_persistent).
+ * the communicator, its persistent requests and its pending nonblocking calls; never after a
+ * nonblocking call has failed. Each persistent request also has a state of its own
+ * (cshim_comm_make_persistent).
  *
  * A blocking call uses it in this order:
  *
@@ -57,8 +58,9 @@ struct cshim_comm {
     struct pending *active; /* nonblocking call that may use the scratch, or NULL */
     uint32_t pending;       /* number of active nonblocking calls; atomic */
     MPI_Request *requests;  /* CSHIM_REQUESTS(ranks) entries */
-    MPI_Status *statuses;   /* status i: of request i; nonblocking: of request indices[i] */
-    int *indices;           /* nonblocking: indices of the requests that have just completed */
+    MPI_Status *statuses;   /* of the requests of one wait, in their order; nonblocking: status i is
+                               that of request indices[i] */
+    int *indices;           /* nonblocking: positions of the requests that have just completed */
     struct cshim_planned planned[CSHIM_PLANS]; /* cached plans, replaced in turn */
     unsigned plans;                            /* number of plans cached so far */
     struct cshim_comm *next;                   /* next in the list of communicators' states */
@@ -118,7 +120,8 @@ int cshim_comm_setup(MPI_Comm_delete_attr_function *on_delete);
 bool cshim_comm_unlink(struct cshim_comm *state);
 /* Counts the state's classes and releases the communicator's reference, in on_delete. */
 void cshim_comm_leave(struct cshim_comm *state);
-/* Frees the attribute's key, and the states in the list except those that unfinished calls hold. */
+/* Frees the attribute's key, and the states in the list except those that unfinished or failed
+ * calls hold. */
 void cshim_comm_teardown(void);
 
 #endif

@@ -261,7 +261,7 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
         return CSHIM_REASON_EMPTY;
     if (*count < cshim_mpi.compress_from[arguments->comm == MPI_COMM_WORLD][arguments->collective]
                                         [call->dtype])
-        /* The ranks of `comm` are not looked up: that would cost too much for a small call. */
+        /* Without blocks, the ranks of `comm` are not looked up: too slow for a small call. */
         return arguments->comm == MPI_COMM_SELF ? CSHIM_REASON_SINGLE_RANK : CSHIM_REASON_TOO_SMALL;
     set_properties(arguments, call);
     call->op = CSHIM_SUM;

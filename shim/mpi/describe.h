@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Describes a call: from the arguments that the program passed (struct cshim_arguments) to the
- * properties that rules and plans use (struct cshim_call, equal on all ranks), and to the exchange
- * that the runner executes (struct cshim_exchange). For a blocking call:
+ * properties that rules and plans use (struct cshim_call, equal on all ranks, except is_apart on
+ * different nodes), and to the exchange that the runner executes (struct cshim_exchange). For a
+ * blocking reduction:
  *
  *     cshim_describe_refused(&arguments)           true: pass the call through
  *     cshim_describe_call(&arguments, &call, &count)
@@ -65,16 +66,18 @@ static inline int64_t cshim_recvcount(const struct cshim_arguments *arguments, i
 
 /* Returns the element type of a datatype; CSHIM_DTYPE_OTHER if no codec carries it. */
 enum cshim_dtype cshim_describe_datatype(MPI_Datatype datatype);
-/* Replaces a complex type by its float type and doubles the count; not with `recvcounts`. */
+/* Replaces a complex type of C or Fortran, of single or double precision, by its float type and
+ * doubles the count; not with `recvcounts`. */
 void cshim_describe_complex(struct cshim_arguments *arguments);
-/* Returns the properties of a sum of `bytes` bytes on the world, with rank 0 as the root. */
+/* Returns the properties of a call of `bytes` bytes on the world, with sum as the operation and
+ * rank 0 as the root. */
 struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshim_dtype dtype,
                                      uint64_t bytes);
 /* Computes the sizes from which calls may be compressed (cshim_mpi.compress_from), and finds out
  * which reductions the library refuses with one buffer. Called once, after the agreement. */
 void cshim_describe_setup(void);
-/* Describes a call whose handles are not null: fills `call`, which is equal on all ranks, and sets
- * *count to the number of elements. Returns CSHIM_REASON_COMPRESS, or the first reason found not to
+/* Describes a call whose handles are not null: fills `call`, and sets *count to the number of
+ * elements. Returns CSHIM_REASON_COMPRESS, or the first reason found not to
  * compress; then `call` and *count may be incomplete. */
 enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
                                       struct cshim_call *call, uint64_t *count);
@@ -87,16 +90,17 @@ struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
  * intercommunicator and, except on the world, if the communicator's state cannot be made or has a
  * reason not to compress, such as processes outside the job. */
 bool cshim_describe_observed(const struct cshim_arguments *arguments, struct cshim_call *call);
-/* Returns true if this rank is the root of a reduce or broadcast. */
+/* Returns true if this rank is the root of a reduce or broadcast on an intracommunicator. */
 bool cshim_describe_is_root(const struct cshim_arguments *arguments);
 /* Returns true if all recvcounts are 0. */
 bool cshim_describe_is_empty(const struct cshim_arguments *arguments);
-/* Returns true if the library may refuse a call whose send and receive buffers are equal. A library
- * that does not check arguments makes such a call as if it were in place. */
+/* Returns true if the library may refuse a call whose send and receive buffers are equal; for a
+ * data-movement collective always. A library that does not check arguments makes such a reduction
+ * as if it were in place. */
 bool cshim_describe_refuses_one_buffer(const struct cshim_arguments *arguments);
-/* Returns true if the library would refuse the call for its handles, buffers or count, or if that
- * is not known. Does not check the root and the entries of recvcounts. Runs also for calls that are
- * passed through, so it must be fast. */
+/* Returns true if the library may refuse the call for its buffers, its count or a null handle. Does
+ * not check the root and the entries of recvcounts. Runs also for calls that are passed through, so
+ * it must be fast. */
 static inline bool cshim_describe_refused(const struct cshim_arguments *arguments)
 {
     const void *send = arguments->sendbuf, *receive = arguments->recvbuf;

@@ -2,7 +2,7 @@
 /* CUDA is asked only in a process that has loaded it. A rank cannot know whether another rank's
  * buffers are on a GPU. So if any rank of the job may have such buffers, the ranks exchange a flag
  * before each blocking call that would be compressed, and compress it only if all buffers are in
- * host memory; nonblocking calls are then passed through. */
+ * host memory; all nonblocking and persistent calls of such a job are passed through. */
 #include "shim/mpi/device.h"
 
 #include <dlfcn.h>

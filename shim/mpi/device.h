@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Detects buffers on a GPU, for an MPI that accepts them. Calls with such buffers are passed
+/* Detects CUDA's buffers on a GPU, for an MPI that accepts them. Calls with such buffers are passed
  * through. Both functions are collective and return an MPI error. */
 #ifndef CSHIM_MPI_DEVICE_H
 #define CSHIM_MPI_DEVICE_H

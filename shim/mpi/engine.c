@@ -15,7 +15,8 @@
 #include "shim/mpi/observe.h"
 #include "shim/mpi/requests.h"
 
-/* Attribute delete callback: the MPI library calls it when the program frees a communicator. */
+/* Attribute delete callback: the MPI library calls it when the program frees a communicator, and in
+ * MPI_Finalize. */
 static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
 {
     struct cshim_comm *state = value;

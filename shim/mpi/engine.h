@@ -5,9 +5,9 @@
  * The front opens an engine with dlopen(), checks `abi`, and calls `start` once. If that returns 1,
  * wrappers call `functions`, and MPI_Finalize calls `finalize`.
  *
- * The front passes handles as pointers, without looking at them. An engine includes its <mpi.h>
- * before this file, so it sees the handles as the program passed them: pointers in Open MPI, and
- * 32-bit integers in MPICH, which the same registers hold. */
+ * The front passes handles as pointers, without interpreting them. An engine includes its <mpi.h>
+ * before this file, so it sees the handles as the program passed them: pointers in Open MPI and the
+ * standard ABI, and 32-bit integers in MPICH, which the same registers hold. */
 #ifndef CSHIM_ENGINE_H
 #define CSHIM_ENGINE_H
 
@@ -26,8 +26,8 @@ _Static_assert(sizeof(MPI_Aint) == sizeof(intptr_t), "the front passes displacem
 
 /* struct cshim_mpi_real: the MPI library's own definition of each function that the front exports.
  * Engines call these, never the exported names, which would call the front or a tool. A function
- * that this MPI lacks is NULL, except that a missing MPI_X_c is emulated by MPI_X and refuses
- * counts that do not fit int.
+ * that this MPI lacks, also under an older name, is NULL, except that a missing MPI_X_c is emulated
+ * by MPI_X, if that exists, and refuses counts that do not fit int.
  *
  * struct cshim_mpi_wrapped: the engine's functions that replace MPI's. */
 #include "mpi_engine.h"
@@ -48,10 +48,11 @@ struct cshim_mpi_engine {
      * NULL in `real`. */
     struct cshim_mpi_wrapped functions;
     /* Counts a call of a function that mpi.def calls `counted`, with its bytes. The arguments may
-     * be invalid. A count of 0 means that the arguments do not give the bytes. */
+     * be invalid. If they do not give the bytes, the count is 0. */
     void (*count)(enum cshim_mpi_counted function, const void *buffer, MPI_Count count,
                   MPI_Datatype datatype, MPI_Comm comm);
-    /* Counts a call on `comm` that a PMPI tool made without the engine. */
+    /* Counts a call of the program on `comm` that a PMPI tool got and did not hand to the engine.
+     */
     void (*count_tool)(MPI_Comm comm);
     /* Called before the real MPI_Finalize: collects the ledger, writes the report, frees memory. */
     void (*finalize)(void);

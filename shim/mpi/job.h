@@ -51,7 +51,8 @@ extern struct cshim_mpi_job cshim_mpi;
  * which are thread-safe. */
 extern struct cshim_job cshim_job;
 
-/* Returns the 16-bit float of this MPI; MPI_DATATYPE_NULL in the many builds that have none. */
+/* Returns the 16-bit float of this MPI. In the many builds that have none, returns
+ * MPI_DATATYPE_NULL or the handle of an unusable type. */
 static inline MPI_Datatype cshim_mpi_half(void)
 {
 #ifdef MPI_REAL2

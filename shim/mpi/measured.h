@@ -61,8 +61,8 @@ cshim_native_of(const struct cshim_arguments *arguments)
 }
 
 /* Caches an all-reduce that its class has made native, so that cshim_native_passes() recognises it.
- * Does nothing if each call needs more checks: with GPU buffers, max_rel_error, recording or a
- * trace, and for types other than MPI_FLOAT and MPI_DOUBLE. */
+ * Does nothing if each call needs more checks: with max_rel_error, recording or a trace, if buffers
+ * may be on a GPU, and for types other than MPI_FLOAT and MPI_DOUBLE. */
 void cshim_native_remember(const struct cshim_arguments *arguments, struct cshim_class *class);
 
 /* Returns true if the call equals a cached native one, and cshim_choice_passes() has begun it; then

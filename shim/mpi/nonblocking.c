@@ -36,8 +36,8 @@ struct pending {
     struct pending *next;
 };
 
-/* A failed exchange. It is reported to the program after the lock is released, because the
- * program's error handler may call any MPI function, and need not return. */
+/* A failed call. It is reported to the program after the lock is released, because the program's
+ * error handler may call any MPI function, and need not return. */
 struct failure {
     MPI_Comm comm; /* the program's communicator */
     int status;    /* MPI_SUCCESS: no failure */
@@ -119,7 +119,7 @@ static bool advance_call(struct pending *pending, int *status)
     return *status != MPI_SUCCESS || (done && sampled);
 }
 
-/* Completes the program's request by an empty message. If the exchange has failed, the message is
+/* Completes the program's request by an empty message. If the call has failed, the message is
  * longer than its receive, which completes the request with an error. */
 static void complete_request(const struct pending *pending, int status)
 {
@@ -208,7 +208,9 @@ static int progress(void)
     return events;
 }
 
-/* Progress callback of MPICH: advances the calls, and returns true if none is left. */
+/* Progress callback of MPICH: advances the calls. Returns true if none is left, or at the job's
+ * end.
+ */
 static bool progress_until_idle(void)
 {
     struct failure failure;

@@ -24,7 +24,7 @@ int cshim_nonblocking_tag(void);
  * `persistent`. Returns an MPI error. */
 int cshim_nonblocking_receive(int tag, bool persistent, MPI_Request *request);
 /* Starts a planned call, whose receive must be active; completes that receive when the call ends.
- * Begins to prepare the communicator if it is not prepared. Copies the arguments and the plan. Ends
+ * Begins to prepare the communicator if that has not begun. Copies the arguments and the plan. Ends
  * the job if there is no memory. Returns an MPI error. */
 int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struct cshim_plan *plan,
                             struct cshim_comm *comm, int tag, MPI_Request request);

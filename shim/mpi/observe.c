@@ -27,7 +27,7 @@ void cshim_observe_setup(void)
     if (!observe)
         return;
     cshim_job.observed = malloc(sizeof *cshim_job.observed);
-    if (cshim_job.observed == NULL) /* the other ranks would wait for this rank before each call */
+    if (cshim_job.observed == NULL) /* the other ranks would wait for this rank before a call */
         cshim_mpi_end_job("no memory to observe the calls");
     cshim_observed_init(cshim_job.observed);
 }

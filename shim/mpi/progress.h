@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registers a callback that the MPI library runs whenever it makes progress, in any MPI call of the
- * program; only Open MPI and MPICH have such callbacks. */
+/* Registers a callback that the MPI library runs whenever it makes progress, as it does in many MPI
+ * calls; only Open MPI and MPICH have such callbacks. */
 #ifndef CSHIM_MPI_PROGRESS_H
 #define CSHIM_MPI_PROGRESS_H
 
@@ -21,8 +21,8 @@ void cshim_progress_make(void);
 /* Returns true if a request is complete, also with an error; calls no error handler. In Open MPI it
  * makes progress. */
 bool cshim_progress_is_complete(MPI_Request request);
-/* Do the same as MPI_Test and MPI_Testsome, but may be called by the callbacks, too. `statuses`
- * must not be MPI_STATUSES_IGNORE. */
+/* Do the same as MPI_Test and MPI_Testsome, but may be called by the callbacks, too, and make no
+ * progress in MPICH. `statuses` must not be MPI_STATUSES_IGNORE. */
 int cshim_progress_test(MPI_Request *request, int *done, MPI_Status *status);
 int cshim_progress_testsome(int count, MPI_Request requests[], int *ended, int indices[],
                             MPI_Status statuses[]);

@@ -76,7 +76,8 @@ static enum cshim_reason find_obstacle(const struct cshim_rule *rule, MPI_Comm c
 
 /* Plans a nonblocking call. Returns true with *plan and *state set; or false if it is
  * passed through, with the reason counted unless the library may refuse the call. The outcome is
- * equal on all ranks. Communicates only if `prepares`, to prepare the communicator. */
+ * equal on all ranks, unless the library may refuse the call on some of them. Communicates only if
+ * `prepares`, to prepare the communicator. */
 static bool plan_call(struct cshim_arguments *arguments, bool prepares, struct cshim_plan *plan,
                       struct cshim_comm **state)
 {

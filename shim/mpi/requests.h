@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replacements of MPI functions that create requests or take them as arguments. Each one has the
- * parameters, results and errors of the MPI function that it is named after. All of them are
- * thread-safe. */
+ * parameters, results and errors of the MPI function that it is named after, and is thread-safe. */
 #ifndef CSHIM_MPI_REQUESTS_H
 #define CSHIM_MPI_REQUESTS_H
 
@@ -16,7 +15,8 @@ int cshim_start(MPI_Request *request);
 int cshim_startall(int count, MPI_Request requests[]);
 int cshim_request_free(MPI_Request *request);
 int cshim_cancel(MPI_Request *request);
-/* Frees the persistent requests that the program has not freed. */
+/* Frees the engine's data of the persistent requests that the program has not freed. Not
+ * thread-safe. */
 void cshim_requests_teardown(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lets the ranks of a node read each other's scratch (shared memory), so that encoded elements are
- * not copied by messages. */
+/* Lets the ranks of a node read each other's scratch (shared memory), so that long messages between
+ * them need not contain the encoded elements. */
 #ifndef CSHIM_MPI_SHARE_H
 #define CSHIM_MPI_SHARE_H
 

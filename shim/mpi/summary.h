@@ -5,9 +5,9 @@
 
 #include "shim/mpi/job.h"
 
-/* Adds up all ranks' ledgers and observations at rank 0, which writes the report. The report then
- * lacks some or all figures of lost ranks and of the ranks below them in the tree; rank 0 warns of
- * that. Collective over the job, in MPI_Finalize. */
+/* Adds up all ranks' ledgers and observations at rank 0, which writes the report if one is wanted.
+ * If ranks are lost, the report lacks some or all figures of these ranks and of the ranks below
+ * them in the tree, and rank 0 warns. Collective over the job, in MPI_Finalize. */
 void cshim_summary(void);
 
 #endif

@@ -140,7 +140,7 @@ static void send_own(void)
 }
 
 /* Receives another rank's events and writes them, if the file could be opened. Overwrites this
- * rank's events, which are already written. */
+ * rank's events, which are no longer needed. */
 static void receive_part(struct cshim_trace_file *file, int rank)
 {
     struct part part;

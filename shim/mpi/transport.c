@@ -195,7 +195,8 @@ static int sum(const struct cshim_exchange *exchange, const void *input, void *o
                                     comm_of(exchange)->program));
 }
 
-/* Operations that add 16-bit floats: MPI 3 has no such elements. */
+/* Operations that add 16-bit floats: MPI 3 has no bfloat16, and float16 in few builds (MPI_REAL2).
+ */
 static MPI_Op half_sum = MPI_OP_NULL, bfloat16_sum = MPI_OP_NULL;
 
 static void add_half(void *in, void *inout, int *count, MPI_Datatype *datatype)
