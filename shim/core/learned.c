@@ -24,9 +24,10 @@ static bool read_class(const char *text, struct cshim_learned_choice *choice)
     char library[16], dtype[16], codec[16];
     unsigned long long bytes;
     unsigned values[3];
-    if (sscanf(text, "%15s %u/%u %15s %15s %llu %63[^\n]", library, &choice->ranks, &choice->nodes,
-               dtype, codec, &bytes, choice->rule) != 7 ||
-        bytes == 0 || !read_word(CSHIM_LIBRARIES, library, &values[0]) ||
+    int end = 0; /* of the rule's name, in the characters that policies allow */
+    if (sscanf(text, "%15s %u/%u %15s %15s %llu %63[-A-Za-z0-9_.]%n", library, &choice->ranks,
+               &choice->nodes, dtype, codec, &bytes, choice->rule, &end) != 7 ||
+        text[end] != '\0' || bytes == 0 || !read_word(CSHIM_LIBRARIES, library, &values[0]) ||
         !read_word(CSHIM_DTYPES, dtype, &values[1]) || !read_word(CSHIM_CODECS, codec, &values[2]))
         return false;
     choice->library = (enum cshim_library)values[0];

@@ -5,11 +5,10 @@
  * Open MPI forwards variables by -x on the command line or by the parameter mca_base_env_list, and
  * refuses both at once. Without -x, this file sets the parameter in the environment. With -x, also
  * among the program's arguments, it runs mpirun again with one more -x for each variable. It does
- * neither if the command line sets
- * the parameter, or if a file that the command line names (--app, --tune, --am), or the user's
- * mca-params.conf, sets the parameter or contains -x. The shim's paths in LD_PRELOAD, and a path in
- * COMPSHIM_POLICY, are made absolute in any case; Hydra, MPICH's launcher, needs nothing else,
- * because by default it forwards the whole environment. */
+ * neither if the command line sets the parameter, or if a file that the command line names (--app,
+ * --tune, --am), or the user's mca-params.conf, sets the parameter or contains -x. The shim's paths
+ * in LD_PRELOAD, and a path in COMPSHIM_POLICY, are made absolute in any case; Hydra, MPICH's
+ * launcher, needs nothing else, because by default it forwards the whole environment. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -31,7 +30,7 @@ extern char **environ;
 enum launcher { NO_LAUNCHER, OPEN_MPI, HYDRA };
 
 /* Returns the launcher that this process is, by its name. Hydra under the name mpirun or mpiexec
- * counts as Open MPI's: it ignores Open MPI's parameter, but refuses -x. */
+ * counts as Open MPI's: it ignores Open MPI's parameter. */
 static enum launcher which_launcher(void)
 {
     static const struct {
@@ -44,6 +43,14 @@ static enum launcher which_launcher(void)
         if (strcmp(program_invocation_short_name, known[i].name) == 0)
             return known[i].launcher;
     return NO_LAUNCHER;
+}
+
+/* Returns true if this process has functions of Open MPI's launchers: those of versions 2 to 4 are
+ * linked to opal, and that of version 5 to PMIx. Other launchers refuse -x. */
+static bool is_of_open_mpi(void)
+{
+    return dlsym(RTLD_DEFAULT, "opal_output") != NULL ||
+           dlsym(RTLD_DEFAULT, "PMIx_Get_version") != NULL;
 }
 
 /* Returns true if an entry of LD_PRELOAD is this library, or its libcompshim_dl.so. */
@@ -194,9 +201,9 @@ __attribute__((constructor)) static void forward_environment(int argc, char **ar
     make_policy_absolute();
     if (launcher == HYDRA || has_own_list(argc, argv))
         ; /* Hydra needs no list; a user's own list is not changed */
-    else if (has_argument(argc, argv, "-x") || has_argument(argc, argv, "--x"))
-        start_over_with_x(argc, argv);
-    else
+    else if (!has_argument(argc, argv, "-x") && !has_argument(argc, argv, "--x"))
         extend_env_list();
+    else if (is_of_open_mpi())
+        start_over_with_x(argc, argv);
     errno = saved_errno;
 }

@@ -186,7 +186,7 @@ static bool agree_on_elements(struct cshim_arguments *arguments, enum cshim_reas
     const bool by_counts = arguments->sendcounts != NULL, observes = cshim_job.observed != NULL;
     const enum cshim_dtype dtype = cshim_describe_datatype(arguments->datatype);
     struct cshim_comm *state;
-    uint64_t own[VALUES], most[VALUES];
+    uint64_t own[VALUES], most[VALUES] = {0};
     int inter = 0, ranks = 1, bytes = 0;
     PMPI_Comm_test_inter(arguments->comm, &inter);
     PMPI_Comm_size(arguments->comm, &ranks);

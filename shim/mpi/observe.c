@@ -37,6 +37,7 @@ void cshim_observe_begin(struct cshim_observed_call *observed, const struct cshi
 {
     struct cshim_observation *observation = &observed->observation;
     observed->comm = comm;
+    PMPI_Comm_rank(comm, &observed->rank);
     cshim_observation_begin(observation, &cshim_job, call, reason);
     if (cshim_job.observed == NULL || call->ranks == 1 || call->bytes < TOGETHER_BYTES)
         return;
@@ -48,9 +49,7 @@ void cshim_observe_begin(struct cshim_observed_call *observed, const struct cshi
 
 void cshim_observe_end(struct cshim_observed_call *observed)
 {
-    int rank = 0;
-    PMPI_Comm_rank(observed->comm, &rank);
-    cshim_observation_end(&observed->observation, rank);
+    cshim_observation_end(&observed->observation, observed->rank);
 }
 
 /* State of the measurement. The buffers have PROBE_LARGE bytes each. */

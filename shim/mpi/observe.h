@@ -11,6 +11,7 @@
 /* A call that is passed through, and recorded or traced. */
 struct cshim_observed_call {
     MPI_Comm comm; /* MPI_COMM_NULL: the call is neither recorded nor traced */
+    int rank;      /* in `comm`, which may be freed by an error handler during the call */
     struct cshim_observation observation;
 };
 

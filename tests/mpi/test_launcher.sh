@@ -71,6 +71,11 @@ else
         contains "the list of that file stands" "mark= mine=yes"
     fi
 fi
+# mpiexec may also be another MPI's launcher, which has no -x; here it prints its arguments.
+cp "$(type -P echo)" "$scratch/mpiexec"
+expect "a program's -x, under a launcher that is not Open MPI's" 0 env LD_PRELOAD="$preload" "$scratch/mpiexec" program -x y
+contains "is left alone" "program -x y"
+check "and nothing is added" test "$(grep -c -- '-x' <<<"$output")" = 1 -a "$(grep -o -- '-x' <<<"$output" | wc -l)" = 1
 cd "$build" || exit 3
 relative=${preload/"$build"\//./}
 expect "a relative path becomes absolute" 0 remote LD_PRELOAD="$relative" -- "$scratch/show"
