@@ -6,6 +6,7 @@
 python3 "$top/tests/docs/few_digits.py" "$scratch/digits"
 mkdir "$scratch/build" "$scratch/refusing"
 ln -s "$build"/{compshim,mnist_train} "$build"/libcompshim*.so "$scratch/build"
+unset "${!DEMO_@}" # the caller may have chosen a shorter demo
 page=$scratch/build/demo.html
 demo() { # VARIABLE=VALUE...: runs a short demo with these variables
     limited env BUILD="$scratch/build" MNIST_DIR="$scratch/digits" DEMO_REPEAT=1 DEMO_RANKS=2 DEMO_MODES=off,fp8_e4m3 \
