@@ -28,8 +28,8 @@ struct cshim_loops {
     /* Decodes two arrays and writes their sum, in one pass. */
     void (*add_two)(const uint8_t *first, const uint8_t *first_scales, const uint8_t *second,
                     const uint8_t *second_scales, size_t count, float *sum);
-    /* Replaces each sum that was encoded by its difference from the decoded value: the residual of
-     * error feedback; 0 if the difference is not finite. */
+    /* Subtracts from each encoded sum (input plus residual) its decoded value: the difference is
+     * the next residual of error feedback, 0 if it is not finite. */
     void (*rest)(const uint8_t *payload, const uint8_t *scales, size_t count, float *sum);
     /* Encodes with stochastic rounding; the bits of random[i] are uniformly distributed. */
     void (*encode_random)(const float *input, const uint32_t *random, size_t count,

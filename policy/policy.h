@@ -52,8 +52,8 @@ enum cshim_log_level { CSHIM_LOG_ERROR, CSHIM_LOG_WARN, CSHIM_LOG_INFO, CSHIM_LO
 #define CSHIM_MESSAGE_MAX 512
 
 /* Which of a rule's calls are compressed. Unless this is ALWAYS, or COMPSHIM_MACHINE is set, a few
- * all-reduces (of MPI's, blocking ones) of each class are made natively, and a few compressed, to
- * time them. */
+ * all-reduces of each class are made natively, and a few compressed, to time them; with MPI only
+ * blocking ones. */
 enum cshim_worth {
     CSHIM_WORTH_MEASURED, /* all calls, except of classes that were measured, or before that assumed
                              (cshim_plan_is_native_first()), not to gain */

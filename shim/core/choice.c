@@ -39,7 +39,8 @@ _Static_assert((CSHIM_CHOICE_ROUNDS_MAX - CSHIM_CHOICE_ROUNDS) % (LAST_ROW - 1) 
 #define TRIAL_ROW 2u /* calls, the last of which is sampled */
 /* Factor between two durations, in either direction, above which the network counts as changed. */
 #define CHANGED 1.5f
-/* The next best candidate overtakes the best one if it is faster by more than this factor. */
+/* The next best candidate overtakes the best one if it is faster by more than this factor, as
+ * compared by weighted durations. */
 #define OVERTAKES 1.1f
 #define QUIET_PERIODS_MAX 64u
 /* Number of periods and checks after which the durations of settled candidates are forgotten. */
@@ -285,8 +286,9 @@ static bool is_changed(const struct cshim_choice *choice, float now)
     return now > CHANGED * typical || CHANGED * now < typical;
 }
 
-/* Returns true if the next best candidate, when it was tried in this period (in a check: when it
- * was last tried), was more than OVERTAKES times as fast as the best one is now. */
+/* Returns true if the next best candidate's weighted duration, times OVERTAKES, is below that of
+ * the best one now. Takes its duration when it was tried in this period (in a check: when it was
+ * last tried), or its steady one if that is longer. */
 static bool is_overtaken(const struct cshim_choice *choice, float now)
 {
     const unsigned next = choice->next_best;

@@ -69,7 +69,7 @@ bool cshim_header_is_shared(const void *message);
 bool cshim_header_check(const struct cshim_header *want, const void *message, float *error,
                         char text[CSHIM_MISMATCH_MAX]);
 
-/* Describes the call of a message's header, at any alignment, in words. */
+/* Writes to `text` which call a message's header names. The message may have any alignment. */
 void cshim_header_describe(const void *message, char text[CSHIM_MISMATCH_MAX]);
 
 #endif

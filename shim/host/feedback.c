@@ -5,8 +5,8 @@
 
 #include "shim/host/scratch.h"
 
-/* Number of arrays of a residual, each with a value for every element of the call: of this rank's
- * contributions, of the reduced chunks that it encodes, and of a grid's row sums. */
+/* Number of arrays of a residual, each with a value for every element of the call: one for this
+ * rank's contributions, one for the reduced chunks that it encodes, one for a grid's row sums. */
 enum { ARRAYS = 3 };
 
 float *cshim_feedback_values(const struct cshim_residual *residual, enum cshim_message message)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Intra-node operations of staged schedules, before and after the inter-node exchange.
  *
- * Ranks that share memory copy their contributions into the area that follows the shared scratch;
- * each rank reads the others' contributions to its share there, and adds them. Reduced shares are
- * read where they were decoded. A barrier of the node separates writing from reading. The area has
- * two halves for alternate barriers: before a rank writes to a half again, it has passed a barrier
- * after the others' reads. For the same reason nobody reads a segment's stage any more when a later
- * segment's sum is written to it. */
+ * Ranks that share memory copy their elements of the other ranks' shares into the area that follows
+ * the shared scratch. Each rank reads the others' elements of its own share there, and adds them. A
+ * reduced share is decoded into its rank's stage, where the others read it.
+ *
+ * A barrier of the node separates writing from reading. The area has two halves, used in turn:
+ * before a rank writes to a half again, it has passed a barrier that the others entered after they
+ * had read the half. Likewise, all ranks have read a segment's stage before a later segment's sum
+ * is written to it. */
 #include "shim/host/node.h"
 
 #include <stdlib.h>

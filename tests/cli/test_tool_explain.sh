@@ -247,8 +247,8 @@ contains "names file, line and hint" "bad.ini:3: unknown key 'codc' (did you mea
 expect "a missing policy" 1 "$tool" explain --size 4 --policy none.ini
 contains "is named" "none.ini"
 
-# limit COLLECTIVE CODEC RANKS NODES LIBRARY NATIVE COMPRESSED: checks the link's limits of 8 MiB at 8 Gbit/s, in
-# milliseconds: the share of the buffer that the busiest node sends or receives, times 8.39 ms.
+# limit COLLECTIVE CODEC RANKS NODES LIBRARY NATIVE COMPRESSED: checks the link's least times of a call of 8 MiB at
+# 8 Gbit/s, in milliseconds: the multiple of the buffer that the busiest node sends or receives, times 8.39 ms.
 limit() {
     printf '[rule a]\ncollective = %s\ncodec = %s\n' "$1" "$2" >limit.ini
     expect "a $1 of $3 ranks on $4 nodes by $5" 0 "$tool" explain --policy limit.ini --collective "$1" --size 8MiB \

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks that ranks of a node read each other's memory if they can attach each other's System V segments: also in
-# separate user and PID namespaces, and under a file size limit, but not in separate IPC namespaces. The built-in policy
-# compresses within a node only if the ranks can do so. No shared memory of killed ranks remains.
+# separate user and PID namespaces, and under a file size limit, but not in separate IPC namespaces. Where they
+# cannot, the built-in policy first passes calls of 1 MiB through. No shared memory of killed ranks remains.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_repeated_sum
 unset COMPSHIM_POLICY

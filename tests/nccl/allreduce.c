@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls ncclAllReduce with many counts, alignments and types of data. Compares each result with a
- * sum in float64, element by element, within the codec's published bound, and with the other ranks'
- * results, bit by bit. Prints one digest of all results.
+/* Calls ncclAllReduce (`scatter`: ncclReduceScatter) with many counts, alignments and types of
+ * data. Compares each result with a sum in float64, element by element, within the codec's
+ * published bound; those of all-reduces also with the other ranks' results, bit by bit. Prints one
+ * digest of all results.
  *
  *   nccl_allreduce CODEC STEPS [DTYPE [sum|avg|scaled [allreduce|scatter]]]
  *   nccl_allreduce all ALGORITHM
  *
- * Like tests/mpi/allreduce.c, with which it shares tests/sums.h. scaled: ncclRedOpCreatePreMulSum.
+ * CODEC, STEPS (how often an element is quantized on its way) and ALGORITHM are as in
+ * tests/mpi/allreduce.c. scaled: ncclRedOpCreatePreMulSum.
  */
 #include "tests/nccl/gpu.h"
 #include "tests/sums.h"

@@ -19,7 +19,7 @@ struct network {
     double seconds[CSHIM_CANDIDATES_MAX];
     double noise;     /* largest extra time of a call, as a share of its time */
     double spikes;    /* share of calls that a disturbance makes five times as long */
-    double imbalance; /* ranks come late by up to this many native calls */
+    double imbalance; /* ranks come late by up to this many durations of a native call */
     unsigned queued;  /* the first `queued` native calls in a row take a fifth of their time, as if
                        * queues absorbed them */
 };

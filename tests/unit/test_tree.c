@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the tree over which the ranks of a job agree, for all numbers of ranks up to some
- * thousands. */
+/* Tests the tree over which the ranks of a job agree: parents and children for all numbers of ranks
+ * up to RANKS_MAX, sizes and heights for some of these numbers. */
 #include "shim/core/tree.h"
 #include "tests/unit/unit.h"
 

@@ -86,8 +86,8 @@ bool compare_has(char *const *command, const char *part);
 enum child_end compare_run_once(const struct compare_plan *plan, struct compare_cell *cell,
                                 const char *progress, double left);
 
-/* Returns true if the output of a run has no match for a metric. If that is the time, all times are
- * those of whole commands. */
+/* Returns true if the output of any run has no match for the metric. If it returns true for the
+ * time, the time of each run is that of the whole command. */
 bool compare_misses(const struct compare_plan *plan, enum compare_figure metric);
 
 /* Names of the figures in JSON. */

@@ -55,7 +55,8 @@ static void make_folder(const char *output)
     atexit(remove_files);
 }
 
-/* Returns the size in bytes that only this combination and size have in the benchmark. */
+/* Returns the bytes of the calls that measure combination `way` at size number `size`: a few
+ * elements more than the size, so that no other pair has the same number. */
 static uint64_t size_of(const struct session *session, size_t size, size_t way)
 {
     return session->measured->sizes[size].bytes + (way + 1) * sizeof(float);

@@ -33,8 +33,8 @@ static bool is_receiver(const struct cshim_compiler *compiler, int peer)
 }
 
 /* Returns true if, in host memory, contributions and reduced chunks are both unencoded (raw) and
- * the call has no blocks. Then an owner adds its own elements from where they are instead of a
- * message, and, if it is a receiver, writes the reduced chunk directly to its result. */
+ * the call has no blocks. Then an owner adds its own elements from where they are instead of from
+ * a message, and, if it is a receiver, writes the reduced chunk directly to its result. */
 static bool adds_at_home(const struct cshim_compiler *compiler)
 {
     const struct cshim_plan *plan = compiler->plan;

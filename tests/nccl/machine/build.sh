@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the machines that run the shipped kernels: one program for each architecture in
-# kernels.fatbin, and for the PTX in it. Prints their paths; also builds NAME_grains of each, for roof.py. Needs
-# cuobjdump and nvdisasm: tools/get-cuda.sh fetches them.
+# Translates the shipped kernels' machine code to C++ (translate.py), and builds host programs that run it (machine.cc):
+# FOLDER/NAME for each architecture in kernels.fatbin, and for the PTX in it. Prints the programs' paths. Also builds
+# FOLDER/NAME_grains of each, which roof.py runs. Needs cuobjdump and nvdisasm: tools/get-cuda.sh fetches them.
 #   build.sh FATBIN FOLDER
 set -eu
 fatbin=$(realpath "$1") folder=$2
