@@ -127,8 +127,9 @@ struct cshim_encoding {
      * bytes. The exact codecs neither read nor write it. */
     float *residual;
     /* Stochastic rounding: rounds up or down at random, so that the mean over many keys approaches
-     * the element (bf16: except above its largest number). Elements that a code represents exactly,
-     * and non-finite ones, are encoded as without it. fp32, topk and the exact codecs ignore it. */
+     * the element (bf16: except above its largest number). Elements that a code represents exactly
+     * with the block's scale, which may be larger than without this option, keep their value.
+     * Non-finite ones are encoded as without it. fp32, topk and the exact codecs ignore it. */
     bool stochastic;
     /* Key of the random numbers, which depend only on it and on the element's index, at every SIMD
      * level. Keys must differ between ranks, types of message and calls, otherwise errors add up.

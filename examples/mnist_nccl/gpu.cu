@@ -25,7 +25,7 @@ struct device {
     cudaEvent_t before, after; /* around the all-reduce */
     float *ones;               /* array of ones, one for each row of the tallest matrix */
 
-    /* One row or element per image of a batch. */
+    /* Arrays with the same number of elements for each image of a batch. */
     uint8_t *pixels, *labels;
     /* From here to `winner`: NULL in a model without convolutions. */
     float *patches1, *map1, *map1_gradients;

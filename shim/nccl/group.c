@@ -160,10 +160,10 @@ static bool works_for(const struct background *work, const struct cshim_nccl_com
     return false;
 }
 
-/* Adds the communicator of a handle to the thread's work, unless it was added before, and sets
- * `working`, unless it was aborted. Until the thread has finished and changes `working`, an abort
- * of the communicator waits. Each communicator is added once: as soon as `working` is changed, the
- * program may begin the next group, for which another thread works. */
+/* Adds the communicator of a handle to the thread's work if it is not there yet. Sets `working` if
+ * the communicator was not aborted: an abort then waits until the thread has finished and changes
+ * `working`. A second entry would make the thread change it twice, the second time perhaps while
+ * another thread works for the program's next group. */
 static void add_to_work(struct background *work, ncclComm_t handle)
 {
     struct cshim_nccl_comm *comm = cshim_registry_find(handle);

@@ -314,7 +314,7 @@ struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member)
     if (!request_with_retries(member, CSHIM_REQUEST_READY, READY_SECONDS, &reply,
                               &decision.offer)) {
         explain_errno(decision.why, "no answer from the process that made the unique id");
-        decision.known = !member->may_be_heard; /* not "on" without this rank's READY */
+        decision.known = !member->may_be_heard; /* without a READY sent, it is not "on" */
         hang_up(member);
         return decision;
     }

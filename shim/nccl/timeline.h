@@ -88,8 +88,8 @@ struct cshim_timeline {
  * The caller frees it with free(). */
 struct cshim_timeline *cshim_timeline_make(size_t marks, size_t shares, size_t calls);
 
-/* Attributes the time since the last mark to every call in the current batch that has `step`.
- * Returns false if no call has it. */
+/* Adds a share of the interval that began at the last mark, for each call of the current batch that
+ * has `step`. The next mark ends the interval. Returns false if no call has the step. */
 bool cshim_timeline_share(struct cshim_timeline *timeline, enum cshim_step step);
 
 /* Adds a mark, which ends the interval of the shares added since the last one. */

@@ -15,9 +15,9 @@ struct cshim_offer {
     bool observe; /* COMPSHIM=observe: calls are recorded and passed through */
 };
 
-/* Loads the policy of this process, and the choices that COMPSHIM_MACHINE names. Returns true, and
- * warnings or nothing in `message`; or false with an error if policy, environment or choices are
- * wrong. The caller frees the offer. */
+/* Loads the policy of this process, and the choices that COMPSHIM_MACHINE names. Returns true,
+ * with warnings or nothing in `message`; the caller then frees the offer. Returns false, with an
+ * error in `message` and nothing to free, if policy, environment or choices are wrong. */
 bool cshim_offer_load(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX]);
 void cshim_offer_free(struct cshim_offer *offer);
 

@@ -66,7 +66,7 @@ expect "a job with random numbers" 0 shimmed 4 COMPSHIM_REPORT="$scratch/report.
     "$build/allreduce_bench" --sizes 4MiB --seconds 0
 check "its sampled error is that of fp8" test "$(json '0.01 < r["rows"][0]["rel_error"] < 0.06')" = True
 
-# {jobid} in a file name, with and without a job number from the launcher.
+# {jobid} in a file name, with a batch system's job number on rank 0's host, and without one.
 unset SLURM_JOB_ID PBS_JOBID LSB_JOBID
 mkdir jobs
 for job in first second; do

@@ -110,8 +110,8 @@ for tool in count requests messages; do
         before) preloaded=./lib$tool.so:$preload ;;
         *) program=./${where}_$tool ;;
         esac
-        # If this tool lies before the shim, the shim takes the all-reduce that the tool adds to MPI_Allreduce for the
-        # program's, and compresses it: two in each of the program's two rounds. raw keeps its result exact.
+        # The tool `messages` makes an all-reduce of its own in each MPI_Allreduce. If the tool lies before the shim, the
+        # shim compresses this all-reduce like the program's: two in each of two rounds. raw keeps the sums exact.
         [ $tool != messages ] || case $where in before | static) policy=raw beside=4 ;; esac
         run_program "$tool, $where" $policy "$preloaded" $program
         check "$tool, $where: it sees what it sees natively" diff <(echo "$natively") <(tool_lines)

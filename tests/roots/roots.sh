@@ -63,7 +63,7 @@ mirror_for() { # SUITE: prints a mirror
 components() { case $1 in noble) echo main,universe ;; *) echo main ;; esac }
 
 # keyring_for SUITE MIRROR: prints the file with the keys that sign the suite. Debian 12 has no package of Ubuntu's
-# keys, so noble's own package is downloaded and checked against the checksum in noble's signed index.
+# keys, so noble's own package is downloaded and checked against $ubuntu_keyring_sum, copied from noble's signed index.
 ubuntu_keyring=pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb
 ubuntu_keyring_sum=36de43b15853ccae0028e9a767613770c704833f82586f28eb262f0311adb8a8
 keyring_for() {
