@@ -48,7 +48,7 @@ expect "a file of other ranks'" 0 differing 1 COMPSHIM_MACHINE=file STANDIN_NODE
     LD_PRELOAD="$tests/standin_nodes.so:$preload" "${sums[@]}" : 3 COMPSHIM_MACHINE=/nowhere STANDIN_NODES=0,1,2,3 \
     LD_PRELOAD="$tests/standin_nodes.so:$preload" "${sums[@]}"
 reports "does not count: rank 0's does" 'passed == {"no_gain": 60}'
-printf 'mpi 4/4 float32 fp8_e4m3 64K all = two_shot\n' >wrong
+printf 'mpi 4/4 float32 fp8_e4m3 65536 all = two_shot\n' >wrong
 output=$(on_nodes 0,1,2,3 COMPSHIM_MACHINE=wrong "${sums[@]}" 2>&1) && fail "a wrong file ends the job"
 contains "a wrong file is reported" "wrong:1: a way is 'native' or 'ALGORITHM CODEC'; COMPSHIM_MACHINE takes what 'compshim report"
 output=$(on_nodes 0,1,2,3 COMPSHIM_MACHINE=/nowhere "${sums[@]}" 2>&1) && fail "no file ends the job"
