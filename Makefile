@@ -11,9 +11,8 @@ endif
 # commands, make -s nothing.
 silent := $(findstring s,$(firstword -$(MAKEFLAGS)))
 say = $(if $(V),,@$(if $(silent),,printf '%-4s %s\n' '$(1)' '$(2)' && ))
-# Uses as many jobs as there are cores, unless make was given a number. With a goal that is not in this list (most of
-# these goals install packages or run something), this make runs one recipe at a time. Most such goals build by a make
-# of their own.
+# Uses as many jobs as there are cores, unless make was given a number. Goals that are not in this list, most of which
+# install packages or run something, run one recipe at a time; most of them start another make to build.
 ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc)
 ifneq ($(filter-out all install packages %-programs $(BUILD)/%,$(MAKECMDGOALS)),)

@@ -139,8 +139,9 @@ struct cshim_encoding {
      * multiples of CSHIM_GRAIN. */
     uint64_t first;
     /* Twice the largest error that the codec bounded may add to an element, from 2^-120 to 2^120,
-     * or 0 for no loss. In grains that this makes smaller the codec rounds elements to multiples
-     * of this step if it is a power of two, else of a smaller one. Other codecs ignore it. */
+     * or 0 for no loss. Rounds the elements of a grain to multiples of this step (of a smaller
+     * one if it is no power of two), unless that does not make the grain smaller. Other codecs
+     * ignore it. */
     float step;
     /* Maximum number of finite elements of each grain that the codec topk sends, in addition to all
      * non-finite ones. Without residuals topk ignores it, and sends all elements that are not zero.

@@ -85,8 +85,8 @@ void cshim_pack_tile(enum cshim_codec_id id, enum cshim_dtype dtype,
 /* Returns the offset in a packed array of the grain that begins with element `begin`, by adding up
  * the lengths of all grains before it. */
 size_t cshim_packed_offset(const uint8_t *packed, size_t begin, size_t count);
-/* Unpacks the elements [begin, begin + length) of a packed array of `count`. `offset` is the offset
- * of their first grain. Returns the offset after their last grain. */
+/* Unpacks the elements [begin, begin + length) of a packed array of `count`. Their first grain
+ * begins at `offset`. Returns the offset of the byte after their last grain. */
 size_t cshim_unpack_tile(enum cshim_codec_id id, enum cshim_dtype dtype, const uint8_t *packed,
                          size_t offset, size_t begin, size_t length, size_t count, uint8_t *output);
 

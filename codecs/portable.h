@@ -512,8 +512,9 @@ CSHIM_INLINE float cshim_plain_factor(struct cshim_format format, uint32_t store
     return format.family == CSHIM_FAMILY_UPPER ? 1 : cshim_plain_step(format, stored);
 }
 
-/* Returns the value of code `i` of a block with a plain scale. A NaN may have any payload, but that
- * of an integer format is canonical if the value will be stored as it is (`is_put`). */
+/* Returns the value of code `i` of a block with a plain scale. With `is_put`, which says that the
+ * value is stored as it is, a NaN of an integer format is canonical. Otherwise a NaN may have any
+ * payload. */
 CSHIM_INLINE float cshim_plain_value(struct cshim_format format, const uint8_t *codes, size_t i,
                                      float factor, bool is_put)
 {

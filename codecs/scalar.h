@@ -517,8 +517,8 @@ CSHIM_HD int cshim_feedback_block(struct cshim_format format)
 }
 
 /* Returns the limit of a residual of error feedback, as a fraction of the largest finite magnitude
- * of the element's block. The limit is about the distance between the codes near that magnitude,
- * twice the largest error of rounding to nearest; stochastic rounding may lose twice as much. A
+ * of the element's block. It is about the distance between two codes near that magnitude, which
+ * is twice the largest error of rounding to nearest; with stochastic rounding, twice as much. A
  * larger residual comes from data of another magnitude. */
 CSHIM_HD float cshim_feedback_share(struct cshim_format format, int at_random)
 {

@@ -310,8 +310,9 @@ struct raw_half : format<CSHIM_CODEC_FP16> {
     static const bool IS_ENCODED = false;
 };
 
-/* Returns the largest magnitude of the lane's block of BLOCK elements, as bits. `largest` is that
- * of the lane's own elements, or of its smaller block of FROM elements. All lanes must call it. */
+/* Returns the largest magnitude of the lane's block of BLOCK elements, as bits. `largest` is the
+ * largest magnitude of the lane's own elements or, if FROM is given, of its block of FROM elements.
+ * All lanes must call it. */
 template <int BLOCK, int FROM = LANE_ELEMENTS> CSHIM_DEVICE uint32_t block_largest(uint32_t largest)
 {
 #pragma unroll

@@ -106,9 +106,9 @@ static uint32_t fewest_ranks(const struct cshim_rule *rule)
 }
 
 /* Changes `call`, which the earlier rule `taker` matches, to the next candidate within the limits
- * of `rule`: with more nodes, then more ranks, then a larger size. Only values just above a maximum
- * of an earlier rule are tried, because nowhere else does an earlier rule stop matching. Returns
- * false after the last candidate. */
+ * of `rule`: with more nodes, then more ranks, then a larger size. Tries only values just above a
+ * maximum of an earlier rule: only there does an earlier rule stop matching. Returns false after
+ * the last candidate. */
 static bool advance(const struct cshim_policy *earlier, const struct cshim_rule *rule,
                     const struct cshim_rule *taker, struct cshim_call *call)
 {

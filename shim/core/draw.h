@@ -67,7 +67,7 @@ struct cshim_draw_sample {
  * Travels between ranks as bytes. */
 struct cshim_draw_timings {
     uint64_t highest; /* highest number of a call that has begun */
-    /* Number of calls, since the rank's previous timings, of a former stage that began after a call
+    /* Calls since the rank's previous timings that belong to a former stage, but began after a call
      * of the latest stage. */
     uint64_t late;
     uint64_t samples;

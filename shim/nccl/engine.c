@@ -14,10 +14,10 @@
 
 /* Communicators -------------------------------------------------------------------------------- */
 /* Initializes the process. Called again in a child process forked before the first communicator. */
-static void start(const struct cshim_nccl_real *real, int beside_mpi)
+static void start(const struct cshim_nccl_real *real, int is_beside)
 {
     int version = 0;
-    cshim_process_start("nccl", beside_mpi != 0);
+    cshim_process_start("nccl", is_beside != 0);
     cshim_process.name_threads = cshim_nccl_name_lanes;
     cshim_nccl.real = real;
     cshim_nccl.fingerprint = cshim_codec_table_hash() * 31 + PROTOCOL;

@@ -31,9 +31,9 @@ typedef struct {
 struct cshim_nccl_engine {
     unsigned abi; /* CSHIM_NCCL_ENGINE_ABI */
     /* Called before the first id, communicator or group is made, and again in a child of fork()
-     * that starts the engine. `real` stays valid until the process ends. `beside_mpi`: an MPI
-     * engine is in the process too. */
-    void (*start)(const struct cshim_nccl_real *real, int beside_mpi);
+     * that starts the engine. `real` stays valid until the process ends. `is_beside`: an
+     * engine for MPI or gloo is in the process, too, and may write a report of its own. */
+    void (*start)(const struct cshim_nccl_real *real, int is_beside);
     /* Counts a call with a configuration argument, which the front passes through. */
     void (*count_configured)(ncclComm_t comm);
     /* Called by the front after `start`, from any thread. Each has the contract of the NCCL
