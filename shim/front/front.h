@@ -5,8 +5,8 @@
 
 #define CSHIM_EXPORT __attribute__((visibility("default")))
 
-/* Value that a wrapper of MPI returns if no real function is found or there is no memory:
- * MPI_ERR_OTHER of Open MPI, which is also an error class of MPICH. */
+/* Value that a wrapper of MPI returns if no real function is found or there is no memory. This is
+ * MPI_ERR_OTHER in Open MPI, and another error class in MPICH. */
 #define CSHIM_MPI_ERR_OTHER 16
 
 #endif

@@ -134,7 +134,7 @@ function handed(symbol,    i, numbers) {
         (parameters ~ /recvbuf/ ? "recvbuf" : "buffer") ", .numbers = {" numbers "}};"
 }
 
-# Writes the function that calls the tool's function, which then calls the engine's.
+# Writes the function that calls the tool's function. The tool then calls PMPI_X, whose wrapper calls the engine's.
 function write_handing(symbol) {
     emit("\n" fold("CSHIM_EXPORT int " symbol "(" parameters ");"))
     emit(fold("static int " symbol "_by_tool(" parameters ")") "\n{")

@@ -4,11 +4,12 @@
  *
  * Open MPI forwards variables by -x on the command line or by the parameter mca_base_env_list, and
  * refuses both at once. Without -x, this file sets the parameter in the environment. With -x, also
- * among the program's arguments, it runs mpirun again with one more -x for each variable. It does
- * neither if the command line sets the parameter, or if a file that the command line names (--app,
- * --tune, --am), or the user's mca-params.conf, sets the parameter or contains -x. The shim's paths
- * in LD_PRELOAD, and a path in COMPSHIM_POLICY, are made absolute in any case; Hydra, MPICH's
- * launcher, needs nothing else, because by default it forwards the whole environment. */
+ * among the program's arguments, it runs Open MPI's mpirun again with one more -x for each
+ * variable. It does neither if the command line sets the parameter, or if a file that the command
+ * line names (--app, --tune, --am), or the user's mca-params.conf, sets the parameter or contains
+ * -x. The shim's paths in LD_PRELOAD, and a path in COMPSHIM_POLICY, are made absolute in any case;
+ * Hydra, MPICH's launcher, needs nothing else, because by default it forwards the whole
+ * environment. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -46,7 +47,7 @@ static enum launcher which_launcher(void)
 }
 
 /* Returns true if this process has functions of Open MPI's launchers: those of versions 2 to 4 are
- * linked to opal, and that of version 5 to PMIx. Other launchers refuse -x. */
+ * linked to opal, and that of version 5 to PMIx. Other launchers may refuse -x. */
 static bool is_of_open_mpi(void)
 {
     return dlsym(RTLD_DEFAULT, "opal_output") != NULL ||

@@ -5,9 +5,9 @@
  * A PMPI tool (profiler, tracer) may lie between this library and the MPI library: it defines MPI_X
  * and calls PMPI_X. By the MPI standard it sees each MPI_X of the program once, and no PMPI_X. So
  * MPI_X calls the tool first, if there is one, and the engine gets the tool's PMPI_X for that call.
- * All other PMPI_X calls of such a tool are passed through, except those that take requests, which
- * may be the engine's. Messages of the engine go to the MPI library directly, so that tools do not
- * see them.
+ * Other PMPI_X calls of such a tool are passed through, except those of its Fortran functions for
+ * the program, and those that take requests, which may be the engine's. Messages of the engine go
+ * to the MPI library directly, so that tools do not see them.
  *
  * Without a tool MPI_X and PMPI_X behave equally. Open MPI's Fortran layers call PMPI_X, with
  * MPI_IN_PLACE and MPI_BOTTOM already translated. */
@@ -131,8 +131,8 @@ struct call {
     void *real;                            /* NULL: no such function */
 };
 
-/* Sets call->engine for outermost calls, and for all calls if `at_any_depth`; else sets it to NULL.
- */
+/* Sets call->engine for an outermost call (any call if `at_any_depth`) whose real function is
+ * known; otherwise sets it to NULL. */
 static inline void find_engine(struct call *call, bool at_any_depth)
 {
     call->engine = (at_any_depth || nesting.depth == 1) && call->real != NULL
@@ -294,8 +294,8 @@ static bool bypasses_front(const void *tool)
     return true;
 }
 
-/* Fills `bottom`, `next` and the list of tools. Returns an address in a tool that calls the MPI
- * library directly, or NULL. */
+/* Fills `bottom`, `next` and the list of tools. Returns an address in a tool that probably calls
+ * the MPI library directly, or NULL. */
 static const void *find_all(const void *caller)
 {
     const void *past = NULL;

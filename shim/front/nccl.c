@@ -2,8 +2,8 @@
 /* Exported symbols of NCCL. functions.awk writes the wrappers from nccl.def to nccl_wrappers.h;
  * pncclX is never exported.
  *
- * NCCL calls some of its own public functions: within a call, calls of the same thread from another
- * object are passed through (nesting.h). */
+ * NCCL calls some of its own public functions. So, within a call, calls of the same thread are
+ * passed through, unless they come from the object that made the outermost call (nesting.h). */
 #include <pthread.h>
 #include <stdint.h>
 

@@ -24,9 +24,10 @@ struct cshim_frame {
     struct cshim_nesting outside;       /* state before the call */
 };
 
-/* Returns true if the thread has left its outermost call without returning: an error handler of the
- * program may jump out of it, or throw. Then the stack ends before that call's frame, or other
- * frames have usually overwritten it; the address sanitizer must not report the access to it. */
+/* Returns true if the thread seems to have left its outermost call without returning: an error
+ * handler of the program may jump out of it, or throw. Then the stack ends before that call's
+ * frame, or other frames have usually overwritten it; the address sanitizer must not report the
+ * access to it. */
 __attribute__((no_sanitize_address)) static inline bool
 cshim_is_left(const struct cshim_nesting *nesting, const struct cshim_frame *here)
 {

@@ -7,7 +7,7 @@
  *      scope (RTLD_NEXT): MPI or a tool.
  *   2. PMPI_X in the calling object and its dependencies: MPI of a library that was opened with
  *      RTLD_LOCAL, as Python's modules are.
- *   3. PMPI_X in every loaded libmpi*: for callers that fetched the function by dlsym().
+ *   3. PMPI_X in a loaded libmpi*: for callers that fetched the function by dlsym().
  *
  * For NCCL and gloo the calling object comes first, because a process may contain several of them.
  */
@@ -316,7 +316,7 @@ void *cshim_resolve_nccl(const char *name, const void *caller)
     char profiling[64];
     snprintf(profiling, sizeof profiling, "p%s", name);
     void *address = resolve_bound(profiling, caller, files);
-    /* NCCL before 2.16 has no pncclX. */
+    /* NCCL before 2.16 usually has no pncclX. */
     return address != NULL ? address : resolve_bound(name, caller, files);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* C interface to the classes of gloo that the engine needs. Only abi.cc knows their memory layout.
- * It uses no header of gloo: it knows the layouts of all versions since 2019, and checks them
+ * It uses no header of gloo: it knows the layouts of versions since 2019, and checks them
  * before the engine relies on them.
  *
  * Apart from std::bad_alloc, only cshim_gloo_throw() and cshim_gloo_pass() throw exceptions.
@@ -37,7 +37,8 @@ struct cshim_gloo_arguments {
     void *output;      /* memory of the first output buffer */
     int root;          /* broadcast only */
     /* Lengths of the blocks that this rank receives from each rank and, in an all-to-all, sends to
-     * each, in units of `length_bytes` bytes. NULL: all blocks are equal. */
+     * each, in units of `length_bytes` bytes. Both are NULL if all blocks are equal; `sent` is NULL
+     * in other collectives, too. */
     const size_t *received, *sent;
     size_t length_bytes;
     bool is_empty; /* no rank has elements; with `sent` always false, as a rank cannot know */

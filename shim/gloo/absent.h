@@ -9,7 +9,7 @@
 /* State of a rank in one context. */
 struct cshim_gloo_absent {
     struct cshim_gloo_mail mail;
-    uint8_t *presence; /* byte from each lower rank except rank 0, by rank; or NULL */
+    uint8_t *presence; /* byte received from each lower rank except rank 0, by rank; or NULL */
     struct cshim_gloo_inbox *inboxes; /* receives of the bytes in `presence`, by rank; or NULL */
     double spent; /* seconds of the process's patience that this context has used */
     bool has_warned;

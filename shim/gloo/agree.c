@@ -144,7 +144,8 @@ static void say(struct cshim_gloo_agreement *agreement, enum kind kind, struct w
     advance(&agreement->state, transitions[kind].sender);
 }
 
-/* Sends a message with all pending calls. Returns false if it has no room for them. */
+/* Sends a message with all pending calls. If it has no room for them, sends nothing and returns
+ * false. */
 static bool say_with_marks(struct cshim_gloo_agreement *agreement, enum kind kind)
 {
     struct word word = {.terms_bytes = agreement->terms_bytes};
@@ -397,7 +398,8 @@ static void ask_absent(struct cshim_gloo_context *context, int64_t timeout)
 
 /* A call --------------------------------------------------------------------------------------- */
 
-/* Decides about this rank's next call with a tag; UNDECIDED if it must wait for messages. */
+/* Decides about this rank's next call of a function with a tag; UNDECIDED if the call must wait for
+ * messages. */
 static enum way decide(struct cshim_gloo_agreement *agreement, const struct cshim_gloo_use *use)
 {
     static const enum way ways[] = {

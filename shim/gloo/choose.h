@@ -12,7 +12,7 @@
 /* A call, and its candidate if it has a class. Owns nothing, so an exception of gloo may skip
  * cshim_gloo_chosen_end(). */
 struct cshim_gloo_chosen {
-    struct cshim_gloo_class *class; /* NULL: planned without measurements */
+    struct cshim_gloo_class *class; /* class that counts the call; NULL: none */
     uint64_t number;
     struct cshim_draw_call drawn;
     double began;

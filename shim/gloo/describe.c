@@ -67,7 +67,7 @@ static enum cshim_dtype choose_type(const struct cshim_policy *policy,
 
 /* Returns true if the bits of an element are seldom those of a number of the type, but often those
  * of an integer: a zero (the caller excludes +0), a subnormal, a NaN other than the usual one, or
- * of extreme magnitude. */
+ * a number of extreme magnitude. */
 static bool is_strange(enum cshim_dtype dtype, uint64_t bits)
 {
     const unsigned mantissa_bits = dtype == CSHIM_FLOAT64 ? 52 : dtype == CSHIM_FLOAT32 ? 23 : 7;

@@ -23,7 +23,7 @@ static struct cshim_job *find_counting(struct cshim_job *job, int rank, int rank
         job = cshim_job_native();
     if (job == NULL || rank != 0)
         return NULL;
-    cshim_job_grow(job, true, ranks, 0); /* 0: the number of nodes is not known yet */
+    cshim_job_grow(job, true, ranks, 0); /* 0: leaves the number of nodes as it is */
     cshim_job_touch(job);
     return job;
 }

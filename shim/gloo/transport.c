@@ -11,8 +11,8 @@
 #include "shim/host/message.h"
 #include "shim/host/watch.h"
 
-/* Bits of a slot: the tag from TAG_SHIFT on, two bits for the message type, the function, and the
- * segment in the lowest bits. */
+/* Bits of a slot: the tag from TAG_SHIFT on, two bits for the message type, the function, and in
+ * the lowest bits the segment's index modulo CSHIM_SEGMENTS_IN_FLIGHT. */
 #define FUNCTION_SHIFT 4
 #define KIND_SHIFT 22
 #define TAG_SHIFT 24

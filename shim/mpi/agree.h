@@ -8,12 +8,13 @@
 #include "shim/mpi/job.h"
 
 /* Finds out whether all ranks have this version of the shim and its codec table. If so, gives them
- * rank 0's policy, job name and learned choices, and stores them in cshim_job and cshim_mpi.
- * Collective over MPI_COMM_WORLD. Returns true on all ranks if they agree to compress, otherwise
- * false on all. Ends the job if rank 0's policy, environment or learned choices are wrong, or
- * without memory. */
+ * rank 0's policy, job name (cshim_report_job) and learned choices, and fills cshim_job and
+ * cshim_mpi. Collective over MPI_COMM_WORLD. Returns true on all ranks if they agree to compress,
+ * otherwise false on all. Ends the job if rank 0's policy, environment or learned choices are
+ * wrong, or without memory. */
 bool cshim_agree(void);
-/* Frees what cshim_agree() stored in cshim_mpi, except `world`. Called only if it returned true. */
+/* Frees what cshim_agree() has allocated for cshim_mpi, except `world`. Called only if
+ * cshim_agree() has returned true. */
 void cshim_agree_finalize(void);
 
 #endif

@@ -307,7 +307,7 @@ static bool are_contiguous(const struct cshim_arguments *arguments, const void *
     return contiguous;
 }
 
-/* Begins an all-gather whose blocks differ in length. All ranks pass the same lengths. */
+/* Begins an all-gather whose blocks may differ in length. All ranks pass the same lengths. */
 static void begin_allgatherv(struct call *call, const void *sendbuf, MPI_Count sendcount,
                              MPI_Datatype sendtype, void *recvbuf, const void *recvcounts,
                              const void *displacements, MPI_Datatype recvtype, MPI_Comm comm,
@@ -336,7 +336,7 @@ static void begin_allgatherv(struct call *call, const void *sendbuf, MPI_Count s
     begin_data_movement(call, &arguments, are_alike, CSHIM_COUNTED_MPI_Allgatherv);
 }
 
-/* Parameters of an all-to-all whose blocks differ in length, and the matching arguments. */
+/* Parameters of an all-to-all whose blocks may differ in length, and the matching arguments. */
 #define ALLTOALLV(Count, Displacement)                                                             \
     const void *sendbuf, const Count *sendcounts, const Displacement *sdispls,                     \
         MPI_Datatype sendtype, void *recvbuf, const Count *recvcounts,                             \
@@ -344,8 +344,8 @@ static void begin_allgatherv(struct call *call, const void *sendbuf, MPI_Count s
 #define ALLTOALLV_A                                                                                \
     sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm
 
-/* Begins an all-to-all whose blocks differ in length. With MPI_IN_PLACE the receive buffer, counts
- * and displacements describe the sent elements, too. */
+/* Begins an all-to-all whose blocks may differ in length. With MPI_IN_PLACE the receive buffer,
+ * counts and displacements describe the sent elements, too. */
 static void begin_alltoallv(struct call *call, ALLTOALLV(void, void), bool large)
 {
     const bool in_place = sendbuf == MPI_IN_PLACE;

@@ -34,7 +34,7 @@ static void free_memory(struct cshim_comm *state)
  * communicators with that rank 0. Numbers are acquired in turn, so that a freed communicator's
  * messages have usually arrived before another communicator gets its number. */
 #define NUMBERS_MAX 65536
-#define MANY_NUMBERS 4096 /* enough for programs: MPICH itself allows 2048 communicators */
+#define MANY_NUMBERS 4096 /* enough for programs: MPICH allows about 2048 communicators */
 #define FIRST_TAG 16      /* lower tags are those of summary.c and trace.c */
 static uint64_t numbers_used[NUMBERS_MAX / 64];
 static int next_number, numbers; /* `numbers`: how many numbers this MPI's range of tags allows */
@@ -161,7 +161,8 @@ void cshim_comm_teardown(void)
 }
 
 /* Fills world_ranks with the rank of each rank of `comm` in the job's communicator, and `numbered`
- * with 0, 1, ... Sets *outside if a process of `comm` was spawned or connected after the agreement.
+ * with 0, 1, ... Sets *outside to whether a process of `comm` is not in the job's communicator,
+ * because it was spawned or connected later.
  * Returns an MPI error. */
 static int find_world_ranks(MPI_Comm comm, int ranks, int *numbered, int *world_ranks,
                             bool *outside)
@@ -235,8 +236,8 @@ int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state)
     return MPI_SUCCESS;
 }
 
-/* Allocates what compressed calls on this rank need. Returns false if there is no memory;
- * free_memory() frees what was allocated. */
+/* Allocates what compressed calls on this rank need. Returns false if there is no memory.
+ * free_memory() frees what was allocated for this communicator. */
 static bool reserve_memory(struct cshim_comm *state)
 {
     const size_t ranks = (size_t)state->host.ranks;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* State of a communicator of the program: cached on it as an attribute, and freed with the last of
  * the communicator, its persistent requests and its pending nonblocking calls; never after a
- * nonblocking call has failed. Each persistent request also has a state of its own
+ * nonblocking call has failed. Each compressed persistent request also has a state of its own
  * (cshim_comm_make_persistent).
  *
  * A blocking call uses it in this order:
  *
  *     cshim_comm_find(comm, &state);    local; state->reason may say that calls are passed through
- *     cshim_comm_prepare(comm, state);  collective at the first compressed call, else nothing
+ *     cshim_comm_prepare(comm, state);  collective the first time, then does nothing
  *     cshim_exchange_of(&arguments, &plan, state);  see describe.h
  *
  * MPI allows no two concurrent collective calls on one communicator, so its state needs no lock,
@@ -30,7 +30,7 @@ struct cshim_planned {
     uint64_t count;
     enum cshim_dtype dtype;
     enum cshim_codec_id instead;
-    enum cshim_algorithm algorithm; /* the measured one; AUTO if calls are not measured */
+    enum cshim_algorithm algorithm; /* the candidate's; AUTO: that of a call without measurements */
     struct cshim_plan plan;
 };
 
@@ -54,13 +54,13 @@ struct cshim_comm {
     int number;    /* identifies this communicator's messages, together with rank 0's world rank */
     int first_tag; /* follows from `number` */
     MPI_Comm node; /* staged schedules: communicator of this node's ranks; returns errors */
-    int *internode_ranks;   /* staged: on each node, the world rank of this local rank */
+    int *internode_ranks;   /* staged: by node, world rank of the rank with this local rank */
     struct pending *active; /* nonblocking call that may use the scratch, or NULL */
     uint32_t pending;       /* number of active nonblocking calls; atomic */
     MPI_Request *requests;  /* CSHIM_REQUESTS(ranks) entries */
-    MPI_Status *statuses;   /* of the requests of one wait, in their order; nonblocking: status i is
-                               that of request indices[i] */
-    int *indices;           /* nonblocking: positions of the requests that have just completed */
+    MPI_Status *statuses;   /* statuses of the requests of one wait, in their order; in nonblocking
+                               calls, status i is that of request indices[i] */
+    int *indices; /* nonblocking calls: positions of the requests that have just completed */
     struct cshim_planned planned[CSHIM_PLANS]; /* cached plans, replaced in turn */
     unsigned plans;                            /* number of plans cached so far */
     struct cshim_comm *next;                   /* next in the list of communicators' states */
@@ -71,23 +71,23 @@ MPI_Comm cshim_comm_program(const struct cshim_comm *state);
 /* Finds the state of a communicator, and makes it at the first call. Local: sends nothing to other
  * ranks. Ends the job if there is no memory. Returns an MPI error. */
 int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state);
-/* Returns the number of files that this process may still open; about INT_MAX without a limit, and
- * the whole limit if /proc is not mounted. Over TCP, MPI opens one for each connected rank, and
- * ends the job if it cannot. */
+/* Returns about the number of files that this process may still open: about INT_MAX without a
+ * limit, and the whole limit if /proc is not mounted. Over TCP, MPI opens one for each connected
+ * rank, and may end the job if it cannot. */
 int cshim_mpi_free_descriptors(void);
 
 /* Prepares a communicator for compressed calls: allocates memory and agrees on tags. Does nothing
  * if that is done or was begun for a nonblocking call, or if state->reason is against compressing;
- * otherwise collective, with the same outcome on all ranks, which may be such a reason. Makes no
- * MPI communicator: that could wait for a collective call of another thread, and libraries allow
- * few. Returns an MPI error. */
+ * otherwise collective, with the same outcome on all ranks (unless MPI reports an error), which may
+ * be such a reason. Makes no MPI communicator: that could wait for a collective call of another
+ * thread, and libraries allow few. Returns an MPI error. */
 int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state);
 /* Begins to prepare a communicator for a nonblocking call. Called only if cshim_mpi.prepares_later.
  * Must be called at the call's position in the communicator's order of collectives. Ends the job if
  * this rank has no memory or no tags. Returns an MPI error. */
 int cshim_comm_begin_preparing(struct cshim_comm *state);
-/* Ends what cshim_comm_begin_preparing() has begun, once state->agreement has completed with the
- * MPI error `status`. */
+/* Ends what cshim_comm_begin_preparing() has begun, once state->agreement has completed, or could
+ * not be started, with the MPI error `status`. */
 void cshim_comm_end_preparing(struct cshim_comm *state, int status);
 /* Returns true if there are tags for so many communicators (MANY_NUMBERS) that few programs need
  * more. */

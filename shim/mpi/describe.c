@@ -14,7 +14,7 @@ static enum cshim_dtype float_of(MPI_Datatype datatype)
     return bytes == 4 ? CSHIM_FLOAT32 : bytes == 8 ? CSHIM_FLOAT64 : CSHIM_DTYPE_OTHER;
 }
 
-/* Compares handles: each name of a type, also Fortran's, has a handle of its own. */
+/* Compares handles: two names of one type, as in C and Fortran, may have different handles. */
 enum cshim_dtype cshim_describe_datatype(MPI_Datatype datatype)
 {
     if (datatype == MPI_FLOAT || datatype == MPI_REAL4)
@@ -154,8 +154,8 @@ bool cshim_describe_is_empty(const struct cshim_arguments *arguments)
 }
 
 /* Types of reduction that a library may refuse if the send buffer equals the receive buffer.
- * refuses_one_buffer[type] has the answers for one element and for more: Open MPI accepts a single
- * element. */
+ * refuses_one_buffer[type] has the answers for one element and for more: Open MPI's MPI_Allreduce
+ * accepts a single element. */
 enum summing {
     SUMMING_ALL,
     SUMMING_TO_ROOT,

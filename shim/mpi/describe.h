@@ -64,10 +64,10 @@ static inline int64_t cshim_recvcount(const struct cshim_arguments *arguments, i
     return cshim_count_at(arguments, arguments->recvcounts, rank);
 }
 
-/* Returns the element type of a datatype; CSHIM_DTYPE_OTHER if no codec carries it. */
+/* Returns the element type of a datatype that may be compressed; otherwise CSHIM_DTYPE_OTHER. */
 enum cshim_dtype cshim_describe_datatype(MPI_Datatype datatype);
-/* Replaces a complex type of C or Fortran, of single or double precision, by its float type and
- * doubles the count; not with `recvcounts`. */
+/* Replaces the usual complex types of C and Fortran, of single or double precision, by their float
+ * types, and doubles the count; not with `recvcounts`. */
 void cshim_describe_complex(struct cshim_arguments *arguments);
 /* Returns the properties of a call of `bytes` bytes on the world, with sum as the operation and
  * rank 0 as the root. */
@@ -95,8 +95,8 @@ bool cshim_describe_is_root(const struct cshim_arguments *arguments);
 /* Returns true if all recvcounts are 0. */
 bool cshim_describe_is_empty(const struct cshim_arguments *arguments);
 /* Returns true if the library may refuse a call whose send and receive buffers are equal; for a
- * data-movement collective always. A library that does not check arguments makes such a reduction
- * as if it were in place. */
+ * data-movement collective always. A reduction that the library accepts is compressed as if in
+ * place. */
 bool cshim_describe_refuses_one_buffer(const struct cshim_arguments *arguments);
 /* Returns true if the library may refuse the call for its buffers, its count or a null handle. Does
  * not check the root and the entries of recvcounts. Runs also for calls that are passed through, so

@@ -27,7 +27,7 @@ _Static_assert(sizeof(MPI_Aint) == sizeof(intptr_t), "the front passes displacem
 /* struct cshim_mpi_real: the MPI library's own definition of each function that the front exports.
  * Engines call these, never the exported names, which would call the front or a tool. A function
  * that this MPI lacks, also under an older name, is NULL, except that a missing MPI_X_c is emulated
- * by MPI_X, if that exists, and refuses counts that do not fit int.
+ * by MPI_X, if that exists (shim/front/narrow.h).
  *
  * struct cshim_mpi_wrapped: the engine's functions that replace MPI's. */
 #include "mpi_engine.h"
@@ -48,7 +48,7 @@ struct cshim_mpi_engine {
      * NULL in `real`. */
     struct cshim_mpi_wrapped functions;
     /* Counts a call of a function that mpi.def calls `counted`, with its bytes. The arguments may
-     * be invalid. If they do not give the bytes, the count is 0. */
+     * be invalid. `count` is 0 if no argument of the call gives the bytes. */
     void (*count)(enum cshim_mpi_counted function, const void *buffer, MPI_Count count,
                   MPI_Datatype datatype, MPI_Comm comm);
     /* Counts a call of the program on `comm` that a PMPI tool got and did not hand to the engine.

@@ -7,7 +7,7 @@
  *
  * The program may call from several threads (MPI_THREAD_MULTIPLE). The engine's only thread
  * (shim/host/watch.c) does not call MPI. A blocking call needs no lock for its communicator,
- * because MPI forbids two concurrent collective calls on one. The engine's locks are
+ * because MPI forbids two concurrent collective calls on one. The locks of shim/mpi are
  *
  *   nonblocking.c   for the active calls; held by the thread that advances them;
  *   requests.c      for the list of persistent requests;

@@ -16,7 +16,7 @@
 
 /* Measurement of one call. */
 struct cshim_measured {
-    struct cshim_class *class; /* class of the call; NULL: it is not measured */
+    struct cshim_class *class; /* class of the call; NULL: its rule alone decides */
     unsigned candidate;
     double began; /* start of a native call (cshim_seconds()) */
 };
@@ -28,9 +28,10 @@ struct cshim_plan cshim_measured_plan_by(struct cshim_comm *state, const struct 
                                          uint64_t count, const struct cshim_rule *rule,
                                          enum cshim_algorithm algorithm);
 
-/* Chooses the candidate of a call, and fills `measured`; its class is NULL if the call is not
- * measured. At call numbers that all ranks know, the ranks first agree on the slowest measured
- * durations (collective). A sampled call begins with a barrier. Returns an MPI error. */
+/* Chooses the candidate of a call. Sets class and candidate of `measured`, with the class NULL if
+ * the call has none. If a decision of the class is due, the ranks first agree on the longest
+ * duration of each sampled call (collective). A sampled call begins with a barrier. Returns an MPI
+ * error. */
 int cshim_measured_choose(struct cshim_comm *state, const struct cshim_call *call,
                           const struct cshim_rule *rule, MPI_Comm comm,
                           struct cshim_measured *measured);

@@ -47,7 +47,7 @@ struct failure {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pending *first;      /* list of calls, in the order of their start; atomic */
 static uint32_t under_way;         /* number of calls on all communicators; atomic */
-static uint64_t tags_given;        /* atomic */
+static uint64_t tags_given;        /* number of tags returned so far; atomic */
 static int most_tags;              /* MPI_TAG_UB */
 static __thread bool is_advancing; /* this thread is advancing calls */
 static bool registered;            /* the library calls progress() or progress_until_idle() */
@@ -100,8 +100,8 @@ static bool is_prepared(struct cshim_comm *comm, int *status)
     return comm->prepared;
 }
 
-/* Advances a call as far as possible without waiting. Returns true if it is complete or has failed,
- * with the error in *status. */
+/* Advances a call until it would have to wait, or for about 1 ms. Returns true if it is complete or
+ * has failed, with the error in *status. */
 static bool advance_call(struct pending *pending, int *status)
 {
     int sampled = 1;
@@ -133,8 +133,9 @@ static void complete_request(const struct pending *pending, int status)
         cshim_mpi.real->MPI_Request_free(&sent);
 }
 
-/* Counts a call and releases what it holds. A failed call is never freed, and keeps its reference
- * to the communicator's state, because the library may still write to its receives. */
+/* Counts a call, completes its request and releases what it holds. A failed call is never freed,
+ * and keeps its reference to the communicator's state, because the library may still write to its
+ * receives. */
 static void end_call_under_way(struct pending *pending, int status)
 {
     struct cshim_exchange *exchange = &pending->exchange;
@@ -195,8 +196,8 @@ static void report_failure(const struct failure *failure)
     PMPI_Comm_call_errhandler(failure->comm, failure->status);
 }
 
-/* Progress callback of Open MPI: advances the calls, and returns the number of ended ones. The
- * library may call it at any time, also from within itself. */
+/* Advances the calls, and returns the number of ended ones. This is the progress callback of Open
+ * MPI, which may call it at any time, also from within itself. */
 static int progress(void)
 {
     struct failure failure;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Registers a callback that the MPI library runs whenever it makes progress, as it does in many MPI
- * calls; only Open MPI and MPICH have such callbacks. */
+ * calls. Needs functions of Open MPI, or of MPICH from 4.3 on. */
 #ifndef CSHIM_MPI_PROGRESS_H
 #define CSHIM_MPI_PROGRESS_H
 

@@ -74,7 +74,7 @@ static enum cshim_reason find_obstacle(const struct cshim_rule *rule, MPI_Comm c
                                                           : CSHIM_REASON_NONBLOCKING;
 }
 
-/* Plans a nonblocking call. Returns true with *plan and *state set; or false if it is
+/* Plans a nonblocking or persistent call. Returns true with *plan and *state set; or false if it is
  * passed through, with the reason counted unless the library may refuse the call. The outcome is
  * equal on all ranks, unless the library may refuse the call on some of them. Communicates only if
  * `prepares`, to prepare the communicator. */

@@ -94,7 +94,7 @@ void cshim_trace_setup(void)
     cshim_job.trace = NULL;
 }
 
-/* Header of the message with a rank's events. */
+/* Message that precedes those with a rank's events. */
 struct part {
     uint64_t kept;
     uint64_t dropped;

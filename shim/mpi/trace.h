@@ -9,7 +9,7 @@
  * the clock offsets; cshim_job.trace stays NULL otherwise, if the file name is too long, and if a
  * rank has no memory. */
 void cshim_trace_setup(void);
-/* Measures the clock offsets again, writes the trace and frees it. */
+/* If there is a trace, measures the clock offsets again, writes the trace and frees it. */
 void cshim_trace_finish(void);
 
 #endif
