@@ -32,7 +32,7 @@ struct cshim_mpi_job {
     const struct cshim_mpi_real *real;
     struct cshim_layout layout;    /* nodes of all ranks of the job */
     struct cshim_learned *learned; /* choices of an earlier job; NULL: calls are measured */
-    uint32_t connection_limit;  /* maximum number of connections of a rank for compressed calls */
+    uint32_t connection_limit;  /* maximum number of connections of a rank for a compressed call */
     MPI_Comm world;             /* private communicator of all ranks of the job */
     MPI_Group group;            /* group of `world` */
     MPI_Comm alone;             /* private communicator of this rank only; or MPI_COMM_NULL */

@@ -32,8 +32,8 @@ int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struc
  * states of their own. Returns at once within a progress callback: a library may free a
  * communicator there, when the last operation on it, the reduction of a sample, completes. */
 void cshim_nonblocking_drain(struct cshim_comm *comm);
-/* Prepares a communicator for a blocking call, or a persistent request, after
- * cshim_nonblocking_drain(). Collective if it is not prepared. Returns an MPI error. */
+/* Prepares a communicator for a blocking call, or a persistent request: calls
+ * cshim_nonblocking_drain(), then cshim_comm_prepare(). Returns an MPI error. */
 int cshim_nonblocking_prepare(MPI_Comm comm, struct cshim_comm *state);
 /* Returns true if `request` is that of an active call, with the program's communicator in *comm;
  * otherwise *comm is undefined. */
