@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # Trains a network serially, then on 2 and 4 ranks with the shim off, with fp16 and with fp8. Prints tables of time,
 # accuracy and traffic, and writes a page with plots. Each rank has a host of its own, emulated on this machine, if
-# that is possible; otherwise, if DEMO_LINK is not set, the ranks use shared memory. With the defaults, at most five
-# minutes on two cores.
+# that is possible; otherwise, if DEMO_LINK is not set, the ranks use shared memory. With the defaults it takes some
+# minutes on two cores. Its variables, with their defaults in brackets:
 #   MNIST_DIR=DIR    folder of the MNIST files (data/mnist or ../shared/mnist; otherwise generated digits)
 #   DEMO_LINK=RATE   rate of the hosts' links: 1gbit, 200mbit; none: shared memory (1gbit if possible)
 #   DEMO_IMAGES=N    training images per run (10000)
 #   DEMO_REPEAT=N    runs of each mode, alternating (3); the figures are medians
 #   DEMO_RANKS=LIST  numbers of ranks, at most 4 over links (2,4)
 #   DEMO_MODES=LIST  modes to compare (off,fp16,fp8_e4m3)
-#   DEMO_NAME=NAME   name of its files in build/ (demo)
+#   DEMO_NAME=NAME   name of its files in the build folder (demo)
 set -eu
 cd "$(dirname "$0")/.."
 build=${BUILD:-build} name=${DEMO_NAME:-demo} rate=${DEMO_LINK:-1gbit}

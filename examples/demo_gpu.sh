@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Trains a network with NCCL on one GPU without the shim, then on 2 and 4 ranks, one per GPU, as far as there are GPUs,
 # with the shim off, with fp16 and with fp8. With a single GPU only trains on it. Prints tables of time, accuracy and
-# traffic, and writes a page with plots.
+# traffic, and writes a page with plots. Its variables, with their defaults in brackets:
 #   MNIST_DIR=DIR   folder of the MNIST files (data/mnist or ../shared/mnist; otherwise generated digits)
 #   DEMO_IMAGES=N   training images per run (60000)
 #   DEMO_REPEAT=N   runs of each mode, alternating (3); the figures are medians

@@ -150,8 +150,8 @@ static bool is_covered(const struct cshim_policy *earlier, const struct cshim_ru
     return false;
 }
 
-/* Returns true if the call's library can have a call of this collective and operation. A collective
- * that adds nothing counts as a sum. */
+/* Returns true if calls of this library, collective and operation can be compressed at all. A
+ * collective that adds nothing counts as a sum. */
 static bool can_occur(const struct cshim_call *call)
 {
     return cshim_library_compresses(call->library, call->collective) &&
@@ -159,8 +159,8 @@ static bool can_occur(const struct cshim_call *call)
            (call->op == CSHIM_SUM || (CSHIM_MOVES >> call->collective & 1) == 0);
 }
 
-/* Calls that a rule gets: some; none, because earlier rules match all of them; none, because no
- * library has calls that match the rule. */
+/* Calls that a rule gets: some; none, because earlier rules match all of them; none, because it
+ * matches no calls that can be compressed. */
 enum reach { REACH_SOME, REACH_TAKEN, REACH_NO_SUCH_CALL };
 
 static enum reach find_reach(const struct cshim_policy *policy, const struct cshim_rule *rule)

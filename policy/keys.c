@@ -82,7 +82,7 @@ static bool read_word(const struct setting *set)
     return true;
 }
 
-/* Reads a bool: false and true are two words. */
+/* Reads a bool from one of two words, the first of which means false. */
 static bool read_switch(const struct setting *set)
 {
     unsigned place;
@@ -125,8 +125,8 @@ bool cshim_has_known_braces(const char *name)
     return true;
 }
 
-/* Reads a word or a file name into a char[CSHIM_PATH_MAX]. Refuses misspelt words, which would
- * become files. */
+/* Reads a word or a file name into a char[CSHIM_PATH_MAX]. A file name must contain '.', '/' or
+ * '{': other text is taken for a misspelt word. */
 static bool read_report(const struct setting *set)
 {
     static const char *const known[] = {"off", "summary", "or a file, as in ./run.json"};

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the engine of each communication library can do. Policy, planner and tools ask this table
- * instead of asking which library it is. Pure. */
+/* What the engine of each communication library can do: a table for policy, planner and tools.
+ * Pure. */
 #ifndef CSHIM_LIBRARY_H
 #define CSHIM_LIBRARY_H
 
 #include "policy/policy.h"
 
-/* Largest message between MPI ranks that do not read it in place. Open MPI's tcp transport sends up
- * to 64 KiB at once; larger messages wait for their receiver first, and then share the link badly.
- * docs/decisions.md has the measurement, as for the limits that follow. */
+/* Limit on the bytes of a message between MPI ranks, unless CSHIM_NODE_PIECE_LIMIT applies (see
+ * message_limit). By default, Open MPI's tcp transport sends up to 64 KiB at once; larger messages
+ * wait for their receiver first, and then share the link badly. docs/decisions.md has the
+ * measurements of this limit and of the next two. */
 #define CSHIM_MPI_PIECE_LIMIT (60u << 10)
-/* Largest message between gloo's ranks: long enough for gloo's cost per message to be small, and
- * short enough for segments to overlap. */
+/* Limit on the bytes of a message between gloo's ranks: long enough for gloo's cost per message to
+ * be small, and short enough for segments to overlap. */
 #define CSHIM_GLOO_PIECE_LIMIT (256u << 10)
-/* Largest message that ranks of a node read in place: long enough for its header, which is sent, to
- * cost little, and so short that the messages in flight stay in a level 2 cache. */
+/* Limit on the bytes of a message in an all-reduce whose ranks are all on one node, and read
+ * messages in place: long enough for its header, which is sent, to cost little, and so short that
+ * the messages in flight stay in a level 2 cache. */
 #define CSHIM_NODE_PIECE_LIMIT (96u << 10)
 
 /* Largest scratch of a call in host memory on each rank, whatever the tensor's size. */
@@ -23,9 +25,11 @@
 #define CSHIM_NCCL_SCRATCH_LIMIT ((uint64_t)64 << 20)
 
 struct cshim_capabilities {
-    uint32_t collectives;   /* bit 1 << collective for each collective that can be compressed */
-    uint32_t ops;           /* bit 1 << op for each reduction that can be compressed */
-    uint64_t message_limit; /* bytes of the largest message, unless its pieces are one grain each */
+    uint32_t collectives; /* bit 1 << collective for each collective that can be compressed */
+    uint32_t ops;         /* bit 1 << op for each reduction that can be compressed */
+    /* Bytes of the largest message, unless its pieces are one grain each, or it is limited by
+     * CSHIM_NODE_PIECE_LIMIT. */
+    uint64_t message_limit;
     uint64_t scratch_limit; /* bytes of the scratch of a call */
     bool has_bfloat16;      /* has elements of type bfloat16 */
     bool has_type_of_moves; /* the calls of data-movement collectives say the elements' type */

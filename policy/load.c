@@ -61,8 +61,8 @@ static char *load_named(const char *name, size_t *length, char source[CSHIM_PATH
     return NULL;
 }
 
-/* Opens the policy at one of the default paths, if only the user and root can have written it.
- * Otherwise returns NULL, with a warning or an empty message. */
+/* Opens the policy at one of the default paths, if it belongs to the user or root and nobody else
+ * may write it. Otherwise returns NULL, with a warning or an empty message. */
 static FILE *open_found(const char *path, char message[CSHIM_MESSAGE_MAX])
 {
     struct stat facts;

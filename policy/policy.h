@@ -32,7 +32,7 @@ enum cshim_op {
     CSHIM_SUM = 0,
     CSHIM_AVG = 1,
     CSHIM_OP_COUNT,
-    CSHIM_OP_OTHER = 255 /* min, max, product, user operations: never compressed */
+    CSHIM_OP_OTHER = 255 /* any other operation, such as min and max: never compressed */
 };
 
 enum cshim_algorithm {
@@ -52,8 +52,8 @@ enum cshim_log_level { CSHIM_LOG_ERROR, CSHIM_LOG_WARN, CSHIM_LOG_INFO, CSHIM_LO
 #define CSHIM_MESSAGE_MAX 512
 
 /* Which of a rule's calls are compressed. Unless this is ALWAYS, or COMPSHIM_MACHINE is set, a few
- * all-reduces of each class are made natively, and a few compressed, to time them; with MPI only
- * blocking ones. */
+ * all-reduces of a class are usually made natively, and a few compressed, to time them; with MPI
+ * only blocking ones. */
 enum cshim_worth {
     CSHIM_WORTH_MEASURED, /* all calls, except of classes that were measured, or before that assumed
                              (cshim_plan_is_native_first()), not to gain */
@@ -81,7 +81,7 @@ struct cshim_rule {
     bool error_feedback;
     bool stochastic; /* rounding = stochastic */
     enum cshim_worth worth;
-    uint32_t keep;    /* topk as codec or gather_codec: finite elements sent of each 256 */
+    uint32_t keep;    /* topk as codec or gather_codec: most finite elements sent of each 256 */
     double abs_error; /* bounded as codec or gather_codec: largest error per rank; else 0 */
     /* Relative L2 error of an encoding, above which later calls use a more precise codec.
      * 0: no limit. */
@@ -248,7 +248,7 @@ const char *cshim_algorithm_name(enum cshim_algorithm algorithm);
 
 /* Returns the name in names[0..count) with the smallest edit distance to `word`, ignoring case, if
  * the distance is at most max(1, strlen(word) / 3), rounded up; else the first name that begins
- * with `word`; else NULL. */
+ * with `word`; else NULL. Ignores the distance of names longer than 63 bytes. */
 const char *cshim_nearest_name(const char *word, const char *const *names, size_t count);
 
 /* Parses "64KiB", "25MB", "1024": B, KB, KiB, MB, MiB, GB, GiB, and K, M, G for KiB, MiB, GiB, in

@@ -7,9 +7,10 @@
 
 #include "examples/mnist/device.h"
 
-/* Attribute of a function: the compiler makes a version per instruction set, and the dynamic linker
- * selects the best for this processor. Used for loops over whole maps and tensors. Empty with
- * AddressSanitizer, because the selection runs before the sanitizer's runtime is ready. */
+/* Attribute of a function, for GCC on x86-64: the compiler makes a version per instruction set, and
+ * the dynamic linker selects the best for this processor. Used for loops over whole maps and
+ * tensors. Empty with AddressSanitizer, because the selection runs before the sanitizer's runtime
+ * is ready. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
     !defined(__SANITIZE_ADDRESS__)
 #define SIMD_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))

@@ -73,7 +73,8 @@ int model_tensor_size(const struct model *model, int tensor);
 void model_draw(const struct model *model, uint64_t seed, float *parameters);
 
 /* Returns `count` zeroed elements of `size` bytes, which the caller frees. If there is no memory,
- * prints a message, with the number of this rank's images in a batch, and aborts the job. */
+ * prints a message, with `images`, the number of this rank's images in a batch, and aborts the job.
+ */
 void *host_memory(int images, size_t count, size_t size);
 
 /* Returns a pixel as input of the network: normalised by mean and standard deviation of MNIST. */
@@ -94,8 +95,8 @@ struct score {
     double correct;
 };
 
-/* Computes log-softmax and negative log likelihood of one image's outputs, in float64. Replaces the
- * outputs by their gradient times `scale`. Returns the image's score. */
+/* Computes log-softmax and negative log likelihood of one image's outputs. Replaces the outputs by
+ * their gradient times `scale`. Returns the image's score. */
 HOST_AND_DEVICE static inline struct score model_judge(float *row, int label, float scale)
 {
     int best = 0;

@@ -31,7 +31,7 @@ static inline uint64_t rng_stream(uint64_t seed, enum rng_purpose purpose, uint6
     return rng_bits(rng_bits(seed, (uint64_t)purpose), index);
 }
 
-/* Returns a number uniform in [low, high). */
+/* Returns a number uniform in [low, high]. */
 static inline double rng_uniform(uint64_t stream, uint64_t counter, double low, double high)
 {
     return low + (high - low) * (double)(rng_bits(stream, counter) >> 11) * 0x1p-53;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by the PyTorch trainers of this folder. Needs torch."""
+"""Shared by the trainers of this folder that use torch.distributed. Needs torch."""
 import hashlib
 import os
 
@@ -15,7 +15,8 @@ def add_options(parser):
 def join_job(arguments):
     """Joins the process group, seeds PyTorch and limits it to one thread. Returns this rank's device.
 
-    Rank and size come from torchrun or Open MPI's mpirun; the ranks meet at MASTER_ADDR:MASTER_PORT.
+    Rank and size come from torchrun or Open MPI's mpirun; except with backend mpi, the ranks find each other by
+    MASTER_ADDR and MASTER_PORT.
     """
     os.environ.setdefault("RANK", os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
     os.environ.setdefault("WORLD_SIZE", os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))

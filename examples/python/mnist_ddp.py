@@ -5,8 +5,8 @@
     torchrun --nproc_per_node 2 mnist_ddp.py --data DIR
     mpirun -n 2 python3 mnist_ddp.py --data DIR
 
-gloo, which every PyTorch has, sums the gradients, or another --backend with which PyTorch was built;
-except with mpi, mpirun only starts the processes. Needs numpy and torch.
+By default gloo sums the gradients; --backend names another library with which PyTorch was built. Except with mpi,
+mpirun only starts the processes. Needs numpy and torch.
 """
 import argparse
 import os

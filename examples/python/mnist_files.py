@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the files of the MNIST database, for the trainers of this folder."""
+"""Reads the files of the MNIST database, for the MNIST trainers of this folder."""
 import gzip
 import os
 

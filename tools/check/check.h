@@ -137,7 +137,7 @@ struct check_judgement {
     const char *remedy;
     const struct check_abi *abi; /* type of the called library; NULL: it was not found */
     size_t provider;             /* index of that library in struct closure; SIZE_MAX: none */
-    const char *engine;          /* path of the engine that serves it; NULL: none */
+    const char *engine;          /* path of the engine that serves caught calls, or NULL */
 };
 
 /* Verdict on the program, and on its use of each library. */

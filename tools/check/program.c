@@ -98,7 +98,7 @@ char *check_program_find(struct check_program *program, const char *name)
 static const char interpreters[] = "python ipython pypy julia R Rscript perl ruby lua luajit "
                                    "octave guile tclsh node nodejs java php MATLAB";
 
-/* Programs whose arguments are options followed by a program. */
+/* Programs whose last arguments are another program and its arguments. */
 #define LAUNCHERS                                                                                  \
     "mpirun mpiexec orterun prterun prun srun aprun jsrun env nice ionice nohup time timeout "     \
     "setsid stdbuf taskset numactl sudo chrt strace"

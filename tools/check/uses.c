@@ -99,8 +99,8 @@ static bool has_use(const struct check_findings *findings, size_t object, const 
     return false;
 }
 
-/* Adds the uses in one of an object's symbol tables. Returns true if the object opens libraries at
- * run time. */
+/* Adds the uses in one of an object's symbol tables. Returns true if the object imports dlopen or
+ * dlmopen. */
 static bool find_symbols(struct check_findings *findings, size_t index, bool internal,
                          enum object_table_kind kind)
 {

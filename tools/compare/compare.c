@@ -143,7 +143,7 @@ static void add_modes(struct compare_plan *plan, const char *list, bool is_polic
     }
 }
 
-/* Returns the cell of the mode without the shim in column `rank`, or NULL. */
+/* Returns the cell of mode off in column `rank`; NULL if this mode is not among the modes. */
 static const struct compare_cell *find_native(const struct compare_plan *plan, size_t rank)
 {
     for (size_t mode = 0; mode < plan->mode_count; mode++)

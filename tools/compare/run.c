@@ -58,8 +58,8 @@ static char *command_text(char *const *command)
     return text;
 }
 
-/* Returns group 1 of a metric's expression, from the last match in the output whose group 1 begins
- * with a number; null if there is no such match. */
+/* Returns the number at the beginning of group 1 of a metric's expression, from the last match in
+ * the output that has one; null if there is none. */
 static json_t *read_metric(const regex_t *expression, const char *output)
 {
     regmatch_t match[2];
@@ -99,7 +99,8 @@ static bool read_cell(char **cells, size_t count, size_t column, double most, do
     return end != cells[column] && *end == '\0' && *value >= 0 && *value <= most;
 }
 
-/* Keeps at most LOG_POINTS_MAX points at equal distances, including the first and the last. */
+/* Keeps at most LOG_POINTS_MAX points at about equal distances, including the first and the last.
+ */
 static json_t *thin(json_t *points)
 {
     size_t count = json_array_size(points);

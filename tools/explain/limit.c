@@ -73,7 +73,7 @@ static double planned_bytes(const struct cshim_plan *plan, const struct cshim_ca
     const bool has_root = plan->collective == CSHIM_REDUCE || plan->collective == CSHIM_BROADCAST;
     if (!has_root) /* with fewer chunks than peers, owners are busier */
         return bytes / nodes * (plan->peers == call->nodes ? plan->crowding : 1);
-    if (plan->library->has_own_broadcast) /* each node forwards it */
+    if (plan->library->has_own_broadcast) /* each node sends the message at most once */
         return bytes / (nodes - 1);
     if (plan->schedule->division == CSHIM_WHOLE)
         return bytes;

@@ -125,7 +125,8 @@ static bool is_sampled_with(const struct outcome *a, const struct outcome *b)
            a->answer.call.nodes == b->answer.call.nodes;
 }
 
-/* Returns the bytes that all ranks send for the sample of one call. */
+/* Returns the bytes that all ranks send for the sample of one call; with gloo estimated as with
+ * NCCL. */
 static double sampled_bytes(const struct dry_run *run, const struct cshim_plan *plan)
 {
     const double others = plan->ranks - 1;

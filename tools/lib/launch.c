@@ -22,7 +22,7 @@
 /* LD_PRELOAD has both as separators, and no quotes. */
 #define PRELOAD_SEPARATORS " :"
 
-#define OUTPUT_KEPT (1u << 20) /* bytes kept of the end of a long output */
+#define OUTPUT_KEPT (1u << 20) /* least bytes kept of the end of a long output */
 #define TICK_MILLISECONDS 100
 #define TAIL_LINES 40
 #define GRACE_SECONDS 5.0 /* between SIGTERM and SIGKILL: mpirun has to clean up its ranks */
@@ -191,7 +191,7 @@ int child_stop_signal(void)
     return stop_signal;
 }
 
-/* Runs in the child after fork. Removes the caller's own COMPSHIM settings. */
+/* Runs in the child after fork. Replaces the caller's settings of the shim by those of `child`. */
 static _Noreturn void exec_program(const struct child *child, int output)
 {
     static const char *const settings[] = {"COMPSHIM",         "COMPSHIM_POLICY", "COMPSHIM_REPORT",

@@ -81,8 +81,8 @@ void tool_help(const struct tool_command *command);
  * with the prefix. */
 const char *tool_hint(const char *prefix, const char *word, const char *const *names, size_t count);
 
-/* Prints "compshim NAME: ..." for the command that tool_parse() is parsing, and a hint to its
- * --help, and exits with status 2. */
+/* Prints "compshim NAME: ..." for the command whose options tool_parse() parses or has parsed, and
+ * a hint to its --help, and exits with status 2. */
 void tool_misuse(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 /* Returns zeroed memory. The tool leaves most of its memory to the system: callers free the results

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compshim run: starts a program with the shim preloaded, and makes launchers pass the preload on.
  *
- * If it is certain that all processes of the command run on this host, and the shim is not off, the
- * tool stays as the command's parent: it forwards signals, waits for the end, and learns by a
- * datagram that a process uses MPI, NCCL or gloo through the preloaded library.
+ * If it is certain that all processes of the command run on this host, the shim is not off, and a
+ * socket can be opened, the tool stays as the command's parent: it forwards signals, waits for the
+ * end, and learns by a datagram that a process uses MPI, NCCL or gloo through the preloaded
+ * library.
  *
  * The command is in the tool's process group, so the terminal's signals reach both. A signal that
  * was sent to this process alone must be forwarded. One that was sent to the whole group must not:
  * the command has it already, and mpirun ends without cleaning up at the second one. A process
- * cannot distinguish the two. So a second child in the group, the witness, waits for signals: one
+ * cannot distinguish the two. So another child in the group, the witness, waits for signals: one
  * that it receives, too, was sent to the group. Some programs signal the processes of a group one
  * after the other, so this process waits WITNESS_SECONDS for the witness's report; then it asks the
  * witness, which may not have run in this time. */
@@ -371,7 +372,7 @@ static int open_receiver(void)
     if (receiver < 0 || bind(receiver, (const struct sockaddr *)&address,
                              (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)))
         return -1;
-    /* precedes the names of enclosing runs */
+    /* the new name precedes those of enclosing runs */
     const char *others = getenv(CSHIM_PRESENCE_VARIABLE);
     const bool nested = others != NULL && *others != '\0';
     name = tool_format("%s%s%s", name, nested ? "," : "", nested ? others : "");

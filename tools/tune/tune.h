@@ -38,10 +38,10 @@ struct tune_measured {
 /* Chooses a way for each size, or TUNE_NATIVE (decide.c). Pure: equal arguments give equal
  * choices.
  *
- * A way may be chosen if its expected error is at most max_rel_error and it was at least 5 % faster
- * than the native call (on one node: at least 1.5 times as fast, from 1 MiB on). Among the ways
- * within 5 % of the fastest, the one of the next larger size is chosen, else the most precise. A
- * size is native, too, if the next larger one is and the next smaller one, if any, is. */
+ * A way may be chosen if its expected error is at most max_rel_error, and it was more than 1.05
+ * times as fast as the native call (on one node: more than 1.5 times, from 1 MiB on). Among the
+ * ways within 5 % of the fastest, the one of the next larger size is chosen, else the most precise.
+ * A size is native, too, if the next larger one is and the next smaller one, if any, is. */
 void tune_choose(const struct tune_measured *measured, double max_rel_error,
                  size_t choices[TUNE_SIZES_MAX]);
 /* Returns the expected relative L2 error of a way's result, for normally distributed data. */
