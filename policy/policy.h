@@ -115,20 +115,23 @@ static inline size_t cshim_rule_index(const struct cshim_policy *policy,
     return (size_t)(rule - policy->rules);
 }
 
-/* Properties of a call that rules and plans use; equal on all ranks of the communicator. */
+/* Properties of a call that rules and plans use; equal on all ranks of the communicator, except
+ * is_apart on different nodes. */
 struct cshim_call {
     enum cshim_library library;
     enum cshim_collective collective;
     enum cshim_dtype dtype;
     enum cshim_op op;
-    uint64_t bytes; /* size of the call's larger buffer: with blocks, of all ranks' blocks */
+    /* Size of the call's larger buffer: with blocks, of all ranks' blocks; in an all-to-all, as if
+     * all blocks were as long as the longest. */
+    uint64_t bytes;
     uint32_t ranks;
     uint32_t nodes;              /* nodes that hold the ranks; 0: unknown, matches any number */
     uint32_t ranks_per_node;     /* smallest number of ranks on a node; 0: not hierarchical */
     enum cshim_codec_id instead; /* replaces the rule's codec, unless CSHIM_CODEC_NONE */
     bool nonblocking;
-    uint32_t root;     /* root of a reduce or broadcast */
-    uint64_t block;    /* elements of the largest block; 0: all blocks are equal */
+    uint32_t root;  /* root of a reduce or broadcast */
+    uint64_t block; /* elements of the largest block; 0: all blocks are equal, or there are none */
     uint32_t partners; /* largest number of ranks that a rank may exchange with; 0: no limit */
     bool is_apart;     /* MPI: ranks of a node do not read each other's memory */
 };
