@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls ncclAllReduce (`scatter`: ncclReduceScatter) with many counts, alignments and types of
  * data. Compares each result with a sum in float64, element by element, within the codec's
- * published bound; those of all-reduces also with the other ranks' results, bit by bit. Prints one
- * digest of all results.
+ * published bound; of all-reduces, rank 0's results, and all ranks' bits with each other. Each rank
+ * prints one digest of all its results.
  *
  *   nccl_allreduce CODEC STEPS [DTYPE [sum|avg|scaled [allreduce|scatter]]]
  *   nccl_allreduce all ALGORITHM
@@ -25,7 +25,7 @@ static ncclDataType_t datatype(void)
                                           : ncclFloat32;
 }
 
-/* Fails unless all ranks have the same bits. */
+/* Counts a failure unless all ranks have the same bits. */
 static void compare_ranks(const void *result, size_t bytes)
 {
     const uint64_t own = cshim_hash_bytes(CSHIM_HASH_EMPTY, result, bytes);
@@ -44,7 +44,7 @@ struct buffers {
     size_t result;       /* number of elements of the result */
     size_t first;        /* index in the whole sum of the result's first element */
     unsigned char *host; /* the input, in host memory */
-    unsigned char *send; /* device memory, aligned to an element only */
+    unsigned char *send; /* device memory, in some cases aligned to an element only */
     unsigned char *receive;
 };
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the tests that run one case per process: the table of cases, checks, and buffers of
- * small integers, whose sums are exact natively and with codec raw. With raw every result must be
- * exact, while messages, memory and order are as with any codec. */
+/* Shared by several tests: the table of cases, one of which a process runs, checks, and buffers of
+ * small integers, whose sums are exact natively and with codec raw. */
 #ifndef CASES_H
 #define CASES_H
 
@@ -28,7 +27,7 @@ __attribute__((format(printf, 2, 3))) static void complain(int line, const char 
     fprintf(stderr, "rank %s, line %d: %s\n", getenv("RANK") ? getenv("RANK") : "?", line, text);
 }
 
-/* Fails unless a call of the driver returns `wanted`. */
+/* Counts a failure unless a call of the driver returns `wanted`. */
 #define EXPECT(call, wanted) expect((call), wanted, #call, __LINE__)
 
 static inline void expect(CUresult got, CUresult wanted, const char *call, int line)
@@ -69,8 +68,8 @@ static inline float *device_part(int rank, unsigned seed, size_t count)
     return device;
 }
 
-/* Fails unless the device has elements [first, first + count) of the sum. The caller has waited for
- * the stream. */
+/* Counts a failure unless the device has elements [first, first + count) of the sum. The caller has
+ * waited for the stream. */
 static inline void want_sum_from(const float *device, int ranks, unsigned seed, size_t first,
                                  size_t count, const char *what)
 {

@@ -6,8 +6,8 @@
  *
  *   nccl_choices CASE
  *
- * Variables: CALLS (400) is the number of calls, or about that of rounds with several calls each;
- * COUNT (16384) the number of elements of the largest call. CLOCK=US,MIB is the stand-in's clock
+ * Variables: CALLS (400) is the number of calls in the case `steady`, and determines it in others;
+ * COUNT (16384) is the number of elements of the largest call. CLOCK=US,MIB is the stand-in's clock
  * from the middle of the case `changes` on. DIES is the rank that ends or aborts, after AFTER
  * calls. The largest error allowed is 7 % of the sum plus TOLERANCE (2). With PRINT=1, rank 0
  * prints a digest of each result that it compares. */
@@ -71,7 +71,7 @@ static void check_result(struct lane *lane)
     free(data);
 }
 
-/* Fails unless all ranks had the same bits in every checked result. */
+/* Counts a failure unless all ranks had the same bits in every checked result. */
 static void compare_ranks(const struct lane *lane)
 {
     uint64_t both[2], *device = gpu_allocate(sizeof both);
@@ -146,8 +146,8 @@ static void case_changes(void)
     leave(&lane);
 }
 
-/* Two communicators: odd ranks make all calls on the second one first. No rank waits for the GPU in
- * between. */
+/* Two communicators: after one call on each, odd ranks make all calls on the second one first,
+ * even ranks on the first one. No rank waits for the GPU in between. */
 static void case_crossed(void)
 {
     struct lane lanes[2];
@@ -195,7 +195,7 @@ static void case_threads(void)
     gpu_leave(&world);
 }
 
-/* Groups of two calls, then single calls, then groups of two again. */
+/* Groups of two calls, then groups of one call, then groups of two again. */
 static void case_groups(void)
 {
     struct lane lane;

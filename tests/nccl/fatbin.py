@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints a line for each image in a fat binary: "elf 90 version 7 lz4", "ptx 90 version 8.0 plain". An elf's version
-is that of its ABI. The layout is undocumented: it is that of nvcc 11 to 13; any other is an error."""
+is that of its ABI. The layout is undocumented: it is that of nvcc 11 to 13. Unexpected values are errors."""
 import struct
 import sys
 

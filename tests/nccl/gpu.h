@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the NCCL tests, which are ordinary programs on the driver's API and NCCL, for a real
- * GPU and for the stand-in. tests/nccl/launch.sh starts the processes, and sets RANK,
+ * GPU and for the stand-in. tests/nccl/launch.sh starts the ranks of a job, and sets RANK,
  * WORLD_SIZE and ID_FILE. A call in CUDA() or NCCL() that fails ends the process with status 3. */
 #ifndef GPU_H
 #define GPU_H
@@ -71,8 +71,8 @@ static inline void gpu_free(void *memory)
 }
 
 /* Copies to the device, and waits until the device has the bytes. cuMemcpyHtoD alone may return
- * when the driver has only staged them. It then copies them on the default stream, for which
- * streams made with CU_STREAM_NON_BLOCKING do not wait. */
+ * when the driver has only staged them. The driver then copies them on the default stream, for
+ * which streams made with CU_STREAM_NON_BLOCKING do not wait. */
 static inline void gpu_write(void *device, const void *host, size_t bytes)
 {
     if (bytes == 0)

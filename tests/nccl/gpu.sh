@@ -87,7 +87,7 @@ preloaded() { # N [VARIABLE=VALUE...] PROGRAM...: runs N ranks with compshim
     rm -f "$scratch"/report*.json
     ranks "$1" env LD_PRELOAD="$preload" COMPSHIM_REPORT="$scratch/report.json" "${@:2}"
 }
-compressed() { # [CALLS]: checks the number of compressed calls in all processes' reports; without it: any
+compressed() { # [CALLS]: checks that all processes' reports have CALLS compressed calls; without CALLS: at least one
     check "... was compressed${1:+: $1 calls}" python3 - "$scratch" "${1-}" <<'P'
 import glob, json, sys
 reports = [json.load(open(name)) for name in glob.glob(sys.argv[1] + "/report*.json")]
@@ -178,7 +178,7 @@ P
     done
 }
 
-# Times all modes alternately, and a single connection on the loopback device, whose bandwidth limits them.
+# Times all modes alternately, and a single connection on the loopback device, by which the ranks exchange messages.
 sockets() {
     local mode turn
     for ((turn = 0; turn < 3; turn++)); do

@@ -46,7 +46,7 @@ static void case_graph(void)
     gpu_leave(&world);
 }
 
-/* Fails unless the device has these elements of a rank's data of call `seed`. */
+/* Counts a failure unless the device has these elements of a rank's data of call `seed`. */
 static void want_part(const float *device, int rank, unsigned seed, size_t first, size_t count,
                       const char *what)
 {
@@ -173,7 +173,7 @@ static void case_graph_streams(void)
 }
 
 /* Two captures with the same communicator are open at once, and a call is made that is not
- * captured. The sums are so large that kernels and messages alternate. */
+ * captured. The calls are so large that each has several segments. */
 static void case_graph_open(void)
 {
     enum { LARGE = 5 << 20, GRAPHS = 2 };
@@ -394,8 +394,8 @@ static void case_graph_hundred(void)
     gpu_leave(&world);
 }
 
-/* Under this test's policy, small calls send no messages between ranks, and large ones do. The
- * first messages must not be sent in a capture, because NCCL would have to connect the ranks. */
+/* Under this test's policy, only large calls send point-to-point messages. The first ones must not
+ * be sent in a capture, because NCCL would have to connect the ranks. */
 static void case_graph_connects(void)
 {
     world = gpu_join();

@@ -6,7 +6,7 @@
 #                                              $scratch/report.json and the calls that NCCL got to
 #                                              $scratch/RANK.calls
 #   calls NAME PYTHON                          passes if the expression is true; `calls` is a list of
-#                                              calls for each rank
+#                                              calls for each process
 #   exact N CASE COMPRESSED [VARIABLE=VALUE...] passes if $program runs a case natively and preloaded, and
 #                                              COMPRESSED of its calls are compressed
 #   total PYTHON                               returns 0 if the expression is true; `rows` and `passed` (calls

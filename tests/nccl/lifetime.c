@@ -44,9 +44,9 @@ static void case_split(void)
     gpu_leave(&world);
 }
 
-/* Child communicators on two nodes of two ranks: of all ranks, of one rank per node, of the ranks
- * of a node, and a child of a child. The first call is small, so compshim passes it through without
- * an exchange between the ranks. */
+/* Child communicators of 4 ranks: of all, of every second one (if halves are nodes, of one rank per
+ * node), of a half, and a child of a half. The first call is small, so compshim passes it through
+ * without an exchange between the ranks. */
 static void case_children(void)
 {
     ncclComm_t all, across, inside, pair;
@@ -85,7 +85,7 @@ static void case_shrink(void)
     gpu_leave(&world);
 }
 
-/* Communicators are made and destroyed or aborted many times, so that handles are reused. */
+/* Communicators are made and destroyed or aborted several times, so that handles are reused. */
 static void case_again(void)
 {
     char suffix[16];
@@ -229,8 +229,8 @@ static ncclUniqueId broadcast_id(const ncclUniqueId *id)
     return told;
 }
 
-/* The last rank, which passes NULL, joins the communicator of the others, by an id that rank 0 has
- * made. */
+/* The last rank, whose `most` is NULL, joins the communicator of the others, by an id that rank 0
+ * has made. */
 static void grow_by_last(ncclComm_t most, const ncclUniqueId *id, const char *what)
 {
     ncclComm_t all;
@@ -289,7 +289,7 @@ static void case_grow_hasty(void)
     grow_twice(false, true);
 }
 
-/* Each collective that compshim compresses, without and with a configuration argument. */
+/* Calls the functions with a configuration argument, first with NULL, then with a configuration. */
 static void case_configured(void)
 {
     const char given[256] = {0};
@@ -416,7 +416,8 @@ static void case_mismatch_type(void)
     rank_0_has(COUNT, ncclBfloat16);
 }
 
-/* Makes calls until one fails, then ends the process, as a program does that checks its results. */
+/* Makes up to four calls. If one fails, ends the process, as a program does that checks for errors.
+ */
 static void case_faulty(void)
 {
     ncclResult_t result = ncclSuccess;

@@ -95,9 +95,9 @@ static void case_nonblocking_group(void)
     gpu_leave(&world);
 }
 
-/* Groups of many calls, each begun as soon as the previous one is reported as done: the thread of
- * an earlier group must not report a later one as done. On two ranks, every sum after the first
- * doubles the data. */
+/* Groups of ten calls, each group begun as soon as the previous one is reported as done: the thread
+ * of an earlier group must not report a later group as done. On two ranks, every sum after the
+ * first doubles the data. */
 static void case_nonblocking_rounds(void)
 {
     enum { CALLS = 10, ROUNDS = 20 };

@@ -27,7 +27,7 @@ static void try_to_reduce(void)
             fprintf(stderr, "rank %d: call %d refused: %s\n", world.rank, i,
                     ncclGetErrorString(result));
     }
-    sleep(3); /* must not be reported as an ended process */
+    sleep(3); /* so that the other ranks do not find an ended process */
     _exit(0);
 }
 
@@ -148,8 +148,8 @@ static void case_forked(void)
     }
 }
 
-/* A process that is no rank makes the id. If `ends`, it ends after all ranks have returned from
- * ncclCommInitRank, before the first call. */
+/* A process that is no rank makes the id. If `ends`, this process ends after all ranks have
+ * returned from ncclCommInitRank, and before rank 0's first call. */
 static void made_elsewhere(bool ends)
 {
     int live[2];

@@ -39,7 +39,7 @@ static void CUDA_CB set_flag(void *flag)
     __atomic_store_n((int *)flag, 1, __ATOMIC_RELEASE);
 }
 
-/* Stalls a stream until the flag is set. */
+/* Waits until the flag is set; as a host function, stalls its stream. */
 static void CUDA_CB wait_for_flag(void *flag)
 {
     while (__atomic_load_n((int *)flag, __ATOMIC_ACQUIRE) == 0)

@@ -233,7 +233,7 @@ static void *later(const char *name)
     return function;
 }
 
-/* The last rank joins the communicator of all others, by an id that rank 0 has made. */
+/* Tests that the last rank can join the communicator of all others, by an id that rank 0 makes. */
 static void case_grow(void)
 {
     ncclResult_t (*get_id)(ncclComm_t, ncclUniqueId *) = later("ncclCommGetUniqueId");
@@ -303,7 +303,7 @@ static void case_mismatch_order(void)
     expect_mismatch();
 }
 
-/* Captures: all of this holds for the real driver, too ----------------------------------------- */
+/* Captures ------------------------------------------------------------------------------------- */
 static CUstream other; /* a second stream */
 static int destroyed;
 

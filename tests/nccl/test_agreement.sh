@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks jobs whose ranks differ. If some ranks lack compshim, or ranks cannot meet (NCCL_COMM_ID), all calls are native,
-# with a message that says why. If policies differ, rank 0's counts. Results must be right, and nothing may hang.
+# Checks jobs whose ranks differ. If some ranks lack compshim, or NCCL_COMM_ID keeps ranks from agreeing, all calls are
+# native, with a message that says why. If policies differ, rank 0's counts. Results must be right, nothing may hang.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_lifetime
 rank_setting=$top/tests/nccl/rank_setting.sh

@@ -59,7 +59,7 @@ contains "no memory for a graph: logs the cause" "keeping memory for a graph: "
 expect "another count on rank 0: ends" 1 preloaded 3 "$program" mismatch
 contains "another count on rank 0: refused" "refused: "
 
-# Messages of the same length, which differ in their headers only.
+# Messages of the same length, whose headers differ.
 printf '[rule all]\ncodec = fp8_e4m3\nalgorithm = two_shot\n' >"$scratch/policy.ini"
 expect "another type on rank 0: ends" 1 preloaded 3 "$program" mismatch_type
 contains "another type on rank 0: is logged" "do not make the same NCCL calls: rank "

@@ -5,8 +5,8 @@
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_feedback
 
-# mean NAME STATUS RANKS LIMIT KEYS...: runs 16 calls, which end with status 0 if the relative error of the results'
-# mean is at most LIMIT. MODE is passed to the program.
+# mean NAME STATUS RANKS LIMIT KEYS...: passes if a job of 16 calls ends with STATUS: 0 if the relative error of the
+# results' mean is at most LIMIT, otherwise 1. The variable MODE is passed to the program.
 mean() {
     local name=$1 status=$2 ranks=$3 limit=$4
     shift 4

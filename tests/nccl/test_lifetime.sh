@@ -21,7 +21,7 @@ P
 }
 check "split: the reports of all processes count each call once" all_reports
 exact 4 shrink 2
-# gloo's engine is open before NCCL is used, and would replace NCCL's report.
+# If gloo's engine is loaded before NCCL is used, NCCL's report is report.nccl.json, because gloo's is report.json.
 if [ -e "$build/libcompshim-gloo.so" ]; then
     expect "split, with gloo's engine" 0 job 4 LD_PRELOAD="$preload:$build/libcompshim-gloo.so" \
         COMPSHIM_REPORT="$scratch/report.json" "$program" split

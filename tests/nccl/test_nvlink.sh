@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks that machines whose GPUs are connected by NVLink, as NVML reports, count as one node, and otherwise each
-# as its own.
+# Checks that machines whose GPUs are connected by NVLink, as NVML reports, count as one node, and that other machines
+# are nodes of their own.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_lifetime
 printf '[rule inside]\nnodes = 1\ncodec = none\n[rule between]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' \

@@ -32,7 +32,8 @@ static void make_call(const struct wire_case *one, float *send, float *receive)
         NCCL(ncclBroadcast(send, receive, one->count, ncclFloat32, 2, world.comm, world.stream));
 }
 
-/* Runs a case twice: the second call with a buffer uses the residual of the first. */
+/* Runs a case twice: with error feedback, the second call with a buffer uses the residual of the
+ * first. */
 static void run_wire_case(const struct wire_case *one, unsigned number)
 {
     const size_t room = one->count * (size_t)world.ranks;

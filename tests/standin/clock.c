@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for the clocks of different hosts: preloaded, it sets the monotonic clock of Open MPI's
- * rank N ahead by N * 1000 s. With STANDIN_CLOCK_RATE=R compshim alone sees a clock that runs R
- * times as fast, so that a slow one lets compshim finish work of limited duration on a busy
- * machine. */
+ * rank N ahead by N * 1000 s. With STANDIN_CLOCK_RATE=R the clock that compshim (not the program)
+ * reads runs at R times its speed. With R below 1, work that compshim limits to a few seconds gets
+ * more time, as tests need on a busy machine. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>

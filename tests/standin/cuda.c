@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for libcuda, and for an MPI that accepts device buffers. "Device memory" is host memory
- * that only standin_cuda_copy and this library's MPI_Allreduce can read or write. */
+ * that only standin_cuda_copy and this library's MPI_Allreduce and PMPI_Allreduce can read or
+ * write. */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stddef.h>
@@ -14,7 +15,7 @@
 #define TYPE_DEVICE 2
 #define INVALID_VALUE 1
 
-EXPORT unsigned long standin_cuda_passed; /* calls of MPI_Allreduce with device buffers */
+EXPORT unsigned long standin_cuda_passed; /* number of all-reduces with device buffers */
 
 /* Function of Open MPI and MPICH: returns true if the MPI accepts device buffers. */
 EXPORT int MPIX_Query_cuda_support(void)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for several nodes on one machine, without network namespaces: preloaded, it makes MPI
  * report that ranks share a node as STANDIN_NODES says, one number per rank of the communicator
- * ("0,0,1"). Messages travel as usual, so measured speeds mean nothing. */
+ * ("0,0,1"; 0 for ranks that it lacks). Messages travel as usual, so measured speeds mean nothing.
+ */
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>

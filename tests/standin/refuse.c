@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Preloaded after the shim, makes the engine's next calls of PMPI_Testsome and PMPI_Ireduce fail:
  * as many as the program sets in standin_refused_tests and standin_refused_reduces. While
- * standin_refused_samples is 1, PMPI_Ireduce succeeds, but its request completes with an error. */
+ * standin_refused_samples is positive, PMPI_Ireduce succeeds, but PMPI_Test returns an error when
+ * the request is complete. */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stddef.h>
@@ -9,10 +10,10 @@
 #define EXPORT __attribute__((visibility("default")))
 
 EXPORT int standin_refused_tests, standin_refused_reduces, standin_refused_samples;
-static MPI_Request sample = MPI_REQUEST_NULL; /* completes with an error */
+static MPI_Request sample = MPI_REQUEST_NULL; /* latest request that PMPI_Test is to let fail */
 static MPI_Comm sample_comm;
 
-/* Called by the engine only: the program does not call MPI_Testsome in its case `refused`. */
+/* Only the engine calls this: the program does not call MPI_Testsome in its case `refused`. */
 EXPORT int PMPI_Testsome(int count, MPI_Request requests[], int *ended, int indices[],
                          MPI_Status statuses[])
 {

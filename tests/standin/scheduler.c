@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for a scheduler that preempts threads anywhere: preloaded, it pauses each thread but the
- * process's first after each lock and unlock of a mutex, for a random time of up to
- * STANDIN_PAUSE_US microseconds. */
+ * process's first after each pthread_mutex_lock and pthread_mutex_unlock, for a random time of up
+ * to STANDIN_PAUSE_US microseconds. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for a system without shared memory: preloaded, it refuses System V segments of 32 MiB or
  * more, such as compshim's scratch, to the rank STANDIN_UNSHARED, or to all ranks without that
- * variable. Smaller ones are allowed, because MPICH 5 does not start without its own. */
+ * variable. Smaller segments are allowed, because MPICH 5 does not start without those of its own.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for PMPI_Isend, for the test of golden wire bytes: adds every message that the engine
  * sends to a digest, by receiver, type and bytes, and sends it. standin_wire_digest returns the
- * digest of this process and begins a new one. The receiver is its rank modulo standin_wire_peers,
- * the type the tag modulo 2. */
+ * digest of this process and begins a new one. A receiver counts as its rank modulo
+ * standin_wire_peers, a type as the tag modulo 2. */
 #include <mpi.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -76,7 +76,8 @@ static void put_element(enum cshim_dtype dtype, void *buffer, size_t i, float va
             dtype == CSHIM_FLOAT16 ? cshim_half_from_float(value) : cshim_bf16_encode(value);
 }
 
-/* Fills a buffer with values so small that even a scale cannot represent some of them. */
+/* Fills a buffer with values that are subnormal in float32; in float64 every fifth one is larger by
+ * a factor of 1e30. */
 static void fill_tiny(enum cshim_dtype dtype, void *buffer, size_t count)
 {
     for (size_t i = 0; i < count; i++)

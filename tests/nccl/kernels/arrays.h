@@ -11,11 +11,11 @@
 
 #include "codecs/codec.h"
 
-/* MIXED: each lane's eight elements share an exponent, the same in every buffer; one of the eight
- * may be a rare value. GRADED: up to 12 significant bits with exponents in a wide range, so
- * that some values are halfway between two codes of any lossy format, and some are subnormal in
- * small formats. For casts only: LONE_NANS and LONE_LARGEST (the largest finite bfloat16) have one
- * such value in each eight elements. */
+/* MIXED: each lane's eight elements are random numbers times one power of two, which is the same in
+ * every buffer; one of the eight may be a rare value. GRADED: up to 12 significant bits with
+ * exponents in a wide range, so that some values are halfway between two codes of fp16 or a coarser
+ * format, and some are subnormal in small formats. For casts only: LONE_NANS and LONE_LARGEST (the
+ * largest finite bfloat16) have one such value in each eight elements. */
 enum distribution {
     NORMAL,
     ANY_BITS,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measures the bytes per second that the kernels encode, decode and reduce read and write, and the
  * ratio to a copy within the device, which is measured before each kernel. Elements are float32,
- * and a segment is one piece. Prints a JSON array.
+ * and each kernel works on one piece. Prints a JSON array.
  *   kernels_bandwidth [MAXIMUM_MIB] (1024) */
 #include <stdio.h>
 #include <stdlib.h>

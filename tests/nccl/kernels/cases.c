@@ -5,8 +5,9 @@
  *
  *   kernels_host|kernels_gpu          all cases
  *   kernels_host|kernels_gpu quick    fewer float32 values (test_all_values)
- *   kernels_host|kernels_gpu few      fewer still: test_all_values for float32 only, all casts of
- *                                     less than 2^32 elements, about a third of the other cases
+ *   kernels_host|kernels_gpu few      fewer still: test_all_values for float32 only, test_places,
+ *                                     all casts of less than 2^32 elements, about a third of the
+ *                                     other cases
  *   kernels_host|kernels_gpu names    prints the kernels and the sizes of their parameters */
 #include <math.h>
 #include <stdio.h>

@@ -12,14 +12,15 @@
 
 enum { HEADER = 4 * CSHIM_KERNEL_HEADER_WORDS };
 
-/* Counts a check, and prints it if it failed. */
+/* Counts a check, and prints it if it is one of the first that failed. */
 void judge(bool good, const char *what, enum cshim_codec_id codec, enum cshim_dtype dtype,
            uint64_t count, unsigned detail);
 
 /* Header of all messages without the number of elements; put_header() writes both. */
 extern const uint32_t header[CSHIM_KERNEL_HEADER_WORDS];
 void put_header(unsigned char *message, uint64_t elements);
-/* Flips a bit of a word that kernels compare, except the number of elements. */
+/* Flips a bit of one of a header's words that kernels compare, but not of the number of elements.
+ */
 void damage_header(void *words);
 
 /* Division of a buffer into messages. */

@@ -9,7 +9,7 @@ extern "C" {
 #include "tests/nccl/kernels/sparse.h"
 #include "tests/nccl/kernels/warp.h"
 
-/* Kernels are renamed, because the CPU's functions have the same names and C linkage, too. */
+/* Renames three kernels, because the CPU's functions have the same names and C linkage, too. */
 #define cshim_encode kernel_encode
 #define cshim_decode kernel_decode
 #define cshim_reduce kernel_reduce

@@ -56,7 +56,7 @@ void test_reduce(enum cshim_codec_id codec, enum cshim_dtype dtype, enum distrib
     struct array fault = make_array(4 * CSHIM_KERNEL_FAULT_WORDS, 0);
     const void *payloads[RANKS_MAX];
     const bool has_output = !(options & 8), has_reencoded = !(options & 16);
-    /* Option 4 multiplies by a third: a positive one for float64, a negative one for others. */
+    /* Bit 2 of the options multiplies by 1/3 for float64, by -1/3 for other types. */
     const double factor = options & 4 ? (dtype == CSHIM_FLOAT64 ? -third : third) : 1;
     const uint64_t key = next_random(), first = next_random() / 256 * 256;
     void *input = room_for(count * element);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Translates the shipped kernels' machine code to C++ (translate.py), and builds host programs that run it (machine.cc):
-# FOLDER/NAME for each architecture in kernels.fatbin, and for the PTX in it. Prints the programs' paths. Also builds
+# Translates the kernels' machine code in FATBIN to C++ (translate.py), and builds host programs that run it
+# (machine.cc): FOLDER/NAME for each architecture, and for the PTX if FATBIN has it. Prints their paths. Also builds
 # FOLDER/NAME_grains of each, which roof.py runs. Needs cuobjdump and nvdisasm: tools/get-cuda.sh fetches them.
 #   build.sh FATBIN FOLDER
 set -eu

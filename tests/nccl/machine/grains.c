@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs one kernel on 64 grains of ordinary float32 values; `reduce` adds those of 8 ranks. roof.py
- * counts the executed instructions.
+ * counts the issued instructions.
  *   grains encode|decode|reduce CODEC
  */
 #include <stdio.h>

@@ -120,8 +120,9 @@ float float_above(uint64_t value)
     return (long double)nearest < (long double)value ? nextafterf(nearest, INFINITY) : nearest;
 }
 
-/* Returns the reciprocal; flushes subnormal numbers to zero. A result above the smallest normal
- * number has a random error of up to one unit in the last place, which the manual allows. */
+/* Returns the reciprocal; flushes subnormal numbers to zero. A result between the smallest normal
+ * number and 2^127 has a random error of up to one unit in the last place, which the manual allows.
+ */
 uint32_t reciprocal(uint32_t bits)
 {
     const uint32_t flushed = flush(bits);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Deletes random instructions, one at a time, and prints how many of the deletions the cases find. The instructions are
-drawn from those that the few cases execute in at least one lane, except those that match NOTHING, which have no effect
+drawn from those that the few cases execute in at least one lane, except those that match NOTHING, which compute nothing
 in machine.cc. A deletion is found if the few cases, otherwise the quick ones, fail or take more instructions: lanes
 take a slower path to the same bits, or stay diverged for longer.
 A copy to a register that always has the value already cannot be found: another instruction is drawn instead.
@@ -32,8 +32,8 @@ def run(program, cases, **settings):
 
 
 def counted(program, cases, **settings):
-    """Returns whether all cases passed, the output of the first one that failed, and for each instruction how often it
-    was issued, and how often at least one lane executed it."""
+    """Returns whether all cases passed, the last line of the output and, if all passed, for each instruction how often
+    it was issued, and how often at least one lane executed it."""
     with tempfile.NamedTemporaryFile() as file:
         passed, line = run(program, cases, MACHINE_COUNTS=file.name, **settings)
         lines = [line.rstrip("\n").split(" ", 4) for line in open(file.name)]

@@ -199,7 +199,7 @@ class Translation:
     def address(self, name, offset):
         """Returns the row of a variable's base, and the offset from it."""
         where = self.symbols[name]
-        if where is None:  # a kernel's parameter: its offset in constant bank 0, which begins at the base
+        if where is None:  # a kernel's parameter: at PARAMETERS in constant bank 0, whose address is at BASE in the bank
             return self.kernel.constant(0, BASE, 2), PARAMETERS + offset
         return self.kernel.constant(-1, where, 2), offset
 

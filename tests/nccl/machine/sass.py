@@ -199,8 +199,8 @@ class Listing:
         raise Unknown(f"operand {text}")
 
     def address(self, text):
-        """Returns [R2.64+UR4+0x10] as three operands; omitted ones are zero. In listings of the first
-        architecture 64-bit addresses have no suffix, and 32-bit ones .U32."""
+        """Returns [R2.64+UR4+0x10] as three operands; omitted ones are zero. In some architectures' listings
+        64-bit addresses have no suffix, and 32-bit ones .U32."""
         match = re.fullmatch(r"\[(U?R(?:\d+|Z))?(?:\.64|\.U32)?(?:\+?(UR\d+))?(?:\+?(-?0x\w+))?\]", text)
         if not match:
             raise Unknown(f"address {text}")

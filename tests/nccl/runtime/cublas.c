@@ -115,7 +115,7 @@ STANDIN_EXPORT cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation
                          .beta = *beta});
 }
 
-/* Supports vectors with increment 1 only. */
+/* Supports only vectors whose elements are adjacent. */
 STANDIN_EXPORT cublasStatus_t cublasSgemv(cublasHandle_t handle, cublasOperation_t operation,
                                           int rows, int columns, const float *alpha,
                                           const float *matrix, int stride, const float *vector,

@@ -7,7 +7,7 @@
 
 enum { KERNELS_MAX = 64 };
 
-/* Kernels that nvcc's code has registered when the program started. */
+/* Kernels that code made by nvcc has registered at the program's start. */
 static struct {
     const void *function;
     const char *name;

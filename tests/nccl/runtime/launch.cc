@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the trainer's kernels on the host: when the stream reaches a launch, runs all threads of its
- * grid, one after the other. Checks only the access to the first element of each buffer; bytes
- * beyond a buffer's end are mostly NaNs. */
+ * grid, one after the other. Checks only the access to the first element of each buffer. */
 #include <mutex>
 #include <string.h>
 #include <tuple>

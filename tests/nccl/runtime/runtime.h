@@ -2,8 +2,8 @@
 /* Stand-ins for the functions of the CUDA runtime (libcudart.so.13) and cuBLAS (libcublas.so.13)
  * that mnist_train_nccl calls, on top of the stand-in for the driver (tests/nccl/standin). With
  * them the shipped program runs on machines without a GPU. The kernels of examples/mnist_nccl are
- * compiled for the host; OpenBLAS, whose matrices are column-major like cuBLAS's, computes the
- * matrix products. They prove nothing about speed or the real libraries. */
+ * compiled for the host; OpenBLAS computes the matrix products. The stand-ins prove nothing about
+ * speed or the real libraries. */
 #ifndef RUNTIME_H
 #define RUNTIME_H
 

@@ -10,8 +10,8 @@ struct CUmemPoolHandle_st {
     int device;
 };
 
-/* Sets *context to the current context. Returns an error if there is none, or while a capture
- * forbids the calling function. */
+/* Sets *context to the current context. Returns an error if there is none, if it has failed or was
+ * destroyed, or while a capture forbids the calling function. */
 static CUresult current_and_safe(CUcontext *context)
 {
     const CUresult status = standin_current_state(context);
@@ -141,7 +141,8 @@ static CUresult run_end(void *payload, uint64_t ticket)
                : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
-/* Sets *stream. Returns an error if it is captured: allocation nodes are not supported here. */
+/* Sets *stream. Returns an error if the handle is invalid, or the stream is captured: allocation
+ * nodes are not supported here. */
 static CUresult ordered_stream(CUstream handle, CUstream *stream)
 {
     const CUresult status = standin_stream_of(handle, stream);

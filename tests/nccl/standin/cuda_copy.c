@@ -6,7 +6,7 @@
 
 #include "tests/nccl/standin/cuda_internal.h"
 
-/* A copy between host or device memory, or a fill. */
+/* A copy, to and from host or device memory, or a fill. */
 struct transfer {
     const char *name;
     CUcontext context;
@@ -72,7 +72,7 @@ static bool arrives_later(const struct transfer *transfer)
            standin_is_device_address((const void *)transfer->to);
 }
 
-/* Enqueues a transfer; with `behind_all`, after waiting for the stream. The lock is held. */
+/* Enqueues a transfer; with `behind_all`, first waits for the stream. The lock is held. */
 static CUresult take_in(CUstream stream, struct transfer *transfer, bool behind_all)
 {
     const CUresult status = behind_all ? standin_stream_synchronize(stream) : CUDA_SUCCESS;
@@ -83,8 +83,8 @@ static CUresult take_in(CUstream stream, struct transfer *transfer, bool behind_
     return status;
 }
 
-/* Starts a transfer. Waits for its end if `wait`, or if it writes pageable memory, but not if it
- * arrives later. */
+/* Starts a transfer. Waits for its end if it writes pageable memory, or if `wait` is true, unless
+ * arrives_later() is true of it. */
 static CUresult start(CUstream handle, struct transfer wanted, bool wait)
 {
     CUstream stream;

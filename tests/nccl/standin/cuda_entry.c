@@ -7,8 +7,8 @@
 
 #include "tests/nccl/standin/cuda_internal.h"
 
-/* Returns version _v2 of a function, or the only one if that has no suffix. Ignores the requested
- * version: kernels/driver.h gets its types from CUDA's own headers. */
+/* Sets *function to version _v2 of a function, or to the function without suffix if there is none.
+ * Ignores the requested version: kernels/driver.h gets its types from CUDA's own headers. */
 STANDIN_EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version,
                                             cuuint64_t flags, CUdriverProcAddressQueryResult *found)
 {

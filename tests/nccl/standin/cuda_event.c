@@ -165,8 +165,8 @@ static CUresult run_host(void *payload, uint64_t ticket)
 {
     const struct host_call *call = payload;
     (void)ticket;
-    pthread_mutex_lock(&standin_lock); /* the callback may let the program continue */
-    standin_order_host(&standin_running->clock);
+    pthread_mutex_lock(&standin_lock);
+    standin_order_host(&standin_running->clock); /* before the function, which may wake the host */
     pthread_mutex_unlock(&standin_lock);
     standin_in_callback = true;
     call->function(call->argument);

@@ -31,8 +31,8 @@ int standin_graph_add(CUgraph graph, struct standin_op *op, int branch, int afte
     return graph->count++;
 }
 
-/* Releases `count` references to a user object. After the last one runs its destructor, which must
- * not call CUDA. */
+/* Releases `count` references to a user object. If it was the last one, calls the object's
+ * destructor, which must not call CUDA. */
 static void release_object(CUuserObject object, unsigned count)
 {
     pthread_mutex_lock(&standin_lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internal to the stand-in for libcuda.so.1 (standin.h). standin_lock guards contexts, streams,
- * records of events, captures, user objects and vector clocks. The table of allocations has its own
- * lock, which may be acquired while standin_lock is held, not the other way round. */
+/* Internal to the stand-in for libcuda.so.1 (standin.h). standin_lock guards the streams' queues,
+ * captures, references of user objects, and vector clocks. The table of allocations has a lock of
+ * its own, which may be acquired while standin_lock is held, not the other way round. */
 #ifndef STANDIN_CUDA_INTERNAL_H
 #define STANDIN_CUDA_INTERNAL_H
 
@@ -32,9 +32,9 @@ struct CUctx_st {
     CUstream legacy, streams;
 };
 
-/* Vector clock of an operation, a stream, a record or the host. For each slot it has the number of
- * the slot's newest operation that happens before its owner's next one (an operation's clock
- * includes the operation; see cuda_order.c). Streams and branches of graphs share the slots. */
+/* Vector clock of an operation, a stream, a record or the host: for each slot, the number of the
+ * slot's newest operation that it includes or comes after (see cuda_order.c). Streams and branches
+ * of graphs share the slots. */
 enum { STANDIN_SLOTS = 64 };
 
 struct standin_clock {
@@ -64,7 +64,7 @@ struct CUstream_st {
     struct standin_capture *capture;
     int branch; /* number of the stream's branch in the capture */
     struct standin_clock clock;
-    double time; /* if the clock is set: time of the stream's thread */
+    double time; /* with STANDIN_CLOCK: time of the stream's thread */
 };
 
 /* The position in a stream at which an event was recorded. */
@@ -130,10 +130,11 @@ void standin_op_free(struct standin_op *op);
 CUresult standin_stream_of(CUstream handle, CUstream *stream);
 CUresult standin_stream_in(CUstream handle, CUcontext context, CUstream *stream);
 /* Enqueues an operation, or adds it to the graph that captures the stream. Consumes the reference,
- * also on failure; the lock is held. */
+ * also on failure; the lock is held (standin_enqueue acquires it). */
 CUresult standin_push(CUstream stream, struct standin_op *op);
 CUresult standin_enqueue(CUstream stream, struct standin_op *op);
-/* Appends to the queue, without regard to captures and the legacy stream; the lock is held. */
+/* Appends an operation to the queue, without regard to captures and the legacy stream; the lock is
+ * held. */
 void standin_append(CUstream stream, struct standin_op *op);
 void standin_append_wait(CUstream stream, CUstream other, uint64_t position,
                          const struct standin_clock *clock, const struct standin_record *record);
@@ -173,18 +174,18 @@ void standin_order_after(CUstream stream, const struct standin_clock *clock);
 void standin_order_host(const struct standin_clock *clock);
 struct standin_accesses;
 /* Records an access of the running operation to bytes of an allocation. Returns false, after a
- * message on stderr, if it races with an earlier access (cuda_order.c). */
+ * message on stderr, if it races with a recorded access (cuda_order.c). */
 bool standin_order_access(struct standin_accesses **accesses, size_t begin, size_t end, bool write);
 
 /* cuda_memory.c -------------------------------------------------------------------------------- */
 enum standin_memory_type { STANDIN_DEVICE_MEMORY, STANDIN_HOST_MEMORY, STANDIN_POOL_MEMORY };
-/* Reserves an address range; if `live` is false, it may not be accessed before
- * standin_memory_begin. Returns 0 if there is no memory. */
+/* Allocates memory; if `live` is false, it may not be accessed before standin_memory_begin. Returns
+ * 0 if there is none. */
 CUdeviceptr standin_memory_new(enum standin_memory_type kind, CUcontext context, size_t bytes,
                                bool live, const void *pool);
 void standin_memory_begin(CUdeviceptr pointer);
 /* Ends an allocation, which may not be accessed any more. Returns false if no such allocation
- * begins there, or if an earlier access is not ordered before the end. */
+ * begins there, or if the running operation, which ends it, is not ordered after an access. */
 bool standin_memory_end(CUdeviceptr pointer, enum standin_memory_type kind);
 /* Marks device memory, if it is live, as freed by the host. Returns false if it has been freed, or
  * if no device memory begins there. */

@@ -129,8 +129,8 @@ static bool is_kernel(CUkernel kernel)
     return kernel != NULL && kernel->magic == STANDIN_KERNEL;
 }
 
-/* Loads a kernel. At its first load on a device waits for all work there, as the real driver may:
- * if another kernel, which runs there, waits for the host, this call never returns. */
+/* Loads a kernel. Its first load on a device waits for all work of the context, as the real driver
+ * may: if another kernel runs there and waits for the host, this call never returns. */
 static CUresult load(CUkernel kernel, CUcontext context)
 {
     CUresult status = CUDA_SUCCESS;

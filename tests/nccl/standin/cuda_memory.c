@@ -2,8 +2,8 @@
 /* Stand-in for the CUDA driver, for tests; proves nothing about speed or the real driver.
  * Here: memory. Device addresses lie in a range without access rights, so that the host crashes
  * when it accesses them. The streams' threads access the same bytes SPAN_BYTES further on, after a
- * check of bounds, device, lifetime and order. New device memory is filled with NaNs. Addresses are
- * reused as late as possible. */
+ * check of bounds, device, lifetime and order. New device memory is filled with bytes 0xff, which
+ * are NaNs in floats. Device addresses are reused as late as possible. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
- * Here: how ranks find each other. A thread of the process that made the id waits for all ranks and
- * sends each the addresses of the others. As with the real NCCL, an id consists of a magic number
+ * Here: how ranks find each other. A thread of the process that made the id waits for all ranks,
+ * and sends all addresses to each of them. As with the real NCCL, an id consists of a magic number
  * and an address (36 bytes); the other bytes are zero and ignored. */
 #include <arpa/inet.h>
 #include <errno.h>

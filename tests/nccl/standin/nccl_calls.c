@@ -11,7 +11,8 @@ static bool reduces(enum standin_call_type kind)
     return kind == STANDIN_ALL_REDUCE || kind == STANDIN_REDUCE_SCATTER;
 }
 
-/* Replaces PreMulSum operations, and the mean of floats, by a sum with a factor. */
+/* Sets the factor of PreMulSum operations and of the mean of floats. Returns an error if the
+ * operation does not exist, or is for another type. */
 static ncclResult_t resolve_op(struct standin_task *task)
 {
     const struct standin_user_op *made = standin_user_op(task->comm, task->op);

@@ -15,7 +15,7 @@ static pthread_once_t driver_once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static ncclComm_t dead;
 
-/* Loads the driver at the first use, as the real NCCL does; it is no dependency of the library. */
+/* Loads libcuda.so.1 at the first use, as the real NCCL does, which is not linked to it. */
 static void find_driver(void)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
@@ -389,7 +389,7 @@ STANDIN_EXPORT ncclResult_t pncclCommShrink(ncclComm_t parent, int *excluded, in
         else if (rank == parent->rank)
             return standin_group_error(ncclInvalidUsage);
     }
-    if ((flags & NCCL_SHRINK_ABORT) != 0) { /* ends operations; the control channel works again */
+    if ((flags & NCCL_SHRINK_ABORT) != 0) { /* ends operations; later the control channel works */
         __atomic_store_n(&parent->aborted, 1, __ATOMIC_RELEASE);
         standin_settle(parent);
         __atomic_store_n(&parent->aborted, 0, __ATOMIC_RELEASE);

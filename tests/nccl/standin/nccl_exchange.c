@@ -13,8 +13,8 @@
 /* Interval at which aborts are noticed. */
 enum { WAKE_MS = 10 };
 
-/* Waits until the communicator is aborted or revoked, as the real kernel does after a connection
- * has ended. */
+/* Waits until the communicator is aborted (on the data channel, or revoked), as NCCL's kernel does
+ * after a connection has ended. */
 static enum standin_outcome wait_for_abort(ncclComm_t comm, enum standin_channel channel, int peer)
 {
     const struct timespec pause = {0, WAKE_MS * 1000000L};
@@ -39,7 +39,8 @@ static size_t find_pending(const struct standin_transfer *transfers, size_t coun
     return count;
 }
 
-/* Transfers what is possible without waiting. Returns false if the connection has ended. */
+/* Transfers what is possible without waiting. Returns false if the connection has ended or failed.
+ */
 static bool advance_transfer(int fd, struct standin_transfer *transfer)
 {
     uint8_t *place = (uint8_t *)transfer->bytes + transfer->done;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
- * Here: groups. The state is thread-local; everything is launched when the outermost group ends. */
+ * Here: groups. Their state is thread-local; calls are launched when the outermost group ends. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -97,7 +97,8 @@ static struct standin_task *take_one_comm(struct standin_task **list)
     return taken;
 }
 
-/* Makes the first stream wait for all others; if `before` is false, all others for the first. */
+/* Makes the stream of the first task wait for those of the others; if `before` is false, makes the
+ * others wait for the first one. */
 static CUresult join_streams(const struct standin_task *tasks, bool before)
 {
     const struct standin_driver *driver = standin_the_driver();
@@ -147,7 +148,7 @@ static ncclResult_t launch_comm(struct standin_task *tasks)
     CUresult status = join_streams(tasks, true);
     for (const struct standin_task *task = tasks; task != NULL; task = task->next)
         standin_log(task, captured);
-    /* A copy of the list of streams, because the plan takes over the tasks. */
+    /* Copies the tasks, for their streams, because the plan takes over the tasks. */
     struct standin_task streams = *tasks, *last = &streams;
     for (const struct standin_task *task = tasks->next; task != NULL; task = task->next) {
         last->next = malloc(sizeof *last);
@@ -205,7 +206,7 @@ struct late {
 };
 
 /* Launches on another thread, after a delay, so that tests find an engine that does not wait while
- * the state is ncclInProgress: its work is enqueued too early. */
+ * the state is ncclInProgress, and so enqueues its own work too early. */
 static ncclResult_t launch_late(void *argument)
 {
     const struct timespec pause = {0, 2000000};

@@ -31,8 +31,8 @@ struct standin_user_op {
     bool used;
     ncclDataType_t dtype;
     ncclScalarResidence_t residence;
-    const void *pointer; /* factor on the device */
-    uint8_t scalar[8];
+    const void *pointer; /* address of a factor on the device */
+    uint8_t scalar[8];   /* a factor of the host */
 };
 
 enum { STANDIN_USER_OPS_MAX = 64 };
@@ -51,7 +51,7 @@ struct ncclComm {
     int background;     /* number of threads that work for it, atomic */
     int references;     /* its handle, threads, and operations in streams and graphs, atomic */
     uint64_t tickets;   /* number of tickets drawn; operations run in the order of tickets */
-    uint64_t finished;  /* number of operations that have run */
+    uint64_t finished;  /* number of operations that have run or were stopped */
     uint64_t sequence;  /* number of collectives that have begun, compared between ranks */
     uint64_t bytes_sent;
     pthread_mutex_t lock;
@@ -70,7 +70,7 @@ enum standin_call_type {
     STANDIN_RECV
 };
 
-/* A call. */
+/* A call of a collective, of ncclSend or of ncclRecv. */
 struct standin_task {
     enum standin_call_type kind;
     const char *name; /* name of the function */
@@ -86,7 +86,7 @@ struct standin_task {
     struct standin_task *next;
 };
 
-/* A message to or from a rank. Messages of one direction and peer are ordered. */
+/* Bytes to or from a rank. The transfers of one direction and peer run in their order. */
 struct standin_transfer {
     int peer;
     bool is_send;
@@ -104,7 +104,7 @@ struct standin_header {
 };
 
 /* nccl_comm.c ---------------------------------------------------------------------------------- */
-const struct standin_driver *standin_the_driver(void); /* NULL, after a message, if there is none */
+const struct standin_driver *standin_the_driver(void); /* NULL if there is none */
 /* Checks a handle; if may_be_busy is false, it must not be in progress. */
 ncclResult_t standin_check_comm(ncclComm_t comm, bool may_be_busy);
 int standin_version(void);
@@ -116,12 +116,12 @@ void standin_let_go(ncclComm_t comm); /* releases a reference */
  * `otherwise`. */
 ncclResult_t standin_take_memory(ncclComm_t comm, const char *variable, int otherwise);
 /* Called when a thread begins to work for the communicator, which is ncclInProgress until its last
- * such thread ends. */
+ * such thread ends, or an error occurs. */
 void standin_work_begins(ncclComm_t comm);
 void standin_work_ends(ncclComm_t comm, ncclResult_t result);
 ncclResult_t standin_background(ncclComm_t comm, ncclResult_t (*job)(void *), void *argument);
-/* Wait for the communicator's operations, unless it is aborted or revoked; settle first waits for
- * its threads. */
+/* Wait for the communicator's operations, until it is aborted or revoked; standin_settle first
+ * waits for its threads. */
 void standin_wait_operations(ncclComm_t comm);
 void standin_settle(ncclComm_t comm);
 void standin_set_async(ncclComm_t comm, ncclResult_t result);
@@ -160,7 +160,8 @@ ncclResult_t standin_all_gather(ncclComm_t comm, const int *members, int count, 
 
 /* nccl_exchange.c ------------------------------------------------------------------------------ */
 enum standin_outcome { STANDIN_DONE, STANDIN_ABORTED, STANDIN_LOST, STANDIN_MISMATCH };
-/* Completes all transfers. *failed becomes the index of one that does not match, or `count`. */
+/* Runs the transfers; returns STANDIN_DONE if all are complete. *failed becomes the index of one
+ * that does not match, or `count`. */
 enum standin_outcome standin_exchange(ncclComm_t comm, enum standin_channel channel,
                                       struct standin_transfer *transfers, size_t count,
                                       size_t *failed);
@@ -182,8 +183,8 @@ struct standin_op *standin_plan_op(ncclComm_t comm, struct standin_task *tasks);
 size_t standin_dtype_bytes(ncclDataType_t dtype);
 const char *standin_dtype_name(ncclDataType_t dtype);
 const char *standin_op_name(ncclRedOp_t op);
-/* total = total OP more, rounded to the type. `more` has as many elements (step 1) or one (step 0).
- */
+/* Computes total = total OP more, rounded to the type. `more` has as many elements (step 1) or one
+ * (step 0). */
 #define STANDIN_QUOTIENT ncclNumOps /* OP for total / more */
 void standin_combine(ncclDataType_t dtype, ncclRedOp_t op, void *total, const void *more,
                      size_t step, size_t count);
@@ -196,7 +197,7 @@ bool standin_reciprocal(ncclDataType_t dtype, int ranks, void *scalar);
 struct standin_user_op *standin_user_op(ncclComm_t comm, ncclRedOp_t op);
 
 /* nccl_log.c ----------------------------------------------------------------------------------- */
-/* Returns the bytes that this rank sends by the call. */
+/* Returns the bytes that count as sent by this rank in the call. */
 size_t standin_bytes_sent(const struct standin_task *task);
 /* Adds a call's bytes to the communicator's, and logs the call (STANDIN_LOG), at its launch. */
 void standin_log(const struct standin_task *task, bool captured);

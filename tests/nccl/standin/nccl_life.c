@@ -35,7 +35,7 @@ STANDIN_EXPORT ncclResult_t pncclCommDestroy(ncclComm_t comm)
 }
 STANDIN_NCCL(ncclCommDestroy);
 
-/* Ends operations, at any time and from any thread, without waiting for other ranks. */
+/* Ends the communicator's operations, and the communicator, at any time and from any thread. */
 STANDIN_EXPORT ncclResult_t pncclCommAbort(ncclComm_t comm)
 {
     if (comm == NULL)
@@ -49,8 +49,8 @@ STANDIN_EXPORT ncclResult_t pncclCommAbort(ncclComm_t comm)
 }
 STANDIN_NCCL(ncclCommAbort);
 
-/* Ends operations without waiting for other ranks. Afterwards the communicator can only make
- * children, and end. */
+/* Ends operations without waiting for other ranks. Afterwards the communicator accepts no calls of
+ * collectives, but can make children. */
 STANDIN_EXPORT ncclResult_t pncclCommRevoke(ncclComm_t comm, int flags)
 {
     if (comm == NULL)
@@ -142,7 +142,7 @@ STANDIN_NCCL(ncclGetErrorString);
 
 /* PreMulSum operations ------------------------------------------------------------------------- */
 /* Returns the handle of a slot, mixed with the communicator's address as by the real NCCL: with
- * another communicator it is invalid, or another operation. */
+ * another communicator the handle is invalid, or that of another operation. */
 static unsigned mix_handle(ncclComm_t comm, unsigned slot)
 {
     const uint64_t hash = (uint64_t)(uintptr_t)comm * 0x9e3779b97f4a7c15u;

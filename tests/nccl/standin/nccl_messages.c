@@ -45,7 +45,7 @@ static void add_message(ncclComm_t comm, struct list *list, const struct standin
         standin_log_data(task, message->bytes, bytes);
 }
 
-/* Copies messages of this rank to itself: the k-th sent one is the k-th received one. */
+/* Copies messages of this rank to itself: the k-th send goes to the k-th receive. */
 static CUresult copy_own(ncclComm_t comm, struct list *list)
 {
     size_t receive = 0;

@@ -42,7 +42,7 @@ static void describe_header(const struct standin_header *header, char *text, siz
              is_message ? " " : " root ", header->root, (unsigned long long)header->sequence);
 }
 
-/* Ends an exchange; returns a sticky error of the context if ranks do not match. */
+/* Returns an error for the context, after a message, if the ranks of an exchange do not match. */
 static CUresult finish(const struct standin_context *context, enum standin_outcome outcome,
                        const struct standin_transfer *failed)
 {
@@ -227,7 +227,7 @@ static CUresult all_gather(const struct standin_context *context, bool *go_on)
     return gather_parts(context, output, begin, go_on);
 }
 
-/* Runs an all-to-all. In place the results are wrong, as NCCL's are. */
+/* Runs an all-to-all. In place the results may be wrong, as NCCL's may. */
 static CUresult all_to_all(const struct standin_context *context, bool *go_on)
 {
     const ncclComm_t comm = context->comm;

@@ -2,35 +2,37 @@
 /* Stand-ins for the CUDA driver and NCCL, for tests on machines without a GPU: interface between
  * the two libraries. They prove nothing about speed, nor about the real driver or the real NCCL.
  *
- * libcuda.so.1 (cuda_*.c) runs streams as threads and keeps device memory where the host cannot
- * access it; libnccl.so.2 (nccl_*.c) enqueues its operations on these streams. Environment
- * variables, with their defaults:
+ * libcuda.so.1 (cuda_*.c) runs streams as threads; the host cannot access the addresses of its
+ * device memory. libnccl.so.2 (nccl_*.c) enqueues its operations on these streams. Environment
+ * variables, some with their defaults:
  *
  *   STANDIN_DEVICES=4         number of devices
  *   STANDIN_SM=90             compute capability of the devices
  *   STANDIN_MEMORY=8192       MiB of memory of each device
  *   STANDIN_DELAY_US=0        each operation of a stream is delayed by a random time of up to this
+ *                             number of microseconds
  *   STANDIN_SEED=1            seed of these delays
- *   STANDIN_LAZY=0            1: no operation runs before the host synchronises or queries any
- *                             stream or event, waits in NCCL, or destroys the operation's stream;
- *                             also holds back staged copies of cuMemcpyHtoD
+ *   STANDIN_LAZY=0            1: no operation runs before the host waits for operations, queries a
+ *                             stream or an event, or destroys the operation's stream; also holds
+ *                             back copies of more than 64 KiB by cuMemcpyHtoD from pageable memory
  *   STANDIN_RACES=1           1: reports operations that use the same device memory, one of which
- *                             writes it, and are not ordered; the later one fails
+ *                             writes it, and are not ordered (but see cuda_order.c); the one that
+ *                             accesses it later fails
  *   STANDIN_ORDER=FILE        writes the operations as JSON lines, with vector clocks
  *   STANDIN_CLOCK=US,MIB      events have computed times: US microseconds for each operation of
  *                             NCCL, a tenth for each kernel, and MIB MiB/s for what NCCL sends; a
  *                             program changes it by standin_set_clock
  *   STANDIN_FAIL=NAME:N[:CODE][@RANK],...
  *                             the N-th call of a function fails (N from 1), in every process or in
- *                             that of a rank
- *   STANDIN_NCCL_VERSION=22809
+ *                             that of a rank; NAME has no suffix such as _v2
+ *   STANDIN_NCCL_VERSION=N    NCCL's version, for example 22809; by default that of nccl.h
  *   STANDIN_CONNECTION=10     MiB of device memory that NCCL allocates for messages with a rank
  *   STANDIN_COMMUNICATOR=0    MiB that NCCL allocates for a communicator (the real NCCL: hundreds)
  *   STANDIN_LOG=FILE          writes NCCL's collectives and messages as JSON lines
  *   STANDIN_DATA=FILE         writes a digest of the data that each call sends
  *   STANDIN_CLIQUE=NUMBER     NVLink clique of the devices, which nvml.c reports
  *
- * {rank} in the names of files is replaced by the rank; without a launcher, by the process id.
+ * The first {rank} in a file's name is replaced by the rank; without a launcher, by the process id.
  */
 #ifndef STANDIN_H
 #define STANDIN_H
@@ -47,13 +49,15 @@
 struct standin_op {
     const char *name;
     /* Runs the operation on the stream's thread. In a graph, runs it at each launch; each branch
-     * but the first has a thread of its own. Returns CUDA_SUCCESS or the context's sticky error. */
+     * but the first has a thread of its own. Returns CUDA_SUCCESS, or an error that makes the
+     * context fail. */
     CUresult (*run)(void *payload, uint64_t ticket);
     /* Called when the operation is enqueued on a stream or, in a graph, at each launch, in the
      * order of the host's calls; returns the ticket for `run`. May be NULL. The driver's lock is
      * held, so it must not call the driver. */
     uint64_t (*prepare)(void *payload);
-    /* Graph launches: called like `prepare`, when the launch's clock is known. May be NULL. */
+    /* Set for launches of graphs: called after `prepare`, when the operation's vector clock is set.
+     * May be NULL. */
     void (*order)(void *payload, CUstream stream);
     void (*release)(void *payload); /* may be NULL */
     void *payload;
@@ -76,7 +80,7 @@ struct standin_driver {
     bool (*is_memory)(const void *pointer);
     int (*device_of)(CUcontext context);
     CUcontext (*stream_context)(CUstream stream); /* NULL for the handles 0, 1 and 2 */
-    /* Returns the id of the stream's capture; 0: none. */
+    /* Returns the id of the stream's capture; 0: none, or an error. */
     uint64_t (*capture_of)(CUstream stream, CUcontext context);
     /* Makes later operations of `to` wait for those enqueued on `from`. */
     CUresult (*chain)(CUstream from, CUstream to, CUcontext context);
@@ -86,14 +90,14 @@ struct standin_driver {
     CUcontext (*primary)(int device); /* returns a device's primary context, or NULL on failure */
     struct standin_op *(*op_new)(const char *name, CUresult (*run)(void *, uint64_t),
                                  void (*release)(void *), void *payload);
-    /* Counts a call; returns true if it must fail by STANDIN_FAIL. */
+    /* Counts a call; returns true, and sets *code, if it must fail by STANDIN_FAIL. */
     bool (*fails)(const char *name, int *code);
     long (*process_rank)(void);
     /* On a stream's thread, if the clock is set: advances the stream's time by that of `operations`
      * operations of NCCL and of sending `bytes` bytes. */
     void (*spend)(double operations, size_t bytes);
-    /* Opens the file that a variable names, to append lines. Returns -1 if the variable is not set
-     * or, after a message, if the file cannot be opened. */
+    /* Opens the file that a variable names, to append lines. Returns -1 if the variable is unset or
+     * empty or, after a message, if the file cannot be opened. */
     int (*open_file)(const char *variable);
 };
 
