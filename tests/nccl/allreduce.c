@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls ncclAllReduce (`scatter`: ncclReduceScatter) with many counts, alignments and types of
- * data. Compares each result with a sum in float64, element by element, within the codec's
- * published bound; of all-reduces, rank 0's results, and all ranks' bits with each other. Each rank
- * prints one digest of all its results.
+ * data. Compares the results of reduce-scatters, and rank 0's of all-reduces, with sums in float64,
+ * element by element, within the codec's published bound. Compares the bits of all-reduces' results
+ * between the ranks. Each rank prints one digest of all its results.
  *
  *   nccl_allreduce CODEC STEPS [DTYPE [sum|avg|scaled [allreduce|scatter]]]
  *   nccl_allreduce all ALGORITHM

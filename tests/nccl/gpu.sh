@@ -8,7 +8,7 @@
 #   programs    groups, streams, graphs, child communicators: exact with `raw`, as natively; an abort ends a stuck call
 #   errors      the report's sampled error against that of all elements
 #   sockets     the time of 64 MiB by sockets, with compshim and without
-#   trainer     the MNIST trainer on GPUs against the one on the CPU
+#   trainer     the MNIST trainer on the GPU against the one on the CPU
 #   pytorch     DistributedDataParallel, if PyTorch and MNIST are there
 #   sanitizer   compute-sanitizer, if it is installed
 # The results name the sections that ran and the number of checks that were skipped. Exit status: 0 all passed, 1 a

@@ -174,7 +174,7 @@ static void case_communicators(void)
     gpu_leave(&world);
 }
 
-/* One communicator on several streams, which only the engine orders. */
+/* One communicator on several streams, which the program does not order. */
 static void case_streams(void)
 {
     enum { STREAMS = 3, TURNS = 9 }; /* 27 calls, more than are sampled: samples order streams */
@@ -258,7 +258,7 @@ static void case_simulate(void)
     gpu_leave(&world);
 }
 
-/* NCCL runs no call of a group with an invalid call; the next group works again. */
+/* NCCL runs no call of a group with an invalid call; later calls work again. */
 static void case_mistake(void)
 {
     world = gpu_join();

@@ -43,8 +43,8 @@ learned "a GPU that is late" 3 ahead "two_shot fp8_e4m3" STANDIN_DELAY_US=300 CA
 learned "a network that becomes slow to start" 2 changes native CALLS=1000 CLOCK=$slow
 learned "a network that becomes quick to start" 2 changes "one_shot fp8_e4m3" CALLS=1000 CLOCK=$fast STANDIN_CLOCK=$slow
 
-# One rank measures long native calls, because it waits for the other one. The shortest durations of all ranks
-# decide.
+# By its clock, one rank measures long native calls, as if it waited for the other one. The shortest durations of all
+# ranks decide.
 uneven() { preloaded 2 "$@" sh "$top/tests/nccl/rank_setting.sh" "$rank" STANDIN_CLOCK=1,150 "$program" steady; }
 for rank in 0 1; do
     expect "rank $rank waits for the other" 0 uneven STANDIN_CLOCK=100,25000

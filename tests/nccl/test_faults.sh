@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Lets calls of CUDA and NCCL fail on one rank or on all: all ranks pass the call through, or the job ends with an error
-# that names the cause, and no rank waits forever. Also checks ranks that do not make the same calls.
+# Lets calls of CUDA and NCCL fail on one rank or on all: all ranks pass the program's calls through, or these calls
+# return errors, and no rank waits forever. Also checks ranks that do not make the same calls.
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_lifetime
 rank_setting=$top/tests/nccl/rank_setting.sh

@@ -14,7 +14,7 @@ kernels = {"cshim_encode": "encode", "cshim_reduce": "sum", "cshim_decode": "dec
 whole = [operation for operation in map(json.loads, open(file)) if operation["name"] in kernels or operation["name"] in ("ncclRecv", "ncclReduceScatter")]
 def before(a, b):
     return a is not b and b["clock"][a["slot"]] >= a["clock"][a["slot"]]
-whole.sort(key=lambda operation: sum(operation["clock"]))  # a linear extension
+whole.sort(key=lambda operation: sum(operation["clock"]))  # an operation comes after those that its clock includes
 assert len(whole) % runs == 0, len(whole)
 for run in range(runs):
     operations = whole[run * len(whole) // runs : (run + 1) * len(whole) // runs]

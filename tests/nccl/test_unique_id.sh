@@ -9,7 +9,7 @@ magic=6373686e
 tail_of() { sed -n 's/^id .*\(.\{96\}\)$/\1/p' <<<"$output"; }
 zeros=$(printf '0%.0s' {1..96})
 
-check_ids() { # NAME FOLDER: the ids of the NCCL in a folder
+check_ids() { # NAME FOLDER: checks the ids that the NCCL in a folder makes
     export LD_LIBRARY_PATH=$2
     expect "$1: an id" 0 "$program"
     if [ "$(tail_of)" = "$zeros" ]; then pass "$1 leaves room"; else fail "$1 leaves room" "$output"; fi

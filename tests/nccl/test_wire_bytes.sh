@@ -21,7 +21,7 @@ small = sum(c["dtype"] == "float32" and c["op"] == "sum" for c in ranks[0])
 passed = report["passed_through"]
 assert small == passed["too_small"] > 10, (small, passed)
 sent = [sum(c["bytes_sent"] for c in rank if c["call"] == "ncclSend") for rank in ranks]
-ideal = eval(sys.argv[4]) * 2 * (n - 1)  # of all ranks
+ideal = eval(sys.argv[4]) * 2 * (n - 1)  # bytes of all ranks, without headers and padding
 messages = sum(c["call"] == "ncclSend" for rank in ranks for c in rank)
 assert messages == 2 * n * (n - 1), messages
 assert ideal <= sum(sent) <= ideal + 64 * messages + 256 * n, (sum(sent), ideal)

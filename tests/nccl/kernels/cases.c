@@ -23,7 +23,7 @@
 
 static unsigned passed, failed;
 
-/* True if only about a third of the cases run; then is_left_out() returns true for the others. */
+/* True in the mode `few`: is_left_out() then returns true in about two of three calls. */
 static bool only_few;
 
 static bool is_left_out(void)

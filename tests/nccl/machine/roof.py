@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-# Multiprocessors, GHz, GB/s of a copy (nine tenths of the data sheet); lanes per cycle and multiprocessor of each unit.
+# Multiprocessors, GHz, GB/s of a copy (about 0.9 of the data sheet); lanes per cycle and multiprocessor of each unit.
 DEVICES = {"H100": ("sm_90", 132, 1.755, 3000, {"alu": 64, "fma": 128, "slow": 16, "memory": 32}),
            "A100": ("sm_80", 108, 1.41, 1800, {"alu": 64, "fma": 64, "slow": 16, "memory": 32}),
            "L4": ("sm_80", 58, 2.04, 270, {"alu": 64, "fma": 128, "slow": 16, "memory": 32})}

@@ -6,7 +6,7 @@
 
 #include "tests/nccl/standin/cuda_internal.h"
 
-/* A copy, to and from host or device memory, or a fill. */
+/* A copy between host and device memory, or within one of them, or a fill. */
 struct transfer {
     const char *name;
     CUcontext context;

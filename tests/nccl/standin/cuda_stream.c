@@ -165,7 +165,7 @@ CUstream standin_stream_new(CUcontext context, unsigned flags)
     return stream;
 }
 
-/* Queues; the lock is held, but run_wait() and standin_enqueue() take it ----------------------- */
+/* Queues. The caller holds the lock, except in run_wait() and standin_enqueue(). --------------- */
 void standin_append(CUstream stream, struct standin_op *op)
 {
     struct standin_entry *entry = standin_zeros(sizeof *entry);

@@ -389,7 +389,8 @@ STANDIN_EXPORT ncclResult_t pncclCommShrink(ncclComm_t parent, int *excluded, in
         else if (rank == parent->rank)
             return standin_group_error(ncclInvalidUsage);
     }
-    if ((flags & NCCL_SHRINK_ABORT) != 0) { /* ends operations; later the control channel works */
+    /* Ends the operations, then lets the control channel work again. */
+    if ((flags & NCCL_SHRINK_ABORT) != 0) {
         __atomic_store_n(&parent->aborted, 1, __ATOMIC_RELEASE);
         standin_settle(parent);
         __atomic_store_n(&parent->aborted, 0, __ATOMIC_RELEASE);

@@ -32,7 +32,7 @@ struct standin_user_op {
     ncclDataType_t dtype;
     ncclScalarResidence_t residence;
     const void *pointer; /* address of a factor on the device */
-    uint8_t scalar[8];   /* a factor of the host */
+    uint8_t scalar[8];   /* value of a factor that is not on the device */
 };
 
 enum { STANDIN_USER_OPS_MAX = 64 };

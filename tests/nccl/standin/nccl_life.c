@@ -49,8 +49,8 @@ STANDIN_EXPORT ncclResult_t pncclCommAbort(ncclComm_t comm)
 }
 STANDIN_NCCL(ncclCommAbort);
 
-/* Ends operations without waiting for other ranks. Afterwards the communicator accepts no calls of
- * collectives, but can make children. */
+/* Ends operations without waiting for other ranks. Afterwards the communicator accepts no
+ * collectives and messages, but can make children. */
 STANDIN_EXPORT ncclResult_t pncclCommRevoke(ncclComm_t comm, int flags)
 {
     if (comm == NULL)

@@ -76,7 +76,7 @@ struct standin_driver {
     /* Reserves bytes of a context's device; negative: releases them. Returns false if not enough
      * are left. */
     bool (*reserve)(CUcontext context, int64_t bytes);
-    /* Returns true if an allocation contains the address, to check arguments. */
+    /* Returns true if an allocation that has not been freed contains the address. */
     bool (*is_memory)(const void *pointer);
     int (*device_of)(CUcontext context);
     CUcontext (*stream_context)(CUstream stream); /* NULL for the handles 0, 1 and 2 */
