@@ -43,8 +43,8 @@ static void check_blocks(const char *what, const float *all, int count, double r
     }
 }
 
-/* Gathers a few elements, by different types, on a communicator that a nonblocking call has left
- * for the next blocking call to prepare. */
+/* Gathers a few elements, which ranks describe by different types, on a new communicator whose
+ * first call was nonblocking. */
 static void gather_after_nonblocking(float *own, float *all, int count)
 {
     MPI_Comm twin;
@@ -68,7 +68,7 @@ static void gather_after_nonblocking(float *own, float *all, int count)
     free(sums);
 }
 
-/* MPIs without this function get it from the shim. */
+/* NULL if neither the MPI nor the shim, if preloaded, has this function. */
 __attribute__((weak)) int MPI_Allgatherv_c(const void *sendbuf, MPI_Count sendcount,
                                            MPI_Datatype sendtype, void *recvbuf,
                                            const MPI_Count recvcounts[], const MPI_Aint rdispls[],

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls MPI_Allreduce and MPI_Allreduce_c in many shapes. Compares each result element by element
- * with a float64 sum, within the bound that docs/wire-format.md states for the codec, and bit by
- * bit with the other ranks' results. Prints one digest of all results, for comparing runs.
+/* Calls MPI_Allreduce and, if this MPI has it, MPI_Allreduce_c in many shapes. Rank 0 compares each
+ * result element by element with a float64 sum, within the bound that docs/wire-format.md states
+ * for the codec. All ranks must have the same bits. Rank 0 prints one digest of all results, for
+ * comparing runs.
  *
  *   mpi_allreduce CODEC STEPS [float32|float64]
  *   mpi_allreduce all ALGORITHM       the codecs of takes() (tests/sums.h), under the policy that
@@ -9,8 +10,9 @@
  *
  * CODEC is the codec of the policy in force ("none": the MPI library's own sum). STEPS is the
  * number of quantizations of a value on its way (1 or 2; 0: one per hop, for `cast`; others:
- * sums_steps in tests/sums.h). With an exact codec and 1 or 2 the result must be exactly the sum in
- * rank order. An ordinary MPI program: it knows the codecs' bounds, but nothing of the preload. */
+ * sums_steps in tests/sums.h). With an exact codec and 1 or 2 a finite result must be exactly the
+ * sum in rank order. An ordinary MPI program: it knows the codecs' bounds, but nothing of the
+ * preload. */
 #include <mpi.h>
 
 #include "tests/mpi/either_count.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks the codec bounded on several types of fields, in float32 and float64, by every collective
  * that it supports. No element may be off by more than BOUND for each rank whose elements are
- * added, plus the rounding of the sum's type, and all ranks must have the same sums. An ordinary
- * MPI program.
+ * added, plus the rounding of the sum's type. All ranks must get the same results of an all-reduce
+ * and of a broadcast. An ordinary MPI program.
  *
  *   mpi_bounded COUNT BOUND */
 #include <math.h>
@@ -23,8 +23,8 @@ static double step; /* quantization step of the collective under test */
 static bool is_wide;
 static char *in, *out;
 
-/* Sets `step` to the quantization step of a collective that adds the elements of all ranks or, if
- * `adds` is false, moves elements (docs/wire-format.md, "bounded"). */
+/* Sets `step` to the quantization step of a collective that adds the elements of all ranks, without
+ * a grid, or, if `adds` is false, moves elements (docs/wire-format.md, "bounded"). */
 static void set_step(bool adds)
 {
     const double most = adds ? 2 * bound * ranks / (ranks + 1) : 2 * bound;

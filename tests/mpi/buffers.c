@@ -5,8 +5,8 @@
  *   mpi_buffers constant    every rank in turn broadcasts a constant table, and then a copy of it
  *   mpi_buffers one_buffer  some ranks pass one buffer as input and output, others MPI_IN_PLACE
  *
- * MPI does not allow one buffer as input and output, but a library without argument checks computes
- * the right sums, except in MPI_Reduce. */
+ * MPI does not allow one buffer as input and output, but without argument checks libraries usually
+ * compute the right sums, except in MPI_Reduce. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,8 +69,8 @@ static void sum_in_one_buffer(int kind, int count)
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         break;
     }
-    /* MPI libraries read the root's buffer of a reduce after writing to it, so MPI_Reduce is not
-     * checked. */
+    /* MPI libraries may read the root's buffer of a reduce after writing to it, so the sums of
+     * MPI_Reduce are not checked. */
     check(kind == REDUCE || data[count - 1] == (float)ranks, names[kind]);
     free(counts);
     free(data);

@@ -8,8 +8,8 @@
  *   mpi_faults leave     all ranks return from main without MPI_Finalize
  *   mpi_faults handler   MPI_COMM_WORLD gets MPI_ERRORS_RETURN; errors occur on other communicators
  *                        and in MPI_Group_incl
- *   mpi_faults fork      forks children between calls, which end by exit, by _exit and by a program
- *                        that they execute
+ *   mpi_faults fork      forks three children between calls: one ends by exit, one by _exit, and
+ *                        one executes a program
  *   mpi_faults count A B [return]
  *                        rank 0 sums A elements, the others B; `return`: under MPI_ERRORS_RETURN
  *   mpi_faults root A B  rank 0 calls MPI_Reduce with A elements, as the root; the others call it
@@ -30,7 +30,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LARGE (2 << 20) /* floats, so many that a call takes longer than the timer's period */
+#define LARGE (2 << 20) /* floats: a call takes longer than the timer's period in run_kill() */
 
 static int rank, ranks, failures;
 static volatile sig_atomic_t calls; /* number of calls begun */

@@ -1,6 +1,7 @@
 ! SPDX-License-Identifier: Apache-2.0
-! Calls MPI_Iallreduce of mpi_f08 twice at once, one of them in place, and a reduce in place. Their sums are small
-! integers, exact in raw, lossless, fp16, bf16 and fp8_e4m3. An ordinary Fortran program.
+! Has two calls of mpi_f08's MPI_Iallreduce under way at once, one of them in place; then calls MPI_Reduce in place.
+! The sums are small integers, which up to 16 ranks are exact in raw, lossless, fp16, bf16 and fp8_e4m3. An ordinary
+! Fortran program.
 program fortran_iallreduce
     use mpi_f08
     implicit none

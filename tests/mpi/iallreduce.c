@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks MPI_Iallreduce and persistent all-reduces: several at once on several communicators, mixed
  * with blocking calls and messages. Ranks complete them by different functions and in different
- * orders, and start persistent ones in different orders. All sums are of small integers, which are
- * exact in raw, lossless, fp16, bf16 and fp8_e4m3. An ordinary MPI program.
+ * orders, and start persistent ones in different orders. All sums are small integers, which up to 9
+ * ranks are exact in raw, lossless, fp16, bf16 and fp8_e4m3. An ordinary MPI program.
  *
  *   mpi_iallreduce [COUNT]       the checks above, with up to 4 COUNT elements
  *   mpi_iallreduce cancel        prints the error of MPI_Cancel on an MPI_Iallreduce
@@ -368,8 +368,8 @@ static void make_another(MPI_Comm *comm, int *code, ...)
     drop(&call);
 }
 
-/* Makes a call fail while ranks wait for it. It cannot complete before the last rank joins it, so
- * it fails on all other ranks, but on the last one only if it is not complete at once. */
+/* Makes a call fail while ranks wait for it. The call cannot complete before the last rank joins
+ * it, so it fails on all other ranks, but on the last one only if it does not complete at once. */
 static void run_failing(struct call *call, MPI_Comm comm)
 {
     int word = 0;
@@ -386,7 +386,8 @@ static void run_failing(struct call *call, MPI_Comm comm)
     check_call(is_last || handled == 1, "its error handler is called", handled);
 }
 
-/* The reduce of the sampled error fails while it is under way, on all ranks. */
+/* Makes a call whose sampled error cannot be computed: on all ranks, the reduction of the sampled
+ * elements fails while it is under way. */
 static void run_failing_sample(struct call *call, MPI_Errhandler handler)
 {
     MPI_Comm other;
@@ -419,7 +420,7 @@ static void run_refused(int count)
     MPI_Allreduce_init(call.in, call.out, count, MPI_FLOAT, MPI_SUM, other, MPI_INFO_NULL,
                        &call.request);
     MPI_Request_free(&call.request);
-    standin_refused_reduces = 1; /* fails the reduce of the sampled error */
+    standin_refused_reduces = 1; /* the reduction of sampled elements cannot start */
     check_call(MPI_Iallreduce(call.in, call.out, count, MPI_FLOAT, MPI_SUM, other, &call.request) !=
                    MPI_SUCCESS,
                "MPI_Iallreduce says what the library refuses", 0);
@@ -433,8 +434,8 @@ static void run_refused(int count)
     drop(&call);
 }
 
-/* One rank makes a call that the library rejects. The call must not wait for other ranks to prepare
- * the communicator after the nonblocking call before it. */
+/* After a nonblocking call on a new communicator, one rank makes a call that the library rejects.
+ * That call must not wait for other ranks. */
 static void run_refused_alone(int count)
 {
     MPI_Comm other;

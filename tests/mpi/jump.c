@@ -20,7 +20,8 @@ static void jump(MPI_Comm *comm, int *code, ...)
 /* Recurses `depth` times, then makes a call that fails, or a sum. */
 static int descend(int depth, int fails)
 {
-    /* Filled at even depths only: at odd depths the bytes of frames that longjmp left remain. */
+    /* `room` is filled at even depths only: at odd depths, it keeps bytes of the frames that
+     * longjmp left. */
     volatile char room[500];
     int value = 0;
     room[0] = 0;

@@ -3,8 +3,8 @@
  * them are weak, as in mpi4py's binary packages: the program uses what it finds.
  *
  *   mpi_large_count_arrays          calls of each, on communicators of all kinds; for 3 ranks
- *   mpi_large_count_arrays beyond   counts and displacements beyond int: prints the classes of the
- *                                   errors returned */
+ *   mpi_large_count_arrays beyond   counts and displacements beyond int: prints which calls return
+ *                                   MPI_ERR_COUNT */
 #include <mpi.h>
 #include <limits.h>
 #include <stdio.h>
@@ -33,12 +33,13 @@ WEAK int MPI_Neighbor_allgatherv_c(ONE_SENT, RECEIVED, MPI_Comm comm);
 WEAK int MPI_Neighbor_alltoallv_c(SENT, RECEIVED, MPI_Comm comm);
 WEAK int MPI_Neighbor_alltoallw_c(SENT_TYPES, RECEIVED_TYPES, MPI_Comm comm);
 
-#define MOST 100 /* largest number of ints in all blocks of a call */
+#define MOST 100 /* largest number of ints in all blocks and gaps of a call */
 
 /* Blocks of ints to or from some ranks, with a gap of one int before, between and after them. */
 struct blocks {
     int blocks;
-    int others[8]; /* ranks of MPI_COMM_WORLD that the blocks come from or go to */
+    int others[8]; /* ranks of MPI_COMM_WORLD that the blocks come from or go to; of a block that
+                      goes to several ranks, any number */
     MPI_Count counts[8];
     MPI_Aint places[8];
     MPI_Aint bytes[8]; /* displacements in bytes */
@@ -254,7 +255,8 @@ static void print_class(const char *what, int status)
     printf("%s: %s\n", what, class == MPI_ERR_COUNT ? "MPI_ERR_COUNT" : "another outcome");
 }
 
-/* Passes counts and displacements beyond int on MPI_COMM_SELF, so that no other rank waits. */
+/* Passes counts and displacements beyond int, on a duplicate of MPI_COMM_SELF, so that no other
+ * rank waits. */
 static void call_beyond(void)
 {
     static int input[2] = {1, 2}, output[2];

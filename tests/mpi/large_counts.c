@@ -5,8 +5,8 @@
  *
  *   mpi_large_counts COUNT    calls of each; the reductions that the shim compresses are of COUNT
  *                             floats
- *   mpi_large_counts beyond   counts beyond int, in calls that are never compressed: prints the
- *                             classes of the errors returned */
+ *   mpi_large_counts beyond   counts beyond int, in calls that are never compressed: prints which
+ *                             calls return MPI_ERR_COUNT */
 #include <mpi.h>
 #include <limits.h>
 #include <stdio.h>

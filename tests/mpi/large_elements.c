@@ -53,7 +53,7 @@ static void drop_buffer(void *buffer, size_t size)
     munmap(buffer, COUNT * size);
 }
 
-/* Returns element i, a small integer. Its sums are exact in fp8_e4m3. */
+/* Returns element i, a small integer, whose sum over two ranks is exact in fp8_e4m3. */
 static int value(size_t i)
 {
     return i < HEAD ? (int)(i % PERIOD % 3) - 1 : (int)(i % 4) + 1;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks MPI_Alltoall, MPI_Alltoallv and MPI_Bcast: every element arrives within the codec's bound,
- * and a broadcast gives all ranks the same bits; in place, as complex numbers, from every root.
- * Elements arrive exactly if ranks describe them by different types. An ordinary MPI program.
+ * and a broadcast gives all ranks the same bits; in place, as complex numbers (not in
+ * MPI_Alltoallv), from every root. Elements arrive exactly if ranks describe them by different
+ * types. An ordinary MPI program.
  *
  *   mpi_moves alltoall|alltoallv|broadcast|received COUNT RELATIVE
  *
- * COUNT is the number of elements of a block or of the buffer, RELATIVE the largest error allowed,
- * relative to the largest magnitude, 5 (0: the buffer of a broadcast's root is read-only). */
+ * COUNT is the number of elements of the longest block or of the buffer, RELATIVE the largest error
+ * allowed, relative to the largest magnitude, 5. If RELATIVE is 0, the root's buffer is read-only
+ * in the first broadcast from each root. */
 #include <complex.h>
 #include <math.h>
 #include <mpi.h>
@@ -86,7 +88,7 @@ static void exchange_all(MPI_Datatype whole)
     check_blocks("two types", 0);
 }
 
-/* MPIs without this function get it from the shim. */
+/* NULL if neither the MPI nor the shim, if preloaded, has this function. */
 __attribute__((weak)) int MPI_Alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[],
                                           const MPI_Aint sdispls[], MPI_Datatype sendtype,
                                           void *recvbuf, const MPI_Count recvcounts[],
@@ -158,8 +160,8 @@ static void exchange_uneven(enum way way)
     free(to);
 }
 
-/* Only rank 0 of MPI_COMM_WORLD sends elements. It is the last of the communicator, whose rank 0
- * only receives. */
+/* Only rank 0 of MPI_COMM_WORLD sends elements. It is the last rank of the communicator `reversed`,
+ * whose rank 0 only receives. */
 static void receive_only(void)
 {
     enum { SENT, SENT_AT, GOT, GOT_AT, ARRAYS };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measures how much of an exchange overlaps with computation. Sums COUNT floats by MPI_Iallreduce,
  * and computes meanwhile for as long as the sum takes alone, in slices with an MPI_Test after each.
- * Rank 0 prints a timeline of the last round, and, of the best round, the share of the shorter of
- * the two times that was hidden: 1 is perfect overlap, 0 is none. An ordinary MPI program.
+ * Rank 0 prints a timeline of the last round. Of the best round it prints how much of the shorter
+ * of the two (sum and computation) overlapped with the longer one: 1 is all of it, 0 nothing. An
+ * ordinary MPI program.
  *
  *   mpi_overlap COUNT [ROUNDS] */
 #include <mpi.h>

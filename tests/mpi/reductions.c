@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks MPI_Reduce, MPI_Reduce_scatter and MPI_Reduce_scatter_block in many shapes: to every root,
- * in place, with results of many lengths, on another communicator, with int and large counts.
+/* Checks MPI_Reduce, MPI_Reduce_scatter and MPI_Reduce_scatter_block in many shapes: to several
+ * roots, in place, with results of many lengths, on another communicator, and, if this MPI has
+ * them, with large counts.
  * Compares each result with a float64 sum, within the codec's bound. Prints a digest of all
  * results, for comparing runs. An ordinary MPI program.
  *

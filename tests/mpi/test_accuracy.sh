@@ -62,7 +62,7 @@ expect "bf16 by cast on two nodes" 0 mpi 4 STANDIN_NODES=0,0,1,1 \
 report "counts the bytes between the nodes" '0 < row["bytes_network"] < row["bytes_wire"]'
 
 # way: the codecs from int4 to int8 by decreasing error, as Python strings, without OCP's and NVIDIA's. int8 is the
-# first that keeps the limit.
+# first whose error is below 0.01, the limit of the following rules.
 way=$(sed -nE '/mxfp|nvfp/d; s/^[A-Z]+ *\([0-9]+, *[A-Z0-9_]+, *(\w+).* ([0-9.e-]+)\)$/\2 \1/p' "$top/codecs/formats.def" | sort -gr |
     sed -nE '/ int4$/,/ int8$/s/.* (.*)/"\1", /p' | tr -d '\n')
 for layout in "4 two_shot 0,0,0,0" "2 one_shot 0,0" "4 hierarchical 0,0,1,1" "5 grid 0,0,0,0,0"; do
@@ -85,7 +85,8 @@ for layout in 4:0,0,1,1,1 5:0,0,0,1,1,1; do # in the first, rank 4 has no peer o
         LD_PRELOAD="$build/tests/standin_nodes.so:$preload" "$build/tests/mpi_numbers" outliers "${layout%%:*}"
     report "all ranks hear of its error" 'len(r["moved"]) == 1'
 done
-# So few elements that some ranks of a grid reduce none: these get the errors of other rows from their row's messages.
+# With so few elements some ranks of a grid reduce none. These ranks learn the errors of other rows from messages of
+# their own row.
 rule int8 grid 'max_rel_error = 0.01'
 for outliers in "0 192" "1 256" "3 256" "4 320"; do
     # shellcheck disable=SC2086 # two words
@@ -130,7 +131,8 @@ expect "a residual that goes from one_shot to two_shot with its codec" 0 \
 contains "was in both" "int4     one_shot"
 contains "as it should" "int8     two_shot"
 
-# The limits are one quantization step of each contribution and of each sum that is encoded, plus the codec's own error.
+# The limits allow for one quantization step of each contribution and of each sum that is encoded, and for the codec's
+# own error.
 for layout in "int4 one_shot 0.9" "int4 two_shot 2.1" "int4 hierarchical 2.1" "int4 grid 3" "int8 two_shot 0.1" "fp8_e4m3 two_shot 1.6" \
     "fp8_e5m2 one_shot 1.6" "bf16 two_shot 0.1" "fp32 two_shot 1e-5"; do
     read -r codec algorithm limit <<<"$layout"

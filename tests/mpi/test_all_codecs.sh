@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks every codec (bounded and topk have tests of their own) by every algorithm that takes it, with all data, and
-# with Inf, -Inf and NaN on each rank: non-finite results stay non-finite, all other results are within the published
-# bound, and the error does not depend on the number of ranks. The policy gives each codec its own lengths of calls, so
-# that one job covers them all.
+# with Inf, -Inf and NaN on each rank: sums that are not finite stay so, all other results are within the published
+# bound, and the error of two_shot does not depend on the number of ranks. The policy gives each codec its own lengths
+# of calls, so that one job covers them all.
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/nodes.sh"
 program=$build/tests/mpi_allreduce

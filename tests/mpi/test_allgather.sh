@@ -35,8 +35,8 @@ check "fp8 sends a quarter" test "$(json '3.9 < r["rows"][0]["bytes_native"] / r
 check "the sampled error is that of one quantization" test "$(json '0.01 < r["rows"][0]["rel_error"] < 0.04')" = True
 check "it is not counted among the others" test "$(json '"MPI_Allgather" in r["not_compressed"]')" = False
 
-# A nonblocking sum, under the first rule, leaves a communicator for the next blocking call to prepare. The next call is
-# a gather, too small for the second rule, that ranks describe by different types.
+# The first call on a new communicator is a nonblocking sum, under the first rule. The next call is a gather, too small
+# for the second rule, that ranks describe by different types.
 printf '[rule sums]\ncodec = fp16\n[rule weights]\ncollective = allgather\nmin_size = 64KiB\ncodec = raw\n' \
     >"$scratch/policy.ini"
 expect "small ones after a nonblocking call" 0 shimmed 4 COMPSHIM_POLICY="$scratch/policy.ini" "$program" 70001 0

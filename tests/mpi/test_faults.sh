@@ -18,7 +18,8 @@ no_rank_left() {
     return 1
 }
 
-# ends_alike FAULT ALGORITHM: checks for the native exit status (MPICH: for an error), and that no process remains
+# ends_alike FAULT ALGORITHM: checks for the native exit status (with MPICH, for any error if the native job ends with
+# one), and that no process remains
 ends_alike() {
     local native
     policy "$scratch/policy.ini" fp8_e4m3 "$2"
@@ -105,7 +106,8 @@ if [ "${SANITIZE:-0}" = 1 ]; then
     skip "with sanitizers: refusing memory"
 else
     policy "$scratch/policy.ini" fp8_e4m3
-    # Runs beside the other checks: if rank 0 has no memory for the agreement, the others wait until its time limit.
+    # Runs beside the other checks: if rank 0 has no memory for the agreement, the other ranks wait until the time limit
+    # of the agreement.
     (
         failed=0
         survives "rank 0 without memory" 0 7 init
@@ -123,7 +125,7 @@ else
 fi
 
 # few_files NAME LIMIT PYTHON: runs a job over TCP whose ranks may open LIMIT files, and checks its report. Without the
-# shim a rank opens about 24 files, because it connects to few others; with it about 33.
+# shim a rank needs fewer files, because it connects to few others.
 few_files() {
     expect "$1: the job ends well" 0 shimmed 24 OMPI_MCA_btl=tcp,self COMPSHIM_REPORT="$scratch/report.json" \
         bash -c 'ulimit -n "$1" && exec "$2" 2 50000' few_files "$2" "$build/tests/mpi_repeated_sum"

@@ -6,7 +6,7 @@
 program=$build/tests/mpi_large_counts
 arrays=$build/tests/mpi_large_count_arrays
 has_them=yes
-nonblocking=0 # number of the program's two nonblocking calls that are compressed
+nonblocking=0 # number of compressed calls among MPI_Iallreduce_c and the start of MPI_Allreduce_init_c's request
 compresses_nonblocking "$program" && nonblocking=2
 if [ "$MPI" = openmpi ]; then
     has_them=no

@@ -27,8 +27,8 @@ expect "compshim report" 0 "$build/compshim" report report.json
 contains "shows what was saved" "saved of native time "
 contains "and by row" "What compressing saved"
 
-# Few calls per class, because sizes and communicators change. Three ranks, because from four on grid is a candidate,
-# which rounds once more than the program's bound allows.
+# Makes few calls per class, because sizes and communicators change. Uses three ranks, because from four on grid is a
+# candidate, which rounds once more than the program's bound allows.
 measured fp16
 expect "sums of many sizes and communicators" 0 mpi 3 LD_PRELOAD="$preload" "$tests/mpi_allreduce" fp16 2
 reports "are compressed" 'sum(r["calls"] for r in rows) > 10'

@@ -61,7 +61,7 @@ check "are written down" \
 policy "$scratch/policy.ini" fp16
 sed -i 's/^report = off//' "$scratch/policy.ini"
 for collective in alltoall alltoallv broadcast; do
-    # With an allowed error of 0, mpi_moves makes the root's buffer read-only, but MPICH's broadcast writes to it.
+    # With an allowed error of 0, mpi_moves makes the root's buffer read-only, but MPICH's broadcast may write to it.
     expect "$collective without a rule that names it" 0 shimmed 3 COMPSHIM_REPORT="$scratch/report.json" \
         COMPSHIM_POLICY="$scratch/policy.ini" "$program" $collective 70002 0.000001
     check "is passed through and counted" test "$(json '[n["calls"] for n in r["not_compressed"].values()], r["rows"]')" = \

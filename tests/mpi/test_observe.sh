@@ -20,8 +20,8 @@ codec = fp8_e4m3
 dtype = float32
 P
 
-# At its end the job times one codec after another for up to two seconds. On a busy machine it might not reach the last
-# codecs, so the test slows the job's clock down.
+# At its end the job times one codec after another, and begins no further one after two seconds. On a busy machine it
+# might not reach the last codecs, so the test slows the job's clock down.
 native=$(mpi 4 "$program" 2>&1)
 expect "an observed job" 0 mpi 4 LD_PRELOAD="$build/tests/standin_clock.so:$preload" STANDIN_CLOCK_RATE=0.001 \
     COMPSHIM=observe COMPSHIM_REPORT=observed.json "$program"

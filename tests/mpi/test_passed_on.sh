@@ -6,7 +6,7 @@
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_passed_on
 limit=$(limit_of 300) calls=10000 # so many that the lookups of the first call do not count
-[ -z "${MPI_HOME-}" ] || limit=400 # includes instructions of MPICH's library for the standard ABI
+[ -z "${MPI_HOME-}" ] || limit=400 # may include instructions of MPICH's library for the standard ABI
 export COMPSHIM_REPORT=off
 printf '[rule tiny]\nmax_size = 1KiB\ncodec = none\n[rule rest]\ncodec = fp16\n' >"$scratch/policy.ini"
 printf '[rule one]\nnodes = 1\nmax_size = 1KiB\ncodec = none\n[rule rest]\ncodec = fp16\n' \
@@ -20,7 +20,7 @@ if [ "${SANITIZE:-0}" = 1 ]; then
 fi
 
 # Intel MPI chooses its algorithms by the processor, and valgrind emulates another one. Ranks with different
-# algorithms would deadlock, so all run under valgrind.
+# algorithms could deadlock, so all run under valgrind.
 others=()
 [ ! -e "${MPI_HOME-}/bin/impi_info" ] || others=(valgrind --quiet --tool=none)
 
@@ -33,9 +33,9 @@ instructions() {
         --callgrind-out-file="$out" "$program" $calls "$2" "$3" : $(($1 - 1)) \
         COMPSHIM_POLICY="$policy" LD_PRELOAD="$preload" "${others[@]}" "$program" $calls "$2" "$3" \
         >"$scratch/output" 2>&1
-    # Takes a wrapper's instructions minus those of the library's function that it calls. callgrind_annotate runs
-    # elsewhere because it shortens file names that begin with the current directory, and the patterns would not
-    # match.
+    # Takes a wrapper's instructions minus those of the library's function that it calls. callgrind_annotate runs in
+    # $scratch because it shortens file names that begin with the current directory, and with a shortened name of the
+    # build folder the patterns might not match.
     cd "$scratch" && callgrind_annotate --tree=calling --inclusive=yes --threshold=100 --show-percs=no \
         "$scratch"/callgrind.* | tr -d , | awk -v calls="$calls" '
             $2 == "*" { ours = /[:_](PMPI_Allreduce|MPI_Allreduce|allreduce) .*libcompshim/ }

@@ -69,7 +69,8 @@ worth = always
 P
 sed 's/fp8_e4m3/raw/' lossy.ini >raw.ini
 
-# summary [N]: prints the calls by collective, less N all-reduces, and the calls that were not compressed
+# summary [N]: prints the numbers of compressed calls by collective, less N all-reduces, and the calls that were not
+# compressed
 summary() {
     python3 - "${1-0}" <<'P'
 import json, sys
@@ -110,8 +111,9 @@ for tool in count requests messages; do
         before) preloaded=./lib$tool.so:$preload ;;
         *) program=./${where}_$tool ;;
         esac
-        # The tool `messages` makes an all-reduce of its own in each MPI_Allreduce. If the tool lies before the shim, the
-        # shim compresses this all-reduce like the program's: two in each of two rounds. raw keeps the sums exact.
+        # The tool `messages` makes an all-reduce of its own in each MPI_Allreduce of floats. If the tool lies before
+        # the shim, the shim compresses this all-reduce like the program's: two in each of two rounds. raw keeps the
+        # sums exact.
         [ $tool != messages ] || case $where in before | static) policy=raw beside=4 ;; esac
         run_program "$tool, $where" $policy "$preloaded" $program
         check "$tool, $where: it sees what it sees natively" diff <(echo "$natively") <(tool_lines)

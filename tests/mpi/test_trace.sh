@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks COMPSHIM_TRACE: the timeline has every call of every rank on one clock. If the variable is not set, there is
-# no file.
+# Checks COMPSHIM_TRACE: the timeline has the reductions of every rank on one clock. If the variable is not set, there
+# is no file.
 . "$(dirname "$0")/../lib.sh"
 program=("$build/allreduce_bench" --sizes "4KiB,1MiB" --seconds 0)
 cd "$scratch" || exit 3

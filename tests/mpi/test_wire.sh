@@ -7,7 +7,7 @@
 # that all data is sent. At the end, ranks that read it must get the same results.
 . "$(dirname "$0")/../lib.sh"
 codecs="raw fp32 fp16 bf16 fp8_e4m3 fp8_e5m2 int8 int4"
-some="raw fp16 fp8_e4m3 int4" # for algorithms other than two_shot, which do not depend on the codec
+some="raw fp16 fp8_e4m3 int4" # for algorithms other than two_shot, and for data movement
 
 # sends TITLE CODEC ALGORITHM [KEY=VALUE [moves]]: prints the digests; $standins is preloaded too
 standins=:$build/tests/standin_unshared.so

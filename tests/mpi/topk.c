@@ -66,9 +66,9 @@ int main(int argc, char **argv)
         for (int i = 0; i < length; i++)
             blocks[i] += (double)block[i];
     }
-    /* Elements have magnitudes of up to 1 and are sent in turn, so a residual holds each back for
-     * up to 256 / keep calls. There are at most three residuals: of contributions, of a grid's row
-     * sums, and of sums. */
+    /* Elements have magnitudes of up to 1 and are sent roughly in turn, so a residual holds each
+     * back for about 256 / keep calls. There are at most three residuals: of contributions, of a
+     * grid's row sums, and of sums. */
     const double waiting = 3.0 * ranks * 256 / keep;
     check_total("all-reduces", all, 0, COUNT, calls, waiting);
     check_total("reduce_scatters", blocks, rank * length, length, calls, waiting);

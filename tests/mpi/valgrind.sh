@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs MPI test programs under valgrind: no invalid access, no use of uninitialised data, and no leaked block with the
 # engine in its call stack (Open MPI leaks some itself). `make test-valgrind`, not part of `make test`. valgrind has no
-# AVX-512, so the codecs use AVX2.
+# AVX-512, so the codecs use at most AVX2.
 . "$(dirname "$0")/../lib.sh"
 command -v valgrind >/dev/null || {
     echo "valgrind.sh: needs valgrind: apt-get install valgrind" >&2

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A PMPI tool that counts the calls of every MPI function but MPI_T_*, and the elements of
- * MPI_Allreduce and MPI_Iallreduce. test_tools.sh writes the functions to count.S: each adds to its
- * counter and jumps to PMPI_X, like a compiler's tail call. Each rank writes its counts to
- * TOOL_COUNTS.RANK. The tool sends no messages. */
+ * MPI_Allreduce and MPI_Iallreduce. test_tools.sh writes the wrappers that are not in this file to
+ * count.S: each adds to its counter and jumps to PMPI_X, like a compiler's tail call. Each rank
+ * writes its counts to $TOOL_COUNTS.RANK. The tool sends no messages. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

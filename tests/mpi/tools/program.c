@@ -18,7 +18,7 @@ enum { ELEMENTS = 20000 };
 static int rank, ranks, wrong;
 static float in[ELEMENTS], out[ELEMENTS], other[ELEMENTS];
 
-/* Fills in the rank plus fractions, most of which no lossy codec represents. */
+/* Fills in the rank, counted from 1, plus fractions, most of which no lossy codec represents. */
 static void fill_values(float *values, int count)
 {
     for (int i = 0; i < count; i++)
@@ -57,7 +57,7 @@ static void call_blocking(void)
     wrong += int_sums[1] != ranks;
 }
 
-/* Makes calls that are compressed only if a rule names them, and calls that are only counted. */
+/* Makes calls that are compressed only if a rule names them, and calls that never are. */
 static void call_others(void)
 {
     const int block = ELEMENTS / ranks;
