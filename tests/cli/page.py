@@ -7,7 +7,7 @@ caption.
     page.py --plain FILE   prints the text that a reader sees where scripts do not run
     page.py --data FILE    prints the JSON in the page
 
-Runs the page's script, which uses only two elements of the page, by Duktape or node.
+Without --plain and --data, runs the page's script, which uses only two elements of the page, by Duktape or node.
 """
 import json
 import re
@@ -75,7 +75,7 @@ def check(root):
 
 
 def check_inside(picture):
-    """Checks that no shape starts outside of its picture."""
+    """Checks that no position or point of a shape lies outside of its picture."""
     _, _, width, height = map(float, picture.get("viewBox").split())
     for part in picture.iter():
         places = [(part.get(name), most) for name, most in

@@ -134,7 +134,7 @@ verdict_is "another library's stubs" "not caught" embedded stubs
 gcc -O1 -fPIC -shared -D_nccl_tramp_table=_libnccl_so_2_tramp_table -o libstubs.so "$programs/stubs.c"
 verdict_is "stubs named by the library's file" maybe opened stubs
 
-# Which library a program uses, and which products are installed for it.
+# Which library a program uses, and whether its engine is installed.
 caller mpich_stub libmpi.so.12
 caller abi_stub libmpi_abi.so.1
 caller nccl_stub -DFUNCTION=ncclAllReduce libnccl.so.2

@@ -22,7 +22,7 @@ echo library.so >build/objects.txt
 expect "nothing to look at" 1 circles
 
 objects top.o middle.o bottom.o
-# Variables count as references: bottom.o uses one of top.o.
+# References to variables count, too: bottom.o uses a variable of top.o.
 object top <<<'int middle(void); int depth = 1; int top(void) { return middle(); }'
 object bottom <<<'extern int depth; int bottom(void) { return depth; }'
 expect "objects in a circle" 1 circles

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints figures of the JSON report in FILE, separated by tabs: calls, compressed calls, the compression ratio of the
-compressed calls, and two table cells: the calls, and the rounded ratio. facts.py FILE
+compressed calls, and two table cells: the calls, and the rounded ratio, if it is above 1. facts.py FILE
 """
 import json
 import sys

@@ -19,9 +19,9 @@
 #   row PROGRAM ACCESS         writes a row for docs/programs.md from $mpi_library, the report and $answers
 #
 # Sourcing it enters $scratch.
-# MPI=mpich selects MPICH's commands to build and start the program, MPI_HOME those of the MPI in this folder. TORCH
-# is a folder with a PyTorch from tools/get-torch.sh. CLIENT_ROWS is the file for the rows; without it they are only
-# printed.
+# MPI=mpich selects MPICH's commands to build and start the program, MPI_HOME the launcher of the MPI in this folder.
+# TORCH is a folder with a PyTorch from tools/get-torch.sh. CLIENT_ROWS is the file for the rows; without it they are
+# only printed.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 export OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
 clients=$top/tests/clients

@@ -1,7 +1,7 @@
 ! SPDX-License-Identifier: Apache-2.0
-! Sums vectors of integers over the ranks, out of place and in place. Rank 0 prints the number of wrong elements and
-! their total. INTERFACE_F08 uses the module mpi_f08, INTERFACE_MODULE the module mpi; without either mpif.h is
-! included.
+! Sums vectors of integers over the ranks, as floating-point numbers out of place and in place, as integers in place.
+! Rank 0 prints the number of wrong elements and the total of all sums. INTERFACE_F08 uses the module mpi_f08,
+! INTERFACE_MODULE the module mpi; without either mpif.h is included.
 program sums
 #if defined(INTERFACE_F08)
     use mpi_f08

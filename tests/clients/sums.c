@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums vectors of whole numbers, as floats, over the ranks, out of place and in place. Rank 0
- * prints the number of wrong elements and their total. Compiled with OPENED, the program is not
- * linked to MPI, but opens its library and looks every function up. */
+ * prints the number of wrong elements and the total of all sums. Compiled with OPENED, the
+ * program is not linked to MPI, but opens its library and looks every function up. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums vectors of several types over the ranks of its own communicator, in place and out of place.
-// Rank 0 prints the number of wrong elements and their total.
+// Rank 0 prints the number of wrong elements and the total of all sums.
 #include <mpi.h>
 
 #include <complex>

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks sums in C++ and Fortran, of numbers that are exact in fp16: half the bytes, equal results.
+# Checks sums in C++ and Fortran, of numbers that are exact in fp16: at most half the bytes, equal results.
 . "$(dirname "$0")/lib.sh"
 needs g++ gfortran
 printf '[rule singles]\ndtype = float32, float64\nop = sum\ncodec = fp16\n' >fp16.ini
@@ -24,7 +24,7 @@ client() {
 # Open MPI 4's own C++ bindings do not compile without warnings.
 check "compile C++" "mpicxx.$MPI" -DOMPI_SKIP_MPICXX -O2 -Wall -Wextra -Werror -o cxx "$clients/sums.cpp"
 client cxx C++ linked 4 8
-# fortran INTERFACE OPTION...: builds and checks the Fortran program
+# fortran INTERFACE OPTION...: builds the Fortran program with this interface
 fortran() {
     check "compile Fortran, $1" "mpif90.$MPI" -O2 -D"INTERFACE_$1" "${@:2}" -o "fortran_$1" "$clients/sums.F90"
 }

@@ -47,7 +47,8 @@ struct other_call {
     void *input;            /* NULL: none, where gloo allows that */
     void *output;
     size_t count;                  /* elements of a block, or of a reduce or broadcast */
-    const size_t *sent, *received; /* ALLGATHERV, ALLTOALLV: instead of the count, by rank */
+    const size_t *sent, *received; /* ALLGATHERV (only received), ALLTOALLV: lengths by rank; NULL:
+                                      all are `count` */
     int root;
     uint32_t tag;
     int timeout; /* ms; 0: the context's */
@@ -65,7 +66,8 @@ int job_ranks(void);
 
 /* Joins a context of `ranks` ranks as `rank`, under a name that is unique in the job, and waits for
  * all its ranks. `timeout` (ms) applies to calls that set none. The object lies at the fixed
- * address `place`, or elsewhere if a context is there already. Exits on failure. */
+ * address `place`, or elsewhere if `place` is ANYWHERE or a context is there already. Exits on
+ * failure. */
 struct context *context_make(const char *name, int rank, int ranks, int timeout, unsigned place);
 /* Returns the number of contexts created at a fixed address that an earlier context had. */
 unsigned contexts_at_same_address(void);

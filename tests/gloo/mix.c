@@ -22,7 +22,7 @@
 #define CALLS_MAX 32
 
 struct group {
-    bool live, is_new;          /* new: no call was made on it yet */
+    bool live, is_new;          /* is_new: no call was made on its context yet */
     int ranks, member[MEMBERS]; /* the members' ranks in the job, by their ranks in the context */
     int rank;                   /* this process's rank in the context; -1: no member */
     struct context *context;
@@ -98,7 +98,7 @@ static int buffer_value(const struct job_call *call, unsigned buffer, unsigned b
     return adds && i % buffers != buffer ? 0 : value(call, call->group->rank, i);
 }
 
-/* Draws a number of buffers: one for a product, which multiplies the buffers, too. */
+/* Draws a number of buffers. A product has one, because gloo also multiplies a rank's buffers. */
 static unsigned buffers_of(enum operation operation)
 {
     return operation == PRODUCT ? 1 : 1 + draw(3);

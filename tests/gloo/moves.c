@@ -7,8 +7,8 @@
  *   gloo_moves mismatch TYPE COUNT 0     an all-gather in which rank 1 has fewer elements
  *
  * TYPE is float32, float64 or int32; elements of int32 must arrive exactly. COUNT is the number of
- * elements of a block, RELATIVE the largest error allowed of floats, relative to the largest
- * magnitude (5). */
+ * elements of the longest block, RELATIVE the largest error allowed of floats, relative to the
+ * largest magnitude (5). */
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>

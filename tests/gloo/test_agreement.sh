@@ -29,8 +29,8 @@ neither() {
         >"$scratch/neither $*" 2>&1
     echo "status $?" >>"$scratch/neither $*"
 }
-# The jobs run at once, because they mostly wait. Some of $lates come later than waits of 10 s, some later than a
-# quarter of the call's time limit: under such limits they would fail.
+# The jobs run at once, because they mostly wait. In $lates, some ranks are more than 10 s late, some more than a
+# quarter of the calls' time limit: the other ranks must not give a call up after such times.
 lates=("2 0 13000 60000" "4 3 13000 1800000" "2 1 2200 4000" "4 0 2200 4000" "4 2 2200 4000" "3 0 1500 60000")
 neithers=("2|1|1" "2|0|0" "4|0 1|2" "4|0 1|1" "4|1 2 3|3" "4|1 2 3|0")
 began=$SECONDS

@@ -61,7 +61,7 @@ for ((program = 0; program < ${PROGRAMS:-6}; program++)); do
 done
 
 # Some of the first calls come late, on threads, in a different order on each rank. Calls before the agreement are
-# passed through, later ones are compressed, and all ranks must do the same with each call.
+# passed through, later ones may be compressed, and all ranks must do the same with each call.
 passed_before() {
     python3 - "$scratch" <<'P'
 import glob, json, sys

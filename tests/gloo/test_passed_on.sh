@@ -3,7 +3,7 @@
 # Measures the cost of a passed-through call: the instructions that callgrind counts, minus those of gloo itself.
 # Not for coverage: it counts instructions, and coverage counters are instructions too.
 . "$(dirname "$0")/lib.sh"
-calls=2000 limit=$(limit_of 2500) # less than a microsecond
+calls=2000 limit=$(limit_of 2500) # about a microsecond
 if [ "${SANITIZE:-0}" = 1 ]; then
     skip "with sanitizers instructions are not the library's own"
     finish

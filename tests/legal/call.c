@@ -153,8 +153,9 @@ static int out_count(const struct call *call)
 
 /* Memory -----------------------------------------------------------------------------------------
  * Half the buffers lie at the beginning or at the end of pages of their own, between inaccessible
- * pages. During a call, pages with an input can only be read, and pages with a result that MPI may
- * not use (of a reduce, on ranks other than the root) cannot be accessed. */
+ * pages. During a call, pages with an input that is not also the result can only be read, and pages
+ * with a result that MPI may not use (of a reduce, on ranks other than the root) cannot be
+ * accessed. */
 static size_t page_bytes(void)
 {
     return (size_t)sysconf(_SC_PAGESIZE);

@@ -42,7 +42,7 @@ extern uint64_t digests[STEPS_MAX * GROUPS_MAX];
 /* Creates the buffers of a call on the step's communicator or a duplicate of it. Free them with
  * legal_drop_call. */
 struct call legal_make_call(const struct step *step, int number, MPI_Comm comm);
-/* Fills the input and clears the result, to start a persistent call again. */
+/* Fills the input, and the result with bytes 0xff, to start a persistent call again. */
 void legal_refill(struct call *call);
 void legal_drop_call(struct call *call);
 

@@ -7,9 +7,9 @@
  *
  * The programs have the seeds SEED, SEED + 1, ... BOUND is the largest error allowed, as a share of
  * the largest possible sum; 0 for codecs that carry small integers exactly. THREADS = 1 selects
- * programs with threads. Each program is executed REPEATS times. STEPS, such as "0,4,5,", keeps
- * only these steps, and rank 0 prints the script. The exit status is not 0 if a program
- * failed; no other program is then started.
+ * programs with threads. Each program is executed REPEATS (1) times, or until it fails. STEPS, such
+ * as "0,4,5,", keeps only these steps, and rank 0 prints the script. The exit status is not 0 if a
+ * program failed; no other program is then started.
  *
  * Rank 0 prints the growth of memory: the smaller of the increases in the third and the fourth
  * quarter of the programs, on the rank where it is largest. A leak grows in both quarters, but

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs random legal programs (legal.c) for SECONDS seconds, or JOBS jobs however long they take. Ranks, nodes and
 # policies of the jobs are random too. The first failing program is shrunk to a short list of steps, which is printed
-# in words. SEED and a job's number determine the job; if nothing is found, the last line has a digest of all jobs.
+# in words. SEED and a job's number determine the job; if nothing is found, the last line has a digest of all jobs'
+# inputs.
 # FEEDBACK=off excludes error feedback, LEGAL_JUMPS=0 error handlers that jump. legal.c avoids defects of Debian's MPICH
 # 4.0, and splits communicators there instead of calling MPI_Comm_create_group.
 #   BUILD=DIR [MPI=mpich] [FIRST_JOB=N] [SHRINK=no] [JOBS=N] tests/legal/legal.sh SECONDS [SEED]
@@ -123,7 +124,7 @@ leaks() {
 }
 growth() { sed -n 's/^legal: .* growth \(.*\) KiB$/\1/p' <<<"$output"; }
 
-# Drops steps of a failing program while it still fails, halves first.
+# Drops steps of a failing program while it still fails: first 16 at once, then 8, down to one.
 shrink() { # SEED
     local steps=({0..31}) size=16 from fewer
     while [ "$size" -ge 1 ]; do

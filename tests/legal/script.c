@@ -84,8 +84,9 @@ static int draw_count(uint64_t *stream)
     return choice == 0 ? 300001 : counts[choice % (int)(sizeof counts / sizeof *counts)];
 }
 
-/* Draws an existing communicator, rarely the world if there are others. Otherwise the world's rank
- * 0 would number most communicators, and two ranks would rarely assign the same number. */
+/* Draws an existing communicator, rarely the world if there are others. If it were often the world,
+ * the world's rank 0 would number most communicators, and two ranks would rarely assign the same
+ * number. */
 static int draw_live(const struct script *script, int before, uint64_t *stream)
 {
     int live[STEPS_MAX + 1] = {WORLD}, count = 0;
@@ -167,7 +168,7 @@ void legal_draw(struct script *script, uint64_t seed, int ranks, bool threads, b
     script->places[WORLD].live = true;
     for (int i = 0; i < ranks; i++)
         script->places[WORLD].order[i] = i;
-    /* Half of the steps take one of these counts. */
+    /* About half of the steps take one of these counts. */
     const int counts[2] = {draw_count(&stream), draw_count(&stream)};
     const bool many_requests = below(&stream, 3) == 0;
     for (int i = 0; i < script->count; i++)

@@ -100,7 +100,7 @@ void legal_draw(struct script *script, uint64_t seed, int ranks, bool threads, b
  * request. */
 bool legal_is_left_out(const struct script *script, int step);
 
-/* Prints the script in words, one line per step. */
+/* Prints the script in words: one line per step that is not left out. */
 void legal_print(FILE *file, const struct script *script);
 
 #endif

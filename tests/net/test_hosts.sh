@@ -26,8 +26,8 @@ fi
 trap 'hosts down >/dev/null; rm -rf "$scratch"' EXIT
 
 # A chroot into a plain folder without /etc/hosts, in a namespace whose mounts are shared. unshare first makes them
-# private: on a machine whose own mounts are shared, the machine would get all mounts below $scratch, and removing
-# $scratch would remove /usr.
+# private: otherwise a machine whose own mounts are shared would get all mounts below $scratch, and removing $scratch
+# would remove /usr.
 cat >"$scratch/in_chroot" <<'END'
 root=$1 top=$2
 shift 2

@@ -69,7 +69,7 @@ for export in "--export=NONE" "--export=PATH,HOME"; do
     report "$export: the calls were compressed" 'r["totals"]["compressed_calls"] > 0'
 done
 
-# The page's commands that start jobs, and compshim check, as written but without SLURM_CONF, in a folder like a
+# Runs the page's commands that start jobs, and compshim check, as written but without SLURM_CONF, in a folder like a
 # checkout after make.
 mkdir place && cd place || exit 1
 ln -s "$top/examples" "$top/tests" .
