@@ -60,7 +60,7 @@ mkdir -p second && gcc -shared -fPIC -o second/libmpi.so.12 "$programs/library.c
 gcc -O1 -o two "$programs/caller.c" -DOPENED='"second/libmpi.so.12"' -DFLAGS=RTLD_LOCAL \
     -Wl,--no-as-needed libmpi.so.40 -Wl,-rpath,"$scratch"
 expect "the second copy's function" 0 env LD_PRELOAD="$both" ./two
-contains "is the second copy's" preload # the word for the answer 1
+contains "is the second copy's" preload # caller.c prints this word for the answer 1
 
 # Other uses of dlsym.
 native=$(LD_PRELOAD=${preload%"$build/libcompshim.so"} ./odd 2>&1) # preloads only the sanitizer, if any

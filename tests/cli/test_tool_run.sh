@@ -50,7 +50,7 @@ expect "no command" 2 "$tool" run
 printf '#!/no/such/thing\n' >orphan && printf '#!/bin/sh\r\n' >carriage && printf '#!./orphan\n' >chain
 cp "$(type -P true)" other_loader && sed -i 's#/lib64/ld-linux-x86-64.so.2#/lib/ld-musl-x86_64.so.1\x00\x00\x00#' other_loader
 chmod +x orphan carriage chain
-for job in "" SLURM_JOB_ID=1; do # compshim run as the command's parent, and by exec
+for job in "" SLURM_JOB_ID=1; do # without a job, compshim run is the command's parent; in this one, it calls exec
     cannot() { # NAME PROGRAM TEXT: checks that the program is not started, with TEXT as the reason
         # shellcheck disable=SC2086
         expect "$1${job:+, in a job}" 3 env $job "$tool" run -- "$2"

@@ -70,7 +70,7 @@ check "without a job it says that it waits" eventually says_that_it_waits
 expect "a job that is not asked to" 0 shimmed 2 COMPSHIM_POLICY=policy.ini COMPSHIM_REPORT=off "${program[@]}" 0
 check "publishes nothing" test -z "$(published)"
 
-# A single process with one page of shared memory, too small for its file.
+# A single process with one page of shared memory, too small for the file of its live figures.
 cramped() {
     # shellcheck disable=SC2016
     unshare --mount sh -c 'mount -t tmpfs -o size=4k tmpfs /dev/shm && "$@"; status=$?; ls -A /dev/shm; exit $status' \

@@ -10,7 +10,7 @@ sed -E '6s/^[0-9]+ /300 /; 12s/^[0-9]+ /2 /' /usr/share/doc/hpcc/examples/_hpcci
 measured() {
     rm -f hpccoutf.txt
     ran "$1: hpcc" "$1.output" "$2" 4 "${@:3}" hpcc
-    # Outcomes without times; for each transpose a line with its sizes.
+    # Keeps the outcomes without times; of each transpose, a line with its sizes.
     sed -nE -e 's/^ *(WALL|CPU) +([0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+) .*(PASSED|FAILED).*/\1 \2 \3/p' \
         -e '/^(WALL|CPU) /!{/PASSED|FAILED|^Success=|^CommWorldProcs=|Found [0-9]+ errors/p}' hpccoutf.txt >"$1.checks"
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls gloo::allreduce in many shapes. Compares each result element by element with a float64 sum,
- * within the codec's published bound, and bit by bit with the other ranks' results. Prints one
- * digest of all results. tests/sums.h has what it shares with tests/mpi/allreduce.c.
+/* Calls gloo::allreduce in many shapes. Rank 0 compares each result element by element with a
+ * float64 sum, within the codec's published bound. All ranks must have the same bits. Each rank
+ * prints one digest of all results. tests/sums.h has what this program shares with
+ * tests/mpi/allreduce.c.
  *
  *   gloo_allreduce CODEC STEPS [DTYPE]
  *   gloo_allreduce all ALGORITHM      the codecs of takes() (tests/sums.h), under the policy that

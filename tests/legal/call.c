@@ -56,7 +56,7 @@ static size_t element_bytes(const struct step *step)
 
 /* Elements ---------------------------------------------------------------------------------------
  * A rank's elements repeat a table of PERIOD numbers. In a quarter of the tables all numbers are
- * equal, so that codecs hardly round them: the losses of a call differ between ranks. */
+ * equal, and codecs hardly round them, so that rounding errors in a call differ between ranks. */
 static void table_of(uint64_t key, int owner, double table[PERIOD])
 {
     uint64_t stream = key + (uint64_t)owner;

@@ -21,7 +21,7 @@ sys.exit(status)' "$build/tests/mpi_large_bytes"
 done
 
 # With `native` the program also reduces bytes, a call that is passed through to the library's MPI_Allreduce_c. Open
-# MPI 4 has none.
+# MPI 4 and 5 lack this function.
 native=()
 [ "$MPI" = openmpi ] || native=(native)
 policy "$scratch/policy.ini" fp8_e4m3 two_shot

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs jobs in which the first or the second half of the ranks, or one of ten, lacks the shim, and either half may start
 # late. The results must be right, and exactly one warning must name the ranks, at most 15 seconds (sanitized: 30) after
-# the late half has started, plus the time that starting a job takes. Also runs jobs in which all ranks have the shim,
-# and one joins the agreement late.
+# the late half has started, plus the time that ten concurrent jobs without the shim take. Also runs jobs in which all
+# ranks have the shim, and one joins the agreement late.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_one_of_each
 preloaded="LD_PRELOAD=$preload"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks that a job ends as without the shim if ranks die or arguments are wrong; that its sums stay right with threads,
-# an error handler that jumps, many communicators, little memory and few files; and that calls that do not match between
-# ranks end it with a message.
+# an error handler that jumps, many communicators and few files; that it goes on or ends with a message if a rank lacks
+# memory; and that calls that do not match between ranks end it with a message.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_faults
 mark=$scratch/mark

@@ -48,7 +48,7 @@ reported "a job on two nodes" report_nodes.txt 4 STANDIN_NODES=0,0,1,1 \
     LD_PRELOAD="$tests/standin_nodes.so:$preload" "$tests/mpi_repeated_sum" 3
 reported "a job with other collectives" report_collectives.txt 2 "$tests/mpi_collectives" 100000
 
-# The bytes of raw, by an algorithm that sends as many as a ring, and by one that sends twice as many.
+# On four ranks two_shot sends about as many bytes of raw as a ring, one_shot twice as many.
 for way in "two_shot: about the same" "one_shot: 2.0x more"; do
     printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = %s\n' "${way%%:*}" >policy.ini
     expect "a job with ${way%%:*}" 0 shimmed 4 "$tests/mpi_repeated_sum" 3

@@ -7,7 +7,8 @@ program=("$build/allreduce_bench" --sizes "4KiB,1MiB" --seconds 0)
 cd "$scratch" || exit 3
 printf '[compshim]\nreport = off\n[rule large]\ndtype = float32\nmin_size = 64KiB\ncodec = int8\n' >policy.ini
 
-# Six calls of 1 MiB on four ranks. No rank can finish an all-reduce before all ranks have begun it.
+# look.py expects six compressed calls, of 1 MiB, on each of four ranks. No rank can finish an all-reduce before all
+# ranks have begun it.
 cat >look.py <<'PY'
 import json, sys
 events = json.load(open(sys.argv[1]))["traceEvents"]

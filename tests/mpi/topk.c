@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums the same elements again and again under a rule with the codec topk. The total of all results
  * must be the total of all inputs, less what may wait in residuals. In one call, one rank has a
- * NaN: it must be in the results of that call on all ranks, and in no other result. All ranks have
- * the same results of an all-reduce. An ordinary MPI program.
+ * NaN: it must be in the results of that call on all ranks, and in no other result. All ranks must
+ * get the same results of an all-reduce. An ordinary MPI program.
  *
  *   mpi_topk KEEP CALLS */
 #include <math.h>
