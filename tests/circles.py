@@ -13,8 +13,8 @@ No external name that begins with cshim_ or tool_ may be defined by two sources,
 The #include lines of each SOURCE are compared with INCLUDES below.
 
 ALLOWED lists exceptions. A line names an object, such as shim/mpi/describe.o, or a source and a header that it
-includes. Allowed circles are printed too. An unused line is an error, unless its source exists and is not compiled
-here.
+includes. Allowed circles are printed too. An unused line is an error, unless it names an object whose C source exists
+and is not compiled here.
 
 The exit status is 1 if there was an error."""
 import collections

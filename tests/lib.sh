@@ -212,8 +212,8 @@ compresses_nonblocking() {
     nm -D "$library" | grep -q ' MPIX_Async_start$'
 }
 
-# mpich_reports_mismatch: succeeds if MPICH, not the shim, has noticed a message that is longer than its buffer. MPICH
-# aborts the job then, whatever the error handler, or drops the message's header ("there: no message").
+# mpich_reports_mismatch: succeeds if, by $output, MPICH has noticed a message that is longer than its buffer, and not
+# the shim. MPICH aborts the job then, whatever the error handler, or drops the message's header ("there: no message").
 mpich_reports_mismatch() {
     [[ $MPI = mpich && ($output = *internal_Wait* || $output = *"there: no"*) ]]
 }
@@ -230,7 +230,7 @@ if not eval(sys.argv[2]):
 P
 }
 
-# json PYTHON: prints an expression on `r`, the report in $scratch/report.json
+# json PYTHON: prints the value of an expression on `r`, the report in $scratch/report.json
 json() { python3 -c "import json; r = json.load(open('$scratch/report.json')); print($1)"; }
 
 # policy FILE CODEC [ALGORITHM] [DTYPE]: writes a policy that has one rule, for sums of DTYPE (float32), and switches

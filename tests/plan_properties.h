@@ -288,8 +288,8 @@ static inline uint64_t count_messages(const struct cshim_plan *plan, uint64_t mo
 }
 
 /* Returns the bytes of the reduced chunks that a reduce's root receives from the owners, or of the
- * contributions that a broadcast's root sends to them. With a staged schedule, the owners on each
- * node have equally many bytes, and those on the root's node send and receive none of them. */
+ * contributions that a broadcast's root sends to them. With a staged schedule, each node's owners
+ * are taken to have equally many bytes, and those on the root's node exchange none of them. */
 static inline uint64_t messages_with_root(const struct cshim_plan *plan, uint64_t all)
 {
     uint64_t bytes = 0, begin, chunk;

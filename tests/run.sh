@@ -88,7 +88,7 @@ declare -A running=() # indices in $tests of the running tests, by process id
 collect() {           # waits for one running test to end; reports and counts its results
     local process
     wait -n -p process "${!running[@]}"
-    # shellcheck disable=SC2086 # a test's name and command have no spaces
+    # shellcheck disable=SC2086 # splits the name and the words of the command
     report_test "$logs/${running[$process]}" ${tests[${running[$process]}]}
     unset "running[$process]"
 }

@@ -5,9 +5,9 @@
  *
  * The program sets sums_codec (NULL: the library's own sum), sums_dtype and sums_steps, the
  * quantizations of a value on its way: 1 or 2; 0: one per hop, for `cast`; 3: two, and within nodes
- * the library's own sums in the buffer's type; 4: the three of a grid. With an exact codec and 1, 2
- * or 4, a finite result must be exactly the sum in rank order, or in a grid's order, unless
- * sums_factor is not 1. */
+ * the library's own sums in the buffer's type; 4: the three of a grid. With an exact codec and
+ * sums_steps 1, 2 or 4, a finite result must be exactly the sum in rank order, or in a grid's
+ * order, unless sums_factor is not 1. */
 #ifndef SUMS_H
 #define SUMS_H
 
@@ -424,7 +424,7 @@ static inline struct reference sums_reference(enum data data, int ranks, size_t 
 
 /* Lengths of the calls that try all codecs in one job. The policy that print_policy writes has a
  * rule for each codec and length, so that the length of a call selects its codec. A SHORT call fits
- * into one segment. A LONG call has several segments with most codecs and algorithms. */
+ * into one segment. A LONG call has several segments with some codecs, algorithms and libraries. */
 enum length { SHORT, MEDIUM, LONG, LENGTHS };
 
 static inline size_t length_of(enum cshim_codec_id codec, enum length length)

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Cross-builds `make all`, without the engine for NCCL, for 64-bit Arm. Runs in an emulator: the library's unit tests,
-# except those of NCCL's agreement; a job of two ranks with MPI and one with gloo, in every codec except bounded and
-# topk; and many calls of eight ranks that read each other's memory. The sums of the two jobs have to be those of this
-# machine bit by bit.
+# Cross-builds `make all`, without the engine for NCCL, for 64-bit Arm. Runs in an emulator: the unit tests, except those
+# of the MNIST reader and of NCCL's agreement; a job of two ranks with MPI and one with gloo, in every codec except
+# bounded and topk; and many calls of eight ranks that read each other's memory. The sums of the two jobs have to be
+# those of this machine bit by bit.
 # This machine's mpirun starts the emulated ranks of MPI.
 # Needs what `make test` needs, Debian's cross compiler and qemu-user, and fetches Debian's packages for Arm once.
 # usage: tests/arm/run.sh [quick]

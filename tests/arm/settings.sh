@@ -11,7 +11,7 @@ libraries=$root/usr/lib/aarch64-linux-gnu
 blas="-I$root/usr/include/aarch64-linux-gnu/openblas-pthread -L$libraries/openblas-pthread"
 mpi="-I$libraries/openmpi/include -L$libraries/openmpi/lib -Wl,--no-as-needed -lmpi -Wl,--as-needed"
 cc="aarch64-linux-gnu-gcc --sysroot=$root -Wl,-rpath-link,$libraries $blas"
-# shellcheck disable=SC2034 # used by who sources this
+# shellcheck disable=SC2034 # used by the scripts that source this file
 settings=("CC=$cc" "CXX=aarch64-linux-gnu-g++ --sysroot=$root" "MPICC=$cc $mpi"
     "MPICH_CC=$cc -I$root/usr/include/aarch64-linux-gnu/mpich" NVCC= nccl_header=
     "gloo_header=$root/usr/include/gloo/allreduce.h")

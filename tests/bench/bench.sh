@@ -115,7 +115,7 @@ plan() {
     done
 }
 
-# sample NETWORK SIZES SECONDS REPEATS: appends to the plans, and to the samples: network, mode, repeat, bytes, calls,
+# sample NETWORK SIZES SECONDS REPEATS: appends the plans, and lines of samples: network, mode, repeat, bytes, calls,
 # median and minimum seconds, processor seconds per GiB, and the median seconds of native calls if they alternate
 sample() {
     local network=$1 list=$2 seconds=$3 count=$4 repeat mode

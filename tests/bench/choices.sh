@@ -49,7 +49,7 @@ root=()
 [ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
 
 # candidates_of NETWORK POLICY: prints the forced candidates besides the policy's own choice, as CODEC/ALGORITHM. Within
-# a node they leave out the built-in policy's fp16, which it uses there only for gloo's sums from 32 MiB on.
+# a node they leave out the built-in policy's fp16, which it uses there in no all-reduces but gloo's above 32 MiB.
 candidates_of() {
     local codec=$2 algorithm
     [ "$2" != default ] || codec=fp16

@@ -3,7 +3,7 @@
 # Times a Fourier transform with MPI_Alltoall transposes on four emulated hosts, alternately without and with the
 # shim. Needs root, iproute2, and Debian's libfftw3-dev.
 #
-#   fft.sh [RATE [SIDE [ROUNDS]]]         1gbit 2048 3
+#   fft.sh [RATE [SIDE [ROUNDS]]]         default: 1gbit 2048 3
 #
 # Each line has medians of the rounds: a mode, milliseconds of the transform and of its calls of MPI_Alltoall, the
 # speed of both relative to native, and the relative L2 error against float64.

@@ -52,7 +52,8 @@ static unsigned exponent_bits(enum cshim_dtype dtype)
     return dtype == CSHIM_FLOAT64 ? 11 : dtype == CSHIM_FLOAT16 ? 5 : 8;
 }
 
-/* Returns a lower bound of bits per element: sign, mantissa, and the entropy of the exponents. */
+/* Returns the bits per element if sign and mantissa stay as they are, and exponents take their
+ * entropy. */
 static double least_bits(enum cshim_dtype dtype, const unsigned char *bytes, size_t count)
 {
     static size_t seen[EXPONENTS];

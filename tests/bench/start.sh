@@ -3,7 +3,7 @@
 # Measures the start of a job on emulated hosts (tests/net/hosts.sh), alternately without and with the shim: the seconds
 # of MPI_Init and of the whole job, and the largest number of sockets of a rank. Prints medians. Needs root.
 #
-#   start.sh [HOSTSxRANKS [REPEATS]]         16x4, 5
+#   start.sh [HOSTSxRANKS [REPEATS]]         default: 16x4 5
 set -eu
 cd "$(dirname "$0")/../.."
 build=$(realpath "${BUILD:-build}")

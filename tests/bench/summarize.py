@@ -36,7 +36,7 @@ def parse_network(name):
 
 
 def link_bytes(plan, native, hosts, ranks_per_host):
-    """Returns the payload bytes in one direction of the busiest link, before framing.
+    """Returns the payload bytes in one direction of a host's link, before framing.
 
     With the shim, the bytes that the algorithm sends from each of H hosts; without it, the minimum of any algorithm
     between hosts, 2(H-1)/H of the buffer's bytes.

@@ -29,7 +29,7 @@ facts mentioned "$manual/compshim.1" >"$scratch/mentioned"
 within "it mentions no other" "$scratch/mentioned" "$scratch/options"
 facts variables shim/*/*.[ch] tools/*.c tools/*/*.c policy/*.c >"$scratch/read"
 facts items "$manual/compshim.1" ENVIRONMENT >"$scratch/variables"
-# mpirun passes COMPSHIM_FORWARDED to itself; it is not for users.
+# The library in mpirun sets COMPSHIM_FORWARDED when it executes mpirun again; it is not for users.
 grep -vx COMPSHIM_FORWARDED "$scratch/read" >"$scratch/known"
 within "compshim(1) has every variable that is read" "$scratch/known" "$scratch/variables"
 grep -x 'COMPSHIM.*' "$scratch/variables" >"$scratch/ours"

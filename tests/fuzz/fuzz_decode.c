@@ -11,7 +11,7 @@ struct reduction {
     struct codec_input input;
     unsigned ranks;
     uint8_t *parts[RANKS_MAX];
-    void *decoded; /* input 0 */
+    void *decoded; /* input 0; the checks add the other inputs to it */
     void *sum;
     uint8_t *reencoded;
 };

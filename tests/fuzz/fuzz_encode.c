@@ -201,9 +201,9 @@ static void check_steps(const struct encoding *encoding)
     fuzz_free(decoded, 0);
 }
 
-/* Checks topk: with a residual, at most `keep` elements of a grain are sent, the largest ones, and
- * the rest stays in the residual; without one, all are sent. Sent elements have int4's rounding
- * error. */
+/* Checks topk: with a residual, at most `keep` finite elements of a grain are sent, the largest
+ * ones, and the rest stays in the residual; without one, all are sent that int4 does not round to
+ * 0. Sent elements have int4's rounding error. */
 static void check_kept(const struct encoding *encoding)
 {
     const struct codec_input *input = &encoding->input;

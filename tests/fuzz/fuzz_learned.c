@@ -8,7 +8,7 @@
 #include "shim/core/learned.h"
 #include "tests/fuzz/fuzz.h"
 
-/* Returns the only choice in the line that a choice is written as. */
+/* Writes a choice as a line, and parses it. Checks that the line has one choice. */
 static struct cshim_learned *write_and_parse(const struct cshim_learned_choice *choice)
 {
     char line[512], message[CSHIM_MESSAGE_MAX];

@@ -45,7 +45,7 @@ static struct cshim_row take_row(struct fuzz_input *input)
         .seconds = take_seconds(input),
         .samples = fuzz_take(input, 1),
     };
-    /* Takes any bits, NaN and Inf too, because samples of non-finite results have such squares. */
+    /* Takes any bits, NaN and Inf too. */
     uint64_t squares[2] = {fuzz_take(input, 8), fuzz_take(input, 8)};
     memcpy(&row.error_squares, &squares[0], sizeof squares[0]);
     memcpy(&row.sum_squares, &squares[1], sizeof squares[1]);

@@ -112,8 +112,9 @@ static bool decides(const struct cshim_policy *policy, size_t rule, struct cshim
     return false;
 }
 
-/* Returns false if the shim never compresses such a call: reduces only in MPI, averages not in MPI,
- * and data movement counts as a sum. Does not exclude gloo's reduce-scatters and averages. */
+/* Returns false for reduces outside MPI, averages in MPI, and data movement other than as a sum:
+ * the shim never compresses these. Returns true for gloo's reduce-scatters and averages, although
+ * the shim never compresses them either. */
 static bool can_occur(const struct cshim_call *call)
 {
     if (call->library == CSHIM_MPI)

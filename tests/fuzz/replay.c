@@ -6,8 +6,8 @@
  *   fuzz_TARGET [-m COUNT] [-k NUMBER] FILE...
  *
  * -m: also runs COUNT inputs derived from each file. -k: runs only derived input NUMBER. Prints the
- * number of inputs and a digest of all. A line before each input names it, so that the last line
- * names a failure. */
+ * number of inputs and a digest of all. A line before each input names it, so that the last of
+ * these lines names an input that fails. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static size_t below(uint64_t *state, size_t bound)
     return (size_t)(next_random(state) % bound);
 }
 
-/* Changes a random place of an input of at least one byte, in a buffer of DERIVED_LIMIT bytes. */
+/* Changes an input of at least one byte at a random offset, in a buffer of DERIVED_LIMIT bytes. */
 static void change(uint8_t *bytes, size_t *size, uint64_t *state)
 {
     static const uint8_t rare[] = {0, 1, 0x20, 0x7f, 0x80, 0xff};

@@ -15,7 +15,7 @@
  *   BREAKS      how many connections may break (1)
  *   OUTSIDE     the maker is not a rank; otherwise it is rank 0
  *   MAKER_ENDS  with OUTSIDE: the maker may end too
- *   EXCUSED     nothing is claimed if the maker ends while ranks are at the decision
+ *   EXCUSED     only !alone is claimed if the maker ends while ranks are at the decision
  *   SLOW        the maker may be stopped for longer than ranks wait for it
  *   BREAKS_IN_NCCL  a connection may also break during NCCL's all-gather
  *   NO_COMMIT   ranks compress once all have said hello: wrong

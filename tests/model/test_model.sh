@@ -5,8 +5,8 @@
 #   VERBOSE=1: prints SPIN's counts
 . "$(dirname "$0")/../lib.sh"
 
-# search MODEL DEFINE...: prints SPIN's output for a model of this folder; status 1 if it found an error. Compiling
-# takes longer than searching a small model, so only large ones are optimized.
+# search MODEL DEFINE...: prints SPIN's output for a model of this folder; status 1 if it found an error, or could not
+# search deep enough. Compiling takes longer than searching a small model, so only large ones are optimized.
 search() {
     local model=$1 folder
     shift

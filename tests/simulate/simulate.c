@@ -15,8 +15,8 @@
  * Simulated time passes for messages, by SMPI's network, and for the processor work charged here:
  * SIMULATE_SPEEDS has the float32 bytes per second at which a core encodes, decodes, adds one
  * encoded contribution to a sum, and adds natively. With SIMULATE_DATA=no nothing is computed and
- * headers are not compared. Then all buffers may share their memory
- * (smpi/auto-shared-malloc-thresh), and SMPI copies nothing. */
+ * headers are not compared, so large buffers may share their memory
+ * (smpi/auto-shared-malloc-thresh). */
 #include <mpi.h>
 #include <simgrid/host.h>
 #include <simgrid/link.h>

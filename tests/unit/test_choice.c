@@ -9,7 +9,7 @@
 #define RANKS 4
 
 #define GAIN 0.1f
-/* A compressed candidate has to be a tenth faster. */
+/* A compressed candidate has to take a tenth less time. */
 static const float weights[CSHIM_CANDIDATES_MAX] = {
     1, 1 / (1 - GAIN), 1 / (1 - GAIN), 1 / (1 - GAIN), 1 / (1 - GAIN), 1 / (1 - GAIN)};
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests error feedback, for elements of float32, float64 and bfloat16, and for sums: the value of
- * the residual, which is always finite; that at most a step of it is added; and that nothing is
- * lost over many steps. test_codec_levels.c tests the SIMD levels and cuts. */
+ * the residual, which is always finite; that at most a step of it is added (two with stochastic
+ * rounding); and that nothing is lost over many steps. test_codec_levels.c tests the SIMD levels
+ * and cuts. */
 #include "test_codec_data.h"
 
 enum { COUNT = 4096 + 77, RANKS = 3 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares encoded bytes with stored ones, so that no change of the wire format is missed. Each
- * codec has the bytes of a short array, and digests of the results for arrays of 1 to 5000 elements
- * with special values. A new codec needs lines in both tables; the failing tests print them. */
+/* Compares encoded bytes with stored ones, to notice changes of the wire format. Each codec has the
+ * bytes of a short array, and digests of the results for arrays of 1 to 5000 elements with special
+ * values. A new codec needs lines in both tables; the failing tests print them. */
 #include "codecs/hash.h"
 #include "test_codec_data.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests that results are the same at every SIMD level, and do not depend on the alignment, on the
- * caller's floating-point environment and, except for packed codecs, on cuts at grains; also with
- * error feedback and stochastic rounding. */
+ * caller's floating-point environment and, except for packed codecs, on cuts at grains; most of
+ * this also with error feedback and stochastic rounding. */
 #include "test_codec_data.h"
 
 #if defined(__x86_64__)

@@ -90,7 +90,7 @@ static double ratio(enum cshim_dtype dtype, int kind)
            (double)cshim_encoded_length(CSHIM_CODEC_LOSSLESS, dtype, MOST, packed[0]);
 }
 
-/* Checks lower bounds of the ratios; docs/policy.md has those of normal data (kind 1). */
+/* Checks lower bounds of the compression ratios. */
 TEST(messages_become_shorter)
 {
     assert_true(ratio(CSHIM_FLOAT32, 0) > 0.99 && ratio(CSHIM_FLOAT16, 0) > 0.99);

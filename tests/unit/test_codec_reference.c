@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares the portable loops, which process blocks, with scalar.h, which defines the conversion of
  * one element: decodes every code of up to 16 bits with many scales, and encodes floats of every
- * exponent. With EVERY_FLOAT=1 in the environment: all scales and all 2^32 floats, which takes tens
- * of minutes. */
+ * exponent. With EVERY_FLOAT=1 in the environment: all scales and nearly all 2^32 floats, which
+ * takes tens of minutes. */
 #include "codecs/portable.h"
 #include "test_codec_data.h"
 
@@ -53,8 +53,8 @@ static void expect_codes(struct cshim_format format, const float *input, size_t 
     }
 }
 
-/* Fills blocks with consecutive floats; adds `raised` to the exponent bits of the first one of each
- * block (a normal float is multiplied by 2^raised), if the result is finite. */
+/* Fills blocks with consecutive floats; clears the sign of the first one of each block, and adds
+ * `raised` to its exponent bits, if the result is finite. */
 static void fill_blocks(struct cshim_format format, uint32_t first, uint32_t raised, float *input)
 {
     for (uint32_t i = 0; i < LENGTH; i++) {
@@ -119,7 +119,7 @@ static void assert_same_floats(enum cshim_codec_id id, const char *what, const f
     }
 }
 
-/* Checks decoding of a payload in all modes: stored, added, subtracted, and added to itself. */
+/* Checks the decoded values of a payload: stored, added, subtracted, and added to themselves. */
 static void check_decoding(enum cshim_codec_id id, const uint8_t *payload, const uint8_t *scales)
 {
     const struct cshim_format format = cshim_format(id);

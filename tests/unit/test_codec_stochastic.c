@@ -125,8 +125,8 @@ TEST(the_largest_of_a_block_is_never_cut_off)
     }
 }
 
-/* Values halfway between two of the largest codes of an integer format are rounded to both equally
- * often, even if the upper code exceeds all floats and is decoded to FLT_MAX. */
+/* Values about halfway between two of the largest codes of an integer format are rounded to both
+ * about equally often, even if the upper code exceeds all floats and is decoded to FLT_MAX. */
 TEST(integers_round_fairly_at_the_ends_of_float)
 {
     const float largest[] = {FLT_MAX, 1.0f, 0x1p-120f, 0x1p-139f};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests the codec topk at every SIMD level: which elements of a grain are sent; that all others
- * stay in the residual, and nothing is lost over many calls; non-finite elements; encoding without
- * a residual; and damaged messages. */
+/* Tests the codec topk: which elements of a grain are sent; that all others stay in the residual,
+ * and nothing is lost over many calls; non-finite elements; equal bytes at every SIMD level;
+ * encoding without a residual; and damaged messages. */
 #include "test_codec_data.h"
 
 enum { MOST = 3000, KEEP = 5 };

@@ -103,8 +103,8 @@ static void check_block(const struct scaled_format *format, const float *block, 
     }
 }
 
-/* Encodes blocks of finite floats STRIDE apart (all of them if CSHIM_SWEEP=full), so that all
- * exponents occur with many mantissas. One element in 13 is a zero, to test its sign. */
+/* Encodes blocks of finite floats STRIDE apart (1 apart if CSHIM_SWEEP=full), so that all exponents
+ * occur with many mantissas. One element in 13 is a zero instead, to test its sign. */
 TEST(scaled_encoders_choose_the_nearest)
 {
     static float block[256];

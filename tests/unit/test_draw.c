@@ -37,7 +37,7 @@ struct job {
     uint64_t random;
     unsigned candidates;
     double seconds[CSHIM_CANDIDATES_MAX];
-    uint64_t stride; /* call numbers of the class are its multiples */
+    uint64_t stride; /* the numbers of the class's calls are multiples of this */
     struct cshim_choice choice;
     struct cshim_draw draw[RANKS];
     struct call calls[RANKS][THREADS];
@@ -193,7 +193,7 @@ TEST(all_ranks_choose_alike_and_well)
         for (unsigned rank = 1; rank < RANKS; rank++)
             assert_memory_equal(job.draw[rank].stage, job.draw[0].stage, sizeof job.draw[0].stage);
     }
-    assert_in_range(right, 195, 200); /* late ranks leave few samples free of waiting */
+    assert_in_range(right, 195, 200);
 }
 
 /* A settled class makes few trials, and chooses again when its best candidate becomes 30 times as

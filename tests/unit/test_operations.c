@@ -3,7 +3,8 @@
  * but cast that can make it, 2 to 64 ranks, even and uneven nodes, odd counts, any root, equal and
  * unequal blocks. The ranks progress in random order, and a message is delivered at a random time
  * between its send and the wait for it. The machine checks that
- *   - each send has its receive, of the same size, and nothing is left over;
+ *   - each send has its receive, and nothing is left over; a receive that is posted after its send
+ *     has the same size;
  *   - the ranks' progress does not end in a deadlock;
  *   - each result is right: the elements moved, or the sum with each contribution added once;
  *   - no message lies outside its segment's scratch, or is overwritten while it is sent or before
@@ -195,8 +196,8 @@ static void start_send(struct machine *machine, struct rank *rank, struct flight
     machine->bytes += parcel->bytes;
 }
 
-/* Delivers the messages that a WAIT waits for, as far as possible. Returns true if none is missing.
- */
+/* Delivers the messages that a WAIT waits for, up to the first that is missing. Returns true if
+ * none is missing. */
 static bool wait_is_over(struct machine *machine, struct rank *rank, struct flight *flight,
                          const struct cshim_operation *wait)
 {
@@ -285,7 +286,7 @@ static void append(struct rank *rank, const void *elements, uint64_t count)
     rank->end += encoded_bytes(count);
 }
 
-/* Checks that a message can be read: it has arrived and is as it was, here and, if the receiver may
+/* Checks that a message can be read: it has arrived and is unchanged, here and, if the receiver may
  * read it there, in the sender's scratch. */
 static void read_message(struct machine *machine, struct rank *rank, struct flight *flight,
                          const struct cshim_operation *operation)
@@ -745,7 +746,7 @@ static bool run_call(struct machine *machine, enum cshim_collective collective,
     return true;
 }
 
-/* Runs calls of a collective by all algorithms that can make them. */
+/* Runs calls of a collective by all algorithms but cast that can make them. */
 static void run_calls(enum cshim_collective collective, unsigned calls)
 {
     static const enum cshim_algorithm algorithms[] = {

@@ -192,7 +192,7 @@ TEST(what_others_wrote_stays, IN_FOLDER)
     assert_non_null(strstr(replace(MARK, "mark\n"), "has put something else there"));
     assert_true(file_is(path, "data\n"));
 
-    /* The program replaces the file after it was opened. */
+    /* The program creates the file after cshim_output_open(). */
     struct cshim_output output;
     unlink(path);
     assert_null(cshim_output_open(&output, path, MARK));

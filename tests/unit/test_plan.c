@@ -153,7 +153,8 @@ TEST(chunks_tile_the_segment)
     }
 }
 
-/* Several ranks on each of several nodes share the inter-node traffic if there is enough of it. */
+/* On several nodes, of which at least one has several ranks, `auto` is hierarchical, except for
+ * small calls of up to four ranks. */
 TEST(auto_sees_nodes)
 {
     static const struct {

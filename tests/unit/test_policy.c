@@ -376,8 +376,8 @@ TEST(collectives_apart)
         "[rule a]\ncollective = allreduce, reduce\ncodec = raw\n"
         "[rule b]\ncollective = reduce\ncodec = raw\n",
         "[rule a]\ncodec = raw\n[rule b]\ncollective = allreduce, reduce_scatter\ncodec = raw\n",
-        /* Rule a leaves only calls that are never compressed: reduces of NCCL and gloo in the first
-         * policy, MPI's averages in the second. */
+        /* Rule a leaves only calls that are never compressed: reduces of NCCL and gloo in the next
+         * policy, MPI's averages in the last one. */
         "[rule a]\nlibrary = mpi\ncodec = raw\n[rule b]\ncollective = reduce\ncodec = raw\n",
         "[rule a]\nlibrary = mpi\nop = sum\ncodec = raw\n[rule b]\nlibrary = mpi\ncodec = raw\n",
     };

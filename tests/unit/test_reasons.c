@@ -131,7 +131,8 @@ static void check_call(const struct cshim_policy *policy)
         const uint64_t above = cshim_plan_compressed_above(policy, &call);
         assert_int_equal(above != UINT64_MAX ? above : 0, size_that_helps(policy, &call));
     }
-    /* Engines pass calls below these sizes through as too_small, without matching the policy. */
+    /* The MPI engine passes calls below these sizes through as too_small, without matching the
+     * policy. */
     if (call.bytes < cshim_smallest(policy, &call) ||
         call.bytes < cshim_smallest_anywhere(policy, &call))
         assert_int_equal(reason, CSHIM_REASON_TOO_SMALL);

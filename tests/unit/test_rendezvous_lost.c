@@ -18,7 +18,8 @@ static void *decide(void *data)
     return NULL;
 }
 
-/* Ranks wait for missing ones until the time limit. Three communicators do so concurrently. */
+/* Two communicators wait concurrently, until the time limit, for a rank that joined and is not
+ * ready. The third does not wait for a rank that never joined. */
 TEST(who_is_not_ready_is_named)
 {
     uint8_t ids[3][CSHIM_ID_BYTES], other[CSHIM_ID_BYTES];

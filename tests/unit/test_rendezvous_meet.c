@@ -15,7 +15,7 @@ TEST(all_ranks_get_the_policy)
     all_are_on(ranks, 9);
 }
 
-/* A policy longer than a socket's buffer. */
+/* Tests a policy of a million bytes. */
 TEST(a_long_policy_arrives)
 {
     enum { LENGTH = 1000000 };

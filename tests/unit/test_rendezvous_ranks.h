@@ -103,7 +103,7 @@ static inline void *run_rank(void *data)
     struct rank *rank = data;
     char why[CSHIM_RENDEZVOUS_WHY_MAX];
     rank->member = cshim_rendezvous_join(rank->id, &rank->hello, why);
-    pthread_barrier_wait(rank->joined); /* as the real ncclCommInitRank */
+    pthread_barrier_wait(rank->joined); /* waits for all ranks, as the real ncclCommInitRank does */
     if (rank->member == NULL)
         return NULL;
     cshim_rendezvous_ready(rank->member, rank->unable);
@@ -159,8 +159,8 @@ static inline void all_are_told(const struct rank *ranks, int count, const char 
     }
 }
 
-/* Starts a process that makes and serves an id, and that a test can kill. Returns the id in `id`.
- */
+/* Starts a process that makes and serves an id, and that a test can kill. Returns its process id;
+ * sets `id`. */
 static inline pid_t serve_apart(uint8_t id[CSHIM_ID_BYTES])
 {
     int ready[2];

@@ -19,7 +19,7 @@ TEST(bounded)
     free(trace);
 }
 
-/* A clock that is 100 s late and drifts by 1 s in 1000. */
+/* Tests a clock that is 100 s late and drifts by 1 s in 1000. */
 TEST(aligned)
 {
     const struct cshim_trace_clock drifting = {.at = {50, 1050}, .offset = {100, 101}};
