@@ -50,7 +50,7 @@ static int sums_steps;
 static enum cshim_dtype sums_dtype = CSHIM_FLOAT32;
 static double sums_factor = 1; /* factor of the sum: 1 / ranks for an average */
 static size_t sums_first;      /* index in a rank's data of the first element to compare */
-static int sums_scaled;        /* each rank's elements are multiplied by sums_scalar(rank) */
+static int sums_scaled;        /* not 0: each rank's elements are multiplied by sums_scalar() */
 static int sums_special = -1;  /* rank with the non-finite values of NONFINITE; -1: all ranks */
 static int sums_special_kind;  /* value on the rank sums_special: 0 Inf, 1 -Inf, 2 NaN */
 static double sums_error;      /* relative L2 error of the last compared result */

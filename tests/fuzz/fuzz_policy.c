@@ -176,14 +176,14 @@ __attribute__((format(printf, 2, 3))) static void write_text(struct text *text, 
     text->length += (size_t)length;
 }
 
-/* Appends KEY=A,B for the bits of a mask, or nothing if all are set (but always the collectives).
- * Naming all is equivalent for a program, but the parser then requires the codec to support each
- * type. */
+/* Appends KEY=A,B for the bits of a mask, or nothing if all are set (but always the collectives,
+ * because data movement must be named). Naming all is equivalent for a program, but the parser then
+ * requires the codec to support each type. */
 static void write_list(struct text *text, const char *key, uint32_t mask, unsigned count,
                        const char *(*name)(unsigned))
 {
     const char *separator = "=";
-    if (mask == (1u << count) - 1 && strcmp(key, "collective") != 0) /* moves must be named */
+    if (mask == (1u << count) - 1 && strcmp(key, "collective") != 0)
         return;
     write_text(text, "%s", key);
     for (unsigned value = 0; value < count; value++)

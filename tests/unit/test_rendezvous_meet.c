@@ -77,7 +77,7 @@ TEST(an_odd_rank_is_named)
         all_are_told(ranks, 3, cases[i].text);
         all_are_told(ranks, 3, who);
     }
-    run_ranks(ranks, 3, 3, make_smaller); /* depends on the order of arrival */
+    run_ranks(ranks, 3, 3, make_smaller); /* the order of arrival decides who is named */
     all_are_told(ranks, 3, " ranks, others are of ");
 }
 
