@@ -23,11 +23,11 @@
  * ranks receive at different speeds, that is too short: it excludes the time that the slowest rank
  * waits for its messages.)
  *
- * Learning times five calls of each candidate, in a row of two and a later row of three. The same
- * candidate makes one more call before each row. That call is not timed: it may set up connections,
- * and the network's queues still have data of the previous candidate. A candidate is dropped if its
- * faster call of the first row takes more than twice as long as the best candidate's. Candidates
- * within a quarter of the best one get up to two more rows of three.
+ * Learning times five calls of each candidate that is not dropped, in a row of two and a later row
+ * of three. The same candidate makes one more call before each row. That call is not timed: it may
+ * set up connections, and the network's queues still have data of the previous candidate. A
+ * candidate is dropped if its faster call of the first row takes more than twice as long as the
+ * best candidate's. Candidates within a quarter of the best one get up to two more rows of three.
  *
  * Then the class is settled: its calls take the best candidate. In each period of
  * CSHIM_CHOICE_PERIOD calls the ranks agree on the durations of two of these calls. In periods 1,
@@ -60,7 +60,7 @@ uint64_t cshim_size_class_begin(uint32_t size_class);
 #define CSHIM_CANDIDATE_NATIVE 0u
 #define CSHIM_CANDIDATES_MAX 6u
 /* Calls between two decisions of a settled class, except in the short period that checks the
- * previous one. */
+ * previous one (gloo: see draw.h). */
 #define CSHIM_CHOICE_PERIOD 96u
 /* Samples of each candidate that is not dropped while a class learns, and their maximum for
  * candidates that are close to the best one. */
@@ -167,7 +167,7 @@ void cshim_choice_learn(struct cshim_choice *choice, unsigned candidate, float s
 /* Returns the number of a candidate's samples since learning, or this period, began. */
 unsigned cshim_choice_samples_of(const struct cshim_choice *choice, unsigned candidate);
 /* Returns true if some calls of a settled class's current period are to try the next best
- * candidate. */
+ * candidate; with MPI and NCCL not if the period is a check. */
 bool cshim_choice_tries(const struct cshim_choice *choice);
 
 /* Returns a candidate's `latest` duration in seconds; 0 before it is known. */

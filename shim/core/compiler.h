@@ -22,8 +22,8 @@ struct cshim_list_key {
     struct cshim_grid grid;
     uint32_t shares, root, codec, gather_codec;
 };
-/* The latest compiled lists of one rank of a communicator: a segment with the key of one of them is
- * not compiled again. */
+/* The most recently used lists of one rank of a communicator: a segment with the key of one of them
+ * is not compiled again. */
 #define CSHIM_LISTS (2 * CSHIM_SEGMENTS_IN_FLIGHT)
 struct cshim_lists {
     struct {

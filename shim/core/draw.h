@@ -5,10 +5,10 @@
  * A call's candidate follows from its number and from the stage of its class: while a class learns,
  * a hash of the number draws one of the candidates; a settled class takes the best, in trials the
  * next best. The hash also says in which calls the ranks decide. There each rank sends rank 0 the
- * durations of the calls that it has timed, and the highest number that has begun on it. Rank 0
- * chooses (choice.h) by the calls that all ranks have timed, and sends the next stage to all ranks,
- * with the number of the first call that it is in force for: one that no rank has reached. So no
- * two ranks make a call differently. For each call
+ * durations of the latest CSHIM_DRAW_SAMPLES calls that it has timed, and the highest number that
+ * has begun on it. Rank 0 chooses (choice.h) by the calls that all ranks have timed, and sends the
+ * next stage to all ranks, with the number of the first call that it is in force for: one that no
+ * rank has reached. So no two ranks make a call differently. For each call
  *
  *     if (!cshim_draw_may_begin(draw, number))
  *         ... wait until the decision that is under way has ended ...
@@ -107,7 +107,7 @@ void cshim_draw_end(struct cshim_draw *draw, uint64_t number, unsigned candidate
 void cshim_draw_fill_timings(struct cshim_draw *draw, struct cshim_draw_timings *timings);
 
 /* Decides at rank 0 in the call `number` by the calls that all ranks have timed; `choice` has what
- * was learned so far, and exists at rank 0 only. */
+ * was learned so far, at rank 0 only. */
 struct cshim_draw_stage cshim_draw_decide(struct cshim_draw *draw, struct cshim_choice *choice,
                                           uint64_t number, const struct cshim_draw_timings *timings,
                                           unsigned ranks);

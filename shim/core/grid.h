@@ -11,9 +11,10 @@
  * Peers 6 and 10 are in no column. A column owns a chunk of the elements, and each of its peers a
  * piece of that. Peers without a grid are one row: each is a column of its own and owns its chunk.
  *
- * A call of few grains has fewer chunks than there are columns, and each chunk has one piece,
- * whose owner receives from the whole column. If the columns without a chunk have enough peers,
- * these own the pieces: a column's owner is then outside, at the last index of the column. */
+ * If a call has fewer grains than there are columns, each chunk is at most one grain and has one
+ * piece, whose owner receives from the whole column. If the columns without a chunk have enough
+ * peers, these own the pieces: a column's owner is then outside, at the last index of the column.
+ */
 #ifndef CSHIM_GRID_H
 #define CSHIM_GRID_H
 

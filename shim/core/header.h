@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The header at the beginning of each message with elements: its sender's view of the call.
- * docs/wire-format.md gives every byte. Pure: reads only its arguments. */
+/* The header at the beginning of each message of elements between peers: its sender's view of the
+ * call. docs/wire-format.md gives every byte. Pure: reads only its arguments. */
 #ifndef CSHIM_HEADER_H
 #define CSHIM_HEADER_H
 
@@ -50,7 +50,7 @@ _Static_assert(sizeof(struct cshim_header) == CSHIM_HEADER_BYTES, "the wire form
 #define CSHIM_MISMATCH_MAX 320
 
 /* Returns the key of the random numbers that round the elements of a type of messages. It differs
- * between communicators (`number`), ranks, calls and types of messages. */
+ * between values of `number` (communicators), ranks, sequence numbers and types of messages. */
 uint64_t cshim_message_key(uint64_t seed, uint64_t number, uint32_t rank, uint32_t sequence,
                            enum cshim_message message);
 

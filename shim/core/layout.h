@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The nodes of a communicator, numbered by their lowest ranks. */
+/* The nodes of a communicator, numbered in the order of their lowest ranks. */
 struct cshim_layout {
     uint32_t nodes;
     uint32_t ranks_per_node; /* number of ranks on the node with the fewest */

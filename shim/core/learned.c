@@ -24,7 +24,7 @@ static bool read_class(const char *text, struct cshim_learned_choice *choice)
     char library[16], dtype[16], codec[16];
     unsigned long long bytes;
     unsigned values[3];
-    int end = 0; /* of the rule's name, in the characters that policies allow */
+    int end = 0; /* end of the rule's name, whose characters are those that policies allow */
     if (sscanf(text, "%15s %u/%u %15s %15s %llu %63[-A-Za-z0-9_.]%n", library, &choice->ranks,
                &choice->nodes, dtype, codec, &bytes, choice->rule, &end) != 7 ||
         text[end] != '\0' || bytes == 0 || !read_word(CSHIM_LIBRARIES, library, &values[0]) ||

@@ -31,7 +31,7 @@ struct cshim_learned_choice {
     uint32_t size_class;
     char rule[CSHIM_RULE_NAME_MAX];
     bool is_native;
-    enum cshim_algorithm algorithm; /* unused if native */
+    enum cshim_algorithm algorithm; /* unused if native, as is the codec */
     enum cshim_codec_id codec;
     double seconds; /* duration of a call; 0: unknown */
     double seconds_native;
@@ -50,7 +50,7 @@ bool cshim_learned_load(char **text, size_t *length, char message[CSHIM_MESSAGE_
 
 /* Returns the choices in a text; the caller frees them. Returns NULL if the text is wrong, with
  * "SOURCE:LINE: ..." in the message, or without memory, with "SOURCE: ...". Ignores lines with
- * properties of a machine, which versions up to 0.2 wrote. */
+ * properties of a machine, which older versions wrote. */
 struct cshim_learned *cshim_learned_parse(const char *text, size_t length, const char *source,
                                           char message[CSHIM_MESSAGE_MAX]);
 

@@ -17,8 +17,8 @@ void cshim_log(enum cshim_log_level level, const char *format, ...)
 
 /* Writes text to the file that was standard error at the start, by one write(2) if possible; never
  * to another file that the program has since opened as descriptor 2. Before the start, writes to
- * descriptor 2. If standard error is gone, full or a broken pipe, the text is lost, and no signal
- * is sent. Preserves errno. Thread-safe. */
+ * descriptor 2. If standard error is gone, on a full disk or a broken pipe, the text is lost, and
+ * no signal is sent. Preserves errno. Thread-safe. */
 void cshim_log_write(const char *text, size_t length);
 /* Returns true if descriptor 2 is the file that was standard error at the start and could then be
  * duplicated, and before the start. */

@@ -15,9 +15,11 @@
  * waits and node operations may block. On a device the runner groups operations by enum cshim_step,
  * and ignores their depths.
  *
- * A *contribution* is a message with one rank's own elements, encoded: of its buffer or, if staged,
- * of its stage. A *reduced chunk* is what the chunk's owner has added up, encoded again. Pure:
- * calls neither MPI nor CUDA. */
+ * A *contribution* is a message with one rank's own elements, encoded: of its buffer or, if the
+ * schedule is staged, of its stage. A *reduced chunk* is a message with what the chunk's owner has
+ * added up, encoded again (in a broadcast, what it forwards). The *result* is the caller's output;
+ * in a staged schedule without blocks it is the stage, from which NODE_GATHER fills the output.
+ * Pure: calls neither MPI nor CUDA. */
 #ifndef CSHIM_OPERATION_H
 #define CSHIM_OPERATION_H
 
@@ -25,14 +27,15 @@
 #include "shim/core/segment.h"
 
 enum cshim_operation_kind {
-    /* The ranks of the node reduce the segment; each gets its share in its stage. */
+    /* The ranks of the node reduce the segment; each rank that has a share gets it in its stage. */
     CSHIM_OPERATION_NODE_REDUCE,
     /* Starts to receive the message of `elements` elements from `peer`, into the segment's scratch
      * at `offset`. */
     CSHIM_OPERATION_RECEIVE,
     /* Begins a message of `elements` elements at `offset` with its header. */
     CSHIM_OPERATION_MESSAGE,
-    /* Encodes a range of this rank's elements, and appends it to the message. */
+    /* Encodes a range of this rank's elements (CSHIM_FROM_RESULT: of the result), and appends it to
+     * the message. */
     CSHIM_OPERATION_ENCODE,
     /* Starts to send the message to `peer`. */
     CSHIM_OPERATION_SEND,
@@ -42,9 +45,9 @@ enum cshim_operation_kind {
     /* Waits until all messages of this type have been sent that this rank sends to its row or
      * column, which has `parts` indices. */
     CSHIM_OPERATION_WAIT_SENT,
-    /* Makes the message from `peer` at `offset` input number `parts`, after checking its header
-     * unless `peer` is this rank. In a grid, each REDUCE or DECODE of the input continues where the
-     * previous one has stopped. */
+    /* Makes the message from `peer` at `offset` input number `parts`, after checking its header; a
+     * message of this rank itself need not be checked. In a grid, each REDUCE or DECODE of the
+     * input continues where the previous one has stopped. */
     CSHIM_OPERATION_READ,
     /* Makes a range of this rank's own elements input number `parts`. */
     CSHIM_OPERATION_READ_OWN,
@@ -54,7 +57,7 @@ enum cshim_operation_kind {
     CSHIM_OPERATION_FORWARD,
     /* Decodes a range of input 0 into the result. */
     CSHIM_OPERATION_DECODE,
-    /* The ranks of the node gather their reduced shares in the result of each rank; in a reduce, of
+    /* The ranks of the node gather their reduced shares in the output of each rank; in a reduce, of
      * the root only. */
     CSHIM_OPERATION_NODE_GATHER,
     CSHIM_OPERATION_KINDS
@@ -78,11 +81,11 @@ struct cshim_operation {
     uint32_t peer;  /* index among the plan's peers */
     uint32_t parts;
     uint64_t offset; /* offset of the message in the segment's scratch, in bytes */
-    /* READ in an all-reduce by one_shot or two_shot: offset of the message in the scratch that its
-     * sender has for the segment. */
+    /* READ of another rank's message in an all-reduce by one_shot or two_shot: offset of the
+     * message in the scratch that its sender has for the segment. */
     uint64_t sender_offset;
-    /* First element, counted as by cshim_segment_sent() in an ENCODE of an all-to-all, otherwise as
-     * by cshim_segment_owned(). */
+    /* First element (FORWARD: 0), counted as by cshim_segment_sent() in an ENCODE of an all-to-all,
+     * otherwise as by cshim_segment_owned(). */
     uint64_t begin;
     uint64_t elements;
 };

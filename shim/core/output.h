@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that are replaced atomically: a reader finds the old or the complete new file, and if
- * several jobs end together the last one's file remains.
+/* Files that are replaced atomically if possible: a reader finds the old or the complete new file,
+ * and if several jobs end together the last one's file remains.
  *
  * The text is written to a temporary file in the same folder, which is renamed at the end. If that
  * would change more than the text (other links to the file, access control lists) or is not
- * possible (a folder that is not writable), the text is kept and at the end written in place, by
- * one process at a time. Devices, pipes and links to a file that this process writes (/dev/stdout)
- * get the text directly. */
+ * possible (a folder that is not writable), the text is kept in memory, and at the end written in
+ * place, by one process at a time. Devices, pipes and links to a file that this process writes
+ * (/dev/stdout) get the text directly. */
 #ifndef CSHIM_OUTPUT_H
 #define CSHIM_OUTPUT_H
 

@@ -12,8 +12,8 @@
  * faster than two exchanges of fewer bytes (two_shot). */
 #define ONE_SHOT_RANKS 4u
 #define ONE_SHOT_BYTES ((uint64_t)8 << 10)
-/* From this size on, in bytes, two ranks of a node make MPI's all-reduces in raw by two_shot: each
- * copies and adds only half of the elements. */
+/* From this size on, in bytes, two_shot is assumed to be faster than one_shot for MPI's all-reduces
+ * in raw by two ranks of a node: each copies and adds only half of the elements. */
 #define TWO_SHOT_BYTES ((uint64_t)64 << 10)
 /* Up to this size, in bytes, a library is assumed to make an all-reduce inside a node faster than
  * compshim does with messages in raw. */
@@ -93,7 +93,7 @@ static enum cshim_reason call_reason(const struct cshim_call *call, uint64_t cou
 }
 
 /* Returns true if the call's element type is known, or does not matter. If the library does not say
- * it, the rule must name types, unless its codec keeps every bit. */
+ * it, the rule must name types, unless its codec is raw or lossless. */
 static bool knows_type(const struct cshim_rule *rule, const struct cshim_call *call)
 {
     return cshim_capabilities[call->library].has_type_of_moves ||
@@ -149,9 +149,9 @@ static bool is_never_compressed(const struct cshim_policy *policy, const struct 
            policy->compress_from[call->library][call->collective][call->dtype] == UINT64_MAX;
 }
 
-/* Decides by the requirements of each algorithm. The library's own collectives (cast, hierarchical)
- * need a caller that waits. hierarchical needs several nodes, at least one of them with several
- * ranks; with blocks, the same number of ranks on every node. */
+/* The library's own collectives (cast, hierarchical) need a caller that waits. hierarchical needs
+ * several nodes, at least one of them with several ranks; with blocks, the same number of ranks on
+ * every node. */
 bool cshim_plan_can(const struct cshim_call *call, enum cshim_algorithm algorithm)
 {
     const struct cshim_schedule *schedule = cshim_schedule_of(call->collective, algorithm);
@@ -237,8 +237,8 @@ static uint64_t staged_pieces(const struct cshim_plan *plan)
 
 /* Returns the elements of the largest piece of whole grains that the limits on messages and scratch
  * allow; at least one grain. (If one grain for each of thousands of ranks exceeds the scratch, the
- * call is passed through.) A row's message has a piece for each row. k encoded grains never take
- * more than k times the bytes of one. */
+ * call is passed through.) A message within a row of the grid has a piece for each row. k encoded
+ * grains never take more than k times the bytes of one. */
 static uint64_t largest_piece(const struct cshim_plan *plan, uint64_t message_limit)
 {
     const uint64_t grain_bytes = longest_message(plan, CSHIM_GRAIN) - CSHIM_HEADER_BYTES;
@@ -278,8 +278,8 @@ static void cut_segments(struct cshim_plan *plan, uint64_t message_limit)
 }
 
 /* Sets the grid: one row or, for algorithm grid, r rows, where r is the square root of the number
- * of peers, rounded down. If there are few grains, tries r, r - 1, ... down to r / 2 rows, and
- * takes the number with which the busiest peer receives the fewest bytes. */
+ * of peers, rounded down. If there are few grains, tries r, r - 1, ... rows, down to half of r but
+ * at least 2, and takes the number with which the busiest peer receives the fewest bytes. */
 static void choose_grid(struct cshim_plan *plan)
 {
     const uint64_t grains = cshim_divide_up(plan->count, CSHIM_GRAIN);
@@ -307,8 +307,8 @@ static void choose_grid(struct cshim_plan *plan)
     }
 }
 
-/* Returns the maximum number of ranks with which a rank exchanges messages. Counts ranks of the
- * same node, too, which need connections if the library does not use shared memory. */
+/* Returns an upper bound of the number of ranks with which a rank exchanges messages. Counts ranks
+ * of the same node, too, which need connections if the library does not use shared memory. */
 static uint32_t partners_of(const struct cshim_plan *plan, const struct cshim_call *call)
 {
     if (plan->algorithm == CSHIM_ALGORITHM_CAST)
@@ -339,9 +339,9 @@ enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
     return reason;
 }
 
-/* Returns the largest quantization step that keeps the rule's abs_error (per rank). Each rank's
- * contribution has an error of up to half a step, as have a grid's row sums and an encoded sum. In
- * data movement each element is rounded once. */
+/* Returns a quantization step, for codec bounded, that keeps the rule's abs_error (per rank) with
+ * every algorithm; 0 without abs_error. Each rank's contribution has an error of up to half a step,
+ * as have a grid's row sums and an encoded sum. In data movement each element is rounded once. */
 static float step_of(const struct cshim_plan *plan)
 {
     const double ranks = plan->ranks, rows = plan->grid.rows > 1 ? plan->grid.rows : 0;

@@ -43,11 +43,12 @@ enum cshim_reason {
 
 const char *cshim_reason_name(enum cshim_reason reason);
 
-/* Bytes of the header with which each message with elements starts (docs/wire-format.md). */
+/* Bytes of the header with which each message of elements between peers starts
+ * (docs/wire-format.md). */
 #define CSHIM_HEADER_BYTES 32u
 
-/* Segments in flight at once: while one is on the wire, others are encoded, reduced and decoded.
- * The grid needs at least three. */
+/* Maximum number of segments in flight at once: while one is on the wire, others are encoded,
+ * reduced and decoded. The grid needs at least three. */
 #define CSHIM_SEGMENTS_IN_FLIGHT 4u
 
 /* The plan of a call. If the call is passed through, only `reason` and `rule` are set, with two
@@ -73,9 +74,10 @@ struct cshim_plan {
     uint32_t shares;
     uint64_t count; /* elements */
     uint64_t block; /* with blocks: elements of the largest block */
-    /* Elements per segment: whole grains, equally many for each share and, unless the division is
-     * CSHIM_WHOLE, for each piece (cshim_plan_pieces()). With blocks: the length of a chunk of the
-     * largest block, times the number of ranks; the chunks of smaller blocks may be shorter. */
+    /* Elements of each segment (the last may be shorter): whole grains, equally many for each share
+     * and, unless the division is CSHIM_WHOLE, for each piece (cshim_plan_pieces()). With blocks:
+     * the length of a chunk of the largest block, times the number of ranks; the chunks of smaller
+     * blocks may be shorter. */
     uint64_t segment;
     uint64_t segments;
     uint64_t piece_bytes;   /* bytes of the largest message in a row, including the header */
@@ -83,17 +85,18 @@ struct cshim_plan {
     uint64_t stage_bytes;   /* bytes of the stage (a node's sum of a share, blocks to add), or 0 */
     uint64_t slot_bytes;    /* scratch of one segment in flight */
     uint64_t scratch_bytes; /* bytes of all segments in flight; at most the library's limit */
-    /* Bytes that all ranks together send, or read in shared memory; with a packed codec at most
-     * these. If blocks differ in length, the elements are assumed to lie in blocks as long as the
-     * longest, and a shorter last one. */
+    /* Bytes that all ranks together send, or read in shared memory: with a packed codec at most
+     * these; within nodes the least that is needed; in cast an estimate. If blocks differ in
+     * length, the elements are assumed to lie in blocks as long as the longest, and a shorter last
+     * one. */
     uint64_t bytes_wire;
     uint64_t bytes_network; /* inter-node part, as if all nodes had equally many ranks */
     /* Bytes of a segment that the busiest peer of an all-reduce receives, divided by the mean over
-     * all peers. Above 1 if there are fewer chunks than peers; 1 if there are no chunks. */
+     * all peers. Usually above 1 if there are fewer chunks than peers; 1 if there are no chunks. */
     double crowding;
     uint64_t bytes_native;  /* bytes that a ring would send, summed over all ranks */
-    unsigned quantizations; /* number of times that a value is encoded */
-    double expected_error;  /* relative L2 error for normally distributed data */
+    unsigned quantizations; /* number of times that a value is rounded, if the codec rounds */
+    double expected_error;  /* relative L2 error for normal data, not counting codec bounded's */
     float step; /* quantization step of codec bounded, twice its largest error; 0: no abs_error */
 };
 
@@ -122,8 +125,8 @@ struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struc
 bool cshim_plan_can(const struct cshim_call *call, enum cshim_algorithm algorithm);
 
 /* Plans a call that `rule` compresses by a given algorithm, which has to be able to make the call;
- * AUTO stands for the rule's algorithm or, if that cannot make the call, for that of `auto`. The
- * reason may be too few connections or too little scratch. */
+ * AUTO stands for the rule's algorithm or, if that cannot make the call, for the one that
+ * `algorithm = auto` stands for. The reason may be too few connections or too little scratch. */
 struct cshim_plan cshim_plan_call_by(enum cshim_algorithm algorithm, const struct cshim_rule *rule,
                                      const struct cshim_call *call, uint64_t count);
 
@@ -131,7 +134,7 @@ struct cshim_plan cshim_plan_call_by(enum cshim_algorithm algorithm, const struc
 struct cshim_plan_candidate {
     enum cshim_algorithm algorithm;
     enum cshim_codec_id codec;
-    unsigned roundings; /* number of times that a value is rounded; 0: exact */
+    unsigned roundings; /* number of times that a value is rounded; 0: exact, or bounded */
 };
 #define CSHIM_PLAN_CANDIDATES_MAX 5u
 
@@ -149,8 +152,8 @@ unsigned cshim_plan_candidates(const struct cshim_rule *rule, const struct cshim
  * memory: compshim would send the same elements as the library. */
 bool cshim_plan_is_native_first(const struct cshim_rule *rule, const struct cshim_call *call);
 
-/* Returns true if all ranks are on one node and may read each other's messages of an all-reduce in
- * place, so that only headers are sent. */
+/* Returns true if all ranks are on one node, and the algorithm may let them read each other's
+ * messages of an all-reduce in place instead of receiving them. */
 static inline bool cshim_plan_is_read(const struct cshim_call *call, enum cshim_algorithm algorithm)
 {
     return cshim_capabilities[call->library].reads_in_place &&
@@ -159,8 +162,8 @@ static inline bool cshim_plan_is_read(const struct cshim_call *call, enum cshim_
 }
 
 /* Returns true if a broadcast with this codec loses nothing and, in host memory, does not write the
- * root's buffer. Other codecs round the elements, also in the root's buffer, so that it has the
- * same bits as the other ranks. */
+ * root's buffer. With other codecs, which may round the elements, the root's buffer is written,
+ * too, so that it has the same bits as the other ranks. */
 static inline bool cshim_plan_leaves_root(enum cshim_codec_id codec)
 {
     return cshim_codec_is_exact(codec) && codec != CSHIM_CODEC_BOUNDED;

@@ -21,7 +21,7 @@ extern const struct cshim_shape cshim_shapes[CSHIM_COLLECTIVE_COUNT];
 /* Division of a segment's elements among the peers. */
 enum cshim_division {
     CSHIM_WHOLE,  /* none: each receiver of the result gets (and adds) all elements itself */
-    CSHIM_CHUNKS, /* even: each peer (in a grid, column) owns one chunk of each segment */
+    CSHIM_CHUNKS, /* even: each peer (in a grid, column) owns a chunk, maybe empty, of each share */
     CSHIM_BLOCKS  /* each rank has a block of the buffer, and a chunk of it in each segment */
 };
 
@@ -35,7 +35,7 @@ struct cshim_schedule {
     uint8_t pieces_per_peer;
     uint8_t pieces_more;
     bool staged; /* the ranks of a node first add their elements, each a share of them */
-    /* Number of times that a value is rounded; 0: once at every rank. */
+    /* Number of roundings of a value by a lossy codec; 0: one at every rank. */
     uint8_t quantizations;
     /* Compiles the operations of a segment; NULL (cast): the library's own all-reduce makes the
      * call. */
@@ -55,8 +55,8 @@ static inline const struct cshim_schedule *cshim_schedule_of(enum cshim_collecti
     return schedule->pieces_per_peer + schedule->pieces_more > 0 ? schedule : NULL;
 }
 
-/* Returns true if a schedule needs one of the library's own collectives, which the caller has to
- * wait for. */
+/* Returns true if a schedule uses the library's own all-reduce (cast), or its collectives within a
+ * node (staged), for which a caller in host memory has to wait. */
 static inline bool cshim_schedule_needs_library(const struct cshim_schedule *schedule)
 {
     return schedule->compile == NULL || schedule->staged;
@@ -72,7 +72,8 @@ static inline uint32_t cshim_cast_headroom(uint32_t ranks)
     return bits;
 }
 
-/* Returns the element type that cast converts to, which the library adds. */
+/* Returns the element type to which cast converts, and in which the library adds; not for codec
+ * raw, with which cast converts nothing. */
 static inline enum cshim_dtype cshim_cast_dtype(enum cshim_codec_id codec)
 {
     return codec == CSHIM_CODEC_FP16   ? CSHIM_FLOAT16

@@ -45,7 +45,8 @@ struct cshim_role {
     const struct cshim_layout *layout;
     int rank;
     /* Offset of each rank's block in elements, and the end of the last: ranks + 1 entries; NULL:
-     * all blocks are equal. sent_begins: the same for the blocks that an all-to-all sends. */
+     * all blocks are equally long. sent_begins: the same for the blocks that an all-to-all sends.
+     */
     const uint64_t *block_begins, *sent_begins;
 
     int peer;      /* index among the plan's peers; -1: the rank has no share */
@@ -86,10 +87,11 @@ struct cshim_range cshim_segment_share(const struct cshim_segment *segment, int 
 struct cshim_range cshim_segment_block(const struct cshim_segment *segment, int node,
                                        int local_rank);
 
-/* Returns the elements of the share that the peer at an index of the row owns; may be empty. In a
- * reduction the peer (in a grid, its column) reduces them, otherwise it contributes or forwards
- * them. The range counts from the share's first element; with blocks, from the start of the buffer
- * that has a block of each rank (in an all-to-all, of the receive buffer). */
+/* Returns the elements of this rank's share that the peer at index `peer` of the row owns; may be
+ * empty. If the division is CSHIM_WHOLE, that is the whole share. In a reduction the peer (in a
+ * grid, its column) reduces them, otherwise it contributes or forwards them. The range counts from
+ * the share's first element; with blocks, from the start of the buffer that has a block of each
+ * rank (in an all-to-all, of the receive buffer). */
 struct cshim_range cshim_segment_owned(const struct cshim_segment *segment, int peer);
 
 /* Returns the segment's chunk of this rank's block for rank `to` in an all-to-all; its begin counts

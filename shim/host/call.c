@@ -56,8 +56,8 @@ void cshim_call_set_options(struct cshim_exchange *exchange)
 }
 
 /* Sets exchange->error to the largest encoding error of any rank, on all ranks. If all ranks get
- * the same result by a schedule without stages, each rank has received all errors in headers.
- * Otherwise makes an all-reduce with the maximum: with stages, a rank receives headers only from
+ * the same result by a schedule without a stage, each rank has received all errors in headers.
+ * Otherwise makes an all-reduce with the maximum: with a stage, a rank receives headers only from
  * the ranks with its local index, and none if the smallest node has no rank with this index; in a
  * reduce, reduce_scatter or all-to-all, it may receive no message from some of the others. */
 static int share_error(struct cshim_exchange *exchange)
@@ -155,8 +155,8 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
 
 /* Sampled errors ---------------------------------------------------------------------------------
  *
- * In a few calls, a few elements are also summed in float64 by the library and compared with the
- * compressed result. */
+ * In a few calls, a few elements are also summed in float64 and compared with the compressed
+ * result. */
 
 /* Returns the rank whose block is sampled: in an all-to-all of a job where only rank 0 counts,
  * rank 0; otherwise the call's number modulo the number of ranks. In an all-to-all the returned
@@ -240,7 +240,7 @@ static int end_sample(struct cshim_sample *sample, struct cshim_exchange *exchan
 
 /* verify and check_ranks -------------------------------------------------------------------------
  *
- * At intervals, a reduction is also made natively, as an all-reduce, and compared; or the ranks'
+ * At intervals, a reduction is also made natively, as an all-reduce, and compared; and the ranks'
  * results, if they should be equal, are compared with each other. The call's number, equal on all
  * ranks, decides. */
 /* Maximum number of elements of one native call: MPI's counts have 31 bits. */
@@ -377,8 +377,8 @@ static int run_call(struct cshim_exchange *exchange, double *took)
     struct cshim_sample sample;
     void *native = NULL;
 
-    /* The numbers of gloo's calls are the program's, which may use even ones only, so they are
-     * hashed. */
+    /* The numbers of gloo's calls follow from the program's tags, which may all be even, so they
+     * are hashed. */
     const uint32_t interval_index = counts ? call : (uint32_t)cshim_mix(call);
     exchange->sequence = counts ? ++comm->sequence : exchange->number;
     cshim_call_sample_begin(&sample, exchange, call);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Executes one compressed call with all that its rule asks for: error feedback, max_rel_error,
- * samples, verify, check_ranks, figures for the report. For a blocking call an engine calls
+/* Executes one compressed call with what its rule asks for (error feedback, max_rel_error, verify,
+ * check_ranks), with samples, and with figures for the report. For a blocking call an engine calls
  * cshim_call_run(). For a nonblocking call, which is neither verified nor compared across ranks, it
  * calls the parts itself, around cshim_exchange_begin() and cshim_exchange_advance():
  *

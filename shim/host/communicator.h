@@ -27,7 +27,8 @@ struct cshim_communicator {
     uint32_t *calls_by_rule; /* compressed calls by rule: for samples, intervals; gloo: unused */
     struct cshim_tolerance watch;
     const struct cshim_learned *learned; /* choices of an earlier job; NULL: calls are measured */
-    struct cshim_class *classes; /* MPI: CSHIM_CLASSES_MAX; NULL if no rule's calls are measured */
+    struct cshim_class *classes; /* MPI: CSHIM_CLASSES_MAX, or NULL if no rule's calls are measured;
+                                    gloo: NULL */
     struct cshim_residuals residuals;
     uint8_t *scratch;         /* scratch of the call under way */
     struct cshim_lists lists; /* compiled operations of its calls */

@@ -6,8 +6,8 @@
 
 #include "shim/host/exchange.h"
 
-/* Adds the time since exchange->mark to a phase, and traces it unless it is below 2 us. Called when
- * the phase ends or is interrupted. */
+/* Adds the time since exchange->mark to a phase and, if there is a trace, traces it unless it is
+ * below 2 us. Called when the phase ends or is interrupted. */
 void cshim_event_phase(struct cshim_exchange *exchange, enum cshim_phase phase);
 /* Traces a compressed call that has ended. */
 void cshim_event_call(const struct cshim_exchange *exchange, double began, double seconds);

@@ -16,7 +16,7 @@ float *cshim_feedback_values(const struct cshim_residual *residual, enum cshim_m
     return (float *)(uintptr_t)residual->memory + array_of[message] * residual->count;
 }
 
-/* Returns the bytes of a residual that this call's algorithm uses: this rank's share, with chunks
+/* Estimates the bytes of a residual that this call's algorithm uses: this rank's share, with chunks
  * also the elements that this rank adds up, in a grid for its row and for its column. */
 static uint64_t residual_bytes(const struct cshim_exchange *exchange)
 {

@@ -95,9 +95,9 @@ static void check_header(struct cshim_exchange *exchange, const struct cshim_fli
     exchange->failed = transport->abort(exchange, why);
 }
 
-/* A message that is longer than its buffer comes from a rank that makes another call. The receive
- * then ends with an error, but the header may have arrived. Clearing the header's memory first
- * makes sure that the header of an older message is not taken for that of this one. */
+/* A message that is longer than its buffer comes from a rank that makes another call. With MPI the
+ * receive then ends with an error, but the header may have arrived. Clearing the header's memory
+ * first makes sure that the header of an older message is not taken for that of this one. */
 int cshim_message_receive(struct cshim_exchange *exchange, const struct cshim_flight *flight,
                           const struct cshim_operation *operation)
 {

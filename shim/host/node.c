@@ -3,7 +3,8 @@
  *
  * Ranks that share memory copy their elements of the other ranks' shares into the area that follows
  * the shared scratch. Each rank reads the others' elements of its own share there, and adds them. A
- * reduced share is decoded into its rank's stage, where the others read it.
+ * reduced share, except in a reduce-scatter, is written to its rank's stage, where the others read
+ * it.
  *
  * A barrier of the node separates writing from reading. The area has two halves, used in turn:
  * before a rank writes to a half again, it has passed a barrier that the others entered after they
@@ -63,8 +64,8 @@ static int node_barrier(struct cshim_exchange *exchange)
     return status;
 }
 
-/* Returns the scratch of the next rank of this node, from *rank on, and sets *rank to the one after
- * it. */
+/* Returns the scratch of the next rank of this node, searched from *rank on, and sets *rank to that
+ * rank plus one. */
 static const uint8_t *next_scratch(const struct cshim_exchange *exchange, int *rank)
 {
     const struct cshim_communicator *communicator = exchange->communicator;

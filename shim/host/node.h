@@ -7,8 +7,8 @@
 
 #include "shim/host/exchange.h"
 
-/* Sums up what the ranks of this node contribute to a segment. Each rank gets its share of the sum
- * in flight->stage. */
+/* Sums up what the ranks of this node contribute to a segment. Each rank that has a share gets the
+ * sum of its share in flight->stage. */
 int cshim_node_reduce(struct cshim_exchange *exchange, const struct cshim_flight *flight);
 /* Gathers the reduced shares in the output of each rank of the node; in a reduce, of the root only.
  */

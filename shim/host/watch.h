@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports compressed calls that wait long for messages of their peers, so that the user learns for
- * which rank: MPI's own waits have no time limit, gloo's usually a long one. Nonblocking calls do
- * not wait. Thread-safe, except cshim_watch_abandon().
+/* Reports compressed calls that wait long for messages of their peers, so that the user learns
+ * which ranks are awaited: MPI's own waits have no time limit, gloo's usually a long one.
+ * Nonblocking calls do not wait. Thread-safe, except cshim_watch_abandon().
  *
  *     struct cshim_wait wait = {.since = cshim_seconds(), .on_slow = report};
  *     cshim_watch_begin(&wait);

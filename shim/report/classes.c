@@ -165,7 +165,8 @@ struct cshim_plan cshim_class_plan(struct cshim_class *classes, const struct csh
                                    const struct cshim_policy *policy, const struct cshim_rule *rule,
                                    const struct cshim_call *call, uint64_t count)
 {
-    struct cshim_class unmeasured; /* class that an earlier job has measured, but not this job */
+    struct cshim_class unmeasured; /* class of this call if no timed call has started it; its choice
+                                      is an earlier job's */
     const bool is_for = cshim_class_is_for(rule, call);
     struct cshim_class *class = is_for ? find_entry(classes, rule, call) : NULL;
     if (class == NULL || class->rule == NULL)
@@ -197,8 +198,8 @@ static void add_figures(const struct cshim_class *class, struct cshim_ledger *le
 /* Counts the calls of a class, on rank 0, once the native duration is known. Counts native calls in
  * the row of the first compressed candidate. The estimated native time of a candidate's calls is
  * the time that they took (NCCL: estimated, too) plus, for each call, the agreed native duration
- * minus the candidate's agreed duration. The time that the calls took contains waiting for other
- * ranks; the agreed durations do not. */
+ * minus the candidate's agreed duration. Except with NCCL, the time that the calls took contains
+ * waiting for other ranks; the agreed durations do not. */
 void cshim_class_count(struct cshim_class *class, struct cshim_ledger *ledger)
 {
     const double native = cshim_choice_seconds(&class->choice, CSHIM_CANDIDATE_NATIVE);

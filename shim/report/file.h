@@ -26,8 +26,8 @@ const char *cshim_report_job(void);
 const char *cshim_report_wanted(const struct cshim_policy *policy, bool speaks);
 
 /* Writes the table to standard error, and the JSON to a file if one is wanted. Logs an error if the
- * file cannot be written. Replaces an existing file only if it is empty or the user's own report,
- * and atomically if possible (shim/core/output.h). */
+ * file cannot be written. Replaces an existing file only if it belongs to the user and is empty or
+ * a report, and atomically if possible (shim/core/output.h). */
 void cshim_report_write(const char *wanted, const struct cshim_job *job);
 
 #endif

@@ -33,7 +33,7 @@ struct cshim_job {
     struct cshim_learned *learned; /* choices of an earlier job; NULL: this job measures */
     char learned_sha256[65];       /* digest of their text; empty without choices */
     uint64_t decisions;            /* NCCL: number of decisions about classes, at rank 0; atomic */
-    uint64_t host_waits; /* NCCL: number of times the host waited for a decision; atomic */
+    uint64_t host_waits; /* NCCL: number of times rank 0's host waited for a decision; atomic */
     bool is_local;       /* the ranks' ledgers are not merged: rank 0 counts for all of them */
     /* The wanted report (cshim_report_wanted), or NULL; then NCCL's calls are not timed for it, and
      * their samples are not compared. */

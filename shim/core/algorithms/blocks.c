@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In an all-gather each peer sends its block to all; in an all-to-all, a different block to each.
- * A segment has one chunk of each block, which may be empty. Nothing is reduced: every peer decodes
- * the messages that it receives, and its own block. Each of the p peers sends at most p - 1
- * messages, and each element is rounded at most once.
+/* In an all-gather each peer sends its block to all; in an all-to-all, a different block to each. A
+ * segment has one chunk of each block, which may be empty. Nothing is reduced: every peer decodes
+ * the messages that it receives, and its own block. In each segment each of the p peers sends at
+ * most p - 1 messages. Each element is rounded at most once.
  *
  * Buffers: contributions[q], the message from peer q. contributions[own], this peer's own encoded
  * block, in an all-gather also the message that it sends. outgoing[q], only in an all-to-all: the

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Broadcasts. By one_shot the root sends the encoded segment to all peers. By two_shot it sends
  * chunk r to peer r, and each peer, the root included, forwards its encoded chunk unchanged to all
- * others. So the root sends less than two segments instead of p - 1. One rounding. If the codec
- * rounds, the root decodes its own message, too, so that all ranks get the same elements. */
+ * others. So the root usually sends less than two segments; by one_shot it sends one to each peer.
+ * One rounding. If the codec rounds, the root decodes its own message, too, so that all ranks get
+ * the same elements. */
 #include "shim/core/compiler.h"
 
 static bool is_root(const struct cshim_compiler *compiler)
@@ -10,9 +11,9 @@ static bool is_root(const struct cshim_compiler *compiler)
     return (uint32_t)compiler->role->groups[CSHIM_ROW].rank == compiler->role->root;
 }
 
-/* Returns true if this peer decodes the messages. In host memory the root of an exact broadcast
- * does not, because its buffer may be read-only. NCCL's root may have another buffer for its
- * result. */
+/* Returns true if this peer decodes the messages. In host memory the root of a broadcast in raw or
+ * lossless does not, because its buffer may be read-only. NCCL's root may have another buffer for
+ * its result. */
 static bool decodes(const struct cshim_compiler *compiler)
 {
     return !is_root(compiler) || compiler->plan->library->on_device ||

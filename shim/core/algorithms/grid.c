@@ -4,8 +4,8 @@
  * a piece of the chunk. Each peer sends its contribution to each chunk to the column's peer in its
  * own row, which reduces the row's contributions and sends each piece to the piece's owner in the
  * column. The owner reduces the rows' sums, and sends the reduced piece back to all places of the
- * column. Each of them forwards the chunk along its row. About 4 sqrt(p) messages a peer, three
- * roundings.
+ * column. Each of them forwards the chunk along its row. Each of the p peers sends about 4 sqrt(p)
+ * messages in each segment; a value is rounded three times.
  *
  * An owner outside its column (at the last place) contributes nothing to it and receives no reduced
  * pieces from it.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* one_shot: each peer sends its contribution to the whole segment to all peers; in a reduce, to the
- * root. Each receiver adds all contributions in peer order. At most p - 1 messages a peer; each
- * contribution is rounded once.
+ * root. Each receiver adds all contributions in peer order. Each of the p peers sends at most p - 1
+ * messages in each segment; each contribution is rounded once.
  *
  * Buffers: contributions[q], the contribution of peer q; this peer's own is also the message that
  * it sends. */

@@ -2,7 +2,8 @@
 /* two_shot: each peer owns a chunk of the segment. Each peer sends its contribution to each chunk
  * to the chunk's owner. The owner reduces the contributions in peer order, encodes the reduced
  * chunk once and sends it to all peers, in a reduce to the root; in a reduce-scatter it only writes
- * the sum to its result. In an all-reduce at most 2 (p - 1) messages a peer, two roundings.
+ * the sum to its result. In an all-reduce each of the p peers sends at most 2 (p - 1) messages in
+ * each segment, and a value is rounded twice.
  *
  * Buffers: contributions[q], peer q's contribution to this peer's chunk; reduced[q], the reduced
  * chunk of peer q; outgoing[q], this peer's contribution to the chunk of peer q. Chunks may be
@@ -101,8 +102,8 @@ static void reduce_own_chunk(struct cshim_compiler *compiler)
     }
 }
 
-/* Decodes all reduced chunks; this peer's own only if reduce_own_chunk() has not yet written it to
- * the result. */
+/* Decodes all reduced chunks except, if adds_at_home(), this peer's own, which reduce_own_chunk()
+ * has written to the result. */
 static void decode_chunks(struct cshim_compiler *compiler)
 {
     const struct cshim_peer_group *row = &compiler->role->groups[CSHIM_ROW];
