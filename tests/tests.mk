@@ -103,7 +103,7 @@ test-$(1)-programs: $(call mpi_programs,$(1),$(engine_$(1)))
 endef
 $(foreach mpi,$(other_mpis),$(eval $(call link_for,$(mpi))))
 
-# Stand-ins for the CUDA driver and NCCL, for tests without a GPU. They need only the headers.
+# Stand-ins for the CUDA driver and NCCL, for tests without a GPU. Of CUDA and NCCL they need only the headers.
 standin_nccl := $(addprefix $(BUILD)/tests/standin_nccl/,libcuda.so.1 libnccl.so.2)
 standin_nvml := $(BUILD)/tests/standin_nccl/libnvidia-ml.so.1
 $(BUILD)/obj/tests/nccl/%.o: CPPFLAGS += -isystem $(CUDA_HOME)/include

@@ -77,7 +77,7 @@ struct cshim_draw_timings {
 struct cshim_draw {
     unsigned stages;
     struct cshim_draw_stage stage[CSHIM_DRAW_STAGES];
-    unsigned deciding; /* decisions in progress that have this rank's timings */
+    unsigned deciding; /* number of decisions in progress that have got this rank's timings */
     uint64_t limit;    /* if `deciding` > 0: the highest number that may begin */
     struct cshim_draw_timings own;
 };

@@ -96,7 +96,7 @@ struct cshim_operations {
     unsigned capacity;
 };
 
-/* An operation of the last pipeline iteration of a segment has this depth. */
+/* Depth of the operations in the last pipeline iteration of a segment. */
 #define CSHIM_PIPELINE_DEPTH (CSHIM_SEGMENTS_IN_FLIGHT - 1)
 
 void cshim_operations_free(struct cshim_operations *operations);

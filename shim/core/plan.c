@@ -120,8 +120,8 @@ static enum cshim_reason rule_reason(const struct cshim_rule *rule, const struct
     return has_option && has_codec ? CSHIM_REASON_COMPRESS : CSHIM_REASON_OPTION;
 }
 
-/* Tries only sizes at which a rule that would match the call begins or ends, because the decision
- * changes only there. */
+/* Tries only sizes at which the range of sizes of a rule that otherwise matches the call begins or
+ * ends, because the decision changes only there. */
 uint64_t cshim_plan_compressed_above(const struct cshim_policy *policy,
                                      const struct cshim_call *call)
 {

@@ -31,8 +31,10 @@ enum cshim_reason {
     CSHIM_REASON_DISABLED,
     CSHIM_REASON_NO_MEMORY,
     CSHIM_REASON_NO_KERNELS,
-    CSHIM_REASON_OPTION,         /* this library does not support an option or codec of the rule */
-    CSHIM_REASON_UNKNOWN_LAYOUT, /* the memory layout of this gloo's structures is unknown */
+    CSHIM_REASON_OPTION,         /* this library lacks an option or codec of the rule, or the call
+                                    has options (NCCL) */
+    CSHIM_REASON_UNKNOWN_LAYOUT, /* gloo's structures have an unknown layout, or the call has
+                                    unsupported options */
     CSHIM_REASON_NO_GAIN, /* by measured durations; before them, cshim_plan_is_native_first() */
     CSHIM_REASON_SECOND_LIBRARY, /* call of a second gloo in the process */
     CSHIM_REASON_NO_DESCRIPTORS, /* too few file descriptors for the connections */
@@ -51,9 +53,9 @@ const char *cshim_reason_name(enum cshim_reason reason);
  * reduced and decoded. The grid needs at least three. */
 #define CSHIM_SEGMENTS_IN_FLIGHT 4u
 
-/* The plan of a call. If the call is passed through, only `reason` and `rule` are set, with two
- * exceptions: if cshim_plan_call() returns the reason no_gain, and for some calls captured into a
- * CUDA graph, the other members (there without `segments`) describe the compressed call. */
+/* The plan of a call. If the call is passed through, only `reason` and `rule` are set. Exceptions:
+ * with the reason no_gain from cshim_plan_call(), and for some calls captured into a CUDA graph
+ * (with `segments` 0), the other members describe the compressed call. */
 struct cshim_plan {
     enum cshim_reason reason;              /* CSHIM_REASON_COMPRESS, or why not */
     const struct cshim_rule *rule;         /* the rule that decided, or NULL */

@@ -42,7 +42,7 @@ struct cshim_schedule {
     void (*compile)(struct cshim_compiler *compiler);
 };
 
-/* Rows without messages (all zeros): the algorithm does not support the collective. */
+/* Rows of zeros: the algorithm does not support the collective. */
 extern const struct cshim_schedule cshim_schedules[CSHIM_COLLECTIVE_COUNT][CSHIM_ALGORITHM_COUNT];
 /* Schedule of a grid with nodes as peers: plan->shares ranks of each node exchange a share each. */
 extern const struct cshim_schedule cshim_schedule_grid_of_nodes;

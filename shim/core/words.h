@@ -7,7 +7,7 @@
 
 #include "shim/core/plan.h"
 
-/* Bytes of a text that the functions below write. */
+/* Size of the buffer of a text that the functions below write, in bytes. */
 #define CSHIM_WORDS_MAX 32
 
 /* Maximum columns of a line, for terminals. */

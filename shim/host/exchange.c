@@ -15,7 +15,7 @@
 /* A nonblocking exchange returns control to the program after this time. */
 #define TURN_SECONDS 1e-3
 /* Ranks of a node read each other's messages in place if the longest message of the call may have
- * at least this many bytes. Open MPI sends shorter messages eagerly, and longer ones by a
+ * at least this many bytes. Open MPI 4 sends shorter messages eagerly, and longer ones by a
  * rendezvous with the receiver (btl_vader_eager_limit). */
 #define SHARED_BYTES 4096u
 

@@ -29,9 +29,9 @@ static bool can_copy(uint8_t *next, const uint8_t *end, size_t page)
     return true;
 }
 
-/* First asks the kernel to prepare all pages for writing: five times faster than the copies. That
- * fails for a page that cannot be written, and always on kernels before 5.14, so then the copies
- * decide. */
+/* First asks the kernel to prepare all pages for writing, which takes less time than the copies.
+ * That fails for a page that cannot be written, and always on kernels before 5.14, so then the
+ * copies decide. */
 bool cshim_is_writable(void *buffer, size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
