@@ -12,8 +12,8 @@
 typedef unsigned cshim_arithmetic;
 #elif defined(__aarch64__)
 #include <stdint.h>
-/* The registers FPCR and FPSR, which are written directly: fesetenv() does not change the bits of
- * FPCR that select another binary16 format and that replace NaNs. */
+/* The registers FPCR and FPSR, which are written directly: glibc's fesetenv() does not change the
+ * bits of FPCR that select another binary16 format and that replace NaNs. */
 typedef struct {
     uint64_t control, status;
 } cshim_arithmetic;

@@ -71,7 +71,8 @@ CSHIM_INLINE struct range range_with(struct range range, uint32_t multiple)
 
 /* Rounds the elements to multiples of a step, and finds the range of the multiples. Rounds by
  * adding a number that leaves no bits for a fraction, and the multiple in the lowest bits. Returns
- * false if an element is not finite or its multiple is not below a limit in magnitude:
+ * false if an element is not finite, or if its magnitude in steps (in the last case rounded) is not
+ * below a limit:
  *   - for float64 2^28, because differences have 32 bits;
  *   - for float32 2^24, because multiples must be exact as floats. The arithmetic is float32 if all
  *     multiples are below 2^22, else float64;
@@ -161,7 +162,7 @@ CSHIM_INLINE size_t pack_bounded(bool is_wide, const uint8_t *input, size_t coun
                                  uint8_t *output)
 {
     const size_t raw = count * (is_wide ? sizeof(double) : sizeof(float));
-    uint32_t multiples[2 + CSHIM_GRAIN]; /* two before the first, to predict it, then the grain's */
+    uint32_t multiples[2 + CSHIM_GRAIN]; /* two that predict the grain's first, then the grain's */
     uint16_t narrow[2 + CSHIM_GRAIN];
     unsigned widths[BOUNDED_ORDERS], order = 0;
     struct range range;

@@ -98,7 +98,7 @@ bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype)
     return id == own || info->element_bits <= 8;
 }
 
-/* A grain has the index and the int4 code of each sent element, and the codes' scales. */
+/* A grain of topk has the index and the int4 code of each sent element, and the codes' scales. */
 size_t cshim_topk_bytes(size_t kept)
 {
     const struct cshim_codec_info *values = &codecs[CSHIM_CODEC_INT4];

@@ -6,8 +6,9 @@
  * nothing, and computes under the default floating-point environment (round to nearest even, no
  * flush to zero, exceptions masked), whatever the caller's environment is.
  *
- * docs/wire-format.md gives every byte. codecs/formats.def has a row for each codec. Except for the
- * packed codecs, codecs/scalar.h defines each conversion, once for the CPU and the GPU. */
+ * docs/wire-format.md gives every byte. codecs/formats.def has a row for each codec.
+ * codecs/scalar.h defines the conversions of the codecs that are not packed; faster loops on the
+ * CPU and the GPU give the same bits. */
 #ifndef CSHIM_CODEC_H
 #define CSHIM_CODEC_H
 
@@ -27,13 +28,13 @@ enum cshim_dtype {
 
 /* Wire formats, by the rows of formats.def. The values travel in message headers. */
 enum cshim_codec_id {
-    CSHIM_CODEC_NONE = 0, /* calls are passed through */
+    CSHIM_CODEC_NONE = 0, /* as a rule's codec: calls are passed through */
 #define FORMAT(ID, NAME, name) CSHIM_CODEC_##NAME = ID,
 #include "codecs/formats.def"
     CSHIM_CODEC_COUNT
 };
 
-/* Instruction sets for which the codecs are compiled, in rising order. */
+/* SIMD levels, in rising order; on other processors than x86-64 only the first. */
 enum cshim_simd { CSHIM_SIMD_SCALAR = 0, CSHIM_SIMD_AVX2 = 1, CSHIM_SIMD_AVX512 = 2 };
 
 /* Describes a codec, for plans and explanations. */
@@ -44,14 +45,15 @@ struct cshim_codec_info {
     unsigned block;        /* elements of a block (nvfp4: of a grain); 1 without scales, or topk */
     unsigned scale_bytes;  /* bytes of a block's scale (nvfp4: 16 scales); 0 if `block` is 1 */
     /* Error of one quantization of an x within float32's range, in a block whose largest finite
-     * magnitude is a: |error| <= relative * |x| + absolute * a + floor. Twice that for stochastic
-     * rounding. Not valid for bounded with a step. Derived in docs/wire-format.md, "Error". */
+     * magnitude is a: |error| <= relative * |x| + absolute * a + floor. Stochastic rounding at most
+     * doubles this bound. Not valid for bounded with a step. Derived in docs/wire-format.md,
+     * "Error". */
     double bound_relative;
     double bound_absolute;
     double bound_floor;
     double typical;        /* measured relative L2 error of one quantization of normal data */
     bool keeps_infinity;   /* false: infinities become NaN */
-    bool keeps_minus_zero; /* false: -0 becomes 0; also true of bounded, which keeps -0 only without
+    bool keeps_minus_zero; /* false: -0 becomes 0; also true of bounded, which may lose -0 if it has
                               a step */
 };
 
@@ -81,12 +83,12 @@ static inline bool cshim_codec_is_exact(enum cshim_codec_id id)
 }
 
 /* Returns true if a codec encodes a dtype. topk carries float32 only, every other codec float32 and
- * float64. float16 and bfloat16 are also carried by raw, by lossless, by their own 16-bit codec
- * (fp16 or bf16), and by the float and integer codecs whose codes have 8 bits or less. */
+ * float64. float16 and bfloat16 are carried by raw, by lossless, by their own 16-bit codec (fp16 or
+ * bf16), and by the float and integer codecs whose codes have 8 bits or less. */
 bool cshim_codec_carries(enum cshim_codec_id id, enum cshim_dtype dtype);
 
 /* Returns a fingerprint of the codec table (names, ids, sizes, wire version): ranks with different
- * tables never compress together. */
+ * fingerprints do not compress together. */
 uint64_t cshim_codec_table_hash(void);
 
 /* Elements of a grain. Every codec's block divides it, so an array that is cut at multiples of it
@@ -122,9 +124,10 @@ struct cshim_encoding {
     /* Error feedback: `count` finite floats of the caller, initially 0; or NULL. Each is added to
      * its element before rounding, and replaced by the rounding error, or by 0 if the element is
      * not finite. Except in topk, the added value is limited to the codec's step at the largest
-     * magnitude of the element's block, twice that with stochastic rounding (cshim_feedback_share),
-     * and residuals above 16 times the limit are ignored. Must not overlap input, output or encoded
-     * bytes. The exact codecs neither read nor write it. */
+     * magnitude of the element's block (bf16, fp32, nvfp4: of its grain), twice that with
+     * stochastic rounding (cshim_feedback_share), and residuals above 16 times the limit are
+     * ignored, unless the limit is subnormal. Must not overlap input, output or encoded bytes. The
+     * exact codecs neither read nor write it. */
     float *residual;
     /* Stochastic rounding: rounds up or down at random, so that the mean over many keys approaches
      * the element (bf16: except above its largest number). Elements that a code represents exactly
@@ -139,9 +142,9 @@ struct cshim_encoding {
      * multiples of CSHIM_GRAIN. */
     uint64_t first;
     /* Twice the largest error that the codec bounded may add to an element, from 2^-120 to 2^120,
-     * or 0 for no loss. Rounds the elements of a grain to multiples of this step (of a smaller
-     * one if it is no power of two), unless that does not make the grain smaller. Other codecs
-     * ignore it. */
+     * or 0 for no loss. Rounds the elements of a grain to multiples of this step (of a smaller one
+     * if it is no power of two), unless that is impossible or does not make the grain smaller.
+     * Other codecs ignore it. */
     float step;
     /* Maximum number of finite elements of each grain that the codec topk sends, in addition to all
      * non-finite ones. Without residuals topk ignores it, and sends all elements that are not zero.

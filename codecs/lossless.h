@@ -17,7 +17,7 @@ enum {
     PACKED_MASKED = 128, /* flag in the width: zeros are left out, with a mask */
     WIDEST = 5,          /* largest width of an exponent's code, in bits */
     WINDOWS = 8,         /* tried tops of the window: the largest exponent, and up to 7 below it */
-    DISTANCES = 40       /* distances below the largest exponent that are counted separately */
+    DISTANCES = 40       /* counters of distances below the largest exponent; last: 39 and more */
 };
 
 /* Split of the bits of an element type. */
@@ -95,7 +95,7 @@ CSHIM_INLINE uint16_t exponent_of(const struct packing *packing, unsigned top, u
 }
 
 /* Joins codes and planes to elements. `top` is the exponent of the distance 0. Elements with an
- * escape get a wrong exponent, which set_exponent() replaces. */
+ * escape get a provisional exponent, which set_exponent() replaces. */
 CSHIM_INLINE void join(const struct packing *packing, unsigned top, const uint8_t *restrict codes,
                        const uint8_t *restrict planes, size_t count, uint8_t *restrict output)
 {
@@ -147,8 +147,8 @@ CSHIM_INLINE size_t stride_of(size_t count, unsigned bits)
 }
 
 /* Writes a plane: the `bits` bits of each code above its lowest `shift` bits. Returns the end of
- * the plane. Shifts eight codes at once as a 64-bit word, because vectors of bytes have no shifts.
- */
+ * the plane. Shifts eight codes at once as a 64-bit word, because x86's vectors of bytes have no
+ * shifts. */
 CSHIM_INLINE uint8_t *put_plane(const uint8_t *restrict codes, size_t count, unsigned bits,
                                 unsigned shift, uint8_t *restrict output)
 {

@@ -114,7 +114,7 @@ CSHIM_INLINE uint32_t cshim_plain_float_code(struct cshim_format format, float s
     const uint32_t code = (uint32_t)(uint16_t)(lower + raised) - base;
     const uint32_t sign = 1u << (format.bits - 1);
     const uint16_t scaled_upper = (uint16_t)(cshim_float_bits(scaled) >> 16);
-    if (format.special == CSHIM_SPECIAL_ZERO) { /* the sum has the sign's bit for codes above 0 */
+    if (format.special == CSHIM_SPECIAL_ZERO) { /* + sign - 1 sets the sign bit of codes above 0 */
         const uint32_t own_sign = (uint32_t)(scaled_upper >> (16 - format.bits)) & sign;
         return (code & (sign - 1)) | (own_sign & ((code & (sign - 1)) + sign - 1));
     }
@@ -172,7 +172,8 @@ CSHIM_INLINE uint32_t cshim_largest_magnitude(const float *restrict input, size_
 #else
 #ifdef __SSE2__
 /* Like cshim_largest_magnitude(), for a multiple of 8 floats. SSE2 has no maximum of 32-bit
- * integers; its maximum of floats ignores NaNs, so these are detected separately. */
+ * integers; its maximum of floats ignores a NaN in the first operand, so NaNs are detected
+ * separately. */
 CSHIM_INLINE uint32_t cshim_largest_of_part(const float *input, size_t count)
 {
     const __m128 sign = _mm_set1_ps(-0.0f);
@@ -205,9 +206,9 @@ CSHIM_INLINE uint32_t cshim_largest_of_block(const float *restrict input, size_t
 }
 #endif
 
-/* Computes the codes of a block with a non-finite element, or whose scale is not plain, element by
- * element. With random numbers writes 16-bit codes to `wide` instead of `codes`. `random` is NULL
- * for rounding to nearest. */
+/* Computes, element by element, the codes of a block for which cshim_block_codes() returns false.
+ * With random numbers writes 16-bit codes to `wide` instead of `codes`. `random` is NULL for
+ * rounding to nearest. */
 CSHIM_INLINE void cshim_block_codes_singly(struct cshim_format format, const float *input,
                                            const uint32_t *random, size_t count, uint8_t *codes,
                                            uint16_t *wide, uint32_t stored)
@@ -474,8 +475,8 @@ CSHIM_INLINE float cshim_plain_float_value(struct cshim_format format, uint32_t 
 }
 
 #if CSHIM_HAS_HALF
-/* Returns true if a shift converts the codes of a format to binary16, infinities and NaNs included;
- * the only NaN of a format without infinities may need a fix. */
+/* Returns true if cshim_half_value() supports a format: small floats of 8 or 16 bits whose codes a
+ * shift converts to binary16 (except the NaNs of a format without infinities). */
 CSHIM_INLINE bool cshim_is_like_half(struct cshim_format format)
 {
     return format.family == CSHIM_FAMILY_FLOAT &&
@@ -502,7 +503,7 @@ CSHIM_INLINE float cshim_half_value(struct cshim_format format, uint32_t code)
 }
 #endif
 
-/* Returns the factor of the codes' values in a block with a plain scale. */
+/* Returns the `factor` that cshim_plain_value() takes for a block with a plain scale. */
 CSHIM_INLINE float cshim_plain_factor(struct cshim_format format, uint32_t stored)
 {
 #if CSHIM_HAS_HALF

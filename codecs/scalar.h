@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Defines every conversion of the wire formats that are not packed, once: for the portable loops,
- * the rare blocks of the vector loops, and the GPU. Valid C11 and CUDA C++, which must be compiled
- * without contraction to fused multiply-add. docs/wire-format.md gives the formulas in prose.
+/* Defines the conversions of the wire formats that are not packed. The loops on the CPU and the GPU
+ * use these functions or, for most blocks, faster code that gives the same bits. Valid C11 and CUDA
+ * C++, which must be compiled without contraction to fused multiply-add. docs/wire-format.md gives
+ * the formulas in prose.
  *
  * The functions take a format as a structure of numbers. For a codec known at compile time the
  * compiler folds these numbers and removes the branches of other formats. */
@@ -83,10 +84,10 @@ CSHIM_CONSTANT struct cshim_format cshim_upper_format(int bits)
     return format;
 }
 
-/* For CSHIM_SCALE_E4M3, a grain's power of two p is the smallest for which the grain's largest
- * magnitude is at most p times the largest code times the largest scale: for codes in E2M1, at most
- * p * 6 * 448 = p * 2^11 * 1.3125. With stochastic rounding, for which scales are enlarged, it is
- * at most p * 2^11 * 1.25. */
+/* For CSHIM_SCALE_E4M3, a grain's power of two p is the smallest (in a grain of zeros, 1) for which
+ * the grain's largest magnitude is at most p times the largest code times the largest scale: for
+ * codes in E2M1, at most p * 6 * 448 = p * 2^11 * 1.3125. With stochastic rounding, for which
+ * scales are enlarged, the magnitude is at most p * 2^11 * 1.25. */
 #define CSHIM_E4M3_MAX_EXPONENT 8
 #define CSHIM_E4M3_BUMP 0x57ffffu
 #define CSHIM_E4M3_RANDOM_BUMP 0x5fffffu

@@ -15,8 +15,8 @@ static atomic_int level_plus_one;
 #endif
 
 /* Returns the highest level of this processor. The builtin also checks that the operating system
- * saves the wide registers. It is not asked for F16C, which the AVX2 loops use too: clang's builtin
- * does not know it, and every processor with AVX2 has it. */
+ * saves the wide registers. It is not asked for F16C, which the AVX2 loops use too: not every
+ * clang's builtin knows it, and every processor with AVX2 has it. */
 static enum cshim_simd processor_level(void)
 {
 #if CSHIM_X86

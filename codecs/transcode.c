@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Encodes, decodes and reduces with every codec and element type. The formats' loops process
- * float32 only: this file converts other types, in tiles that fit the first-level cache. */
+ * float32 only: this file converts other types, in tiles that fit the cache. */
 #include "codecs/arithmetic.h"
 #include "codecs/loops.h"
 #include "codecs/scalar.h"
@@ -238,7 +238,7 @@ struct parts {
     const void *const *encoded; /* array of each rank */
     unsigned ranks;             /* number of arrays */
     /* Offsets of the next tile in the first 64 arrays, if these are packed. They are cached,
-     * because adding up the lengths of all earlier grains takes longer than unpacking a tile. */
+     * because adding up the lengths of all earlier grains may take longer than unpacking a tile. */
     size_t offsets[64];
 };
 

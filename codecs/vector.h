@@ -17,13 +17,14 @@
  *   REPEAT           a vector that repeats the same 16 bytes
  *   PERMUTE          the lanes with the given indices
  *   ANY_GREATER      true if any lane of one vector is greater (signed) than that of another
- *   KEEP_UP_TO       values in lanes where one number is not greater than another, 0 in the others
+ *   KEEP_UP_TO       values in lanes where one number is less than or equal to another, 0 in the
+ *                    others, also if a number is NaN
  *   REPLACE_NANS, REPLACE_CODE
  *                    values with the canonical NaN instead of any NaN, or in lanes with the given
  *                    code
  *   WITH_SIGN        one-byte codes with the signs of floats as their highest bits
- *   LOOK_UP          floats of a table of 16, by the lower bits of each lane; undefined if there is
- *                    no single instruction for it
+ *   LOOK_UP          floats of a table of 16, by the lower bits of each lane; not defined if there
+ *                    is no single instruction for it
  *   store            stores a vector, past the caches if asked to
  *   largest_lane     the greatest lane, unsigned
  *   store_joined     stores the result of join_codes without gaps */
@@ -47,8 +48,8 @@ enum {
     GRAIN_BLOCKS = 16,
     E4M3_BLOCK = CSHIM_GRAIN / GRAIN_BLOCKS,
     FLOATS_PER_LINE = 16,
-    /* Prefetch distance, in floats. The hardware's own prefetching stops at the end of each page.
-     */
+    /* Prefetch distance, in floats. The hardware's own prefetching mostly stops at the end of a
+     * page. */
     PREFETCH_FLOATS = 2048
 };
 
@@ -82,8 +83,8 @@ CSHIM_INLINE float decoding_factor(struct cshim_format format, uint32_t stored)
 }
 
 /* Returns true if an array of `count` elements at `output` is written past the caches. Such an
- * array is too large for most caches, and aligned; its cache lines need not be read from memory
- * before they are overwritten. The pieces of pipelined calls are smaller and stay in the cache. */
+ * array is large and aligned; its cache lines then need not be read from memory before they are
+ * overwritten. The pieces of pipelined calls are smaller and stay in the cache. */
 CSHIM_INLINE bool goes_past_cache(const void *output, size_t count)
 {
     return count >= (size_t)1 << 22 && (uintptr_t)output % 32 == 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The entry points of the kernels (kernels.h). Each operation has one kernel for all codecs, which
- * keeps the library small: it contains every kernel for every architecture. */
+ * keeps the library small: it contains every kernel for each architecture that it is built for. */
 #include "kernels/message.cuh"
 
 /* A multiprocessor of compute capability 7.5 holds at most four blocks. From compute
@@ -197,9 +197,9 @@ CSHIM_DEVICE const uint8_t *part_of(const struct cshim_kernel_reduce &parameters
     return (const uint8_t *)parameters.parts + parameters.stride * rank;
 }
 
-/* Adds a lane's elements one by one in float64. Stores the sums in the output, if there is one, or
- * in the message, if the codec is raw. Returns them in `values`, rounded to float32, for encoding.
- */
+/* Adds a lane's elements one by one in float64, and multiplies the sums by the factor. Stores them
+ * in the output, if there is one, or in the message, if the codec is raw. Returns them in `values`,
+ * rounded to float32, for encoding. */
 CSHIM_RARE void sum_doubles(const struct cshim_kernel_reduce &parameters, uint64_t first,
                             struct lane_values *values)
 {

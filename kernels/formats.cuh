@@ -67,7 +67,7 @@ template <int ID> struct layout {
     static const int SCALE_BYTES = cshim_format(ID).scale_bytes;
     static const int WORDS = (BITS + 3) / 4; /* words of a lane's codes */
     static const bool IS_ENCODED = true;     /* a reduction encodes its sums in this format */
-    /* Blocks of a grain have E4M3 scales, which share a power of two. */
+    /* True if blocks have E4M3 scales; those of a grain share a power of two. */
     static const bool HAS_GRAIN = cshim_format(ID).scale == CSHIM_SCALE_E4M3;
     static const bool HAS_MINUS_ZERO =
         FAMILY != CSHIM_FAMILY_INTEGER && cshim_format(ID).special != CSHIM_SPECIAL_ZERO;

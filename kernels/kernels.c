@@ -32,7 +32,7 @@ void cshim_kernel_set_codec(void *parameters, enum cshim_codec_id codec)
 
 /* Kernels stride over their grains. A launch has eight to ten times as many blocks as a device can
  * hold at once by the launch bounds (device.cu), so that blocks that end early make room for
- * others. A launch for few elements has only enough blocks for one warp per grain. */
+ * others. A launch for few elements has about one warp per grain. */
 uint32_t cshim_kernel_blocks(enum cshim_kernel_operation operation, uint64_t count,
                              uint32_t processors)
 {

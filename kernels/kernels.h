@@ -5,7 +5,7 @@
  * A kernel takes one structure by value. All pointers in it are device pointers. The kernels that
  * encode and decode work on the pieces of one segment. Piece p holds elements [p * chunk,
  * min((p + 1) * chunk, count)) of the segment and is one message: a header of 32 bytes
- * (shim/core/header.h), then the bytes that cshim_encode of codecs/codec.h gives for these
+ * (shim/core/header.h), then the bytes that cshim_encode_with() of codecs/codec.h gives for these
  * elements. Pieces without elements are neither written nor read.
  *
  * A caller's buffer has the alignment of its elements, and any count. Messages begin at multiples
@@ -39,7 +39,7 @@
 struct cshim_kernel_options {
     float *residual; /* one per element, those of piece p from p * chunk on; or NULL */
     uint64_t key;
-    uint64_t first; /* index of the segment's first element in its call, a multiple of a grain */
+    uint64_t first; /* index in the call of the first element here, a multiple of a grain */
     uint32_t stochastic;
 };
 

@@ -366,8 +366,9 @@ CSHIM_RARE void store_values_singly(uint32_t dtype, uint8_t *address, int valid,
     }
 }
 
-/* Rounds values to elements and stores them 16 bytes at a time. Values for 16-bit types have to be
- * below BF16_TOO_LARGE in magnitude. NaNs of float32 are stored as they are. */
+/* Rounds values to elements of a type other than float64 and stores them 16 bytes at a time. Values
+ * for 16-bit types have to be below BF16_TOO_LARGE in magnitude. NaNs of float32 are stored as they
+ * are. */
 CSHIM_DEVICE void store_plain(uint32_t dtype, uint8_t *address, const struct lane_values &values)
 {
     uint32_t words[LANE_ELEMENTS];

@@ -15,7 +15,7 @@
 #include "shim/nccl/measure.h"
 
 struct batch {
-    struct cshim_nccl_segment *segments; /* has room for two of each call */
+    struct cshim_nccl_segment *segments; /* array with room for two segments of each call */
     size_t count;
     enum cshim_step latest; /* the step that was enqueued last */
 };

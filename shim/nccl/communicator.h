@@ -21,7 +21,7 @@ struct cshim_nccl_process {
     /* NCCL's own functions. The engine calls NCCL only through these; NCCL's symbols would lead
      * back to the front. */
     const struct cshim_nccl_real *real;
-    uint64_t fingerprint; /* of protocol and codecs; must be equal on all ranks */
+    uint64_t fingerprint; /* fingerprint of protocol and codecs: equal on ranks that compress */
 };
 extern struct cshim_nccl_process cshim_nccl;
 
@@ -30,7 +30,8 @@ extern struct cshim_nccl_process cshim_nccl;
 #define CSHIM_EVENTS 1024
 /* State of measure.c: durations of a communicator's calls. */
 struct cshim_measurement {
-    pthread_mutex_t lock; /* guards all fields, as another thread may abort the communicator */
+    pthread_mutex_t lock; /* guards all fields while calls are made: another thread may abort the
+                             communicator */
     struct cshim_timeline *first; /* timelines to read, in the order of the calls */
     struct cshim_timeline *last;
     CUevent base;   /* for traces: event whose host time is known; or NULL */
@@ -50,7 +51,7 @@ struct cshim_nccl_comm {
     int rank;
     int ranks;
     bool settled;       /* cshim_registry_settle was called, and there is a job */
-    bool nonblocking;   /* a background thread enqueues its calls (background.c) */
+    bool nonblocking;   /* a background thread enqueues its compressed calls */
     atomic_int working; /* ncclInProgress while a background thread works for it, then the status of
                            that thread */
     struct cshim_nccl_comm *next_newcomer; /* next communicator made in the same group */
@@ -149,12 +150,14 @@ void cshim_background_leave(const struct cshim_nccl_comm *comm);
 /* prepare.c: at the first compressed call on a communicator all ranks together allocate what
  * compressed calls need, and exchange through NCCL whether each of them can compress.
  *
- * The memory for that exchange is reserved when the communicator is made, while a rank that lacks
- * it can still report that at the rendezvous (without a rendezvous it then returns an error). Later
- * a preparation fails if CUDA or NCCL fails, the host lacks memory, or a process ends; then the
- * rendezvous, if there is one, notifies the other ranks. */
+ * The memory for that exchange is allocated when the communicator is made (communicators that
+ * prepare one after the other share it), while a rank that lacks it can still report that at the
+ * rendezvous (without a rendezvous it then returns an error). Later a preparation fails if CUDA or
+ * NCCL fails, the host lacks memory, or a process ends; then the rendezvous, if there is one,
+ * notifies the other ranks. */
 
-/* Reserves the memory for the exchange. On an error writes the reason to `why`. */
+/* Allocates the memory for the exchange, unless the pool has some. On an error writes the reason to
+ * `why`. */
 void cshim_prepare_reserve(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY_MAX]);
 
 /* Prepares, all at once, those communicators of `calls` that are not prepared yet and have a call

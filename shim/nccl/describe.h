@@ -11,9 +11,9 @@
  * of each rank. NCCL reuses the handles of destroyed operations. All functions are thread-safe. */
 
 struct cshim_premul {
-    double factor;           /* this rank's; 1 if factor_at is set or no codec has the type */
-    uint64_t scalar;         /* the factor as `datatype`, for making an equal operation */
-    const void *factor_at;   /* device address of the factor, or NULL */
+    double factor;         /* factor of this rank; 1 if factor_at is set or no codec has the type */
+    uint64_t scalar;       /* the factor as `datatype`, for making an equal operation */
+    const void *factor_at; /* device address of the factor, or NULL */
     ncclDataType_t datatype; /* element type; NCCL refuses calls with another */
 };
 
@@ -129,13 +129,13 @@ ncclResult_t cshim_group_expect(struct cshim_nccl_comm *comm, ncclResult_t statu
 ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count);
 
 /* feedback.c: error feedback: residuals (shim/report/residual.h) on the device. A residual's memory
- * has the errors of this rank's contributions, by index in the buffer, followed by the errors of
- * the sums that the rank has encoded as their owner, one chunk after the other. */
+ * has the errors of this rank's contributions, in the order in which they are encoded, followed by
+ * the errors of the sums that the rank has encoded as their owner, one chunk after the other. */
 
 /* Returns the residual of a call's buffer; the caller releases it once the call is enqueued. Clears
- * it if the previous call took another algorithm. Returns NULL without memory, and for a captured
- * call whose residual would have to be allocated or cleared, because each launch of the graph would
- * repeat that. */
+ * or replaces it if the previous call took another algorithm. Returns NULL without memory, and for
+ * a captured call whose residual would have to be allocated or cleared, because each launch of the
+ * graph would repeat that. */
 struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call);
 
 /* Frees the residuals of a communicator that ends. Its context must be current. */

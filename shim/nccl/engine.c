@@ -43,7 +43,7 @@ static ncclResult_t get_unique_id(ncclUniqueId *id)
     return status;
 }
 
-/* Returns true if ncclCommInitRank makes a nonblocking communicator. */
+/* Returns true if NCCL makes a nonblocking communicator with this configuration (NULL: none). */
 static bool is_nonblocking(const ncclConfig_t *config)
 {
     const char *value = getenv("NCCL_COMM_BLOCKING");
@@ -81,7 +81,7 @@ static struct cshim_nccl_comm *join_rendezvous(ncclComm_t *made_at, const ncclUn
 }
 
 /* Adds the communicator to the group if NCCL has made it or is making it; otherwise releases it.
- * Called after NCCL's own function, when even a nonblocking communicator has its handle. */
+ * Called after NCCL's own function, with its status. */
 static ncclResult_t expect_joined(ncclResult_t status, struct cshim_nccl_comm *comm)
 {
     if (comm != NULL && (status == ncclSuccess || status == ncclInProgress))
@@ -326,9 +326,10 @@ static ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t *error)
 
 /* Collectives ---------------------------------------------------------------------------------- */
 /* Sets capture_id and graph of a call that is captured into a CUDA graph. Returns
- * CSHIM_REASON_COMPRESS if the call can be compressed: the communicator must have been prepared
- * before the capture, because a preparation waits for other ranks; and it must be blocking, because
- * a background thread cannot make a captured call. NCCL requires all ranks to capture alike. */
+ * CSHIM_REASON_COMPRESS if the call can be compressed: if it is captured, the communicator must
+ * have been prepared before the capture, because a preparation waits for other ranks; and it must
+ * be blocking, because a background thread cannot make a captured call. NCCL requires all ranks to
+ * capture alike. */
 static enum cshim_reason look_for_capture(struct cshim_nccl_call *call)
 {
     CUstreamCaptureStatus status;

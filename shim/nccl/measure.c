@@ -92,7 +92,8 @@ static void add_mark(struct cshim_timeline *timeline)
                           cshim_cuda.EventRecord(event, timeline->stream) != CUDA_SUCCESS;
 }
 
-/* Frees a timeline, and releases its events and slots. The caller holds the lock. */
+/* Frees a timeline, and releases its events and slots. The caller holds the lock or is the last
+ * user. */
 static void free_timeline(struct cshim_measurement *measurement, struct cshim_timeline *timeline)
 {
     for (size_t i = 0; i < timeline->mark_count; i++)
@@ -229,9 +230,7 @@ static bool read_times(const struct cshim_timeline *timeline)
 /* Sets *began to the host time at which a timeline began. Returns false if that is unknown. The GPU
  * cannot have begun before the host enqueued the timeline, nor ended after the host saw it
  * completed. Each timeline corrects the offset between the two clocks (base_at) within these
- * bounds. The first bound only moves it forward. The second moves it back only if the GPU's clock
- * is faster, and by less than the time since the previous timeline, so calls on one stream do not
- * overlap in the trace. */
+ * bounds. The first bound moves it forward, the second back. */
 static bool find_begin(struct cshim_measurement *measurement, struct cshim_timeline *timeline,
                        double *began)
 {

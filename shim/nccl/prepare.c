@@ -26,7 +26,7 @@ struct rank_state {
     uint64_t reason;               /* CSHIM_REASON_COMPRESS, or why this rank cannot compress */
     uint64_t began;                /* origin of its trace's clock; 0: it has no trace */
     uint64_t left;                 /* free device memory in bytes */
-    struct cshim_tag collected_at; /* rank 0's: the tag with which ranks send it durations */
+    struct cshim_tag collected_at; /* rank 0 sets it: the tag with which ranks send durations */
 };
 
 /* Memory for the exchange, on the host and on the device: this rank's state, followed by those of

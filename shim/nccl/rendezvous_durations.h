@@ -14,8 +14,8 @@
  *   - all ranks get the same answer for a window, and the first yes comes before any rank has begun
  *     that window: a rank that has begun it without asking has not sent its durations;
  *   - a rank waits only for that thread, if the answer takes longer than CSHIM_WINDOW calls. A rank
- *     that cannot reach the thread sends nothing, and continues without waiting; no rank gets a yes
- *     then.
+ *     that cannot reach the thread with its first question continues without waiting; no rank gets
+ *     a yes then.
  *
  * The agreed duration of a sample is the least over the ranks: nothing makes the ranks begin a
  * sampled call at once, and the rank that begins last waits least in it. */
@@ -50,7 +50,7 @@ struct cshim_ask {
 struct cshim_answer {
     uint32_t is_known; /* 0: the communicator has ended on rank 0, or the question is invalid */
     uint32_t class;
-    uint32_t is_in_force; /* 1: the decision is in force from the window that was asked about */
+    uint32_t is_in_force; /* 1: the decision is in force in the window that was asked about */
     float seconds[CSHIM_CHOICE_SAMPLES_MAX]; /* if in force: the least durations over the ranks */
 };
 

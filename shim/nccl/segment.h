@@ -28,7 +28,7 @@ struct cshim_nccl_segment {
     uint8_t *node_output;
     uint64_t first;        /* index of the first element, for residuals and random numbers */
     uint64_t length;       /* number of elements of the input, all pieces together */
-    uint64_t result;       /* number of elements of the result */
+    uint64_t result;       /* number of elements of the segment in the call's larger buffer */
     uint64_t piece_stride; /* elements from piece to piece of input or output; 0: contiguous */
 };
 

@@ -161,7 +161,7 @@ static ncclResult_t encode_parts(const struct cshim_nccl_segment *segment)
     return launch(segment, CSHIM_KERNEL_ENCODE, segment->length, &parameters);
 }
 
-/* Broadcasts the root's message by NCCL, which knows the best routes inter-node and intra-node. */
+/* Broadcasts the root's message by NCCL, which chooses the inter-node and intra-node routes. */
 static ncclResult_t broadcast_message(const struct cshim_nccl_segment *segment)
 {
     const struct cshim_nccl_call *call = segment->call;
