@@ -51,9 +51,10 @@ INLINE uint32_t largest_lane(ints vector)
     return (uint32_t)_mm_cvtsi128_si32(largest);
 }
 
-/* With 4 bits stores the codes alone: 16 bytes. Otherwise stores 16 bytes of each half, of which
- * the first 2 * bits are codes; the second half begins where the codes of the first end. The next
- * codes overwrite the surplus bytes; where no or too few codes follow, stores the codes alone. */
+/* Stores 32 codes without gaps: those in the first 2 * bits bytes of each half of `codes`. With 4
+ * bits stores only these bytes. Otherwise stores both halves whole, the second one where the codes
+ * of the first end; the next codes overwrite the surplus bytes. If no or too few codes follow,
+ * stores the codes alone. */
 INLINE void store_joined(int bits, ints codes, uint8_t *payload, bool is_last)
 {
     if (bits == 4) {

@@ -4,9 +4,9 @@
  * scalar.h defines the conversion of one element; these loops give the same bits for whole blocks.
  * The properties of a block (its scale, and that all elements are finite) are computed before its
  * loop (bf16: in it), so that the loop has no branches and the compiler vectorises it. Blocks with
- * an extreme scale and, in encoding, blocks with a non-finite element or with stochastic rounding
- * use scalar.h's functions.
- * tests/unit/test_codec_reference.c compares the two.
+ * an extreme scale and, in encoding, blocks with a non-finite element (bf16: or one near the
+ * largest) or with stochastic rounding use scalar.h's functions. tests/unit/test_codec_reference.c
+ * compares the two.
  *
  * The loops are compiled for each format and SIMD level: `format` is a constant wherever they are
  * inlined. */

@@ -2,9 +2,10 @@
 /* Internal to codecs/: the vector loops, for any vector width.
  *
  * The vector loops process whole blocks of ordinary numbers. Blocks with an extreme scale, partial
- * blocks and, in encoding, blocks with a non-finite element use the scalar level's loops, so that
- * these rare cases exist only once. Stochastic rounding, and formats with scales that has_blocks()
- * does not support, use the loops of portable.h, compiled for this level.
+ * blocks and, in encoding, blocks with a non-finite element (bf16: or one near the largest) use the
+ * scalar level's loops, so that these rare cases exist only once. Stochastic rounding, and formats
+ * with scales that has_blocks() does not support, use the loops of portable.h, compiled for this
+ * level.
  *
  * The including file defines, before:
  *   TARGET, LEVEL    as for level.h
@@ -37,8 +38,7 @@
 #define BF16_EXCEPTIONAL 0x7f7f8000u
 
 enum {
-    /* Elements of two vectors, which all formats decode, and formats of the family UPPER encode
-     * together. */
+    /* Elements of two vectors: decoded together in all formats, and in bf16 encoded together. */
     STEP = 2 * LANES,
     /* Elements of four vectors, which are encoded together in formats of at most 8 bits. Except in
      * decoding, the AVX-512 level leaves smaller blocks to AVX2: wider vectors do not compute a

@@ -130,7 +130,7 @@ CSHIM_DEVICE void store_codes(const struct message &message, const struct grain 
 }
 
 /* Fills the padding after the scales of a message with zeros. E4M3 scales have no padding, because
- * a grain has 16 of them. Their case is computed without a branch, for which the kernels would
+ * a grain has 16 of them. Their case is computed without a branch, which would make the kernels
  * spill registers. */
 CSHIM_DEVICE void pad_scales(const struct cshim_format *format, uint8_t *scales, uint64_t elements)
 {

@@ -52,7 +52,7 @@ static bool is_nonblocking(const ncclConfig_t *config)
     return config != NULL && config->blocking == 0;
 }
 
-/* Makes the state of a new communicator, and says hello at the rendezvous of its id. Called before
+/* Makes the state of a new communicator, and sends HELLO to the rendezvous of its id. Called before
  * NCCL's own function, so that a rank without compshim is noticed. Returns NULL without memory;
  * without a rendezvous the communicator has no member, and its calls are passed through. */
 static struct cshim_nccl_comm *join_rendezvous(ncclComm_t *made_at, const ncclUniqueId *id,

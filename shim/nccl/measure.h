@@ -24,11 +24,11 @@ void cshim_measure_observe(const struct cshim_nccl_call *call);
  * elements of sampled calls; returns the error if NCCL or CUDA fails in that. */
 ncclResult_t cshim_measure_begin(struct cshim_nccl_call *calls, size_t count,
                                  struct cshim_timeline **timelines);
-/* Adds a mark to the timelines of a batch's segments that have the step. Called with `waited` false
- * after the step is enqueued; between kernels and NCCL's operations also with `waited` true, after
- * the stream of the next step was made to wait for the step. If kernels run on a stream of their
- * own, the call with `waited` true adds their marks, except the last ones, which
- * cshim_measure_end() adds. The call with `waited` false adds all other marks. */
+/* Adds a mark after a step to the timelines of a batch's segments that have the step. Called after
+ * the step is enqueued (`waited` false) and, if it is a kernel but the batch's next step is not, or
+ * vice versa, again after the next step's stream was made to wait for it (`waited` true). If
+ * kernels run on a stream of their own, the second call adds their marks, and cshim_measure_end()
+ * those of the last kernels. The first call adds all other marks. */
 void cshim_measure_step(struct cshim_timeline *timelines, const struct cshim_nccl_segment *segments,
                         size_t count, enum cshim_step step, bool waited);
 /* Called after all batches are enqueued. If is_good is false, the group has failed, and its calls

@@ -201,8 +201,8 @@ static ncclResult_t await_states(struct cshim_nccl_comm *comm)
                                  : cshim_device_check(result, "exchanging the ranks' states");
 }
 
-/* Computes the layout of nodes from the ranks' states. The rendezvous has only counted the nodes.
- */
+/* Computes the layout of nodes from the ranks' states. The rendezvous has at most counted the
+ * nodes. */
 static ncclResult_t find_nodes(struct cshim_nccl_comm *comm, const struct rank_state *all)
 {
     int *first_of_node = calloc((uint32_t)comm->ranks, sizeof *first_of_node);
@@ -229,7 +229,7 @@ static bool has_levels(const struct cshim_nccl_comm *comm)
 }
 
 /* Stops compression on all ranks if a rank's device lacks the memory that NCCL may need for its
- * buffers: without it NCCL would fail in a later call, perhaps on that rank alone. */
+ * buffers: without it NCCL could fail in a later call, perhaps on that rank alone. */
 static void look_for_room(struct cshim_nccl_comm *comm, const struct rank_state *all)
 {
     const bool levels = has_levels(comm);

@@ -31,7 +31,7 @@ struct cshim_member {
     struct cshim_tag tag;
     struct cshim_request request;
     struct cshim_tag own; /* address of this process; family 0: unknown */
-    int socket;           /* or -1 */
+    int socket;           /* -1: no connection */
     bool is_asked;        /* the latest request was sent, and its reply is still to be received */
     bool may_be_heard;    /* bytes of READY were sent, so the decision may count on this rank */
 };

@@ -16,7 +16,7 @@ struct question {
 
 struct cshim_asker {
     struct cshim_tag tag;
-    int socket; /* or -1 */
+    int socket; /* -1: no connection */
     bool is_lost;
     uint32_t sending;      /* class whose question is being sent; CSHIM_CLASSES_MAX: none */
     size_t sent, received; /* bytes so far of the request being sent, the reply being received */
