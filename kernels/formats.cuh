@@ -257,8 +257,8 @@ template <int ID> struct family<ID, CSHIM_FAMILY_INTEGER> : layout<ID> {
     {
         const uint64_t fields = turned(codes);
         const uint32_t words[2] = {(uint32_t)fields, (uint32_t)(fields >> 32)};
-        /* Converts fields where they stand in a word: puts the bits of a power of two above a
-         * field. In that float, the field's lowest bit counts 1. */
+        /* Converts fields where they are in a word: sets the bits above a field to those of a power
+         * of two. This makes a float in which the field's lowest bit counts 1. */
         const int together = 23 / BITS;
 #pragma unroll
         for (int i = 0; i < LANE_ELEMENTS; i++) {

@@ -65,7 +65,7 @@ struct cshim_nccl_comm {
 
     /* Fields for compressed calls. */
     bool prepared;
-    ncclResult_t failed; /* error of the preparation; later calls return it, too */
+    ncclResult_t failed; /* error of the preparation; later calls to compress return it, too */
     struct cshim_state_exchange *exchange; /* memory of the preparation in progress */
     CUdevice device;
     CUcontext context; /* primary context of the device */

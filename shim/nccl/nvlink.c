@@ -14,7 +14,7 @@
 #define SUCCESS 0
 #define REGISTERED 3 /* NVML_GPU_FABRIC_STATE_COMPLETED */
 
-/* nvmlGpuFabricInfo_v2_t of nvml.h, which not every toolkit includes. */
+/* Copy of nvmlGpuFabricInfo_v2_t, because not every toolkit has nvml.h. */
 struct fabric {
     unsigned version;
     unsigned char cluster[16]; /* all zero if NVLink does not leave the machine */
