@@ -116,7 +116,7 @@ struct cshim_kernel_cast {
     uint32_t codec;
     uint32_t dtype; /* type of the caller's elements */
     struct cshim_format format;
-    const void *input; /* elements of dtype; for WIDEN converted ones, 16-byte aligned */
+    const void *input; /* elements of dtype; for WIDEN the converted ones, 16-byte aligned */
     void *output;      /* not used by LARGEST */
     uint64_t count;
     uint32_t headroom;

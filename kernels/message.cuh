@@ -213,7 +213,7 @@ CSHIM_RARE void store_singly(const struct cshim_format *format, const struct tar
         to[i] = (uint8_t)(codes->word[i / 4] >> i % 4 * 8);
     const unsigned number = LANE_ELEMENTS * lane_number();
     const bool is_valid = number < grain_elements(target->grain);
-    if (format->scale == CSHIM_SCALE_E4M3) /* of all 16 blocks, with or without elements */
+    if (format->scale == CSHIM_SCALE_E4M3) /* scales of all 16 blocks, even without elements */
         stored = cshim_e4m3_byte(number / format->block, is_valid ? stored : stored & ~127u);
     if (scale_bytes > 0 && number % format->block == 0 &&
         (is_valid || format->scale == CSHIM_SCALE_E4M3))

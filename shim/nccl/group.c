@@ -5,7 +5,7 @@
 
 static __thread struct group {
     int depth;
-    struct cshim_nccl_call *calls; /* made at the end of the group */
+    struct cshim_nccl_call *calls; /* calls to make at the end of the group */
     size_t call_count;
     size_t call_room;
     struct cshim_nccl_comm *newcomers; /* communicators made in the group, in their order */
@@ -147,7 +147,7 @@ static void *run_background(void *argument)
         work->comms[i]->working = status;
         cshim_registry_release(work->comms[i]);
     }
-    cshim_background_begin(NULL, 0); /* the program's thread runs this if none can be started */
+    cshim_background_begin(NULL, 0); /* the program's thread may run this function, too */
     free(work);
     return NULL;
 }
