@@ -27,7 +27,8 @@ CSHIM_INLINE void OF_LANES(find_widths)(const LANE *restrict multiples, size_t c
     widths[2] = width_of(second);
 }
 
-/* Writes the differences of an order with their signs last. The first multiple is multiples[2]. */
+/* Writes each difference d of an order as 2d, or as -2d - 1 if it is negative. The first multiple
+ * is multiples[2]. */
 CSHIM_INLINE void OF_LANES(subtract)(unsigned order, LANE base, const LANE *restrict multiples,
                                      size_t count, LANE *restrict differences)
 {

@@ -13,7 +13,7 @@
 #include "codecs/portable.h"
 
 enum {
-    PACKED_HEADER = 4,   /* bytes: width of an exponent's code, number of escapes, window's top */
+    PACKED_HEADER = 4, /* bytes: width of an exponent's code, number of escapes, window's top (2) */
     PACKED_MASKED = 128, /* flag in the width: zeros are left out, with a mask */
     WIDEST = 5,          /* largest width of an exponent's code, in bits */
     WINDOWS = 8,         /* tried tops of the window: the largest exponent, and up to 7 below it */

@@ -2,9 +2,8 @@
 /* The codecs, applied to the eight elements of a lane.
  *
  * The types format<ID> are the fast path: inlined code of one codec for ordinary blocks. Each row
- * UPPER, FLOAT or INTEGER of codecs/formats.def has one, derived from its family; a specialisation
- * may replace functions by faster ones. `stored` is a scale as it is stored in a message. A type
- * has these functions:
+ * UPPER, FLOAT or INTEGER of codecs/formats.def has one, derived from its family. `stored` is a
+ * scale as it is stored in a message. A type has these functions:
  *
  *   choose(largest, grain)        chooses a block's scale by the largest magnitudes of the block
  *                                 and of the grain; says whether encode_fast may be used

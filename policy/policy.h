@@ -227,7 +227,7 @@ struct cshim_words cshim_words(enum cshim_word_set set);
 
 /* Finds the value of a word, ignoring case. Also knows older names of values: the algorithms
  * "allreduce" (cast) and "allgather" (one_shot), and "gain" (worth = measured). Returns the word, a
- * static string; NULL, and any *value, if it is not in the set. */
+ * static string. If it is not in the set, returns NULL, and *value is undefined. */
 const char *cshim_word_find(enum cshim_word_set set, const char *word, unsigned *value);
 
 /* Describes a key of policy.ini for help texts. The strings are static. */

@@ -39,8 +39,8 @@ enum {
     POOL_SIZE = POOL_SIDE * POOL_SIDE * CONV2_CHANNELS
 };
 
-/* Random counters of an image's dropout, distinct from those of other images: one number serves 8
- * units. */
+/* Counters of the random numbers for dropout: each image has its own, those of the hidden layer
+ * from DROPOUT_HIDDEN_COUNTER on. One number serves 8 units. */
 enum {
     DROPOUT_COUNTERS_PER_IMAGE = 4096,
     DROPOUT_HIDDEN_COUNTER = 2048,

@@ -22,8 +22,8 @@ uint64_t cshim_size_class_begin(uint32_t size_class)
     return bytes + 1;
 }
 
-/* Consecutive calls of a candidate in the first row; the first call is not sampled. Candidates that
- * are clearly slower after it are dropped. */
+/* Consecutive calls of a candidate in its first row; the first of them is not sampled. After the
+ * first rows of all candidates, those that are clearly slower are dropped. */
 #define FIRST_ROW 3u
 #define LAST_ROW (CSHIM_CHOICE_ROUNDS - (FIRST_ROW - 1) + 1)
 _Static_assert((CSHIM_CHOICE_ROUNDS_MAX - CSHIM_CHOICE_ROUNDS) % (LAST_ROW - 1) == 0, "whole rows");

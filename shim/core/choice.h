@@ -166,8 +166,8 @@ void cshim_choice_end(struct cshim_choice *choice, double seconds);
 void cshim_choice_learn(struct cshim_choice *choice, unsigned candidate, float seconds);
 /* Returns the number of a candidate's samples since learning, or this period, began. */
 unsigned cshim_choice_samples_of(const struct cshim_choice *choice, unsigned candidate);
-/* Returns true if some calls of a settled class's current period are to try the next best
- * candidate; with MPI and NCCL not if the period is a check. */
+/* Returns true if the next best candidate is tried in the current period of a settled class. If the
+ * period is a check, only gloo's classes try it, whatever this returns. */
 bool cshim_choice_tries(const struct cshim_choice *choice);
 
 /* Returns a candidate's `latest` duration in seconds; 0 before it is known. */

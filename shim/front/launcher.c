@@ -171,9 +171,9 @@ static bool has_list(const char *name)
     return is_there;
 }
 
-/* Returns true if the user sets the parameter on the command line, or the forwarded variables in a
- * file that it names or in mca-params.conf: then Open MPI would refuse our parameter, or ignore the
- * user's. */
+/* Returns true if the command line sets the parameter, or has_list() is true of a file that the
+ * command line names or of the user's mca-params.conf: then Open MPI would refuse our parameter, or
+ * ignore the user's. */
 static bool has_own_list(int argc, char **argv)
 {
     static const char *const files[] = {"--app", "-app", "--tune", "-tune", "--am", "-am"};

@@ -213,9 +213,9 @@ static void find_refusals(void)
         cshim_mpi_restore_handlers(handlers);
 }
 
-/* For data-movement collectives always returns true, without trying the library: if one rank
- * refuses, all ranks pass the call through (agree_on_elements in collectives.c), so only the
- * compression is lost. */
+/* For data-movement collectives always returns true, without trying the library: if a rank passes
+ * equal buffers to one, all ranks pass the call through (agree_on_elements in collectives.c), which
+ * costs no more than the compression. */
 bool cshim_describe_refuses_one_buffer(const struct cshim_arguments *arguments)
 {
     const bool has_more = arguments->recvcounts != NULL || arguments->count > 1;

@@ -27,8 +27,9 @@
 /* Number of calls of a class between two questions about a decision that is due. */
 #define CSHIM_WINDOW 8u
 
-/* Address and nonce with which a rank finds its session (then the tag is the end of an id) or its
- * communicator's collection of durations. Some tags are only the address of a process. */
+/* Address of a process, and a nonce by which a rank finds there its session or its communicator's
+ * collection of durations. The tag of a session is in the last bytes of an ncclUniqueId. In a tag
+ * that is only an address, magic and nonce are 0. */
 struct cshim_tag {
     uint32_t magic; /* CSHIM_TAG_MAGIC; 0: there is no session or collection */
     uint16_t family;

@@ -3,8 +3,8 @@
  * list of operations (shim/core/operation.h) says which messages lie where, and who gets them. Each
  * step of the runner executes all its operations at once, as one kernel or in one NCCL group. The
  * messages of a kernel lie plan->piece_bytes apart, except the contribution that a rank encodes for
- * itself. Without operations NCCL adds the elements: in cast after a conversion, unless the codec
- * is raw. */
+ * itself. NCCL's all-reduce adds a segment without operations: in cast (after a conversion, unless
+ * the codec is raw), and the rest of a call by hierarchical. */
 #ifndef CSHIM_NCCL_SEGMENT_H
 #define CSHIM_NCCL_SEGMENT_H
 

@@ -27,7 +27,7 @@ found = []
 for name in sys.argv[1:]:
     for record in re.split(r"^==\d+== *\n", open(name).read(), flags=re.M):
         lost = "lost in loss record" in record
-        engine = re.search(r"/(shim/mpi|shim|codecs|policy)/\w+\.c:\d+\)|libcompshim-", record)
+        engine = re.search(r"/(shim/(mpi|host|core|report)|codecs|policy)/(\w+/)*\w+\.c:\d+\)|libcompshim-", record)
         if "==    at 0x" in record and (not lost or engine):
             found.append(record)
 print(*found, sep="\n")

@@ -147,9 +147,9 @@ static void reduce_column(struct cshim_compiler *compiler)
     }
 }
 
-/* Sends the reduced pieces of this column's chunk along the row. The message begins after a piece
- * has been read: its header passes on the encoding errors of the other rows, which a peer that
- * reduces no piece learns only here. */
+/* Sends the reduced pieces of this column's chunk along the row. Writes the message's header only
+ * after a piece has been read: the header passes on the encoding errors of the other rows, and a
+ * peer that reduces no piece learns these only from the pieces. */
 static void forward_chunk(struct cshim_compiler *compiler)
 {
     const struct cshim_peer_group *row = row_of(compiler), *column = column_of(compiler);

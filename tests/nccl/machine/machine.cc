@@ -388,8 +388,8 @@ static unsigned first_lane(uint32_t lanes)
     return (unsigned)__builtin_ctz(lanes);
 }
 
-/* Removes lanes from a convergence barrier; does nothing if `barrier` is negative. The lanes must
- * gather for it before they join it again. */
+/* Removes lanes from a convergence barrier; does nothing if `barrier` is negative. The lanes need
+ * another GATHER before their next JOIN. */
 static void let_go(uint32_t lanes, int barrier)
 {
     for (unsigned l = 0; l < LANES && barrier >= 0; l++)
