@@ -298,9 +298,10 @@ static bool is_overtaken(const struct cshim_choice *choice, float now)
            OVERTAKES * choice->weights[next] * other < choice->weights[choice->best] * now;
 }
 
-/* Stores the shorter of the settled candidate's durations in the last two periods as its steady
- * one. First clears the steady durations of all candidates if more than STEADY_PERIODS_MAX periods
- * and checks have passed since they were last cleared, or if the network has become faster. */
+/* Stores the shorter of the settled candidate's durations in the last two periods or checks as its
+ * steady one. First clears the steady durations of all candidates if more than STEADY_PERIODS_MAX
+ * periods and checks have passed since they were last cleared, or if the network has become faster.
+ */
 static void keep_steady(struct cshim_choice *choice, float now)
 {
     const float seconds = fminf(now, choice->before);

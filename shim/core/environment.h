@@ -80,8 +80,8 @@ bool cshim_is_foreign(const char *path, const char *mark);
 #define CSHIM_ASAN_OPTION "verify_asan_link_order=0"
 
 /* Returns true if an entry of environ, "NAME=value", belongs to the shim, so that a launcher has to
- * forward it to all ranks (COMPSHIM_RUN only to those of this host): LD_PRELOAD, COMPSHIM,
- * COMPSHIM_*, and ASAN_OPTIONS with the option above. */
+ * forward it to all ranks: LD_PRELOAD, COMPSHIM, COMPSHIM_* (of which COMPSHIM_RUN matters on this
+ * host only), and ASAN_OPTIONS with the option above. */
 static inline bool cshim_is_forwarded(const char *entry)
 {
     return strncmp(entry, "LD_PRELOAD=", 11) == 0 ||

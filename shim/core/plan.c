@@ -339,9 +339,9 @@ enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
     return reason;
 }
 
-/* Returns a quantization step, for codec bounded, that keeps the rule's abs_error (per rank) with
- * every algorithm; 0 without abs_error. Each rank's contribution has an error of up to half a step,
- * as have a grid's row sums and an encoded sum. In data movement each element is rounded once. */
+/* Returns a quantization step, for codec bounded, with which the plan keeps the rule's abs_error
+ * (per rank); 0 without abs_error. Each rank's contribution has an error of up to half a step, as
+ * have a grid's row sums and an encoded sum. In data movement each element is rounded once. */
 static float step_of(const struct cshim_plan *plan)
 {
     const double ranks = plan->ranks, rows = plan->grid.rows > 1 ? plan->grid.rows : 0;

@@ -88,9 +88,8 @@ struct cshim_plan {
     uint64_t slot_bytes;    /* scratch of one segment in flight */
     uint64_t scratch_bytes; /* bytes of all segments in flight; at most the library's limit */
     /* Bytes that all ranks together send, or read in shared memory: with a packed codec at most
-     * these; within nodes the least that is needed; in cast an estimate. If blocks differ in
-     * length, the elements are assumed to lie in blocks as long as the longest, and a shorter last
-     * one. */
+     * these; for cast an estimate. If blocks differ in length, the elements are assumed to lie in
+     * blocks as long as the longest, and a shorter last one. */
     uint64_t bytes_wire;
     uint64_t bytes_network; /* inter-node part, as if all nodes had equally many ranks */
     /* Bytes of a segment that the busiest peer of an all-reduce receives, divided by the mean over
@@ -98,7 +97,8 @@ struct cshim_plan {
     double crowding;
     uint64_t bytes_native;  /* bytes that a ring would send, summed over all ranks */
     unsigned quantizations; /* number of times that a value is rounded, if the codec rounds */
-    double expected_error;  /* relative L2 error for normal data, not counting codec bounded's */
+    double expected_error;  /* relative L2 error for normally distributed data; that of codec
+                               bounded counts as 0 */
     float step; /* quantization step of codec bounded, twice its largest error; 0: no abs_error */
 };
 
@@ -154,8 +154,8 @@ unsigned cshim_plan_candidates(const struct cshim_rule *rule, const struct cshim
  * memory: compshim would send the same elements as the library. */
 bool cshim_plan_is_native_first(const struct cshim_rule *rule, const struct cshim_call *call);
 
-/* Returns true if all ranks are on one node, and the algorithm may let them read each other's
- * messages of an all-reduce in place instead of receiving them. */
+/* Returns true if the call is an all-reduce of ranks on one node that, by this algorithm, may read
+ * the elements of each other's messages in place. */
 static inline bool cshim_plan_is_read(const struct cshim_call *call, enum cshim_algorithm algorithm)
 {
     return cshim_capabilities[call->library].reads_in_place &&

@@ -26,7 +26,7 @@ enum cshim_phase {
 struct cshim_row {
     uint64_t calls;
     uint64_t bytes_in;      /* bytes of the callers' buffers */
-    uint64_t bytes_wire;    /* bytes sent, or read in shared memory; of cast estimated */
+    uint64_t bytes_wire;    /* bytes sent, or read in shared memory; for cast an estimate */
     uint64_t bytes_network; /* the part of bytes_wire that goes to other nodes */
     uint64_t bytes_native;  /* bytes that a ring of the library would have sent */
     double seconds;

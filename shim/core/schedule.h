@@ -72,8 +72,8 @@ static inline uint32_t cshim_cast_headroom(uint32_t ranks)
     return bits;
 }
 
-/* Returns the element type to which cast converts, and in which the library adds; not for codec
- * raw, with which cast converts nothing. */
+/* Returns the element type to which cast converts: the library adds elements of this type. Not for
+ * codec raw, with which cast converts nothing. */
 static inline enum cshim_dtype cshim_cast_dtype(enum cshim_codec_id codec)
 {
     return codec == CSHIM_CODEC_FP16   ? CSHIM_FLOAT16

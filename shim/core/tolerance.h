@@ -11,8 +11,8 @@
 
 /* Codec of each class of tensors (rule, dtype and count) on one communicator; CSHIM_CODEC_NONE: the
  * rule's. Classes of one dtype may share a slot, and then each uses the slot's codec if
- * cshim_tolerance_codec() allows. Classes of different dtypes share none, because one codec may not
- * encode both dtypes. */
+ * cshim_tolerance_codec() allows. Classes of different dtypes share none, because not every codec
+ * encodes both dtypes. */
 struct cshim_tolerance {
     uint8_t codec[CSHIM_DTYPE_COUNT][CSHIM_WATCH_SLOTS];
 };

@@ -37,8 +37,7 @@ struct cshim_gloo_arguments {
     void *output;      /* memory of the first output buffer */
     int root;          /* broadcast only */
     /* Lengths of the blocks that this rank receives from each rank and, in an all-to-all, sends to
-     * each, in units of `length_bytes` bytes. Both are NULL if all blocks are equal; `sent` is NULL
-     * in other collectives, too. */
+     * each, in units of `length_bytes` bytes. NULL if the options do not list them. */
     const size_t *received, *sent;
     size_t length_bytes;
     bool is_empty; /* no rank has elements; with `sent` always false, as a rank cannot know */

@@ -43,7 +43,7 @@ struct cshim_exchange {
     struct cshim_role role;
     struct cshim_flight flights[CSHIM_SEGMENTS_IN_FLIGHT];
     bool is_shared;        /* ranks of a node may read each other's messages in place */
-    bool is_shared_inside; /* in hierarchical ranks of a node read each other's elements in place */
+    bool is_shared_inside; /* staged: ranks of a node read each other's elements in shared memory */
     uint32_t barriers;     /* number of node barriers so far */
     const struct cshim_flight *awaited; /* segment that is waiting for messages, else NULL */
     int failed;                      /* result of abort() after a message of another call; or 0 */

@@ -162,8 +162,7 @@ void cshim_comm_teardown(void)
 
 /* Fills world_ranks with the rank of each rank of `comm` in the job's communicator, and `numbered`
  * with 0, 1, ... Sets *outside to whether a process of `comm` is not in the job's communicator,
- * because it was spawned or connected later.
- * Returns an MPI error. */
+ * because it was spawned or connected later. Returns an MPI error. */
 static int find_world_ranks(MPI_Comm comm, int ranks, int *numbered, int *world_ranks,
                             bool *outside)
 {

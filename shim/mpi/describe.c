@@ -214,8 +214,8 @@ static void find_refusals(void)
 }
 
 /* For data-movement collectives always returns true, without trying the library: if a rank passes
- * equal buffers to one, all ranks pass the call through (agree_on_elements in collectives.c), which
- * costs no more than the compression. */
+ * equal buffers, all ranks pass the call through (agree_on_elements in collectives.c), so only the
+ * compression is lost. */
 bool cshim_describe_refuses_one_buffer(const struct cshim_arguments *arguments)
 {
     const bool has_more = arguments->recvcounts != NULL || arguments->count > 1;

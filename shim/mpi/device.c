@@ -38,9 +38,9 @@ static bool is_on_device(get_attribute *function, const void *buffer)
            type != CUDA_MEMORY_TYPE_HOST;
 }
 
-/* Returns true if this MPI accepts buffers on a GPU, or may. The function MPIX_Query_cuda_support
- * says so in libraries that have it; its PMPIX_ name comes first, because a tool may define the
- * other. A library without the function may accept such buffers. */
+/* Returns true if this MPI accepts buffers on a GPU, or may. MPIX_Query_cuda_support, in libraries
+ * that have it, says whether; its PMPIX_ name comes first, because a tool may define the other. A
+ * library without the function may accept such buffers. */
 static bool takes_device_buffers(void)
 {
     static const char *const names[] = {"PMPIX_Query_cuda_support", "MPIX_Query_cuda_support"};

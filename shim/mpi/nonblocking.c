@@ -47,7 +47,7 @@ struct failure {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pending *first;      /* list of calls, in the order of their start; atomic */
 static uint32_t under_way;         /* number of calls on all communicators; atomic */
-static uint64_t tags_given;        /* number of tags returned so far; atomic */
+static uint64_t tags_given;        /* number of tags returned or skipped so far; atomic */
 static int most_tags;              /* MPI_TAG_UB */
 static __thread bool is_advancing; /* this thread is advancing calls */
 static bool registered;            /* the library calls progress() or progress_until_idle() */
