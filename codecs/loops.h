@@ -54,7 +54,7 @@ struct cshim_level {
      * elements. */
     size_t (*pack_grain)(enum cshim_dtype dtype, float step, const uint8_t *input, size_t count,
                          uint8_t *output);
-    /* Unpacks a grain of either codec from `bytes` bytes. If their header or number is invalid, all
+    /* Unpacks a grain of either codec from `bytes` bytes. If the header or `bytes` is invalid, all
      * elements become NaN. */
     void (*unpack_grain)(enum cshim_dtype dtype, const uint8_t *input, size_t bytes, size_t count,
                          uint8_t *output);

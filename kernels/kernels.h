@@ -39,7 +39,7 @@
 struct cshim_kernel_options {
     float *residual; /* one per element, those of piece p from p * chunk on; or NULL */
     uint64_t key;
-    uint64_t first; /* index in the call of the first element here, a multiple of a grain */
+    uint64_t first; /* index in the call of the first element to encode, a multiple of a grain */
     uint32_t stochastic;
 };
 

@@ -30,8 +30,8 @@ extern struct cshim_nccl_process cshim_nccl;
 #define CSHIM_EVENTS 1024
 /* State of measure.c: durations of a communicator's calls. */
 struct cshim_measurement {
-    pthread_mutex_t lock; /* guards all fields while calls are made: another thread may abort the
-                             communicator */
+    pthread_mutex_t lock;         /* guards all fields except in cshim_measure_make() and
+                                     cshim_measure_free(): another thread may abort the communicator */
     struct cshim_timeline *first; /* timelines to read, in the order of the calls */
     struct cshim_timeline *last;
     CUevent base;   /* for traces: event whose host time is known; or NULL */

@@ -326,10 +326,9 @@ static ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t *error)
 
 /* Collectives ---------------------------------------------------------------------------------- */
 /* Sets capture_id and graph of a call that is captured into a CUDA graph. Returns
- * CSHIM_REASON_COMPRESS if the call can be compressed: if it is captured, the communicator must
- * have been prepared before the capture, because a preparation waits for other ranks; and it must
- * be blocking, because a background thread cannot make a captured call. NCCL requires all ranks to
- * capture alike. */
+ * CSHIM_REASON_COMPRESS if the call can be compressed: if it is captured, the communicator must be
+ * prepared already, because a preparation waits for other ranks; and it must be blocking, because a
+ * background thread cannot make a captured call. NCCL requires all ranks to capture alike. */
 static enum cshim_reason look_for_capture(struct cshim_nccl_call *call)
 {
     CUstreamCaptureStatus status;

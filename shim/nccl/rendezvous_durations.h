@@ -14,8 +14,8 @@
  *   - all ranks get the same answer for a window, and the first yes comes before any rank has begun
  *     that window: a rank that has begun it without asking has not sent its durations;
  *   - a rank waits only for that thread, if the answer takes longer than CSHIM_WINDOW calls. A rank
- *     that cannot reach the thread with its first question continues without waiting; no rank gets
- *     a yes then.
+ *     that could not send it any question about the decision continues without waiting; until it
+ *     can, no rank gets a yes.
  *
  * The agreed duration of a sample is the least over the ranks: nothing makes the ranks begin a
  * sampled call at once, and the rank that begins last waits least in it. */

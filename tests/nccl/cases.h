@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by several tests: the table of cases, one of which a process runs, checks, and buffers of
- * small integers, whose sums are exact natively and with codec raw. */
+/* Shared by several tests: a table of cases (a process runs one), checks, and buffers of small
+ * integers, whose sums are exact natively and with codec raw. */
 #ifndef CASES_H
 #define CASES_H
 

@@ -87,7 +87,7 @@ preloaded() { # N [VARIABLE=VALUE...] PROGRAM...: runs N ranks with compshim
     rm -f "$scratch"/report*.json
     ranks "$1" env LD_PRELOAD="$preload" COMPSHIM_REPORT="$scratch/report.json" "${@:2}"
 }
-compressed() { # [CALLS]: checks that all processes' reports have CALLS compressed calls; without CALLS: at least one
+compressed() { # [CALLS]: checks that the reports together have CALLS compressed calls; without CALLS: at least one
     check "... was compressed${1:+: $1 calls}" python3 - "$scratch" "${1-}" <<'P'
 import glob, json, sys
 reports = [json.load(open(name)) for name in glob.glob(sys.argv[1] + "/report*.json")]

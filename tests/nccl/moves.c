@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes data-movement collectives, and compares the elements received from each rank with those
- * that this rank sent, within the bound of one quantization. Each rank prints a digest, which must
- * be the same on all ranks except for an all-to-all.
+ * sent, within the bound of one quantization. Each rank prints a digest, which must be the same on
+ * all ranks except for an all-to-all.
  *
  *   nccl_moves allgather|alltoall|broadcast CODEC [DTYPE]
  */

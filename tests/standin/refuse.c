@@ -10,7 +10,7 @@
 #define EXPORT __attribute__((visibility("default")))
 
 EXPORT int standin_refused_tests, standin_refused_reduces, standin_refused_samples;
-static MPI_Request sample = MPI_REQUEST_NULL; /* latest request that PMPI_Test is to let fail */
+static MPI_Request sample = MPI_REQUEST_NULL; /* latest request whose PMPI_Test is to fail */
 static MPI_Comm sample_comm;
 
 /* Only the engine calls this: the program does not call MPI_Testsome in its case `refused`. */

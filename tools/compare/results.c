@@ -89,7 +89,7 @@ static struct spread find_spread(const struct compare_plan *plan, const struct c
     return spread;
 }
 
-/* A column of a table, which is repeated for each number of ranks. */
+/* A column of a table, repeated for each number of ranks. */
 struct column {
     const char *name;
     enum compare_figure figure;

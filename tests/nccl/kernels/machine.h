@@ -20,7 +20,7 @@ extern "C" {
 void machine_open(void);
 const char *machine_name(void);
 void *machine_allocate(size_t bytes);
-/* Limits the accesses of kernels to an allocation to `bytes` bytes, beginning at `from`. Only
+/* Lets kernels access only `bytes` bytes of an allocation, beginning at `from`. Only
  * machine/machine.cc checks accesses. */
 void machine_bounds(void *memory, void *from, size_t bytes);
 void machine_free(void *memory);

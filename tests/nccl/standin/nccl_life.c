@@ -50,7 +50,7 @@ STANDIN_EXPORT ncclResult_t pncclCommAbort(ncclComm_t comm)
 STANDIN_NCCL(ncclCommAbort);
 
 /* Ends operations without waiting for other ranks. Afterwards the communicator accepts no
- * collectives and messages, but can make children. */
+ * collectives or messages, but can make children. */
 STANDIN_EXPORT ncclResult_t pncclCommRevoke(ncclComm_t comm, int flags)
 {
     if (comm == NULL)
