@@ -345,7 +345,7 @@ nvcc_flags = -std=c++17 --fmad=false --compress-mode=size --threads 2 -I. \
 kernel_headers := kernels/kernels.h $(wildcard kernels/*.cuh) $(addprefix codecs/,codec.h floats.h formats.def scalar.h)
 
 # The kernels load in drivers from R525 on if CUDA 12's assembler (ptxas-12) is installed beside CUDA 13's compiler;
-# otherwise only in drivers for the compiler's version of CUDA, or a later one.
+# otherwise they may need a driver for the compiler's version of CUDA, or a later one.
 PTXAS_12 ?= $(wildcard $(CUDA_HOME)/bin/ptxas-12)
 fatbin_for_older = kernels/fatbin.sh $(NVCC) $(PTXAS_12) $@ "$(CUDA_ARCHITECTURES)" "$(CUDA_INTERMEDIATE)"
 

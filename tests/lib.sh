@@ -212,8 +212,8 @@ compresses_nonblocking() {
     nm -D "$library" | grep -q ' MPIX_Async_start$'
 }
 
-# mpich_reports_mismatch: succeeds if, by $output, MPICH has noticed a message that is longer than its buffer, and not
-# the shim. MPICH aborts the job then, whatever the error handler, or drops the message's header ("there: no message").
+# mpich_reports_mismatch: succeeds if $output shows that MPICH, not the shim, has noticed a message longer than its
+# buffer. MPICH aborts the job then, whatever the error handler, or drops the message's header ("there: no message").
 mpich_reports_mismatch() {
     [[ $MPI = mpich && ($output = *internal_Wait* || $output = *"there: no"*) ]]
 }

@@ -17,8 +17,8 @@
 #   --sizes      sizes in bytes over loopback; "" skips this measurement
 #   --pairs      gloo_loopback_bench calls Debian's gloo up to N (4000) times through the shim and as often without it,
 #                alternately; large sizes fewer times
-#   --results    DIR (tests/bench/results) gets gloo-RATE.json (gloo-RATE-Nx1.json if N is not 4) and gloo-loopback.json, whose
-#                tables are printed
+#   --results    DIR (tests/bench/results) gets gloo-RATE.json (gloo-RATE-HOSTSx1.json if there are not 4 hosts) and
+#                gloo-loopback.json, whose tables are printed
 #   --page       `compshim compare` runs all modes and writes a page for each rate, DIR/gloo-RATE.html and .md. Time and
 #                accuracy are the transformer's, the step is that of two buckets of 25 MiB. All modes but off run under
 #                the shim, which passes the calls of modes without a codec through and counts them.

@@ -65,8 +65,8 @@ int job_rank(void);
 int job_ranks(void);
 
 /* Joins a context of `ranks` ranks as `rank`, under a name that is unique in the job, and waits for
- * all its ranks. `timeout` (ms) applies to calls that set none. The object lies at the fixed
- * address `place`, or elsewhere if `place` is ANYWHERE or a context is there already. Exits on
+ * all its ranks. `timeout` (ms) applies to calls that set none. The object lies at fixed address
+ * number `place`, or elsewhere if `place` is ANYWHERE or a context is there already. Exits on
  * failure. */
 struct context *context_make(const char *name, int rank, int ranks, int timeout, unsigned place);
 /* Returns the number of contexts created at a fixed address that an earlier context had. */

@@ -10,9 +10,9 @@
  *
  * CODEC is the codec of the policy in force ("none": the MPI library's own sum). STEPS is the
  * number of quantizations of a value on its way (1 or 2; 0: one per hop, for `cast`; others:
- * sums_steps in tests/sums.h). With an exact codec and 1 or 2 a finite result must be exactly the
- * sum in rank order. An ordinary MPI program: it knows the codecs' bounds, but nothing of the
- * preload. */
+ * sums_steps in tests/sums.h). With an exact codec and STEPS 1 or 2, a finite result must be
+ * exactly the sum in rank order. An ordinary MPI program: it knows the codecs' bounds, but nothing
+ * of the preload. */
 #include <mpi.h>
 
 #include "tests/mpi/either_count.h"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks an all-reduce of more than 2^31 bytes on 3 ranks, by two_shot, one_shot and cast, and sums of more than 2^31
-# elements on 2 ranks. Prints each rank's peak memory in the all-reduces of bytes. Needs 10 GiB of memory: `make
+# elements on 2 ranks. Prints each rank's peak memory in the all-reduces on 3 ranks. Needs 10 GiB of memory: `make
 # test-large`, not part of `make test`. On MPICH: MPI=mpich BUILD=build/mpich bash tests/mpi/large.sh
 . "$(dirname "$0")/../lib.sh"
 for algorithm in two_shot one_shot cast; do

@@ -5,7 +5,7 @@
  *
  *   mpi_made [ROUNDS]        does this ROUNDS (1) times
  *   mpi_made free [ROUNDS]   creates and frees ROUNDS (1000) communicators without calls, and
- *                            prints the mean microseconds of each */
+ *                            prints the mean microseconds per communicator */
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks MPI_Reduce, MPI_Reduce_scatter and MPI_Reduce_scatter_block in many shapes: to several
  * roots, in place, with results of many lengths, on another communicator, and, if this MPI has
- * them, with large counts.
- * Compares each result with a float64 sum, within the codec's bound. Prints a digest of all
- * results, for comparing runs. An ordinary MPI program.
+ * them, with large counts. Compares each result with a float64 sum, within the codec's bound.
+ * Prints a digest of all results, for comparing runs. An ordinary MPI program.
  *
  *   mpi_reductions CODEC STEPS reduce|scatter|block [float64]
  *

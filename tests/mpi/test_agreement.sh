@@ -70,8 +70,8 @@ done
 
 limit=15
 [ "${SANITIZE:-0}" = 1 ] && limit=30 # sanitized programs start slowly
-# judge NAME SECONDS PATTERN: checks the output of parts, with PATTERN for the named ranks; the warning may come $limit,
-# $start and SECONDS seconds after the job's start
+# judge NAME SECONDS PATTERN: checks the output of parts, with PATTERN for the named ranks; the warning may come up to
+# $limit + $start + SECONDS seconds after the job's start
 judge() {
     local warnings when
     output=$(cat "$scratch/$1")

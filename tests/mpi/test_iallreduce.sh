@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks nonblocking and persistent all-reduces: the results are right with several codecs and algorithms, even if ranks
 # complete the calls in different orders; calls that are passed through are counted; other MPI calls of the program
-# progress the compressed ones. If hosts can be emulated, the overlap with computation is measured on them and printed.
+# progress the compressed ones. With Open MPI, and if hosts can be emulated, the overlap with computation is measured
+# on them and printed.
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_iallreduce
 

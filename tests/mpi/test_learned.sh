@@ -54,7 +54,8 @@ contains "a wrong file is reported" "wrong:1: a way is 'native' or 'ALGORITHM CO
 output=$(on_nodes 0,1,2,3 COMPSHIM_MACHINE=/nowhere "${sums[@]}" 2>&1) && fail "no file ends the job"
 contains "and one that is not there" "/nowhere: cannot read the choices that COMPSHIM_MACHINE names: No such file"
 
-# Nonblocking calls try nothing, and follow the choice of blocking calls. Older versions of MPICH pass them through.
+# Nonblocking calls try nothing, and follow the choice of blocking calls. With older versions of MPICH they
+# are passed through.
 sed "s/= .*/= native/; s/ 4.4 / 2\/1 /; s/ 65536 / 262144 /" learned >file
 if compresses_nonblocking "$tests/mpi_iallreduce"; then
     expect "nonblocking calls with a file" 0 mpi 2 LD_PRELOAD="$preload" COMPSHIM_MACHINE=file "$tests/mpi_iallreduce"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints figures of plans for jobs of 64 to 4096 nodes: for fp8 all-reduces by grid, or by the
  * algorithm given, the mean bytes that a node receives over the network, the bytes of the busiest
- * node and of the busiest rank, divided by the mean, and the messages that the busiest rank sends.
- * docs/simulation.md has some rows of this table. */
+ * node and of the busiest rank, divided by the mean of all nodes or ranks, and the messages that
+ * the busiest rank sends. docs/simulation.md has some rows of this table. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>

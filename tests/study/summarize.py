@@ -39,7 +39,7 @@ def verdict(mode, differences):
         return None
     if len(differences) < AIM_SEEDS:
         return "too few seeds"
-    # Rounded, so that a rounding error does not make a mean that equals the aim miss it.
+    # Rounds, so that a rounding error does not make a mean that equals the aim miss it.
     return "met" if round(abs(mean(differences)), 6) <= AIMS[mode] else "missed"
 
 

@@ -145,7 +145,7 @@ TEST(ones_after_large_values_are_ones)
         cshim_encode_with(scaled_codecs[c], CSHIM_FLOAT32, values, COUNT, &encoding, encoded);
         cshim_decode(scaled_codecs[c], CSHIM_FLOAT32, encoded, COUNT, decoded);
         for (size_t i = 0; i < COUNT; i++)
-            assert_true(fabsf(decoded[i] - 1) < 0.04f); /* nvfp4's is 1/32 */
+            assert_true(fabsf(decoded[i] - 1) < 0.04f); /* nvfp4's error is 1/32 */
     }
 }
 

@@ -130,7 +130,7 @@ TEST(messages_are_short)
                      most_bytes(256));
 }
 
-/* Without a residual (no memory for it) all elements are sent, with int4's error. */
+/* Without a residual (no memory for it) all elements but zeros are sent, with int4's error. */
 TEST(without_a_residual_all_are_sent)
 {
     fill(PATTERN_NORMAL, 4, values, MOST);

@@ -103,7 +103,7 @@ static inline void *run_rank(void *data)
     struct rank *rank = data;
     char why[CSHIM_RENDEZVOUS_WHY_MAX];
     rank->member = cshim_rendezvous_join(rank->id, &rank->hello, why);
-    pthread_barrier_wait(rank->joined); /* waits for all ranks, as the real ncclCommInitRank does */
+    pthread_barrier_wait(rank->joined); /* waits for the others, like the real ncclCommInitRank */
     if (rank->member == NULL)
         return NULL;
     cshim_rendezvous_ready(rank->member, rank->unable);
