@@ -39,8 +39,8 @@ struct cshim_capabilities {
     bool has_own_broadcast; /* the library broadcasts messages; each node receives them once */
     bool reads_in_place;    /* ranks of a node may read each other's messages in shared memory */
     bool adds_blocks_apart; /* a node's sum of blocks needs memory besides the blocks */
-    bool on_device; /* works on device memory; each quarter of the scratch has segments of several
-                       calls */
+    bool on_device;         /* works on device memory, in batches: a quarter of the scratch may have
+                               segments         of several calls */
 };
 extern const struct cshim_capabilities cshim_capabilities[CSHIM_LIBRARY_COUNT];
 

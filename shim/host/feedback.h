@@ -13,7 +13,8 @@ extern const struct cshim_residuals cshim_feedback_none;
  * memory within the policy's feedback_memory (the first time with a warning). */
 struct cshim_residual *cshim_feedback_acquire(const struct cshim_exchange *exchange);
 
-/* Returns the residuals that an exchange uses for a type of messages, by index in the call. */
+/* Returns a residual's array for a type of messages. An element has the same index in this array as
+ * in the call's buffer. */
 float *cshim_feedback_values(const struct cshim_residual *residual, enum cshim_message message);
 
 #endif

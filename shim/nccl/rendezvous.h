@@ -65,11 +65,11 @@ struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
  * this process. Its family is 0 if that is unknown. */
 void cshim_rendezvous_find_own_address(const struct cshim_member *member, struct cshim_tag *tag);
 
-/* Writes the rendezvous of a communicator that grows from the member's (ncclCommGrow) to an id: to
- * NCCL's, which the new ranks get, or to an empty one, with which a rank of the old communicator
- * joins, because NCCL gives it none. All write the same rendezvous, because `number`, the number of
- * communicators that grew from the old one before, is equal on all of its ranks. Server and policy
- * are those of the old communicator. Returns false if the id has no room. */
+/* For ncclCommGrow: writes to an id where the ranks of the new communicator meet. The new ranks get
+ * NCCL's id. NCCL gives the ranks of the old communicator none, so each of them writes to an empty
+ * id of its own. All write the same, because `number`, the number of communicators that grew from
+ * the old one before, is equal on all of its ranks. Server and policy are those of the old
+ * communicator. Returns false if the id has no room. */
 bool cshim_rendezvous_grow(const struct cshim_member *member, uint64_t number,
                            uint8_t id[CSHIM_ID_BYTES]);
 

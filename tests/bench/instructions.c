@@ -62,7 +62,7 @@ static void do_work(enum cshim_codec_id id, enum work work, size_t count)
         cshim_reduce_with(id, CSHIM_FLOAT32, both, 2, count, NULL, reencoded, encoding);
 }
 
-/* A trace is searched for these names. */
+/* Not static: instructions.sh finds these names in the emulator's trace. */
 void mark_begin(void);
 void mark_end(void);
 

@@ -11,8 +11,9 @@
 #include "policy/policy.h"
 #include "tests/fuzz/fuzz.h"
 
-/* Limits of slow checks: number of rules that must be reachable, rules of a policy that is written
- * and parsed again, and length of a text that is also parsed as a size. */
+/* Limits of slow checks: the number of a policy's first rules whose reachability is checked, the
+ * most rules of a policy that is written and parsed again, and the most bytes of a text that is
+ * also parsed as a size. */
 #define RULES_WITNESSED 4u
 #define RULES_REWRITTEN 16u
 #define SIZE_TEXT_MAX 48u
