@@ -156,8 +156,9 @@ static void end_call_under_way(struct pending *pending, int status)
     cshim_comm_release(comm);
 }
 
-/* Advances the first call of each state, and the next one when that has ended, up to one that
- * fails, which sets *failure. Returns the number of calls that have ended. */
+/* Advances the first call of each struct cshim_comm, and when it has ended, the next one of the
+ * same. Stops after the first call that fails, with its error in failure->status. Returns the
+ * number of calls that have ended. */
 static int advance_calls(struct failure *failure)
 {
     int events = 0, status = MPI_SUCCESS;

@@ -151,10 +151,10 @@ void cshim_background_leave(const struct cshim_nccl_comm *comm);
  * compressed calls need, and exchange through NCCL whether each of them can compress.
  *
  * The memory for that exchange is allocated when the communicator is made (communicators that
- * prepare one after the other share it), while a rank that lacks it can still report that at the
- * rendezvous (without a rendezvous it then returns an error). Later a preparation fails if CUDA or
- * NCCL fails, the host lacks memory, or a process ends; then the rendezvous, if there is one,
- * notifies the other ranks. */
+ * prepare one after the other share it). A rank that lacks it reports that at the rendezvous;
+ * without a rendezvous, making the communicator returns an error on this rank. Later a preparation
+ * fails if CUDA or NCCL fails, the host lacks memory, or a process ends. If that happens during the
+ * exchange, the rendezvous, if there is one, notifies the other ranks. */
 
 /* Allocates the memory for the exchange, unless the pool has some. On an error writes the reason to
  * `why`. */

@@ -276,8 +276,8 @@ static ncclResult_t comm_destroy(ncclComm_t comm)
     return status;
 }
 
-/* Collects durations before the abort, as nothing may wait for NCCL's kernels before NCCL stops
- * them. Calls that have not completed by then get no duration. */
+/* Before the abort, collects the durations of the calls that have completed. Does not wait for the
+ * others, which may never complete before NCCL stops its kernels. */
 static ncclResult_t comm_abort(ncclComm_t comm)
 {
     struct cshim_nccl_comm *known = cshim_registry_take(comm);

@@ -5,8 +5,8 @@
 . "$(dirname "$0")/../lib.sh"
 library=$build/libcompshim.so
 
-# listed: prints the names in shim/front/mpi.def, nccl.def and gloo.def, and those that libcompshim_dl.so and the
-# address sanitizer call
+# listed: prints the names that libcompshim.so has to export, by shim/front/mpi.def (with _c variants), nccl.def (without
+# the rows `called`) and gloo.def, and those that libcompshim_dl.so and the address sanitizer call
 listed() {
     local large name
     echo cshim_front_wrapper

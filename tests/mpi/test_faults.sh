@@ -107,9 +107,11 @@ if [ "${SANITIZE:-0}" = 1 ]; then
 else
     policy "$scratch/policy.ini" fp8_e4m3
     # Runs beside the other checks: if rank 0 has no memory for the agreement, the other ranks wait until the time limit
-    # of the agreement.
+    # of the agreement. Has its own TMPDIR, because two mpiruns at once may fail to create a common session folder.
     (
         failed=0
+        export TMPDIR=$scratch/rank0.tmp
+        mkdir "$TMPDIR"
         survives "rank 0 without memory" 0 7 init
         exit $failed
     ) >"$scratch/rank0" 2>&1 &
