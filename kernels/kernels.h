@@ -34,8 +34,8 @@
 #define CSHIM_KERNEL_FAULT_WRITTEN 1u
 #define CSHIM_KERNEL_FAULT_WRITING 2u /* a fault is being recorded; its words are not valid yet */
 
-/* Options of an encoding besides rounding to nearest (struct cshim_encoding of codecs/codec.h). All
- * zero for the codecs raw and fp32. */
+/* Error feedback and stochastic rounding of an encoding (struct cshim_encoding of codecs/codec.h).
+ * All zero for the codecs raw and fp32, which have neither. */
 struct cshim_kernel_options {
     float *residual; /* one per element, those of piece p from p * chunk on; or NULL */
     uint64_t key;

@@ -27,8 +27,8 @@
 struct cshim_capabilities {
     uint32_t collectives; /* bit 1 << collective for each collective that can be compressed */
     uint32_t ops;         /* bit 1 << op for each reduction that can be compressed */
-    /* Bytes of the largest message, unless its pieces are one grain each, or it is limited by
-     * CSHIM_NODE_PIECE_LIMIT. */
+    /* Limit on the bytes of a message. Messages in pieces of one grain may exceed it. Where ranks
+     * read messages in place, CSHIM_NODE_PIECE_LIMIT replaces it. */
     uint64_t message_limit;
     uint64_t scratch_limit; /* bytes of the scratch of a call */
     bool has_bfloat16;      /* has elements of type bfloat16 */

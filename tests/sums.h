@@ -295,7 +295,7 @@ static inline void add_rank(struct reference *reference, enum data data, int ran
                 reference->bound[i] += ranks * narrowing(value);
             if (sums_codec && sums_steps > 0)
                 reference->bound[i] += quantization(value, largest);
-            else if (sums_codec) /* each hop rounds a partial sum of its segment */
+            else if (sums_codec) /* cast: each hop rounds the partial sum again */
                 reference->bound[i] += (ranks + 2) * (sums_codec->bound_relative * fabs(value) +
                                                       sums_codec->bound_floor);
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Variables of the environment that both the library and compshim run look at, and the output files
- * that they name. */
+/* Variables of the environment that the library and compshim run read, and checks of output files,
+ * for the library and the tools. */
 #ifndef CSHIM_ENVIRONMENT_H
 #define CSHIM_ENVIRONMENT_H
 

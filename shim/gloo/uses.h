@@ -31,7 +31,7 @@ struct cshim_gloo_use {
     uint16_t function;
     uint16_t begun;
     uint16_t ended;  /* number of calls known to have begun on all ranks */
-    uint16_t native; /* number of calls known to be passed through on all ranks */
+    uint16_t native; /* number of calls listed by other ranks: all ranks pass these through */
 };
 
 struct cshim_gloo_uses {

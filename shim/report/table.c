@@ -58,8 +58,8 @@ static void table_counted(FILE *stream, const struct cshim_ledger *ledger)
     fputc('\n', stream);
 }
 
-/* Writes the results of verify and check_ranks, and the tensors whose codec max_rel_error has
- * changed. */
+/* Writes the results of verify and check_ranks, and the tensors that max_rel_error has moved to
+ * another codec. */
 static void table_checks(FILE *stream, const struct cshim_ledger *ledger,
                          const struct cshim_row *total)
 {

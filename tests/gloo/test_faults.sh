@@ -62,7 +62,7 @@ raised 0 "Timed out|closed|reset|[Bb]roken pipe"
 expect "processes are made while calls run, natively" 0 job 3 "$program" fork
 expect "processes are made while calls run" 0 preloaded 3 "$program" fork
 reports "one report, by the ranks" '[row["calls"] for row in rows] == [61] and passed == {}'
-# Forked workers: the parent's table says that it compressed nothing, and how many workers' calls are in no report.
+# Forked workers: the parent's table says that nothing was compressed in it, and that $lost workers' calls are not known.
 sed -i '1i [compshim]\nreport = summary' "$COMPSHIM_POLICY"
 for lost in 1 2; do
     expect "two forked processes sum, $lost of them without an end" 0 preloaded 1 "$program" workers $lost

@@ -73,9 +73,10 @@ static unsigned code_at(const uint8_t *encoded, size_t i, size_t bits)
                        : encoded[i / 2] >> 4 * (i % 2) & 15u;
 }
 
-/* Checks the encoding of one block of finite floats: every element has the nearest code and its
- * sign, and the scale is the smallest with which the largest magnitude does not round above the top
- * code. If all elements are subnormal, larger scales are allowed too. */
+/* Checks the encoding of one block of finite floats: every element has the nearest code and,
+ * unless the code with the sign means NaN, its sign, and the scale is the smallest with which the
+ * largest magnitude does not round above the top code. If all elements are subnormal, larger scales
+ * are allowed too. */
 static void check_block(const struct scaled_format *format, const float *block, size_t count,
                         const uint8_t *encoded)
 {
