@@ -57,8 +57,8 @@ static void begin_chunk_of_blocks(struct cshim_nccl_segment *segment,
     segment->piece_stride = length;
 }
 
-/* Begins a segment of even chunks: of the caller's elements or, in hierarchical, of this rank's
- * share of the node's sum, to which the shares of all nodes are added in place. */
+/* Begins a segment of a call without blocks. In hierarchical it has this rank's share of the node's
+ * sum, in the stage, where the sum over all nodes replaces it. */
 static void begin_chunks(struct cshim_nccl_segment *segment, const struct cshim_nccl_call *call,
                          uint8_t *memory, const struct cshim_segment *ranges)
 {

@@ -485,8 +485,8 @@ TEST(rules_name_collectives)
     cshim_policy_free(policy);
 }
 
-/* Returns the largest number of elements that a node receives for reduction, divided by the mean
- * over all nodes, if every share of a segment goes to its owners. */
+/* Cuts a segment into shares, and each share into chunks. Returns the largest number of elements
+ * that a node owns, divided by the mean over all nodes. */
 static double heaviest_over_mean(uint64_t elements, uint32_t nodes, uint32_t shares)
 {
     uint64_t *added = calloc(nodes, sizeof *added), heaviest = 0, begin, length;
