@@ -166,8 +166,8 @@ void cshim_choice_end(struct cshim_choice *choice, double seconds);
 void cshim_choice_learn(struct cshim_choice *choice, unsigned candidate, float seconds);
 /* Returns the number of a candidate's samples since learning, or this period, began. */
 unsigned cshim_choice_samples_of(const struct cshim_choice *choice, unsigned candidate);
-/* Returns true if a settled class tries its next best candidate in the current period. Ignores
- * whether the period is a check, in which only gloo's classes try it. */
+/* Returns true if a settled class tries its next best candidate in the current period. The caller
+ * has to test whether the period is a check: then only gloo's classes try it. */
 bool cshim_choice_tries(const struct cshim_choice *choice);
 
 /* Returns a candidate's `latest` duration in seconds; 0 before it is known. */

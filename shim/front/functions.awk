@@ -113,7 +113,7 @@ function counting(    i) {
         (i > count ? "NULL, 0, NULL" : row ", " arguments[i + 1] ", " arguments[i + 2]) ", comm);"
 }
 
-# Returns the name of a function in the structs: that of an NCCL function without the prefix nccl.
+# Returns a function's name in the structs of functions: MPI's as it is, NCCL's without the prefix nccl.
 function member(symbol) {
     return library == "mpi" ? symbol : substr(symbol, 5)
 }

@@ -5,7 +5,7 @@
 needs g++ gfortran
 printf '[rule singles]\ndtype = float32, float64\nop = sum\ncodec = fp16\n' >fp16.ini
 
-# client PROGRAM LANGUAGE ACCESS COMPRESSED LINES: checks ./PROGRAM on 3 ranks
+# client PROGRAM LANGUAGE ACCESS COMPRESSED LINES: checks that LINES sums on 3 ranks are right, COMPRESSED compressed
 client() {
     local program=$1 language=$2 access=$3 wanted=$4 lines=$5
     checked "$program" 0 "caught (interposed)" "./$program"

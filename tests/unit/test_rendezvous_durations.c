@@ -14,7 +14,7 @@
 struct asking {
     uint32_t decision; /* number of decisions that are in force */
     uint32_t window;   /* latest window begun while the next decision is due */
-    uint32_t known_at; /* first window at whose beginning its durations are known */
+    uint32_t known_at; /* first window at whose beginning the rank knows its durations */
     struct cshim_answer
         answer; /* answer about the next window; is_known is false before the rank asks */
 };

@@ -322,7 +322,7 @@ static int run_compare(char **words)
         tool_misuse("'%s' is a report: 'compshim report' shows reports side by side", *words);
     make_plan(&plan, &chosen, words);
     child_catch_signals();
-    launch_permit_mpirun(words, false); /* prints its note to root once */
+    launch_permit_mpirun(words, false); /* here, so that its note to the user root appears once */
     compare_watch_load();
     enum child_end end = run_all(&plan);
     compare_add_load(plan.environment);
