@@ -52,7 +52,7 @@ for ranks in "0 1" "2 3" "0" "1 3" "0 2"; do
     check "only ranks $ranks: one warning" test "$(grep -c '^compshim: ' <<<"$output")" = 1
     contains "only ranks $ranks: it says what is known" "nothing is compressed yet: no answer to rank ${ranks%% *} from rank"
     seconds=$(sed -n 's/^status .*, \([0-9]*\) s$/\1/p' <<<"$output")
-    check "only ranks $ranks: within 4 s, and the $start s of a start" test "$seconds" -le $((4 + start))
+    check "only ranks $ranks: within 4 s, and the time of a start" test "$seconds" -le $((4 + start))
 done
 for late in "${lates[@]}"; do
     output=$(cat "$scratch/late $late")
