@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the engine of each communication library can do: a table for policy, planner and tools.
+/* Lists the capabilities of each communication library's engine, for policy, planner and tools.
  * Pure. */
 #ifndef CSHIM_LIBRARY_H
 #define CSHIM_LIBRARY_H

@@ -278,8 +278,8 @@ static void cut_segments(struct cshim_plan *plan, uint64_t message_limit)
 }
 
 /* Sets the grid: one row or, for algorithm grid, r rows, where r is the square root of the number
- * of peers, rounded down. If there are few grains, tries r, r - 1, ... rows, down to half of r but
- * at least 2, and takes the number with which the busiest peer receives the fewest bytes. */
+ * of peers, rounded down. If there are few grains, tries all numbers from r down to max(r / 2, 2),
+ * and takes the one with which the busiest peer receives the fewest bytes. */
 static void choose_grid(struct cshim_plan *plan)
 {
     const uint64_t grains = cshim_divide_up(plan->count, CSHIM_GRAIN);
@@ -307,8 +307,8 @@ static void choose_grid(struct cshim_plan *plan)
     }
 }
 
-/* Returns an upper bound of the number of ranks with which a rank exchanges messages. Counts ranks
- * of the same node, too, which need connections if the library does not use shared memory. */
+/* Returns an upper bound of the number of ranks with which a rank exchanges messages. Also counts
+ * ranks of the same node, because a library without shared memory connects to them as well. */
 static uint32_t partners_of(const struct cshim_plan *plan, const struct cshim_call *call)
 {
     if (plan->algorithm == CSHIM_ALGORITHM_CAST)

@@ -27,8 +27,8 @@ ncclResult_t cshim_measure_begin(struct cshim_nccl_call *calls, size_t count,
 /* Adds a mark after a step to the timelines of a batch's segments that have the step. Called after
  * the step is enqueued (`waited` false) and, if it is a kernel but the batch's next step is not, or
  * vice versa, again after the next step's stream was made to wait for it (`waited` true). If
- * kernels run on a stream of their own, the second call adds their marks, and cshim_measure_end()
- * those of the last kernels. The first call adds all other marks. */
+ * kernels run on a stream of their own, the second call adds their marks. cshim_measure_end() adds
+ * the marks of the last kernels, and the first call adds all other marks. */
 void cshim_measure_step(struct cshim_timeline *timelines, const struct cshim_nccl_segment *segments,
                         size_t count, enum cshim_step step, bool waited);
 /* Called after all batches are enqueued. If is_good is false, the group has failed, and its calls
