@@ -21,6 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "codecs/hash.h"
 #include "policy/list.h"
 #include "shim/core/clock.h"
 #include "shim/core/greeting.h"
@@ -249,36 +250,6 @@ static bool agree_to_compress(void)
     return proposal && commit();
 }
 
-/* Finds the ranks that share a node (MPI_COMM_TYPE_SHARED); the lowest rank identifies the node.
- * Fills cshim_mpi.layout. Returns a communicator of this rank's node, which the caller frees. */
-static MPI_Comm find_nodes(void)
-{
-    MPI_Comm node;
-    int lowest = cshim_job.rank;
-    int *lowest_of = calloc((size_t)cshim_job.ranks, sizeof *lowest_of);
-    if (lowest_of == NULL)
-        cshim_mpi_end_job("no memory for the nodes of the ranks");
-    PMPI_Comm_split_type(cshim_mpi.world, MPI_COMM_TYPE_SHARED, cshim_job.rank, MPI_INFO_NULL,
-                         &node);
-    cshim_mpi.real->MPI_Bcast(&lowest, 1, MPI_INT, 0, node);
-    cshim_mpi.real->MPI_Allgather(&lowest, 1, MPI_INT, lowest_of, 1, MPI_INT, cshim_mpi.world);
-    if (!cshim_layout_make(&cshim_mpi.layout, lowest_of, cshim_job.ranks, cshim_job.ranks,
-                           cshim_job.rank))
-        cshim_mpi_end_job("no memory for the nodes of the ranks");
-    free(lowest_of);
-    return node;
-}
-
-/* Sets cshim_mpi.connection_limit to half of the file descriptors that the rank with the fewest has
- * left, but at least 1. The other half is for the program, and for calls that are passed through.
- */
-static void set_connection_limit(void)
-{
-    int own = cshim_mpi_free_descriptors() / 2, least = 0;
-    cshim_mpi.real->MPI_Allreduce(&own, &least, 1, MPI_INT, MPI_MIN, cshim_mpi.world);
-    cshim_mpi.connection_limit = least > 0 ? (uint32_t)least : 1;
-}
-
 /* Parses the policy and the learned choices, sets them for the job and makes the ledger. Ends the
  * job if they are wrong, or without memory. */
 static void set_policy(const struct cshim_offer *offer)
@@ -289,6 +260,9 @@ static void set_policy(const struct cshim_offer *offer)
         cshim_mpi_end_job(message);
     cshim_log_set_level(cshim_job.policy->log);
     cshim_policy_sha256(offer->text, offer->length, cshim_job.policy_sha256);
+    if (offer->learned != NULL)
+        cshim_mpi.learned_hash =
+            cshim_hash_bytes(CSHIM_HASH_EMPTY, offer->learned, offer->learned_length);
     if (!cshim_ledger_init(&cshim_job.ledger, cshim_job.policy))
         cshim_mpi_end_job("no memory for the ledger");
 }
@@ -311,7 +285,7 @@ static void share_text(char **text, size_t length)
         *text = calloc(1, length + 1);
     if (*text == NULL)
         cshim_mpi_end_job("no memory for the policy");
-    cshim_mpi.real->MPI_Bcast(*text, (int)length, MPI_CHAR, 0, cshim_mpi.world);
+    cshim_mpi.real->MPI_Bcast(*text, (int)length, MPI_CHAR, 0, cshim_mpi.world.comm);
 }
 
 /* Broadcasts the job's name and the offer from rank 0 to all ranks. */
@@ -323,7 +297,7 @@ static void share_terms(struct cshim_offer *offer)
     memcpy(terms.source, offer->source, sizeof terms.source);
     if (cshim_job.rank == 0)
         cshim_report_make_job(terms.job);
-    cshim_mpi.real->MPI_Bcast(&terms, (int)sizeof terms, MPI_BYTE, 0, cshim_mpi.world);
+    cshim_mpi.real->MPI_Bcast(&terms, (int)sizeof terms, MPI_BYTE, 0, cshim_mpi.world.comm);
     cshim_report_set_job(terms.job);
     memcpy(offer->source, terms.source, sizeof offer->source);
     offer->length = terms.length;
@@ -346,17 +320,16 @@ bool cshim_agree(void)
     }
     const bool agreed = agree_to_compress();
     if (agreed) {
-        PMPI_Comm_group(MPI_COMM_WORLD, &cshim_mpi.group);
-        PMPI_Comm_create(MPI_COMM_WORLD, cshim_mpi.group, &cshim_mpi.world);
-        MPI_Comm node = find_nodes();
-        set_connection_limit();
+        MPI_Comm node;
+        if (cshim_carrier_make(&cshim_mpi.world, MPI_COMM_WORLD, &node) != MPI_SUCCESS)
+            cshim_mpi_end_job("MPI cannot make a communicator for compshim");
         share_terms(&offer);
         if (cshim_job.rank != 0)
             set_policy(&offer);
         cshim_share_setup(node);
         PMPI_Comm_free(&node);
         /* From here on an MPI library with fault tolerance may let the job survive a lost rank. */
-        cshim_mpi_return_errors_of(cshim_mpi.world);
+        cshim_mpi_return_errors_of(cshim_mpi.world.comm);
         cshim_log(CSHIM_LOG_INFO, "on: policy %s, codecs in %s", offer.source,
                   cshim_simd_name(cshim_simd_level()));
     }
@@ -366,8 +339,7 @@ bool cshim_agree(void)
 
 void cshim_agree_finalize(void)
 {
-    PMPI_Group_free(&cshim_mpi.group);
     free(cshim_mpi.learned);
-    cshim_layout_free(&cshim_mpi.layout);
     cshim_share_teardown();
+    cshim_carrier_free(&cshim_mpi.world);
 }

@@ -10,6 +10,7 @@
 #include "shim/mpi/device.h"
 #include "shim/mpi/observe.h"
 #include "shim/mpi/requests.h"
+#include "shim/mpi/spawn.h"
 
 /* ALWAYS_INLINE: the path of every blocking reduction, also if it is passed through; inlined so
  * that the compiler specialises it for each collective. COLD: kept out of that path. */
@@ -580,6 +581,9 @@ __attribute__((visibility("default"))) const struct cshim_mpi_engine cshim_mpi_e
             .MPI_Startall = cshim_startall,
             .MPI_Request_free = cshim_request_free,
             .MPI_Cancel = cshim_cancel,
+            .MPI_Comm_spawn = cshim_comm_spawn,
+            .MPI_Comm_spawn_multiple = cshim_comm_spawn_multiple,
+            .MPI_Intercomm_merge = cshim_intercomm_merge,
         },
     .count = cshim_count_other,
     .count_tool = count_tool,

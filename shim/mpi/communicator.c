@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/mpi/communicator.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
 #include "shim/core/log.h"
 #include "shim/host/message.h"
@@ -21,7 +17,7 @@ static void free_memory(struct cshim_comm *state)
 {
     cshim_communicator_free(&state->host);
     if (state->parent == NULL)
-        free(state->world_ranks);
+        free(state->carrier_ranks);
     free(state->internode_ranks);
     free(state->requests);
     free(state->statuses);
@@ -29,27 +25,35 @@ static void free_memory(struct cshim_comm *state)
     free(state);
 }
 
-/* Messages of all communicators use the job's private communicator. Their tags identify the
- * program's communicator: by the world rank of its rank 0, and by a number that is unique among the
- * communicators with that rank 0. Numbers are acquired in turn, so that a freed communicator's
+/* Messages of many communicators use one carrier. Their tags identify the program's communicator:
+ * by the carrier's rank of its rank 0, and by a number that is unique among the communicators with
+ * that rank 0. Numbers are acquired in turn, so that a freed communicator's
  * messages have usually arrived before another communicator gets its number. */
 #define NUMBERS_MAX 65536
 #define MANY_NUMBERS 4096 /* enough for programs: MPICH allows about 2048 communicators */
 #define FIRST_TAG 16      /* lower tags are those of summary.c and trace.c */
 static uint64_t numbers_used[NUMBERS_MAX / 64];
-static int next_number, numbers; /* `numbers`: how many numbers this MPI's range of tags allows */
+static int next_number;
 static pthread_mutex_t numbers_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Returns the number of tags for each number: CSHIM_MESSAGES for each possible rank 0. */
-static int tags_per_number(void)
+static int tags_per_number(const struct cshim_carrier *carrier)
 {
-    return cshim_job.ranks * CSHIM_MESSAGES;
+    return carrier->ranks * CSHIM_MESSAGES;
+}
+
+/* Returns how many numbers the tags of this MPI allow. */
+static int count_numbers(const struct cshim_carrier *carrier)
+{
+    const int numbers = (cshim_mpi_largest_tag() - FIRST_TAG) / tags_per_number(carrier);
+    return numbers < NUMBERS_MAX ? numbers : NUMBERS_MAX;
 }
 
 /* Acquires a number that is unique among the communicators whose rank 0 is this process. Returns -1
  * if none is left. */
-static int acquire_number(void)
+static int acquire_number(const struct cshim_carrier *carrier)
 {
+    const int numbers = count_numbers(carrier);
     int number = -1;
     pthread_mutex_lock(&numbers_lock);
     for (int i = 0; i < numbers && number < 0; i++) {
@@ -71,18 +75,6 @@ static void release_number(int number)
     pthread_mutex_lock(&numbers_lock);
     numbers_used[number / 64] &= ~((uint64_t)1 << number % 64);
     pthread_mutex_unlock(&numbers_lock);
-}
-
-/* Computes how many numbers the tags of this MPI allow. */
-static void count_numbers(void)
-{
-    const int tags = cshim_mpi_largest_tag() - FIRST_TAG;
-    numbers = tags / tags_per_number() < NUMBERS_MAX ? tags / tags_per_number() : NUMBERS_MAX;
-}
-
-bool cshim_comm_has_many_numbers(void)
-{
-    return numbers >= MANY_NUMBERS;
 }
 
 static uint32_t generation; /* atomic */
@@ -128,6 +120,8 @@ void cshim_comm_release(struct cshim_comm *state)
         PMPI_Comm_free(&state->node);
     if (state->parent != NULL)
         cshim_comm_release(state->parent);
+    else
+        cshim_carrier_release(state->carrier);
     free_memory(state);
 }
 
@@ -140,7 +134,9 @@ void cshim_comm_leave(struct cshim_comm *state)
 
 int cshim_comm_setup(MPI_Comm_delete_attr_function *on_delete)
 {
-    count_numbers();
+    const int status = cshim_carrier_setup();
+    if (status != MPI_SUCCESS)
+        return status;
     return PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &cshim_mpi.keyval, NULL);
 }
 
@@ -158,13 +154,14 @@ void cshim_comm_teardown(void)
             free_memory(states);
     }
     PMPI_Comm_free_keyval(&cshim_mpi.keyval);
+    cshim_carrier_teardown();
 }
 
-/* Fills world_ranks with the rank of each rank of `comm` in the job's communicator, and `numbered`
- * with 0, 1, ... Sets *outside to whether a process of `comm` is not in the job's communicator,
- * because it was spawned or connected later. Returns an MPI error. */
-static int find_world_ranks(MPI_Comm comm, int ranks, int *numbered, int *world_ranks,
-                            bool *outside)
+/* Fills carrier_ranks with the carrier's rank of each rank of `comm`, and `numbered` with 0, 1, ...
+ * Sets *outside to whether the carrier lacks a process of `comm`, which was spawned or connected
+ * later. Returns an MPI error. */
+static int find_carrier_ranks(const struct cshim_carrier *carrier, MPI_Comm comm, int ranks,
+                              int *numbered, int *carrier_ranks, bool *outside)
 {
     MPI_Group group;
     for (int i = 0; i < ranks; i++)
@@ -172,11 +169,11 @@ static int find_world_ranks(MPI_Comm comm, int ranks, int *numbered, int *world_
     int status = PMPI_Comm_group(comm, &group);
     if (status != MPI_SUCCESS)
         return status;
-    status = PMPI_Group_translate_ranks(group, ranks, numbered, cshim_mpi.group, world_ranks);
+    status = PMPI_Group_translate_ranks(group, ranks, numbered, carrier->group, carrier_ranks);
     PMPI_Group_free(&group);
     *outside = false;
     for (int i = 0; i < ranks && status == MPI_SUCCESS; i++)
-        *outside |= world_ranks[i] == MPI_UNDEFINED;
+        *outside |= carrier_ranks[i] == MPI_UNDEFINED;
     return status;
 }
 
@@ -189,23 +186,25 @@ static int fill_state(struct cshim_comm *state, MPI_Comm comm)
     state->host.transport = &cshim_mpi_transport;
     state->host.job = &cshim_job;
     state->host.learned = cshim_mpi.learned;
+    state->carrier = cshim_carrier_of(comm);
     state->program = comm;
     state->node = MPI_COMM_NULL;
     PMPI_Comm_rank(comm, &state->host.rank);
     PMPI_Comm_size(comm, &state->host.ranks);
     const int ranks = state->host.ranks;
-    state->world_ranks = calloc((size_t)ranks, sizeof *state->world_ranks);
+    state->carrier_ranks = calloc((size_t)ranks, sizeof *state->carrier_ranks);
     int *ids = calloc((size_t)ranks, sizeof *ids);
-    int status = state->world_ranks == NULL || ids == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
+    int status = state->carrier_ranks == NULL || ids == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
     if (status == MPI_SUCCESS)
-        status = find_world_ranks(comm, ranks, ids, state->world_ranks, &outside);
+        status =
+            find_carrier_ranks(state->carrier, comm, ranks, ids, state->carrier_ranks, &outside);
     if (status == MPI_SUCCESS && outside) {
         state->reason = CSHIM_REASON_NOT_AGREED;
     } else if (status == MPI_SUCCESS) {
         for (int i = 0; i < ranks; i++)
-            ids[i] = cshim_mpi.layout.node_of[state->world_ranks[i]];
-        enough = cshim_layout_make(&state->host.layout, ids, ranks, (int)cshim_mpi.layout.nodes,
-                                   state->host.rank);
+            ids[i] = state->carrier->layout.node_of[state->carrier_ranks[i]];
+        enough = cshim_layout_make(&state->host.layout, ids, ranks,
+                                   (int)state->carrier->layout.nodes, state->host.rank);
     }
     free(ids);
     return enough ? status : MPI_ERR_NO_MEM;
@@ -224,6 +223,7 @@ int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state)
     if (status == MPI_SUCCESS)
         status = PMPI_Comm_set_attr(comm, cshim_mpi.keyval, made);
     if (status != MPI_SUCCESS) {
+        cshim_carrier_release(made->carrier);
         free_memory(made);
         return status;
     }
@@ -249,69 +249,12 @@ static bool reserve_memory(struct cshim_comm *state)
            state->indices != NULL;
 }
 
-int cshim_mpi_free_descriptors(void)
-{
-    struct rlimit limit;
-    int left = INT_MAX;
-    DIR *open_files = opendir("/proc/self/fd");
-    if (open_files == NULL && (errno == EMFILE || errno == ENFILE))
-        return 0;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < INT_MAX)
-        left = (int)limit.rlim_cur;
-    if (open_files == NULL)
-        return left;
-    while (left > 0 && readdir(open_files) != NULL)
-        left--;
-    closedir(open_files);
-    return left;
-}
-
-/* Entry for each rank of the job: true if a prepared communicator may have connected this process
- * to it. Two processes have one connection for all communicators. Atomic; NULL before a
- * communicator within the connection limit is prepared, and if there is no memory. */
-static bool *connected;
-
-/* Marks the ranks of a communicator as connected. Does nothing if they exceed the connection limit,
- * because plans then connect this process to only some of them. */
-static void mark_connected(const struct cshim_comm *state)
-{
-    bool *made = NULL;
-    if ((uint32_t)state->host.ranks - 1 > cshim_mpi.connection_limit)
-        return;
-    if (__atomic_load_n(&connected, __ATOMIC_ACQUIRE) == NULL)
-        made = calloc((size_t)cshim_job.ranks, sizeof *made);
-    bool *known = NULL;
-    if (made != NULL && !__atomic_compare_exchange_n(&connected, &known, made, false,
-                                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-        free(made); /* another thread was faster */
-    known = __atomic_load_n(&connected, __ATOMIC_ACQUIRE);
-    for (int i = 0; i < state->host.ranks && known != NULL; i++)
-        __atomic_store_n(&known[state->world_ranks[i]], true, __ATOMIC_RELAXED);
-}
-
-/* Returns true if this process can open too few files for a call on this communicator. A call needs
- * its new connections, and half as many again, because other communicators may open theirs in the
- * meantime. */
-static bool lacks_descriptors(const struct cshim_comm *state)
-{
-    const bool *known = __atomic_load_n(&connected, __ATOMIC_ACQUIRE);
-    const uint32_t most = cshim_mpi.connection_limit;
-    uint32_t needed = 0;
-    for (int i = 0; i < state->host.ranks; i++)
-        needed +=
-            i != state->host.rank &&
-            (known == NULL || !__atomic_load_n(&known[state->world_ranks[i]], __ATOMIC_RELAXED));
-    if (needed > most)
-        needed = most;
-    return (uint32_t)cshim_mpi_free_descriptors() < needed + needed / 2;
-}
-
 /* Sets the number that rank 0 has assigned, and the tags that follow from it. */
 static void set_number(struct cshim_comm *state, int number)
 {
     state->number = number;
-    state->first_tag =
-        FIRST_TAG + state->number * tags_per_number() + state->world_ranks[0] * CSHIM_MESSAGES;
+    state->first_tag = FIRST_TAG + state->number * tags_per_number(state->carrier) +
+                       state->carrier_ranks[0] * CSHIM_MESSAGES;
     state->prepared = true;
 }
 
@@ -324,13 +267,14 @@ static int agree_on_state(struct cshim_comm *state, MPI_Comm comm)
     static bool has_warned; /* about tags; atomic */
     int own[COUNT], largest[COUNT] = {0};
     own[LACKS_MEMORY] = !reserve_memory(state);
-    own[LACKS_DESCRIPTORS] = lacks_descriptors(state);
-    own[NUMBER] = state->host.rank == 0 ? acquire_number() : -1;
+    own[LACKS_DESCRIPTORS] =
+        cshim_carrier_lacks_descriptors(state->carrier, state->carrier_ranks, state->host.ranks);
+    own[NUMBER] = state->host.rank == 0 ? acquire_number(state->carrier) : -1;
     const int status = cshim_mpi.real->MPI_Allreduce(own, largest, COUNT, MPI_INT, MPI_MAX, comm);
     if (status == MPI_SUCCESS && !largest[LACKS_MEMORY] && !largest[LACKS_DESCRIPTORS] &&
         largest[NUMBER] >= 0) {
         set_number(state, largest[NUMBER]);
-        mark_connected(state);
+        cshim_carrier_connect(state->carrier, state->carrier_ranks, state->host.ranks);
         return status;
     }
     if (own[NUMBER] >= 0)
@@ -355,11 +299,23 @@ int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state)
     return state->preparing ? state->refused : agree_on_state(state, comm);
 }
 
+/* A communicator that is prepared later cannot lack connections: preparing the first one, with all
+ * ranks of the carrier, has checked them, unless these exceed the connection limit. */
+int cshim_comm_prepare_first(MPI_Comm comm, struct cshim_comm *state)
+{
+    struct cshim_carrier *carrier = state->carrier;
+    const int status = cshim_comm_prepare(comm, state);
+    carrier->prepares_later = cshim_mpi.nonblocking && state->prepared &&
+                              count_numbers(carrier) >= MANY_NUMBERS &&
+                              (uint32_t)carrier->ranks - 1 <= carrier->connection_limit;
+    return status;
+}
+
 /* Ends the job for lack of memory or tags, instead of passing the call through: all ranks would
  * have to agree on that, and a nonblocking call cannot wait for them. */
 int cshim_comm_begin_preparing(struct cshim_comm *state)
 {
-    state->number = state->host.rank == 0 ? acquire_number() : 0;
+    state->number = state->host.rank == 0 ? acquire_number(state->carrier) : 0;
     if (state->number < 0 || !reserve_memory(state)) /* the others would wait for this rank */
         cshim_mpi_end_job("no memory or no tags for the communicator of a nonblocking call");
     state->preparing = true;
@@ -375,7 +331,7 @@ void cshim_comm_end_preparing(struct cshim_comm *state, int status)
         set_number(state, state->number);
 }
 
-/* Finds the world ranks of the ranks with this rank's local index on each node. */
+/* Finds the carrier's ranks of the ranks with this rank's local index on each node. */
 static void find_internode_ranks(struct cshim_comm *state)
 {
     const struct cshim_layout *layout = &state->host.layout;
@@ -384,7 +340,7 @@ static void find_internode_ranks(struct cshim_comm *state)
         cshim_mpi_end_job("no memory for a communicator's nodes");
     cshim_layout_levels(layout, state->host.ranks, NULL, state->internode_ranks);
     for (uint32_t node = 0; node < layout->nodes; node++)
-        state->internode_ranks[node] = state->world_ranks[state->internode_ranks[node]];
+        state->internode_ranks[node] = state->carrier_ranks[state->internode_ranks[node]];
 }
 
 int cshim_comm_prepare_levels(struct cshim_comm *state)
@@ -416,7 +372,8 @@ int cshim_comm_make_persistent(struct cshim_comm *state, enum cshim_reason *reas
     part->references = 1;
     part->parent = state;
     part->node = MPI_COMM_NULL;
-    part->world_ranks = state->world_ranks;
+    part->carrier = state->carrier;
+    part->carrier_ranks = state->carrier_ranks;
     const int status = agree_on_state(part, state->program);
     *reason = part->reason;
     if (!part->prepared) {

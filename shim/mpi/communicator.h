@@ -46,15 +46,16 @@ struct cshim_comm {
     /* State of compressed calls, most of it filled by cshim_comm_prepare(), or by
      * cshim_comm_begin_preparing() and cshim_comm_end_preparing(). */
     bool prepared;
-    bool preparing;        /* a nonblocking call has started the broadcast of `number` */
-    MPI_Request agreement; /* request of the broadcast of `number` */
-    int refused;           /* MPI error of the broadcast of `number` */
-    bool error_reported;   /* the library has called the program's error handler already */
-    int *world_ranks; /* each rank's rank in the job's communicator, which carries the messages */
-    int number;    /* identifies this communicator's messages, together with rank 0's world rank */
+    bool preparing;                /* a nonblocking call has started the broadcast of `number` */
+    MPI_Request agreement;         /* request of the broadcast of `number` */
+    int refused;                   /* MPI error of the broadcast of `number` */
+    bool error_reported;           /* the library has called the program's error handler already */
+    struct cshim_carrier *carrier; /* carries the messages */
+    int *carrier_ranks;            /* each rank's rank in the carrier */
+    int number;    /* identifies this communicator's messages, together with carrier_ranks[0] */
     int first_tag; /* follows from `number` */
     MPI_Comm node; /* staged schedules: communicator of this node's ranks; returns errors */
-    int *internode_ranks;   /* staged: by node, world rank of the rank with this local rank */
+    int *internode_ranks;   /* staged: by node, carrier's rank of the rank with this local rank */
     struct pending *active; /* nonblocking call that may use the scratch, or NULL */
     uint32_t pending;       /* number of active nonblocking calls; atomic */
     MPI_Request *requests;  /* CSHIM_REQUESTS(ranks) entries */
@@ -71,10 +72,6 @@ MPI_Comm cshim_comm_program(const struct cshim_comm *state);
 /* Finds the state of a communicator, and makes it at the first call. Local: sends nothing to other
  * ranks. Ends the job if there is no memory. Returns an MPI error. */
 int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state);
-/* Returns about the number of files that this process may still open: about INT_MAX without a
- * limit, and the whole limit if /proc is not mounted. Over TCP, MPI opens one for each connected
- * rank, and may end the job if it cannot. */
-int cshim_mpi_free_descriptors(void);
 
 /* Prepares a communicator for compressed calls: allocates memory and agrees on tags. Does nothing
  * if that is done or was begun for a nonblocking call, or if state->reason is against compressing;
@@ -82,16 +79,16 @@ int cshim_mpi_free_descriptors(void);
  * be such a reason. Makes no MPI communicator: that could wait for a collective call of another
  * thread, and libraries allow few. Returns an MPI error. */
 int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state);
-/* Begins to prepare a communicator for a nonblocking call. Called only if cshim_mpi.prepares_later.
- * Must be called at the call's position in the communicator's order of collectives. Ends the job if
- * this rank has no memory or no tags. Returns an MPI error. */
+/* Prepares the first communicator of a carrier, and finds out whether nonblocking calls on others
+ * may begin to prepare them. Collective. Returns an MPI error. */
+int cshim_comm_prepare_first(MPI_Comm comm, struct cshim_comm *state);
+/* Begins to prepare a communicator for a nonblocking call. Called only if
+ * state->carrier->prepares_later. Must be called at the call's position in the communicator's order
+ * of collectives. Ends the job if this rank has no memory or no tags. Returns an MPI error. */
 int cshim_comm_begin_preparing(struct cshim_comm *state);
 /* Ends what cshim_comm_begin_preparing() has begun, once state->agreement has completed, or could
  * not be started, with the MPI error `status`. */
 void cshim_comm_end_preparing(struct cshim_comm *state, int status);
-/* Returns true if there are tags for so many communicators (MANY_NUMBERS) that few programs need
- * more. */
-bool cshim_comm_has_many_numbers(void);
 /* Makes what staged schedules need in addition, `node` and `internode_ranks`, if they do not exist
  * yet; collective then. Ends the job if there is no memory. Returns an MPI error. */
 int cshim_comm_prepare_levels(struct cshim_comm *state);

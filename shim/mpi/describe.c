@@ -63,7 +63,8 @@ static enum cshim_reason datatype_reason(MPI_Datatype datatype)
  * returns a reason not to compress calls on it. */
 static enum cshim_reason describe_ranks(MPI_Comm comm, struct cshim_call *call)
 {
-    const struct cshim_layout *layout = &cshim_mpi.layout;
+    const struct cshim_carrier *carrier = &cshim_mpi.world;
+    const struct cshim_layout *layout = &carrier->layout;
     struct cshim_comm *state;
     int inter = 0, ranks = cshim_job.ranks;
     if (comm != MPI_COMM_WORLD) {
@@ -77,8 +78,11 @@ static enum cshim_reason describe_ranks(MPI_Comm comm, struct cshim_call *call)
             return CSHIM_REASON_NOT_AGREED;
         if (state->reason != CSHIM_REASON_COMPRESS)
             return state->reason;
+        carrier = state->carrier;
         layout = &state->host.layout;
     }
+    call->partners = carrier->connection_limit;
+    call->is_apart = carrier->scratch_of == NULL;
     call->ranks = (uint32_t)ranks;
     call->nodes = layout->nodes;
     call->ranks_per_node = layout->ranks_per_node;
@@ -114,8 +118,6 @@ static void set_properties(const struct cshim_arguments *arguments, struct cshim
     call->collective = arguments->collective;
     call->nonblocking = arguments->nonblocking;
     call->instead = CSHIM_CODEC_NONE;
-    call->partners = cshim_mpi.connection_limit;
-    call->is_apart = cshim_mpi.scratch_of == NULL;
     call->root = 0;
 }
 
@@ -129,10 +131,10 @@ struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshi
         .op = CSHIM_SUM,
         .bytes = bytes,
         .ranks = (uint32_t)cshim_job.ranks,
-        .nodes = cshim_mpi.layout.nodes,
-        .ranks_per_node = cshim_mpi.layout.ranks_per_node,
-        .partners = cshim_mpi.connection_limit,
-        .is_apart = cshim_mpi.scratch_of == NULL,
+        .nodes = cshim_mpi.world.layout.nodes,
+        .ranks_per_node = cshim_mpi.world.layout.ranks_per_node,
+        .partners = cshim_mpi.world.connection_limit,
+        .is_apart = cshim_mpi.world.scratch_of == NULL,
     };
 }
 
@@ -314,7 +316,8 @@ bool cshim_describe_observed(const struct cshim_arguments *arguments, struct csh
     set_properties(arguments, call);
     call->dtype = cshim_describe_datatype(arguments->datatype);
     call->op = arguments->op == MPI_SUM ? CSHIM_SUM : CSHIM_OP_OTHER;
-    call->ranks = call->nodes = call->ranks_per_node = 1;
+    call->ranks = call->nodes = call->ranks_per_node = call->partners = 1;
+    call->is_apart = false;
     const enum cshim_reason reason = describe_ranks(arguments->comm, call);
     PMPI_Type_size(arguments->datatype, &element);
     call->block = 0;

@@ -61,7 +61,7 @@ int cshim_mpi_device_setup(void)
     int any = 0, own = takes_device_buffers() &&
                        (find_cuda() != NULL || access("/dev/nvidiactl", F_OK) == 0);
     const int status =
-        cshim_mpi.real->MPI_Allreduce(&own, &any, 1, MPI_INT, MPI_MAX, cshim_mpi.world);
+        cshim_mpi.real->MPI_Allreduce(&own, &any, 1, MPI_INT, MPI_MAX, cshim_mpi.world.comm);
     cshim_mpi.devices = any != 0;
     return status;
 }

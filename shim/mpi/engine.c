@@ -8,6 +8,7 @@
 #include "shim/mpi/collectives.h"
 #include "shim/mpi/nonblocking.h"
 #include "shim/mpi/agree.h"
+#include "shim/mpi/spawn.h"
 #include "shim/mpi/trace.h"
 #include "shim/mpi/summary.h"
 #include "shim/mpi/transport.h"
@@ -49,7 +50,7 @@ static MPI_Comm make_alone(void)
 static bool are_tools_right(const char *past)
 {
     int own = past != NULL ? cshim_job.rank : cshim_job.ranks, first = 0;
-    cshim_mpi.real->MPI_Allreduce(&own, &first, 1, MPI_INT, MPI_MIN, cshim_mpi.world);
+    cshim_mpi.real->MPI_Allreduce(&own, &first, 1, MPI_INT, MPI_MIN, cshim_mpi.world.comm);
     if (past != NULL && first == own)
         cshim_log(CSHIM_LOG_WARN,
                   "nothing is compressed: %s, which lies between the program and the MPI library, "
@@ -78,11 +79,12 @@ int cshim_mpi_start(const struct cshim_mpi_real *real, const char *past)
     cshim_describe_setup();
     (void)cshim_ledger_publish(&cshim_job.ledger,
                                cshim_live_open(cshim_job.policy, "mpi", cshim_job.rank,
-                                               cshim_job.ranks, (int)cshim_mpi.layout.nodes));
+                                               cshim_job.ranks, (int)cshim_mpi.world.layout.nodes));
     cshim_observe_setup();
     cshim_trace_setup();
     cshim_mpi.is_watched = cshim_job.observed != NULL || cshim_job.trace != NULL;
-    if (cshim_mpi_device_setup() != MPI_SUCCESS || !cshim_nonblocking_setup())
+    if (cshim_mpi_device_setup() != MPI_SUCCESS || !cshim_nonblocking_setup() ||
+        cshim_spawn_setup() != MPI_SUCCESS)
         cshim_mpi_end_job("MPI cannot prepare the communicators of compshim");
     return 1;
 }
@@ -103,6 +105,7 @@ void cshim_mpi_finalize(void)
     cshim_summary();
     free(cshim_job.observed);
     cshim_agree_finalize();
+    cshim_spawn_teardown();
     cshim_comm_teardown();
     cshim_mpi_transport_teardown();
     cshim_ledger_free(&cshim_job.ledger);

@@ -22,8 +22,7 @@ static void ignore_error(MPI_Comm *comm, int *error, ...)
     (void)comm, (void)error;
 }
 
-/* Returns true if the version text of the MPI library begins with `name`. */
-static bool is_library(const char *name)
+bool cshim_mpi_is_library(const char *name)
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int length;
@@ -34,7 +33,7 @@ static bool is_library(const char *name)
 int cshim_mpi_return_errors_of(MPI_Comm comm)
 {
     MPI_Errhandler handler;
-    if (!is_library("Intel(R) MPI"))
+    if (!cshim_mpi_is_library("Intel(R) MPI"))
         return PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     int status = PMPI_Comm_create_errhandler(ignore_error, &handler);
     if (status != MPI_SUCCESS)
@@ -47,7 +46,7 @@ int cshim_mpi_return_errors_of(MPI_Comm comm)
 bool cshim_mpi_return_errors(MPI_Errhandler handlers[2])
 {
     const MPI_Comm comms[] = {MPI_COMM_WORLD, MPI_COMM_SELF};
-    if (!is_library("Open MPI"))
+    if (!cshim_mpi_is_library("Open MPI"))
         return false;
     for (int i = 0; i < 2; i++) {
         PMPI_Comm_get_errhandler(comms[i], &handlers[i]);

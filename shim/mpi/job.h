@@ -23,28 +23,26 @@
 
 #include <mpi.h>
 
-#include "shim/core/layout.h"
 #include "shim/report/job.h"
+#include "shim/mpi/carrier.h"
 #include "shim/mpi/engine.h"
 
 /* Written at the start and the end of the job by one thread; read by all. */
 struct cshim_mpi_job {
     const struct cshim_mpi_real *real;
-    struct cshim_layout layout;    /* nodes of all ranks of the job */
     struct cshim_learned *learned; /* choices of an earlier job; NULL: calls are measured */
-    uint32_t connection_limit;  /* maximum number of connections of a rank for a compressed call */
-    MPI_Comm world;             /* private communicator of all ranks of the job */
-    MPI_Group group;            /* group of `world` */
-    MPI_Comm alone;             /* private communicator of this rank only; or MPI_COMM_NULL */
-    int keyval;                 /* attribute that holds a communicator's state */
-    const uint8_t **scratch_of; /* scratch of the node's other ranks, by world rank; or NULL */
+    uint64_t learned_hash;         /* hash of the text of `learned` */
+    struct cshim_carrier world;    /* all ranks of the job */
+    MPI_Comm alone;                /* private communicator of this rank only; or MPI_COMM_NULL */
+    int keyval;                    /* attribute that holds a communicator's state */
+    int carrier_keyval; /* attribute that holds the carrier of a communicator with ranks of another
+                           job */
     /* Number of elements below which a call is too small: [0] on any communicator, [1] on the
      * world. */
     uint64_t compress_from[2][CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
-    bool is_watched;     /* calls are recorded (COMPSHIM=observe) or traced */
-    bool nonblocking;    /* all ranks can advance exchanges in the background */
-    bool devices;        /* some rank may pass buffers on a GPU */
-    bool prepares_later; /* a nonblocking call may begin to prepare its communicator */
+    bool is_watched;  /* calls are recorded (COMPSHIM=observe) or traced */
+    bool nonblocking; /* all ranks can advance exchanges in the background */
+    bool devices;     /* some rank may pass buffers on a GPU */
 };
 extern struct cshim_mpi_job cshim_mpi;
 /* Written by the thread that starts and ends the job, except for ledger, observations and trace,
@@ -81,6 +79,9 @@ int cshim_mpi_return_errors_of(MPI_Comm comm);
 bool cshim_mpi_return_errors(MPI_Errhandler handlers[2]);
 /* Sets the handlers that cshim_mpi_return_errors() has stored, after it returned true. */
 void cshim_mpi_restore_handlers(MPI_Errhandler handlers[2]);
+
+/* Returns true if the version text of the MPI library begins with `name`. */
+bool cshim_mpi_is_library(const char *name);
 
 /* Returns the largest tag of a message on MPI_COMM_WORLD. */
 int cshim_mpi_largest_tag(void);

@@ -371,24 +371,18 @@ bool cshim_nonblocking_setup(void)
     struct cshim_comm *world;
     int able = cshim_progress_find(), all = 0;
     if (cshim_policy_smallest(cshim_job.policy, CSHIM_MPI, CSHIM_ALLREDUCE) == UINT64_MAX ||
-        cshim_job.ranks == 1 || cshim_job.observed != NULL)
+        cshim_job.observed != NULL)
         return true;
     able = able && cshim_mpi.alone != MPI_COMM_NULL;
     most_tags = cshim_mpi_largest_tag();
-    if (cshim_mpi.real->MPI_Allreduce(&able, &all, 1, MPI_INT, MPI_MIN, cshim_mpi.world) !=
+    if (cshim_mpi.real->MPI_Allreduce(&able, &all, 1, MPI_INT, MPI_MIN, cshim_mpi.world.comm) !=
         MPI_SUCCESS)
         return false;
     cshim_mpi.nonblocking = all != 0;
     /* Prepares the world here even if the program makes blocking calls only. Otherwise their first
      * call would prepare it, and wait for late ranks without the warning of a slow exchange. */
-    if (cshim_comm_find(MPI_COMM_WORLD, &world) != MPI_SUCCESS ||
-        cshim_comm_prepare(MPI_COMM_WORLD, world) != MPI_SUCCESS)
-        return false;
-    /* A communicator that is prepared later cannot lack connections: preparing the world has
-     * checked them, unless the world has more ranks than the connection limit. */
-    cshim_mpi.prepares_later = all && world->prepared && cshim_comm_has_many_numbers() &&
-                               (uint32_t)cshim_job.ranks - 1 <= cshim_mpi.connection_limit;
-    return true;
+    return cshim_job.ranks == 1 || (cshim_comm_find(MPI_COMM_WORLD, &world) == MPI_SUCCESS &&
+                                    cshim_comm_prepare_first(MPI_COMM_WORLD, world) == MPI_SUCCESS);
 }
 
 void cshim_nonblocking_teardown(void)

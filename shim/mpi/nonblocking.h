@@ -12,7 +12,7 @@
 #include "shim/mpi/describe.h"
 
 /* Finds out whether all ranks can advance exchanges in the background (cshim_mpi.nonblocking), and
- * prepares MPI_COMM_WORLD; does nothing if no all-reduce can be compressed, in a job of one rank,
+ * prepares MPI_COMM_WORLD if it has several ranks; does nothing if no all-reduce can be compressed,
  * and with COMPSHIM=observe. Collective. Returns false if the library reports an error. */
 bool cshim_nonblocking_setup(void);
 /* Waits for active calls, at most 10 s, and warns if any are left; then stops the callbacks. */

@@ -23,7 +23,7 @@
 void cshim_observe_setup(void)
 {
     int observe = cshim_job.rank == 0 && cshim_mode() == CSHIM_MODE_OBSERVE;
-    cshim_mpi.real->MPI_Bcast(&observe, 1, MPI_INT, 0, cshim_mpi.world);
+    cshim_mpi.real->MPI_Bcast(&observe, 1, MPI_INT, 0, cshim_mpi.world.comm);
     if (!observe)
         return;
     cshim_job.observed = malloc(sizeof *cshim_job.observed);
@@ -72,19 +72,19 @@ static double time_exchange(const struct measurement *measurement, const struct 
 {
     const struct cshim_arguments arguments =
         cshim_arguments_of(CSHIM_ALLREDUCE, measurement->input, measurement->output,
-                           (MPI_Count)plan->count, MPI_FLOAT, MPI_SUM, cshim_mpi.world);
+                           (MPI_Count)plan->count, MPI_FLOAT, MPI_SUM, cshim_mpi.world.comm);
     struct cshim_exchange exchange = cshim_exchange_of(&arguments, plan, measurement->comm);
     double slowest = -1;
     exchange.sequence = ++measurement->comm->host.sequence;
     cshim_call_acquire_scratch(&exchange);
-    PMPI_Barrier(cshim_mpi.world);
+    PMPI_Barrier(cshim_mpi.world.comm);
     const double began = cshim_seconds();
     const int status = cshim_exchange_run(&exchange);
     const double own = cshim_seconds() - began;
     cshim_call_release_scratch(&exchange, status);
     if (status != MPI_SUCCESS ||
-        cshim_mpi.real->MPI_Allreduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, cshim_mpi.world) !=
-            MPI_SUCCESS)
+        cshim_mpi.real->MPI_Allreduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX,
+                                      cshim_mpi.world.comm) != MPI_SUCCESS)
         return -1;
     return slowest;
 }
@@ -120,7 +120,8 @@ static bool probe_size(const struct measurement *measurement, const struct cshim
 static bool is_time_left(const struct measurement *measurement)
 {
     int more = cshim_seconds() - measurement->began < PROBE_SECONDS;
-    return cshim_mpi.real->MPI_Bcast(&more, 1, MPI_INT, 0, cshim_mpi.world) == MPI_SUCCESS && more;
+    return cshim_mpi.real->MPI_Bcast(&more, 1, MPI_INT, 0, cshim_mpi.world.comm) == MPI_SUCCESS &&
+           more;
 }
 
 /* Measures one codec with both sizes. Returns false if no further codec is to be measured. */
@@ -155,14 +156,14 @@ static bool prepare_measurement(struct measurement *measurement)
     measurement->input = malloc(PROBE_LARGE);
     measurement->output = malloc(PROBE_LARGE);
     int enough = measurement->input != NULL && measurement->output != NULL &&
-                 cshim_comm_find(cshim_mpi.world, &measurement->comm) == MPI_SUCCESS;
+                 cshim_comm_find(cshim_mpi.world.comm, &measurement->comm) == MPI_SUCCESS;
     int everywhere = 0;
     if (measurement->input != NULL)
         fill_random(measurement->input, PROBE_LARGE / sizeof(float));
-    if (cshim_mpi.real->MPI_Allreduce(&enough, &everywhere, 1, MPI_INT, MPI_MIN, cshim_mpi.world) !=
-            MPI_SUCCESS ||
+    if (cshim_mpi.real->MPI_Allreduce(&enough, &everywhere, 1, MPI_INT, MPI_MIN,
+                                      cshim_mpi.world.comm) != MPI_SUCCESS ||
         !everywhere || measurement->comm == NULL ||
-        cshim_comm_prepare(cshim_mpi.world, measurement->comm) != MPI_SUCCESS)
+        cshim_comm_prepare(cshim_mpi.world.comm, measurement->comm) != MPI_SUCCESS)
         return false;
     return measurement->comm->reason == CSHIM_REASON_COMPRESS;
 }

@@ -70,8 +70,8 @@ static enum cshim_reason find_obstacle(const struct cshim_rule *rule, MPI_Comm c
         return CSHIM_REASON_NOT_AGREED;
     if ((*state)->reason != CSHIM_REASON_COMPRESS)
         return (*state)->reason;
-    return cshim_mpi.prepares_later || (*state)->prepared ? CSHIM_REASON_COMPRESS
-                                                          : CSHIM_REASON_NONBLOCKING;
+    return (*state)->carrier->prepares_later || (*state)->prepared ? CSHIM_REASON_COMPRESS
+                                                                   : CSHIM_REASON_NONBLOCKING;
 }
 
 /* Plans a nonblocking or persistent call. Returns true with *plan and *state set; or false if it is

@@ -41,7 +41,7 @@ static bool compresses_sums(void)
 
 void cshim_share_setup(MPI_Comm node)
 {
-    const int ranks = cshim_mpi.layout.local_ranks;
+    const int ranks = cshim_mpi.world.layout.local_ranks;
     int able = 1, all = 0;
     if (ranks == 1 || !compresses_sums())
         return;
@@ -61,10 +61,10 @@ void cshim_share_setup(MPI_Comm node)
     }
     cshim_mpi.real->MPI_Allreduce(&able, &all, 1, MPI_INT, MPI_MIN, node);
     free(offers);
-    cshim_mpi.scratch_of = scratch_of;
+    cshim_mpi.world.scratch_of = scratch_of;
     if (all)
         return;
-    if (cshim_mpi.layout.local_rank == 0)
+    if (cshim_mpi.world.layout.local_rank == 0)
         cshim_log(CSHIM_LOG_INFO,
                   "the ranks of this node exchange messages instead of sharing memory: not all of "
                   "them may attach the others' segments");
@@ -73,11 +73,11 @@ void cshim_share_setup(MPI_Comm node)
 
 void cshim_share_teardown(void)
 {
-    const uint8_t **scratch_of = cshim_mpi.scratch_of;
+    const uint8_t **scratch_of = cshim_mpi.world.scratch_of;
     for (int rank = 0; rank < cshim_job.ranks && scratch_of != NULL; rank++)
         if (scratch_of[rank] != NULL)
             cshim_scratch_detach(scratch_of[rank]);
     free((void *)scratch_of);
-    cshim_mpi.scratch_of = NULL;
+    cshim_mpi.world.scratch_of = NULL;
     cshim_scratch_unshare();
 }

@@ -6,12 +6,12 @@
 
 #include "shim/mpi/communicator.h"
 
-/* Fills cshim_mpi.scratch_of, if this node has several ranks, all can attach each other's scratch,
- * and the policy compresses sums; otherwise leaves it NULL. `node`: communicator of this rank's
- * node. Collective over `node`. Ends the job if there is no memory. */
+/* Fills cshim_mpi.world.scratch_of, if this node has several ranks, all can attach each other's
+ * scratch, and the policy compresses sums; otherwise leaves it NULL. `node`: communicator of this
+ * rank's node. Collective over `node`. Ends the job if there is no memory. */
 void cshim_share_setup(MPI_Comm node);
-/* Detaches the other ranks' segments, stops sharing this rank's, and sets cshim_mpi.scratch_of to
- * NULL. */
+/* Detaches the other ranks' segments, stops sharing this rank's, and sets
+ * cshim_mpi.world.scratch_of to NULL. */
 void cshim_share_teardown(void);
 
 #endif

@@ -20,13 +20,13 @@ struct numbered_row {
 static bool send_to_parent(const void *data, size_t bytes, enum tag tag)
 {
     return PMPI_Send(data, (int)bytes, MPI_BYTE, cshim_tree_parent(cshim_job.rank), (int)tag,
-                     cshim_mpi.world) == MPI_SUCCESS;
+                     cshim_mpi.world.comm) == MPI_SUCCESS;
 }
 
 /* Receives from a child. Returns false if it has died. */
 static bool receive_from_child(void *data, size_t bytes, int rank, enum tag tag)
 {
-    return PMPI_Recv(data, (int)bytes, MPI_BYTE, rank, (int)tag, cshim_mpi.world,
+    return PMPI_Recv(data, (int)bytes, MPI_BYTE, rank, (int)tag, cshim_mpi.world.comm,
                      MPI_STATUS_IGNORE) == MPI_SUCCESS;
 }
 
@@ -139,6 +139,6 @@ void cshim_summary(void)
     PMPI_Get_library_version(library, &length);
     shorten_version(library);
     cshim_job.library = library;
-    cshim_job.nodes = cshim_mpi.layout.nodes;
+    cshim_job.nodes = cshim_mpi.world.layout.nodes;
     cshim_report_write(wanted, &cshim_job);
 }

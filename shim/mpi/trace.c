@@ -28,8 +28,8 @@ static double measure_offset(void)
     double best = 1e9, offset = 0, theirs = 0;
     for (unsigned i = 0; i < PINGS; i++) {
         const double sent = cshim_seconds();
-        PMPI_Send(&sent, 1, MPI_DOUBLE, 0, TAG_PING, cshim_mpi.world);
-        PMPI_Recv(&theirs, 1, MPI_DOUBLE, 0, TAG_PONG, cshim_mpi.world, MPI_STATUS_IGNORE);
+        PMPI_Send(&sent, 1, MPI_DOUBLE, 0, TAG_PING, cshim_mpi.world.comm);
+        PMPI_Recv(&theirs, 1, MPI_DOUBLE, 0, TAG_PONG, cshim_mpi.world.comm, MPI_STATUS_IGNORE);
         const double took = cshim_seconds() - sent;
         if (took >= best)
             continue;
@@ -43,9 +43,9 @@ static void answer_pings(int rank)
 {
     double ping;
     for (unsigned i = 0; i < PINGS; i++) {
-        PMPI_Recv(&ping, 1, MPI_DOUBLE, rank, TAG_PING, cshim_mpi.world, MPI_STATUS_IGNORE);
+        PMPI_Recv(&ping, 1, MPI_DOUBLE, rank, TAG_PING, cshim_mpi.world.comm, MPI_STATUS_IGNORE);
         ping = cshim_seconds();
-        PMPI_Send(&ping, 1, MPI_DOUBLE, rank, TAG_PONG, cshim_mpi.world);
+        PMPI_Send(&ping, 1, MPI_DOUBLE, rank, TAG_PONG, cshim_mpi.world.comm);
     }
 }
 
@@ -78,12 +78,12 @@ void cshim_trace_setup(void)
     int enough = 0, everywhere = 0;
     if (cshim_job.rank == 0 && wanted != NULL && fits(wanted))
         snprintf(trace_path, sizeof trace_path, "%s", wanted);
-    cshim_mpi.real->MPI_Bcast(trace_path, sizeof trace_path, MPI_CHAR, 0, cshim_mpi.world);
+    cshim_mpi.real->MPI_Bcast(trace_path, sizeof trace_path, MPI_CHAR, 0, cshim_mpi.world.comm);
     if (trace_path[0] == '\0')
         return;
     cshim_job.trace = calloc(1, sizeof *cshim_job.trace);
     enough = cshim_job.trace != NULL;
-    cshim_mpi.real->MPI_Allreduce(&enough, &everywhere, 1, MPI_INT, MPI_MIN, cshim_mpi.world);
+    cshim_mpi.real->MPI_Allreduce(&enough, &everywhere, 1, MPI_INT, MPI_MIN, cshim_mpi.world.comm);
     if (everywhere) {
         compare_clocks(0);
         return;
@@ -131,11 +131,11 @@ static void write_own(struct cshim_trace_file *file)
 static void send_own(void)
 {
     const struct part part = describe_part();
-    PMPI_Send(&part, sizeof part, MPI_BYTE, 0, TAG_COUNT, cshim_mpi.world);
+    PMPI_Send(&part, sizeof part, MPI_BYTE, 0, TAG_COUNT, cshim_mpi.world.comm);
     for (uint64_t first = 0; first < part.kept; first += PIECE) {
         const uint64_t count = part.kept - first < PIECE ? part.kept - first : PIECE;
         PMPI_Send(&cshim_job.trace->events[first], (int)(count * sizeof(struct cshim_trace_event)),
-                  MPI_BYTE, 0, TAG_EVENTS, cshim_mpi.world);
+                  MPI_BYTE, 0, TAG_EVENTS, cshim_mpi.world.comm);
     }
 }
 
@@ -144,14 +144,15 @@ static void send_own(void)
 static void receive_part(struct cshim_trace_file *file, int rank)
 {
     struct part part;
-    PMPI_Recv(&part, sizeof part, MPI_BYTE, rank, TAG_COUNT, cshim_mpi.world, MPI_STATUS_IGNORE);
+    PMPI_Recv(&part, sizeof part, MPI_BYTE, rank, TAG_COUNT, cshim_mpi.world.comm,
+              MPI_STATUS_IGNORE);
     if (file->stream != NULL)
         cshim_trace_rank(file, rank, part.host);
     file->dropped += part.dropped;
     for (uint64_t first = 0; first < part.kept; first += PIECE) {
         const uint64_t count = part.kept - first < PIECE ? part.kept - first : PIECE;
         PMPI_Recv(cshim_job.trace->events, (int)(count * sizeof(struct cshim_trace_event)),
-                  MPI_BYTE, rank, TAG_EVENTS, cshim_mpi.world, MPI_STATUS_IGNORE);
+                  MPI_BYTE, rank, TAG_EVENTS, cshim_mpi.world.comm, MPI_STATUS_IGNORE);
         if (file->stream != NULL)
             cshim_trace_events(file, rank, cshim_job.trace->events, count);
     }
@@ -175,7 +176,7 @@ void cshim_trace_finish(void)
         return;
     const bool is_own = strstr(trace_path, "{rank}") != NULL;
     compare_clocks(1);
-    cshim_mpi.real->MPI_Bcast(&started, 1, MPI_DOUBLE, 0, cshim_mpi.world);
+    cshim_mpi.real->MPI_Bcast(&started, 1, MPI_DOUBLE, 0, cshim_mpi.world.comm);
     align_events(started);
     if (!is_own && cshim_job.rank != 0)
         send_own();

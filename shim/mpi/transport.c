@@ -14,12 +14,13 @@ static struct cshim_comm *comm_of(const struct cshim_exchange *exchange)
     return (struct cshim_comm *)exchange->communicator;
 }
 
-/* Returns a peer's rank in the job's communicator. With a staged schedule, peer i is the rank of
+/* Returns a peer's rank in the carrier. With a staged schedule, peer i is the rank of
  * node i with this rank's local index. */
 static int rank_of(const struct cshim_exchange *exchange, int peer)
 {
     const struct cshim_comm *comm = comm_of(exchange);
-    return exchange->plan->schedule->staged ? comm->internode_ranks[peer] : comm->world_ranks[peer];
+    return exchange->plan->schedule->staged ? comm->internode_ranks[peer]
+                                            : comm->carrier_ranks[peer];
 }
 
 /* Returns the tag of a message of this communicator. */
@@ -38,7 +39,7 @@ static int receive(const struct cshim_exchange *exchange, unsigned request, void
                    size_t bytes, int from, enum cshim_message kind)
 {
     return PMPI_Irecv(message, (int)bytes, MPI_BYTE, rank_of(exchange, from),
-                      tag_of(exchange, kind), cshim_mpi.world,
+                      tag_of(exchange, kind), comm_of(exchange)->carrier->comm,
                       &comm_of(exchange)->requests[request]);
 }
 
@@ -46,13 +47,14 @@ static int send(const struct cshim_exchange *exchange, unsigned request, const v
                 size_t bytes, int to, enum cshim_message kind)
 {
     return PMPI_Isend(message, (int)bytes, MPI_BYTE, rank_of(exchange, to), tag_of(exchange, kind),
-                      cshim_mpi.world, &comm_of(exchange)->requests[request]);
+                      comm_of(exchange)->carrier->comm, &comm_of(exchange)->requests[request]);
 }
 
 static const uint8_t *scratch_of(const struct cshim_exchange *exchange, int rank)
 {
-    return cshim_mpi.scratch_of != NULL ? cshim_mpi.scratch_of[comm_of(exchange)->world_ranks[rank]]
-                                        : NULL;
+    const struct cshim_comm *comm = comm_of(exchange);
+    const uint8_t **scratch_of_ranks = comm->carrier->scratch_of;
+    return scratch_of_ranks != NULL ? scratch_of_ranks[comm->carrier_ranks[rank]] : NULL;
 }
 
 /* Returns the class of an MPI error: MPICH's error codes contain more than the class. */
@@ -89,7 +91,7 @@ static void report_slow(struct cshim_wait *watched)
 {
     const struct exchange_wait *wait = (const struct exchange_wait *)watched;
     cshim_message_report_wait(
-        wait->exchange, comm_of(wait->exchange)->world_ranks[wait->exchange->communicator->rank],
+        wait->exchange, comm_of(wait->exchange)->carrier_ranks[wait->exchange->communicator->rank],
         rank_of);
 }
 

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private communicator that carries the messages of compressed calls, with the nodes and the
+ * connections of its ranks. All communicators of the program within the job use that of the job,
+ * cshim_mpi.world. A communicator merged with a spawned job (spawn.h) and its duplicates use one of
+ * their own, which is an attribute of each, and is freed with the last of them and their states.
+ *
+ * Included by job.h. All functions except setup and teardown are thread-safe. */
+#ifndef CSHIM_MPI_CARRIER_H
+#define CSHIM_MPI_CARRIER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shim/core/layout.h"
+
+/* Written when it is made; then constant, except `references` and `connected`. */
+struct cshim_carrier {
+    MPI_Comm comm;
+    MPI_Group group; /* group of `comm` */
+    int ranks;
+    int rank; /* this process's rank in `comm` */
+    struct cshim_layout layout;
+    uint32_t connection_limit;  /* maximum number of connections of a rank for a compressed call */
+    const uint8_t **scratch_of; /* scratch of the node's other ranks, by rank; or NULL */
+    bool prepares_later;        /* a nonblocking call may begin to prepare its communicator */
+    /* Entry for each rank: true if a prepared communicator may have connected this process to it.
+     * Atomic. */
+    bool *connected;
+    uint32_t references; /* of communicators and their states; atomic; unused by cshim_mpi.world */
+};
+
+/* Makes the private communicator of the ranks of `comm`, and finds their nodes and connections.
+ * Stores a communicator of this rank's node, which the caller frees. Collective over `comm`.
+ * Returns an MPI error, and ends the job if there is no memory. */
+int cshim_carrier_make(struct cshim_carrier *carrier, MPI_Comm comm, MPI_Comm *node);
+/* Frees everything that cshim_carrier_make() has made, except the private communicator. */
+void cshim_carrier_free(struct cshim_carrier *carrier);
+
+/* Makes and frees the key of the attribute. Return an MPI error. */
+int cshim_carrier_setup(void);
+int cshim_carrier_teardown(void);
+/* Makes a carrier for a communicator with ranks of another job, and stores it as an attribute.
+ * Collective over `comm`. Returns an MPI error, and ends the job if there is no memory. */
+int cshim_carrier_attach(MPI_Comm comm);
+/* Returns the carrier of a communicator, with a reference that the caller releases. */
+struct cshim_carrier *cshim_carrier_of(MPI_Comm comm);
+void cshim_carrier_release(struct cshim_carrier *carrier);
+
+/* Marks `count` ranks of the carrier as connected to this process. Does nothing if they exceed the
+ * connection limit, because plans then connect this process to only some of them. */
+void cshim_carrier_connect(struct cshim_carrier *carrier, const int *ranks, int count);
+/* Returns true if this process can open too few files for a call with `count` ranks of the carrier.
+ * A call needs its new connections, and half as many again, because other communicators may open
+ * theirs in the meantime. */
+bool cshim_carrier_lacks_descriptors(const struct cshim_carrier *carrier, const int *ranks,
+                                     int count);
+
+#endif

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Agreement of two jobs, by their ranks 0. A job that may lack the shim gets no message:
+ *
+ * 1. MPI_Comm_spawn. Open MPI gives the spawned processes those of the caller's variables that
+ * begin with OMPI_MCA_. During the call, VARIABLE contains the name of the spawning job. Rank 0 of
+ * its communicator then posts a receive for a hello on the intercommunicator, before the program
+ * can post receives there.
+ *
+ * 2. MPI_Init of a spawned process. If VARIABLE names the job that has spawned it, with which
+ * OMPI_PARENT_PORT begins, that job has the shim and expects a hello. (Processes that a job without
+ * the shim spawns may inherit the VARIABLE of that job's own parent.)
+ *
+ * 3. MPI_Intercomm_merge. Rank 0 of the spawned job sends the hello before it merges. After the
+ * merge the hello has usually arrived. If it has not arrived within a second, the spawned job lacks
+ * the shim. Otherwise the spawning job proposes to compress or not, the spawned job acknowledges,
+ * and the spawning job decides. These messages use the merged communicator, which the programs do
+ * not have yet. A rank 0 that has stopped waiting for the proposal does not acknowledge it. Each
+ * rank 0 tells the other ranks of its side the outcome. */
+#include "shim/mpi/spawn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim/core/clock.h"
+#include "shim/core/greeting.h"
+#include "shim/core/log.h"
+
+#define VARIABLE "OMPI_MCA_compshim_spawned_by"
+#define HELLO_SECONDS 1.0
+#define ANSWER_SECONDS 10.0
+
+/* Message types. Tags count down from MPI_TAG_UB, after those of agree.c. */
+enum word { WORD_HELLO = 8, WORD_PROPOSAL, WORD_ACKNOWLEDGE, WORD_DECISION, WORD_OUTCOME };
+
+/* What must be equal in both jobs; compared and sent as bytes. */
+struct terms {
+    char version[sizeof((struct cshim_greeting *)NULL)->version];
+    char policy_sha256[sizeof cshim_job.policy_sha256];
+    uint64_t codec_table;
+    uint64_t learned_hash;
+    uint64_t nonblocking, devices, observes; /* 0 or 1 */
+};
+
+/* Attribute of an intercommunicator between a job and one that it has spawned. Both have the shim,
+ * as far as this side knows. */
+struct bond {
+    bool is_spawned;             /* this side is the spawned job */
+    bool is_decided, compresses; /* outcome of the first merge, which also holds for later ones */
+    struct terms hello;          /* at rank 0 of the spawning side, as are the next three */
+    MPI_Request hello_request;
+    int acknowledgement;
+    MPI_Request acknowledge_request;
+    int proposal; /* at rank 0 of the spawned side */
+    MPI_Request proposal_request;
+};
+
+static int bond_keyval;
+static bool is_open_mpi; /* in other libraries, nothing here does anything */
+static struct terms own;
+static char job_name[256]; /* empty: spawned jobs cannot be told */
+/* Number of calls in progress that spawn; VARIABLE is set meanwhile. */
+static int spawning;
+static pthread_mutex_t spawning_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int tag_of_message(enum word word)
+{
+    return cshim_mpi_largest_tag() - (int)word;
+}
+
+/* Waits until a request is complete. Returns false if that takes longer than `seconds`. */
+static bool wait_for_request(MPI_Request *request, double seconds)
+{
+    const double began = cshim_seconds();
+    int done = 0;
+    PMPI_Test(request, &done, MPI_STATUS_IGNORE);
+    while (!done && cshim_seconds() - began < seconds) {
+        cshim_pause(cshim_seconds() - began);
+        PMPI_Test(request, &done, MPI_STATUS_IGNORE);
+    }
+    return done != 0;
+}
+
+/* Attribute delete callback. Leaves messages that may still come on the merged communicator their
+ * memory. */
+static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+    struct bond *bond = value;
+    (void)comm, (void)keyval, (void)extra;
+    if (bond->hello_request != MPI_REQUEST_NULL) {
+        cshim_mpi.real->MPI_Cancel(&bond->hello_request);
+        PMPI_Wait(&bond->hello_request, MPI_STATUS_IGNORE);
+    }
+    if (bond->acknowledge_request == MPI_REQUEST_NULL && bond->proposal_request == MPI_REQUEST_NULL)
+        free(bond);
+    return MPI_SUCCESS;
+}
+
+/* Makes the attribute of an intercommunicator. Returns an MPI error. */
+static int make_bond(MPI_Comm intercomm, bool is_spawned)
+{
+    int rank, status = MPI_SUCCESS;
+    struct bond *bond = calloc(1, sizeof *bond);
+    if (bond == NULL)
+        cshim_mpi_end_job("no memory for a spawned job");
+    bond->is_spawned = is_spawned;
+    bond->hello_request = bond->acknowledge_request = bond->proposal_request = MPI_REQUEST_NULL;
+    PMPI_Comm_rank(intercomm, &rank);
+    if (!is_spawned && rank == 0)
+        status = PMPI_Irecv(&bond->hello, sizeof bond->hello, MPI_BYTE, 0,
+                            tag_of_message(WORD_HELLO), intercomm, &bond->hello_request);
+    return status == MPI_SUCCESS ? PMPI_Comm_set_attr(intercomm, bond_keyval, bond) : status;
+}
+
+/* Returns true if VARIABLE names the job that has spawned this process. */
+static bool is_told(void)
+{
+    const char *name = getenv(VARIABLE), *port = getenv("OMPI_PARENT_PORT");
+    const size_t length = name != NULL ? strlen(name) : 0;
+    return length > 0 && port != NULL && strncmp(port, name, length) == 0 && port[length] == '.';
+}
+
+int cshim_spawn_setup(void)
+{
+    MPI_Comm parent;
+    const char *name = getenv("PMIX_NAMESPACE");
+    is_open_mpi = cshim_mpi_is_library("Open MPI");
+    if (!is_open_mpi)
+        return MPI_SUCCESS;
+    const struct cshim_greeting greeting = cshim_greeting_make();
+    memcpy(own.version, greeting.version, sizeof own.version);
+    memcpy(own.policy_sha256, cshim_job.policy_sha256, sizeof own.policy_sha256);
+    own.codec_table = greeting.table;
+    own.learned_hash = cshim_mpi.learned_hash;
+    own.nonblocking = cshim_mpi.nonblocking;
+    own.devices = cshim_mpi.devices;
+    own.observes = cshim_job.observed != NULL;
+    if (name != NULL && strlen(name) < sizeof job_name)
+        strcpy(job_name, name);
+    int status = PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &bond_keyval, NULL);
+    if (status == MPI_SUCCESS)
+        status = PMPI_Comm_get_parent(&parent);
+    if (status != MPI_SUCCESS || parent == MPI_COMM_NULL)
+        return status;
+    int told = is_told(), all = 0;
+    status = cshim_mpi.real->MPI_Allreduce(&told, &all, 1, MPI_INT, MPI_MIN, cshim_mpi.world.comm);
+    return status == MPI_SUCCESS && all ? make_bond(parent, true) : status;
+}
+
+void cshim_spawn_teardown(void)
+{
+    if (is_open_mpi)
+        PMPI_Comm_free_keyval(&bond_keyval);
+}
+
+/* Sets VARIABLE. Returns false, and does nothing, if the job that is to be spawned cannot be told,
+ * or if `comm` has ranks of other jobs: equal on all its ranks. */
+static bool begin_spawning(MPI_Comm comm)
+{
+    struct cshim_comm *state;
+    if (!is_open_mpi || job_name[0] == '\0' || comm == MPI_COMM_NULL ||
+        cshim_comm_find(comm, &state) != MPI_SUCCESS || state->reason == CSHIM_REASON_NOT_AGREED ||
+        state->carrier != &cshim_mpi.world)
+        return false;
+    pthread_mutex_lock(&spawning_lock);
+    if (spawning++ == 0)
+        setenv(VARIABLE, job_name, 1);
+    pthread_mutex_unlock(&spawning_lock);
+    return true;
+}
+
+/* Ends what begin_spawning() has begun, if it returned true. Returns `status`, the library's, or an
+ * MPI error. */
+static int end_spawning(bool has_begun, int status, const MPI_Comm *intercomm)
+{
+    if (!has_begun)
+        return status;
+    pthread_mutex_lock(&spawning_lock);
+    if (--spawning == 0)
+        unsetenv(VARIABLE);
+    pthread_mutex_unlock(&spawning_lock);
+    return status == MPI_SUCCESS ? make_bond(*intercomm, false) : status;
+}
+
+int cshim_comm_spawn(const char *command, char *argv[], int maxprocs, MPI_Info info, int root,
+                     MPI_Comm comm, MPI_Comm *intercomm, int errcodes[])
+{
+    const bool has_begun = begin_spawning(comm);
+    return end_spawning(has_begun,
+                        cshim_mpi.real->MPI_Comm_spawn(command, argv, maxprocs, info, root, comm,
+                                                       intercomm, errcodes),
+                        intercomm);
+}
+
+int cshim_comm_spawn_multiple(int count, char *commands[], char **argvs[], const int maxprocs[],
+                              const MPI_Info infos[], int root, MPI_Comm comm, MPI_Comm *intercomm,
+                              int errcodes[])
+{
+    const bool has_begun = begin_spawning(comm);
+    return end_spawning(has_begun,
+                        cshim_mpi.real->MPI_Comm_spawn_multiple(count, commands, argvs, maxprocs,
+                                                                infos, root, comm, intercomm,
+                                                                errcodes),
+                        intercomm);
+}
+
+/* Two jobs that have just been merged, as rank 0 of one of them sees them. */
+struct meeting {
+    struct bond *bond;
+    MPI_Comm merged;
+    int peer; /* rank 0 of the other job */
+};
+
+/* At rank 0 of the spawning job: returns true if both compress. */
+static bool propose(const struct meeting *meeting)
+{
+    struct bond *bond = meeting->bond;
+    if (!wait_for_request(&bond->hello_request, HELLO_SECONDS)) {
+        cshim_log(CSHIM_LOG_INFO, "the spawned job has no compshim: calls on the communicator that "
+                                  "was merged with it are passed through");
+        return false;
+    }
+    const int proposal = memcmp(&bond->hello, &own, sizeof own) == 0;
+    if (proposal)
+        PMPI_Irecv(&bond->acknowledgement, 1, MPI_INT, meeting->peer,
+                   tag_of_message(WORD_ACKNOWLEDGE), meeting->merged, &bond->acknowledge_request);
+    else
+        cshim_log(
+            CSHIM_LOG_WARN,
+            "the spawned job has another version of compshim or another policy: calls on the "
+            "communicator that was merged with it are passed through; give both jobs the same "
+            "COMPSHIM_POLICY");
+    PMPI_Send(&proposal, 1, MPI_INT, meeting->peer, tag_of_message(WORD_PROPOSAL), meeting->merged);
+    if (!proposal)
+        return false;
+    const int decision = wait_for_request(&bond->acknowledge_request, 1.2 * ANSWER_SECONDS);
+    PMPI_Send(&decision, 1, MPI_INT, meeting->peer, tag_of_message(WORD_DECISION), meeting->merged);
+    return decision != 0;
+}
+
+/* At rank 0 of the spawned job: returns true if both compress. */
+static bool answer(const struct meeting *meeting)
+{
+    struct bond *bond = meeting->bond;
+    int decision = 0;
+    PMPI_Irecv(&bond->proposal, 1, MPI_INT, meeting->peer, tag_of_message(WORD_PROPOSAL),
+               meeting->merged, &bond->proposal_request);
+    if (!wait_for_request(&bond->proposal_request, ANSWER_SECONDS) || !bond->proposal)
+        return false;
+    PMPI_Send(&bond->proposal, 1, MPI_INT, meeting->peer, tag_of_message(WORD_ACKNOWLEDGE),
+              meeting->merged);
+    PMPI_Recv(&decision, 1, MPI_INT, meeting->peer, tag_of_message(WORD_DECISION), meeting->merged,
+              MPI_STATUS_IGNORE);
+    return decision != 0;
+}
+
+/* Returns the ranks in `merged` of the first `count` ranks of a group, which the caller frees. Ends
+ * the job if there is no memory. */
+static int *find_ranks(MPI_Group side, int count, MPI_Comm merged)
+{
+    MPI_Group group;
+    int *ranks = calloc(2 * (size_t)count, sizeof *ranks);
+    if (ranks == NULL)
+        cshim_mpi_end_job("no memory for the ranks of a spawned job");
+    for (int i = 0; i < count; i++)
+        ranks[count + i] = i;
+    PMPI_Comm_group(merged, &group);
+    PMPI_Group_translate_ranks(side, count, ranks + count, group, ranks);
+    PMPI_Group_free(&group);
+    return ranks;
+}
+
+/* Finds out whether both jobs compress. Returns the same on all ranks of both. */
+static bool agree(struct bond *bond, MPI_Comm intercomm, MPI_Comm merged)
+{
+    struct meeting meeting = {.bond = bond, .merged = merged};
+    MPI_Group side, other_side;
+    int rank, count, outcome = 0;
+    PMPI_Comm_rank(intercomm, &rank);
+    PMPI_Comm_size(intercomm, &count);
+    PMPI_Comm_group(intercomm, &side);
+    PMPI_Comm_remote_group(intercomm, &other_side);
+    int *ranks = find_ranks(side, count, merged), *other_ranks = find_ranks(other_side, 1, merged);
+    meeting.peer = other_ranks[0];
+    if (rank == 0) {
+        outcome = bond->is_spawned ? answer(&meeting) : propose(&meeting);
+        for (int i = 1; i < count; i++)
+            PMPI_Send(&outcome, 1, MPI_INT, ranks[i], tag_of_message(WORD_OUTCOME), merged);
+    } else {
+        PMPI_Recv(&outcome, 1, MPI_INT, ranks[0], tag_of_message(WORD_OUTCOME), merged,
+                  MPI_STATUS_IGNORE);
+    }
+    free(ranks);
+    free(other_ranks);
+    PMPI_Group_free(&side);
+    PMPI_Group_free(&other_side);
+    return outcome != 0;
+}
+
+/* Prepares the merged communicator for compressed calls. Returns an MPI error. */
+static int prepare(MPI_Comm merged)
+{
+    struct cshim_comm *state;
+    int status = cshim_carrier_attach(merged);
+    if (status == MPI_SUCCESS)
+        status = cshim_comm_find(merged, &state);
+    return status == MPI_SUCCESS ? cshim_comm_prepare_first(merged, state) : status;
+}
+
+int cshim_intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *merged)
+{
+    struct bond *bond = NULL;
+    int found = 0, rank = -1;
+    if (is_open_mpi && intercomm != MPI_COMM_NULL &&
+        PMPI_Comm_get_attr(intercomm, bond_keyval, &bond, &found) == MPI_SUCCESS && found)
+        PMPI_Comm_rank(intercomm, &rank);
+    if (rank == 0 && bond->is_spawned && !bond->is_decided)
+        PMPI_Send(&own, sizeof own, MPI_BYTE, 0, tag_of_message(WORD_HELLO), intercomm);
+    const int status = cshim_mpi.real->MPI_Intercomm_merge(intercomm, high, merged);
+    if (status != MPI_SUCCESS || !found)
+        return status;
+    if (!bond->is_decided)
+        bond->compresses = agree(bond, intercomm, *merged);
+    bond->is_decided = true;
+    return bond->compresses ? prepare(*merged) : status;
+}
