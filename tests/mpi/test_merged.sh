@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Checks calls on communicators that are merged with a spawned job, where both, one or none of the jobs have the shim.
+. "$(dirname "$0")/../lib.sh"
+only_open_mpi "agreement with a spawned job" || finish
+program=$build/tests/mpi_merged
+printf '[rule all]\ncodec = raw\nworth = always\n' >"$scratch/policy.ini"
+printf '[rule all]\ncodec = fp16\nworth = always\n' >"$scratch/other.ini"
+export COMPSHIM_POLICY=$scratch/policy.ini COMPSHIM_REPORT=$scratch/report.json
+
+# child NAME VARIABLE=VALUE...: writes a script that starts a spawned process, without a report, with the variables
+child() {
+    local file=$scratch/$1
+    shift
+    printf '#!/bin/bash\nexec env COMPSHIM_REPORT= %s "$@"\n' "${*@Q}" >"$file"
+    chmod +x "$file"
+}
+child with LD_PRELOAD="$preload"
+child without LD_PRELOAD=
+child off LD_PRELOAD="$preload" COMPSHIM=off
+child other LD_PRELOAD="$preload" COMPSHIM_POLICY="$scratch/other.ini"
+child learned LD_PRELOAD="$preload" COMPSHIM_MACHINE=
+printf '#!/bin/bash\n[ "$3" = 1 ] && export LD_PRELOAD= || export LD_PRELOAD=%q\nexec env COMPSHIM_REPORT= "$@"\n' \
+    "$preload" >"$scratch/middle"
+chmod +x "$scratch/middle"
+
+# Each meeting makes 12 calls with both jobs, of which those on the communicator that was split are passed through,
+# and 3 with one job.
+for ranks in "1 1" "1 3" "2 2" "3 1"; do
+    read -r spawning spawned <<<"$ranks"
+    expect "$spawning ranks merge with $spawned" 0 shimmed "$spawning" "$program" "$scratch/with" 1 "$spawned"
+    reports "the calls on both communicators and the duplicate are compressed" \
+        'sum(r["calls"] for r in rows) == 9 + 3 * (report["ranks"] > 1) and passed["not_agreed"] == 3'
+done
+expect "the spawned job, on two nodes" 0 shimmed 2 STANDIN_NODES=0,1 \
+    LD_PRELOAD="$build/tests/standin_nodes.so:$preload" "$program" "$scratch/with" 1 2
+expect "three generations" 0 shimmed 2 "$program" "$scratch/with" 2 2
+for script in without off other learned; do
+    expect "a spawned job: $script" 0 shimmed 2 "$program" "$scratch/$script" 1 2
+    reports "is not compressed with" 'passed["not_agreed"] == 12 and sum(r["calls"] for r in rows) == 3'
+done
+expect "a spawning job without the shim" 0 mpi 2 "$program" "$scratch/with" 1 2
+expect "a generation without the shim between two" 0 shimmed 2 "$program" "$scratch/middle" 2 2
+expect "a recorded job" 0 shimmed 2 COMPSHIM=observe "$program" "$scratch/with" 1 2
+finish
