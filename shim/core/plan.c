@@ -400,7 +400,7 @@ static CSHIM_APART struct cshim_plan plan_by(enum cshim_algorithm algorithm,
 
 static unsigned roundings_of(const struct cshim_plan *plan)
 {
-    return plan->expected_error > 0 ? plan->quantizations : 0;
+    return plan->expected_error > 0 || plan->step > 0 ? plan->quantizations : 0;
 }
 
 static const enum cshim_algorithm algorithms[] = {

@@ -93,7 +93,7 @@ static void make_preload_absolute(void)
 static void make_policy_absolute(void)
 {
     char absolute[PATH_MAX];
-    const char *policy = getenv("COMPSHIM_POLICY");
+    const char *policy = secure_getenv("COMPSHIM_POLICY");
     if (policy != NULL && *policy != '/' && *policy != '@' && realpath(policy, absolute) != NULL)
         setenv("COMPSHIM_POLICY", absolute, 1);
 }

@@ -24,7 +24,7 @@ static void send_notification(int sender, const char *name, size_t length)
 
 void cshim_presence_notify(void)
 {
-    const char *name = getenv(CSHIM_PRESENCE_VARIABLE);
+    const char *name = secure_getenv(CSHIM_PRESENCE_VARIABLE);
     if (name == NULL || *name == '\0')
         return;
     const int saved_errno = errno;

@@ -70,6 +70,7 @@ int cshim_mpi_start(const struct cshim_mpi_real *real, const char *past)
         return 0;
     if (!are_tools_right(past)) {
         cshim_agree_finalize();
+        cshim_ledger_free(&cshim_job.ledger);
         cshim_policy_free(cshim_job.policy);
         return 0;
     }

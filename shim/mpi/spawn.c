@@ -57,7 +57,7 @@ struct bond {
 static int bond_keyval;
 static bool is_open_mpi; /* in other libraries, nothing here does anything */
 static struct terms own;
-static char job_name[256]; /* empty: spawned jobs cannot be told */
+static char job_name[MPI_MAX_PORT_NAME]; /* with which the names of this job's ports begin */
 /* Number of calls in progress that spawn; VARIABLE is set meanwhile. */
 static int spawning;
 static pthread_mutex_t spawning_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -119,10 +119,20 @@ static bool is_told(void)
     return length > 0 && port != NULL && strncmp(port, name, length) == 0 && port[length] == '.';
 }
 
+/* Sets job_name: Open MPI names ports JOB.RANK:NUMBER. Returns an MPI error. */
+static int find_job_name(void)
+{
+    char port[MPI_MAX_PORT_NAME] = "";
+    int status = PMPI_Open_port(MPI_INFO_NULL, port);
+    if (status == MPI_SUCCESS)
+        status = PMPI_Close_port(port);
+    memcpy(job_name, port, strcspn(port, "."));
+    return status;
+}
+
 int cshim_spawn_setup(void)
 {
     MPI_Comm parent;
-    const char *name = getenv("PMIX_NAMESPACE");
     is_open_mpi = cshim_mpi_is_library("Open MPI");
     if (!is_open_mpi)
         return MPI_SUCCESS;
@@ -134,9 +144,9 @@ int cshim_spawn_setup(void)
     own.nonblocking = cshim_mpi.nonblocking;
     own.devices = cshim_mpi.devices;
     own.observes = cshim_job.observed != NULL;
-    if (name != NULL && strlen(name) < sizeof job_name)
-        strcpy(job_name, name);
-    int status = PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &bond_keyval, NULL);
+    int status = find_job_name();
+    if (status == MPI_SUCCESS)
+        status = PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &bond_keyval, NULL);
     if (status == MPI_SUCCESS)
         status = PMPI_Comm_get_parent(&parent);
     if (status != MPI_SUCCESS || parent == MPI_COMM_NULL)
@@ -152,14 +162,13 @@ void cshim_spawn_teardown(void)
         PMPI_Comm_free_keyval(&bond_keyval);
 }
 
-/* Sets VARIABLE. Returns false, and does nothing, if the job that is to be spawned cannot be told,
- * or if `comm` has ranks of other jobs: equal on all its ranks. */
+/* Sets VARIABLE. Returns false, and does nothing, if the library is not Open MPI, or if `comm` has
+ * ranks of other jobs: equal on all its ranks. */
 static bool begin_spawning(MPI_Comm comm)
 {
     struct cshim_comm *state;
-    if (!is_open_mpi || job_name[0] == '\0' || comm == MPI_COMM_NULL ||
-        cshim_comm_find(comm, &state) != MPI_SUCCESS || state->reason == CSHIM_REASON_NOT_AGREED ||
-        state->carrier != &cshim_mpi.world)
+    if (!is_open_mpi || comm == MPI_COMM_NULL || cshim_comm_find(comm, &state) != MPI_SUCCESS ||
+        state->reason == CSHIM_REASON_NOT_AGREED || state->carrier != &cshim_mpi.world)
         return false;
     pthread_mutex_lock(&spawning_lock);
     if (spawning++ == 0)

@@ -143,10 +143,13 @@ static void copy_blocks(struct cshim_nccl_call *call)
     const struct cshim_nccl_sample *sample = &call->sample;
     CSHIM_SCOPE scope = cshim_device_enter(comm);
     struct cshim_sample_slot *slot = scope.result == CUDA_SUCCESS ? acquire_slot(comm) : NULL;
-    if (slot != NULL &&
-        cshim_cuda.MemcpyAsync((CUdeviceptr)(uintptr_t)slot->memory, sample->memory,
+    if (slot == NULL)
+        return;
+    if (cshim_cuda.MemcpyAsync((CUdeviceptr)(uintptr_t)slot->memory, sample->memory,
                                sample->ranks * sample->block, call->comm->runs_on) == CUDA_SUCCESS)
         call->sample.slot = slot;
+    else
+        slot->in_use = false;
 }
 
 ncclResult_t cshim_sample_begin(struct cshim_nccl_call *calls, size_t count)

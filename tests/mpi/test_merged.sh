@@ -19,6 +19,7 @@ child with LD_PRELOAD="$preload"
 child without LD_PRELOAD=
 child off LD_PRELOAD="$preload" COMPSHIM=off
 child other LD_PRELOAD="$preload" COMPSHIM_POLICY="$scratch/other.ini"
+child on_nodes STANDIN_NODES=0,1 LD_PRELOAD="$build/tests/standin_nodes.so:$preload"
 child learned LD_PRELOAD="$preload" COMPSHIM_MACHINE=
 printf '#!/bin/bash\n[ "$3" = 1 ] && export LD_PRELOAD= || export LD_PRELOAD=%q\nexec env COMPSHIM_REPORT= "$@"\n' \
     "$preload" >"$scratch/middle"
@@ -32,8 +33,10 @@ for ranks in "1 1" "1 3" "2 2" "3 1"; do
     reports "the calls on both communicators and the duplicate are compressed" \
         'sum(r["calls"] for r in rows) == 9 + 3 * (report["ranks"] > 1) and passed["not_agreed"] == 3'
 done
-expect "the spawned job, on two nodes" 0 shimmed 2 STANDIN_NODES=0,1 \
-    LD_PRELOAD="$build/tests/standin_nodes.so:$preload" "$program" "$scratch/with" 1 2
+expect "the same on two nodes" 0 mpi 2 STANDIN_NODES=0,1 LD_PRELOAD="$build/tests/standin_nodes.so:$preload" \
+    "$program" "$scratch/on_nodes" 1 2
+reports "the calls on both communicators and the duplicate are compressed" \
+    'sum(r["calls"] for r in rows) == 12 and passed["not_agreed"] == 3 and report["nodes"] == 2'
 expect "three generations" 0 shimmed 2 "$program" "$scratch/with" 2 2
 for script in without off other learned; do
     expect "a spawned job: $script" 0 shimmed 2 "$program" "$scratch/$script" 1 2

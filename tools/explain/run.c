@@ -125,12 +125,11 @@ static bool is_sampled_with(const struct outcome *a, const struct outcome *b)
            a->answer.call.nodes == b->answer.call.nodes;
 }
 
-/* Returns the bytes that all ranks send for the sample of one call; with gloo estimated as with
- * NCCL. */
+/* Returns the bytes that a report counts for the sample of one call of all ranks. */
 static double sampled_bytes(const struct dry_run *run, const struct cshim_plan *plan)
 {
     const double others = plan->ranks - 1;
-    if (run->library == CSHIM_MPI)
+    if (run->library != CSHIM_NCCL)
         return others * fmin((double)plan->count, CSHIM_SAMPLE_MAX) * sizeof(double);
     if (!cshim_shapes[plan->collective].adds)
         return 0;

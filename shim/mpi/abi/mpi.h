@@ -97,6 +97,7 @@ typedef void MPI_Comm_errhandler_function(MPI_Comm *comm, int *code, ...);
 
 int PMPI_Abort(MPI_Comm comm, int code);
 int PMPI_Barrier(MPI_Comm comm);
+int PMPI_Close_port(const char *port);
 int PMPI_Comm_call_errhandler(MPI_Comm comm, int code);
 int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *created);
 int PMPI_Comm_create_errhandler(MPI_Comm_errhandler_function *function, MPI_Errhandler *handler);
@@ -128,6 +129,7 @@ int PMPI_Irecv(void *buffer, int count, MPI_Datatype datatype, int source, int t
 int PMPI_Isend(const void *buffer, int count, MPI_Datatype datatype, int destination, int tag,
                MPI_Comm comm, MPI_Request *request);
 int PMPI_Lookup_name(const char *service, MPI_Info info, char *port);
+int PMPI_Open_port(MPI_Info info, char *port);
 int PMPI_Op_create(MPI_User_function *function, int commute, MPI_Op *op);
 int PMPI_Op_free(MPI_Op *op);
 int PMPI_Publish_name(const char *service, MPI_Info info, const char *port);
