@@ -4,6 +4,7 @@
 #include "shim/mpi/job.h"
 
 __thread struct cshim_native cshim_natives[CSHIM_NATIVES];
+uint64_t cshim_natives_from = UINT64_MAX;
 
 struct cshim_plan cshim_measured_plan_by(struct cshim_comm *state, const struct cshim_call *call,
                                          uint64_t count, const struct cshim_rule *rule,
@@ -63,10 +64,13 @@ struct cshim_plan cshim_measured_plan(struct cshim_comm *state, struct cshim_cal
 
 void cshim_native_remember(const struct cshim_arguments *arguments, struct cshim_class *class)
 {
-    if (arguments->collective == CSHIM_ALLREDUCE && arguments->op == MPI_SUM &&
-        (arguments->datatype == MPI_FLOAT || arguments->datatype == MPI_DOUBLE) &&
-        class->rule->max_rel_error == 0 && !cshim_mpi.devices && !cshim_mpi.is_watched)
-        *cshim_native_of(arguments) =
-            (struct cshim_native){arguments->comm, arguments->datatype, arguments->count,
-                                  cshim_comm_generation(), &class->choice};
+    if (arguments->collective != CSHIM_ALLREDUCE || arguments->op != MPI_SUM ||
+        (arguments->datatype != MPI_FLOAT && arguments->datatype != MPI_DOUBLE) ||
+        class->rule->max_rel_error > 0 || cshim_mpi.devices || cshim_mpi.is_watched)
+        return;
+    *cshim_native_of(arguments) =
+        (struct cshim_native){arguments->comm, arguments->datatype, arguments->count,
+                              cshim_comm_generation(), &class->choice};
+    if (arguments->count < __atomic_load_n(&cshim_natives_from, __ATOMIC_RELAXED))
+        __atomic_store_n(&cshim_natives_from, arguments->count, __ATOMIC_RELAXED);
 }

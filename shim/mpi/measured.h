@@ -53,6 +53,8 @@ struct cshim_native {
 };
 #define CSHIM_NATIVES 4u
 extern __thread struct cshim_native cshim_natives[CSHIM_NATIVES];
+/* Least count of a cached call of any thread, so that smaller calls need not look. Atomic. */
+extern uint64_t cshim_natives_from;
 
 /* Returns the cache entry for a call. */
 static inline __attribute__((always_inline)) struct cshim_native *
@@ -71,6 +73,8 @@ void cshim_native_remember(const struct cshim_arguments *arguments, struct cshim
 static inline __attribute__((always_inline)) bool
 cshim_native_passes(const struct cshim_arguments *arguments)
 {
+    if (arguments->count < __atomic_load_n(&cshim_natives_from, __ATOMIC_RELAXED))
+        return false;
     const struct cshim_native *native = cshim_native_of(arguments);
     return arguments->collective == CSHIM_ALLREDUCE && native->choice != NULL &&
            native->comm == arguments->comm && native->count == arguments->count &&

@@ -6,7 +6,6 @@
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_passed_on
 limit=$(limit_of 300) calls=10000 # so many that the lookups of the first call do not count
-[ "${MPI-}" != mpich ] || limit=$(limit_of 320) # 55 of them in MPICH's MPI_Comm_rank
 [ -z "${MPI_HOME-}" ] || limit=400 # may include instructions of MPICH's library for the standard ABI
 export COMPSHIM_REPORT=off
 printf '[rule tiny]\nmax_size = 1KiB\ncodec = none\n[rule rest]\ncodec = fp16\n' >"$scratch/policy.ini"
