@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spawns processes, merges both jobs, and sums on the merged communicator and on those made from it.
- * Before and after the merge, rank 0 of each job waits for any message from the other one, and must
- * receive only what the program sends. An ordinary MPI program.
+/* Spawns processes, merges both jobs, and sums on the merged communicator and on those made from
+ * it. Before and after the merge, rank 0 of each job waits for any message from the other one, and
+ * must receive only what the program sends. An ordinary MPI program.
  *
  *   mpi_merged COMMAND LEVELS PROCESSES
  *
