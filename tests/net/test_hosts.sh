@@ -3,7 +3,7 @@
 # Checks hosts.sh: hosts are separate, ranks start on them, and nothing remains.
 . "$(dirname "$0")/../lib.sh"
 # Its own name, so that hosts for other purposes are not touched.
-prefix=h$(tr 0-9 a-j <<<$$) # of its own, so that two suites may run at once
+prefix=$(printf "h%07d" $$ | tr 0-9 a-j) # of its own, because another test may run at the same time
 hosts() { "$top/tests/net/hosts.sh" --name "$prefix" "$@"; }
 left_behind() {
     ip -oneline link show | grep -o "${prefix}[a-z0-9]*" | sort -u
