@@ -32,10 +32,10 @@
 /* Message types. Tags count down from MPI_TAG_UB, after those of agree.c. */
 enum word { WORD_HELLO = 8, WORD_PROPOSAL, WORD_ACKNOWLEDGE, WORD_DECISION, WORD_OUTCOME };
 
-/* What must be equal in both jobs; compared and sent as bytes. */
+/* What must be equal in both jobs; compared and sent as bytes, so there is no padding. */
 struct terms {
     char version[sizeof((struct cshim_greeting *)NULL)->version];
-    char policy_sha256[sizeof cshim_job.policy_sha256];
+    char policy_sha256[72]; /* 64 digits */
     uint64_t codec_table;
     uint64_t learned_hash;
     uint64_t nonblocking, devices, observes; /* 0 or 1 */
@@ -138,7 +138,7 @@ int cshim_spawn_setup(void)
         return MPI_SUCCESS;
     const struct cshim_greeting greeting = cshim_greeting_make();
     memcpy(own.version, greeting.version, sizeof own.version);
-    memcpy(own.policy_sha256, cshim_job.policy_sha256, sizeof own.policy_sha256);
+    memcpy(own.policy_sha256, cshim_job.policy_sha256, sizeof cshim_job.policy_sha256);
     own.codec_table = greeting.table;
     own.learned_hash = cshim_mpi.learned_hash;
     own.nonblocking = cshim_mpi.nonblocking;

@@ -47,7 +47,7 @@ static void meet(MPI_Comm between, int is_spawned)
 {
     MPI_Comm merged, again, copy, part, own;
     MPI_Request request;
-    int received[2048], all, other, merged_rank;
+    int received[2048] = {0}, all, other, merged_rank;
     MPI_Comm_remote_size(between, &other);
     if (rank == 0)
         MPI_Irecv(received, 2048, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, between, &request);
