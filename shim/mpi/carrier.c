@@ -49,12 +49,37 @@ static int free_descriptors(void)
     return left;
 }
 
+/* Marks the ranks of this job to which the job's carrier may have connected this process. Returns
+ * their number. Ends the job if there is no memory. */
+static int inherit_connections(struct cshim_carrier *carrier)
+{
+    int count = 0;
+    int *numbered = calloc(2 * (size_t)carrier->ranks, sizeof *numbered);
+    if (numbered == NULL)
+        cshim_mpi_end_job("no memory for the connections of the ranks");
+    int *world_ranks = numbered + carrier->ranks;
+    for (int i = 0; i < carrier->ranks; i++)
+        numbered[i] = i;
+    PMPI_Group_translate_ranks(carrier->group, carrier->ranks, numbered, cshim_mpi.world.group,
+                               world_ranks);
+    for (int i = 0; i < carrier->ranks; i++) {
+        carrier->connected[i] =
+            world_ranks[i] != MPI_UNDEFINED &&
+            __atomic_load_n(&cshim_mpi.world.connected[world_ranks[i]], __ATOMIC_RELAXED);
+        count += carrier->connected[i];
+    }
+    free(numbered);
+    return count;
+}
+
 /* Sets the connection limit to half of the file descriptors that the rank with the fewest has left,
- * but at least 1. The other half is for the program, and for calls that are passed through. Returns
- * an MPI error. */
+ * but at least 1; connections that exist already need none. The other half is for the program, and
+ * for calls that are passed through. Returns an MPI error. */
 static int set_connection_limit(struct cshim_carrier *carrier)
 {
     int own = free_descriptors() / 2, least = 0;
+    if (carrier != &cshim_mpi.world)
+        own += inherit_connections(carrier);
     const int status =
         cshim_mpi.real->MPI_Allreduce(&own, &least, 1, MPI_INT, MPI_MIN, carrier->comm);
     carrier->connection_limit = least > 0 ? (uint32_t)least : 1;

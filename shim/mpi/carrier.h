@@ -2,7 +2,8 @@
 /* Private communicator that carries the messages of compressed calls, with the nodes and the
  * connections of its ranks. All communicators of the program within the job use that of the job,
  * cshim_mpi.world. A communicator merged with a spawned job (spawn.h) and its duplicates use one of
- * their own, which is an attribute of each, and is freed with the last of them and their states.
+ * their own, which is an attribute of each, and is freed with the last of them and of their states,
+ * except in MPI_Finalize.
  *
  * Included by job.h. All functions except setup and teardown are thread-safe. */
 #ifndef CSHIM_MPI_CARRIER_H
@@ -23,8 +24,8 @@ struct cshim_carrier {
     uint32_t connection_limit;  /* maximum number of connections of a rank for a compressed call */
     const uint8_t **scratch_of; /* scratch of the node's other ranks, by rank; or NULL */
     bool prepares_later;        /* a nonblocking call may begin to prepare its communicator */
-    /* Entry for each rank: true if a prepared communicator may have connected this process to it.
-     * Atomic. */
+    /* Entry for each rank: true if a prepared communicator of this carrier may have connected this
+     * process to it, or of the job's carrier before this one was made. Atomic. */
     bool *connected;
     uint32_t references; /* of communicators and their states; atomic; unused by cshim_mpi.world */
 };

@@ -27,8 +27,8 @@ static void free_memory(struct cshim_comm *state)
 
 /* Messages of many communicators use one carrier. Their tags identify the program's communicator:
  * by the carrier's rank of its rank 0, and by a number that is unique among the communicators with
- * that rank 0. Numbers are acquired in turn, so that a freed communicator's
- * messages have usually arrived before another communicator gets its number. */
+ * that rank 0. Numbers are acquired in turn, so that a freed communicator's messages have usually
+ * arrived before another communicator gets its number. */
 #define NUMBERS_MAX 65536
 #define MANY_NUMBERS 4096 /* enough for programs: MPICH allows about 2048 communicators */
 #define FIRST_TAG 16      /* lower tags are those of summary.c and trace.c */

@@ -6,9 +6,9 @@
  * its communicator then posts a receive for a hello on the intercommunicator, before the program
  * can post receives there.
  *
- * 2. MPI_Init of a spawned process. If VARIABLE names the job that has spawned it, with which
- * OMPI_PARENT_PORT begins, that job has the shim and expects a hello. (Processes that a job without
- * the shim spawns may inherit the VARIABLE of that job's own parent.)
+ * 2. MPI_Init of a spawned process. OMPI_PARENT_PORT begins with the name of the job that has
+ * spawned it. If VARIABLE contains the same name, that job has the shim and expects a hello.
+ * (Processes that a job without the shim spawns may inherit the VARIABLE of that job's own parent.)
  *
  * 3. MPI_Intercomm_merge. Rank 0 of the spawned job sends the hello before it merges. After the
  * merge the hello has usually arrived. If it has not arrived within a second, the spawned job lacks
@@ -50,16 +50,17 @@ struct bond {
     MPI_Request hello_request;
     int acknowledgement;
     MPI_Request acknowledge_request;
-    int proposal; /* at rank 0 of the spawned side */
-    MPI_Request proposal_request;
+    bool has_said_hello; /* at rank 0 of the spawned side, as are the next ones */
+    int proposal, decision;
+    MPI_Request proposal_request, decision_request;
 };
 
 static int bond_keyval;
 static bool is_open_mpi; /* in other libraries, nothing here does anything */
 static struct terms own;
-static char job_name[MPI_MAX_PORT_NAME]; /* with which the names of this job's ports begin */
-/* Number of calls in progress that spawn; VARIABLE is set meanwhile. */
-static int spawning;
+/* Name of this job in its ports' names; empty before the first call that spawns. */
+static char job_name[MPI_MAX_PORT_NAME];
+static int spawning; /* number of calls in progress that spawn; VARIABLE is set meanwhile */
 static pthread_mutex_t spawning_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int tag_of_message(enum word word)
@@ -80,8 +81,8 @@ static bool wait_for_request(MPI_Request *request, double seconds)
     return done != 0;
 }
 
-/* Attribute delete callback. Leaves messages that may still come on the merged communicator their
- * memory. */
+/* Attribute delete callback. Keeps the bond while a late message on the merged communicator may
+ * still be written to it. */
 static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
 {
     struct bond *bond = value;
@@ -90,7 +91,8 @@ static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
         cshim_mpi.real->MPI_Cancel(&bond->hello_request);
         PMPI_Wait(&bond->hello_request, MPI_STATUS_IGNORE);
     }
-    if (bond->acknowledge_request == MPI_REQUEST_NULL && bond->proposal_request == MPI_REQUEST_NULL)
+    if (bond->acknowledge_request == MPI_REQUEST_NULL &&
+        bond->proposal_request == MPI_REQUEST_NULL && bond->decision_request == MPI_REQUEST_NULL)
         free(bond);
     return MPI_SUCCESS;
 }
@@ -103,7 +105,8 @@ static int make_bond(MPI_Comm intercomm, bool is_spawned)
     if (bond == NULL)
         cshim_mpi_end_job("no memory for a spawned job");
     bond->is_spawned = is_spawned;
-    bond->hello_request = bond->acknowledge_request = bond->proposal_request = MPI_REQUEST_NULL;
+    bond->hello_request = bond->acknowledge_request = MPI_REQUEST_NULL;
+    bond->proposal_request = bond->decision_request = MPI_REQUEST_NULL;
     PMPI_Comm_rank(intercomm, &rank);
     if (!is_spawned && rank == 0)
         status = PMPI_Irecv(&bond->hello, sizeof bond->hello, MPI_BYTE, 0,
@@ -111,28 +114,35 @@ static int make_bond(MPI_Comm intercomm, bool is_spawned)
     return status == MPI_SUCCESS ? PMPI_Comm_set_attr(intercomm, bond_keyval, bond) : status;
 }
 
-/* Returns true if VARIABLE names the job that has spawned this process. */
+/* Returns the length of the job's name in the name of a port, JOB.RANK:NUMBER in Open MPI; 0 if
+ * there is no such name. */
+static size_t job_length(const char *port)
+{
+    const char *end = strrchr(port, '.');
+    return end != NULL ? (size_t)(end - port) : 0;
+}
+
+/* Returns true if VARIABLE contains the name of the job that has spawned this process. */
 static bool is_told(void)
 {
     const char *name = getenv(VARIABLE), *port = getenv("OMPI_PARENT_PORT");
-    const size_t length = name != NULL ? strlen(name) : 0;
-    return length > 0 && port != NULL && strncmp(port, name, length) == 0 && port[length] == '.';
+    const size_t length = port != NULL ? job_length(port) : 0;
+    return name != NULL && length > 0 && strlen(name) == length && strncmp(port, name, length) == 0;
 }
 
-/* Sets job_name: Open MPI names ports JOB.RANK:NUMBER. Returns an MPI error. */
-static int find_job_name(void)
+/* Sets job_name, which stays empty if the library has another form of port names. */
+static void find_job_name(void)
 {
     char port[MPI_MAX_PORT_NAME] = "";
-    int status = PMPI_Open_port(MPI_INFO_NULL, port);
-    if (status == MPI_SUCCESS)
-        status = PMPI_Close_port(port);
-    memcpy(job_name, port, strcspn(port, "."));
-    return status;
+    if (PMPI_Open_port(MPI_INFO_NULL, port) != MPI_SUCCESS)
+        return;
+    PMPI_Close_port(port);
+    memcpy(job_name, port, job_length(port));
 }
 
 int cshim_spawn_setup(void)
 {
-    MPI_Comm parent;
+    MPI_Comm parent = MPI_COMM_NULL;
     is_open_mpi = cshim_mpi_is_library("Open MPI");
     if (!is_open_mpi)
         return MPI_SUCCESS;
@@ -144,9 +154,7 @@ int cshim_spawn_setup(void)
     own.nonblocking = cshim_mpi.nonblocking;
     own.devices = cshim_mpi.devices;
     own.observes = cshim_job.observed != NULL;
-    int status = find_job_name();
-    if (status == MPI_SUCCESS)
-        status = PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &bond_keyval, NULL);
+    int status = PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &bond_keyval, NULL);
     if (status == MPI_SUCCESS)
         status = PMPI_Comm_get_parent(&parent);
     if (status != MPI_SUCCESS || parent == MPI_COMM_NULL)
@@ -162,19 +170,22 @@ void cshim_spawn_teardown(void)
         PMPI_Comm_free_keyval(&bond_keyval);
 }
 
-/* Sets VARIABLE. Returns false, and does nothing, if the library is not Open MPI, or if `comm` has
- * ranks of other jobs: equal on all its ranks. */
+/* Sets VARIABLE. Returns false, and does nothing, if the library is not Open MPI, if `comm` has
+ * ranks of jobs that have not agreed, or if the job has no name: equal on all its ranks. */
 static bool begin_spawning(MPI_Comm comm)
 {
     struct cshim_comm *state;
     if (!is_open_mpi || comm == MPI_COMM_NULL || cshim_comm_find(comm, &state) != MPI_SUCCESS ||
-        state->reason == CSHIM_REASON_NOT_AGREED || state->carrier != &cshim_mpi.world)
+        state->reason == CSHIM_REASON_NOT_AGREED)
         return false;
     pthread_mutex_lock(&spawning_lock);
-    if (spawning++ == 0)
+    if (job_name[0] == '\0')
+        find_job_name();
+    const bool has_name = job_name[0] != '\0';
+    if (has_name && spawning++ == 0)
         setenv(VARIABLE, job_name, 1);
     pthread_mutex_unlock(&spawning_lock);
-    return true;
+    return has_name;
 }
 
 /* Ends what begin_spawning() has begun, if it returned true. Returns `status`, the library's, or an
@@ -219,6 +230,19 @@ struct meeting {
     int peer; /* rank 0 of the other job */
 };
 
+/* Returns what differs between two jobs, or NULL. */
+static const char *find_difference(const struct terms *other)
+{
+    if (memcmp(other, &own, sizeof own) == 0)
+        return NULL;
+    return strcmp(other->version, own.version) != 0 || other->codec_table != own.codec_table
+               ? "version of compshim"
+           : strcmp(other->policy_sha256, own.policy_sha256) != 0 ? "policy (COMPSHIM_POLICY)"
+           : other->learned_hash != own.learned_hash ? "file of choices (COMPSHIM_MACHINE)"
+           : other->observes != own.observes         ? "COMPSHIM"
+                                                     : "use of GPUs or of nonblocking calls";
+}
+
 /* At rank 0 of the spawning job: returns true if both compress. */
 static bool propose(const struct meeting *meeting)
 {
@@ -228,16 +252,16 @@ static bool propose(const struct meeting *meeting)
                                   "was merged with it are passed through");
         return false;
     }
-    const int proposal = memcmp(&bond->hello, &own, sizeof own) == 0;
+    const char *difference = find_difference(&bond->hello);
+    const int proposal = difference == NULL;
     if (proposal)
         PMPI_Irecv(&bond->acknowledgement, 1, MPI_INT, meeting->peer,
                    tag_of_message(WORD_ACKNOWLEDGE), meeting->merged, &bond->acknowledge_request);
     else
-        cshim_log(
-            CSHIM_LOG_WARN,
-            "the spawned job has another version of compshim or another policy: calls on the "
-            "communicator that was merged with it are passed through; give both jobs the same "
-            "COMPSHIM_POLICY");
+        cshim_log(CSHIM_LOG_WARN,
+                  "the spawned job has another %s: calls on the communicator that was merged with "
+                  "it are passed through; start both jobs alike",
+                  difference);
     PMPI_Send(&proposal, 1, MPI_INT, meeting->peer, tag_of_message(WORD_PROPOSAL), meeting->merged);
     if (!proposal)
         return false;
@@ -250,16 +274,24 @@ static bool propose(const struct meeting *meeting)
 static bool answer(const struct meeting *meeting)
 {
     struct bond *bond = meeting->bond;
-    int decision = 0;
+    PMPI_Irecv(&bond->decision, 1, MPI_INT, meeting->peer, tag_of_message(WORD_DECISION),
+               meeting->merged, &bond->decision_request);
     PMPI_Irecv(&bond->proposal, 1, MPI_INT, meeting->peer, tag_of_message(WORD_PROPOSAL),
                meeting->merged, &bond->proposal_request);
-    if (!wait_for_request(&bond->proposal_request, ANSWER_SECONDS) || !bond->proposal)
+    if (!wait_for_request(&bond->proposal_request, ANSWER_SECONDS)) {
+        cshim_log(CSHIM_LOG_INFO, "the job that has spawned this one does not answer: calls on the "
+                                  "merged communicator are passed through");
         return false;
+    }
+    if (!bond->proposal) { /* no decision follows */
+        cshim_mpi.real->MPI_Cancel(&bond->decision_request);
+        PMPI_Wait(&bond->decision_request, MPI_STATUS_IGNORE);
+        return false;
+    }
     PMPI_Send(&bond->proposal, 1, MPI_INT, meeting->peer, tag_of_message(WORD_ACKNOWLEDGE),
               meeting->merged);
-    PMPI_Recv(&decision, 1, MPI_INT, meeting->peer, tag_of_message(WORD_DECISION), meeting->merged,
-              MPI_STATUS_IGNORE);
-    return decision != 0;
+    PMPI_Wait(&bond->decision_request, MPI_STATUS_IGNORE);
+    return bond->decision != 0;
 }
 
 /* Returns the ranks in `merged` of the first `count` ranks of a group, which the caller frees. Ends
@@ -305,14 +337,15 @@ static bool agree(struct bond *bond, MPI_Comm intercomm, MPI_Comm merged)
     return outcome != 0;
 }
 
-/* Prepares the merged communicator for compressed calls. Returns an MPI error. */
-static int prepare(MPI_Comm merged)
+/* Prepares the merged communicator for compressed calls. Ends the job on errors, because the other
+ * ranks would wait. */
+static void prepare(MPI_Comm merged)
 {
-    struct cshim_comm *state;
-    int status = cshim_carrier_attach(merged);
-    if (status == MPI_SUCCESS)
-        status = cshim_comm_find(merged, &state);
-    return status == MPI_SUCCESS ? cshim_comm_prepare_first(merged, state) : status;
+    struct cshim_comm *state = NULL;
+    if (cshim_carrier_attach(merged) != MPI_SUCCESS ||
+        cshim_comm_find(merged, &state) != MPI_SUCCESS ||
+        cshim_comm_prepare_first(merged, state) != MPI_SUCCESS)
+        cshim_mpi_end_job("MPI cannot prepare a merged communicator for compshim");
 }
 
 int cshim_intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *merged)
@@ -322,13 +355,17 @@ int cshim_intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *merged)
     if (is_open_mpi && intercomm != MPI_COMM_NULL &&
         PMPI_Comm_get_attr(intercomm, bond_keyval, &bond, &found) == MPI_SUCCESS && found)
         PMPI_Comm_rank(intercomm, &rank);
-    if (rank == 0 && bond->is_spawned && !bond->is_decided)
+    if (rank == 0 && bond->is_spawned && !bond->has_said_hello) {
         PMPI_Send(&own, sizeof own, MPI_BYTE, 0, tag_of_message(WORD_HELLO), intercomm);
+        bond->has_said_hello = true;
+    }
     const int status = cshim_mpi.real->MPI_Intercomm_merge(intercomm, high, merged);
     if (status != MPI_SUCCESS || !found)
         return status;
     if (!bond->is_decided)
         bond->compresses = agree(bond, intercomm, *merged);
     bond->is_decided = true;
-    return bond->compresses ? prepare(*merged) : status;
+    if (bond->compresses)
+        prepare(*merged);
+    return status;
 }

@@ -91,8 +91,15 @@ int main(int argc, char **argv)
     if (atoi(argv[2]) > 0) {
         snprintf(levels, sizeof levels, "%d", atoi(argv[2]) - 1);
         char *arguments[] = {argv[0], argv[1], levels, argv[3], NULL};
-        MPI_Comm_spawn(argv[1], arguments, atoi(argv[3]), MPI_INFO_NULL, ranks - 1, MPI_COMM_WORLD,
-                       &spawned, MPI_ERRCODES_IGNORE);
+        char *commands[] = {argv[1], argv[1]}, **both[] = {arguments, arguments};
+        const int processes[] = {1, atoi(argv[3]) - 1};
+        const MPI_Info infos[] = {MPI_INFO_NULL, MPI_INFO_NULL};
+        if (processes[1] > 0)
+            MPI_Comm_spawn_multiple(2, commands, both, processes, infos, ranks - 1, MPI_COMM_WORLD,
+                                    &spawned, MPI_ERRCODES_IGNORE);
+        else
+            MPI_Comm_spawn(argv[1], arguments, 1, MPI_INFO_NULL, ranks - 1, MPI_COMM_WORLD,
+                           &spawned, MPI_ERRCODES_IGNORE);
         meet(spawned, 0);
     }
     return job_end("");

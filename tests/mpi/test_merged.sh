@@ -20,6 +20,7 @@ child without LD_PRELOAD=
 child off LD_PRELOAD="$preload" COMPSHIM=off
 child other LD_PRELOAD="$preload" COMPSHIM_POLICY="$scratch/other.ini"
 child on_nodes STANDIN_NODES=0,1 LD_PRELOAD="$build/tests/standin_nodes.so:$preload"
+child observing LD_PRELOAD="$preload" COMPSHIM=observe
 child learned LD_PRELOAD="$preload" COMPSHIM_MACHINE=
 printf '#!/bin/bash\n[ "$3" = 1 ] && export LD_PRELOAD= || export LD_PRELOAD=%q\nexec env COMPSHIM_REPORT= "$@"\n' \
     "$preload" >"$scratch/middle"
@@ -38,8 +39,9 @@ expect "the same on two nodes" 0 mpi 2 STANDIN_NODES=0,1 LD_PRELOAD="$build/test
 reports "the calls on both communicators and the duplicate are compressed" \
     'sum(r["calls"] for r in rows) == 12 and passed["not_agreed"] == 3 and report["nodes"] == 2'
 expect "three generations" 0 shimmed 2 "$program" "$scratch/with" 2 2
-for script in without off other learned; do
+for script in without off other learned observing; do
     expect "a spawned job: $script" 0 shimmed 2 "$program" "$scratch/$script" 1 2
+    case $script in other) contains "says why" "another policy" ;; learned) contains "says why" "COMPSHIM_MACHINE" ;; esac
     reports "is not compressed with" 'passed["not_agreed"] == 12 and sum(r["calls"] for r in rows) == 3'
 done
 expect "a spawning job without the shim" 0 mpi 2 "$program" "$scratch/with" 1 2
