@@ -49,8 +49,8 @@ static int free_descriptors(void)
     return left;
 }
 
-/* Marks the ranks of this job to which the job's carrier may have connected this process. Returns
- * their number. Ends the job if there is no memory. */
+/* Marks the other ranks of this job to which the job's carrier may have connected this process.
+ * Returns their number. Ends the job if there is no memory. */
 static int inherit_connections(struct cshim_carrier *carrier)
 {
     int count = 0;
@@ -64,7 +64,7 @@ static int inherit_connections(struct cshim_carrier *carrier)
                                world_ranks);
     for (int i = 0; i < carrier->ranks; i++) {
         carrier->connected[i] =
-            world_ranks[i] != MPI_UNDEFINED &&
+            i != carrier->rank && world_ranks[i] != MPI_UNDEFINED &&
             __atomic_load_n(&cshim_mpi.world.connected[world_ranks[i]], __ATOMIC_RELAXED);
         count += carrier->connected[i];
     }
@@ -72,9 +72,9 @@ static int inherit_connections(struct cshim_carrier *carrier)
     return count;
 }
 
-/* Sets the connection limit to half of the file descriptors that the rank with the fewest has left,
- * but at least 1; connections that exist already need none. The other half is for the program, and
- * for calls that are passed through. Returns an MPI error. */
+/* Sets the connection limit to the minimum over all ranks of half the file descriptors left plus
+ * the connections inherited from the job's carrier, but at least to 1. The other half is for the
+ * program, and for calls that are passed through. Returns an MPI error. */
 static int set_connection_limit(struct cshim_carrier *carrier)
 {
     int own = free_descriptors() / 2, least = 0;

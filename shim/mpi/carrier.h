@@ -14,7 +14,7 @@
 
 #include "shim/core/layout.h"
 
-/* Written when it is made; then constant, except `references` and `connected`. */
+/* Constant once its first communicator is prepared, except `references` and `connected`. */
 struct cshim_carrier {
     MPI_Comm comm;
     MPI_Group group; /* group of `comm` */
@@ -24,10 +24,11 @@ struct cshim_carrier {
     uint32_t connection_limit;  /* maximum number of connections of a rank for a compressed call */
     const uint8_t **scratch_of; /* scratch of the node's other ranks, by rank; or NULL */
     bool prepares_later;        /* a nonblocking call may begin to prepare its communicator */
-    /* Entry for each rank: true if a prepared communicator of this carrier may have connected this
-     * process to it, or of the job's carrier before this one was made. Atomic. */
+    /* Entry for each rank: true if a communicator prepared on this carrier, or earlier on the job's
+     * carrier, may have connected this process to that rank. Atomic. */
     bool *connected;
-    uint32_t references; /* of communicators and their states; atomic; unused by cshim_mpi.world */
+    uint32_t references; /* number of communicators and states that use it; atomic; 0 in
+                            cshim_mpi.world */
 };
 
 /* Makes the private communicator of the ranks of `comm`, and finds their nodes and connections.
@@ -37,13 +38,14 @@ int cshim_carrier_make(struct cshim_carrier *carrier, MPI_Comm comm, MPI_Comm *n
 /* Frees everything that cshim_carrier_make() has made, except the private communicator. */
 void cshim_carrier_free(struct cshim_carrier *carrier);
 
-/* Makes and frees the key of the attribute. Return an MPI error. */
+/* Make and free the key of the attribute. Return an MPI error. */
 int cshim_carrier_setup(void);
 int cshim_carrier_teardown(void);
 /* Makes a carrier for a communicator with ranks of another job, and stores it as an attribute.
  * Collective over `comm`. Returns an MPI error, and ends the job if there is no memory. */
 int cshim_carrier_attach(MPI_Comm comm);
-/* Returns the carrier of a communicator, with a reference that the caller releases. */
+/* Returns a communicator's carrier, by default the job's, with a reference that the caller
+ * releases. */
 struct cshim_carrier *cshim_carrier_of(MPI_Comm comm);
 void cshim_carrier_release(struct cshim_carrier *carrier);
 

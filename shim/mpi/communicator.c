@@ -299,7 +299,7 @@ int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state)
     return state->preparing ? state->refused : agree_on_state(state, comm);
 }
 
-/* A communicator that is prepared later cannot lack connections: preparing the first one, with all
+/* A communicator that is prepared later cannot lack descriptors: preparing the first one, with all
  * ranks of the carrier, has checked them, unless these exceed the connection limit. */
 int cshim_comm_prepare_first(MPI_Comm comm, struct cshim_comm *state)
 {

@@ -79,8 +79,8 @@ int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state);
  * be such a reason. Makes no MPI communicator: that could wait for a collective call of another
  * thread, and libraries allow few. Returns an MPI error. */
 int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state);
-/* Prepares the first communicator of a carrier, and finds out whether nonblocking calls on others
- * may begin to prepare them. Collective. Returns an MPI error. */
+/* Prepares the first communicator of a carrier, which has all of the carrier's ranks, and sets
+ * carrier->prepares_later. Collective. Returns an MPI error. */
 int cshim_comm_prepare_first(MPI_Comm comm, struct cshim_comm *state);
 /* Begins to prepare a communicator for a nonblocking call. Called only if
  * state->carrier->prepares_later. Must be called at the call's position in the communicator's order

@@ -59,8 +59,8 @@ static enum cshim_reason datatype_reason(MPI_Datatype datatype)
     return combiner == MPI_COMBINER_NAMED ? CSHIM_REASON_DTYPE : CSHIM_REASON_DERIVED_DATATYPE;
 }
 
-/* Sets the ranks and nodes of a communicator in `call`, and returns CSHIM_REASON_COMPRESS; or
- * returns a reason not to compress calls on it. */
+/* Sets ranks, nodes, `partners` and `is_apart` in `call`, and returns CSHIM_REASON_COMPRESS; or
+ * returns a reason not to compress calls on the communicator. */
 static enum cshim_reason describe_ranks(MPI_Comm comm, struct cshim_call *call)
 {
     const struct cshim_carrier *carrier = &cshim_mpi.world;

@@ -31,8 +31,8 @@
 struct cshim_mpi_job {
     const struct cshim_mpi_real *real;
     struct cshim_learned *learned; /* choices of an earlier job; NULL: calls are measured */
-    uint64_t learned_hash;         /* hash of the text of `learned` */
-    struct cshim_carrier world;    /* all ranks of the job */
+    uint64_t learned_hash;         /* hash of the text of `learned`; 0: none */
+    struct cshim_carrier world;    /* carrier of all ranks of the job */
     MPI_Comm alone;                /* private communicator of this rank only; or MPI_COMM_NULL */
     int keyval;                    /* attribute that holds a communicator's state */
     int carrier_keyval; /* attribute that holds the carrier of a communicator with ranks of another

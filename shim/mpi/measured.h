@@ -53,8 +53,8 @@ struct cshim_native {
 };
 #define CSHIM_NATIVES 4u
 extern __thread struct cshim_native cshim_natives[CSHIM_NATIVES];
-/* A call with fewer elements need not look for a cached one. Of two threads that store it at once,
- * one may lose, and its calls are not recognised. Atomic. */
+/* Smallest number of elements of a cached call of any thread. If two threads lower it at once, the
+ * larger value may remain; smaller calls are then not recognised until cached again. Atomic. */
 extern uint64_t cshim_natives_from;
 
 /* Returns the cache entry for a call. */

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Agreement of two jobs, by their ranks 0. A job that may lack the shim gets no message:
  *
- * 1. MPI_Comm_spawn. Open MPI gives the spawned processes those of the caller's variables that
- * begin with OMPI_MCA_. During the call, VARIABLE contains the name of the spawning job. Rank 0 of
- * its communicator then posts a receive for a hello on the intercommunicator, before the program
- * can post receives there.
+ * 1. MPI_Comm_spawn. Open MPI passes the root's variables that begin with OMPI_MCA_ to the spawned
+ * processes. During the call, VARIABLE contains the name of the spawning job. After it, rank 0 of
+ * the communicator that spawns posts a receive for a hello on the intercommunicator, before the
+ * program can post receives there.
  *
  * 2. MPI_Init of a spawned process. OMPI_PARENT_PORT begins with the name of the job that has
  * spawned it. If VARIABLE contains the same name, that job has the shim and expects a hello.
  * (Processes that a job without the shim spawns may inherit the VARIABLE of that job's own parent.)
  *
- * 3. MPI_Intercomm_merge. Rank 0 of the spawned job sends the hello before it merges. After the
- * merge the hello has usually arrived. If it has not arrived within a second, the spawned job lacks
- * the shim. Otherwise the spawning job proposes to compress or not, the spawned job acknowledges,
- * and the spawning job decides. These messages use the merged communicator, which the programs do
- * not have yet. A rank 0 that has stopped waiting for the proposal does not acknowledge it. Each
- * rank 0 tells the other ranks of its side the outcome. */
+ * 3. MPI_Intercomm_merge. Rank 0 of the spawned job sends the hello before it merges. If the hello
+ * does not arrive within HELLO_SECONDS after the merge, the spawning job assumes that the spawned
+ * one lacks the shim. Otherwise it proposes to compress or not. Only a proposal to compress is
+ * acknowledged, and only by a rank 0 that still waits for it; the spawning job then decides. These
+ * messages use the merged communicator, which the programs do not have yet. Each rank 0 sends the
+ * outcome to the other ranks of its side. */
 #include "shim/mpi/spawn.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@
 /* Message types. Tags count down from MPI_TAG_UB, after those of agree.c. */
 enum word { WORD_HELLO = 8, WORD_PROPOSAL, WORD_ACKNOWLEDGE, WORD_DECISION, WORD_OUTCOME };
 
-/* What must be equal in both jobs; compared and sent as bytes, so there is no padding. */
+/* Properties that must be equal in both jobs. Compared and sent as bytes: has no padding. */
 struct terms {
     char version[sizeof((struct cshim_greeting *)NULL)->version];
     char policy_sha256[72]; /* 64 digits */
@@ -41,8 +41,8 @@ struct terms {
     uint64_t nonblocking, devices, observes; /* 0 or 1 */
 };
 
-/* Attribute of an intercommunicator between a job and one that it has spawned. Both have the shim,
- * as far as this side knows. */
+/* Attribute of an intercommunicator between a job with the shim and one that it has spawned. The
+ * spawning side makes it without knowing yet whether the spawned job has the shim. */
 struct bond {
     bool is_spawned;             /* this side is the spawned job */
     bool is_decided, compresses; /* outcome of the first merge, which also holds for later ones */
@@ -56,11 +56,11 @@ struct bond {
 };
 
 static int bond_keyval;
-static bool is_open_mpi; /* in other libraries, nothing here does anything */
+static bool is_open_mpi; /* if false, all calls are passed through */
 static struct terms own;
 /* Name of this job in its ports' names; empty before the first call that spawns. */
 static char job_name[MPI_MAX_PORT_NAME];
-static int spawning; /* number of calls in progress that spawn; VARIABLE is set meanwhile */
+static int spawning; /* number of spawning calls in progress; if not 0, VARIABLE is set */
 static pthread_mutex_t spawning_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int tag_of_message(enum word word)
@@ -97,7 +97,8 @@ static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-/* Makes the attribute of an intercommunicator. Returns an MPI error. */
+/* Makes the attribute of an intercommunicator, and posts the receive of the hello. Returns an MPI
+ * error. */
 static int make_bond(MPI_Comm intercomm, bool is_spawned)
 {
     int rank, status = MPI_SUCCESS;
@@ -122,8 +123,9 @@ static size_t job_length(const char *port)
     return end != NULL ? (size_t)(end - port) : 0;
 }
 
-/* Returns true if VARIABLE contains the name of the job that has spawned this process. */
-static bool is_told(void)
+/* Returns true if VARIABLE contains the name of the job that has spawned this process, which then
+ * has the shim. */
+static bool was_spawned_with_shim(void)
 {
     const char *name = getenv(VARIABLE), *port = getenv("OMPI_PARENT_PORT");
     const size_t length = port != NULL ? job_length(port) : 0;
@@ -159,8 +161,9 @@ int cshim_spawn_setup(void)
         status = PMPI_Comm_get_parent(&parent);
     if (status != MPI_SUCCESS || parent == MPI_COMM_NULL)
         return status;
-    int told = is_told(), all = 0;
-    status = cshim_mpi.real->MPI_Allreduce(&told, &all, 1, MPI_INT, MPI_MIN, cshim_mpi.world.comm);
+    int has_shim = was_spawned_with_shim(), all = 0;
+    status =
+        cshim_mpi.real->MPI_Allreduce(&has_shim, &all, 1, MPI_INT, MPI_MIN, cshim_mpi.world.comm);
     return status == MPI_SUCCESS && all ? make_bond(parent, true) : status;
 }
 
@@ -170,8 +173,8 @@ void cshim_spawn_teardown(void)
         PMPI_Comm_free_keyval(&bond_keyval);
 }
 
-/* Sets VARIABLE. Returns false, and does nothing, if the library is not Open MPI, if `comm` has
- * ranks of jobs that have not agreed, or if the job has no name: equal on all its ranks. */
+/* Sets VARIABLE. Returns false, and does nothing, if the library is not Open MPI, `comm` has ranks
+ * of jobs that have not agreed, or the job has no name. Returns the same on all ranks of `comm`. */
 static bool begin_spawning(MPI_Comm comm)
 {
     struct cshim_comm *state;
@@ -188,8 +191,8 @@ static bool begin_spawning(MPI_Comm comm)
     return has_name;
 }
 
-/* Ends what begin_spawning() has begun, if it returned true. Returns `status`, the library's, or an
- * MPI error. */
+/* Removes VARIABLE and makes the bond, if begin_spawning() returned true. Returns `status`, the
+ * library's, or an MPI error. */
 static int end_spawning(bool has_begun, int status, const MPI_Comm *intercomm)
 {
     if (!has_begun)
@@ -223,14 +226,14 @@ int cshim_comm_spawn_multiple(int count, char *commands[], char **argvs[], const
                         intercomm);
 }
 
-/* Two jobs that have just been merged, as rank 0 of one of them sees them. */
-struct meeting {
+/* Arguments of propose_merge() and answer_proposal(): two jobs that have just been merged. */
+struct merge {
     struct bond *bond;
     MPI_Comm merged;
     int peer; /* rank 0 of the other job */
 };
 
-/* Returns what differs between two jobs, or NULL. */
+/* Returns in what two jobs differ, or NULL. */
 static const char *find_difference(const struct terms *other)
 {
     if (memcmp(other, &own, sizeof own) == 0)
@@ -238,49 +241,57 @@ static const char *find_difference(const struct terms *other)
     return strcmp(other->version, own.version) != 0 || other->codec_table != own.codec_table
                ? "version of compshim"
            : strcmp(other->policy_sha256, own.policy_sha256) != 0 ? "policy (COMPSHIM_POLICY)"
-           : other->learned_hash != own.learned_hash ? "file of choices (COMPSHIM_MACHINE)"
-           : other->observes != own.observes         ? "COMPSHIM"
-                                                     : "use of GPUs or of nonblocking calls";
+           : other->learned_hash != own.learned_hash              ? "choices (COMPSHIM_MACHINE)"
+           : other->observes != own.observes                      ? "mode (COMPSHIM)"
+           : other->devices != own.devices                        ? "GPUs"
+                                                                  : "support of nonblocking calls";
 }
 
-/* At rank 0 of the spawning job: returns true if both compress. */
-static bool propose(const struct meeting *meeting)
+/* Proposes to compress, at rank 0 of the spawning job. Returns true if both jobs compress. */
+static bool propose_merge(const struct merge *merge)
 {
-    struct bond *bond = meeting->bond;
+    struct bond *bond = merge->bond;
     if (!wait_for_request(&bond->hello_request, HELLO_SECONDS)) {
-        cshim_log(CSHIM_LOG_INFO, "the spawned job has no compshim: calls on the communicator that "
-                                  "was merged with it are passed through");
+        cshim_log(
+            CSHIM_LOG_INFO,
+            "the spawned job did not answer within 1 s: calls on the communicator merged with "
+            "it are passed through; start it with compshim, too");
         return false;
     }
     const char *difference = find_difference(&bond->hello);
     const int proposal = difference == NULL;
     if (proposal)
-        PMPI_Irecv(&bond->acknowledgement, 1, MPI_INT, meeting->peer,
-                   tag_of_message(WORD_ACKNOWLEDGE), meeting->merged, &bond->acknowledge_request);
+        PMPI_Irecv(&bond->acknowledgement, 1, MPI_INT, merge->peer,
+                   tag_of_message(WORD_ACKNOWLEDGE), merge->merged, &bond->acknowledge_request);
     else
         cshim_log(CSHIM_LOG_WARN,
-                  "the spawned job has another %s: calls on the communicator that was merged with "
-                  "it are passed through; start both jobs alike",
+                  "calls on the communicator merged with the spawned job are passed through: the "
+                  "jobs differ in their %s; start both alike",
                   difference);
-    PMPI_Send(&proposal, 1, MPI_INT, meeting->peer, tag_of_message(WORD_PROPOSAL), meeting->merged);
+    PMPI_Send(&proposal, 1, MPI_INT, merge->peer, tag_of_message(WORD_PROPOSAL), merge->merged);
     if (!proposal)
         return false;
     const int decision = wait_for_request(&bond->acknowledge_request, 1.2 * ANSWER_SECONDS);
-    PMPI_Send(&decision, 1, MPI_INT, meeting->peer, tag_of_message(WORD_DECISION), meeting->merged);
+    if (!decision)
+        cshim_log(CSHIM_LOG_INFO, "the spawned job stopped waiting for the agreement: calls on the "
+                                  "communicator merged with it are passed through");
+    PMPI_Send(&decision, 1, MPI_INT, merge->peer, tag_of_message(WORD_DECISION), merge->merged);
     return decision != 0;
 }
 
-/* At rank 0 of the spawned job: returns true if both compress. */
-static bool answer(const struct meeting *meeting)
+/* Answers a proposal, at rank 0 of the spawned job. Returns true if both jobs compress. */
+static bool answer_proposal(const struct merge *merge)
 {
-    struct bond *bond = meeting->bond;
-    PMPI_Irecv(&bond->decision, 1, MPI_INT, meeting->peer, tag_of_message(WORD_DECISION),
-               meeting->merged, &bond->decision_request);
-    PMPI_Irecv(&bond->proposal, 1, MPI_INT, meeting->peer, tag_of_message(WORD_PROPOSAL),
-               meeting->merged, &bond->proposal_request);
+    struct bond *bond = merge->bond;
+    PMPI_Irecv(&bond->decision, 1, MPI_INT, merge->peer, tag_of_message(WORD_DECISION),
+               merge->merged, &bond->decision_request);
+    PMPI_Irecv(&bond->proposal, 1, MPI_INT, merge->peer, tag_of_message(WORD_PROPOSAL),
+               merge->merged, &bond->proposal_request);
     if (!wait_for_request(&bond->proposal_request, ANSWER_SECONDS)) {
-        cshim_log(CSHIM_LOG_INFO, "the job that has spawned this one does not answer: calls on the "
-                                  "merged communicator are passed through");
+        cshim_log(
+            CSHIM_LOG_INFO,
+            "the job that has spawned this one did not answer within 10 s: calls on the merged "
+            "communicator are passed through");
         return false;
     }
     if (!bond->proposal) { /* no decision follows */
@@ -288,8 +299,8 @@ static bool answer(const struct meeting *meeting)
         PMPI_Wait(&bond->decision_request, MPI_STATUS_IGNORE);
         return false;
     }
-    PMPI_Send(&bond->proposal, 1, MPI_INT, meeting->peer, tag_of_message(WORD_ACKNOWLEDGE),
-              meeting->merged);
+    PMPI_Send(&bond->proposal, 1, MPI_INT, merge->peer, tag_of_message(WORD_ACKNOWLEDGE),
+              merge->merged);
     PMPI_Wait(&bond->decision_request, MPI_STATUS_IGNORE);
     return bond->decision != 0;
 }
@@ -311,9 +322,9 @@ static int *find_ranks(MPI_Group side, int count, MPI_Comm merged)
 }
 
 /* Finds out whether both jobs compress. Returns the same on all ranks of both. */
-static bool agree(struct bond *bond, MPI_Comm intercomm, MPI_Comm merged)
+static bool agree_on_merge(struct bond *bond, MPI_Comm intercomm, MPI_Comm merged)
 {
-    struct meeting meeting = {.bond = bond, .merged = merged};
+    struct merge merge = {.bond = bond, .merged = merged};
     MPI_Group side, other_side;
     int rank, count, outcome = 0;
     PMPI_Comm_rank(intercomm, &rank);
@@ -321,9 +332,9 @@ static bool agree(struct bond *bond, MPI_Comm intercomm, MPI_Comm merged)
     PMPI_Comm_group(intercomm, &side);
     PMPI_Comm_remote_group(intercomm, &other_side);
     int *ranks = find_ranks(side, count, merged), *other_ranks = find_ranks(other_side, 1, merged);
-    meeting.peer = other_ranks[0];
+    merge.peer = other_ranks[0];
     if (rank == 0) {
-        outcome = bond->is_spawned ? answer(&meeting) : propose(&meeting);
+        outcome = bond->is_spawned ? answer_proposal(&merge) : propose_merge(&merge);
         for (int i = 1; i < count; i++)
             PMPI_Send(&outcome, 1, MPI_INT, ranks[i], tag_of_message(WORD_OUTCOME), merged);
     } else {
@@ -339,13 +350,14 @@ static bool agree(struct bond *bond, MPI_Comm intercomm, MPI_Comm merged)
 
 /* Prepares the merged communicator for compressed calls. Ends the job on errors, because the other
  * ranks would wait. */
-static void prepare(MPI_Comm merged)
+static void prepare_merged(MPI_Comm merged)
 {
     struct cshim_comm *state = NULL;
     if (cshim_carrier_attach(merged) != MPI_SUCCESS ||
         cshim_comm_find(merged, &state) != MPI_SUCCESS ||
         cshim_comm_prepare_first(merged, state) != MPI_SUCCESS)
-        cshim_mpi_end_job("MPI cannot prepare a merged communicator for compshim");
+        cshim_mpi_end_job(
+            "MPI cannot prepare a merged communicator for compshim; COMPSHIM=off avoids that");
 }
 
 int cshim_intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *merged)
@@ -363,9 +375,9 @@ int cshim_intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *merged)
     if (status != MPI_SUCCESS || !found)
         return status;
     if (!bond->is_decided)
-        bond->compresses = agree(bond, intercomm, *merged);
+        bond->compresses = agree_on_merge(bond, intercomm, *merged);
     bond->is_decided = true;
     if (bond->compresses)
-        prepare(*merged);
+        prepare_merged(*merged);
     return status;
 }

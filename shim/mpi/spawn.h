@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Agreement with a job that the program spawns (MPI_Comm_spawn), so that calls on the communicator
- * merged from both jobs (MPI_Intercomm_merge) and on its duplicates are compressed. Only in Open
- * MPI: other libraries give spawned processes nothing by which a job could find out that the other
- * one has the shim without sending a message, which a program without the shim might receive. */
+ * merged from both jobs (MPI_Intercomm_merge) and on its duplicates are compressed. Open MPI only:
+ * it gives spawned processes variables of the spawning one. With other libraries a job would have
+ * to send a message first, which a program without the shim might receive. */
 #ifndef CSHIM_MPI_SPAWN_H
 #define CSHIM_MPI_SPAWN_H
 
@@ -14,7 +14,7 @@
 int cshim_spawn_setup(void);
 void cshim_spawn_teardown(void);
 
-/* Have the contracts of MPI's functions. Thread-safe. */
+/* Have the contracts of MPI's functions. Thread-safe; those that spawn change the environment. */
 int cshim_comm_spawn(const char *command, char *argv[], int maxprocs, MPI_Info info, int root,
                      MPI_Comm comm, MPI_Comm *intercomm, int errcodes[]);
 int cshim_comm_spawn_multiple(int count, char *commands[], char **argvs[], const int maxprocs[],

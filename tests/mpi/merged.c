@@ -42,7 +42,7 @@ static void swap(int value, const int *received, MPI_Request *request, int peer,
     check(*received == value && status.MPI_TAG == 7 && bytes == sizeof value, "a message");
 }
 
-/* Merges twice; frees the intercommunicator in between. */
+/* Merges twice and sums on the results. Disconnects the intercommunicator before the last sums. */
 static void meet(MPI_Comm between, int is_spawned)
 {
     MPI_Comm merged, again, copy, part, own;

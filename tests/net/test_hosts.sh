@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks hosts.sh: hosts are separate, ranks start on them, and nothing remains.
 . "$(dirname "$0")/../lib.sh"
-# Its own name, so that hosts for other purposes are not touched.
-prefix=$(printf "h%07d" $$ | tr 0-9 a-j) # of its own, because another test may run at the same time
+# Its own name, so that hosts of other tests that run at the same time are not touched.
+prefix=$(printf "h%07d" $$ | tr 0-9 a-j)
 hosts() { "$top/tests/net/hosts.sh" --name "$prefix" "$@"; }
 left_behind() {
     ip -oneline link show | grep -o "${prefix}[a-z0-9]*" | sort -u
