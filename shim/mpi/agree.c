@@ -322,7 +322,7 @@ bool cshim_agree(void)
     if (agreed) {
         MPI_Comm node;
         if (cshim_carrier_make(&cshim_mpi.world, MPI_COMM_WORLD, &node) != MPI_SUCCESS)
-            cshim_mpi_end_job("MPI cannot make a communicator for compshim");
+            cshim_mpi_end_job("MPI cannot prepare the communicators of compshim");
         share_terms(&offer);
         if (cshim_job.rank != 0)
             set_policy(&offer);

@@ -56,7 +56,7 @@ static int inherit_connections(struct cshim_carrier *carrier)
     int count = 0;
     int *numbered = calloc(2 * (size_t)carrier->ranks, sizeof *numbered);
     if (numbered == NULL)
-        cshim_mpi_end_job("no memory for the connections of the ranks");
+        cshim_mpi_end_job("no memory for the nodes of the ranks");
     int *world_ranks = numbered + carrier->ranks;
     for (int i = 0; i < carrier->ranks; i++)
         numbered[i] = i;
@@ -98,7 +98,7 @@ int cshim_carrier_make(struct cshim_carrier *carrier, MPI_Comm comm, MPI_Comm *n
     PMPI_Comm_rank(comm, &carrier->rank);
     carrier->connected = calloc((size_t)carrier->ranks, sizeof *carrier->connected);
     if (carrier->connected == NULL)
-        cshim_mpi_end_job("no memory for the connections of the ranks");
+        cshim_mpi_end_job("no memory for the nodes of the ranks");
     status = find_nodes(carrier, node);
     return status == MPI_SUCCESS ? set_connection_limit(carrier) : status;
 }
@@ -155,7 +155,7 @@ int cshim_carrier_attach(MPI_Comm comm)
     MPI_Comm node;
     struct cshim_carrier *carrier = calloc(1, sizeof *carrier);
     if (carrier == NULL)
-        cshim_mpi_end_job("no memory for a merged communicator");
+        cshim_mpi_end_job("no memory for a communicator's state");
     carrier->references = 1;
     int status = cshim_carrier_make(carrier, comm, &node);
     if (status == MPI_SUCCESS)

@@ -104,7 +104,7 @@ static int make_bond(MPI_Comm intercomm, bool is_spawned)
     int rank, status = MPI_SUCCESS;
     struct bond *bond = calloc(1, sizeof *bond);
     if (bond == NULL)
-        cshim_mpi_end_job("no memory for a spawned job");
+        cshim_mpi_end_job("no memory for a communicator's state");
     bond->is_spawned = is_spawned;
     bond->hello_request = bond->acknowledge_request = MPI_REQUEST_NULL;
     bond->proposal_request = bond->decision_request = MPI_REQUEST_NULL;
@@ -241,10 +241,10 @@ static const char *find_difference(const struct terms *other)
     return strcmp(other->version, own.version) != 0 || other->codec_table != own.codec_table
                ? "version of compshim"
            : strcmp(other->policy_sha256, own.policy_sha256) != 0 ? "policy (COMPSHIM_POLICY)"
-           : other->learned_hash != own.learned_hash              ? "choices (COMPSHIM_MACHINE)"
-           : other->observes != own.observes                      ? "mode (COMPSHIM)"
-           : other->devices != own.devices                        ? "GPUs"
-                                                                  : "support of nonblocking calls";
+           : other->learned_hash != own.learned_hash ? "file of choices (COMPSHIM_MACHINE)"
+           : other->observes != own.observes         ? "mode (COMPSHIM)"
+           : other->devices != own.devices           ? "use of GPUs"
+                                                     : "support for nonblocking calls";
 }
 
 /* Proposes to compress, at rank 0 of the spawning job. Returns true if both jobs compress. */
@@ -264,10 +264,10 @@ static bool propose_merge(const struct merge *merge)
         PMPI_Irecv(&bond->acknowledgement, 1, MPI_INT, merge->peer,
                    tag_of_message(WORD_ACKNOWLEDGE), merge->merged, &bond->acknowledge_request);
     else
-        cshim_log(CSHIM_LOG_WARN,
-                  "calls on the communicator merged with the spawned job are passed through: the "
-                  "jobs differ in their %s; start both alike",
-                  difference);
+        cshim_log(
+            CSHIM_LOG_WARN,
+            "calls on the merged communicator are passed through: the spawned job has another %s",
+            difference);
     PMPI_Send(&proposal, 1, MPI_INT, merge->peer, tag_of_message(WORD_PROPOSAL), merge->merged);
     if (!proposal)
         return false;
@@ -312,7 +312,7 @@ static int *find_ranks(MPI_Group side, int count, MPI_Comm merged)
     MPI_Group group;
     int *ranks = calloc(2 * (size_t)count, sizeof *ranks);
     if (ranks == NULL)
-        cshim_mpi_end_job("no memory for the ranks of a spawned job");
+        cshim_mpi_end_job("no memory for a communicator's state");
     for (int i = 0; i < count; i++)
         ranks[count + i] = i;
     PMPI_Comm_group(merged, &group);
@@ -356,8 +356,7 @@ static void prepare_merged(MPI_Comm merged)
     if (cshim_carrier_attach(merged) != MPI_SUCCESS ||
         cshim_comm_find(merged, &state) != MPI_SUCCESS ||
         cshim_comm_prepare_first(merged, state) != MPI_SUCCESS)
-        cshim_mpi_end_job(
-            "MPI cannot prepare a merged communicator for compshim; COMPSHIM=off avoids that");
+        cshim_mpi_end_job("MPI cannot prepare the communicators of compshim");
 }
 
 int cshim_intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *merged)

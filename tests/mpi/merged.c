@@ -5,7 +5,8 @@
  *
  *   mpi_merged COMMAND LEVELS PROCESSES
  *
- * spawns PROCESSES times "COMMAND mpi_merged COMMAND LEVELS-1 PROCESSES", unless LEVELS is 0. */
+ * spawns PROCESSES times "COMMAND mpi_merged COMMAND LEVELS-1 PROCESSES", unless LEVELS is 0. With
+ * PROCESSES = M+N, by MPI_Comm_spawn_multiple. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,14 +93,14 @@ int main(int argc, char **argv)
         snprintf(levels, sizeof levels, "%d", atoi(argv[2]) - 1);
         char *arguments[] = {argv[0], argv[1], levels, argv[3], NULL};
         char *commands[] = {argv[1], argv[1]}, **both[] = {arguments, arguments};
-        const int processes[] = {1, atoi(argv[3]) - 1};
         const MPI_Info infos[] = {MPI_INFO_NULL, MPI_INFO_NULL};
-        if (processes[1] > 0)
+        int processes[2] = {0};
+        if (sscanf(argv[3], "%d+%d", &processes[0], &processes[1]) == 2)
             MPI_Comm_spawn_multiple(2, commands, both, processes, infos, ranks - 1, MPI_COMM_WORLD,
                                     &spawned, MPI_ERRCODES_IGNORE);
         else
-            MPI_Comm_spawn(argv[1], arguments, 1, MPI_INFO_NULL, ranks - 1, MPI_COMM_WORLD,
-                           &spawned, MPI_ERRCODES_IGNORE);
+            MPI_Comm_spawn(argv[1], arguments, processes[0], MPI_INFO_NULL, ranks - 1,
+                           MPI_COMM_WORLD, &spawned, MPI_ERRCODES_IGNORE);
         meet(spawned, 0);
     }
     return job_end("");
