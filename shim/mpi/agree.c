@@ -61,22 +61,6 @@ static int tag_of_message(enum word word)
     return cshim_mpi_largest_tag() - (int)word;
 }
 
-/* Waits until all requests are complete. Returns false if that takes longer than `seconds`. */
-static bool wait_for_requests(int count, MPI_Request *requests, double seconds)
-{
-    const double began = cshim_seconds();
-    int done = 0;
-    while (!done) {
-        PMPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE);
-        const double waited = cshim_seconds() - began;
-        if (!done && waited > seconds)
-            return false;
-        if (!done)
-            cshim_pause(waited);
-    }
-    return true;
-}
-
 /* Returns the time limit in seconds for an answer that depends on the whole subtree of `rank`. */
 static double time_limit(int rank)
 {
@@ -104,7 +88,7 @@ static void collect_hellos(double deadline)
     int has_arrived;
     receive_from_children(WORD_HELLO, state.hellos, sizeof *state.hellos, state.hello_requests);
     /* At least 1 s, to receive the hellos that are already sent. */
-    wait_for_requests(state.children, state.hello_requests, left > 1 ? left : 1);
+    cshim_mpi_wait(state.children, state.hello_requests, left > 1 ? left : 1);
     for (int i = 0; i < state.children; i++) {
         struct hello *child = &state.hellos[i];
         PMPI_Test(&state.hello_requests[i], &has_arrived, MPI_STATUS_IGNORE);
@@ -136,7 +120,7 @@ static bool collect_acknowledgements(void)
     receive_from_children(WORD_ACKNOWLEDGE, state.acknowledgements, sizeof *state.acknowledgements,
                           state.acknowledge_requests);
     bool all =
-        wait_for_requests(state.children, state.acknowledge_requests, time_limit(cshim_job.rank));
+        cshim_mpi_wait(state.children, state.acknowledge_requests, time_limit(cshim_job.rank));
     for (int i = 0; i < state.children && all; i++)
         all = state.acknowledgements[i] != 0;
     return all;
@@ -185,9 +169,9 @@ static bool send_hello(void)
     /* Short enough to be sent eagerly: usually completes even if no receive is posted for it. */
     PMPI_Isend(&state.own, sizeof state.own, MPI_BYTE, state.parent, tag_of_message(WORD_HELLO),
                MPI_COMM_WORLD, &request);
-    if (!wait_for_requests(1, &request, WAIT_SECONDS))
+    if (!cshim_mpi_wait(1, &request, WAIT_SECONDS))
         cshim_mpi.real->MPI_Request_free(&request);
-    if (wait_for_requests(1, &state.reply_request, 1.2 * time_limit(0)))
+    if (cshim_mpi_wait(1, &state.reply_request, 1.2 * time_limit(0)))
         return state.reply != 0;
     cshim_log(CSHIM_LOG_WARN,
               "nothing is compressed: rank %d does not answer rank %d; start all ranks with the "

@@ -121,8 +121,8 @@ void cshim_carrier_release(struct cshim_carrier *carrier)
 }
 
 /* Attribute copy callback: a duplicate uses the carrier, too. */
-static int on_copy(MPI_Comm comm, int keyval, void *extra, void *value, void *copied,
-                   int *is_copied)
+static int on_copy_carrier(MPI_Comm comm, int keyval, void *extra, void *value, void *copied,
+                           int *is_copied)
 {
     struct cshim_carrier *carrier = value;
     (void)comm, (void)keyval, (void)extra;
@@ -133,7 +133,7 @@ static int on_copy(MPI_Comm comm, int keyval, void *extra, void *value, void *co
 }
 
 /* Attribute delete callback. */
-static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
+static int on_delete_carrier(MPI_Comm comm, int keyval, void *value, void *extra)
 {
     (void)comm, (void)keyval, (void)extra;
     cshim_carrier_release(value);
@@ -142,7 +142,8 @@ static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
 
 int cshim_carrier_setup(void)
 {
-    return PMPI_Comm_create_keyval(on_copy, on_delete, &cshim_mpi.carrier_keyval, NULL);
+    return PMPI_Comm_create_keyval(on_copy_carrier, on_delete_carrier, &cshim_mpi.carrier_keyval,
+                                   NULL);
 }
 
 int cshim_carrier_teardown(void)

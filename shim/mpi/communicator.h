@@ -82,9 +82,10 @@ int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state);
 /* Prepares the first communicator of a carrier, which has all of the carrier's ranks, and sets
  * carrier->prepares_later. Collective. Returns an MPI error. */
 int cshim_comm_prepare_first(MPI_Comm comm, struct cshim_comm *state);
-/* Begins to prepare a communicator for a nonblocking call. Called only if
- * state->carrier->prepares_later. Must be called at the call's position in the communicator's order
- * of collectives. Ends the job if this rank has no memory or no tags. Returns an MPI error. */
+/* Begins to prepare a communicator for its first nonblocking call, by a nonblocking broadcast of
+ * the number, which counts as a collective call before it. Called only if
+ * state->carrier->prepares_later. Ends the job if this rank lacks memory or tags. Returns an MPI
+ * error. */
 int cshim_comm_begin_preparing(struct cshim_comm *state);
 /* Ends what cshim_comm_begin_preparing() has begun, once state->agreement has completed, or could
  * not be started, with the MPI error `status`. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shim/core/clock.h"
 #include "shim/core/log.h"
 
 struct cshim_mpi_job cshim_mpi;
@@ -62,6 +63,21 @@ void cshim_mpi_restore_handlers(MPI_Errhandler handlers[2])
         PMPI_Comm_set_errhandler(comms[i], handlers[i]);
         PMPI_Errhandler_free(&handlers[i]);
     }
+}
+
+bool cshim_mpi_wait(int count, MPI_Request *requests, double seconds)
+{
+    const double began = cshim_seconds();
+    int done = 0;
+    while (!done) {
+        PMPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE);
+        const double waited = cshim_seconds() - began;
+        if (!done && waited > seconds)
+            return false;
+        if (!done)
+            cshim_pause(waited);
+    }
+    return true;
 }
 
 int cshim_mpi_largest_tag(void)

@@ -83,6 +83,9 @@ void cshim_mpi_restore_handlers(MPI_Errhandler handlers[2]);
 /* Returns true if the version text of the MPI library begins with `name`. */
 bool cshim_mpi_is_library(const char *name);
 
+/* Waits until all requests are complete. Returns false if that takes longer than `seconds`. */
+bool cshim_mpi_wait(int count, MPI_Request *requests, double seconds);
+
 /* Returns the largest tag of a message on MPI_COMM_WORLD. */
 int cshim_mpi_largest_tag(void);
 

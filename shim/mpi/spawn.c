@@ -30,10 +30,10 @@
 #define ANSWER_SECONDS 10.0
 
 /* Message types. Tags count down from MPI_TAG_UB, after those of agree.c. */
-enum word { WORD_HELLO = 8, WORD_PROPOSAL, WORD_ACKNOWLEDGE, WORD_DECISION, WORD_OUTCOME };
+enum merge_word { WORD_HELLO = 8, WORD_PROPOSAL, WORD_ACKNOWLEDGE, WORD_DECISION, WORD_OUTCOME };
 
 /* Properties that must be equal in both jobs. Compared and sent as bytes: has no padding. */
-struct terms {
+struct merge_terms {
     char version[sizeof((struct cshim_greeting *)NULL)->version];
     char policy_sha256[72]; /* 64 digits */
     uint64_t codec_table;
@@ -46,7 +46,7 @@ struct terms {
 struct bond {
     bool is_spawned;             /* this side is the spawned job */
     bool is_decided, compresses; /* outcome of the first merge, which also holds for later ones */
-    struct terms hello;          /* at rank 0 of the spawning side, as are the next three */
+    struct merge_terms hello;    /* at rank 0 of the spawning side, as are the next three */
     MPI_Request hello_request;
     int acknowledgement;
     MPI_Request acknowledge_request;
@@ -57,33 +57,21 @@ struct bond {
 
 static int bond_keyval;
 static bool is_open_mpi; /* if false, all calls are passed through */
-static struct terms own;
+static struct merge_terms own;
 /* Name of this job in its ports' names; empty before the first call that spawns. */
 static char job_name[MPI_MAX_PORT_NAME];
 static int spawning; /* number of spawning calls in progress; if not 0, VARIABLE is set */
 static pthread_mutex_t spawning_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static int tag_of_message(enum word word)
+/* Returns the tag of a message type. */
+static int tag_of_merge(enum merge_word word)
 {
     return cshim_mpi_largest_tag() - (int)word;
 }
 
-/* Waits until a request is complete. Returns false if that takes longer than `seconds`. */
-static bool wait_for_request(MPI_Request *request, double seconds)
-{
-    const double began = cshim_seconds();
-    int done = 0;
-    PMPI_Test(request, &done, MPI_STATUS_IGNORE);
-    while (!done && cshim_seconds() - began < seconds) {
-        cshim_pause(cshim_seconds() - began);
-        PMPI_Test(request, &done, MPI_STATUS_IGNORE);
-    }
-    return done != 0;
-}
-
 /* Attribute delete callback. Keeps the bond while a late message on the merged communicator may
  * still be written to it. */
-static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
+static int on_delete_bond(MPI_Comm comm, int keyval, void *value, void *extra)
 {
     struct bond *bond = value;
     (void)comm, (void)keyval, (void)extra;
@@ -97,9 +85,9 @@ static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-/* Makes the attribute of an intercommunicator, and posts the receive of the hello. Returns an MPI
- * error. */
-static int make_bond(MPI_Comm intercomm, bool is_spawned)
+/* Makes the attribute of an intercommunicator, and posts the receive of the hello. Ends the job on
+ * errors, because the other ranks would wait for this one in the merge. */
+static void make_bond(MPI_Comm intercomm, bool is_spawned)
 {
     int rank, status = MPI_SUCCESS;
     struct bond *bond = calloc(1, sizeof *bond);
@@ -110,9 +98,10 @@ static int make_bond(MPI_Comm intercomm, bool is_spawned)
     bond->proposal_request = bond->decision_request = MPI_REQUEST_NULL;
     PMPI_Comm_rank(intercomm, &rank);
     if (!is_spawned && rank == 0)
-        status = PMPI_Irecv(&bond->hello, sizeof bond->hello, MPI_BYTE, 0,
-                            tag_of_message(WORD_HELLO), intercomm, &bond->hello_request);
-    return status == MPI_SUCCESS ? PMPI_Comm_set_attr(intercomm, bond_keyval, bond) : status;
+        status = PMPI_Irecv(&bond->hello, sizeof bond->hello, MPI_BYTE, 0, tag_of_merge(WORD_HELLO),
+                            intercomm, &bond->hello_request);
+    if (status != MPI_SUCCESS || PMPI_Comm_set_attr(intercomm, bond_keyval, bond) != MPI_SUCCESS)
+        cshim_mpi_end_job("MPI cannot prepare the communicators of compshim");
 }
 
 /* Returns the length of the job's name in the name of a port, JOB.RANK:NUMBER in Open MPI; 0 if
@@ -156,7 +145,7 @@ int cshim_spawn_setup(void)
     own.nonblocking = cshim_mpi.nonblocking;
     own.devices = cshim_mpi.devices;
     own.observes = cshim_job.observed != NULL;
-    int status = PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &bond_keyval, NULL);
+    int status = PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete_bond, &bond_keyval, NULL);
     if (status == MPI_SUCCESS)
         status = PMPI_Comm_get_parent(&parent);
     if (status != MPI_SUCCESS || parent == MPI_COMM_NULL)
@@ -164,7 +153,9 @@ int cshim_spawn_setup(void)
     int has_shim = was_spawned_with_shim(), all = 0;
     status =
         cshim_mpi.real->MPI_Allreduce(&has_shim, &all, 1, MPI_INT, MPI_MIN, cshim_mpi.world.comm);
-    return status == MPI_SUCCESS && all ? make_bond(parent, true) : status;
+    if (status == MPI_SUCCESS && all)
+        make_bond(parent, true);
+    return status;
 }
 
 void cshim_spawn_teardown(void)
@@ -173,8 +164,9 @@ void cshim_spawn_teardown(void)
         PMPI_Comm_free_keyval(&bond_keyval);
 }
 
-/* Sets VARIABLE. Returns false, and does nothing, if the library is not Open MPI, `comm` has ranks
- * of jobs that have not agreed, or the job has no name. Returns the same on all ranks of `comm`. */
+/* Sets VARIABLE for the processes that a call on `comm` spawns, and returns true. Does nothing and
+ * returns false, on all ranks of `comm`, if the library is not Open MPI, if not all of these ranks
+ * compress together, or if the names of ports have another form. */
 static bool begin_spawning(MPI_Comm comm)
 {
     struct cshim_comm *state;
@@ -191,8 +183,8 @@ static bool begin_spawning(MPI_Comm comm)
     return has_name;
 }
 
-/* Removes VARIABLE and makes the bond, if begin_spawning() returned true. Returns `status`, the
- * library's, or an MPI error. */
+/* Removes VARIABLE, if begin_spawning() returned true, and makes the bond after a successful call.
+ * Returns `status`, the library's. */
 static int end_spawning(bool has_begun, int status, const MPI_Comm *intercomm)
 {
     if (!has_begun)
@@ -201,7 +193,9 @@ static int end_spawning(bool has_begun, int status, const MPI_Comm *intercomm)
     if (--spawning == 0)
         unsetenv(VARIABLE);
     pthread_mutex_unlock(&spawning_lock);
-    return status == MPI_SUCCESS ? make_bond(*intercomm, false) : status;
+    if (status == MPI_SUCCESS)
+        make_bond(*intercomm, false);
+    return status;
 }
 
 int cshim_comm_spawn(const char *command, char *argv[], int maxprocs, MPI_Info info, int root,
@@ -234,7 +228,7 @@ struct merge {
 };
 
 /* Returns in what two jobs differ, or NULL. */
-static const char *find_difference(const struct terms *other)
+static const char *find_difference(const struct merge_terms *other)
 {
     if (memcmp(other, &own, sizeof own) == 0)
         return NULL;
@@ -251,7 +245,7 @@ static const char *find_difference(const struct terms *other)
 static bool propose_merge(const struct merge *merge)
 {
     struct bond *bond = merge->bond;
-    if (!wait_for_request(&bond->hello_request, HELLO_SECONDS)) {
+    if (!cshim_mpi_wait(1, &bond->hello_request, HELLO_SECONDS)) {
         cshim_log(
             CSHIM_LOG_INFO,
             "the spawned job did not answer within 1 s: calls on the communicator merged with "
@@ -261,21 +255,21 @@ static bool propose_merge(const struct merge *merge)
     const char *difference = find_difference(&bond->hello);
     const int proposal = difference == NULL;
     if (proposal)
-        PMPI_Irecv(&bond->acknowledgement, 1, MPI_INT, merge->peer,
-                   tag_of_message(WORD_ACKNOWLEDGE), merge->merged, &bond->acknowledge_request);
+        PMPI_Irecv(&bond->acknowledgement, 1, MPI_INT, merge->peer, tag_of_merge(WORD_ACKNOWLEDGE),
+                   merge->merged, &bond->acknowledge_request);
     else
         cshim_log(
             CSHIM_LOG_WARN,
             "calls on the merged communicator are passed through: the spawned job has another %s",
             difference);
-    PMPI_Send(&proposal, 1, MPI_INT, merge->peer, tag_of_message(WORD_PROPOSAL), merge->merged);
+    PMPI_Send(&proposal, 1, MPI_INT, merge->peer, tag_of_merge(WORD_PROPOSAL), merge->merged);
     if (!proposal)
         return false;
-    const int decision = wait_for_request(&bond->acknowledge_request, 1.2 * ANSWER_SECONDS);
+    const int decision = cshim_mpi_wait(1, &bond->acknowledge_request, 1.2 * ANSWER_SECONDS);
     if (!decision)
         cshim_log(CSHIM_LOG_INFO, "the spawned job stopped waiting for the agreement: calls on the "
                                   "communicator merged with it are passed through");
-    PMPI_Send(&decision, 1, MPI_INT, merge->peer, tag_of_message(WORD_DECISION), merge->merged);
+    PMPI_Send(&decision, 1, MPI_INT, merge->peer, tag_of_merge(WORD_DECISION), merge->merged);
     return decision != 0;
 }
 
@@ -283,11 +277,11 @@ static bool propose_merge(const struct merge *merge)
 static bool answer_proposal(const struct merge *merge)
 {
     struct bond *bond = merge->bond;
-    PMPI_Irecv(&bond->decision, 1, MPI_INT, merge->peer, tag_of_message(WORD_DECISION),
-               merge->merged, &bond->decision_request);
-    PMPI_Irecv(&bond->proposal, 1, MPI_INT, merge->peer, tag_of_message(WORD_PROPOSAL),
-               merge->merged, &bond->proposal_request);
-    if (!wait_for_request(&bond->proposal_request, ANSWER_SECONDS)) {
+    PMPI_Irecv(&bond->decision, 1, MPI_INT, merge->peer, tag_of_merge(WORD_DECISION), merge->merged,
+               &bond->decision_request);
+    PMPI_Irecv(&bond->proposal, 1, MPI_INT, merge->peer, tag_of_merge(WORD_PROPOSAL), merge->merged,
+               &bond->proposal_request);
+    if (!cshim_mpi_wait(1, &bond->proposal_request, ANSWER_SECONDS)) {
         cshim_log(
             CSHIM_LOG_INFO,
             "the job that has spawned this one did not answer within 10 s: calls on the merged "
@@ -299,7 +293,7 @@ static bool answer_proposal(const struct merge *merge)
         PMPI_Wait(&bond->decision_request, MPI_STATUS_IGNORE);
         return false;
     }
-    PMPI_Send(&bond->proposal, 1, MPI_INT, merge->peer, tag_of_message(WORD_ACKNOWLEDGE),
+    PMPI_Send(&bond->proposal, 1, MPI_INT, merge->peer, tag_of_merge(WORD_ACKNOWLEDGE),
               merge->merged);
     PMPI_Wait(&bond->decision_request, MPI_STATUS_IGNORE);
     return bond->decision != 0;
@@ -336,9 +330,9 @@ static bool agree_on_merge(struct bond *bond, MPI_Comm intercomm, MPI_Comm merge
     if (rank == 0) {
         outcome = bond->is_spawned ? answer_proposal(&merge) : propose_merge(&merge);
         for (int i = 1; i < count; i++)
-            PMPI_Send(&outcome, 1, MPI_INT, ranks[i], tag_of_message(WORD_OUTCOME), merged);
+            PMPI_Send(&outcome, 1, MPI_INT, ranks[i], tag_of_merge(WORD_OUTCOME), merged);
     } else {
-        PMPI_Recv(&outcome, 1, MPI_INT, ranks[0], tag_of_message(WORD_OUTCOME), merged,
+        PMPI_Recv(&outcome, 1, MPI_INT, ranks[0], tag_of_merge(WORD_OUTCOME), merged,
                   MPI_STATUS_IGNORE);
     }
     free(ranks);
@@ -367,7 +361,7 @@ int cshim_intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *merged)
         PMPI_Comm_get_attr(intercomm, bond_keyval, &bond, &found) == MPI_SUCCESS && found)
         PMPI_Comm_rank(intercomm, &rank);
     if (rank == 0 && bond->is_spawned && !bond->has_said_hello) {
-        PMPI_Send(&own, sizeof own, MPI_BYTE, 0, tag_of_message(WORD_HELLO), intercomm);
+        PMPI_Send(&own, sizeof own, MPI_BYTE, 0, tag_of_merge(WORD_HELLO), intercomm);
         bond->has_said_hello = true;
     }
     const int status = cshim_mpi.real->MPI_Intercomm_merge(intercomm, high, merged);

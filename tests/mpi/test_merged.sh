@@ -47,7 +47,10 @@ fi
 expect "three generations" 0 shimmed 2 "$program" "$scratch/with" 2 2
 for script in without off other learned observing; do
     expect "a spawned job: $script" 0 shimmed 2 "$program" "$scratch/$script" 1 2
-    case $script in other) contains "says why" "has another policy" ;; learned) contains "says why" "has another file of choices" ;; esac
+    case $script in
+    other) contains "says why" "has another policy" ;;
+    learned) contains "says why" "has another file of choices" ;;
+    esac
     reports "is not compressed with" 'passed["not_agreed"] == 12 and sum(r["calls"] for r in rows) == 3'
 done
 expect "a spawning job without the shim" 0 mpi 2 "$program" "$scratch/with" 1 2
