@@ -30,6 +30,10 @@ _Static_assert((CSHIM_CHOICE_ROUNDS_MAX - CSHIM_CHOICE_ROUNDS) % (LAST_ROW - 1) 
 #define CLEARLY_OUT 2.0f
 /* Candidates within this factor of the best one are sampled further. */
 #define CLOSE 1.25f
+/* Samples of each of these, unless the network is unsteady: that is, the upper quartile of the best
+ * candidate's samples exceeds the lower one by more than the factor UNSTEADY. */
+#define ROUNDS_IF_STEADY 11u
+#define UNSTEADY 1.5f
 /* A settled class is sampled at the last call of a period and SAMPLE_DISTANCE before that, and
  * tries the next best candidate in a row of calls from FIRST_TRIAL on, before both. */
 #define SAMPLE_DISTANCE 16u
@@ -37,7 +41,8 @@ _Static_assert((CSHIM_CHOICE_ROUNDS_MAX - CSHIM_CHOICE_ROUNDS) % (LAST_ROW - 1) 
 #define CHECK_PERIOD (SAMPLE_DISTANCE + 1)
 #define FIRST_TRIAL 49u
 #define TRIAL_ROW 2u /* calls, the last of which is sampled */
-/* Factor between two durations, in either direction, above which the network counts as changed. */
+/* Factor above the upper quartile, or below the lower one, beyond which a duration shows that the
+ * network has changed. */
 #define CHANGED 1.5f
 /* The next best candidate overtakes the best one if it is faster by more than this factor, as
  * compared by weighted durations. */
@@ -195,16 +200,18 @@ static float in_the_long_run(const struct cshim_choice *choice, unsigned candida
     return fmaxf(seconds, choice->steady[candidate]);
 }
 
-/* Updates each candidate's durations from all samples. */
+/* Updates each candidate's durations and quartiles from all samples. */
 static void take_samples(struct cshim_choice *choice)
 {
     for (unsigned i = 0; i < choice->candidates; i++) {
         float sorted[CSHIM_CHOICE_SAMPLES_MAX];
         const unsigned count = sort_samples(choice, i, sorted);
-        choice->typical[i] = choice->latest[i] = in_the_long_run(choice, i, median_of(choice, i));
-        choice->low[i] = count > 0 ? sorted[count / 4] : INFINITY;
+        const float median = median_of(choice, i), typical = in_the_long_run(choice, i, median);
+        choice->typical[i] = choice->latest[i] = typical;
+        const float longer = median > 0 ? typical / median : 1;
+        choice->low[i] = count > 0 ? fminf(longer * sorted[count / 4], typical) : INFINITY;
         choice->high[i] =
-            count > 0 ? fmaxf(sorted[count - 1 - count / 4], choice->typical[i]) : INFINITY;
+            count > 0 ? fmaxf(longer * sorted[count - 1 - count / 4], typical) : INFINITY;
     }
 }
 
@@ -224,17 +231,13 @@ static unsigned fastest_but(const struct cshim_choice *choice, unsigned but)
     return fastest;
 }
 
-/* Continues sampling those candidates whose duration, weighted if `is_weighted`, is at most
- * `seconds`. */
-static void sample_further(struct cshim_choice *choice, float seconds, bool is_weighted)
+/* Samples the candidates in `turns` that `is_kept` names by a further row of calls. */
+static void sample_further(struct cshim_choice *choice, const bool is_kept[CSHIM_CANDIDATES_MAX])
 {
     unsigned left = 0;
-    for (unsigned i = 0; i < choice->in_turn; i++) {
-        const unsigned candidate = choice->turns[i];
-        const float weight = is_weighted ? choice->weights[candidate] : 1;
-        if (weight * choice->typical[candidate] <= seconds)
-            choice->turns[left++] = candidate;
-    }
+    for (unsigned i = 0; i < choice->in_turn; i++)
+        if (is_kept[choice->turns[i]])
+            choice->turns[left++] = choice->turns[i];
     choice->in_turn = left;
     choice->rounds += LAST_ROW - 1;
     choice->phase = CSHIM_CHOICE_LAST;
@@ -244,27 +247,47 @@ static void sample_further(struct cshim_choice *choice, float seconds, bool is_w
 /* Drops candidates that are clearly slower than the best one. */
 static void drop_slow(struct cshim_choice *choice)
 {
-    float least = INFINITY;
+    bool is_kept[CSHIM_CANDIDATES_MAX];
+    unsigned best = 0;
     take_samples(choice);
+    for (unsigned i = 1; i < choice->candidates; i++)
+        best = choice->typical[i] < choice->typical[best] ? i : best;
+    const float slowest = fmaxf(CLEARLY_OUT * choice->typical[best], choice->high[best]);
     for (unsigned i = 0; i < choice->candidates; i++)
-        least = fminf(least, choice->typical[i]);
-    sample_further(choice, CLEARLY_OUT * least, false);
+        is_kept[i] = choice->typical[i] <= slowest;
+    sample_further(choice, is_kept);
 }
 
-/* Settles on the fastest candidate, unless others are close to it and may be sampled further. */
+/* Fills in which candidates in `turns` may prove faster than the best one if they are sampled
+ * further. Returns false if there are none, or if they have had all their samples. */
+static bool find_contenders(const struct cshim_choice *choice, bool is_kept[CSHIM_CANDIDATES_MAX])
+{
+    const unsigned best = choice->best;
+    const bool is_unsteady = choice->high[best] > UNSTEADY * choice->low[best];
+    unsigned contenders = 0;
+    memset(is_kept, 0, CSHIM_CANDIDATES_MAX * sizeof *is_kept);
+    for (unsigned i = 0; i < choice->in_turn; i++) {
+        const unsigned candidate = choice->turns[i];
+        const float low = choice->weights[candidate] * choice->low[candidate];
+        is_kept[candidate] = weighted(choice, candidate) <= CLOSE * weighted(choice, best) ||
+                             (is_unsteady && low <= choice->weights[best] * choice->high[best]);
+        contenders += is_kept[candidate] && candidate != best;
+    }
+    return contenders > 0 &&
+           choice->rounds < (is_unsteady ? CSHIM_CHOICE_ROUNDS_MAX : ROUNDS_IF_STEADY);
+}
+
+/* Settles on the fastest candidate, unless others may prove faster if they are sampled further. */
 static void settle_class(struct cshim_choice *choice)
 {
     const unsigned former = choice->best;
+    bool is_kept[CSHIM_CANDIDATES_MAX];
     take_samples(choice);
     choice->best = fastest_but(choice, choice->candidates);
     choice->next_best = fastest_but(choice, choice->best);
-    const float close = CLOSE * weighted(choice, choice->best);
-    unsigned left = 0;
-    for (unsigned i = 0; i < choice->in_turn; i++)
-        left += weighted(choice, choice->turns[i]) <= close;
-    if (left > 1 && choice->rounds < CSHIM_CHOICE_ROUNDS_MAX) {
+    if (find_contenders(choice, is_kept)) {
         choice->best = former;
-        sample_further(choice, close, true);
+        sample_further(choice, is_kept);
         return;
     }
     const bool is_confirmed = choice->has_learned && choice->best == former;
@@ -279,15 +302,20 @@ static void settle_class(struct cshim_choice *choice)
     start_period(choice, CSHIM_CHOICE_PERIOD);
 }
 
-/* Returns true if a duration shows that the network has changed since the class was settled. */
-static bool is_changed(const struct cshim_choice *choice, float now)
+/* Returns true if a duration of the settled candidate shows that the network has become faster. */
+static bool is_faster(const struct cshim_choice *choice, float now)
 {
-    const float typical = choice->typical[choice->best];
-    return now > CHANGED * typical || CHANGED * now < typical;
+    return CHANGED * now < choice->low[choice->best];
+}
+
+/* Returns true if a duration of the settled candidate shows that the network has become slower. */
+static bool is_slower(const struct cshim_choice *choice, float now)
+{
+    return now > CHANGED * choice->high[choice->best];
 }
 
 /* Returns true if the next best candidate's weighted duration, times OVERTAKES, is below that of
- * the best one now. Takes its duration when it was tried in this period (in a check: when it was
+ * the best one, `now`. Takes its duration when it was tried in this period (in a check: when it was
  * last tried), or its steady one if that is longer. */
 static bool is_overtaken(const struct cshim_choice *choice, float now)
 {
@@ -306,7 +334,7 @@ static void keep_steady(struct cshim_choice *choice, float now)
 {
     const float seconds = fminf(now, choice->before);
     if (++choice->steady_periods > STEADY_PERIODS_MAX ||
-        CHANGED * fmaxf(now, choice->before) < choice->typical[choice->best]) {
+        is_faster(choice, fmaxf(now, choice->before))) {
         memset(choice->steady, 0, sizeof choice->steady);
         choice->steady_periods = 0;
     }
@@ -317,7 +345,7 @@ static void keep_steady(struct cshim_choice *choice, float now)
 
 static void end_period(struct cshim_choice *choice)
 {
-    const float now = median_of(choice, choice->best);
+    const float now = median_of(choice, choice->best), lately = fminf(now, choice->before);
     const bool was_check = choice->is_check;
     choice->periods += !was_check;
     if (isfinite(now))
@@ -325,8 +353,10 @@ static void end_period(struct cshim_choice *choice)
     for (unsigned i = 0; i < choice->candidates; i++)
         if (isfinite(median_of(choice, i)))
             choice->latest[i] = median_of(choice, i);
-    const bool is_doubtful = isfinite(now) && choice->periods >= choice->quiet_periods &&
-                             (is_changed(choice, now) || is_overtaken(choice, now));
+    const bool is_doubtful =
+        isfinite(now) && choice->periods >= choice->quiet_periods &&
+
+        (is_faster(choice, now) || is_slower(choice, now) || is_overtaken(choice, lately));
     if (is_doubtful && was_check) {
         start_learning(choice);
         return;

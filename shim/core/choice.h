@@ -27,15 +27,18 @@
  * of three. The same candidate makes one more call before each row. That call is not timed: it may
  * set up connections, and the network's queues still have data of the previous candidate. A
  * candidate is dropped if its faster call of the first row takes more than twice as long as the
- * best candidate's. Candidates within a quarter of the best one get up to two more rows of three.
+ * best candidate's faster one, and longer than its slower one. Candidates within a quarter of the
+ * best one get up to two more rows of three. If the best one's quartiles differ by a factor of more
+ * than 1.5, these candidates, and those whose quartiles overlap the best one's, get up to ten more
+ * rows.
  *
  * Then the class is settled: its calls take the best candidate. In each period of
  * CSHIM_CHOICE_PERIOD calls the ranks agree on the durations of two of these calls. In periods 1,
  * 2, 4, 8, ... the next best candidate makes two calls in a row, the second of which is timed.
  *
- * A period casts doubt on the choice if the best candidate takes more than 1.5 times as long as
- * when it was learned, or less than two thirds of that time, or if the next best one is more than
- * 1.1 times as fast. If the short period that follows casts doubt, too, learning starts again.
+ * A period casts doubt on the choice if the best candidate takes more than 1.5 times the upper
+ * quartile of its samples when it was learned, or less than two thirds of the lower one, or if the
+ * next best one is more than 1.1 times as fast as the best one in this period and the previous one. If the short period that follows casts doubt, too, learning starts again.
  * Learning that confirms the choice doubles the number of periods before the next learning, up
  * to 64.
  *
@@ -65,7 +68,7 @@ uint64_t cshim_size_class_begin(uint32_t size_class);
 /* Samples of each candidate that is not dropped while a class learns, and their maximum for
  * candidates that are close to the best one. */
 #define CSHIM_CHOICE_ROUNDS 5u
-#define CSHIM_CHOICE_ROUNDS_MAX 11u
+#define CSHIM_CHOICE_ROUNDS_MAX 35u
 #define CSHIM_CHOICE_SAMPLES_MAX (CSHIM_CANDIDATES_MAX * CSHIM_CHOICE_ROUNDS_MAX)
 
 enum cshim_choice_phase {
@@ -105,8 +108,8 @@ struct cshim_choice {
      * before the first one. */
     float before;
     bool is_check; /* this period is short: it checks whether the previous one was disturbed */
-    /* Lower and upper quartile of the samples that `typical` was computed from; the upper one is
-     * raised to `typical` if it is below. */
+    /* Lower and upper quartile of the samples that `typical` was computed from. If `steady` is
+     * longer than their median, both are lengthened by the same factor. */
     float low[CSHIM_CANDIDATES_MAX];
     float high[CSHIM_CANDIDATES_MAX];
     /* Samples since learning, or this period, began: their candidates and durations in seconds.

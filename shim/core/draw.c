@@ -18,9 +18,9 @@
 /* Samples of the best candidate by which a settled class is checked. */
 #define SETTLED_SAMPLES 2u
 
-/* Maximum number of stages in which a class learns before it is settled again: all candidates, then
- * three times those that the decision before has left. */
-#define LEARNING_STAGES 4u
+/* Maximum number of stages from the beginning of learning until the class is settled: each stage but
+ * the first drops a candidate or more. */
+#define LEARNING_STAGES CSHIM_CANDIDATES_MAX
 
 /* Purposes of draws. A purpose is hashed together with a call's number, so that the call's draws
  * for different purposes are independent. */

@@ -269,6 +269,6 @@ TEST(stages_do_not_run_out)
             cshim_draw_take(draw, &stage);
             assert_in_range(draw->stages, 1, CSHIM_DRAW_STAGES);
         }
-        assert_true(draw->stages > CSHIM_DRAW_STAGES - 6);
+        assert_true(draw->stages >= CSHIM_DRAW_STAGES - CSHIM_CANDIDATES_MAX);
     }
 }
