@@ -34,13 +34,21 @@ _Static_assert((CSHIM_CHOICE_ROUNDS_MAX - CSHIM_CHOICE_ROUNDS) % (LAST_ROW - 1) 
  * candidate's samples exceeds the lower one by more than the factor UNSTEADY. */
 #define ROUNDS_IF_STEADY 11u
 #define UNSTEADY 1.5f
-/* A settled class is sampled at the last call of a period and SAMPLE_DISTANCE before that, and
- * tries the next best candidate in a row of calls from FIRST_TRIAL on, before both. */
+/* A settled class is sampled at the last call of a period and SAMPLE_DISTANCE before that. Before
+ * both, from FIRST_TRIAL on, it tries the next best and the native candidate in a row of calls
+ * each.
+ */
 #define SAMPLE_DISTANCE 16u
 /* Calls of a period that checks the previous one: it has two samples and no trial. */
 #define CHECK_PERIOD (SAMPLE_DISTANCE + 1)
 #define FIRST_TRIAL 49u
-#define TRIAL_ROW 2u /* calls, the last of which is sampled */
+#define TRIAL_ROW 2u
+#define FIRST_NATIVE_TRIAL (FIRST_TRIAL + TRIAL_ROW)
+#define NATIVE_ROW_MAX 16u
+_Static_assert(FIRST_NATIVE_TRIAL + NATIVE_ROW_MAX < CSHIM_CHOICE_PERIOD - SAMPLE_DISTANCE,
+               "trials");
+/* Share of the time of the class so far that a row of native trials may cost, beyond two calls. */
+#define NATIVE_TRIALS_COST 0.005
 /* Factor above the upper quartile, or below the lower one, beyond which a duration shows that the
  * network has changed. */
 #define CHANGED 1.5f
@@ -76,7 +84,7 @@ void cshim_choice_init(struct cshim_choice *choice, unsigned candidates, unsigne
     *choice = (struct cshim_choice){
         .candidates = candidates, .prior = prior, .best = prior, .quiet_periods = 1};
     for (unsigned i = 0; i < CSHIM_CANDIDATES_MAX; i++) {
-        choice->typical[i] = choice->latest[i] = INFINITY;
+        choice->typical[i] = INFINITY;
         choice->weights[i] = i < candidates ? weights[i] : 1;
     }
     start_learning(choice);
@@ -90,7 +98,7 @@ void cshim_choice_fix(struct cshim_choice *choice, unsigned candidates, unsigned
                                     .best = prior,
                                     .calls_until_due = 1};
     for (unsigned i = 0; i < CSHIM_CANDIDATES_MAX; i++)
-        choice->typical[i] = choice->latest[i] = INFINITY;
+        choice->typical[i] = INFINITY;
 }
 
 /* Returns true if a settled class tries its next best candidate in this period: the first, second,
@@ -102,11 +110,24 @@ bool cshim_choice_tries(const struct cshim_choice *choice)
     return (period & (period - 1)) == 0;
 }
 
-/* Returns true if the next call of a settled class tries the next best candidate. */
-static bool is_trial(const struct cshim_choice *choice)
+/* Returns the candidate that the next call of a settled class takes: one that it tries, or the best
+ * one. */
+static unsigned settled_candidate(const struct cshim_choice *choice)
 {
-    return choice->call - FIRST_TRIAL < TRIAL_ROW && !choice->is_check &&
-           cshim_choice_tries(choice);
+    if (choice->is_check || !cshim_choice_tries(choice))
+        return choice->best;
+    if (choice->call - FIRST_TRIAL < TRIAL_ROW)
+        return choice->next_best;
+    return choice->call - FIRST_NATIVE_TRIAL < choice->native_row ? CSHIM_CANDIDATE_NATIVE
+                                                                  : choice->best;
+}
+
+/* Returns true if the next call of a settled class is a trial, and is sampled: the second half of a
+ * row is. */
+static bool is_sampled_trial(const struct cshim_choice *choice)
+{
+    const uint32_t at = choice->call - FIRST_TRIAL;
+    return at < TRIAL_ROW ? at >= TRIAL_ROW / 2 : at - TRIAL_ROW >= choice->native_row / 2;
 }
 
 /* Returns the length of each candidate's row of calls while a class learns. */
@@ -120,7 +141,7 @@ static unsigned next_candidate(const struct cshim_choice *choice)
 {
     if (choice->phase != CSHIM_CHOICE_SETTLED)
         return choice->turns[choice->call / row_of(choice)];
-    return is_trial(choice) ? choice->next_best : choice->best;
+    return settled_candidate(choice);
 }
 
 /* Returns true if the next call is sampled. */
@@ -128,8 +149,8 @@ static bool is_next_sampled(const struct cshim_choice *choice)
 {
     if (choice->phase != CSHIM_CHOICE_SETTLED)
         return choice->call % row_of(choice) > 0;
-    if (is_trial(choice))
-        return choice->call == FIRST_TRIAL + TRIAL_ROW - 1;
+    if (settled_candidate(choice) != choice->best)
+        return is_sampled_trial(choice);
     const uint32_t left = choice->calls_until_due - choice->call;
     return left == 1 || left == 1 + SAMPLE_DISTANCE;
 }
@@ -155,7 +176,8 @@ bool cshim_choice_passes(struct cshim_choice *choice)
         return false;
     if (choice->phase == CSHIM_CHOICE_FIXED)
         return true;
-    if (cshim_choice_is_due(choice) || is_next_sampled(choice) || is_trial(choice))
+    if (cshim_choice_is_due(choice) || is_next_sampled(choice) ||
+        settled_candidate(choice) != choice->best)
         return false;
     choice->is_sampled = false;
     choice->call++;
@@ -168,6 +190,14 @@ void cshim_choice_end(struct cshim_choice *choice, double seconds)
         choice->seconds[choice->samples - 1] = (float)seconds;
 }
 
+/* Inserts a duration into `count` sorted ones. */
+static void insert(float *sorted, unsigned count, float seconds)
+{
+    for (; count > 0 && sorted[count - 1] > seconds; count--)
+        sorted[count] = sorted[count - 1];
+    sorted[count] = seconds;
+}
+
 /* Sorts the agreed durations of a candidate's samples, as far as this rank knows them. Returns
  * their number. */
 static unsigned sort_samples(const struct cshim_choice *choice, unsigned candidate,
@@ -177,10 +207,7 @@ static unsigned sort_samples(const struct cshim_choice *choice, unsigned candida
     for (unsigned i = 0; i < choice->samples; i++) {
         if (choice->sampled[i] != candidate || !isfinite(choice->seconds[i]))
             continue;
-        unsigned at = count++;
-        for (; at > 0 && sorted[at - 1] > choice->seconds[i]; at--)
-            sorted[at] = sorted[at - 1];
-        sorted[at] = choice->seconds[i];
+        insert(sorted, count++, choice->seconds[i]);
     }
     return count;
 }
@@ -200,14 +227,30 @@ static float in_the_long_run(const struct cshim_choice *choice, unsigned candida
     return fmaxf(seconds, choice->steady[candidate]);
 }
 
-/* Updates each candidate's durations and quartiles from all samples. */
+/* Adds the samples to the latest durations of their candidates; leaves out native ones if
+ * `but_native`.
+ */
+static void keep_samples(struct cshim_choice *choice, bool but_native)
+{
+    for (unsigned i = 0; i < choice->samples; i++) {
+        const unsigned candidate = choice->sampled[i];
+        if (isfinite(choice->seconds[i]) && !(but_native && candidate == CSHIM_CANDIDATE_NATIVE))
+            choice->recent[candidate][choice->recent_samples[candidate]++ % CSHIM_CHOICE_RECENT] =
+                choice->seconds[i];
+    }
+}
+
+/* Updates each candidate's durations and quartiles from all samples since learning began. */
 static void take_samples(struct cshim_choice *choice)
 {
+    memset(choice->recent_samples, 0, sizeof choice->recent_samples);
+    choice->longest_native_row = LAST_ROW;
+    keep_samples(choice, false);
     for (unsigned i = 0; i < choice->candidates; i++) {
         float sorted[CSHIM_CHOICE_SAMPLES_MAX];
         const unsigned count = sort_samples(choice, i, sorted);
         const float median = median_of(choice, i), typical = in_the_long_run(choice, i, median);
-        choice->typical[i] = choice->latest[i] = typical;
+        choice->typical[i] = typical;
         const float longer = median > 0 ? typical / median : 1;
         choice->low[i] = count > 0 ? fminf(longer * sorted[count / 4], typical) : INFINITY;
         choice->high[i] =
@@ -277,6 +320,29 @@ static bool find_contenders(const struct cshim_choice *choice, bool is_kept[CSHI
            choice->rounds < (is_unsteady ? CSHIM_CHOICE_ROUNDS_MAX : ROUNDS_IF_STEADY);
 }
 
+/* Returns the length of the row of native calls in the next period of a settled class. A row of
+ * only two may be too fast: the network's queues absorb it. */
+static unsigned native_row_of(const struct cshim_choice *choice)
+{
+    const double best = cshim_choice_seconds(choice, choice->best);
+    const double native = cshim_choice_seconds(choice, CSHIM_CANDIDATE_NATIVE);
+    const double may_cost = NATIVE_TRIALS_COST * (choice->periods + 1) * CSHIM_CHOICE_PERIOD * best;
+    if (choice->best == CSHIM_CANDIDATE_NATIVE)
+        return 0;
+    if (native > 0 && NATIVE_ROW_MAX * (native - best) <= may_cost)
+        return NATIVE_ROW_MAX;
+    return native > best ? (unsigned)fmax(TRIAL_ROW, may_cost / (native - best)) : TRIAL_ROW;
+}
+
+/* Starts a period of a settled class. */
+static void start_settled_period(struct cshim_choice *choice, bool is_check)
+{
+    choice->is_check = is_check;
+    choice->native_row = native_row_of(choice);
+    choice->samples = 0;
+    start_period(choice, is_check ? CHECK_PERIOD : CSHIM_CHOICE_PERIOD);
+}
+
 /* Settles on the fastest candidate, unless others may prove faster if they are sampled further. */
 static void settle_class(struct cshim_choice *choice)
 {
@@ -298,8 +364,7 @@ static void settle_class(struct cshim_choice *choice)
     choice->phase = CSHIM_CHOICE_SETTLED;
     choice->periods = 0;
     choice->before = INFINITY;
-    choice->samples = 0;
-    start_period(choice, CSHIM_CHOICE_PERIOD);
+    start_settled_period(choice, false);
 }
 
 /* Returns true if a duration of the settled candidate shows that the network has become faster. */
@@ -320,7 +385,10 @@ static bool is_slower(const struct cshim_choice *choice, float now)
 static bool is_overtaken(const struct cshim_choice *choice, float now)
 {
     const unsigned next = choice->next_best;
-    const float tried = choice->is_check ? choice->latest[next] : median_of(choice, next);
+    const uint32_t samples = choice->recent_samples[next];
+    const float tried = choice->is_check && samples > 0
+                            ? choice->recent[next][(samples - 1) % CSHIM_CHOICE_RECENT]
+                            : median_of(choice, next);
     const float other = in_the_long_run(choice, next, tried);
     return isfinite(other) &&
            OVERTAKES * choice->weights[next] * other < choice->weights[choice->best] * now;
@@ -343,16 +411,28 @@ static void keep_steady(struct cshim_choice *choice, float now)
     choice->before = now;
 }
 
+/* Adds a period's samples to the latest durations. The longer a row of native calls, the more it is
+ * like a native run: the longest one replaces earlier native samples, and those of rows less than
+ * half as long do not count. */
+static void keep_period(struct cshim_choice *choice)
+{
+    const bool has_native_row = choice->call >= FIRST_NATIVE_TRIAL && !choice->is_check &&
+                                choice->native_row > 0 && cshim_choice_tries(choice);
+    if (has_native_row && choice->native_row > choice->longest_native_row) {
+        choice->longest_native_row = choice->native_row;
+        choice->recent_samples[CSHIM_CANDIDATE_NATIVE] = 0;
+    }
+    keep_samples(choice, has_native_row && 2 * choice->native_row < choice->longest_native_row);
+}
+
 static void end_period(struct cshim_choice *choice)
 {
     const float now = median_of(choice, choice->best), lately = fminf(now, choice->before);
     const bool was_check = choice->is_check;
+    keep_period(choice);
     choice->periods += !was_check;
     if (isfinite(now))
         keep_steady(choice, now);
-    for (unsigned i = 0; i < choice->candidates; i++)
-        if (isfinite(median_of(choice, i)))
-            choice->latest[i] = median_of(choice, i);
     const bool is_doubtful =
         isfinite(now) && choice->periods >= choice->quiet_periods &&
 
@@ -361,9 +441,7 @@ static void end_period(struct cshim_choice *choice)
         start_learning(choice);
         return;
     }
-    choice->is_check = is_doubtful;
-    choice->samples = 0;
-    start_period(choice, is_doubtful ? CHECK_PERIOD : CSHIM_CHOICE_PERIOD);
+    start_settled_period(choice, is_doubtful);
 }
 
 void cshim_choice_decide(struct cshim_choice *choice)
@@ -392,18 +470,32 @@ unsigned cshim_choice_samples_of(const struct cshim_choice *choice, unsigned can
     return samples;
 }
 
+/* Sorts a candidate's latest durations. Returns their number. */
+static unsigned sort_recent(const struct cshim_choice *choice, unsigned candidate,
+                            float sorted[CSHIM_CHOICE_RECENT])
+{
+    const uint32_t samples = choice->recent_samples[candidate];
+    const unsigned count = samples < CSHIM_CHOICE_RECENT ? samples : CSHIM_CHOICE_RECENT;
+    for (unsigned i = 0; i < count; i++)
+        insert(sorted, i, choice->recent[candidate][i]);
+    return count;
+}
+
 double cshim_choice_seconds(const struct cshim_choice *choice, unsigned candidate)
 {
-    const float seconds = choice->latest[candidate];
-    return isfinite(seconds) ? (double)seconds : 0;
+    float sorted[CSHIM_CHOICE_RECENT];
+    const unsigned count = sort_recent(choice, candidate, sorted);
+    return count > 0 ? (double)in_the_long_run(choice, candidate, sorted[(count - 1) / 2]) : 0;
 }
 
 void cshim_choice_spread(const struct cshim_choice *choice, unsigned candidate, double *low,
                          double *high)
 {
+    float sorted[CSHIM_CHOICE_RECENT];
+    const unsigned count = sort_recent(choice, candidate, sorted);
     const double seconds = cshim_choice_seconds(choice, candidate);
-    const double typical = (double)choice->typical[candidate];
-    const bool is_known = seconds > 0 && typical > 0 && isfinite(typical);
-    *low = is_known ? seconds * (double)choice->low[candidate] / typical : seconds;
-    *high = is_known ? seconds * (double)choice->high[candidate] / typical : seconds;
+    const double median = count > 0 ? (double)sorted[(count - 1) / 2] : 0;
+    *low = median > 0 ? fmin(seconds / median * (double)sorted[count / 4], seconds) : seconds;
+    *high = median > 0 ? fmax(seconds / median * (double)sorted[count - 1 - count / 4], seconds)
+                       : seconds;
 }

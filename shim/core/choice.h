@@ -34,13 +34,16 @@
  *
  * Then the class is settled: its calls take the best candidate. In each period of
  * CSHIM_CHOICE_PERIOD calls the ranks agree on the durations of two of these calls. In periods 1,
- * 2, 4, 8, ... the next best candidate makes two calls in a row, the second of which is timed.
+ * 2, 4, 8, ... the next best candidate makes two calls in a row, the second of which is timed. Then
+ * the native one, if it is not the best, makes two to 16, the second half of which is timed, so
+ * that the report can say what compressing saved: the network's queues may absorb a short row. More
+ * than two together cost at most a hundredth of the class's time.
  *
  * A period casts doubt on the choice if the best candidate takes more than 1.5 times the upper
  * quartile of its samples when it was learned, or less than two thirds of the lower one, or if the
- * next best one is more than 1.1 times as fast as the best one in this period and the previous one. If the short period that follows casts doubt, too, learning starts again.
- * Learning that confirms the choice doubles the number of periods before the next learning, up
- * to 64.
+ * next best one is more than 1.1 times as fast as the best one in this period and the previous one.
+ * If the short period that follows casts doubt, too, learning starts again. Learning that confirms
+ * the choice doubles the number of periods before the next learning, up to 64.
  *
  * A candidate is compared by its duration as the settled one, if that was longer: the network's
  * queues may hold the messages of a row of trials, but not those of all calls.
@@ -69,6 +72,8 @@ uint64_t cshim_size_class_begin(uint32_t size_class);
  * candidates that are close to the best one. */
 #define CSHIM_CHOICE_ROUNDS 5u
 #define CSHIM_CHOICE_ROUNDS_MAX 35u
+/* Durations of each candidate that are kept for the report. */
+#define CSHIM_CHOICE_RECENT 16u
 #define CSHIM_CHOICE_SAMPLES_MAX (CSHIM_CANDIDATES_MAX * CSHIM_CHOICE_ROUNDS_MAX)
 
 enum cshim_choice_phase {
@@ -89,16 +94,19 @@ struct cshim_choice {
     uint32_t calls_until_due;            /* calls from one decision to the next */
     uint32_t periods;                    /* periods since the class was settled, without checks */
     uint32_t quiet_periods;              /* periods until learning may start again */
-    bool has_learned;                    /* the class was settled before */
+    unsigned native_row; /* native calls in a row that the period tries, if it tries any */
+    unsigned longest_native_row;
+    bool has_learned; /* the class was settled before */
     unsigned rounds;  /* samples of each candidate in `turns` at the next decision */
     unsigned in_turn; /* number of entries in `turns` */
     unsigned turns[CSHIM_CANDIDATES_MAX]; /* candidates to try, each by a row of calls */
-    /* Agreed median duration of each candidate in seconds, or `steady` if that is longer; INFINITY
-     * before it is known. */
+    /* Agreed median duration of each candidate in seconds when the class learned, or `steady` if
+     * that is longer; INFINITY before it is known. */
     float typical[CSHIM_CANDIDATES_MAX];
-    /* `typical`, or the median in the latest period of the settled class that sampled the
-     * candidate. */
-    float latest[CSHIM_CANDIDATES_MAX];
+    /* The latest agreed durations of each candidate since learning began, native ones of long rows
+     * only: the i-th one is at the index i % CSHIM_CHOICE_RECENT. */
+    uint32_t recent_samples[CSHIM_CANDIDATES_MAX];
+    float recent[CSHIM_CANDIDATES_MAX][CSHIM_CHOICE_RECENT];
     /* Duration of each candidate when it was last the settled one; 0 if it was not recently. In the
      * long run calls may take longer than in a row of trials, whose messages fit in the network's
      * queues. */
@@ -173,10 +181,12 @@ unsigned cshim_choice_samples_of(const struct cshim_choice *choice, unsigned can
  * has to test whether the period is a check: then only gloo's classes try it. */
 bool cshim_choice_tries(const struct cshim_choice *choice);
 
-/* Returns a candidate's `latest` duration in seconds; 0 before it is known. */
+/* Returns the median of a candidate's latest CSHIM_CHOICE_RECENT durations in seconds, or its
+ * duration as the settled one if that was longer; 0 before it is known. */
 double cshim_choice_seconds(const struct cshim_choice *choice, unsigned candidate);
 
-/* Sets the quartiles that belong to cshim_choice_seconds(); both are 0 before that is known. */
+/* Sets the quartiles that belong to cshim_choice_seconds(): if that is longer than the median, they
+ * are lengthened by the same factor. Both are 0 before the duration is known. */
 void cshim_choice_spread(const struct cshim_choice *choice, unsigned candidate, double *low,
                          double *high);
 

@@ -12,19 +12,19 @@
 #define LEARNING_DECISION 8u
 #define SETTLED_DECISION 64u
 /* One of SETTLED_SAMPLE calls of a settled class is timed. One of TRIAL calls tries the next best
- * candidate if the stage says so, and is timed, too. */
+ * or the native candidate if the stage says so, and is timed, too. */
 #define SETTLED_SAMPLE 32u
 #define TRIAL 32u
 /* Samples of the best candidate by which a settled class is checked. */
 #define SETTLED_SAMPLES 2u
 
-/* Maximum number of stages from the beginning of learning until the class is settled: each stage but
- * the first drops a candidate or more. */
+/* Maximum number of stages from the beginning of learning until the class is settled: each stage
+ * but the first drops a candidate or more. */
 #define LEARNING_STAGES CSHIM_CANDIDATES_MAX
 
 /* Purposes of draws. A purpose is hashed together with a call's number, so that the call's draws
  * for different purposes are independent. */
-enum purpose { CANDIDATE = 1, DECISION, SAMPLE, TRY };
+enum purpose { CANDIDATE = 1, DECISION, SAMPLE, TRY, TRY_NATIVE };
 
 /* Draws from 0 to `of` - 1, by number and purpose alone. */
 static unsigned draw_from(uint64_t number, enum purpose purpose, unsigned of)
@@ -65,6 +65,15 @@ static bool is_trial(const struct cshim_draw_stage *stage, uint64_t number)
     return stage->tries && draw_from(number, TRY, TRIAL) == 0;
 }
 
+/* Returns the candidate of a call that is a trial: the next best one or, in every other such call,
+ * the native one, for the report. */
+static unsigned tried_candidate(const struct cshim_draw_stage *stage, uint64_t number)
+{
+    const bool is_native =
+        stage->best != CSHIM_CANDIDATE_NATIVE && draw_from(number, TRY_NATIVE, 2) == 0;
+    return is_native ? CSHIM_CANDIDATE_NATIVE : stage->next_best;
+}
+
 /* Returns true if the seconds of a call are used. */
 static bool is_timed(const struct cshim_draw_stage *stage, uint64_t number)
 {
@@ -86,7 +95,7 @@ struct cshim_draw_call cshim_draw_begin(struct cshim_draw *draw, uint64_t number
     if (!stage->is_settled)
         call.candidate = stage->turns[draw_from(number, CANDIDATE, stage->in_turn)];
     else
-        call.candidate = is_trial(stage, number) ? stage->next_best : stage->best;
+        call.candidate = is_trial(stage, number) ? tried_candidate(stage, number) : stage->best;
     return call;
 }
 

@@ -4,11 +4,11 @@
  *
  * A call's candidate follows from its number and from the stage of its class: while a class learns,
  * a hash of the number draws one of the candidates; a settled class takes the best, in trials the
- * next best. The hash also says in which calls the ranks decide. There each rank sends rank 0 the
- * durations of the latest CSHIM_DRAW_SAMPLES calls that it has timed, and the highest number that
- * has begun on it. Rank 0 chooses (choice.h) by the calls that all ranks have timed, and sends the
- * next stage to all ranks, with the number of the first call that it is in force for: one that no
- * rank has reached. So no two ranks make a call differently. For each call
+ * next best or the native one. The hash also says in which calls the ranks decide. There each rank
+ * sends rank 0 the durations of the latest CSHIM_DRAW_SAMPLES calls that it has timed, and the
+ * highest number that has begun on it. Rank 0 chooses (choice.h) by the calls that all ranks have
+ * timed, and sends the next stage to all ranks, with the number of the first call that it is in
+ * force for: one that no rank has reached. So no two ranks make a call differently. For each call
  *
  *     if (!cshim_draw_may_begin(draw, number))
  *         ... wait until the decision that is under way has ended ...
@@ -53,7 +53,7 @@ struct cshim_draw_stage {
     uint8_t is_settled;
     uint8_t best;
     uint8_t next_best;
-    uint8_t tries; /* some calls take `next_best` */
+    uint8_t tries; /* some calls take `next_best`, and some the native candidate */
 };
 
 /* A call that this rank has timed. */

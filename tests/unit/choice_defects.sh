@@ -34,13 +34,14 @@ defect "a decision before all durations are in" $choice 's/^( *)start_period\(ch
 defect "a trial counted twice" $choice 's/^( *)choice->samples\+\+;/\1choice->sampled[++choice->samples] = candidate, choice->seconds[choice->samples++] = 0;/'
 defect "the mean of the samples instead of their median" $choice 's/return count > 0 \? sorted\[.*/float sum = 0; for (unsigned i = 0; i < count; i++) sum += sorted[i]; return count > 0 ? sum \/ (float)count : INFINITY;/'
 defect "compressing need not gain" $choice 's/choice->weights\[i\] = .*/choice->weights[i] = 1, (void)weights;/'
-defect "what is clearly out is tried on" $choice 's/CLEARLY_OUT \* least,/INFINITY,/'
-defect "a changed network is not noticed" $choice 's/now > CHANGED \* typical/false/'
-defect "a faster network is not noticed" $choice 's/CHANGED \* now < typical/false/'
+defect "what is clearly out is tried on" $choice 's/CLEARLY_OUT \* choice->typical\[best\]/INFINITY/'
+defect "a changed network is not noticed" $choice 's/now > CHANGED \* .*;/false;/'
+defect "a faster network is not noticed" $choice 's/CHANGED \* now < .*;/false;/'
 defect "the next best is never tried again" $choice 's/return \(period & .*/return period == 0;/'
 defect "every doubt starts the learning" $choice 's/ && choice->periods >= choice->quiet_periods//'
 defect "unknown durations count as none" $choice 's/ \|\| !isfinite\(choice->seconds\[i\]\)//'
-defect "a spread without the settled duration" $choice 's/fmaxf\(sorted\[count - 1 - count \/ 4\], choice->typical\[i\]\)/sorted[count - 1 - count \/ 4]/'
+defect "short rows of native calls only" $choice 's/NATIVE_ROW_MAX 16u/NATIVE_ROW_MAX 2u/'
+defect "native calls of short rows count like those of long ones" $choice 's/choice->recent_samples\[CSHIM_CANDIDATE_NATIVE\] = 0;/;/; s/has_native_row && 2 .*\)/false)/'
 defect "the first call takes the native candidate" $choice 's/\(choice->prior \+ i\) % choice->candidates/i/'
 
 tests=test_draw.c

@@ -232,6 +232,21 @@ TEST(what_queues_hold_does_not_count)
     }
 }
 
+/* Native calls in short rows are fast, as if queues absorbed them. The report must not go by these.
+ */
+TEST(native_calls_are_reported_as_in_a_native_run)
+{
+    for (unsigned queued = 1; queued <= 4; queued++) {
+        const struct network network = {
+            .candidates = 3, .seconds = {1e-3, 0.15e-3, 0.6e-3}, .queued = queued};
+        struct job job;
+        start_job(&job, &network, 1, 1);
+        make_calls(&job, &network, 600);
+        assert_int_equal(job.ranks[0].best, 1);
+        assert_true(cshim_choice_seconds(&job.ranks[0], CSHIM_CANDIDATE_NATIVE) > 0.9e-3);
+    }
+}
+
 TEST(the_first_call_takes_the_prior)
 {
     const struct network network = {.candidates = 4, .seconds = {4, 3, 2, 1}};
@@ -242,14 +257,17 @@ TEST(the_first_call_takes_the_prior)
     }
 }
 
-/* Compares the total time with that of making every call by the best candidate. */
+/* Trials take at most a hundredth of the time of 2000 calls longer than native calls would have
+ * taken, and at most two hundredths longer than calls by the best candidate. */
 TEST(trials_cost_a_hundredth_of_2000_calls)
 {
     const struct network network = {.candidates = 4, .seconds = {1e-3, 0.5e-3, 0.7e-3, 1.4e-3}};
     struct job job;
     start_job(&job, &network, 1, 1);
     make_calls(&job, &network, 2000);
-    assert_true(job.seconds < 1.01 * 2000 * network.seconds[1]);
+    const double beyond = job.calls[3] * (network.seconds[3] - network.seconds[0]);
+    assert_true(beyond < 0.01 * 2000 * network.seconds[1]);
+    assert_true(job.seconds < 1.02 * 2000 * network.seconds[1]);
 }
 
 TEST(a_class_that_native_calls_suit_best_costs_a_hundredth_more)
@@ -355,5 +373,5 @@ TEST(an_unsteady_network_does_not_keep_a_class_learning)
         best += network.seconds[1];
     }
     assert_true(job.calls[0] + job.calls[2] > 0);
-    assert_true(job.seconds < 1.01 * best);
+    assert_true(job.seconds < 1.02 * best);
 }

@@ -255,7 +255,7 @@ TEST(stages_do_not_run_out)
     for (uint64_t seed = 1; seed <= 100; seed++) {
         struct cshim_draw *draw = &job.draw[0];
         start_job(&job, seed, CSHIM_CANDIDATES_MAX, 1);
-        for (uint64_t number = 0; number < 16000; number++) {
+        for (uint64_t number = 0; number < 32000; number++) {
             const struct cshim_draw_call call = cshim_draw_begin(draw, number);
             const double base = number / 160 % 2 == 0 ? 1e-3 : 30e-3;
             cshim_draw_end(draw, number, call.candidate,
@@ -269,6 +269,6 @@ TEST(stages_do_not_run_out)
             cshim_draw_take(draw, &stage);
             assert_in_range(draw->stages, 1, CSHIM_DRAW_STAGES);
         }
-        assert_true(draw->stages >= CSHIM_DRAW_STAGES - CSHIM_CANDIDATES_MAX);
+        assert_true(draw->stages > CSHIM_DRAW_STAGES - 10);
     }
 }
