@@ -140,7 +140,7 @@ static unsigned row_of(const struct cshim_choice *choice)
 static unsigned next_candidate(const struct cshim_choice *choice)
 {
     if (choice->phase != CSHIM_CHOICE_SETTLED)
-        return choice->turns[choice->call / row_of(choice)];
+        return choice->turns[choice->call / row_of(choice) % choice->in_turn];
     return settled_candidate(choice);
 }
 
@@ -274,17 +274,18 @@ static unsigned fastest_but(const struct cshim_choice *choice, unsigned but)
     return fastest;
 }
 
-/* Samples the candidates in `turns` that `is_kept` names by a further row of calls. */
-static void sample_further(struct cshim_choice *choice, const bool is_kept[CSHIM_CANDIDATES_MAX])
+/* Samples the candidates in `turns` that `is_kept` names by `rows` further rows of calls. */
+static void sample_further(struct cshim_choice *choice, const bool is_kept[CSHIM_CANDIDATES_MAX],
+                           unsigned rows)
 {
     unsigned left = 0;
     for (unsigned i = 0; i < choice->in_turn; i++)
         if (is_kept[choice->turns[i]])
             choice->turns[left++] = choice->turns[i];
     choice->in_turn = left;
-    choice->rounds += LAST_ROW - 1;
+    choice->rounds += rows * (LAST_ROW - 1);
     choice->phase = CSHIM_CHOICE_LAST;
-    start_period(choice, LAST_ROW * left);
+    start_period(choice, rows * LAST_ROW * left);
 }
 
 /* Drops candidates that are clearly slower than the best one. */
@@ -298,12 +299,15 @@ static void drop_slow(struct cshim_choice *choice)
     const float slowest = fmaxf(CLEARLY_OUT * choice->typical[best], choice->high[best]);
     for (unsigned i = 0; i < choice->candidates; i++)
         is_kept[i] = choice->typical[i] <= slowest;
-    sample_further(choice, is_kept);
+    sample_further(choice, is_kept, 1);
 }
 
 /* Fills in which candidates in `turns` may prove faster than the best one if they are sampled
- * further. Returns false if there are none, or if they have had all their samples. */
-static bool find_contenders(const struct cshim_choice *choice, bool is_kept[CSHIM_CANDIDATES_MAX])
+ * further, and returns by how many rows: 0 if there are none, or if they have had all their
+ * samples.
+ */
+static unsigned find_contenders(const struct cshim_choice *choice,
+                                bool is_kept[CSHIM_CANDIDATES_MAX])
 {
     const unsigned best = choice->best;
     const bool is_unsteady = choice->high[best] > UNSTEADY * choice->low[best];
@@ -316,8 +320,11 @@ static bool find_contenders(const struct cshim_choice *choice, bool is_kept[CSHI
                              (is_unsteady && low <= choice->weights[best] * choice->high[best]);
         contenders += is_kept[candidate] && candidate != best;
     }
-    return contenders > 0 &&
-           choice->rounds < (is_unsteady ? CSHIM_CHOICE_ROUNDS_MAX : ROUNDS_IF_STEADY);
+    const unsigned most = is_unsteady ? CSHIM_CHOICE_ROUNDS_MAX : ROUNDS_IF_STEADY;
+    const unsigned next = is_unsteady ? 2 * choice->rounds + 1 : choice->rounds + LAST_ROW - 1;
+    if (contenders == 0 || choice->rounds >= most)
+        return 0;
+    return ((next < most ? next : most) - choice->rounds) / (LAST_ROW - 1);
 }
 
 /* Returns the length of the row of native calls in the next period of a settled class. A row of
@@ -351,9 +358,10 @@ static void settle_class(struct cshim_choice *choice)
     take_samples(choice);
     choice->best = fastest_but(choice, choice->candidates);
     choice->next_best = fastest_but(choice, choice->best);
-    if (find_contenders(choice, is_kept)) {
+    const unsigned rows = find_contenders(choice, is_kept);
+    if (rows > 0) {
         choice->best = former;
-        sample_further(choice, is_kept);
+        sample_further(choice, is_kept, rows);
         return;
     }
     const bool is_confirmed = choice->has_learned && choice->best == former;

@@ -28,9 +28,8 @@
  * set up connections, and the network's queues still have data of the previous candidate. A
  * candidate is dropped if its faster call of the first row takes more than twice as long as the
  * best candidate's faster one, and longer than its slower one. Candidates within a quarter of the
- * best one get up to two more rows of three. If the best one's quartiles differ by a factor of more
- * than 1.5, these candidates, and those whose quartiles overlap the best one's, get up to ten more
- * rows.
+ * best one get up to 11 samples. If the best one's quartiles differ by a factor of more than 1.5,
+ * these candidates, and those whose quartiles overlap the best one's, get up to 23.
  *
  * Then the class is settled: its calls take the best candidate. In each period of
  * CSHIM_CHOICE_PERIOD calls the ranks agree on the durations of two of these calls. In periods 1,
@@ -71,7 +70,7 @@ uint64_t cshim_size_class_begin(uint32_t size_class);
 /* Samples of each candidate that is not dropped while a class learns, and their maximum for
  * candidates that are close to the best one. */
 #define CSHIM_CHOICE_ROUNDS 5u
-#define CSHIM_CHOICE_ROUNDS_MAX 35u
+#define CSHIM_CHOICE_ROUNDS_MAX 23u
 /* Durations of each candidate that are kept for the report. */
 #define CSHIM_CHOICE_RECENT 16u
 #define CSHIM_CHOICE_SAMPLES_MAX (CSHIM_CANDIDATES_MAX * CSHIM_CHOICE_ROUNDS_MAX)

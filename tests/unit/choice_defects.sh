@@ -30,7 +30,7 @@ defect "each rank decides by its own durations" $test 's/memcpy\(job->ranks\[ran
 defect "the least duration instead of the largest" $test 's/longest\[i\] = 0/longest[i] = INFINITY/; s/fmaxf\(longest/fminf(longest/'
 defect "ranks do not meet before a sampled call" $test 's/is_met \? 0 : //'
 defect "one rank alone decides" $test 's/^( *)(cshim_choice_decide\(&job->ranks\[rank\]\);)/\1if (rank == 0) \2/'
-defect "a decision before all durations are in" $choice 's/^( *)start_period\(choice, LAST_ROW \* left\);/\1start_period(choice, 1);/'
+defect "a decision before all durations are in" $choice 's/^( *)start_period\(choice, rows \* LAST_ROW \* left\);/\1start_period(choice, 1);/'
 defect "a trial counted twice" $choice 's/^( *)choice->samples\+\+;/\1choice->sampled[++choice->samples] = candidate, choice->seconds[choice->samples++] = 0;/'
 defect "the mean of the samples instead of their median" $choice 's/return count > 0 \? sorted\[.*/float sum = 0; for (unsigned i = 0; i < count; i++) sum += sorted[i]; return count > 0 ? sum \/ (float)count : INFINITY;/'
 defect "compressing need not gain" $choice 's/choice->weights\[i\] = .*/choice->weights[i] = 1, (void)weights;/'
