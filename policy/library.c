@@ -5,7 +5,6 @@
 
 const struct cshim_capabilities cshim_capabilities[CSHIM_LIBRARY_COUNT] = {
     [CSHIM_MPI] = {.collectives = ALL_COLLECTIVES,
-                   .ops = 1u << CSHIM_SUM,
                    .message_limit = CSHIM_MPI_PIECE_LIMIT,
                    .scratch_limit = CSHIM_SCRATCH_LIMIT,
                    .has_type_of_moves = true,
@@ -16,7 +15,6 @@ const struct cshim_capabilities cshim_capabilities[CSHIM_LIBRARY_COUNT] = {
                    .adds_blocks_apart = true},
     [CSHIM_GLOO] = {.collectives =
                         ALL_COLLECTIVES & ~(1u << CSHIM_REDUCE | 1u << CSHIM_REDUCE_SCATTER),
-                    .ops = 1u << CSHIM_SUM,
                     .message_limit = CSHIM_GLOO_PIECE_LIMIT,
                     .scratch_limit = CSHIM_SCRATCH_LIMIT,
                     .has_bfloat16 = true,
@@ -26,11 +24,15 @@ const struct cshim_capabilities cshim_capabilities[CSHIM_LIBRARY_COUNT] = {
     /* Only the scratch and 32-bit counts limit the messages between GPUs: each exchange is a launch
      * on every GPU, so a few long messages take less time than many short ones. */
     [CSHIM_NCCL] = {.collectives = ALL_COLLECTIVES & ~(1u << CSHIM_REDUCE),
-                    .ops = 1u << CSHIM_SUM | 1u << CSHIM_AVG,
                     .message_limit = (uint64_t)1 << 32,
                     .scratch_limit = CSHIM_NCCL_SCRATCH_LIMIT,
                     .has_type_of_moves = true,
                     .has_bfloat16 = true,
                     .has_own_broadcast = true,
                     .on_device = true},
+};
+
+const uint32_t cshim_reduction_libraries[CSHIM_OP_COUNT] = {
+#define REDUCTION(NAME, name, LIBRARIES, ...) [CSHIM_##NAME] = LIBRARIES,
+#include "policy/reductions.def"
 };

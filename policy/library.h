@@ -26,7 +26,6 @@
 
 struct cshim_capabilities {
     uint32_t collectives; /* bit 1 << collective for each collective that can be compressed */
-    uint32_t ops;         /* bit 1 << op for each reduction that can be compressed */
     /* Limit on the bytes of a message. Messages in pieces of one grain may exceed it. Where ranks
      * read messages in place, CSHIM_NODE_PIECE_LIMIT replaces it. */
     uint64_t message_limit;
@@ -51,10 +50,13 @@ static inline bool cshim_library_compresses(enum cshim_library library,
     return (cshim_capabilities[library].collectives >> collective & 1) != 0;
 }
 
+/* By enum cshim_op: bit 1 << library for each library whose reductions can be compressed. */
+extern const uint32_t cshim_reduction_libraries[CSHIM_OP_COUNT];
+
 /* Returns true if reductions by an operation can be compressed with a library at all. */
 static inline bool cshim_library_reduces(enum cshim_library library, enum cshim_op op)
 {
-    return op < CSHIM_OP_COUNT && (cshim_capabilities[library].ops >> op & 1) != 0;
+    return op < CSHIM_OP_COUNT && (cshim_reduction_libraries[op] >> library & 1) != 0;
 }
 
 #endif

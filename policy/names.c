@@ -17,11 +17,20 @@ static const struct cshim_words sets[] = {
                            {"allreduce", "reduce_scatter", "reduce", "allgather", "alltoall",
                             "broadcast"}},
     [CSHIM_DTYPES] = {"dtype", CSHIM_DTYPE_COUNT, {NULL}},
-    [CSHIM_OPS] = {"op", CSHIM_OP_COUNT, {"sum", "avg"}},
+    [CSHIM_OPS] = {"op",
+                   CSHIM_OP_COUNT,
+                   {
+#define REDUCTION(NAME, name, ...) #name,
+#include "policy/reductions.def"
+                   }},
     [CSHIM_CODECS] = {"codec", CSHIM_CODEC_COUNT, {NULL}},
     [CSHIM_ALGORITHMS] = {"algorithm",
                           CSHIM_ALGORITHM_COUNT,
-                          {"auto", "cast", "one_shot", "two_shot", "hierarchical", "grid"}},
+                          {
+#define UNCOMPILED(NAME, name) #name,
+#define ALGORITHM(NAME, name, ...) #name,
+#include "policy/algorithms.def"
+                          }},
     [CSHIM_LEVELS] = {"log level", 4, {"error", "warn", "info", "debug"}},
     [CSHIM_SWITCHES] = {"error_feedback", 2, {"off", "on"}},
     [CSHIM_ROUNDINGS] = {"rounding", 2, {"nearest", "stochastic"}},

@@ -61,7 +61,7 @@ static bool begin_rule(struct cshim_parser *parser, const char *name)
         .libraries = (1u << CSHIM_LIBRARY_COUNT) - 1,
         .collectives = ((1u << CSHIM_COLLECTIVE_COUNT) - 1) & ~CSHIM_MOVES,
         .dtypes = (1u << CSHIM_DTYPE_COUNT) - 1,
-        .ops = (1u << CSHIM_OP_COUNT) - 1,
+        .ops = CSHIM_SUMS,
         .max_size = UINT64_MAX,
         .min_ranks = 1,
         .max_ranks = UINT32_MAX,

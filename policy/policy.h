@@ -29,19 +29,17 @@ enum cshim_collective {
 #define CSHIM_MOVES (1u << CSHIM_ALLGATHER | 1u << CSHIM_ALLTOALL | 1u << CSHIM_BROADCAST)
 
 enum cshim_op {
-    CSHIM_SUM = 0,
-    CSHIM_AVG = 1,
+#define REDUCTION(NAME, ...) CSHIM_##NAME,
+#include "policy/reductions.def"
     CSHIM_OP_COUNT,
     CSHIM_OP_OTHER = 255 /* any other operation, such as min and max: never compressed */
 };
+/* Reductions that a rule without the key `op` takes. */
+#define CSHIM_SUMS (1u << CSHIM_SUM | 1u << CSHIM_AVG)
 
 enum cshim_algorithm {
-    CSHIM_ALGORITHM_AUTO = 0,
-    CSHIM_ALGORITHM_CAST = 1,     /* older name: allreduce */
-    CSHIM_ALGORITHM_ONE_SHOT = 2, /* older name: allgather */
-    CSHIM_ALGORITHM_TWO_SHOT = 3,
-    CSHIM_ALGORITHM_HIERARCHICAL = 4,
-    CSHIM_ALGORITHM_GRID = 5,
+#define ALGORITHM(NAME, ...) CSHIM_ALGORITHM_##NAME,
+#include "policy/algorithms.def"
     CSHIM_ALGORITHM_COUNT
 };
 

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "codecs/arithmetic.h"
+
 uint32_t cshim_size_class(uint64_t bytes)
 {
     const uint32_t log = 63 - (uint32_t)__builtin_clzll(bytes);
@@ -26,7 +28,6 @@ uint64_t cshim_size_class_begin(uint32_t size_class)
  * first rows of all candidates, those that are clearly slower are dropped. */
 #define FIRST_ROW 3u
 #define LAST_ROW (CSHIM_CHOICE_ROUNDS - (FIRST_ROW - 1) + 1)
-_Static_assert((CSHIM_CHOICE_ROUNDS_MAX - CSHIM_CHOICE_ROUNDS) % (LAST_ROW - 1) == 0, "whole rows");
 #define CLEARLY_OUT 2.0f
 /* Candidates within this factor of the best one are sampled further. */
 #define CLOSE 1.25f
@@ -34,6 +35,10 @@ _Static_assert((CSHIM_CHOICE_ROUNDS_MAX - CSHIM_CHOICE_ROUNDS) % (LAST_ROW - 1) 
  * candidate's samples exceeds the lower one by more than the factor UNSTEADY. */
 #define ROUNDS_IF_STEADY 11u
 #define UNSTEADY 1.5f
+/* With twice the samples and one more, what is left to sample remains a multiple of three, too. */
+_Static_assert(LAST_ROW - 1 == 3 && CSHIM_CHOICE_ROUNDS % 3 == 2 && ROUNDS_IF_STEADY % 3 == 2 &&
+                   CSHIM_CHOICE_ROUNDS_MAX % 3 == 2,
+               "whole rows");
 /* A settled class is sampled at the last call of a period and SAMPLE_DISTANCE before that. Before
  * both, from FIRST_TRIAL on, it tries the next best and the native candidate in a row of calls
  * each.
@@ -47,8 +52,8 @@ _Static_assert((CSHIM_CHOICE_ROUNDS_MAX - CSHIM_CHOICE_ROUNDS) % (LAST_ROW - 1) 
 #define NATIVE_ROW_MAX 16u
 _Static_assert(FIRST_NATIVE_TRIAL + NATIVE_ROW_MAX < CSHIM_CHOICE_PERIOD - SAMPLE_DISTANCE,
                "trials");
-/* Share of the time of the class so far that a row of native trials may cost, beyond two calls. */
-#define NATIVE_TRIALS_COST 0.005
+/* Share of a settled class's time so far that a row of native calls may cost. */
+#define NATIVE_TRIALS_COST 0.007
 /* Factor above the upper quartile, or below the lower one, beyond which a duration shows that the
  * network has changed. */
 #define CHANGED 1.5f
@@ -101,9 +106,7 @@ void cshim_choice_fix(struct cshim_choice *choice, unsigned candidates, unsigned
         choice->typical[i] = INFINITY;
 }
 
-/* Returns true if a settled class tries its next best candidate in this period: the first, second,
- * fourth, eighth, ... Ignores whether the period is a check, in which only gloo's classes try it.
- */
+/* Tries in the first, second, fourth, eighth, ... period. */
 bool cshim_choice_tries(const struct cshim_choice *choice)
 {
     const uint32_t period = choice->periods + 1;
@@ -122,8 +125,9 @@ static unsigned settled_candidate(const struct cshim_choice *choice)
                                                                   : choice->best;
 }
 
-/* Returns true if the next call of a settled class is a trial, and is sampled: the second half of a
- * row is. */
+/* Returns true if the next call, which is a trial, is in the second half of its row, which is
+ * sampled.
+ */
 static bool is_sampled_trial(const struct cshim_choice *choice)
 {
     const uint32_t at = choice->call - FIRST_TRIAL;
@@ -240,18 +244,51 @@ static void keep_samples(struct cshim_choice *choice, bool but_native)
     }
 }
 
+/* Sorts a candidate's latest durations. Returns their number. */
+static unsigned sort_recent(const struct cshim_choice *choice, unsigned candidate,
+                            float sorted[CSHIM_CHOICE_RECENT])
+{
+    const uint32_t samples = choice->recent_samples[candidate];
+    const unsigned count = samples < CSHIM_CHOICE_RECENT ? samples : CSHIM_CHOICE_RECENT;
+    for (unsigned i = 0; i < count; i++)
+        insert(sorted, i, choice->recent[candidate][i]);
+    return count;
+}
+
+/* Updates the durations that the report goes by. */
+static void update_figures(struct cshim_choice *choice)
+{
+    for (unsigned i = 0; i < choice->candidates; i++) {
+        float sorted[CSHIM_CHOICE_RECENT];
+        const unsigned count = sort_recent(choice, i, sorted);
+        if (count == 0) {
+            choice->figures[i] = (struct cshim_choice_figures){0, 0, 0};
+            continue;
+        }
+        const float median = sorted[(count - 1) / 2];
+        const float seconds = in_the_long_run(choice, i, median);
+        const float longer = median > 0 ? seconds / median : 1;
+        choice->figures[i] = (struct cshim_choice_figures){
+            .seconds = seconds,
+            .low = fminf(longer * sorted[count / 4], seconds),
+            .high = fmaxf(longer * sorted[count - 1 - count / 4], seconds),
+        };
+    }
+}
+
 /* Updates each candidate's durations and quartiles from all samples since learning began. */
 static void take_samples(struct cshim_choice *choice)
 {
     memset(choice->recent_samples, 0, sizeof choice->recent_samples);
     choice->longest_native_row = LAST_ROW;
     keep_samples(choice, false);
+    update_figures(choice);
     for (unsigned i = 0; i < choice->candidates; i++) {
         float sorted[CSHIM_CHOICE_SAMPLES_MAX];
         const unsigned count = sort_samples(choice, i, sorted);
         const float median = median_of(choice, i), typical = in_the_long_run(choice, i, median);
         choice->typical[i] = typical;
-        const float longer = median > 0 ? typical / median : 1;
+        const float longer = count > 0 && median > 0 ? typical / median : 1;
         choice->low[i] = count > 0 ? fminf(longer * sorted[count / 4], typical) : INFINITY;
         choice->high[i] =
             count > 0 ? fmaxf(longer * sorted[count - 1 - count / 4], typical) : INFINITY;
@@ -302,10 +339,9 @@ static void drop_slow(struct cshim_choice *choice)
     sample_further(choice, is_kept, 1);
 }
 
-/* Fills in which candidates in `turns` may prove faster than the best one if they are sampled
- * further, and returns by how many rows: 0 if there are none, or if they have had all their
- * samples.
- */
+/* Fills in which candidates to sample further: the best one, and those in `turns` that may prove
+ * faster. Returns by how many rows; 0 if no other than the best one may prove faster, or if they
+ * have had all their samples. */
 static unsigned find_contenders(const struct cshim_choice *choice,
                                 bool is_kept[CSHIM_CANDIDATES_MAX])
 {
@@ -327,8 +363,9 @@ static unsigned find_contenders(const struct cshim_choice *choice,
     return ((next < most ? next : most) - choice->rounds) / (LAST_ROW - 1);
 }
 
-/* Returns the length of the row of native calls in the next period of a settled class. A row of
- * only two may be too fast: the network's queues absorb it. */
+/* Returns the length of the row of native calls in the next period of a settled class, if that has
+ * one: as long as it may cost, but not one or more than NATIVE_ROW_MAX calls; in the first period
+ * at least two. 0 if the native candidate is the best one. */
 static unsigned native_row_of(const struct cshim_choice *choice)
 {
     const double best = cshim_choice_seconds(choice, choice->best);
@@ -338,7 +375,9 @@ static unsigned native_row_of(const struct cshim_choice *choice)
         return 0;
     if (native > 0 && NATIVE_ROW_MAX * (native - best) <= may_cost)
         return NATIVE_ROW_MAX;
-    return native > best ? (unsigned)fmax(TRIAL_ROW, may_cost / (native - best)) : TRIAL_ROW;
+    if (native > 0 && TRIAL_ROW * (native - best) <= may_cost)
+        return (unsigned)(may_cost / (native - best));
+    return choice->periods == 0 ? TRIAL_ROW : 0;
 }
 
 /* Starts a period of a settled class. */
@@ -371,7 +410,7 @@ static void settle_class(struct cshim_choice *choice)
     choice->has_learned = true;
     choice->phase = CSHIM_CHOICE_SETTLED;
     choice->periods = 0;
-    choice->before = INFINITY;
+    choice->before = choice->tried = INFINITY;
     start_settled_period(choice, false);
 }
 
@@ -387,17 +426,12 @@ static bool is_slower(const struct cshim_choice *choice, float now)
     return now > CHANGED * choice->high[choice->best];
 }
 
-/* Returns true if the next best candidate's weighted duration, times OVERTAKES, is below that of
- * the best one, `now`. Takes its duration when it was tried in this period (in a check: when it was
- * last tried), or its steady one if that is longer. */
+/* Returns true if the next best candidate's weighted duration when it was tried last, or its steady
+ * one if that is longer, times OVERTAKES, is below the weighted duration of the best one, `now`. */
 static bool is_overtaken(const struct cshim_choice *choice, float now)
 {
     const unsigned next = choice->next_best;
-    const uint32_t samples = choice->recent_samples[next];
-    const float tried = choice->is_check && samples > 0
-                            ? choice->recent[next][(samples - 1) % CSHIM_CHOICE_RECENT]
-                            : median_of(choice, next);
-    const float other = in_the_long_run(choice, next, tried);
+    const float other = in_the_long_run(choice, next, choice->tried);
     return isfinite(other) &&
            OVERTAKES * choice->weights[next] * other < choice->weights[choice->best] * now;
 }
@@ -419,31 +453,41 @@ static void keep_steady(struct cshim_choice *choice, float now)
     choice->before = now;
 }
 
+/* Returns true if the period that ends had a row of native calls. gloo's calls form no rows, and do
+ * not advance choice->call. */
+static bool had_native_row(const struct cshim_choice *choice)
+{
+    return choice->call >= FIRST_NATIVE_TRIAL && !choice->is_check && choice->native_row > 0 &&
+           cshim_choice_tries(choice);
+}
+
 /* Adds a period's samples to the latest durations. The longer a row of native calls, the more it is
  * like a native run: the longest one replaces earlier native samples, and those of rows less than
  * half as long do not count. */
 static void keep_period(struct cshim_choice *choice)
 {
-    const bool has_native_row = choice->call >= FIRST_NATIVE_TRIAL && !choice->is_check &&
-                                choice->native_row > 0 && cshim_choice_tries(choice);
-    if (has_native_row && choice->native_row > choice->longest_native_row) {
+    const bool has_row =
+        had_native_row(choice) && isfinite(median_of(choice, CSHIM_CANDIDATE_NATIVE));
+    if (has_row && choice->native_row > choice->longest_native_row) {
         choice->longest_native_row = choice->native_row;
         choice->recent_samples[CSHIM_CANDIDATE_NATIVE] = 0;
     }
-    keep_samples(choice, has_native_row && 2 * choice->native_row < choice->longest_native_row);
+    keep_samples(choice, has_row && 2 * choice->native_row < choice->longest_native_row);
+    update_figures(choice);
 }
 
 static void end_period(struct cshim_choice *choice)
 {
     const float now = median_of(choice, choice->best), lately = fminf(now, choice->before);
+    const float tried = median_of(choice, choice->next_best);
     const bool was_check = choice->is_check;
     keep_period(choice);
     choice->periods += !was_check;
+    choice->tried = isfinite(tried) ? tried : was_check ? choice->tried : INFINITY;
     if (isfinite(now))
         keep_steady(choice, now);
     const bool is_doubtful =
         isfinite(now) && choice->periods >= choice->quiet_periods &&
-
         (is_faster(choice, now) || is_slower(choice, now) || is_overtaken(choice, lately));
     if (is_doubtful && was_check) {
         start_learning(choice);
@@ -452,7 +496,7 @@ static void end_period(struct cshim_choice *choice)
     start_settled_period(choice, is_doubtful);
 }
 
-void cshim_choice_decide(struct cshim_choice *choice)
+static CSHIM_APART void decide(struct cshim_choice *choice)
 {
     if (choice->phase == CSHIM_CHOICE_FIRST)
         drop_slow(choice);
@@ -460,6 +504,14 @@ void cshim_choice_decide(struct cshim_choice *choice)
         settle_class(choice);
     else
         end_period(choice);
+}
+
+/* All ranks must come to the same choice, whatever the program has set for its arithmetic. */
+void cshim_choice_decide(struct cshim_choice *choice)
+{
+    const cshim_arithmetic programs = cshim_arithmetic_begin();
+    decide(choice);
+    cshim_arithmetic_end(&programs);
 }
 
 void cshim_choice_learn(struct cshim_choice *choice, unsigned candidate, float seconds)
@@ -478,32 +530,14 @@ unsigned cshim_choice_samples_of(const struct cshim_choice *choice, unsigned can
     return samples;
 }
 
-/* Sorts a candidate's latest durations. Returns their number. */
-static unsigned sort_recent(const struct cshim_choice *choice, unsigned candidate,
-                            float sorted[CSHIM_CHOICE_RECENT])
-{
-    const uint32_t samples = choice->recent_samples[candidate];
-    const unsigned count = samples < CSHIM_CHOICE_RECENT ? samples : CSHIM_CHOICE_RECENT;
-    for (unsigned i = 0; i < count; i++)
-        insert(sorted, i, choice->recent[candidate][i]);
-    return count;
-}
-
 double cshim_choice_seconds(const struct cshim_choice *choice, unsigned candidate)
 {
-    float sorted[CSHIM_CHOICE_RECENT];
-    const unsigned count = sort_recent(choice, candidate, sorted);
-    return count > 0 ? (double)in_the_long_run(choice, candidate, sorted[(count - 1) / 2]) : 0;
+    return (double)choice->figures[candidate].seconds;
 }
 
 void cshim_choice_spread(const struct cshim_choice *choice, unsigned candidate, double *low,
                          double *high)
 {
-    float sorted[CSHIM_CHOICE_RECENT];
-    const unsigned count = sort_recent(choice, candidate, sorted);
-    const double seconds = cshim_choice_seconds(choice, candidate);
-    const double median = count > 0 ? (double)sorted[(count - 1) / 2] : 0;
-    *low = median > 0 ? fmin(seconds / median * (double)sorted[count / 4], seconds) : seconds;
-    *high = median > 0 ? fmax(seconds / median * (double)sorted[count - 1 - count / 4], seconds)
-                       : seconds;
+    *low = (double)choice->figures[candidate].low;
+    *high = (double)choice->figures[candidate].high;
 }

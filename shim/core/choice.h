@@ -27,22 +27,25 @@
  * of three. The same candidate makes one more call before each row. That call is not timed: it may
  * set up connections, and the network's queues still have data of the previous candidate. A
  * candidate is dropped if its faster call of the first row takes more than twice as long as the
- * best candidate's faster one, and longer than its slower one. Candidates within a quarter of the
- * best one get up to 11 samples. If the best one's quartiles differ by a factor of more than 1.5,
- * these candidates, and those whose quartiles overlap the best one's, get up to 23.
+ * best candidate's faster call, and longer than the best candidate's slower call. Candidates within
+ * a quarter of the best one get up to 11 samples. Calls that vary widely, so that the quartiles of
+ * the best candidate differ by a factor of more than 1.5, are sampled longer: the best candidate,
+ * and those whose quartiles overlap the best one's, get up to 23 samples.
  *
  * Then the class is settled: its calls take the best candidate. In each period of
  * CSHIM_CHOICE_PERIOD calls the ranks agree on the durations of two of these calls. In periods 1,
  * 2, 4, 8, ... the next best candidate makes two calls in a row, the second of which is timed. Then
- * the native one, if it is not the best, makes two to 16, the second half of which is timed, so
- * that the report can say what compressing saved: the network's queues may absorb a short row. More
- * than two together cost at most a hundredth of the class's time.
+ * the native candidate, if it is not the best one, makes a row of 2 to 16 calls, the second half of
+ * which is timed. From these durations the report says what compressing saved. The row is as long
+ * as costs 0.7 % of the time of the settled class so far, because the network's queues may absorb a
+ * short row; if not even two calls cost so little, there is no row after the first period.
  *
  * A period casts doubt on the choice if the best candidate takes more than 1.5 times the upper
  * quartile of its samples when it was learned, or less than two thirds of the lower one, or if the
- * next best one is more than 1.1 times as fast as the best one in this period and the previous one.
- * If the short period that follows casts doubt, too, learning starts again. Learning that confirms
- * the choice doubles the number of periods before the next learning, up to 64.
+ * next best one's latest trial is more than 1.1 times as fast as the best one in this period and in
+ * the previous one. If the short period that follows casts doubt, too, learning starts again.
+ * Learning that confirms the choice doubles the number of periods before the next learning, up
+ * to 64.
  *
  * A candidate is compared by its duration as the settled one, if that was longer: the network's
  * queues may hold the messages of a row of trials, but not those of all calls.
@@ -67,19 +70,27 @@ uint64_t cshim_size_class_begin(uint32_t size_class);
 /* Calls between two decisions of a settled class, except in the short period that checks the
  * previous one (gloo: see draw.h). */
 #define CSHIM_CHOICE_PERIOD 96u
-/* Samples of each candidate that is not dropped while a class learns, and their maximum for
- * candidates that are close to the best one. */
+/* Samples of each candidate that is not dropped while a class learns, and their maximum while its
+ * calls vary widely. */
 #define CSHIM_CHOICE_ROUNDS 5u
 #define CSHIM_CHOICE_ROUNDS_MAX 23u
-/* Durations of each candidate that are kept for the report. */
+/* Latest durations of each candidate that are kept: the report, and the length of rows of native
+ * calls, go by their median. */
 #define CSHIM_CHOICE_RECENT 16u
 #define CSHIM_CHOICE_SAMPLES_MAX (CSHIM_CANDIDATES_MAX * CSHIM_CHOICE_ROUNDS_MAX)
 
 enum cshim_choice_phase {
     CSHIM_CHOICE_FIRST,   /* each candidate has one call that is not sampled, then two that are */
-    CSHIM_CHOICE_LAST,    /* likewise with three sampled calls, for candidates that are left */
+    CSHIM_CHOICE_LAST,    /* likewise with rows of three sampled calls, for those that are left */
     CSHIM_CHOICE_SETTLED, /* calls take the best candidate */
     CSHIM_CHOICE_FIXED    /* calls take the prior: nothing is tried */
+};
+
+/* Median and quartiles of a candidate's latest durations, in seconds; if `steady` is longer than
+ * the median, it replaces that, and the quartiles are lengthened by the same factor. 0: not known.
+ */
+struct cshim_choice_figures {
+    float seconds, low, high;
 };
 
 struct cshim_choice {
@@ -93,19 +104,22 @@ struct cshim_choice {
     uint32_t calls_until_due;            /* calls from one decision to the next */
     uint32_t periods;                    /* periods since the class was settled, without checks */
     uint32_t quiet_periods;              /* periods until learning may start again */
-    unsigned native_row; /* native calls in a row that the period tries, if it tries any */
-    unsigned longest_native_row;
-    bool has_learned; /* the class was settled before */
-    unsigned rounds;  /* samples of each candidate in `turns` at the next decision */
-    unsigned in_turn; /* number of entries in `turns` */
-    unsigned turns[CSHIM_CANDIDATES_MAX]; /* candidates to try, each by a row of calls */
+    unsigned native_row;         /* native calls in a row that the period tries, if it tries any */
+    unsigned longest_native_row; /* longest row since learning began, of at least four calls */
+    bool has_learned;            /* the class was settled before */
+    unsigned rounds;             /* samples of each candidate in `turns` at the next decision */
+    unsigned in_turn;            /* number of entries in `turns` */
+    unsigned turns[CSHIM_CANDIDATES_MAX]; /* candidates to try, a row of calls each in turn */
     /* Agreed median duration of each candidate in seconds when the class learned, or `steady` if
      * that is longer; INFINITY before it is known. */
     float typical[CSHIM_CANDIDATES_MAX];
-    /* The latest agreed durations of each candidate since learning began, native ones of long rows
-     * only: the i-th one is at the index i % CSHIM_CHOICE_RECENT. */
+    /* The latest agreed durations of each candidate since learning began: the i-th one is at the
+     * index i % CSHIM_CHOICE_RECENT. If native calls were tried in rows, only those of the longest
+     * row, and of rows at least half as long. */
     uint32_t recent_samples[CSHIM_CANDIDATES_MAX];
     float recent[CSHIM_CANDIDATES_MAX][CSHIM_CHOICE_RECENT];
+    struct cshim_choice_figures figures[CSHIM_CANDIDATES_MAX]; /* that follow from `recent` */
+    float tried; /* the next best one's duration in its latest trial; INFINITY: it is not known */
     /* Duration of each candidate when it was last the settled one; 0 if it was not recently. In the
      * long run calls may take longer than in a row of trials, whose messages fit in the network's
      * queues. */
@@ -176,16 +190,16 @@ void cshim_choice_end(struct cshim_choice *choice, double seconds);
 void cshim_choice_learn(struct cshim_choice *choice, unsigned candidate, float seconds);
 /* Returns the number of a candidate's samples since learning, or this period, began. */
 unsigned cshim_choice_samples_of(const struct cshim_choice *choice, unsigned candidate);
-/* Returns true if a settled class tries its next best candidate in the current period. The caller
- * has to test whether the period is a check: then only gloo's classes try it. */
+/* Returns true if a settled class tries its next best and its native candidate in the current
+ * period. The caller has to test whether the period is a check: then only gloo's classes try them.
+ */
 bool cshim_choice_tries(const struct cshim_choice *choice);
 
-/* Returns the median of a candidate's latest CSHIM_CHOICE_RECENT durations in seconds, or its
- * duration as the settled one if that was longer; 0 before it is known. */
+/* Returns the median of a candidate's latest durations in seconds, or its duration as the settled
+ * one if that was longer; 0 before it is known. */
 double cshim_choice_seconds(const struct cshim_choice *choice, unsigned candidate);
 
-/* Sets the quartiles that belong to cshim_choice_seconds(): if that is longer than the median, they
- * are lengthened by the same factor. Both are 0 before the duration is known. */
+/* Sets the quartiles that belong to cshim_choice_seconds(). Both are 0 before that is known. */
 void cshim_choice_spread(const struct cshim_choice *choice, unsigned candidate, double *low,
                          double *high);
 

@@ -101,15 +101,15 @@ void cshim_emit_node(struct cshim_compiler *compiler, enum cshim_operation_kind 
 void cshim_emit_reduce_to_message(struct cshim_compiler *compiler, enum cshim_message message,
                                   unsigned inputs, const struct cshim_range *range, bool keeps);
 
-/* The algorithms (shim/core/algorithms), which schedule.c lists by collective. */
-void cshim_compile_one_shot(struct cshim_compiler *compiler);
-void cshim_compile_two_shot(struct cshim_compiler *compiler);
-void cshim_compile_grid(struct cshim_compiler *compiler);
+/* The algorithms (shim/core/algorithms): first those of algorithms.def. schedule.c lists all of
+ * them by collective. */
+#define UNCOMPILED(...)
+#define ALGORITHM(NAME, name, ...) void cshim_compile_##name(struct cshim_compiler *compiler);
+#include "policy/algorithms.def"
 void cshim_compile_broadcast(struct cshim_compiler *compiler);
 void cshim_compile_scattered_broadcast(struct cshim_compiler *compiler);
 void cshim_compile_allgather(struct cshim_compiler *compiler);
 void cshim_compile_alltoall(struct cshim_compiler *compiler);
-void cshim_compile_hierarchical(struct cshim_compiler *compiler);
 void cshim_compile_grid_of_nodes(struct cshim_compiler *compiler);
 
 #endif

@@ -15,11 +15,12 @@
  * or the native candidate if the stage says so, and is timed, too. */
 #define SETTLED_SAMPLE 32u
 #define TRIAL 32u
+#define NATIVE_TRIAL 4u
 /* Samples of the best candidate by which a settled class is checked. */
 #define SETTLED_SAMPLES 2u
 
-/* Maximum number of stages from the beginning of learning until the class is settled: each stage
- * but the first drops a candidate or more. */
+/* Maximum number of stages from the beginning of learning until the class is settled, that of the
+ * settled class included: each of the others but the first drops a candidate or more. */
 #define LEARNING_STAGES CSHIM_CANDIDATES_MAX
 
 /* Purposes of draws. A purpose is hashed together with a call's number, so that the call's draws
@@ -65,12 +66,12 @@ static bool is_trial(const struct cshim_draw_stage *stage, uint64_t number)
     return stage->tries && draw_from(number, TRY, TRIAL) == 0;
 }
 
-/* Returns the candidate of a call that is a trial: the next best one or, in every other such call,
- * the native one, for the report. */
+/* Returns the candidate of a call that is a trial: the next best one or, in one of NATIVE_TRIAL
+ * such calls, drawn by the number, the native one, for the report. */
 static unsigned tried_candidate(const struct cshim_draw_stage *stage, uint64_t number)
 {
     const bool is_native =
-        stage->best != CSHIM_CANDIDATE_NATIVE && draw_from(number, TRY_NATIVE, 2) == 0;
+        stage->best != CSHIM_CANDIDATE_NATIVE && draw_from(number, TRY_NATIVE, NATIVE_TRIAL) == 0;
     return is_native ? CSHIM_CANDIDATE_NATIVE : stage->next_best;
 }
 

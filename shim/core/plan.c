@@ -362,6 +362,7 @@ static CSHIM_APART struct cshim_plan plan_by(enum cshim_algorithm algorithm,
     plan.library = &cshim_capabilities[call->library];
     plan.collective = call->collective;
     plan.dtype = call->dtype;
+    plan.op = call->op;
     plan.ranks = call->ranks;
     plan.root = call->root;
     plan.count = count;
@@ -404,9 +405,12 @@ static unsigned roundings_of(const struct cshim_plan *plan)
 }
 
 static const enum cshim_algorithm algorithms[] = {
-    CSHIM_ALGORITHM_ONE_SHOT, CSHIM_ALGORITHM_TWO_SHOT, CSHIM_ALGORITHM_HIERARCHICAL,
-    CSHIM_ALGORITHM_GRID};
+#define UNCOMPILED(...)
+#define ALGORITHM(NAME, ...) CSHIM_ALGORITHM_##NAME,
+#include "policy/algorithms.def"
+};
 #define ALGORITHMS (sizeof algorithms / sizeof *algorithms)
+_Static_assert(ALGORITHMS + 1 <= CSHIM_PLAN_CANDIDATES_MAX, "each, and raw, may be a candidate");
 
 /* Plans a call by the algorithm of choose_algorithm(). If that needs too many connections, and the
  * rule does not name it, takes the first algorithm that can compress the call, if there is one. */

@@ -66,6 +66,7 @@ struct cshim_plan {
     const struct cshim_capabilities *library;
     enum cshim_collective collective;
     enum cshim_dtype dtype;
+    enum cshim_op op; /* of a data-movement collective: CSHIM_SUM */
     uint32_t ranks;
     uint32_t root; /* root of a reduce or broadcast */
     /* Number of peers, which exchange encoded messages: all ranks; in hierarchical, and in a grid
@@ -138,7 +139,7 @@ struct cshim_plan_candidate {
     enum cshim_codec_id codec;
     unsigned roundings; /* number of times that a value is rounded; 0: exact, or bounded */
 };
-#define CSHIM_PLAN_CANDIDATES_MAX 5u
+#define CSHIM_PLAN_CANDIDATES_MAX (CSHIM_ALGORITHM_COUNT - 1u) /* without auto and cast, with raw */
 
 /* Lists the candidates for a call that `rule` compresses. The first one is used before anything was
  * measured, unless cshim_plan_is_native_first(). Then follow, if they are worth a trial, other

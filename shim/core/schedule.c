@@ -16,10 +16,9 @@ const struct cshim_shape cshim_shapes[CSHIM_COLLECTIVE_COUNT] = {
 
 const struct cshim_schedule cshim_schedules[CSHIM_COLLECTIVE_COUNT][CSHIM_ALGORITHM_COUNT] = {
     ROW(ALLREDUCE, CAST) = {CSHIM_CHUNKS, 1, 0, false, 0, NULL},
-    ROW(ALLREDUCE, ONE_SHOT) = {CSHIM_WHOLE, 1, 1, false, 1, cshim_compile_one_shot},
-    ROW(ALLREDUCE, TWO_SHOT) = {CSHIM_CHUNKS, 3, 1, false, 2, cshim_compile_two_shot},
-    ROW(ALLREDUCE, HIERARCHICAL) = {CSHIM_CHUNKS, 3, 1, true, 2, cshim_compile_hierarchical},
-    ROW(ALLREDUCE, GRID) = {CSHIM_CHUNKS, 3, 0, false, 3, cshim_compile_grid},
+#define UNCOMPILED(...)
+#define ALGORITHM(NAME, name, ...) ROW(ALLREDUCE, NAME) = {__VA_ARGS__, cshim_compile_##name},
+#include "policy/algorithms.def"
     ROW(REDUCE, ONE_SHOT) = {CSHIM_WHOLE, 1, 1, false, 1, cshim_compile_one_shot},
     ROW(REDUCE, TWO_SHOT) = {CSHIM_CHUNKS, 3, 1, false, 2, cshim_compile_two_shot},
     ROW(REDUCE, HIERARCHICAL) = {CSHIM_CHUNKS, 3, 1, true, 2, cshim_compile_hierarchical},

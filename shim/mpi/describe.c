@@ -121,6 +121,15 @@ static void set_properties(const struct cshim_arguments *arguments, struct cshim
     call->root = 0;
 }
 
+static enum cshim_op op_of(MPI_Op operation)
+{
+#define REDUCTION(NAME, name, LIBRARIES, MPI_OPERATION)                                            \
+    if (((LIBRARIES) >> CSHIM_MPI & 1) != 0 && operation == (MPI_OPERATION))                       \
+        return CSHIM_##NAME;
+#include "policy/reductions.def"
+    return CSHIM_OP_OTHER;
+}
+
 struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshim_dtype dtype,
                                      uint64_t bytes)
 {
@@ -249,7 +258,8 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
     call->dtype = cshim_describe_datatype(arguments->datatype);
     if (call->dtype == CSHIM_DTYPE_OTHER)
         return datatype_reason(arguments->datatype);
-    if (arguments->op != MPI_SUM)
+    call->op = op_of(arguments->op);
+    if (!cshim_library_reduces(CSHIM_MPI, call->op))
         return CSHIM_REASON_OP;
     *count = arguments->count;
     call->block = 0;
@@ -266,7 +276,6 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
         /* Without blocks, the ranks of `comm` are not looked up: too slow for a small call. */
         return arguments->comm == MPI_COMM_SELF ? CSHIM_REASON_SINGLE_RANK : CSHIM_REASON_TOO_SMALL;
     set_properties(arguments, call);
-    call->op = CSHIM_SUM;
     call->bytes = *count * cshim_dtype_bytes(call->dtype);
     if (!has_blocks)
         reason = describe_ranks(arguments->comm, call);
@@ -315,7 +324,7 @@ bool cshim_describe_observed(const struct cshim_arguments *arguments, struct csh
     int element = 0;
     set_properties(arguments, call);
     call->dtype = cshim_describe_datatype(arguments->datatype);
-    call->op = arguments->op == MPI_SUM ? CSHIM_SUM : CSHIM_OP_OTHER;
+    call->op = op_of(arguments->op);
     call->ranks = call->nodes = call->ranks_per_node = call->partners = 1;
     call->is_apart = false;
     const enum cshim_reason reason = describe_ranks(arguments->comm, call);

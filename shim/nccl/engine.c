@@ -10,7 +10,7 @@
 #include "shim/nccl/nvlink.h"
 
 /* Version of the messages between ranks, apart from the codecs. Increment it with each change. */
-#define PROTOCOL 6
+#define PROTOCOL 7
 
 /* Communicators -------------------------------------------------------------------------------- */
 /* Initializes the process. Called again in a child process forked before the first communicator. */

@@ -43,7 +43,7 @@ static void choose_sample(struct cshim_nccl_call *call)
         .length = length,
         .ranks = compared,
         .is_scaled = is_sum && call->op >= ncclNumOps,
-        .is_average = call->op == ncclAvg,
+        .is_average = plan->op == CSHIM_AVG,
         .dtype = plan->dtype,
         .block = block,
         .bytes_wire = compared * (compared - 1) * block,

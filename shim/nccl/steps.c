@@ -89,7 +89,7 @@ static ncclResult_t reduce_inside(const struct cshim_nccl_segment *segment)
 /* Returns the factor of the final sum, which makes it an average for ncclAvg. */
 static double result_factor(const struct cshim_nccl_segment *segment)
 {
-    return segment->call->op == ncclAvg ? 1.0 / segment->call->comm->ranks : 1.0;
+    return segment->call->plan.op == CSHIM_AVG ? 1.0 / segment->call->comm->ranks : 1.0;
 }
 
 /* Returns residuals and random key of the messages of a type that this rank encodes; `begin` is the

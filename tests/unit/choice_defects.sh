@@ -42,6 +42,7 @@ defect "every doubt starts the learning" $choice 's/ && choice->periods >= choic
 defect "unknown durations count as none" $choice 's/ \|\| !isfinite\(choice->seconds\[i\]\)//'
 defect "short rows of native calls only" $choice 's/NATIVE_ROW_MAX 16u/NATIVE_ROW_MAX 2u/'
 defect "native calls of short rows count like those of long ones" $choice 's/choice->recent_samples\[CSHIM_CANDIDATE_NATIVE\] = 0;/;/; s/has_native_row && 2 .*\)/false)/'
+defect "calls that vary widely are not sampled longer" $choice 's/is_unsteady = .*;/is_unsteady = false;/'
 defect "the first call takes the native candidate" $choice 's/\(choice->prior \+ i\) % choice->candidates/i/'
 
 tests=test_draw.c
@@ -55,5 +56,6 @@ defect "a rank draws by its own dice" $draw 's/number \* CSHIM_GOLDEN/(number + 
 defect "one rank takes no stage" $test 's/cshim_draw_take\(&job->draw\[rank\], &common->stage\);/if (rank != 1) &/'
 defect "a sample of one rank is enough" $draw 's/seconds_of\(&timings\[rank\]/seconds_of(\&timings[2]/'
 defect "a settled class never tries" $draw 's/stage\.tries = .*/stage.tries = 0;/; s/SETTLED_SAMPLES 2u/SETTLED_SAMPLES 400u/'
+defect "native calls are never tried again" $draw 's/NATIVE_TRIAL\) == 0/NATIVE_TRIAL) > NATIVE_TRIAL/'
 defect "decisions before there are samples" $draw 's/ \|\| \(draw->stages > 1 && !is_ready\(choice\)\)//; s/< choice->rounds\)/< 0)/'
 finish

@@ -219,6 +219,22 @@ TEST(a_change_is_followed)
     assert_in_range(right, 38, 40);
 }
 
+/* A settled class makes a few native calls, for the report. */
+TEST(native_calls_are_tried)
+{
+    static struct job job;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        start_job(&job, seed, 3, 1);
+        job.seconds[0] = 5e-3;
+        job.seconds[1] = 1e-3;
+        job.seconds[2] = 2e-3;
+        run_job(&job, 400);
+        const unsigned before = job.made[0];
+        run_job(&job, 2400);
+        assert_in_range(job.made[0] - before, 1, 30);
+    }
+}
+
 /* The first calls use the prior, so a program with few calls learns nothing. */
 TEST(the_first_calls_take_the_prior)
 {

@@ -750,8 +750,10 @@ static bool run_call(struct machine *machine, enum cshim_collective collective,
 static void run_calls(enum cshim_collective collective, unsigned calls)
 {
     static const enum cshim_algorithm algorithms[] = {
-        CSHIM_ALGORITHM_ONE_SHOT, CSHIM_ALGORITHM_TWO_SHOT, CSHIM_ALGORITHM_HIERARCHICAL,
-        CSHIM_ALGORITHM_GRID};
+#define UNCOMPILED(...)
+#define ALGORITHM(NAME, ...) CSHIM_ALGORITHM_##NAME,
+#include "policy/algorithms.def"
+    };
     static struct machine machine;
     const char *seed_text = getenv("SEED");
     const uint64_t first_seed = seed_text != NULL ? strtoull(seed_text, NULL, 10) : 0;
