@@ -27,7 +27,7 @@ extern struct cshim_nccl_process cshim_nccl;
 
 /* Maximum number of a communicator's CUDA events for timing. When all of them are in use, calls are
  * not timed. */
-#define CSHIM_EVENTS 4096
+#define CSHIM_EVENTS 1024
 /* State of measure.c: durations of a communicator's calls. */
 struct cshim_measurement {
     pthread_mutex_t lock;         /* guards all fields except in cshim_measure_make() and
