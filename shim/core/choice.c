@@ -39,9 +39,8 @@ uint64_t cshim_size_class_begin(uint32_t size_class)
 _Static_assert(LAST_ROW - 1 == 3 && CSHIM_CHOICE_ROUNDS % 3 == 2 && ROUNDS_IF_STEADY % 3 == 2 &&
                    CSHIM_CHOICE_ROUNDS_MAX % 3 == 2,
                "whole rows");
-/* A settled class is sampled at the last call of a period and SAMPLE_DISTANCE before that. Before
- * both, from FIRST_TRIAL on, it tries the next best and the native candidate in a row of calls
- * each.
+/* A settled class is sampled at the last call of a period and SAMPLE_DISTANCE before that. From
+ * call FIRST_TRIAL on, before both, it tries the next best and the native candidate, a row of each.
  */
 #define SAMPLE_DISTANCE 16u
 /* Calls of a period that checks the previous one: it has two samples and no trial. */
