@@ -35,7 +35,8 @@ uint64_t cshim_size_class_begin(uint32_t size_class)
  * candidate's samples exceeds the lower one by more than the factor UNSTEADY. */
 #define ROUNDS_IF_STEADY 11u
 #define UNSTEADY 1.5f
-/* With twice the samples and one more, what is left to sample remains a multiple of three, too. */
+/* Rows have three samples each. If a number of samples leaves the remainder 2 when divided by 3, so
+ * does twice that number plus one: from each to the next it is whole rows. */
 _Static_assert(LAST_ROW - 1 == 3 && CSHIM_CHOICE_ROUNDS % 3 == 2 && ROUNDS_IF_STEADY % 3 == 2 &&
                    CSHIM_CHOICE_ROUNDS_MAX % 3 == 2,
                "whole rows");
@@ -52,7 +53,7 @@ _Static_assert(LAST_ROW - 1 == 3 && CSHIM_CHOICE_ROUNDS % 3 == 2 && ROUNDS_IF_ST
 _Static_assert(FIRST_NATIVE_TRIAL + NATIVE_ROW_MAX < CSHIM_CHOICE_PERIOD - SAMPLE_DISTANCE,
                "trials");
 /* Share of a settled class's time so far that a row of native calls may cost. */
-#define NATIVE_TRIALS_COST 0.007
+#define NATIVE_TRIALS_COST 0.006
 /* Factor above the upper quartile, or below the lower one, beyond which a duration shows that the
  * network has changed. */
 #define CHANGED 1.5f
@@ -279,8 +280,9 @@ static void update_figures(struct cshim_choice *choice)
 static void take_samples(struct cshim_choice *choice)
 {
     memset(choice->recent_samples, 0, sizeof choice->recent_samples);
-    choice->longest_native_row = LAST_ROW;
     keep_samples(choice, false);
+    choice->longest_native_row =
+        choice->recent_samples[CSHIM_CANDIDATE_NATIVE] < FIRST_ROW ? TRIAL_ROW : LAST_ROW;
     update_figures(choice);
     for (unsigned i = 0; i < choice->candidates; i++) {
         float sorted[CSHIM_CHOICE_SAMPLES_MAX];
@@ -307,6 +309,19 @@ static unsigned fastest_but(const struct cshim_choice *choice, unsigned but)
     for (unsigned i = 0; i < choice->candidates; i++)
         if (i != but && weighted(choice, i) < weighted(choice, fastest))
             fastest = i;
+    return fastest;
+}
+
+/* Returns the fastest candidate in `turns`; of equally fast ones the first by number. */
+static unsigned fastest_in_turn(const struct cshim_choice *choice)
+{
+    unsigned fastest = choice->turns[0];
+    for (unsigned i = 1; i < choice->in_turn; i++) {
+        const unsigned candidate = choice->turns[i];
+        const float seconds = weighted(choice, candidate), least = weighted(choice, fastest);
+        if (seconds < least || (seconds <= least && candidate < fastest))
+            fastest = candidate;
+    }
     return fastest;
 }
 
@@ -364,7 +379,8 @@ static unsigned find_contenders(const struct cshim_choice *choice,
 
 /* Returns the length of the row of native calls in the next period of a settled class, if that has
  * one: as long as it may cost, but not one or more than NATIVE_ROW_MAX calls; in the first period
- * at least two. 0 if the native candidate is the best one. */
+ * at least two, unless the native candidate is the next best, which is tried anyway. 0 if it is the
+ * best one. */
 static unsigned native_row_of(const struct cshim_choice *choice)
 {
     const double best = cshim_choice_seconds(choice, choice->best);
@@ -376,7 +392,8 @@ static unsigned native_row_of(const struct cshim_choice *choice)
         return NATIVE_ROW_MAX;
     if (native > 0 && TRIAL_ROW * (native - best) <= may_cost)
         return (unsigned)(may_cost / (native - best));
-    return choice->periods == 0 ? TRIAL_ROW : 0;
+    const bool is_tried = choice->next_best == CSHIM_CANDIDATE_NATIVE;
+    return choice->periods == 0 && !is_tried ? TRIAL_ROW : 0;
 }
 
 /* Starts a period of a settled class. */
@@ -388,13 +405,14 @@ static void start_settled_period(struct cshim_choice *choice, bool is_check)
     start_period(choice, is_check ? CHECK_PERIOD : CSHIM_CHOICE_PERIOD);
 }
 
-/* Settles on the fastest candidate, unless others may prove faster if they are sampled further. */
+/* Settles on the fastest candidate that was not dropped, unless others may prove faster if they are
+ * sampled further. */
 static void settle_class(struct cshim_choice *choice)
 {
     const unsigned former = choice->best;
     bool is_kept[CSHIM_CANDIDATES_MAX];
     take_samples(choice);
-    choice->best = fastest_but(choice, choice->candidates);
+    choice->best = fastest_in_turn(choice);
     choice->next_best = fastest_but(choice, choice->best);
     const unsigned rows = find_contenders(choice, is_kept);
     if (rows > 0) {
@@ -452,26 +470,29 @@ static void keep_steady(struct cshim_choice *choice, float now)
     choice->before = now;
 }
 
-/* Returns true if the period that ends had a row of native calls. gloo's calls form no rows, and do
- * not advance choice->call. */
-static bool had_native_row(const struct cshim_choice *choice)
+/* Returns the number of native calls in a row that were tried in the period that ends. gloo's calls
+ * form no rows, and do not advance choice->call. */
+static unsigned tried_native_row(const struct cshim_choice *choice)
 {
-    return choice->call >= FIRST_NATIVE_TRIAL && !choice->is_check && choice->native_row > 0 &&
-           cshim_choice_tries(choice);
+    const bool was_next_best = choice->next_best == CSHIM_CANDIDATE_NATIVE;
+    if (choice->call < FIRST_NATIVE_TRIAL || choice->is_check || !cshim_choice_tries(choice) ||
+        choice->best == CSHIM_CANDIDATE_NATIVE)
+        return 0;
+    return (was_next_best ? TRIAL_ROW : 0) + choice->native_row;
 }
 
 /* Adds a period's samples to the latest durations. The longer a row of native calls, the more it is
- * like a native run: the longest one replaces earlier native samples, and those of rows less than
- * half as long do not count. */
+ * like a native run: the longest one replaces earlier native samples, and shorter ones do not
+ * count.
+ */
 static void keep_period(struct cshim_choice *choice)
 {
-    const bool has_row =
-        had_native_row(choice) && isfinite(median_of(choice, CSHIM_CANDIDATE_NATIVE));
-    if (has_row && choice->native_row > choice->longest_native_row) {
-        choice->longest_native_row = choice->native_row;
+    const unsigned row = tried_native_row(choice);
+    if (row > choice->longest_native_row && isfinite(median_of(choice, CSHIM_CANDIDATE_NATIVE))) {
+        choice->longest_native_row = row;
         choice->recent_samples[CSHIM_CANDIDATE_NATIVE] = 0;
     }
-    keep_samples(choice, has_row && 2 * choice->native_row < choice->longest_native_row);
+    keep_samples(choice, row > 0 && row < choice->longest_native_row);
     update_figures(choice);
 }
 

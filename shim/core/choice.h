@@ -37,15 +37,16 @@
  * 2, 4, 8, ... the next best candidate makes two calls in a row, the second of which is timed. Then
  * the native candidate, if it is not the best one, makes a row of 2 to 16 calls, the second half of
  * which is timed. From these durations the report says what compressing saved. The row is as long
- * as costs 0.7 % of the time of the settled class so far, because the network's queues may absorb a
+ * as costs 0.6 % of the time of the settled class so far, because the network's queues may absorb a
  * short row; if not even two calls cost so little, there is no row after the first period.
+ * (gloo tries single calls, see draw.h.)
  *
  * A period casts doubt on the choice if the best candidate takes more than 1.5 times the upper
  * quartile of its samples when it was learned, or less than two thirds of the lower one, or if the
- * next best one's latest trial is more than 1.1 times as fast as the best one in this period and in
- * the previous one. If the short period that follows casts doubt, too, learning starts again.
- * Learning that confirms the choice doubles the number of periods before the next learning, up
- * to 64.
+ * next best one's latest trial, weighted, is more than 1.1 times as fast as the best one in this
+ * period and in the previous one. If the short period that follows casts doubt, too, learning
+ * starts again. Learning that confirms the choice doubles the number of periods before the next
+ * learning, up to 64.
  *
  * A candidate is compared by its duration as the settled one, if that was longer: the network's
  * queues may hold the messages of a row of trials, but not those of all calls.
@@ -105,7 +106,7 @@ struct cshim_choice {
     uint32_t periods;                    /* periods since the class was settled, without checks */
     uint32_t quiet_periods;              /* periods until learning may start again */
     unsigned native_row;         /* native calls in a row that the period tries, if it tries any */
-    unsigned longest_native_row; /* longest row since learning began, of at least four calls */
+    unsigned longest_native_row; /* since learning began: the report goes by rows as long as this */
     bool has_learned;            /* the class was settled before */
     unsigned rounds;             /* samples of each candidate in `turns` at the next decision */
     unsigned in_turn;            /* number of entries in `turns` */
@@ -113,13 +114,14 @@ struct cshim_choice {
     /* Agreed median duration of each candidate in seconds when the class learned, or `steady` if
      * that is longer; INFINITY before it is known. */
     float typical[CSHIM_CANDIDATES_MAX];
-    /* The latest agreed durations of each candidate since learning began: the i-th one is at the
-     * index i % CSHIM_CHOICE_RECENT. If native calls were tried in rows, only those of the longest
-     * row, and of rows at least half as long. */
+    /* The latest agreed durations of each candidate since learning began, native ones of the
+     * longest rows only: the i-th one is at the index i % CSHIM_CHOICE_RECENT. */
     uint32_t recent_samples[CSHIM_CANDIDATES_MAX];
     float recent[CSHIM_CANDIDATES_MAX][CSHIM_CHOICE_RECENT];
     struct cshim_choice_figures figures[CSHIM_CANDIDATES_MAX]; /* that follow from `recent` */
-    float tried; /* the next best one's duration in its latest trial; INFINITY: it is not known */
+    /* Duration of the next best candidate in this period's trial, in a check that of the period
+     * before; INFINITY: there was none. */
+    float tried;
     /* Duration of each candidate when it was last the settled one; 0 if it was not recently. In the
      * long run calls may take longer than in a row of trials, whose messages fit in the network's
      * queues. */
@@ -190,9 +192,9 @@ void cshim_choice_end(struct cshim_choice *choice, double seconds);
 void cshim_choice_learn(struct cshim_choice *choice, unsigned candidate, float seconds);
 /* Returns the number of a candidate's samples since learning, or this period, began. */
 unsigned cshim_choice_samples_of(const struct cshim_choice *choice, unsigned candidate);
-/* Returns true if a settled class tries its next best and its native candidate in the current
- * period. The caller has to test whether the period is a check: then only gloo's classes try them.
- */
+/* Returns true if a settled class tries its next best candidate in the current period; and its
+ * native one, if choice->native_row > 0. The caller has to test whether the period is a check: then
+ * only gloo's classes try them. */
 bool cshim_choice_tries(const struct cshim_choice *choice);
 
 /* Returns the median of a candidate's latest durations in seconds, or its duration as the settled

@@ -101,8 +101,8 @@ void cshim_emit_node(struct cshim_compiler *compiler, enum cshim_operation_kind 
 void cshim_emit_reduce_to_message(struct cshim_compiler *compiler, enum cshim_message message,
                                   unsigned inputs, const struct cshim_range *range, bool keeps);
 
-/* The algorithms (shim/core/algorithms): first those of algorithms.def. schedule.c lists all of
- * them by collective. */
+/* The algorithms (shim/core/algorithms): first those of policy/algorithms.def. schedule.c lists all
+ * of them by collective. */
 #define UNCOMPILED(...)
 #define ALGORITHM(NAME, name, ...) void cshim_compile_##name(struct cshim_compiler *compiler);
 #include "policy/algorithms.def"

@@ -70,8 +70,7 @@ static bool is_trial(const struct cshim_draw_stage *stage, uint64_t number)
  * such calls, drawn by the number, the native one, for the report. */
 static unsigned tried_candidate(const struct cshim_draw_stage *stage, uint64_t number)
 {
-    const bool is_native =
-        stage->best != CSHIM_CANDIDATE_NATIVE && draw_from(number, TRY_NATIVE, NATIVE_TRIAL) == 0;
+    const bool is_native = stage->tries == 2 && draw_from(number, TRY_NATIVE, NATIVE_TRIAL) == 0;
     return is_native ? CSHIM_CANDIDATE_NATIVE : stage->next_best;
 }
 
@@ -180,7 +179,7 @@ static struct cshim_draw_stage make_stage(const struct cshim_choice *choice, uin
         stage.in_turn = 0;
         stage.best = (uint8_t)choice->best;
         stage.next_best = (uint8_t)choice->next_best;
-        stage.tries = cshim_choice_tries(choice);
+        stage.tries = !cshim_choice_tries(choice) ? 0 : choice->native_row == 0 ? 1 : 2;
     }
     return stage;
 }

@@ -53,7 +53,7 @@ struct cshim_draw_stage {
     uint8_t is_settled;
     uint8_t best;
     uint8_t next_best;
-    uint8_t tries; /* some calls take `next_best`, and some the native candidate */
+    uint8_t tries; /* 1: some calls take `next_best`; 2: others of them the native candidate */
 };
 
 /* A call that this rank has timed. */

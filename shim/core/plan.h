@@ -139,7 +139,8 @@ struct cshim_plan_candidate {
     enum cshim_codec_id codec;
     unsigned roundings; /* number of times that a value is rounded; 0: exact, or bounded */
 };
-#define CSHIM_PLAN_CANDIDATES_MAX (CSHIM_ALGORITHM_COUNT - 1u) /* without auto and cast, with raw */
+/* All algorithms but auto and cast, and raw. */
+#define CSHIM_PLAN_CANDIDATES_MAX (CSHIM_ALGORITHM_COUNT - 1u)
 
 /* Lists the candidates for a call that `rule` compresses. The first one is used before anything was
  * measured, unless cshim_plan_is_native_first(). Then follow, if they are worth a trial, other

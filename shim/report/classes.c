@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "codecs/arithmetic.h"
+
 bool cshim_classes_reserve(struct cshim_class **classes, const struct cshim_policy *policy,
                            enum cshim_library library)
 {
@@ -46,12 +48,20 @@ bool cshim_class_has(const struct cshim_class *class, const struct cshim_rule *r
 
 /* Returns the weight of a compressed candidate's duration. Compressing must gain a tenth, and each
  * rounding beyond the usual two must gain another tenth. */
-static float weight_of(unsigned roundings)
+static CSHIM_APART float weigh(unsigned roundings)
 {
     const float gain = 1 - (float)CSHIM_WORTH;
     float weight = 1 / gain;
-    for (; roundings > 2; roundings--)
+    for (; roundings > 2 && weight < 1e6f; roundings--)
         weight /= gain;
+    return weight;
+}
+
+static float weight_of(unsigned roundings)
+{
+    const cshim_arithmetic programs = cshim_arithmetic_begin();
+    const float weight = weigh(roundings);
+    cshim_arithmetic_end(&programs);
     return weight;
 }
 

@@ -16,7 +16,7 @@ defect() {
     cp "$top"/tests/unit/{"$tests",unit.c,unit.h} "$scratch/tests/unit"
     sed -i -E "$3" "$scratch/$2"
     if cmp -s "$top/$2" "$scratch/$2" ||
-        ! output=$(cd "$scratch" && gcc -std=c11 -D_GNU_SOURCE -I. -o test tests/unit/*.c shim/core/*.c -lcmocka -lm 2>&1); then
+        ! output=$(cd "$scratch" && gcc -std=c11 -D_GNU_SOURCE -O1 -I. -o test tests/unit/*.c shim/core/*.c -lcmocka -lm 2>&1); then
         fail "$1" "cannot be put into $2: ${output-}"
     elif output=$(cd "$scratch" && timeout 60 ./test 2>&1); then
         fail "$1: not found"
@@ -41,7 +41,10 @@ defect "the next best is never tried again" $choice 's/return \(period & .*/retu
 defect "every doubt starts the learning" $choice 's/ && choice->periods >= choice->quiet_periods//'
 defect "unknown durations count as none" $choice 's/ \|\| !isfinite\(choice->seconds\[i\]\)//'
 defect "short rows of native calls only" $choice 's/NATIVE_ROW_MAX 16u/NATIVE_ROW_MAX 2u/'
-defect "native calls of short rows count like those of long ones" $choice 's/choice->recent_samples\[CSHIM_CANDIDATE_NATIVE\] = 0;/;/; s/has_native_row && 2 .*\)/false)/'
+defect "a longer row of native calls does not replace shorter ones" $choice 's/choice->recent_samples\[CSHIM_CANDIDATE_NATIVE\] = 0;/;/'
+defect "native calls of short rows count like those of long ones" $choice 's/row > 0 && row < .*\)/false)/'
+defect "rows of native calls at any price" $choice 's/NATIVE_TRIALS_COST 0.006/NATIVE_TRIALS_COST 1.0/'
+defect "a rank decides in the arithmetic that its program has set" $choice 's/const cshim_arithmetic programs = .*/(void)cshim_arithmetic_begin;/; s/cshim_arithmetic_end\(&programs\);/(void)cshim_arithmetic_end;/'
 defect "calls that vary widely are not sampled longer" $choice 's/is_unsteady = .*;/is_unsteady = false;/'
 defect "the first call takes the native candidate" $choice 's/\(choice->prior \+ i\) % choice->candidates/i/'
 
