@@ -101,8 +101,8 @@ void cshim_emit_node(struct cshim_compiler *compiler, enum cshim_operation_kind 
 void cshim_emit_reduce_to_message(struct cshim_compiler *compiler, enum cshim_message message,
                                   unsigned inputs, const struct cshim_range *range, bool keeps);
 
-/* The algorithms (shim/core/algorithms): first those of policy/algorithms.def. schedule.c lists all
- * of them by collective. */
+/* Append the operations of a segment by an algorithm (shim/core/algorithms). The table in
+ * schedule.c names the collectives that each of these functions compiles. */
 #define UNCOMPILED(...)
 #define ALGORITHM(NAME, name, ...) void cshim_compile_##name(struct cshim_compiler *compiler);
 #include "policy/algorithms.def"

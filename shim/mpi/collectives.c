@@ -238,10 +238,10 @@ static COLD bool has_read_only_root(const struct cshim_arguments *arguments)
 }
 
 /* Begins a data-movement collective. If no rule names the collective, only counts the call, as
- * `function`. The operation in `arguments` is MPI_SUM, because plans know no other. `are_alike`:
- * on this rank, sent and received elements have one type and, except in an alltoallv, a sent block
- * is as long as the block received for it (both hold in place and in a broadcast); and blocks of
- * different lengths are contiguous in rank order. */
+ * `function`. The operation in `arguments` is MPI_SUM, as plans of data movement expect.
+ * `are_alike`: on this rank, sent and received elements have one type and, except in an alltoallv,
+ * a sent block is as long as the block received for it (both hold in place and in a broadcast); and
+ * blocks of different lengths are contiguous in rank order. */
 static COLD void begin_data_movement(struct call *call, struct cshim_arguments *arguments,
                                      bool are_alike, enum cshim_mpi_counted function)
 {
