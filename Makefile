@@ -87,10 +87,10 @@ report_sources := $(addprefix shim/report/,ledger.c observed.c trace.c table.c j
 front_sources := $(filter-out shim/front/dl_%,$(wildcard shim/front/*.c)) shim/core/log.c
 mpi_sources := $(wildcard shim/mpi/*.c)
 host_sources := $(wildcard shim/host/*.c)
-engine_sources := shim/core/log.c $(addprefix shim/report/,classes.c offer.c residual.c live.c file.c) \
+engine_sources := shim/core/log.c $(addprefix shim/report/,classes.c offer.c job.c residual.c live.c file.c) \
 	$(report_sources) $(pure_sources)
-nccl_sources := $(wildcard shim/nccl/*.c kernels/*.c) shim/report/job.c $(engine_sources)
-gloo_sources := $(wildcard shim/gloo/*.c) shim/report/job.c $(host_sources) $(engine_sources)
+nccl_sources := $(wildcard shim/nccl/*.c kernels/*.c) shim/report/process.c $(engine_sources)
+gloo_sources := $(wildcard shim/gloo/*.c) shim/report/process.c $(host_sources) $(engine_sources)
 tool_sources := $(wildcard tools/*.c tools/*/*.c)
 mnist_sources := $(wildcard examples/mnist/*.c)
 # The trainer for GPUs has its own device code.

@@ -155,8 +155,7 @@ static bool is_covered(const struct cshim_policy *earlier, const struct cshim_ru
 static bool can_occur(const struct cshim_call *call)
 {
     return cshim_library_compresses(call->library, call->collective) &&
-           cshim_library_reduces(call->library, call->op) &&
-           (call->op == CSHIM_SUM || (CSHIM_MOVES >> call->collective & 1) == 0);
+           cshim_library_makes(call->library, call->collective, call->op);
 }
 
 /* Calls that a rule gets: some; none, because earlier rules match all of them; none, because it

@@ -59,4 +59,13 @@ static inline bool cshim_library_reduces(enum cshim_library library, enum cshim_
     return op < CSHIM_OP_COUNT && (cshim_reduction_libraries[op] >> library & 1) != 0;
 }
 
+/* Returns true if calls of a collective may have this operation: a data-movement collective has
+ * CSHIM_SUM. */
+static inline bool cshim_library_makes(enum cshim_library library, enum cshim_collective collective,
+                                       enum cshim_op op)
+{
+    return cshim_library_reduces(library, op) &&
+           (op == CSHIM_SUM || (CSHIM_MOVES >> collective & 1) == 0);
+}
+
 #endif

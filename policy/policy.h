@@ -99,8 +99,8 @@ struct cshim_policy {
     enum cshim_log_level log;
     uint64_t seed;            /* seed of stochastic rounding */
     uint64_t feedback_memory; /* maximum bytes of residuals on each rank */
-    /* Bytes of the smallest buffer that a rule may compress in a sum, by library, collective and
-     * element type. */
+    /* Bytes of the smallest buffer that a rule may compress in a reduction of the library or a
+     * data-movement collective, by library, collective and element type. */
     uint64_t compress_from[CSHIM_LIBRARY_COUNT][CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
     size_t rule_count;
     struct cshim_rule *rules;

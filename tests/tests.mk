@@ -10,6 +10,7 @@ fuzz_sources := tests/fuzz/fuzz.c examples/mnist/idx.c $(report_sources) $(pure_
 fuzz_libraries := $(static_libraries) -ljansson -lelf -lz -lm
 
 $(unit_tests): $(BUILD)/obj/tests/unit/unit.o
+$(BUILD)/tests/test_operations: $(BUILD)/obj/tests/unit/machine.o
 $(BUILD)/tests/test_mnist_%: $(BUILD)/obj/tests/unit/test_mnist_%.o \
 		$(call objects,$(filter-out examples/mnist/main.c,$(mnist_sources)))
 	@mkdir -p $(@D)
@@ -21,9 +22,10 @@ $(BUILD)/tests/test_elf_%: $(BUILD)/obj/tests/unit/test_elf_%.o \
 	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -lcmocka -lelf
 
 $(BUILD)/tests/test_rendezvous_%: $(BUILD)/obj/tests/unit/test_rendezvous_%.o \
-		$(call objects,$(wildcard shim/nccl/rendezvous*.c) policy/list.c)
+		$(call objects,$(wildcard shim/nccl/rendezvous*.c) shim/report/offer.c $(pure_sources) \
+		shim/core/log.c)
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ -lcmocka
+	$(call say,LD,$@)$(CC) $(flags) -o $@ $^ $(static_libraries) -lcmocka -lm
 
 $(BUILD)/tests/test_timeline: $(call objects,tests/unit/test_timeline.c shim/nccl/timeline.c $(pure_sources) \
 		shim/core/log.c)

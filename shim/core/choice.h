@@ -60,6 +60,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "policy/policy.h"
+
 /* Returns the number of the size class of `bytes` > 0. A class reaches from one power of the square
  * root of 2 to the next. */
 uint32_t cshim_size_class(uint64_t bytes);
@@ -67,7 +69,8 @@ uint32_t cshim_size_class(uint64_t bytes);
 uint64_t cshim_size_class_begin(uint32_t size_class);
 
 #define CSHIM_CANDIDATE_NATIVE 0u
-#define CSHIM_CANDIDATES_MAX 6u
+/* Native, each algorithm, and one in raw (shim/core/plan.h). */
+#define CSHIM_CANDIDATES_MAX ((unsigned)CSHIM_ALGORITHM_COUNT)
 /* Calls between two decisions of a settled class, except in the short period that checks the
  * previous one (gloo: see draw.h). */
 #define CSHIM_CHOICE_PERIOD 96u

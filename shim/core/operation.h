@@ -39,11 +39,10 @@ enum cshim_operation_kind {
     CSHIM_OPERATION_ENCODE,
     /* Starts to send the message to `peer`. */
     CSHIM_OPERATION_SEND,
-    /* Waits until all messages of this type have arrived that this rank receives from its row or
-     * column, which has `parts` indices. */
+    /* Waits until the messages of this type have arrived whose index is one of the `parts` from
+     * `index` on: 0, and the number of ranks of the row or column, for all messages. */
     CSHIM_OPERATION_WAIT_RECEIVED,
-    /* Waits until all messages of this type have been sent that this rank sends to its row or
-     * column, which has `parts` indices. */
+    /* Likewise waits until this rank's messages of this type have been sent. */
     CSHIM_OPERATION_WAIT_SENT,
     /* Makes the message from `peer` at `offset` input number `parts`, after checking its header; a
      * message of this rank itself need not be checked. In a grid, each REDUCE or DECODE of the
@@ -77,8 +76,11 @@ struct cshim_operation {
     uint8_t depth;   /* pipeline iterations after the start of the segment */
     uint8_t message; /* enum cshim_message: type of the message, or of the inputs */
     uint8_t options;
-    uint32_t index; /* index of the peer in the row or column */
-    uint32_t peer;  /* index among the plan's peers */
+    /* Index of the peer in the row or column. An algorithm in which a peer sends several messages
+     * of a type in a segment numbers them otherwise; then each rank must send them in the order in
+     * which the receiver's RECEIVEs are executed. */
+    uint32_t index;
+    uint32_t peer; /* index among the plan's peers */
     uint32_t parts;
     uint64_t offset; /* offset of the message in the segment's scratch, in bytes */
     /* READ of another rank's message in an all-reduce by one_shot or two_shot: offset of the

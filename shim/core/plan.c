@@ -141,12 +141,11 @@ uint64_t cshim_plan_compressed_above(const struct cshim_policy *policy,
     return smallest;
 }
 
-/* Returns true if the call is a sum, and no rule compresses sums by this collective of this element
- * type, whatever their size. */
+/* Returns true if no rule compresses calls of this collective with this element type, whatever
+ * their size and operation. */
 static bool is_never_compressed(const struct cshim_policy *policy, const struct cshim_call *call)
 {
-    return call->op == CSHIM_SUM &&
-           policy->compress_from[call->library][call->collective][call->dtype] == UINT64_MAX;
+    return policy->compress_from[call->library][call->collective][call->dtype] == UINT64_MAX;
 }
 
 /* The library's own collectives (cast, hierarchical) need a caller that waits. hierarchical needs

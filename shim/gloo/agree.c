@@ -16,6 +16,7 @@
 #include "policy/list.h"
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
+#include "shim/report/process.h"
 #include "shim/gloo/absent.h"
 #include "shim/gloo/terms.h"
 #include "shim/gloo/uses.h"

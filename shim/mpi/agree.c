@@ -21,7 +21,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "codecs/hash.h"
 #include "policy/list.h"
 #include "shim/core/clock.h"
 #include "shim/core/greeting.h"
@@ -234,61 +233,40 @@ static bool agree_to_compress(void)
     return proposal && commit();
 }
 
-/* Parses the policy and the learned choices, sets them for the job and makes the ledger. Ends the
- * job if they are wrong, or without memory. */
-static void set_policy(const struct cshim_offer *offer)
+/* Sets policy and learned choices for the job. Ends the job if they are wrong, or without memory.
+ */
+static void adopt(const struct cshim_offer *offer)
 {
     char message[CSHIM_MESSAGE_MAX];
-    cshim_job.policy = cshim_policy_parse(offer->text, offer->length, offer->source, message);
-    if (cshim_job.policy == NULL || !cshim_offer_parse_learned(offer, &cshim_mpi.learned, message))
+    if (!cshim_job_adopt(&cshim_job, offer, message))
         cshim_mpi_end_job(message);
-    cshim_log_set_level(cshim_job.policy->log);
-    cshim_policy_sha256(offer->text, offer->length, cshim_job.policy_sha256);
-    if (offer->learned != NULL)
-        cshim_mpi.learned_hash =
-            cshim_hash_bytes(CSHIM_HASH_EMPTY, offer->learned, offer->learned_length);
-    if (!cshim_ledger_init(&cshim_job.ledger, cshim_job.policy))
-        cshim_mpi_end_job("no memory for the ledger");
 }
 
-/* Header of rank 0's broadcast, followed by the text of the policy and of the learned choices. It
- * contains the job's name, because some launchers give the job no id, and some set the id on rank
- * 0's host only. */
+/* Rank 0's first broadcast: the size of the packed offer, which follows, and the job's name,
+ * because some launchers give the job no id, and some set the id on rank 0's host only. */
 struct terms {
     char job[CSHIM_JOB_MAX]; /* value of {jobid} in file names */
-    char source[CSHIM_PATH_MAX];
-    uint64_t length; /* bytes of the policy's text */
-    uint64_t learned_length;
-    uint64_t has_learned; /* 1: choices of an earlier job follow the policy */
+    uint64_t offer_bytes;
 };
 
-/* Broadcasts a text of `length` bytes from rank 0; the other ranks allocate it. */
-static void share_text(char **text, size_t length)
-{
-    if (cshim_job.rank != 0)
-        *text = calloc(1, length + 1);
-    if (*text == NULL)
-        cshim_mpi_end_job("no memory for the policy");
-    cshim_mpi.real->MPI_Bcast(*text, (int)length, MPI_CHAR, 0, cshim_mpi.world.comm);
-}
-
-/* Broadcasts the job's name and the offer from rank 0 to all ranks. */
+/* Broadcasts the job's name and the offer from rank 0; the other ranks get them. Ends the job
+ * without memory, or if the offer is too long. */
 static void share_terms(struct cshim_offer *offer)
 {
-    struct terms terms = {.length = offer->length,
-                          .learned_length = offer->learned_length,
-                          .has_learned = offer->learned != NULL};
-    memcpy(terms.source, offer->source, sizeof terms.source);
+    struct terms terms = {.offer_bytes = cshim_offer_packed_bytes(offer)};
     if (cshim_job.rank == 0)
         cshim_report_make_job(terms.job);
     cshim_mpi.real->MPI_Bcast(&terms, (int)sizeof terms, MPI_BYTE, 0, cshim_mpi.world.comm);
     cshim_report_set_job(terms.job);
-    memcpy(offer->source, terms.source, sizeof offer->source);
-    offer->length = terms.length;
-    offer->learned_length = terms.learned_length;
-    share_text(&offer->text, offer->length);
-    if (terms.has_learned)
-        share_text(&offer->learned, offer->learned_length);
+    void *packed = terms.offer_bytes <= CSHIM_OFFER_PACKED_MAX ? malloc(terms.offer_bytes) : NULL;
+    if (packed == NULL)
+        cshim_mpi_end_job("no memory for the policy");
+    if (cshim_job.rank == 0)
+        cshim_offer_pack(offer, packed);
+    cshim_mpi.real->MPI_Bcast(packed, (int)terms.offer_bytes, MPI_BYTE, 0, cshim_mpi.world.comm);
+    if (cshim_job.rank != 0 && !cshim_offer_unpack(offer, packed, terms.offer_bytes))
+        cshim_mpi_end_job("no memory for the policy");
+    free(packed);
 }
 
 bool cshim_agree(void)
@@ -298,7 +276,7 @@ bool cshim_agree(void)
     if (cshim_job.rank == 0) {
         if (!cshim_offer_load(&offer, message))
             cshim_mpi_end_job(message);
-        set_policy(&offer);
+        adopt(&offer);
         if (message[0] != '\0')
             cshim_log(CSHIM_LOG_WARN, "%s", message);
     }
@@ -309,7 +287,7 @@ bool cshim_agree(void)
             cshim_mpi_end_job("MPI cannot prepare the communicators of compshim");
         share_terms(&offer);
         if (cshim_job.rank != 0)
-            set_policy(&offer);
+            adopt(&offer);
         cshim_share_setup(node);
         PMPI_Comm_free(&node);
         /* From here on an MPI library with fault tolerance may let the job survive a lost rank. */
@@ -323,7 +301,7 @@ bool cshim_agree(void)
 
 void cshim_agree_finalize(void)
 {
-    free(cshim_mpi.learned);
+    free(cshim_job.learned);
     cshim_share_teardown();
     cshim_carrier_free(&cshim_mpi.world);
 }

@@ -185,7 +185,7 @@ static int fill_state(struct cshim_comm *state, MPI_Comm comm)
     state->references = 1;
     state->host.transport = &cshim_mpi_transport;
     state->host.job = &cshim_job;
-    state->host.learned = cshim_mpi.learned;
+    state->host.learned = cshim_job.learned;
     state->carrier = cshim_carrier_of(comm);
     state->program = comm;
     state->node = MPI_COMM_NULL;

@@ -29,6 +29,7 @@ struct cshim_planned {
     const struct cshim_rule *rule; /* NULL: unused entry */
     uint64_t count;
     enum cshim_dtype dtype;
+    enum cshim_op op;
     enum cshim_codec_id instead;
     enum cshim_algorithm algorithm; /* the candidate's; AUTO: that of a call without measurements */
     struct cshim_plan plan;

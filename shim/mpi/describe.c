@@ -147,6 +147,11 @@ struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshi
     };
 }
 
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Returns the number of elements that cover `bytes`, rounded up. */
 static uint64_t elements_up(uint64_t bytes, enum cshim_dtype dtype)
 {
@@ -234,18 +239,27 @@ bool cshim_describe_refuses_one_buffer(const struct cshim_arguments *arguments)
            refuses_one_buffer[summing_of(arguments)][has_more];
 }
 
+/* Computes the sizes from which calls of a collective may be compressed, whatever the operation. */
+static void find_smallest(enum cshim_collective collective, enum cshim_dtype dtype)
+{
+    struct cshim_call call = cshim_describe_sum(collective, dtype, 0);
+    uint64_t anywhere = UINT64_MAX, world = UINT64_MAX;
+    for (call.op = 0; call.op < CSHIM_OP_COUNT; call.op++) {
+        if (!cshim_library_makes(CSHIM_MPI, collective, call.op))
+            continue;
+        anywhere = smaller(anywhere, cshim_smallest_anywhere(cshim_job.policy, &call));
+        world = smaller(world, cshim_smallest(cshim_job.policy, &call));
+    }
+    cshim_mpi.compress_from[false][collective][dtype] = elements_up(anywhere, dtype);
+    cshim_mpi.compress_from[true][collective][dtype] = elements_up(world, dtype);
+}
+
 void cshim_describe_setup(void)
 {
     find_refusals();
-    for (unsigned i = 0; i < CSHIM_COLLECTIVE_COUNT * CSHIM_DTYPE_COUNT; i++) {
-        const enum cshim_collective collective = i / CSHIM_DTYPE_COUNT;
-        const enum cshim_dtype dtype = i % CSHIM_DTYPE_COUNT;
-        const struct cshim_call sum = cshim_describe_sum(collective, dtype, 0);
-        cshim_mpi.compress_from[false][collective][dtype] =
-            elements_up(cshim_smallest_anywhere(cshim_job.policy, &sum), dtype);
-        cshim_mpi.compress_from[true][collective][dtype] =
-            elements_up(cshim_smallest(cshim_job.policy, &sum), dtype);
-    }
+    for (unsigned collective = 0; collective < CSHIM_COLLECTIVE_COUNT; collective++)
+        for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
+            find_smallest(collective, dtype);
 }
 
 /* Cheap checks come first. For a call with blocks, the ranks are described before the size is

@@ -30,11 +30,9 @@
 /* Written at the start and the end of the job by one thread; read by all. */
 struct cshim_mpi_job {
     const struct cshim_mpi_real *real;
-    struct cshim_learned *learned; /* choices of an earlier job; NULL: calls are measured */
-    uint64_t learned_hash;         /* hash of the text of `learned`; 0: none */
-    struct cshim_carrier world;    /* carrier of all ranks of the job */
-    MPI_Comm alone;                /* private communicator of this rank only; or MPI_COMM_NULL */
-    int keyval;                    /* attribute that holds a communicator's state */
+    struct cshim_carrier world; /* carrier of all ranks of the job */
+    MPI_Comm alone;             /* private communicator of this rank only; or MPI_COMM_NULL */
+    int keyval;                 /* attribute that holds a communicator's state */
     int carrier_keyval; /* attribute that holds the carrier of a communicator with ranks of another
                            job */
     /* Number of elements below which a call is too small: [0] on any communicator, [1] on the

@@ -15,13 +15,15 @@ struct cshim_plan cshim_measured_plan_by(struct cshim_comm *state, const struct 
     for (unsigned i = 0; i < CSHIM_PLANS; i++) {
         const struct cshim_planned *known = &state->planned[i];
         if (known->rule == rule && known->count == count && known->dtype == call->dtype &&
-            known->instead == call->instead && known->algorithm == algorithm)
+            known->op == call->op && known->instead == call->instead &&
+            known->algorithm == algorithm)
             return known->plan;
     }
     struct cshim_planned *planned = &state->planned[state->plans++ % CSHIM_PLANS];
     *planned = (struct cshim_planned){rule,
                                       count,
                                       call->dtype,
+                                      call->op,
                                       call->instead,
                                       algorithm,
                                       algorithm == CSHIM_ALGORITHM_AUTO
@@ -64,13 +66,13 @@ struct cshim_plan cshim_measured_plan(struct cshim_comm *state, struct cshim_cal
 
 void cshim_native_remember(const struct cshim_arguments *arguments, struct cshim_class *class)
 {
-    if (arguments->collective != CSHIM_ALLREDUCE || arguments->op != MPI_SUM ||
+    if (arguments->collective != CSHIM_ALLREDUCE ||
         (arguments->datatype != MPI_FLOAT && arguments->datatype != MPI_DOUBLE) ||
         class->rule->max_rel_error > 0 || cshim_mpi.devices || cshim_mpi.is_watched)
         return;
     *cshim_native_of(arguments) =
-        (struct cshim_native){arguments->comm, arguments->datatype, arguments->count,
-                              cshim_comm_generation(), &class->choice};
+        (struct cshim_native){arguments->comm,  arguments->datatype,     arguments->op,
+                              arguments->count, cshim_comm_generation(), &class->choice};
     if (arguments->count < __atomic_load_n(&cshim_natives_from, __ATOMIC_RELAXED))
         __atomic_store_n(&cshim_natives_from, arguments->count, __ATOMIC_RELAXED);
 }

@@ -47,6 +47,7 @@ struct cshim_plan cshim_measured_plan(struct cshim_comm *state, struct cshim_cal
 struct cshim_native {
     MPI_Comm comm;
     MPI_Datatype datatype;
+    MPI_Op op;
     uint64_t count;
     uint32_t generation; /* cshim_comm_generation() at that call */
     struct cshim_choice *choice;
@@ -79,7 +80,7 @@ cshim_native_passes(const struct cshim_arguments *arguments)
     const struct cshim_native *native = cshim_native_of(arguments);
     return arguments->collective == CSHIM_ALLREDUCE && native->choice != NULL &&
            native->comm == arguments->comm && native->count == arguments->count &&
-           native->datatype == arguments->datatype && arguments->op == MPI_SUM &&
+           native->datatype == arguments->datatype && native->op == arguments->op &&
            native->generation == cshim_comm_generation() && cshim_choice_passes(native->choice);
 }
 

@@ -35,9 +35,8 @@ enum merge_word { WORD_HELLO = 8, WORD_PROPOSAL, WORD_ACKNOWLEDGE, WORD_DECISION
 /* Properties that must be equal in both jobs. Compared and sent as bytes: has no padding. */
 struct merge_terms {
     char version[sizeof((struct cshim_greeting *)NULL)->version];
-    char policy_sha256[72]; /* 64 digits */
+    char policy_sha256[72], learned_sha256[72]; /* 64 digits; without choices empty */
     uint64_t codec_table;
-    uint64_t learned_hash;
     uint64_t nonblocking, devices, observes; /* 0 or 1 */
 };
 
@@ -141,7 +140,7 @@ int cshim_spawn_setup(void)
     memcpy(own.version, greeting.version, sizeof own.version);
     memcpy(own.policy_sha256, cshim_job.policy_sha256, sizeof cshim_job.policy_sha256);
     own.codec_table = greeting.table;
-    own.learned_hash = cshim_mpi.learned_hash;
+    memcpy(own.learned_sha256, cshim_job.learned_sha256, sizeof cshim_job.learned_sha256);
     own.nonblocking = cshim_mpi.nonblocking;
     own.devices = cshim_mpi.devices;
     own.observes = cshim_job.observed != NULL;
@@ -235,10 +234,11 @@ static const char *find_difference(const struct merge_terms *other)
     return strcmp(other->version, own.version) != 0 || other->codec_table != own.codec_table
                ? "version of compshim"
            : strcmp(other->policy_sha256, own.policy_sha256) != 0 ? "policy (COMPSHIM_POLICY)"
-           : other->learned_hash != own.learned_hash ? "file of choices (COMPSHIM_MACHINE)"
-           : other->observes != own.observes         ? "mode (COMPSHIM)"
-           : other->devices != own.devices           ? "use of GPUs"
-                                                     : "support for nonblocking calls";
+           : strcmp(other->learned_sha256, own.learned_sha256) != 0
+               ? "file of choices (COMPSHIM_MACHINE)"
+           : other->observes != own.observes ? "mode (COMPSHIM)"
+           : other->devices != own.devices   ? "use of GPUs"
+                                             : "support for nonblocking calls";
 }
 
 /* Proposes to compress, at rank 0 of the spawning job. Returns true if both jobs compress. */

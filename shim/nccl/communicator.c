@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "shim/report/process.h"
+
 #define BUCKETS 256u
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards buckets and all references */

@@ -8,9 +8,10 @@
 #include "shim/nccl/describe.h"
 #include "shim/nccl/measure.h"
 #include "shim/nccl/nvlink.h"
+#include "shim/report/process.h"
 
 /* Version of the messages between ranks, apart from the codecs. Increment it with each change. */
-#define PROTOCOL 7
+#define PROTOCOL 8
 
 /* Communicators -------------------------------------------------------------------------------- */
 /* Initializes the process. Called again in a child process forked before the first communicator. */

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "shim/report/process.h"
+
 static __thread struct group {
     int depth;
     struct cshim_nccl_call *calls; /* calls to make at the end of the group */

@@ -6,6 +6,7 @@
 #include "shim/nccl/choose.h"
 #include "shim/nccl/measure.h"
 #include "shim/nccl/nvlink.h"
+#include "shim/report/process.h"
 
 /* While a rank waits in NCCL for the others, it asks the rendezvous for missing or lost ranks every
  * ASK_SECONDS. A rank that waits, there or at the rendezvous, logs the missing ones after

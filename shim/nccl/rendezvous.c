@@ -214,21 +214,22 @@ static bool send_until(struct cshim_member *member, enum cshim_request_kind kind
     return member->is_asked;
 }
 
-/* Receives a text that follows a reply; the caller frees it. Returns NULL and sets errno if the
- * text does not come or is too long, or there is no memory. */
-static char *receive_text(struct cshim_member *member, uint32_t length, double deadline)
+/* Receives the offer that follows a reply; the caller frees it. Returns false and sets errno if it
+ * does not come, is too long or malformed, or there is no memory. */
+static bool receive_offer(struct cshim_member *member, uint64_t bytes, double deadline,
+                          struct cshim_offer *offer)
 {
     errno = EMSGSIZE;
-    char *text = length < CSHIM_WIRE_POLICY_MAX ? calloc(1, length + 1) : NULL;
-    if (text != NULL && transfer(member, false, text, length, deadline))
-        return text;
-    free(text);
-    return NULL;
+    void *packed = bytes <= CSHIM_OFFER_PACKED_MAX ? malloc(bytes) : NULL;
+    const bool has_come = packed != NULL && transfer(member, false, packed, bytes, deadline) &&
+                          cshim_offer_unpack(offer, packed, bytes);
+    free(packed);
+    return has_come;
 }
 
 /* Sends a request, unless it was sent already, and receives its reply. If the reply is "on" and
- * `offer` is not NULL, also receives the texts that follow it, policy and learned choices, into
- * `offer`; the caller frees them. Returns false on an error. */
+ * `offer` is not NULL, also receives the offer that follows; the caller frees it. Returns false on
+ * an error. */
 static bool request_reply(struct cshim_member *member, enum cshim_request_kind kind,
                           double deadline, struct cshim_reply *reply, struct cshim_offer *offer)
 {
@@ -239,14 +240,9 @@ static bool request_reply(struct cshim_member *member, enum cshim_request_kind k
     reply->text[sizeof reply->text - 1] = '\0';
     if (!reply->on || offer == NULL)
         return true;
-    offer->text = receive_text(member, reply->length, deadline);
-    if (offer->text != NULL && reply->has_learned)
-        offer->learned = receive_text(member, reply->learned_length, deadline);
-    if (offer->text != NULL && (offer->learned != NULL || !reply->has_learned))
+    if (receive_offer(member, reply->offer_bytes, deadline, offer))
         return true;
     hang_up(member); /* the rest of the reply is unread */
-    free(offer->text);
-    offer->text = NULL;
     return false;
 }
 
@@ -320,11 +316,7 @@ struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member)
     }
     decision.on = reply.on != 0;
     if (decision.on) {
-        memcpy(decision.offer.source, reply.text, sizeof decision.offer.source);
-        decision.offer.observe = reply.observe != 0;
         decision.nodes = reply.nodes;
-        decision.offer.length = reply.length;
-        decision.offer.learned_length = reply.learned_length;
     } else {
         decision.speaker = reply.speaker;
         snprintf(decision.why, sizeof decision.why, "%.*s", (int)sizeof decision.why - 1,

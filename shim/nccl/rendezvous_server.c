@@ -3,7 +3,7 @@
  * and of all communicators whose durations it collects.
  *
  * A connection carries one request after the other. Its state is READING a request, HELD until the
- * reply is due, or WRITING the reply and the offer's texts, if they follow it. Connections that
+ * reply is due, or WRITING the reply and the offer, if it follows. Connections that
  * send anything but a rank's requests are closed. */
 #include <errno.h>
 #include <pthread.h>
@@ -31,27 +31,19 @@ struct connection {
     int socket;      /* -1: closed, to be freed */
     uint64_t number; /* in the order of accept, from 1 */
     enum { READING, HELD, WRITING } state;
-    double since;     /* time at which it entered the state, or began another request */
-    bool known;       /* it has sent a request about a known communicator: no stranger */
-    size_t done;      /* bytes of the request that are read, or of the reply that are written */
-    size_t text_done; /* bytes of the offer's texts that are written */
+    double since;      /* time at which it entered the state, or began another request */
+    bool known;        /* it has sent a request about a known communicator: no stranger */
+    size_t done;       /* bytes of the request that are read, or of the reply that are written */
+    size_t offer_done; /* bytes of the offer that are written */
     struct cshim_request request;
     struct cshim_reply reply;
-    const struct cshim_offer *offer; /* offer whose texts follow the reply, or NULL */
-    struct connection *next;         /* older */
-};
-
-/* A copy of an offered policy, and of the choices of an earlier job. Never freed, because most
- * programs have only one. */
-struct kept_offer {
-    struct cshim_offer offer;
-    struct kept_offer *next;
-    char texts[];
+    struct cshim_kept_offer *offer; /* follows the reply; or NULL */
+    struct connection *next;        /* older */
 };
 
 /* Guards all variables below, all sessions and all collections. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct kept_offer *offers;
+static struct cshim_kept_offer *offers; /* one in most programs */
 static bool is_running;
 static struct cshim_tag listening; /* address of the server */
 static int listener;
@@ -66,7 +58,7 @@ static void enter_state(struct connection *connection, int state)
                                  .data.ptr = connection};
     connection->state = state;
     connection->since = cshim_seconds();
-    connection->done = connection->text_done = 0;
+    connection->done = connection->offer_done = 0;
     epoll_ctl(poller, EPOLL_CTL_MOD, connection->socket, &wanted);
 }
 
@@ -129,13 +121,13 @@ static void read_more(struct connection *connection)
 
 static void write_more(struct connection *connection)
 {
-    const struct cshim_offer *offer = connection->offer;
+    struct cshim_kept_offer *offer = connection->offer;
     struct cshim_reply *reply = &connection->reply;
     enum cshim_moved moved =
         cshim_move(connection->socket, true, reply, sizeof *reply, &connection->done);
     if (moved == CSHIM_MOVED_ALL && offer != NULL)
-        moved = cshim_move(connection->socket, true, offer->text,
-                           offer->length + offer->learned_length, &connection->text_done);
+        moved = cshim_move(connection->socket, true, offer->packed, offer->bytes,
+                           &connection->offer_done);
     if (moved == CSHIM_GONE)
         hang_up(connection);
     else if (moved == CSHIM_MOVED_ALL)
@@ -307,35 +299,23 @@ static bool start_server(const struct cshim_tag *tag)
     return is_running;
 }
 
-static bool is_same_offer(const struct cshim_offer *a, const struct cshim_offer *b)
-{
-    return a->length == b->length && a->observe == b->observe &&
-           memcmp(a->text, b->text, a->length) == 0 && strcmp(a->source, b->source) == 0 &&
-           (a->learned != NULL) == (b->learned != NULL) &&
-           (a->learned == NULL || (a->learned_length == b->learned_length &&
-                                   memcmp(a->learned, b->learned, a->learned_length) == 0));
-}
-
 /* Returns the copy of an offer, and makes it if there is none; NULL without memory. */
-static const struct cshim_offer *keep_offer(const struct cshim_offer *offer)
+static struct cshim_kept_offer *keep_offer(const struct cshim_offer *offer)
 {
-    const size_t learned_length = offer->learned != NULL ? offer->learned_length : 0;
-    struct kept_offer *kept = offers;
-    while (kept != NULL && !is_same_offer(&kept->offer, offer))
-        kept = kept->next;
-    if (kept != NULL)
-        return &kept->offer;
-    kept = calloc(1, sizeof *kept + offer->length + learned_length);
-    if (kept == NULL)
+    const uint64_t bytes = cshim_offer_packed_bytes(offer);
+    struct cshim_kept_offer *made = malloc(sizeof *made + bytes), *kept = offers;
+    if (made == NULL)
         return NULL;
-    kept->offer = *offer;
-    kept->offer.text = memcpy(kept->texts, offer->text, offer->length);
-    kept->offer.learned_length = learned_length;
-    if (offer->learned != NULL)
-        kept->offer.learned = memcpy(kept->texts + offer->length, offer->learned, learned_length);
-    kept->next = offers;
-    offers = kept;
-    return &kept->offer;
+    cshim_offer_pack(offer, made->packed);
+    while (kept != NULL && (kept->bytes != bytes || memcmp(kept->packed, made->packed, bytes) != 0))
+        kept = kept->next;
+    if (kept != NULL) {
+        free(made);
+        return kept;
+    }
+    made->bytes = bytes;
+    made->next = offers;
+    return offers = made;
 }
 
 bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_offer *offer)
@@ -343,10 +323,9 @@ bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_off
     bool is_served = false;
     pthread_mutex_lock(&lock);
     errno = EMSGSIZE;
-    if (offer->length < CSHIM_WIRE_POLICY_MAX && offer->learned_length < CSHIM_WIRE_POLICY_MAX &&
-        start_server(tag)) {
+    if (cshim_offer_packed_bytes(offer) <= CSHIM_OFFER_PACKED_MAX && start_server(tag)) {
         const uint64_t nonce = tag->nonce;
-        const struct cshim_offer *kept = keep_offer(offer);
+        struct cshim_kept_offer *kept = keep_offer(offer);
         *tag = listening;
         tag->nonce = nonce;
         is_served = kept != NULL && cshim_session_add(nonce, kept);

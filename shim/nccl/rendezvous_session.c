@@ -30,7 +30,7 @@ struct rank_entry {
 
 struct session {
     uint64_t nonce;
-    const struct cshim_offer *offer;
+    struct cshim_kept_offer *offer;
     uint32_t ranks; /* 0: no rank has sent HELLO */
     struct rank_entry *entries;
     uint32_t ready;  /* number of ranks that have sent READY */
@@ -89,7 +89,7 @@ static void reserve_memory(size_t bytes, const struct session *kept)
         ;
 }
 
-bool cshim_session_add(uint64_t nonce, const struct cshim_offer *offer)
+bool cshim_session_add(uint64_t nonce, struct cshim_kept_offer *offer)
 {
     struct session *session = calloc(1, sizeof *session);
     if (session == NULL)
@@ -271,11 +271,7 @@ static void decide_on(struct session *session)
     struct cshim_reply *reply = &session->reply;
     memset(reply, 0, sizeof *reply);
     reply->on = 1;
-    reply->observe = session->offer->observe;
-    reply->length = (uint32_t)session->offer->length;
-    reply->has_learned = session->offer->learned != NULL;
-    reply->learned_length = (uint32_t)session->offer->learned_length;
-    snprintf(reply->text, sizeof reply->text, "%s", session->offer->source);
+    reply->offer_bytes = session->offer->bytes;
     for (uint32_t rank = 0; rank < session->ranks; rank++) {
         const struct rank_entry *before = session->entries;
         while (before->hello.host != session->entries[rank].hello.host)
@@ -342,7 +338,7 @@ static double find_absent(struct session *session, double since, double now,
 }
 
 double cshim_session_answer(const struct cshim_request *request, double since, double now,
-                            struct cshim_reply *reply, const struct cshim_offer **offer)
+                            struct cshim_reply *reply, struct cshim_kept_offer **offer)
 {
     struct session *session = find_session(request->nonce);
     if (session == NULL)

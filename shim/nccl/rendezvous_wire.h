@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Internal to the rendezvous: the tag in the id, the messages, and the parts of the server.
- * All requests have one length; all replies another. Texts follow a reply to READY that is "on".
+ * All requests have one length; all replies another. The packed offer follows a reply to READY that
+ * is "on".
  * Structs are sent as they lie in memory: ranks compress only if all have the same version, which
  * HELLO carries. */
 #ifndef CSHIM_NCCL_RENDEZVOUS_WIRE_H
@@ -16,7 +17,6 @@
 
 #define CSHIM_TAG_MAGIC 0x6e687363u     /* "cshn" */
 #define CSHIM_REQUEST_MAGIC 0x71687363u /* "cshq" */
-#define CSHIM_WIRE_POLICY_MAX (1u << 20)
 #define CSHIM_MACHINE_MAX 64
 
 enum cshim_request_kind {
@@ -44,15 +44,12 @@ struct cshim_request {
 
 struct cshim_reply {
     uint32_t on;
-    uint32_t observe;
     uint32_t nodes;
-    uint32_t absence; /* reply to WAIT: enum cshim_absence */
-    uint32_t speaker; /* off: the rank that logs the reason */
-    uint32_t length;  /* on: bytes of the policy's text, which follows */
-    uint32_t has_learned;
-    uint32_t learned_length; /* bytes of the learned choices, which follow the policy */
+    uint32_t absence;     /* reply to WAIT: enum cshim_absence */
+    uint32_t speaker;     /* off: the rank that logs the reason */
+    uint64_t offer_bytes; /* on: bytes of the packed offer, which follows */
     union {
-        char text[1024]; /* on: the policy's name; off, or reply to WAIT: the reason */
+        char text[1024]; /* off, or reply to WAIT: the reason */
         struct cshim_answer answer;
     };
 };
@@ -119,6 +116,13 @@ static inline enum cshim_moved cshim_move(int connection, bool sends, void *data
     return CSHIM_MOVED_ALL;
 }
 
+/* An offer as it is sent. Never freed. */
+struct cshim_kept_offer {
+    struct cshim_kept_offer *next;
+    uint64_t bytes;
+    char packed[];
+};
+
 /* rendezvous_server.c: starts the server at the tag's address, unless it is running, and adds a
  * session for the tag's nonce. Sets the tag's address and port to the server's. Returns false and
  * sets errno on an error. Thread-safe. */
@@ -137,9 +141,8 @@ void cshim_collection_answer(const struct cshim_request *request, struct cshim_a
  * them. Uses no sockets. Times are those of cshim_seconds. Not thread-safe; the server's lock
  * guards all sessions. */
 
-/* Adds a session for a nonce. Does not copy the offer, which must stay valid. Returns false without
- * memory. */
-bool cshim_session_add(uint64_t nonce, const struct cshim_offer *offer);
+/* Adds a session for a nonce. Returns false without memory. */
+bool cshim_session_add(uint64_t nonce, struct cshim_kept_offer *offer);
 /* Applies a rank's request. `connection` is the number of its connection; later ones have higher
  * numbers. Returns false if the request is not applied and gets no reply: the session is not
  * remembered; or it is the HELLO of another process for a rank that is ready, in a communicator
@@ -148,10 +151,10 @@ bool cshim_session_hear(const struct cshim_request *request, uint64_t connection
 /* Records that a connection has ended, on which `request` was the last one. Ignored unless the
  * rank's latest request was WAIT, and this is its latest connection. */
 void cshim_session_break(const struct cshim_request *request, uint64_t connection, double now);
-/* Makes the reply to a request that was received at time `since`; *offer is the offer whose texts
- * follow the reply, or NULL. Returns 0 if the reply is made, the time at which to call this again
+/* Makes the reply to a request that was received at time `since`; *offer is the offer that follows
+ * the reply, or NULL. Returns 0 if the reply is made, the time at which to call this again
  * if it is not due yet, or less than 0 if the session is not remembered. */
 double cshim_session_answer(const struct cshim_request *request, double since, double now,
-                            struct cshim_reply *reply, const struct cshim_offer **offer);
+                            struct cshim_reply *reply, struct cshim_kept_offer **offer);
 
 #endif

@@ -33,6 +33,7 @@ static struct cshim_class class_of(const struct cshim_rule *rule, const struct c
         .ranks = call->ranks,
         .nodes = call->nodes,
         .dtype = call->dtype,
+        .op = call->op,
         .codec = call->instead != CSHIM_CODEC_NONE ? call->instead : rule->codec,
         .size_class = cshim_size_class(call->bytes),
     };
@@ -42,7 +43,7 @@ bool cshim_class_has(const struct cshim_class *class, const struct cshim_rule *r
                      const struct cshim_call *call)
 {
     const struct cshim_class wanted = class_of(rule, call);
-    return class->rule == wanted.rule && class->dtype == wanted.dtype &&
+    return class->rule == wanted.rule && class->dtype == wanted.dtype && class->op == wanted.op &&
            class->codec == wanted.codec && class->size_class == wanted.size_class;
 }
 

@@ -30,6 +30,7 @@
 struct cshim_class {
     const struct cshim_rule *rule; /* NULL: unused entry */
     enum cshim_dtype dtype;
+    enum cshim_op op;
     enum cshim_codec_id codec; /* the rule's, or the more precise one that max_rel_error requires */
     enum cshim_library library;
     uint32_t ranks;

@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job: a policy, and the calls counted under it.
- *
- * With MPI a process has one job, which all ranks end together (shim/mpi). With NCCL and gloo it
- * may have several: all communicators whose ranks have agreed on the same policy text, the same
- * learned choices, and on recording (COMPSHIM=observe) or not, belong to one job. The process
- * writes its own files when it ends by exit, with NCCL also when its last communicator ends. The
- * functions below are for these libraries. They are thread-safe, except cshim_process_start. */
+/* A job: a policy, and the calls counted under it. With MPI a process has one job, which all ranks
+ * end together (shim/mpi); with NCCL and gloo it may have several (shim/report/process.h). */
 #ifndef CSHIM_JOB_H
 #define CSHIM_JOB_H
-
-#include <sys/types.h>
 
 #include "shim/report/ledger.h"
 #include "shim/report/observed.h"
@@ -28,11 +21,11 @@ struct cshim_job {
     struct cshim_observed *observed; /* COMPSHIM=observe: recorded calls; otherwise NULL */
     struct cshim_trace *trace;       /* COMPSHIM_TRACE: recorded events; otherwise NULL */
     const char *library;             /* name for the report, as "Open MPI 4.1.4" */
+    struct cshim_learned *learned;   /* choices of an earlier job; NULL: this job measures */
+    char learned_sha256[65];         /* digest of their text; empty without choices */
 
     /* The following fields are for libraries other than MPI. */
-    struct cshim_learned *learned; /* choices of an earlier job; NULL: this job measures */
-    char learned_sha256[65];       /* digest of their text; empty without choices */
-    uint64_t decisions;            /* NCCL: number of decisions about classes, at rank 0; atomic */
+    uint64_t decisions;  /* NCCL: number of decisions about classes, at rank 0; atomic */
     uint64_t host_waits; /* NCCL: number of times rank 0's host waited for a decision; atomic */
     bool is_local;       /* the ranks' ledgers are not merged: rank 0 counts for all of them */
     /* The wanted report (cshim_report_wanted), or NULL; then NCCL's calls are not timed for it, and
@@ -44,55 +37,16 @@ struct cshim_job {
     struct cshim_job *next;
 };
 
-/* Properties of the process, for its files. cshim_process_start sets engine, is_beside and pid; the
- * engine sets the others. */
-struct cshim_process {
-    const char *engine; /* "nccl" or "gloo" */
-    char library[128];  /* name of the library in reports, as "NCCL 2.18.3" */
-    bool is_beside;     /* another engine was opened before: file names get this engine's name */
-    pid_t pid;          /* process that called cshim_process_start(): only this one writes files */
-    /* Writes the names of the threads to a trace file; or NULL. */
-    void (*name_threads)(struct cshim_trace_file *file, int rank);
-};
-extern struct cshim_process cshim_process;
-
-/* Sets the engine, before the first job. May be called again in a forked child. */
-void cshim_process_start(const char *engine, bool is_beside);
-
-/* Returns the job of an offer; makes it if there is none. Returns NULL after an error message if
- * policy or choices do not parse or there is no memory. Jobs are never freed. */
-struct cshim_job *cshim_job_find(const struct cshim_offer *offer);
-
-/* Loads this process's offer, which the caller frees; ends the process if it is invalid. Logs
- * warnings the first time, if the launcher numbers this process 0 or not at all. */
-void cshim_job_load(struct cshim_offer *offer);
-
-/* Returns the job that counts the calls of communicators whose ranks have not agreed: the latest
- * one, or a new one with this process's policy; NULL if that is invalid, or without memory. */
-struct cshim_job *cshim_job_native(void);
-
-/* Raises the job's numbers of ranks and nodes to those of a communicator: for compshim top in every
- * process, for the report if this process has the communicator's rank 0. */
-void cshim_job_grow(struct cshim_job *job, bool has_rank_0, int ranks, uint32_t nodes);
+/* Sets policy, learned choices and their digests, makes the ledger, and sets the level of the log.
+ * Returns false with an error, and without memory to free, if they do not parse or there is no
+ * memory. */
+bool cshim_job_adopt(struct cshim_job *job, const struct cshim_offer *offer,
+                     char message[CSHIM_MESSAGE_MAX]);
 
 /* Marks the job's report as due. */
 static inline void cshim_job_touch(struct cshim_job *job)
 {
     __atomic_store_n(&job->due, true, __ATOMIC_RELAXED);
 }
-
-/* Lowers time zero of this process's traces, in nanoseconds of the wall clock, to `began`, that of
- * another process, if `began` is earlier or this process has no time zero. `began` is 0 if the
- * other process has no trace. Returns the new time zero; 0: none. */
-uint64_t cshim_job_origin(uint64_t began);
-
-/* Files of this process. Each process keeps the events of its ranks and writes its own trace,
- * because a job without MPI does not end on all ranks at once. Files that are due are written when
- * the process ends by exit. */
-
-/* Writes the trace if events were added since it was last written. */
-void cshim_jobs_write_trace(void);
-/* Writes the report of each job in which calls were counted since the last report. */
-void cshim_jobs_write_reports(void);
 
 #endif

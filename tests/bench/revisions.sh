@@ -3,21 +3,22 @@
 # Compares the speed of this tree with an older revision: the codecs on one core, and all-reduces with the library of
 # each, by this tree's benchmark program. The two alternate, and take turns in coming first.
 #
-#   revisions.sh [--networks LIST] [--modes LIST] [--sizes LIST] [--repeats N] REVISION
+#   revisions.sh [--networks LIST] [--modes LIST] [--sizes LIST] [--repeats N] [--gloo PYTHON] REVISION
 #
 # Networks are those of bench.sh (those other than shm-RANKS need root). Modes are `default` (each revision's built-in
-# policy) and codecs. Each line has medians in milliseconds (GB/s for a codec), then median and quartiles of the ratio
-# new / old within each pair.
+# policy) and codecs. PYTHON, with PyTorch, makes the calls by gloo instead of MPI. Each line has medians in
+# milliseconds (GB/s for a codec), then median and quartiles of the ratio new / old within each pair.
 set -eu
 cd "$(dirname "$0")/../.."
 new=$(realpath "${BUILD:-build}")
-networks=1gbit-4x1,shm-2 modes=raw,fp16,fp8_e4m3,int8 sizes=64KiB,1MiB,16MiB repeats=9 revision=
+networks=1gbit-4x1,shm-2 modes=raw,fp16,fp8_e4m3,int8 sizes=64KiB,1MiB,16MiB repeats=9 revision= gloo=
 while [ $# -gt 0 ]; do
     case $1 in
     --networks) networks=${2-} ;;
     --modes) modes=${2-} ;;
     --sizes) sizes=${2-} ;;
     --repeats) repeats=${2-} ;;
+    --gloo) gloo=${2-} ;;
     -*) revision= && break ;;
     *)
         revision=$1
@@ -47,23 +48,26 @@ old=$scratch/tree/build
 # launch BUILD NETWORK MODE: prints the lines of allreduce_bench. With COMPSHIM_MACHINE=off, revisions that predict
 # times do not measure the machine at the start.
 launch() {
-    local build=$1 network=$2 policy=$1/../policy/default.ini root=()
+    local build=$1 network=$2 policy=$1/../policy/default.ini root=() master=cshimrev1
+    local job=("$new/allreduce_bench" --sizes "$sizes" --seconds 0.3)
     local variables=("LD_PRELOAD=$build/libcompshim.so" COMPSHIM_REPORT=off COMPSHIM_MACHINE=off)
     if [ "$3" != default ]; then
         policy=$scratch/$3.ini
         printf '[rule all]\ncodec = %s\n' "$3" >"$policy"
     fi
     variables+=("COMPSHIM_POLICY=$policy")
+    [[ $network != shm-* ]] || master=127.0.0.1
+    [ -z "$gloo" ] || job=(env MASTER_ADDR="$master" "$gloo" tests/bench/choices_gloo.py "${job[@]:1}" --settle 10
+        --beside 0)
     case $network in
     shm-*)
         [ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
         mpirun "${root[@]}" -n "${network#shm-}" --oversubscribe --bind-to none --mca \
-            mpi_yield_when_idle 1 env "${variables[@]}" "$new/allreduce_bench" --sizes "$sizes" \
-            --seconds 0.3
+            mpi_yield_when_idle 1 env "${variables[@]}" "${job[@]}"
         ;;
     *)
         env "${variables[@]}" "${hosts[@]}" run --ranks-per-host "${network##*x}" \
-            "$new/allreduce_bench" --sizes "$sizes" --seconds 0.3
+            "${job[@]}"
         ;;
     esac
 }

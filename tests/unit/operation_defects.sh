@@ -20,7 +20,7 @@ defect() {
     if cmp -s "$top/$source" "$scratch/$source"; then
         fail "$1: cannot be put into $2"
     elif ! output=$(cd "$scratch" && gcc -std=c11 -D_GNU_SOURCE -O1 -I. -I"$build/generated" -o test \
-        tests/unit/test_operations.c tests/unit/unit.c $sources $objects "$build/obj/shim/core/log.o" \
+        tests/unit/test_operations.c tests/unit/machine.c tests/unit/unit.c $sources $objects "$build/obj/shim/core/log.o" \
         -lcmocka -linih -lmd -lm 2>&1); then
         fail "$1: does not compile" "$output"
     elif output=$(cd "$scratch" && timeout 300 ./test 2>&1); then

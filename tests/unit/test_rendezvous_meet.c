@@ -207,12 +207,12 @@ static int accept_request(int listener)
     return connection;
 }
 
-/* Serves one rank, whose first decision has a text that is too long, and closes the listener.
+/* Serves one rank, whose first decision has an offer that is too long, and closes the listener.
  * Returns NULL unless the rank closes each connection before it sends another request. */
-static void *serve_a_text_too_long(void *data)
+static void *serve_an_offer_too_long(void *data)
 {
     static const struct cshim_reply replies[] = {
-        {.on = 0}, {.on = 1, .length = CSHIM_WIRE_POLICY_MAX}, {.on = 0}};
+        {.on = 0}, {.on = 1, .offer_bytes = CSHIM_OFFER_PACKED_MAX + 1}, {.on = 0}};
     char closed = 1;
     for (int i = 0; i < 3 && closed; i++) {
         const int connection = accept_request(*(const int *)data);
@@ -224,7 +224,7 @@ static void *serve_a_text_too_long(void *data)
     return closed ? data : NULL;
 }
 
-TEST(a_text_too_long_ends_the_connection)
+TEST(an_offer_too_long_ends_the_connection)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
@@ -237,7 +237,7 @@ TEST(a_text_too_long_ends_the_connection)
     assert_int_equal(listen(listener, 3), 0);
     assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
     tag_of(id)->port = address.sin_port;
-    assert_int_equal(pthread_create(&server, NULL, serve_a_text_too_long, &listener), 0);
+    assert_int_equal(pthread_create(&server, NULL, serve_an_offer_too_long, &listener), 0);
     const struct cshim_decision decision = decide_and_leave(join(id, 0, 1));
     pthread_join(server, &closed);
     assert_non_null(closed);

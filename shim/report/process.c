@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/report/process.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/core/clock.h"
+#include "shim/core/environment.h"
+#include "shim/core/log.h"
+#include "shim/report/file.h"
+
+struct cshim_process cshim_process;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards jobs, origin and written */
+static struct cshim_job *jobs;
+static uint64_t origin; /* time zero of traces, in nanoseconds of the wall clock; 0: none */
+static size_t written;  /* number of trace events when the trace was last written */
+
+/* Counts in shared memory, common to a process and those forked from it once it has jobs. */
+static struct family {
+    unsigned users;    /* number of forked processes that called the library; atomic */
+    unsigned reported; /* number of these that reached end_process, for example by exit; atomic */
+} * family;            /* NULL: no memory */
+static unsigned own_number; /* number of this process among the users, from 1; 0: it is none */
+
+/* Counts this process in its parent's family if the parent has jobs, and so a report that must not
+ * be overwritten. Otherwise starts a new family: a parent that only makes the id of an NCCL
+ * communicator for its children reports nothing. */
+static void count_process(bool parent_has_jobs)
+{
+    if (family != NULL && parent_has_jobs) {
+        own_number = __atomic_add_fetch(&family->users, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    void *shared =
+        mmap(NULL, sizeof *family, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    family = shared != MAP_FAILED ? shared : NULL;
+    own_number = 0;
+}
+
+/* Returns the number of this process's forked descendants that called the library and have not
+ * reached end_process: they ended by _exit or a signal, or still run. Returns 0 in a forked process
+ * that is itself counted, because the process that began the family counts its children. */
+static unsigned count_unreported(void)
+{
+    if (family == NULL || own_number > 0)
+        return 0;
+    return __atomic_load_n(&family->users, __ATOMIC_RELAXED) -
+           __atomic_load_n(&family->reported, __ATOMIC_RELAXED);
+}
+
+void cshim_process_start(const char *engine, bool is_beside)
+{
+    const pid_t pid = getpid();
+    if (cshim_process.pid != pid)
+        count_process(jobs != NULL);
+    if (cshim_process.pid != 0 &&
+        cshim_process.pid != pid) { /* a forked child: the jobs are its parent's */
+        lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+        jobs = NULL;
+        written = 0;
+    }
+    cshim_process.engine = engine;
+    cshim_process.is_beside = is_beside;
+    cshim_process.pid = pid;
+}
+
+/* Returns this process's number in the job, as the launcher sets it; 0 if it sets none. */
+static int launchers_rank(void)
+{
+    static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID",
+                                        NULL};
+    const char *number = cshim_environment_first(names);
+    return number != NULL ? (int)strtol(number, NULL, 10) : 0;
+}
+
+/* Loads this process's offer. Returns false, with a message, if it is invalid. Logs warnings the
+ * first time, if the launcher numbers this process 0 or not at all. */
+static bool load_offer(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
+{
+    static bool has_spoken;
+    if (!cshim_offer_load(offer, message))
+        return false;
+    if (!__atomic_exchange_n(&has_spoken, true, __ATOMIC_RELAXED) && launchers_rank() == 0 &&
+        message[0] != '\0')
+        cshim_log(CSHIM_LOG_WARN, "%s", message);
+    return true;
+}
+
+void cshim_job_load(struct cshim_offer *offer)
+{
+    char message[CSHIM_MESSAGE_MAX];
+    if (load_offer(offer, message))
+        return;
+    cshim_log(CSHIM_LOG_ERROR, "%s", message);
+    _exit(1); /* not exit: exit handlers could wait for other ranks */
+}
+
+struct cshim_job *cshim_job_native(void)
+{
+    char message[CSHIM_MESSAGE_MAX];
+    struct cshim_offer offer;
+    pthread_mutex_lock(&lock);
+    struct cshim_job *job = jobs;
+    pthread_mutex_unlock(&lock);
+    if (job != NULL || !load_offer(&offer, message))
+        return job;
+    job = cshim_job_find(&offer);
+    cshim_offer_free(&offer);
+    return job;
+}
+
+static uint64_t wall_nanoseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Starts the job's trace, if one is wanted. The lock is held. */
+static void begin_trace(struct cshim_job *job)
+{
+    if (cshim_environment_trace() == NULL)
+        return;
+    if (origin == 0)
+        origin = wall_nanoseconds();
+    job->trace = calloc(1, sizeof *job->trace);
+    if (job->trace == NULL)
+        cshim_log(CSHIM_LOG_WARN, "a rank has no memory for a trace: there will be none");
+}
+
+static struct cshim_job *make_job(const struct cshim_offer *offer)
+{
+    char message[CSHIM_MESSAGE_MAX] = "no memory for a job";
+    struct cshim_observed *observed = offer->observe ? malloc(sizeof *observed) : NULL;
+    struct cshim_job *job = calloc(1, sizeof *job);
+    if (job == NULL || (offer->observe && observed == NULL) ||
+        !cshim_job_adopt(job, offer, message)) {
+        cshim_log(CSHIM_LOG_ERROR, "%s", message);
+        free(observed);
+        free(job);
+        return NULL;
+    }
+    if (observed != NULL)
+        cshim_observed_init(observed);
+    job->observed = observed;
+    job->rank = launchers_rank();
+    job->library = cshim_process.library;
+    job->is_local = true;
+    job->started = cshim_seconds();
+    const char *wanted = cshim_report_wanted(job->policy, job->rank == 0);
+    job->wanted = wanted != NULL ? strdup(wanted) : NULL; /* the environment may change */
+    begin_trace(job);
+    return job;
+}
+
+struct cshim_job *cshim_job_find(const struct cshim_offer *offer)
+{
+    char sha256[65], learned_sha256[65];
+    cshim_offer_digest(offer, sha256, learned_sha256);
+    pthread_mutex_lock(&lock);
+    struct cshim_job *job = jobs;
+    while (job != NULL && (strcmp(job->policy_sha256, sha256) != 0 ||
+                           strcmp(job->learned_sha256, learned_sha256) != 0 ||
+                           (job->observed != NULL) != offer->observe))
+        job = job->next;
+    if (job == NULL && (job = make_job(offer)) != NULL) {
+        if (jobs == NULL) /* only the first is published; its number of ranks is unknown */
+            cshim_ledger_publish(
+                &job->ledger, cshim_live_open(job->policy, cshim_process.engine, job->rank, 1, 1));
+        job->next = jobs;
+        jobs = job;
+    }
+    pthread_mutex_unlock(&lock);
+    return job;
+}
+
+void cshim_job_grow(struct cshim_job *job, bool has_rank_0, int ranks, uint32_t nodes)
+{
+    pthread_mutex_lock(&lock);
+    struct cshim_live *shown = job->ledger.live;
+    if (has_rank_0 && ranks > job->ranks)
+        job->ranks = ranks;
+    if (has_rank_0 && nodes > job->nodes)
+        job->nodes = nodes;
+    if (shown != NULL && ranks > shown->ranks)
+        shown->ranks = ranks;
+    if (shown != NULL && nodes > shown->nodes)
+        shown->nodes = nodes;
+    pthread_mutex_unlock(&lock);
+}
+
+uint64_t cshim_job_origin(uint64_t began)
+{
+    pthread_mutex_lock(&lock);
+    if (began > 0 && (origin == 0 || began < origin))
+        origin = began;
+    const uint64_t earliest = origin;
+    pthread_mutex_unlock(&lock);
+    return earliest;
+}
+
+/* Writing files -------------------------------------------------------------------------------- */
+/* Makes the name of this process's file: `wanted`, which the environment or the policy gives, with
+ * additions before the extension. If another engine was opened before this one, adds this engine's
+ * name: report.nccl.json. If this process is not the job's first one, and `wanted` has no {rank},
+ * adds its number: report.rank4.json. If it was forked from a process with a report, adds its
+ * number among the forked processes: report.fork2.json. Does not replace {rank} and {jobid}.
+ * Returns false if the name is too long. */
+static bool name_file(const char *wanted, int rank, char name[CSHIM_PATH_MAX])
+{
+    const char *slash = strrchr(wanted, '/');
+    const char *dot = strrchr(slash != NULL ? slash : wanted, '.');
+    const int stem = dot != NULL ? (int)(dot - wanted) : (int)strlen(wanted);
+    const bool is_beside = cshim_process.is_beside;
+    char part[32] = "", fork[32] = "";
+    if (rank > 0 && strstr(wanted, "{rank}") == NULL)
+        snprintf(part, sizeof part, ".rank%d", rank);
+    if (own_number > 0)
+        snprintf(fork, sizeof fork, ".fork%u", own_number);
+    const int length =
+        snprintf(name, CSHIM_PATH_MAX, "%.*s%s%s%s%s%s", stem, wanted, is_beside ? "." : "",
+                 is_beside ? cshim_process.engine : "", part, fork, wanted + stem);
+    return length < CSHIM_PATH_MAX;
+}
+
+/* Writes the events of all jobs of this process to a trace file. The lock is held. */
+static void write_trace(int rank, const char *path)
+{
+    const int64_t since = origin != 0 ? (int64_t)(wall_nanoseconds() - origin) : 0;
+    struct cshim_trace_file file = {.origin = cshim_seconds() - 1e-9 * (double)since};
+    char host[256] = "";
+    if (!cshim_trace_open(&file, path))
+        return;
+    gethostname(host, sizeof host - 1);
+    cshim_trace_rank(&file, rank, host);
+    if (cshim_process.name_threads != NULL)
+        cshim_process.name_threads(&file, rank);
+    for (const struct cshim_job *job = jobs; job != NULL; job = job->next) {
+        if (job->trace == NULL)
+            continue;
+        const size_t kept = cshim_trace_kept(job->trace);
+        file.policy = job->policy;
+        file.dropped += job->trace->count - kept;
+        cshim_trace_events(&file, rank, job->trace->events, kept);
+    }
+    cshim_trace_close(&file, path);
+}
+
+void cshim_jobs_write_trace(void)
+{
+    char name[CSHIM_PATH_MAX], path[CSHIM_PATH_MAX];
+    const char *wanted = cshim_environment_trace();
+    const int rank = launchers_rank();
+    if (wanted == NULL || getpid() != cshim_process.pid)
+        return;
+    size_t count = 0;
+    pthread_mutex_lock(&lock);
+    for (const struct cshim_job *job = jobs; job != NULL; job = job->next)
+        count += job->trace != NULL ? job->trace->count : 0;
+    if (count > written) {
+        written = count;
+        if (name_file(wanted, rank, name) && cshim_report_path(name, rank, path))
+            write_trace(rank, path);
+        else
+            cshim_log(CSHIM_LOG_ERROR, "the trace's file name is too long: %s", wanted);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void write_report(struct cshim_job *job)
+{
+    char name[CSHIM_PATH_MAX];
+    __atomic_store_n(&job->due, false, __ATOMIC_RELAXED);
+    if (job->wanted == NULL)
+        return;
+    const bool is_file = strcmp(job->wanted, "summary") != 0;
+    const bool fits = is_file && name_file(job->wanted, job->rank, name);
+    if (is_file && !fits)
+        cshim_log(CSHIM_LOG_ERROR, "the report's file name is too long: %s", job->wanted);
+    if (job->observed != NULL)
+        cshim_observed_sort(job->observed);
+    job->stopped = cshim_seconds();
+    job->unreported = count_unreported();
+    cshim_report_write(fits ? name : "summary", job);
+}
+
+void cshim_jobs_write_reports(void)
+{
+    pthread_mutex_lock(&lock);
+    for (struct cshim_job *job = jobs; job != NULL; job = job->next)
+        if (__atomic_load_n(&job->due, __ATOMIC_RELAXED) && getpid() == cshim_process.pid)
+            write_report(job);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Writes reports and traces that are due, and removes the figures of compshim top. Does nothing in
+ * a forked child that has not called cshim_process_start(): a thread of its parent may have held a
+ * lock. */
+__attribute__((destructor)) static void end_process(void)
+{
+    if (getpid() != cshim_process.pid)
+        return;
+    cshim_jobs_write_reports();
+    cshim_jobs_write_trace();
+    if (own_number > 0)
+        __atomic_fetch_add(&family->reported, 1, __ATOMIC_RELAXED);
+    pthread_mutex_lock(&lock);
+    for (const struct cshim_job *job = jobs; job != NULL; job = job->next)
+        cshim_live_withdraw(job->ledger.live);
+    pthread_mutex_unlock(&lock);
+}
