@@ -39,7 +39,7 @@ struct cshim_capabilities {
     bool reads_in_place;    /* ranks of a node may read each other's messages in shared memory */
     bool adds_blocks_apart; /* a node's sum of blocks needs memory besides the blocks */
     bool on_device;         /* works on device memory, in batches: a quarter of the scratch may have
-                               segments         of several calls */
+                               segments of several calls */
 };
 extern const struct cshim_capabilities cshim_capabilities[CSHIM_LIBRARY_COUNT];
 

@@ -189,8 +189,8 @@ bool cshim_rule_matches(const struct cshim_rule *rule, const struct cshim_call *
 bool cshim_policy_names(const struct cshim_policy *policy, enum cshim_library library,
                         enum cshim_collective collective);
 
-/* Returns the size of the smallest buffer, of any element type, that a rule may compress in a sum
- * of a library's collective; UINT64_MAX if there is none. */
+/* Returns the size of the smallest buffer, of any element type, that a rule may compress in a
+ * call of a library's collective; UINT64_MAX if there is none. */
 uint64_t cshim_policy_smallest(const struct cshim_policy *policy, enum cshim_library library,
                                enum cshim_collective collective);
 

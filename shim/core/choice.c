@@ -64,6 +64,8 @@ _Static_assert(FIRST_NATIVE_TRIAL + NATIVE_ROW_MAX < CSHIM_CHOICE_PERIOD - SAMPL
 /* Number of periods and checks after which the durations of settled candidates are forgotten. */
 #define STEADY_PERIODS_MAX 128u
 
+static const struct cshim_figure unknown = {INFINITY, INFINITY, INFINITY};
+
 static void start_period(struct cshim_choice *choice, uint32_t calls)
 {
     choice->call = 0;
@@ -89,7 +91,7 @@ void cshim_choice_init(struct cshim_choice *choice, unsigned candidates, unsigne
     *choice = (struct cshim_choice){
         .candidates = candidates, .prior = prior, .best = prior, .quiet_periods = 1};
     for (unsigned i = 0; i < CSHIM_CANDIDATES_MAX; i++) {
-        choice->typical[i] = INFINITY;
+        choice->learned[i] = unknown;
         choice->weights[i] = i < candidates ? weights[i] : 1;
     }
     start_learning(choice);
@@ -103,7 +105,7 @@ void cshim_choice_fix(struct cshim_choice *choice, unsigned candidates, unsigned
                                     .best = prior,
                                     .calls_until_due = 1};
     for (unsigned i = 0; i < CSHIM_CANDIDATES_MAX; i++)
-        choice->typical[i] = INFINITY;
+        choice->learned[i] = unknown;
 }
 
 /* Tries in the first, second, fourth, eighth, ... period. */
@@ -194,14 +196,6 @@ void cshim_choice_end(struct cshim_choice *choice, double seconds)
         choice->seconds[choice->samples - 1] = (float)seconds;
 }
 
-/* Inserts a duration into `count` sorted ones. */
-static void insert(float *sorted, unsigned count, float seconds)
-{
-    for (; count > 0 && sorted[count - 1] > seconds; count--)
-        sorted[count] = sorted[count - 1];
-    sorted[count] = seconds;
-}
-
 /* Sorts the agreed durations of a candidate's samples, as far as this rank knows them. Returns
  * their number. */
 static unsigned sort_samples(const struct cshim_choice *choice, unsigned candidate,
@@ -211,7 +205,7 @@ static unsigned sort_samples(const struct cshim_choice *choice, unsigned candida
     for (unsigned i = 0; i < choice->samples; i++) {
         if (choice->sampled[i] != candidate || !isfinite(choice->seconds[i]))
             continue;
-        insert(sorted, count++, choice->seconds[i]);
+        cshim_figure_insert(sorted, count++, choice->seconds[i]);
     }
     return count;
 }
@@ -239,67 +233,30 @@ static void keep_samples(struct cshim_choice *choice, bool but_native)
     for (unsigned i = 0; i < choice->samples; i++) {
         const unsigned candidate = choice->sampled[i];
         if (isfinite(choice->seconds[i]) && !(but_native && candidate == CSHIM_CANDIDATE_NATIVE))
-            choice->recent[candidate][choice->recent_samples[candidate]++ % CSHIM_CHOICE_RECENT] =
-                choice->seconds[i];
-    }
-}
-
-/* Sorts a candidate's latest durations. Returns their number. */
-static unsigned sort_recent(const struct cshim_choice *choice, unsigned candidate,
-                            float sorted[CSHIM_CHOICE_RECENT])
-{
-    const uint32_t samples = choice->recent_samples[candidate];
-    const unsigned count = samples < CSHIM_CHOICE_RECENT ? samples : CSHIM_CHOICE_RECENT;
-    for (unsigned i = 0; i < count; i++)
-        insert(sorted, i, choice->recent[candidate][i]);
-    return count;
-}
-
-/* Updates the durations that the report goes by. */
-static void update_figures(struct cshim_choice *choice)
-{
-    for (unsigned i = 0; i < choice->candidates; i++) {
-        float sorted[CSHIM_CHOICE_RECENT];
-        const unsigned count = sort_recent(choice, i, sorted);
-        if (count == 0) {
-            choice->figures[i] = (struct cshim_choice_figures){0, 0, 0};
-            continue;
-        }
-        const float median = sorted[(count - 1) / 2];
-        const float seconds = in_the_long_run(choice, i, median);
-        const float longer = median > 0 ? seconds / median : 1;
-        choice->figures[i] = (struct cshim_choice_figures){
-            .seconds = seconds,
-            .low = fminf(longer * sorted[count / 4], seconds),
-            .high = fmaxf(longer * sorted[count - 1 - count / 4], seconds),
-        };
+            cshim_figures_add(&choice->figures, candidate, choice->seconds[i]);
     }
 }
 
 /* Updates each candidate's durations and quartiles from all samples since learning began. */
 static void take_samples(struct cshim_choice *choice)
 {
-    memset(choice->recent_samples, 0, sizeof choice->recent_samples);
+    memset(choice->figures.samples, 0, sizeof choice->figures.samples);
     keep_samples(choice, false);
-    choice->longest_native_row =
-        choice->recent_samples[CSHIM_CANDIDATE_NATIVE] < FIRST_ROW ? TRIAL_ROW : LAST_ROW;
-    update_figures(choice);
+    choice->figures.longest_native_row =
+        choice->figures.samples[CSHIM_CANDIDATE_NATIVE] < FIRST_ROW ? TRIAL_ROW : LAST_ROW;
+    cshim_figures_update(&choice->figures, choice->candidates, choice->steady);
     for (unsigned i = 0; i < choice->candidates; i++) {
         float sorted[CSHIM_CHOICE_SAMPLES_MAX];
         const unsigned count = sort_samples(choice, i, sorted);
-        const float median = median_of(choice, i), typical = in_the_long_run(choice, i, median);
-        choice->typical[i] = typical;
-        const float longer = count > 0 && median > 0 ? typical / median : 1;
-        choice->low[i] = count > 0 ? fminf(longer * sorted[count / 4], typical) : INFINITY;
-        choice->high[i] =
-            count > 0 ? fmaxf(longer * sorted[count - 1 - count / 4], typical) : INFINITY;
+        choice->learned[i] =
+            count > 0 ? cshim_figure_of(sorted, count, choice->steady[i]) : unknown;
     }
 }
 
 /* Returns a candidate's duration times its weight, by which candidates compare. */
 static float weighted(const struct cshim_choice *choice, unsigned candidate)
 {
-    return choice->weights[candidate] * choice->typical[candidate];
+    return choice->weights[candidate] * choice->learned[candidate].seconds;
 }
 
 /* Returns the fastest candidate other than `but`; of equally fast ones the first. */
@@ -346,10 +303,11 @@ static void drop_slow(struct cshim_choice *choice)
     unsigned best = 0;
     take_samples(choice);
     for (unsigned i = 1; i < choice->candidates; i++)
-        best = choice->typical[i] < choice->typical[best] ? i : best;
-    const float slowest = fmaxf(CLEARLY_OUT * choice->typical[best], choice->high[best]);
+        best = choice->learned[i].seconds < choice->learned[best].seconds ? i : best;
+    const float slowest =
+        fmaxf(CLEARLY_OUT * choice->learned[best].seconds, choice->learned[best].high);
     for (unsigned i = 0; i < choice->candidates; i++)
-        is_kept[i] = choice->typical[i] <= slowest;
+        is_kept[i] = choice->learned[i].seconds <= slowest;
     sample_further(choice, is_kept, 1);
 }
 
@@ -360,14 +318,15 @@ static unsigned find_contenders(const struct cshim_choice *choice,
                                 bool is_kept[CSHIM_CANDIDATES_MAX])
 {
     const unsigned best = choice->best;
-    const bool is_unsteady = choice->high[best] > UNSTEADY * choice->low[best];
+    const bool is_unsteady = choice->learned[best].high > UNSTEADY * choice->learned[best].low;
     unsigned contenders = 0;
     memset(is_kept, 0, CSHIM_CANDIDATES_MAX * sizeof *is_kept);
     for (unsigned i = 0; i < choice->in_turn; i++) {
         const unsigned candidate = choice->turns[i];
-        const float low = choice->weights[candidate] * choice->low[candidate];
-        is_kept[candidate] = weighted(choice, candidate) <= CLOSE * weighted(choice, best) ||
-                             (is_unsteady && low <= choice->weights[best] * choice->high[best]);
+        const float low = choice->weights[candidate] * choice->learned[candidate].low;
+        is_kept[candidate] =
+            weighted(choice, candidate) <= CLOSE * weighted(choice, best) ||
+            (is_unsteady && low <= choice->weights[best] * choice->learned[best].high);
         contenders += is_kept[candidate] && candidate != best;
     }
     const unsigned most = is_unsteady ? CSHIM_CHOICE_ROUNDS_MAX : ROUNDS_IF_STEADY;
@@ -434,13 +393,13 @@ static void settle_class(struct cshim_choice *choice)
 /* Returns true if a duration of the settled candidate shows that the network has become faster. */
 static bool is_faster(const struct cshim_choice *choice, float now)
 {
-    return CHANGED * now < choice->low[choice->best];
+    return CHANGED * now < choice->learned[choice->best].low;
 }
 
 /* Returns true if a duration of the settled candidate shows that the network has become slower. */
 static bool is_slower(const struct cshim_choice *choice, float now)
 {
-    return now > CHANGED * choice->high[choice->best];
+    return now > CHANGED * choice->learned[choice->best].high;
 }
 
 /* Returns true if the next best candidate's weighted duration when it was tried last, or its steady
@@ -488,12 +447,13 @@ static unsigned tried_native_row(const struct cshim_choice *choice)
 static void keep_period(struct cshim_choice *choice)
 {
     const unsigned row = tried_native_row(choice);
-    if (row > choice->longest_native_row && isfinite(median_of(choice, CSHIM_CANDIDATE_NATIVE))) {
-        choice->longest_native_row = row;
-        choice->recent_samples[CSHIM_CANDIDATE_NATIVE] = 0;
+    if (row > choice->figures.longest_native_row &&
+        isfinite(median_of(choice, CSHIM_CANDIDATE_NATIVE))) {
+        choice->figures.longest_native_row = row;
+        choice->figures.samples[CSHIM_CANDIDATE_NATIVE] = 0;
     }
-    keep_samples(choice, row > 0 && row < choice->longest_native_row);
-    update_figures(choice);
+    keep_samples(choice, row > 0 && row < choice->figures.longest_native_row);
+    cshim_figures_update(&choice->figures, choice->candidates, choice->steady);
 }
 
 static void end_period(struct cshim_choice *choice)
@@ -552,12 +512,12 @@ unsigned cshim_choice_samples_of(const struct cshim_choice *choice, unsigned can
 
 double cshim_choice_seconds(const struct cshim_choice *choice, unsigned candidate)
 {
-    return (double)choice->figures[candidate].seconds;
+    return (double)choice->figures.of[candidate].seconds;
 }
 
 void cshim_choice_spread(const struct cshim_choice *choice, unsigned candidate, double *low,
                          double *high)
 {
-    *low = (double)choice->figures[candidate].low;
-    *high = (double)choice->figures[candidate].high;
+    *low = (double)choice->figures.of[candidate].low;
+    *high = (double)choice->figures.of[candidate].high;
 }

@@ -2,7 +2,8 @@
 /* Chooses how the calls of a class are made, by their measured durations in this job.
  *
  * A class holds calls that take about the same time: of one communicator, rule, codec that the rule
- * or its max_rel_error requires, element type and size class. Its calls have a few candidates.
+ * or its max_rel_error requires, element type, operation and size class. Its calls have a few
+ * candidates.
  * Candidate 0 is the library's own call; each other one is an algorithm with a codec. With MPI all
  * ranks go through the same calls in the same order (gloo: shim/core/draw.h; NCCL: calls take the
  * best candidate until a decision that is due has been made) and do, for each of them:
@@ -58,9 +59,8 @@
 #define CSHIM_CHOICE_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
-#include "policy/policy.h"
+#include "shim/core/figures.h"
 
 /* Returns the number of the size class of `bytes` > 0. A class reaches from one power of the square
  * root of 2 to the next. */
@@ -68,9 +68,6 @@ uint32_t cshim_size_class(uint64_t bytes);
 /* Returns the least bytes of a size class other than 1, in which no whole number lies. */
 uint64_t cshim_size_class_begin(uint32_t size_class);
 
-#define CSHIM_CANDIDATE_NATIVE 0u
-/* Native, each algorithm, and one in raw (shim/core/plan.h). */
-#define CSHIM_CANDIDATES_MAX ((unsigned)CSHIM_ALGORITHM_COUNT)
 /* Calls between two decisions of a settled class, except in the short period that checks the
  * previous one (gloo: see draw.h). */
 #define CSHIM_CHOICE_PERIOD 96u
@@ -78,9 +75,6 @@ uint64_t cshim_size_class_begin(uint32_t size_class);
  * calls vary widely. */
 #define CSHIM_CHOICE_ROUNDS 5u
 #define CSHIM_CHOICE_ROUNDS_MAX 23u
-/* Latest durations of each candidate that are kept: the report, and the length of rows of native
- * calls, go by their median. */
-#define CSHIM_CHOICE_RECENT 16u
 #define CSHIM_CHOICE_SAMPLES_MAX (CSHIM_CANDIDATES_MAX * CSHIM_CHOICE_ROUNDS_MAX)
 
 enum cshim_choice_phase {
@@ -90,13 +84,8 @@ enum cshim_choice_phase {
     CSHIM_CHOICE_FIXED    /* calls take the prior: nothing is tried */
 };
 
-/* Median and quartiles of a candidate's latest durations, in seconds; if `steady` is longer than
- * the median, it replaces that, and the quartiles are lengthened by the same factor. 0: not known.
- */
-struct cshim_choice_figures {
-    float seconds, low, high;
-};
-
+/* State of a class. Everything that a decision depends on is here, so that the ranks can be
+ * compared. */
 struct cshim_choice {
     enum cshim_choice_phase phase;
     unsigned candidates;
@@ -108,20 +97,15 @@ struct cshim_choice {
     uint32_t calls_until_due;            /* calls from one decision to the next */
     uint32_t periods;                    /* periods since the class was settled, without checks */
     uint32_t quiet_periods;              /* periods until learning may start again */
-    unsigned native_row;         /* native calls in a row that the period tries, if it tries any */
-    unsigned longest_native_row; /* since learning began: the report goes by rows as long as this */
-    bool has_learned;            /* the class was settled before */
-    unsigned rounds;             /* samples of each candidate in `turns` at the next decision */
-    unsigned in_turn;            /* number of entries in `turns` */
+    unsigned native_row; /* native calls in a row that the period tries, if it tries any */
+    bool has_learned;    /* the class was settled before */
+    unsigned rounds;     /* samples of each candidate in `turns` at the next decision */
+    unsigned in_turn;    /* number of entries in `turns` */
     unsigned turns[CSHIM_CANDIDATES_MAX]; /* candidates to try, a row of calls each in turn */
-    /* Agreed median duration of each candidate in seconds when the class learned, or `steady` if
-     * that is longer; INFINITY before it is known. */
-    float typical[CSHIM_CANDIDATES_MAX];
-    /* The latest agreed durations of each candidate since learning began, native ones of the
-     * longest rows only: the i-th one is at the index i % CSHIM_CHOICE_RECENT. */
-    uint32_t recent_samples[CSHIM_CANDIDATES_MAX];
-    float recent[CSHIM_CANDIDATES_MAX][CSHIM_CHOICE_RECENT];
-    struct cshim_choice_figures figures[CSHIM_CANDIDATES_MAX]; /* that follow from `recent` */
+    /* Of each candidate: the samples of the latest learning, with `steady`; INFINITY before they
+     * are known. */
+    struct cshim_figure learned[CSHIM_CANDIDATES_MAX];
+    struct cshim_figures figures; /* the latest durations since learning began */
     /* Duration of the next best candidate in this period's trial, in a check that of the period
      * before; INFINITY: there was none. */
     float tried;
@@ -134,10 +118,6 @@ struct cshim_choice {
      * before the first one. */
     float before;
     bool is_check; /* this period is short: it checks whether the previous one was disturbed */
-    /* Lower and upper quartile of the samples that `typical` was computed from. If `steady` is
-     * longer than their median, both are lengthened by the same factor. */
-    float low[CSHIM_CANDIDATES_MAX];
-    float high[CSHIM_CANDIDATES_MAX];
     /* Samples since learning, or this period, began: their candidates and durations in seconds.
      * INFINITY stands for a duration that this rank does not know. */
     unsigned samples;

@@ -9,7 +9,8 @@
  *
  * The properties are library, ranks/nodes, element type, the codec of the rule or of its
  * max_rel_error, the least bytes of the caller's buffer in the class, and the rule's name. They are
- * followed by algorithm and codec, or "native".
+ * followed by algorithm and codec, or "native". A line is for calls of every operation: of classes
+ * that differ only in that, the last decided is kept.
  *
  * Pure except for cshim_learned_load(). Parsed choices are constant, and may be read by any thread.
  */

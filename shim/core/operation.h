@@ -39,10 +39,11 @@ enum cshim_operation_kind {
     CSHIM_OPERATION_ENCODE,
     /* Starts to send the message to `peer`. */
     CSHIM_OPERATION_SEND,
-    /* Waits until the messages of this type have arrived whose index is one of the `parts` from
-     * `index` on: 0, and the number of ranks of the row or column, for all messages. */
+    /* Waits until the messages of this type with the indices `index` to `index` + `parts` - 1 have
+     * arrived. To wait for all, `index` is 0, and `parts` the number of ranks in the row or column.
+     * gloo waits for all that are posted: a RECEIVE whose message depends on a wait follows it. */
     CSHIM_OPERATION_WAIT_RECEIVED,
-    /* Likewise waits until this rank's messages of this type have been sent. */
+    /* Waits likewise until this rank's messages of this type have been sent. */
     CSHIM_OPERATION_WAIT_SENT,
     /* Makes the message from `peer` at `offset` input number `parts`, after checking its header; a
      * message of this rank itself need not be checked. In a grid, each REDUCE or DECODE of the
@@ -77,8 +78,9 @@ struct cshim_operation {
     uint8_t message; /* enum cshim_message: type of the message, or of the inputs */
     uint8_t options;
     /* Index of the peer in the row or column. An algorithm in which a peer sends several messages
-     * of a type in a segment numbers them otherwise; then each rank must send them in the order in
-     * which the receiver's RECEIVEs are executed. */
+     * of a type in a segment numbers them otherwise, also below the number of ranks in the row or
+     * column; then each rank must send them in the order in which the receiver's RECEIVEs are
+     * executed. */
     uint32_t index;
     uint32_t peer; /* index among the plan's peers */
     uint32_t parts;

@@ -87,7 +87,7 @@ static enum cshim_reason call_reason(const struct cshim_call *call, uint64_t cou
         return CSHIM_REASON_SINGLE_RANK;
     if ((unsigned)call->dtype >= CSHIM_DTYPE_COUNT)
         return CSHIM_REASON_DTYPE;
-    if (!cshim_library_reduces(call->library, call->op))
+    if (!cshim_library_makes(call->library, call->collective, call->op))
         return CSHIM_REASON_OP;
     return CSHIM_REASON_COMPRESS;
 }

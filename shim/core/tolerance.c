@@ -38,22 +38,22 @@ static enum cshim_codec_id next_codec(enum cshim_codec_id codec, enum cshim_dtyp
     return next;
 }
 
-enum cshim_codec_id cshim_tolerance_codec(const struct cshim_tolerance *watch, size_t rule,
+enum cshim_codec_id cshim_tolerance_codec(const struct cshim_tolerance *tolerance, size_t rule,
                                           enum cshim_codec_id own, enum cshim_dtype dtype,
                                           uint64_t count)
 {
     const enum cshim_codec_id moved =
-        (enum cshim_codec_id)watch->codec[dtype][slot_of(rule, count)];
+        (enum cshim_codec_id)tolerance->codec[dtype][slot_of(rule, count)];
     if (moved == CSHIM_CODEC_NONE || typical_error(moved) >= typical_error(own))
         return CSHIM_CODEC_NONE;
     return moved;
 }
 
-enum cshim_codec_id cshim_tolerance_move(struct cshim_tolerance *watch, size_t rule,
-                                         const struct cshim_plan *plan)
+enum cshim_codec_id cshim_tolerance_change(struct cshim_tolerance *tolerance, size_t rule,
+                                           const struct cshim_plan *plan)
 {
     const enum cshim_codec_id next = next_codec(plan->codec, plan->dtype);
-    watch->codec[plan->dtype][slot_of(rule, plan->count)] = (uint8_t)next;
+    tolerance->codec[plan->dtype][slot_of(rule, plan->count)] = (uint8_t)next;
     return next;
 }
 

@@ -19,14 +19,14 @@ struct cshim_tolerance {
 
 /* Returns the codec to use instead of the rule's codec `own`, or CSHIM_CODEC_NONE. Never returns a
  * less precise one, even if another class has changed the slot. */
-enum cshim_codec_id cshim_tolerance_codec(const struct cshim_tolerance *watch, size_t rule,
+enum cshim_codec_id cshim_tolerance_codec(const struct cshim_tolerance *tolerance, size_t rule,
                                           enum cshim_codec_id own, enum cshim_dtype dtype,
                                           uint64_t count);
 
 /* Sets the codec of the plan's class to the next more precise one that encodes the dtype, and is
  * neither packed nor a format of OCP or NVIDIA; the most precise is raw. Returns it. */
-enum cshim_codec_id cshim_tolerance_move(struct cshim_tolerance *watch, size_t rule,
-                                         const struct cshim_plan *plan);
+enum cshim_codec_id cshim_tolerance_change(struct cshim_tolerance *tolerance, size_t rule,
+                                           const struct cshim_plan *plan);
 
 /* Returns the relative L2 error of encoding, with rounding to nearest and no residual, 16 grains
  * that are spread evenly over `count` elements (all elements if there are fewer grains). Ignores

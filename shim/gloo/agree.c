@@ -463,7 +463,7 @@ static enum way find_way(struct cshim_gloo_context *context,
     for (;;) {
         if (agreement->state < ACCEPTING && !context->has_agreed)
             listen(context, arguments->timeout);
-        if (agreement->mail.is_broken && agreement->state != ACCEPTING && !context->has_agreed) {
+        if (agreement->state != ACCEPTING && agreement->mail.is_broken && !context->has_agreed) {
             cshim_gloo_break(context->context); /* other ranks may wait for this one */
             set_agreed(context);
         }

@@ -7,7 +7,6 @@
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
 #include "shim/gloo/mail.h"
-#include "shim/gloo/agree.h"
 #include "shim/report/classes.h"
 
 struct cshim_gloo_class {
@@ -18,7 +17,6 @@ struct cshim_gloo_class {
     struct cshim_gloo_class *next;
 };
 
-#define SLOT_TAG_SHIFT 24
 /* Message types. A decision: TIMINGS to rank 0, STAGE from it. A barrier: HERE to rank 0, GO from
  * it. */
 enum { TIMINGS, STAGE, HERE, GO };
@@ -121,7 +119,7 @@ static struct talk *start_talk(const struct cshim_gloo_arguments *arguments, siz
 
 static uint64_t slot_of(const struct cshim_gloo_arguments *arguments, unsigned kind)
 {
-    return CSHIM_GLOO_SLOT_DECISION | (uint64_t)arguments->tag << SLOT_TAG_SHIFT | kind;
+    return CSHIM_GLOO_SLOT_DECISION | (uint64_t)arguments->tag << CSHIM_GLOO_TAG_SHIFT | kind;
 }
 
 /* Sends this rank's message to rank 0; on rank 0, receives those of all ranks. */

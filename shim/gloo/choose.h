@@ -7,7 +7,6 @@
 
 #include "shim/core/draw.h"
 #include "shim/gloo/context.h"
-#include "shim/gloo/agree.h"
 
 /* A call, and its candidate if it has a class. Owns nothing, so an exception of gloo may skip
  * cshim_gloo_chosen_end(). */

@@ -18,6 +18,8 @@
 #define CSHIM_GLOO_SLOT_INSIDE ((uint64_t)0xc7 << 56) /* within a node */
 #define CSHIM_GLOO_SLOT_DECISION ((uint64_t)0xc8 << 56)
 #define CSHIM_GLOO_SLOT_VALUES ((uint64_t)0xc9 << 56)
+/* The other slots have the call's tag from this bit on. */
+#define CSHIM_GLOO_TAG_SHIFT 24
 
 /* Number of buffers of a call: one for each transfer (shim/host/message.h) of each segment in
  * flight, because a wait in gloo ends with any message of the buffer. */

@@ -110,7 +110,8 @@ static enum cshim_reason compress(struct cshim_gloo_context *context,
 static void count_native(const struct cshim_gloo_context *context,
                          const struct cshim_gloo_arguments *arguments, enum cshim_reason reason)
 {
-    struct cshim_job *job = find_counting(context->host.job, arguments->rank, arguments->ranks);
+    struct cshim_job *job = find_counting(__atomic_load_n(&context->host.job, __ATOMIC_ACQUIRE),
+                                          arguments->rank, arguments->ranks);
     if (job == NULL)
         return;
     if (arguments->collective == CSHIM_ALLREDUCE || is_named(arguments, job))

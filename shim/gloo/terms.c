@@ -77,7 +77,8 @@ bool cshim_gloo_terms_apply(const struct cshim_gloo_terms *terms, uint64_t bytes
         return false;
     cshim_report_set_job(terms->job);
     host->transport = &cshim_gloo_transport;
-    host->job = cshim_job_find(&offer);
+    /* Passed-through calls of other threads read the job meanwhile. */
+    __atomic_store_n(&host->job, cshim_job_find(&offer), __ATOMIC_RELEASE);
     cshim_offer_free(&offer);
     if (host->job == NULL ||
         !cshim_layout_make(&host->layout, terms->nodes, host->ranks, host->ranks, host->rank) ||

@@ -11,11 +11,10 @@
 #include "shim/host/message.h"
 #include "shim/host/watch.h"
 
-/* Bits of a slot: the tag from TAG_SHIFT on, two bits for the message type, the function, and in
- * the lowest bits the segment's index modulo CSHIM_SEGMENTS_IN_FLIGHT. */
+/* Bits of a slot: the tag from CSHIM_GLOO_TAG_SHIFT on, two bits for the message type, the
+ * function, and in the lowest bits the segment's index modulo CSHIM_SEGMENTS_IN_FLIGHT. */
 #define FUNCTION_SHIFT 4
 #define KIND_SHIFT 22
-#define TAG_SHIFT 24
 
 static struct cshim_gloo_call *call_of(const struct cshim_exchange *exchange)
 {
@@ -36,7 +35,7 @@ static uint64_t slot_of(const struct cshim_exchange *exchange, unsigned request,
 {
     const struct cshim_gloo_arguments *arguments = call_of(exchange)->arguments;
     const uint64_t place = buffer_of(exchange, request) % CSHIM_SEGMENTS_IN_FLIGHT;
-    return CSHIM_GLOO_SLOT_CALL | (uint64_t)arguments->tag << TAG_SHIFT |
+    return CSHIM_GLOO_SLOT_CALL | (uint64_t)arguments->tag << CSHIM_GLOO_TAG_SHIFT |
            (uint64_t)kind << KIND_SHIFT | (uint64_t)arguments->function << FUNCTION_SHIFT | place;
 }
 
@@ -178,7 +177,8 @@ static int exchange_inside(const struct cshim_exchange *exchange, enum cshim_mes
     const size_t element = exchange->element_bytes;
     const size_t own = cshim_range_within(block, lengths[rank]) * element;
     const size_t whole = (size_t)(begins[last] + lengths[last]) * element;
-    const uint64_t slot = CSHIM_GLOO_SLOT_INSIDE | (uint64_t)call->arguments->tag << TAG_SHIFT |
+    const uint64_t slot = CSHIM_GLOO_SLOT_INSIDE |
+                          (uint64_t)call->arguments->tag << CSHIM_GLOO_TAG_SHIFT |
                           (uint64_t)kind << KIND_SHIFT;
     const int64_t timeout = call->arguments->timeout;
     void **exception = &call->exception;
@@ -278,7 +278,8 @@ struct values {
 /* Receives a row from each rank from `first` to before `end`. */
 static int receive_rows(const struct values *values, int first, int end)
 {
-    const uint64_t slot = CSHIM_GLOO_SLOT_VALUES | (uint64_t)values->arguments->tag << TAG_SHIFT |
+    const uint64_t slot = CSHIM_GLOO_SLOT_VALUES |
+                          (uint64_t)values->arguments->tag << CSHIM_GLOO_TAG_SHIFT |
                           (uint64_t)values->arguments->function << FUNCTION_SHIFT;
     int status = 0;
     for (int rank = first; rank < end && status == 0; rank++)
@@ -294,7 +295,8 @@ static int receive_rows(const struct values *values, int first, int end)
 /* Sends the first row to each rank from `first` to before `end`. */
 static int send_rows(const struct values *values, int first, int end)
 {
-    const uint64_t slot = CSHIM_GLOO_SLOT_VALUES | (uint64_t)values->arguments->tag << TAG_SHIFT |
+    const uint64_t slot = CSHIM_GLOO_SLOT_VALUES |
+                          (uint64_t)values->arguments->tag << CSHIM_GLOO_TAG_SHIFT |
                           (uint64_t)values->arguments->function << FUNCTION_SHIFT;
     int status = 0;
     for (int rank = first; rank < end && status == 0; rank++)

@@ -74,7 +74,7 @@ static int share_error(struct cshim_exchange *exchange)
 
 /* Moves this class of tensors (rule, type, count) to a more precise codec if the error of any
  * rank's encoding is above max_rel_error. Returns 0 or a transport error. */
-static int watch_error(struct cshim_exchange *exchange)
+static int check_tolerance(struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;
     struct cshim_communicator *comm = exchange->communicator;
@@ -85,7 +85,7 @@ static int watch_error(struct cshim_exchange *exchange)
     if (status != 0 || (double)exchange->error <= plan->rule->max_rel_error ||
         cshim_codec_is_exact(plan->codec))
         return status;
-    const enum cshim_codec_id next = cshim_tolerance_move(&comm->watch, rule, plan);
+    const enum cshim_codec_id next = cshim_tolerance_change(&comm->tolerance, rule, plan);
     if (comm->rank != 0)
         return status;
     cshim_log(CSHIM_LOG_INFO,
@@ -95,7 +95,7 @@ static int watch_error(struct cshim_exchange *exchange)
               plan->rule->name, (unsigned long long)plan->count, cshim_dtype_name(plan->dtype),
               cshim_codec_name(next), exchange->sequence, cshim_codec_name(plan->codec),
               (double)exchange->error, plan->rule->max_rel_error);
-    cshim_ledger_move(&comm->job->ledger, plan, next, exchange->sequence, exchange->error);
+    cshim_ledger_add_change(&comm->job->ledger, plan, next, exchange->sequence, exchange->error);
     return status;
 }
 
@@ -388,7 +388,7 @@ static int run_call(struct cshim_exchange *exchange, double *took)
     if (status == 0)
         status = cshim_exchange_run(exchange);
     if (status == 0)
-        status = watch_error(exchange);
+        status = check_tolerance(exchange);
     const double seconds = cshim_seconds() - began;
     *took = seconds;
     cshim_event_call(exchange, began, seconds);

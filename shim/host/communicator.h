@@ -25,7 +25,7 @@ struct cshim_communicator {
     uint32_t number;         /* unique in this process, from 0; gloo: that of `whole` */
     uint32_t sequence;       /* number of compressed calls so far; gloo: unused */
     uint32_t *calls_by_rule; /* compressed calls by rule: for samples, intervals; gloo: unused */
-    struct cshim_tolerance watch;
+    struct cshim_tolerance tolerance;
     const struct cshim_learned *learned; /* choices of an earlier job; NULL: calls are measured */
     struct cshim_class *classes; /* MPI: CSHIM_CLASSES_MAX, or NULL if no rule's calls are measured;
                                     gloo: NULL */

@@ -184,7 +184,7 @@ void cshim_message_report_wait(const struct cshim_exchange *exchange, int rank,
               "or passes the call through because its operation, type or size is another one; all "
               "ranks must make the same call",
               rank, CSHIM_SLOW_SECONDS, ranks[0] != '\0' ? ranks : "others",
-              plan->collective <= CSHIM_REDUCE ? "sum" : "exchange",
+              cshim_shapes[plan->collective].adds ? "sum" : "exchange",
               (unsigned long long)plan->count, cshim_dtype_name(plan->dtype));
 }
 

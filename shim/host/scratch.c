@@ -8,18 +8,19 @@
 
 #include "shim/core/log.h"
 
-/* A free piece; its first bytes link to the next. The shared piece is first in the list, then the
+/* A free block; its first bytes link to the next. The shared block is first in the list, then the
  * one released last, because its pages are mapped. */
-struct piece {
-    struct piece *next;
+struct block {
+    struct block *next;
 };
 
-/* Offset of the shared piece's token, which intra-node operations overwrite later. */
+/* Offset of the shared block's token, which intra-node operations overwrite later. */
 #define TOKEN CSHIM_SCRATCH_LIMIT
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
-static struct piece *pieces;
-static uint8_t *shared; /* piece that other processes may read, or NULL */
+static struct block *unused_blocks;
+static uint8_t *shared; /* block that other processes may read, or NULL */
+static bool reserved;   /* the first block exists; atomic */
 
 void *cshim_scratch_map(size_t bytes)
 {
@@ -28,16 +29,14 @@ void *cshim_scratch_map(size_t bytes)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-static bool reserved; /* the first piece exists; atomic */
-
 bool cshim_scratch_reserve(void)
 {
     if (__atomic_load_n(&reserved, __ATOMIC_ACQUIRE))
         return true;
-    uint8_t *piece = cshim_scratch_map(CSHIM_SCRATCH_LIMIT);
-    cshim_scratch_release(piece);
-    __atomic_store_n(&reserved, piece != NULL, __ATOMIC_RELEASE);
-    return piece != NULL;
+    uint8_t *block = cshim_scratch_map(CSHIM_SCRATCH_LIMIT);
+    cshim_scratch_release(block);
+    __atomic_store_n(&reserved, block != NULL, __ATOMIC_RELEASE);
+    return block != NULL;
 }
 
 /* Marks the segment for removal at once: Linux keeps it until the last attached process ends,
@@ -90,28 +89,28 @@ bool cshim_scratch_is_shared(const uint8_t *scratch)
 uint8_t *cshim_scratch_acquire(void)
 {
     pthread_mutex_lock(&lock);
-    struct piece *piece = pieces;
-    if (piece != NULL)
-        pieces = piece->next;
+    struct block *block = unused_blocks;
+    if (block != NULL)
+        unused_blocks = block->next;
     pthread_mutex_unlock(&lock);
-    if (piece == NULL)
-        piece = cshim_scratch_map(CSHIM_SCRATCH_LIMIT);
-    if (piece == NULL)
+    if (block == NULL)
+        block = cshim_scratch_map(CSHIM_SCRATCH_LIMIT);
+    if (block == NULL)
         cshim_log(CSHIM_LOG_ERROR, "no memory for the scratch of another call under way");
-    return (uint8_t *)piece;
+    return (uint8_t *)block;
 }
 
 void cshim_scratch_release(uint8_t *scratch)
 {
-    struct piece *piece = (struct piece *)(void *)scratch;
-    if (piece == NULL)
+    struct block *block = (struct block *)(void *)scratch;
+    if (block == NULL)
         return;
     pthread_mutex_lock(&lock);
-    struct piece **link = &pieces;
+    struct block **link = &unused_blocks;
     if (*link != NULL && cshim_scratch_is_shared((uint8_t *)*link))
         link = &(*link)->next;
-    piece->next = *link;
-    *link = piece;
+    block->next = *link;
+    *link = block;
     pthread_mutex_unlock(&lock);
 }
 

@@ -13,8 +13,8 @@
  * otherwise false on all. Ends the job if rank 0's policy, environment or learned choices are
  * wrong, or without memory. */
 bool cshim_agree(void);
-/* Frees what cshim_agree() has allocated for cshim_mpi, except `world`. Called only if
- * cshim_agree() has returned true. */
+/* Frees the learned choices, the shared scratch and the contents of cshim_mpi.world, but not its
+ * communicator. Called only if cshim_agree() has returned true. */
 void cshim_agree_finalize(void);
 
 #endif

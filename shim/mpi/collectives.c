@@ -33,7 +33,7 @@ static COLD bool compress(const struct cshim_arguments *arguments, struct cshim_
         return true;
     if (rule->max_rel_error > 0)
         call->instead =
-            cshim_tolerance_codec(&state->host.watch, cshim_rule_index(cshim_job.policy, rule),
+            cshim_tolerance_codec(&state->host.tolerance, cshim_rule_index(cshim_job.policy, rule),
                                   rule->codec, call->dtype, count);
     plan.reason = state->reason;
     if (plan.reason == CSHIM_REASON_COMPRESS && cshim_mpi.devices)

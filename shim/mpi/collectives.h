@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Start and end of the engine, for its table (struct cshim_mpi_engine), and parameter lists that
- * the reductions share. The blocking collectives are static in collectives.c. */
+/* Parameter lists that the reductions share. The blocking collectives are static in collectives.c.
+ */
 #ifndef CSHIM_MPI_COLLECTIVES_H
 #define CSHIM_MPI_COLLECTIVES_H
 
@@ -13,10 +13,5 @@
 #define CSHIM_SCATTERED(type)                                                                      \
     const void *sendbuf, void *recvbuf, const type recvcounts[], MPI_Datatype datatype, MPI_Op op
 #define CSHIM_SCATTERED_A sendbuf, recvbuf, recvcounts, datatype, op
-
-/* Starts and ends the engine (engine.c); the contracts are those of `start` and `finalize` in
- * struct cshim_mpi_engine. */
-int cshim_mpi_start(const struct cshim_mpi_real *real, const char *past);
-void cshim_mpi_finalize(void);
 
 #endif

@@ -2,7 +2,6 @@
 #include "shim/mpi/describe.h"
 #include "shim/core/clock.h"
 #include "shim/core/smallest.h"
-#include "shim/mpi/observe.h"
 
 /* Returns the float type of the size of MPI_REAL or MPI_DOUBLE_PRECISION, which Fortran compiler
  * options may widen; CSHIM_DTYPE_OTHER if that is neither 4 nor 8 bytes, as in a library without
@@ -350,8 +349,7 @@ bool cshim_describe_observed(const struct cshim_arguments *arguments, struct csh
     return reason == CSHIM_REASON_COMPRESS || reason == CSHIM_REASON_SINGLE_RANK;
 }
 
-/* Returns this process's rank in `comm`. */
-static int rank_in(MPI_Comm comm)
+int cshim_rank_in(MPI_Comm comm)
 {
     int rank = cshim_job.rank;
     if (comm != MPI_COMM_WORLD)
@@ -361,29 +359,5 @@ static int rank_in(MPI_Comm comm)
 
 bool cshim_describe_is_root(const struct cshim_arguments *arguments)
 {
-    return rank_in(arguments->comm) == arguments->root;
-}
-
-void cshim_count_pass(enum cshim_reason reason, MPI_Comm comm)
-{
-    if (reason == CSHIM_REASON_SINGLE_RANK || rank_in(comm) == 0)
-        cshim_ledger_pass(&cshim_job.ledger, reason);
-}
-
-void cshim_count_weight(enum cshim_reason reason, const struct cshim_call *call, MPI_Comm comm)
-{
-    if (call->bytes >= CSHIM_WEIGHED_FROM && rank_in(comm) == 0)
-        cshim_ledger_weigh(&cshim_job.ledger, reason, call);
-}
-
-void cshim_count_other(enum cshim_mpi_counted function, const void *buffer, cshim_count count,
-                       MPI_Datatype datatype, MPI_Comm comm)
-{
-    int size = 0;
-    if (comm == MPI_COMM_NULL || rank_in(comm) != 0)
-        return;
-    if (count > 0 && buffer != MPI_IN_PLACE && datatype != MPI_DATATYPE_NULL)
-        PMPI_Type_size(datatype, &size);
-    cshim_ledger_count(&cshim_job.ledger, function,
-                       size > 0 ? (uint64_t)count * (uint64_t)size : 0);
+    return cshim_rank_in(arguments->comm) == arguments->root;
 }

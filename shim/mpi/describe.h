@@ -64,6 +64,9 @@ static inline int64_t cshim_recvcount(const struct cshim_arguments *arguments, i
     return cshim_count_at(arguments, arguments->recvcounts, rank);
 }
 
+/* Returns this process's rank in `comm`. */
+int cshim_rank_in(MPI_Comm comm);
+
 /* Returns the element type of a datatype that may be compressed; otherwise CSHIM_DTYPE_OTHER. */
 enum cshim_dtype cshim_describe_datatype(MPI_Datatype datatype);
 /* Replaces the usual complex types of C and Fortran, of single or double precision, by their float

@@ -58,4 +58,8 @@ struct cshim_mpi_engine {
     void (*finalize)(void);
 };
 
+/* The engine's `start` and `finalize`. */
+int cshim_mpi_start(const struct cshim_mpi_real *real, const char *past);
+void cshim_mpi_finalize(void);
+
 #endif

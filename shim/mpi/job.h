@@ -11,12 +11,14 @@
  *
  *   nonblocking.c   for the active calls; held by the thread that advances them;
  *   requests.c      for the list of persistent requests;
- *   communicator.c  for the list of communicators, and for their numbers.
+ *   communicator.c  for the list of communicators, and for their numbers;
+ *   spawn.c         for the variable that spawned processes inherit.
  *
  * Under the lock of nonblocking.c, the locks of communicator.c, shim/host and shim/report may be
  * taken, requests of the program's communicators may be tested after replacing the error handler,
- * and MPI may be called on the shim's own communicators, which return errors. Under the locks of
- * requests.c and communicator.c the engine takes no lock and does not call MPI. Error handlers of
+ * and MPI may be called on the shim's own communicators, which return errors. Under the lock of
+ * spawn.c a port is opened and closed. Under the locks of requests.c and communicator.c the engine
+ * takes no lock and does not call MPI. Error handlers of
  * the program, which may call any function of MPI, are called after the locks are released. */
 #ifndef CSHIM_MPI_JOB_H
 #define CSHIM_MPI_JOB_H

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* COMPSHIM=observe: records calls and compresses none. At the end the shim's own exchange is
- * measured on the job's ranks, so that `compshim explain --report` can predict how long compressed
- * calls would take. */
 #include "shim/mpi/observe.h"
 
 #include <stdio.h>
@@ -180,4 +177,28 @@ void cshim_observe_probe(void)
             goes_on = probe_codec(&measurement, codec);
     free(measurement.input);
     free(measurement.output);
+}
+
+void cshim_count_pass(enum cshim_reason reason, MPI_Comm comm)
+{
+    if (reason == CSHIM_REASON_SINGLE_RANK || cshim_rank_in(comm) == 0)
+        cshim_ledger_pass(&cshim_job.ledger, reason);
+}
+
+void cshim_count_weight(enum cshim_reason reason, const struct cshim_call *call, MPI_Comm comm)
+{
+    if (call->bytes >= CSHIM_WEIGHED_FROM && cshim_rank_in(comm) == 0)
+        cshim_ledger_weigh(&cshim_job.ledger, reason, call);
+}
+
+void cshim_count_other(enum cshim_mpi_counted function, const void *buffer, cshim_count count,
+                       MPI_Datatype datatype, MPI_Comm comm)
+{
+    int size = 0;
+    if (comm == MPI_COMM_NULL || cshim_rank_in(comm) != 0)
+        return;
+    if (count > 0 && buffer != MPI_IN_PLACE && datatype != MPI_DATATYPE_NULL)
+        PMPI_Type_size(datatype, &size);
+    cshim_ledger_count(&cshim_job.ledger, function,
+                       size > 0 ? (uint64_t)count * (uint64_t)size : 0);
 }

@@ -24,8 +24,8 @@ void cshim_observe_end(struct cshim_observed_call *observed);
 /* Finds out whether rank 0 has COMPSHIM=observe; sets cshim_job.observed then. Collective over the
  * job. Ends the job if there is no memory. */
 void cshim_observe_setup(void);
-/* Measures the shim's own exchange with one codec after the other, for the report. Begins no
- * further codec after two seconds. Collective over the job. */
+/* Times the shim's own exchange on the job's ranks with one codec after the other, for the report's
+ * field observed.exchange. Begins no further codec after two seconds. Collective over the job. */
 void cshim_observe_probe(void);
 
 /* Counts a call that is passed through; only rank 0 of its communicator counts. */

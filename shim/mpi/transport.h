@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The runner's transport (shim/host/transport.h) over MPI: messages on the job's private
- * communicator, collectives on the communicators of the nodes and of the program. */
+/* The runner's transport (shim/host/transport.h) over MPI: messages on the carrier's
+ * communicator (shim/mpi/carrier.h), collectives on the communicators of the nodes and of the
+ * program. */
 #ifndef CSHIM_MPI_TRANSPORT_H
 #define CSHIM_MPI_TRANSPORT_H
 

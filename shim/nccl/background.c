@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <unistd.h>
+#include "shim/nccl/background.h"
 
-#include "shim/nccl/communicator.h"
+#include <unistd.h>
 
 #define PAUSE_MICROSECONDS 20
 #define HANDLES 3 /* handles of a communicator: the program's, inside, across */

@@ -9,10 +9,18 @@
  * stream, while kernels work on the messages of others on the communicator's stream, or the
  * graph's; a step then waits for the previous step of its batch, by an event, and for the earlier
  * work on its stream. docs/architecture.md draws the pipeline. */
+#include "shim/nccl/batch.h"
+
 #include <stdlib.h>
 
+#include "shim/nccl/background.h"
 #include "shim/nccl/choose.h"
+#include "shim/nccl/feedback.h"
 #include "shim/nccl/measure.h"
+#include "shim/nccl/prepare.h"
+#include "shim/nccl/sample.h"
+#include "shim/nccl/steps.h"
+#include "shim/nccl/workspace.h"
 
 struct batch {
     struct cshim_nccl_segment *segments; /* array with room for two segments of each call */

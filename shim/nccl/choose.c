@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "shim/core/clock.h"
+#include "shim/nccl/background.h"
 #include "shim/nccl/measure.h"
 
 /* Time after which a wait for an answer is logged; again after 5 times, 25 times ... as long. */

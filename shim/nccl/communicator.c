@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "shim/nccl/prepare.h"
 #include "shim/report/process.h"
 
 #define BUCKETS 256u

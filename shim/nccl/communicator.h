@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine's state of the process and of each communicator, and a registry that finds a
  * communicator by NCCL's handle. NCCL may reuse a handle after the communicator was destroyed, so
- * the registry drops a communicator before NCCL does. All functions are thread-safe; those of
- * prepare.c for different communicators. */
+ * the registry drops a communicator before NCCL does. All functions are thread-safe. */
 #ifndef CSHIM_NCCL_COMMUNICATOR_H
 #define CSHIM_NCCL_COMMUNICATOR_H
 
@@ -122,53 +121,5 @@ struct cshim_nccl_comm *cshim_registry_take(ncclComm_t comm);
 /* Releases a removed communicator. After the last one whose calls this process counts, writes the
  * reports; after the last one with a job, writes the trace. NULL is allowed. */
 void cshim_registry_end(struct cshim_nccl_comm *comm);
-
-/* background.c: nonblocking communicators. NCCL returns ncclInProgress from their calls and
- * enqueues them on a thread of its own; the program polls ncclCommGetAsyncError until that is done.
- * The engine likewise starts a thread for each group that makes communicators or has calls to
- * compress, and returns ncclInProgress until that thread has finished. */
-
-/* Marks the calling thread as working for these communicators; NULL: for none any more. `comms`
- * must outlive the work. */
-void cshim_background_begin(struct cshim_nccl_comm *const *comms, size_t count);
-/* Returns true on a background thread. */
-bool cshim_background_is(void);
-/* Waits until NCCL has enqueued what this background thread has called on its communicators.
- * Returns an error if one of them has failed or been aborted. */
-ncclResult_t cshim_background_await(void);
-/* Calls ncclGroupEnd, and on a background thread waits until NCCL has enqueued the group. `status`
- * is that of the calls in the group; returns the first error. */
-ncclResult_t cshim_nccl_end_group(ncclResult_t status);
-/* Returns the asynchronous error of a communicator or, if it has none, of its `inside` and
- * `across`; ncclSystemError if it was aborted. ncclInProgress counts as an error. */
-ncclResult_t cshim_nccl_state(struct cshim_nccl_comm *comm);
-/* Like cshim_nccl_state(), but asks only for the state of `inside` and `across`. */
-ncclResult_t cshim_nccl_levels_state(struct cshim_nccl_comm *comm);
-/* Waits until no background thread works for the communicator. */
-void cshim_background_leave(const struct cshim_nccl_comm *comm);
-
-/* prepare.c: at the first compressed call on a communicator all ranks together allocate what
- * compressed calls need, and exchange through NCCL whether each of them can compress.
- *
- * The memory for that exchange is allocated when the communicator is made (communicators that
- * prepare one after the other share it). A rank that lacks it reports that at the rendezvous;
- * without a rendezvous, making the communicator returns an error on this rank. Later a preparation
- * fails if CUDA or NCCL fails, the host lacks memory, or a process ends. If that happens during the
- * exchange, the rendezvous, if there is one, notifies the other ranks. */
-
-/* Allocates the memory for the exchange, unless the pool has some. On an error writes the reason to
- * `why`. */
-void cshim_prepare_reserve(struct cshim_nccl_comm *comm, char why[CSHIM_CUDA_WHY_MAX]);
-
-/* Prepares, all at once, those communicators of `calls` that are not prepared yet and have a call
- * to compress. If the number of nodes is not known, the ranks exchange that first, because the
- * rules may then pass the calls through. If a rank cannot compress, all ranks set comm->reason
- * alike. Waits for the other ranks, as NCCL's own first call does, and for the GPU. */
-struct cshim_nccl_call;
-ncclResult_t cshim_prepare(const struct cshim_nccl_call *calls, size_t count);
-
-/* Releases what the preparation has made, except `inside` and `across` (end_levels in engine.c) and
- * the exchange of a preparation that has failed. */
-void cshim_prepare_undo(struct cshim_nccl_comm *comm);
 
 #endif

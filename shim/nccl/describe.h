@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A call as the program made it, its description for policy and planner, and what is done with it:
- * PreMulSum operations, NCCL groups (group.c), batches (batch.c) and residuals (feedback.c). */
+/* A call as the program made it, its description for policy and planner, and PreMulSum operations.
+ */
 #ifndef CSHIM_NCCL_DESCRIBE_H
 #define CSHIM_NCCL_DESCRIBE_H
 
@@ -100,45 +100,5 @@ enum cshim_reason cshim_call_reason(const struct cshim_nccl_call *call);
 
 /* Passes the call through to NCCL. */
 ncclResult_t cshim_call_natively(const struct cshim_nccl_call *call);
-
-/* group.c: NCCL's groups. As NCCL launches the calls of a group only at the end of the outermost
- * group, compressed calls wait until then, and are enqueued after those that NCCL makes itself. The
- * state is thread-local, as NCCL's is. */
-
-/* Replace ncclGroupStart, ncclGroupEnd and ncclGroupSimulateEnd. */
-ncclResult_t cshim_group_start(void);
-ncclResult_t cshim_group_end(void);
-ncclResult_t cshim_group_simulate_end(ncclSimInfo_t *info);
-
-/* Adds a call to the thread's group; outside a group runs it at once, on a nonblocking communicator
- * by a background thread. Takes over the call's reference. */
-ncclResult_t cshim_group_add(const struct cshim_nccl_call *call);
-
-/* Replaces ncclRedOpDestroy. */
-ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm);
-
-/* Adds a communicator that NCCL is making to the registry: at the end of the group, or at once
- * outside a group. Takes over the reference; NULL (no memory) is an error. `status` is what NCCL
- * returned. Returns `status` or an error; outside a group ncclInProgress if the communicator is
- * nonblocking. */
-ncclResult_t cshim_group_expect(struct cshim_nccl_comm *comm, ncclResult_t status);
-
-/* batch.c: makes the calls of a group. First passes through those that the preparation, the planner
- * or begin_call() decides not to compress, then runs the others, on each communicator in their
- * order. */
-ncclResult_t cshim_batches_run(struct cshim_nccl_call *calls, size_t count);
-
-/* feedback.c: error feedback: residuals (shim/report/residual.h) on the device. A residual's memory
- * has the errors of this rank's contributions, in the order in which they are encoded, followed by
- * the errors of the sums that the rank has encoded as their owner, one chunk after the other. */
-
-/* Returns the residual of a call's buffer; the caller releases it once the call is enqueued. Clears
- * or replaces it if the previous call took another algorithm. Returns NULL without memory, and for
- * a captured call whose residual would have to be allocated or cleared, because each launch of the
- * graph would repeat that. */
-struct cshim_residual *cshim_feedback_find(const struct cshim_nccl_call *call);
-
-/* Frees the residuals of a communicator that ends. Its context must be current. */
-void cshim_feedback_free(struct cshim_nccl_comm *comm);
 
 #endif

@@ -5,9 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/nccl/describe.h"
+#include "shim/nccl/background.h"
+#include "shim/nccl/group.h"
 #include "shim/nccl/measure.h"
 #include "shim/nccl/nvlink.h"
+#include "shim/nccl/prepare.h"
+#include "shim/nccl/trace.h"
 #include "shim/report/process.h"
 
 /* Version of the messages between ranks, apart from the codecs. Increment it with each change. */

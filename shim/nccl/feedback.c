@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/describe.h"
+#include "shim/nccl/feedback.h"
+
+#include "shim/nccl/workspace.h"
 
 /* Returns the bytes of a residual: a float for each element of the call, then a float for each sum
  * that this rank encodes (one chunk of each segment), then a margin of CSHIM_GRAIN floats. */

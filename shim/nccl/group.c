@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/describe.h"
+#include "shim/nccl/group.h"
 
 #include <stdlib.h>
 
+#include "shim/nccl/background.h"
+#include "shim/nccl/batch.h"
+#include "shim/nccl/prepare.h"
 #include "shim/report/process.h"
 
 static __thread struct group {

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "shim/core/clock.h"
+#include "shim/nccl/sample.h"
+#include "shim/nccl/trace.h"
 
 /* Maximum number of marks that a batch adds: one for each step. */
 #define MARKS_OF_BATCH CSHIM_STEPS

@@ -53,40 +53,4 @@ void cshim_measure_make(struct cshim_nccl_comm *comm);
 /* Frees a communicator's events and its timelines that were not collected. */
 void cshim_measure_free(struct cshim_nccl_comm *comm);
 
-/* trace.c: adds the calls and phases of a timeline to the traces of their jobs, after
- * cshim_timeline_add_up. `begin` is the time of the first mark by the host's clock
- * (cshim_seconds). */
-void cshim_nccl_trace_add(const struct cshim_timeline *timeline, double begin);
-/* Writes the names of the lanes, one for each CUDA stream, to a trace file. */
-void cshim_nccl_name_lanes(struct cshim_trace_file *file, int rank);
-
-/* sample.c: the sampled error (shim/core/sample.h). Before a sampled sum NCCL gathers a few
- * elements of all ranks, and rank 0 copies them to its host memory; in data movement it copies its
- * own. After the call rank 0 copies the same elements of its result. It compares them when the last
- * copy has completed; nothing waits for it.
- *
- * All ranks sample the same calls: the memory for gathering is part of the workspace, so no rank
- * lacks it. Rank 0's host memory and events are optional: without them rank 0 gathers but compares
- * nothing. */
-
-/* Selects the calls of a group to sample, the same on all ranks, and gathers their elements. Called
- * after the calls are planned and before their first batch. Returns an error of NCCL or CUDA. */
-ncclResult_t cshim_sample_begin(struct cshim_nccl_call *calls, size_t count);
-
-/* Called after the last batch of a call that has a slot. If is_kept is true, copies the elements of
- * the result and passes the slot to the call's timeline. Otherwise releases the slot. */
-void cshim_sample_end(const struct cshim_nccl_call *call, bool is_kept);
-
-/* Returns true if the copies of a slot have completed. */
-bool cshim_sample_has_happened(const struct cshim_sample_slot *slot);
-/* Adds the errors of the slot's elements to a call's figures. The copies must have completed. */
-void cshim_sample_compare(const struct cshim_sample_slot *slot, struct cshim_row *figures);
-/* Releases a slot; NULL is allowed. The slot is used again after its copies have completed. */
-void cshim_sample_give(struct cshim_sample_slot *slot);
-
-/* Sets comm->samples to the slots of its workspace, made at the first call; leaves NULL without
- * memory, on other ranks than 0, and without a report. The communicator's context must be
- * current. */
-void cshim_sample_make(struct cshim_nccl_comm *comm);
-
 #endif

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/nccl/prepare.h"
+
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "shim/core/clock.h"
+#include "shim/nccl/background.h"
 #include "shim/nccl/choose.h"
+#include "shim/nccl/feedback.h"
 #include "shim/nccl/measure.h"
 #include "shim/nccl/nvlink.h"
+#include "shim/nccl/sample.h"
+#include "shim/nccl/workspace.h"
 #include "shim/report/process.h"
 
 /* While a rank waits in NCCL for the others, it asks the rendezvous for missing or lost ranks every

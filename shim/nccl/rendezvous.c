@@ -215,16 +215,18 @@ static bool send_until(struct cshim_member *member, enum cshim_request_kind kind
 }
 
 /* Receives the offer that follows a reply; the caller frees it. Returns false and sets errno if it
- * does not come, is too long or malformed, or there is no memory. */
+ * does not come or is too long, or cannot be unpacked, or there is no memory. */
 static bool receive_offer(struct cshim_member *member, uint64_t bytes, double deadline,
                           struct cshim_offer *offer)
 {
     errno = EMSGSIZE;
     void *packed = bytes <= CSHIM_OFFER_PACKED_MAX ? malloc(bytes) : NULL;
-    const bool has_come = packed != NULL && transfer(member, false, packed, bytes, deadline) &&
-                          cshim_offer_unpack(offer, packed, bytes);
+    const bool has_come = packed != NULL && transfer(member, false, packed, bytes, deadline);
+    const bool is_right = has_come && cshim_offer_unpack(offer, packed, bytes);
     free(packed);
-    return has_come;
+    if (has_come && !is_right)
+        errno = EBADMSG;
+    return is_right;
 }
 
 /* Sends a request, unless it was sent already, and receives its reply. If the reply is "on" and

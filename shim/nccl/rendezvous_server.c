@@ -3,8 +3,8 @@
  * and of all communicators whose durations it collects.
  *
  * A connection carries one request after the other. Its state is READING a request, HELD until the
- * reply is due, or WRITING the reply and the offer, if it follows. Connections that
- * send anything but a rank's requests are closed. */
+ * reply is due, or WRITING the reply and the offer, if it follows. Connections that send anything
+ * but a rank's requests are closed. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internal to the rendezvous: the tag in the id, the messages, and the parts of the server.
- * All requests have one length; all replies another. The packed offer follows a reply to READY that
- * is "on".
- * Structs are sent as they lie in memory: ranks compress only if all have the same version, which
- * HELLO carries. */
+/* Internal to the rendezvous: the tag in the id, the messages, and the parts of the server. All
+ * requests have one length, and all replies another; the packed offer follows a reply to READY that
+ * is "on". Structs are sent as they lie in memory: ranks compress only if all have the same
+ * version, which HELLO carries. */
 #ifndef CSHIM_NCCL_RENDEZVOUS_WIRE_H
 #define CSHIM_NCCL_RENDEZVOUS_WIRE_H
 

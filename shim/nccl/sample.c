@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/measure.h"
+#include "shim/nccl/sample.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "codecs/arithmetic.h"
+#include "shim/nccl/background.h"
+#include "shim/nccl/timeline.h"
+#include "shim/nccl/workspace.h"
 
 /* Rank 0's host memory for one sampled call:
  *

@@ -45,9 +45,4 @@ static inline uint8_t *cshim_segment_stage(const struct cshim_nccl_segment *segm
     return segment->memory + plan->slot_bytes - plan->stage_bytes;
 }
 
-/* steps.c: enqueues a step of a segment; does nothing if the segment does not have the step. Steps
- * of CSHIM_PHASE_EXCHANGE are NCCL's operations on comm->runs_on; the caller opens an NCCL group
- * for them. The others are kernels on comm->kernels. The communicator's context must be current. */
-ncclResult_t cshim_step_enqueue(const struct cshim_nccl_segment *segment, enum cshim_step step);
-
 #endif

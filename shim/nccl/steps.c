@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Enqueues the steps of a segment's schedule: kernels and NCCL's operations. */
+#include "shim/nccl/steps.h"
+
 #include "codecs/scalar.h"
 #include "shim/core/header.h"
-#include "shim/nccl/segment.h"
+#include "shim/nccl/background.h"
+#include "shim/nccl/device.h"
+#include "shim/nccl/workspace.h"
 
 /* Returns the first operation of a kind that concerns a type of message; NULL if there is none. */
 static const struct cshim_operation *find_operation(const struct cshim_nccl_segment *segment,

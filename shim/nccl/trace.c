@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/measure.h"
+#include "shim/nccl/trace.h"
+
+#include "shim/nccl/describe.h"
 
 /* Maximum number of lanes (lines of the trace's display). Each CUDA stream has a lane; further
  * streams share the last one. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/nccl/device.h"
+#include "shim/nccl/workspace.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -30,4 +30,9 @@ const char *cshim_report_wanted(const struct cshim_policy *policy, bool speaks);
  * a report, and atomically if possible (shim/core/output.h). */
 void cshim_report_write(const char *wanted, const struct cshim_job *job);
 
+/* Opens a trace's file and begins it. Returns false, after logging the error, if that fails. */
+bool cshim_trace_open(struct cshim_trace_file *file, const char *path);
+/* Ends the file and closes it; logs errors. Does nothing if cshim_trace_open() failed. */
+void cshim_trace_close(struct cshim_trace_file *file, const char *path);
+
 #endif

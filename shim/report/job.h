@@ -38,7 +38,7 @@ struct cshim_job {
 };
 
 /* Sets policy, learned choices and their digests, makes the ledger, and sets the level of the log.
- * Returns false with an error, and without memory to free, if they do not parse or there is no
+ * Returns false, with an error and nothing to free, if policy or choices do not parse, or without
  * memory. */
 bool cshim_job_adopt(struct cshim_job *job, const struct cshim_offer *offer,
                      char message[CSHIM_MESSAGE_MAX]);

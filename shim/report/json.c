@@ -130,22 +130,23 @@ static void json_moves(FILE *stream, const struct cshim_ledger *ledger)
 {
     const char *separator = "";
     fprintf(stream, "  \"moved\": [");
-    for (uint64_t i = 0; i < ledger->tally.moves && i < CSHIM_MOVES_MAX; i++) {
-        const struct cshim_move *move = &ledger->tally.move[i];
-        const struct cshim_rule *rule = &ledger->policy->rules[move->rule];
+    for (uint64_t i = 0; i < ledger->tally.changes && i < CSHIM_CODEC_CHANGES_MAX; i++) {
+        const struct cshim_codec_change *change = &ledger->tally.change[i];
+        const struct cshim_rule *rule = &ledger->policy->rules[change->rule];
         fprintf(stream, "%s\n    {\"rule\": ", separator);
         cshim_report_string(stream, rule->name);
         fprintf(stream,
                 ", \"dtype\": \"%s\", \"count\": %llu, \"from\": \"%s\", \"to\": \"%s\", "
                 "\"after_call\": %u, \"error\": ",
-                cshim_dtype_name((enum cshim_dtype)move->dtype), (unsigned long long)move->count,
-                cshim_codec_name((enum cshim_codec_id)move->from),
-                cshim_codec_name((enum cshim_codec_id)move->to), move->call);
-        json_number(stream, (double)move->error);
+                cshim_dtype_name((enum cshim_dtype)change->dtype),
+                (unsigned long long)change->count,
+                cshim_codec_name((enum cshim_codec_id)change->from),
+                cshim_codec_name((enum cshim_codec_id)change->to), change->call);
+        json_number(stream, (double)change->error);
         fprintf(stream, ", \"max_rel_error\": %.6e}", rule->max_rel_error);
         separator = ",";
     }
-    fprintf(stream, "%s],\n", ledger->tally.moves > 0 ? "\n  " : "");
+    fprintf(stream, "%s],\n", ledger->tally.changes > 0 ? "\n  " : "");
 }
 
 /* Writes the lines of a file for COMPSHIM_MACHINE. compshim report --learned prints them. */
@@ -194,8 +195,8 @@ static void json_kind(FILE *stream, const struct cshim_kind *kind)
             kind->seconds_wait);
 }
 
-/* Writes the calls that COMPSHIM=observe has recorded, and the exchanges that were measured.
- * compshim explain --report reads them. */
+/* Writes the calls that COMPSHIM=observe has recorded, which compshim explain --report reads, and
+ * the exchanges that were measured. */
 static void json_observed(FILE *stream, const struct cshim_observed *observed)
 {
     fprintf(stream, "  \"observed\": {\n    \"kinds\": [");

@@ -81,12 +81,13 @@ void cshim_ledger_learn(struct cshim_ledger *ledger, const struct cshim_learned_
     pthread_mutex_unlock(&ledger->lock);
 }
 
-static void add_moves(struct cshim_tally *tally, uint64_t moves, const struct cshim_move *move)
+static void add_changes(struct cshim_tally *tally, uint64_t changes,
+                        const struct cshim_codec_change *change)
 {
-    for (uint64_t i = 0; i < moves && i < CSHIM_MOVES_MAX; i++)
-        if (tally->moves + i < CSHIM_MOVES_MAX)
-            tally->move[tally->moves + i] = move[i];
-    tally->moves += moves;
+    for (uint64_t i = 0; i < changes && i < CSHIM_CODEC_CHANGES_MAX; i++)
+        if (tally->changes + i < CSHIM_CODEC_CHANGES_MAX)
+            tally->change[tally->changes + i] = change[i];
+    tally->changes += changes;
 }
 
 void cshim_ledger_merge(struct cshim_ledger *ledger, const struct cshim_tally *tally)
@@ -100,13 +101,13 @@ void cshim_ledger_merge(struct cshim_ledger *ledger, const struct cshim_tally *t
     for (size_t i = 0; i < CSHIM_DTYPE_COUNT; i++)
         ledger->tally.unruled[i] += tally->unruled[i];
     ledger->tally.ruled_out += tally->ruled_out;
-    add_moves(&ledger->tally, tally->moves, tally->move);
+    add_changes(&ledger->tally, tally->changes, tally->change);
 }
 
-void cshim_ledger_move(struct cshim_ledger *ledger, const struct cshim_plan *plan,
-                       enum cshim_codec_id to, uint32_t call, float error)
+void cshim_ledger_add_change(struct cshim_ledger *ledger, const struct cshim_plan *plan,
+                             enum cshim_codec_id to, uint32_t call, float error)
 {
-    const struct cshim_move move = {
+    const struct cshim_codec_change change = {
         .rule = (uint32_t)cshim_rule_index(ledger->policy, plan->rule),
         .dtype = (uint8_t)plan->dtype,
         .from = (uint8_t)plan->codec,
@@ -116,7 +117,7 @@ void cshim_ledger_move(struct cshim_ledger *ledger, const struct cshim_plan *pla
         .error = error,
     };
     pthread_mutex_lock(&ledger->lock);
-    add_moves(&ledger->tally, 1, &move);
+    add_changes(&ledger->tally, 1, &change);
     pthread_mutex_unlock(&ledger->lock);
 }
 

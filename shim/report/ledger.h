@@ -18,7 +18,7 @@
 
 /* A class of tensors (rule, type and count) for which max_rel_error has switched to a more precise
  * codec. Recorded at rank 0 of the communicator. */
-struct cshim_move {
+struct cshim_codec_change {
     uint32_t rule; /* index in the policy */
     uint8_t dtype; /* enum cshim_dtype */
     uint8_t from;  /* enum cshim_codec_id */
@@ -27,7 +27,7 @@ struct cshim_move {
     uint32_t call;  /* number of the compressed call after which it switched, from 1 */
     float error;    /* relative L2 error of that call's encoding */
 };
-#define CSHIM_MOVES_MAX 64u
+#define CSHIM_CODEC_CHANGES_MAX 64u
 
 /* Number of functions whose calls are counted in a report if the policy never compresses them:
  * MPI's, then gloo's. */
@@ -51,13 +51,14 @@ struct cshim_tally {
      * of calls that no rule matched, by element type. `ruled_out`: of all others. */
     uint64_t unruled[CSHIM_DTYPE_COUNT];
     uint64_t ruled_out;
-    uint64_t moves; /* number of switches by max_rel_error; the first CSHIM_MOVES_MAX are kept */
-    struct cshim_move move[CSHIM_MOVES_MAX];
+    uint64_t changes; /* number of switches by max_rel_error; the first CSHIM_CODEC_CHANGES_MAX are
+                         kept */
+    struct cshim_codec_change change[CSHIM_CODEC_CHANGES_MAX];
 };
 
 struct cshim_ledger {
     const struct cshim_policy *policy;
-    pthread_mutex_t lock; /* guards rows, moves and learned choices */
+    pthread_mutex_t lock; /* guards rows, changes and learned choices */
     size_t row_count;
     struct cshim_row *rows;
     struct cshim_tally tally;
@@ -111,8 +112,8 @@ void cshim_ledger_add(struct cshim_ledger *ledger, const struct cshim_plan *plan
 
 /* Records that the plan's class of tensors has switched to codec `to`, after call number `call`,
  * because of its `error`. */
-void cshim_ledger_move(struct cshim_ledger *ledger, const struct cshim_plan *plan,
-                       enum cshim_codec_id to, uint32_t call, float error);
+void cshim_ledger_add_change(struct cshim_ledger *ledger, const struct cshim_plan *plan,
+                             enum cshim_codec_id to, uint32_t call, float error);
 
 /* Records the choice that a class of calls has learned; replaces its earlier one. Ignores further
  * classes once CSHIM_LEARNED_MAX are recorded. */

@@ -73,21 +73,21 @@ static void table_checks(FILE *stream, const struct cshim_ledger *ledger,
     if (total->checked > 0)
         fprintf(stream, "compshim: %llu results compared across ranks, %llu differed\n",
                 (unsigned long long)total->checked, (unsigned long long)total->differing);
-    for (uint64_t i = 0; i < ledger->tally.moves && i < CSHIM_MOVES_MAX; i++) {
-        const struct cshim_move *move = &ledger->tally.move[i];
-        const struct cshim_rule *rule = &ledger->policy->rules[move->rule];
+    for (uint64_t i = 0; i < ledger->tally.changes && i < CSHIM_CODEC_CHANGES_MAX; i++) {
+        const struct cshim_codec_change *change = &ledger->tally.change[i];
+        const struct cshim_rule *rule = &ledger->policy->rules[change->rule];
         fprintf(stream,
                 "compshim: %s: %llu x %s went from %s to %s after call %u: error %.1e, allowed "
                 "%.1e\n",
-                rule->name, (unsigned long long)move->count,
-                cshim_dtype_name((enum cshim_dtype)move->dtype),
-                cshim_codec_name((enum cshim_codec_id)move->from),
-                cshim_codec_name((enum cshim_codec_id)move->to), move->call, (double)move->error,
-                rule->max_rel_error);
+                rule->name, (unsigned long long)change->count,
+                cshim_dtype_name((enum cshim_dtype)change->dtype),
+                cshim_codec_name((enum cshim_codec_id)change->from),
+                cshim_codec_name((enum cshim_codec_id)change->to), change->call,
+                (double)change->error, rule->max_rel_error);
     }
-    if (ledger->tally.moves > CSHIM_MOVES_MAX)
+    if (ledger->tally.changes > CSHIM_CODEC_CHANGES_MAX)
         fprintf(stream, "compshim: and %llu more like these\n",
-                (unsigned long long)(ledger->tally.moves - CSHIM_MOVES_MAX));
+                (unsigned long long)(ledger->tally.changes - CSHIM_CODEC_CHANGES_MAX));
 }
 
 /* Writes the time saved, relative to native calls measured in the same job. */

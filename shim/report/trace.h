@@ -77,9 +77,4 @@ void cshim_trace_events(struct cshim_trace_file *file, int rank,
                         const struct cshim_trace_event *events, size_t count);
 void cshim_trace_end(struct cshim_trace_file *file);
 
-/* Opens a file and begins it. Returns false, after logging the error, if that fails (file.c). */
-bool cshim_trace_open(struct cshim_trace_file *file, const char *path);
-/* Ends the file and closes it; logs errors. Does nothing if cshim_trace_open() failed. */
-void cshim_trace_close(struct cshim_trace_file *file, const char *path);
-
 #endif

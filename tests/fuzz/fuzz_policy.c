@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/policy.h"
+#include "policy/library.h"
 #include "tests/fuzz/fuzz.h"
 
 /* Limits of slow checks: the number of a policy's first rules whose reachability is checked, the
@@ -79,7 +79,8 @@ static const struct cshim_rule *match(const struct cshim_policy *policy, struct 
     while (first < policy->rule_count && !holds(&policy->rules[first], &call))
         first++;
     FUZZ_CHECK(rule == (first < policy->rule_count ? &policy->rules[first] : NULL));
-    if (rule != NULL && rule->codec != CSHIM_CODEC_NONE && call.op == CSHIM_SUM)
+    if (rule != NULL && rule->codec != CSHIM_CODEC_NONE &&
+        cshim_library_makes(call.library, call.collective, call.op))
         FUZZ_CHECK(call.bytes >= policy->compress_from[call.library][call.collective][call.dtype]);
     return rule;
 }

@@ -16,7 +16,9 @@ passes() { reports "$1" "rows == [] and '$2' in passed and set(passed) <= {'$2',
 
 for collective in allgather allgatherv alltoall alltoallv broadcast; do
     for ranks in 2 3 4; do
-        for count in 1 1000 70001; do
+        counts="1 1000 70001"
+        [ $ranks = 3 ] || counts=70001
+        for count in $counts; do
             moves $collective float32 $ranks $count 0 "codec = raw"
             reports "all is compressed" 'len(rows) == 1 and passed == {}'
         done

@@ -1,22 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Mutation test of tests/unit/test_choice.c and test_draw.c: puts one defect at a time into a copy of
-# shim/core/choice.c or draw.c, or of a test's simulated engine, and checks that the test fails.
+# shim/core/choice.c, figures.c or draw.c, or of a test's simulated engine, and checks that the test fails.
 #   [BUILD=DIR] tests/unit/choice_defects.sh
 . "$(dirname "$0")/../lib.sh"
 
-# defect NAME FILE SED: applies SED to a copy of FILE: choice.c, draw.c, or the test, whose simulated engine then is
+# defect NAME FILE SED: applies SED to a copy of FILE: choice.c, figures.c, draw.c, or the test, whose simulated engine then is
 # wrong. Passes if the test then fails.
 tests=test_choice.c
 defect() {
     rm -rf "$scratch/tests/unit"
-    mkdir -p "$scratch/shim/core" "$scratch/tests/unit" "$scratch/codecs"
-    cp "$top"/shim/core/{choice,draw}.[ch] "$scratch/shim/core"
-    cp "$top"/codecs/*.h "$scratch/codecs"
+    mkdir -p "$scratch/shim/core" "$scratch/tests/unit"
+    cp "$top"/shim/core/{choice,draw,figures}.[ch] "$scratch/shim/core"
     cp "$top"/tests/unit/{"$tests",unit.c,unit.h} "$scratch/tests/unit"
     sed -i -E "$3" "$scratch/$2"
     if cmp -s "$top/$2" "$scratch/$2" ||
-        ! output=$(cd "$scratch" && gcc -std=c11 -D_GNU_SOURCE -O1 -I. -o test tests/unit/*.c shim/core/*.c -lcmocka -lm 2>&1); then
+        ! output=$(cd "$scratch" && gcc -std=c11 -D_GNU_SOURCE -O1 -I. -I"$top" -o test tests/unit/*.c shim/core/*.c -lcmocka -lm 2>&1); then
         fail "$1" "cannot be put into $2: ${output-}"
     elif output=$(cd "$scratch" && timeout 60 ./test 2>&1); then
         fail "$1: not found"
@@ -32,16 +31,16 @@ defect "ranks do not meet before a sampled call" $test 's/is_met \? 0 : //'
 defect "one rank alone decides" $test 's/^( *)(cshim_choice_decide\(&job->ranks\[rank\]\);)/\1if (rank == 0) \2/'
 defect "a decision before all durations are in" $choice 's/^( *)start_period\(choice, rows \* LAST_ROW \* left\);/\1start_period(choice, 1);/'
 defect "a trial counted twice" $choice 's/^( *)choice->samples\+\+;/\1choice->sampled[++choice->samples] = candidate, choice->seconds[choice->samples++] = 0;/'
-defect "the mean of the samples instead of their median" $choice 's/return count > 0 \? sorted\[.*/float sum = 0; for (unsigned i = 0; i < count; i++) sum += sorted[i]; return count > 0 ? sum \/ (float)count : INFINITY;/'
+defect "the mean of the samples instead of their median" shim/core/figures.c 's/const float median = sorted\[.*\], seconds/float sum = 0; for (unsigned i = 0; i < count; i++) sum += sorted[i]; const float median = sum \/ (float)count, seconds/'
 defect "compressing need not gain" $choice 's/choice->weights\[i\] = .*/choice->weights[i] = 1, (void)weights;/'
-defect "what is clearly out is tried on" $choice 's/CLEARLY_OUT \* choice->typical\[best\]/INFINITY/'
+defect "what is clearly out is tried on" $choice 's/CLEARLY_OUT \* choice->learned\[best\]\.seconds/INFINITY/'
 defect "a changed network is not noticed" $choice 's/now > CHANGED \* .*;/false;/'
 defect "a faster network is not noticed" $choice 's/CHANGED \* now < .*;/false;/'
 defect "the next best is never tried again" $choice 's/return \(period & .*/return period == 0;/'
 defect "every doubt starts the learning" $choice 's/ && choice->periods >= choice->quiet_periods//'
 defect "unknown durations count as none" $choice 's/ \|\| !isfinite\(choice->seconds\[i\]\)//'
 defect "short rows of native calls only" $choice 's/NATIVE_ROW_MAX 16u/NATIVE_ROW_MAX 2u/'
-defect "a longer row of native calls does not replace shorter ones" $choice 's/choice->recent_samples\[CSHIM_CANDIDATE_NATIVE\] = 0;/;/'
+defect "a longer row of native calls does not replace shorter ones" $choice 's/choice->figures.samples\[CSHIM_CANDIDATE_NATIVE\] = 0;/;/'
 defect "native calls of short rows count like those of long ones" $choice 's/row > 0 && row < .*\)/false)/'
 defect "rows of native calls at any price" $choice 's/NATIVE_TRIALS_COST 0.006/NATIVE_TRIALS_COST 1.0/'
 defect "a rank decides in the arithmetic that its program has set" $choice 's/const cshim_arithmetic programs = .*/(void)cshim_arithmetic_begin;/; s/cshim_arithmetic_end\(&programs\);/(void)cshim_arithmetic_end;/'

@@ -2,7 +2,8 @@
 /* A simulated machine, which executes the operations of all ranks of a call. The ranks progress in
  * random order, and a message is delivered at a random time between its send and the wait for it:
  *
- *     fill in ranks, plan, random and, for each rank, role, buffers and scratch;
+ *     fill in ranks, plan, nodes and random, and of each rank layout, role, buffers (with their
+ *         first elements) and scratch;
  *     machine_run(&machine);
  *     if (machine.failure == NULL) check the outputs;
  *

@@ -98,7 +98,7 @@ TEST(moves)
             const enum cshim_codec_id before = plan.codec;
             length += snprintf(way + length, sizeof way - (size_t)length, "%s ",
                                cshim_codec_name(before));
-            plan.codec = cshim_tolerance_move(&watch, 2, &plan);
+            plan.codec = cshim_tolerance_change(&watch, 2, &plan);
             assert_int_equal(cshim_tolerance_codec(&watch, 2, CSHIM_CODEC_INT4, plan.dtype, 1000),
                              plan.codec);
             if (before == CSHIM_CODEC_RAW)
@@ -126,11 +126,11 @@ TEST(types_share_no_slot)
 {
     struct cshim_tolerance watch = {0};
     struct cshim_plan plan = {.codec = CSHIM_CODEC_BF16, .dtype = CSHIM_FLOAT32, .count = 1000};
-    assert_int_equal(cshim_tolerance_move(&watch, 2, &plan), CSHIM_CODEC_FP16);
+    assert_int_equal(cshim_tolerance_change(&watch, 2, &plan), CSHIM_CODEC_FP16);
     plan.codec = CSHIM_CODEC_INT4;
     plan.dtype = CSHIM_BFLOAT16;
     for (plan.count = 0; plan.count < 10 * CSHIM_WATCH_SLOTS; plan.count++) {
-        cshim_tolerance_move(&watch, 2, &plan);
+        cshim_tolerance_change(&watch, 2, &plan);
         assert_int_equal(cshim_tolerance_codec(&watch, 2, CSHIM_CODEC_INT4, CSHIM_FLOAT32, 1000),
                          CSHIM_CODEC_FP16);
     }

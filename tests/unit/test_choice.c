@@ -272,7 +272,7 @@ TEST(rounding_does_not_change_the_choice)
     for (unsigned i = 0; i < 3000; i++) {
         make_call(&job, &network);
         assert_int_equal(job.ranks[0].native_row, job.ranks[1].native_row);
-        assert_memory_equal(job.ranks[0].figures, job.ranks[1].figures,
+        assert_memory_equal(&job.ranks[0].figures, &job.ranks[1].figures,
                             sizeof job.ranks[0].figures);
     }
 }

@@ -43,6 +43,7 @@ static void write_rule(unsigned number)
     static const char *const libraries[] = {"mpi", "gloo", "mpi, gloo", "nccl"};
     static const char *const dtypes[] = {"float32", "float64", "float32, float64", "bfloat16"};
     static const char *const collectives[] = {"allreduce", "reduce", "allreduce, reduce_scatter"};
+    static const char *const ops[] = {"sum", "avg", "sum, avg"};
     static const char *const ranges[] = {"1", "2", "2-", "1-3", "4-"};
     static const char *const codecs[] = {"none", "none", "raw", "fp16", "lossless", "int8"};
     const unsigned least = pick_below(SIZES), most = least + pick_below(SIZES + 1 - least);
@@ -50,6 +51,7 @@ static void write_rule(unsigned number)
     add_maybe("library", libraries, 4);
     add_maybe("dtype", dtypes, 4);
     add_maybe("collective", collectives, 3);
+    add_maybe("op", ops, 3);
     add_maybe("ranks", ranges + 1, 4);
     add_maybe("nodes", ranges, 5);
     if (pick_below(2) == 0)
@@ -70,6 +72,8 @@ static struct cshim_call pick_call(void)
         .bytes = 1 + pick_below(BEYOND),
         .ranks = 2 + pick_below(5),
     };
+    if (call.library == CSHIM_NCCL && pick_below(2) == 0)
+        call.op = CSHIM_AVG;
     call.nodes = 1 + pick_below(call.ranks);
     call.ranks_per_node = call.ranks / call.nodes;
     return call;
@@ -83,9 +87,9 @@ static enum cshim_reason first_rule(const struct cshim_policy *policy,
         const struct cshim_rule *rule = &policy->rules[i];
         if (!(rule->libraries & 1u << call->library) ||
             !(rule->collectives & 1u << call->collective) || !(rule->dtypes & 1u << call->dtype) ||
-            bytes < rule->min_size || bytes > rule->max_size || call->ranks < rule->min_ranks ||
-            call->ranks > rule->max_ranks || call->nodes < rule->min_nodes ||
-            call->nodes > rule->max_nodes)
+            !(rule->ops & 1u << call->op) || bytes < rule->min_size || bytes > rule->max_size ||
+            call->ranks < rule->min_ranks || call->ranks > rule->max_ranks ||
+            call->nodes < rule->min_nodes || call->nodes > rule->max_nodes)
             continue;
         if (rule->codec == CSHIM_CODEC_NONE)
             return CSHIM_REASON_RULE_NONE;
@@ -122,10 +126,11 @@ static void check_call(const struct cshim_policy *policy)
     const enum cshim_reason reason = cshim_plan_reason(policy, &call, 1, &rule);
     const enum cshim_reason want = expected(policy, &call);
     if (reason != want)
-        fail_msg("%s, not %s, for %s %s of %u bytes %s, %u ranks on %u nodes, under\n%s",
+        fail_msg("%s, not %s, for %s %s by %s of %u bytes %s, %u ranks on %u nodes, under\n%s",
                  cshim_reason_name(reason), cshim_reason_name(want),
                  cshim_library_name(call.library), cshim_collective_name(call.collective),
-                 (unsigned)call.bytes, cshim_dtype_name(call.dtype), call.ranks, call.nodes, text);
+                 cshim_op_name(call.op), (unsigned)call.bytes, cshim_dtype_name(call.dtype),
+                 call.ranks, call.nodes, text);
     if (first_rule(policy, &call, call.bytes) == CSHIM_REASON_RULE_NONE ||
         first_rule(policy, &call, call.bytes) == CSHIM_REASON_NO_RULE) {
         const uint64_t above = cshim_plan_compressed_above(policy, &call);

@@ -36,6 +36,31 @@ TEST(a_long_policy_arrives)
     free(text);
 }
 
+/* Tries every shorter message, and one whose text would end behind it. */
+TEST(a_malformed_offer_is_refused)
+{
+    const struct cshim_offer sent = {.text = "policy",
+                                     .length = 6,
+                                     .source = "policy.ini",
+                                     .learned = "learned",
+                                     .learned_length = 7};
+    const uint64_t bytes = cshim_offer_packed_bytes(&sent);
+    struct cshim_offer received;
+    char *packed = malloc(bytes);
+    cshim_offer_pack(&sent, packed);
+    for (uint64_t shorter = 0; shorter < bytes - 7; shorter++)
+        assert_false(cshim_offer_unpack(&received, packed, shorter));
+    assert_true(cshim_offer_unpack(&received, packed, bytes));
+    assert_string_equal(received.text, "policy");
+    assert_string_equal(received.learned, "learned");
+    assert_int_equal(received.learned_length, 7);
+    cshim_offer_free(&received);
+    const uint64_t too_long = bytes;
+    memcpy(packed, &too_long, sizeof too_long); /* the length of the policy's text */
+    assert_false(cshim_offer_unpack(&received, packed, bytes));
+    free(packed);
+}
+
 TEST(ranks_without_the_shim_are_named)
 {
     struct rank ranks[3];

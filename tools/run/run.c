@@ -279,7 +279,7 @@ static void warn_container(char **words, char *const *end)
 /* Warns if env removes LD_PRELOAD from the program's environment. */
 static void warn_env(char **words, char *const *end)
 {
-    bool is_kept = false;
+    bool is_removed = false;
     for (char **word = words + 1; word < end && (**word == '-' || strchr(*word, '=') != NULL);
          word++) {
         if (tool_is_listed("-u -C", ' ', *word, strlen(*word)) && word + 1 < end)
@@ -287,11 +287,11 @@ static void warn_env(char **words, char *const *end)
         if (tool_is_listed("-i - --ignore-environment LD_PRELOAD -uLD_PRELOAD", ' ', *word,
                            strlen(*word)) ||
             strcmp(*word, "--unset=LD_PRELOAD") == 0)
-            is_kept = true;
+            is_removed = true;
         else if (tool_starts_with(*word, "LD_PRELOAD="))
-            is_kept = false;
+            is_removed = false;
     }
-    if (is_kept)
+    if (is_removed)
         warnx("env: it keeps LD_PRELOAD from the program; put compshim run after env's options");
 }
 

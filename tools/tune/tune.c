@@ -34,7 +34,7 @@ static const struct tool_option options[] = {
      "sizes to measure: 64KiB-64MiB (doubling) or 1MiB,25MiB"},
     {"save", 0, TOOL_TEXT, &chosen.save, "FILE", "write the measurements as JSON, too"},
     {"machine", 0, TOOL_TEXT, &chosen.machine, "FILE",
-     "for COMPSHIM_MACHINE: contains no choices, because jobs measure themselves"},
+     "for COMPSHIM_MACHINE: contains no choices, so that jobs try nothing"},
     {"from", 0, TOOL_TEXT, &chosen.from, "FILE", "measure nothing: decide by saved measurements"},
     {0},
 };
@@ -113,7 +113,7 @@ static void save_machine(const char *path)
 {
     struct cshim_output output;
     tool_open_output(&output, path);
-    fputs(MACHINE_MARK ": none are fixed. Each job measures itself how its calls are fastest.\n",
+    fputs(MACHINE_MARK ": no choices. Jobs with this file try nothing, and follow their policy.\n",
           output.stream);
     tool_close_output(&output);
 }
