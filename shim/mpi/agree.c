@@ -250,7 +250,7 @@ struct terms {
 };
 
 /* Broadcasts the job's name and the offer from rank 0; the other ranks get them. Ends the job
- * without memory, or if the offer is too long. */
+ * without memory. (An offer is never too long, because its files are limited.) */
 static void share_terms(struct cshim_offer *offer)
 {
     struct terms terms = {.offer_bytes = cshim_offer_packed_bytes(offer)};
@@ -260,7 +260,7 @@ static void share_terms(struct cshim_offer *offer)
     cshim_report_set_job(terms.job);
     void *packed = terms.offer_bytes <= CSHIM_OFFER_PACKED_MAX ? malloc(terms.offer_bytes) : NULL;
     if (packed == NULL)
-        cshim_mpi_end_job("the policy is too long, or there is no memory for it");
+        cshim_mpi_end_job("no memory for the policy");
     if (cshim_job.rank == 0)
         cshim_offer_pack(offer, packed);
     cshim_mpi.real->MPI_Bcast(packed, (int)terms.offer_bytes, MPI_BYTE, 0, cshim_mpi.world.comm);
