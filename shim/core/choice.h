@@ -3,10 +3,10 @@
  *
  * A class holds calls that take about the same time: of one communicator, rule, codec that the rule
  * or its max_rel_error requires, element type, operation and size class. Its calls have a few
- * candidates.
- * Candidate 0 is the library's own call; each other one is an algorithm with a codec. With MPI all
- * ranks go through the same calls in the same order (gloo: shim/core/draw.h; NCCL: calls take the
- * best candidate until a decision that is due has been made) and do, for each of them:
+ * candidates. Candidate 0 is the library's own call; each other one is an algorithm with a codec.
+ * With MPI all ranks go through the same calls in the same order (gloo: shim/core/draw.h; NCCL:
+ * calls take the best candidate until a decision that is due has been made) and do, for each of
+ * them:
  *
  *     if (cshim_choice_is_due(choice)) {
  *         choice->seconds[i] = the same duration on all ranks, for i < choice->samples;
@@ -102,8 +102,8 @@ struct cshim_choice {
     unsigned rounds;     /* samples of each candidate in `turns` at the next decision */
     unsigned in_turn;    /* number of entries in `turns` */
     unsigned turns[CSHIM_CANDIDATES_MAX]; /* candidates to try, a row of calls each in turn */
-    /* Of each candidate: the samples of the latest learning, with `steady`; INFINITY before they
-     * are known. */
+    /* Median and quartiles of each candidate's samples in the latest learning (cshim_figure_of()
+     * with `steady`); INFINITY before they are known. */
     struct cshim_figure learned[CSHIM_CANDIDATES_MAX];
     struct cshim_figures figures; /* the latest durations since learning began */
     /* Duration of the next best candidate in this period's trial, in a check that of the period

@@ -77,10 +77,9 @@ struct cshim_operation {
     uint8_t depth;   /* pipeline iterations after the start of the segment */
     uint8_t message; /* enum cshim_message: type of the message, or of the inputs */
     uint8_t options;
-    /* Index of the peer in the row or column. An algorithm in which a peer sends several messages
-     * of a type in a segment numbers them otherwise, also below the number of ranks in the row or
-     * column; then each rank must send them in the order in which the receiver's RECEIVEs are
-     * executed. */
+    /* Index of the peer in the row or column. If a peer sends several messages of a type in a
+     * segment, as in a ring: number of the message, less than the number of ranks in the row or
+     * column. The sender must send such messages in the order of the receiver's RECEIVEs. */
     uint32_t index;
     uint32_t peer; /* index among the plan's peers */
     uint32_t parts;

@@ -15,6 +15,7 @@
 # choices.sh evaluates the choices of jobs that measure.
 set -eu
 cd "$(dirname "$0")/../.."
+. tests/bench/lib.sh
 build=$(realpath "${BUILD:-build}")
 networks=1gbit-4x1,shm-2,1gbit-2x1,1gbit-2x2,10gbit-4x1
 modes=off,ring,bf16-allreduce,raw,fp16,fp8_e4m3,int8,default
@@ -38,22 +39,12 @@ while [ $# -gt 0 ]; do
     --repeats) repeats=${2-} ;;
     --results) results=${2-} ;;
     --picture) picture=${2-} ;;
-    *)
-        sed -n '3,/^set -eu/p' "$0" | sed '/^set -eu/d; s/^# \{0,1\}//'
-        exit 2
-        ;;
+    *) usage ;;
     esac
     shift 2
 done
 mkdir -p "$results"
-scratch=$(mktemp -d)
-hosts=(tests/net/hosts.sh --name cshimbench)
-clean_up() {
-    rm -rf "$scratch"
-    [ "$(id -u)" != 0 ] || "${hosts[@]}" down >/dev/null
-}
-trap clean_up EXIT
-trap 'exit 130' INT TERM
+begin tests/net/hosts.sh --name cshimbench
 
 root=()
 [ "$(id -u)" != 0 ] || root=(--allow-run-as-root)

@@ -14,6 +14,7 @@
 # instead of tests/net/hosts.sh.
 set -eu
 cd "$(dirname "$0")/../.."
+. tests/bench/lib.sh
 build=$(realpath "${BUILD:-build}")
 networks=shm-2,shm-4,1gbit-4x1,1gbit-2x2 policies=default,fp8_e4m3 seconds=0.1 gloo= results=
 sizes=1KiB,4KiB,16KiB,64KiB,128KiB,256KiB,512KiB,1MiB,4MiB,16MiB
@@ -25,28 +26,17 @@ while [ $# -gt 0 ]; do
     --seconds) seconds=${2-} ;;
     --gloo) gloo=${2-} ;;
     --results) results=${2-} ;;
-    *)
-        sed -n '3,/^set -eu/p' "$0" | sed '/^set -eu/d; s/^# \{0,1\}//'
-        exit 2
-        ;;
+    *) usage ;;
     esac
     shift 2
 done
-scratch=$(mktemp -d)
+# shellcheck disable=SC2086 # HOSTS may be several words
+begin ${HOSTS:-tests/net/hosts.sh} --name choices
 results=${results:-$scratch/results}
-hosts=(${HOSTS:-tests/net/hosts.sh} --name choices)
 [[ $networks,shm- =~ ^(shm-[0-9]*,)*shm-$ ]] || [ "$(id -u)" = 0 ] || {
     echo "choices.sh: not root: only networks of shared memory can be measured" >&2
     exit 2
 }
-clean_up() {
-    rm -rf "$scratch"
-    [ "$(id -u)" != 0 ] || "${hosts[@]}" down >/dev/null
-}
-trap clean_up EXIT
-trap 'exit 130' INT TERM
-root=()
-[ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
 
 # candidates_of NETWORK POLICY: prints the forced candidates besides the policy's own choice, as CODEC/ALGORITHM. Within
 # a node they leave out the built-in policy's fp16, which it uses there in no all-reduces but gloo's above 32 MiB.
@@ -99,13 +89,7 @@ measure() {
     local variables=("LD_PRELOAD=$build/libcompshim.so" "COMPSHIM_POLICY=$scratch/policy.ini")
     [ -z "$gloo" ] || job=(env MASTER_ADDR="$master" "${job[@]}")
     echo "$1 $2 ($3)" >&2
-    case $1 in
-    shm-*)
-        mpirun "${root[@]}" -n "${1#shm-}" --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 \
-            env "${variables[@]}" "${job[@]}"
-        ;;
-    *) env "${variables[@]}" "${hosts[@]}" run --ranks-per-host "${1##*x}" "${job[@]}" ;;
-    esac | awk -v network="$1" -v policy="$2" -v names="chosen ${candidates//$'\n'/ }" '
+    run_job "$1" | awk -v network="$1" -v policy="$2" -v names="chosen ${candidates//$'\n'/ }" '
         BEGIN { count = split(names, name, " ") }
         { print network, policy, name[(NR - 1) % count + 1], $0 }'
 }
@@ -118,12 +102,12 @@ for network in ${networks//,/ }; do
         master=choices1 host_count=${network#*-} host_count=${host_count%x*}
         [ "${network##*x}" = 1 ] || layered=hierarchical
         [ "$host_count" -lt 4 ] || layered+=" grid"
-        "${hosts[@]}" up --hosts "$host_count" --rate "${network%%-*}" >&2
         ;;
     esac
+    up "$network"
     for policy in ${policies//,/ }; do
         measure "$network" "$policy" "$sizes" >>"$results"
     done
-    [[ $network = shm-* ]] || "${hosts[@]}" down >&2
+    down "$network"
 done
 python3 tests/bench/summarize.py choices "$results"

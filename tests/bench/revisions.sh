@@ -10,6 +10,7 @@
 # milliseconds (GB/s for a codec), then median and quartiles of the ratio new / old within each pair.
 set -eu
 cd "$(dirname "$0")/../.."
+. tests/bench/lib.sh
 new=$(realpath "${BUILD:-build}")
 networks=1gbit-4x1,shm-2 modes=raw,fp16,fp8_e4m3,int8 sizes=64KiB,1MiB,16MiB repeats=9 revision= gloo=
 while [ $# -gt 0 ]; do
@@ -29,17 +30,9 @@ while [ $# -gt 0 ]; do
     shift 2
 done
 if [ -z "$revision" ]; then
-    sed -n '3,/^set -eu/p' "$0" | sed '/^set -eu/d; s/^# \{0,1\}//'
-    exit 2
+    usage
 fi
-scratch=$(mktemp -d)
-hosts=(tests/net/hosts.sh --name cshimrev)
-clean_up() {
-    rm -rf "$scratch"
-    [ "$(id -u)" != 0 ] || "${hosts[@]}" down >/dev/null
-}
-trap clean_up EXIT
-trap 'exit 130' INT TERM
+begin tests/net/hosts.sh --name cshimrev
 git clone --quiet --shared . "$scratch/tree"
 git -C "$scratch/tree" checkout --quiet "$revision"
 make --silent -C "$scratch/tree" >"$scratch/make" 2>&1 || (tail "$scratch/make" && exit 1)
@@ -48,7 +41,7 @@ old=$scratch/tree/build
 # launch BUILD NETWORK MODE: prints the lines of allreduce_bench. With COMPSHIM_MACHINE=off, revisions that predict
 # times do not measure the machine at the start.
 launch() {
-    local build=$1 network=$2 policy=$1/../policy/default.ini root=() master=cshimrev1
+    local build=$1 network=$2 policy=$1/../policy/default.ini master=cshimrev1
     local job=("$new/allreduce_bench" --sizes "$sizes" --seconds 0.3)
     local variables=("LD_PRELOAD=$build/libcompshim.so" COMPSHIM_REPORT=off COMPSHIM_MACHINE=off)
     if [ "$3" != default ]; then
@@ -59,17 +52,7 @@ launch() {
     [[ $network != shm-* ]] || master=127.0.0.1
     [ -z "$gloo" ] || job=(env MASTER_ADDR="$master" "$gloo" tests/bench/choices_gloo.py "${job[@]:1}" --settle 10
         --beside 0)
-    case $network in
-    shm-*)
-        [ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
-        mpirun "${root[@]}" -n "${network#shm-}" --oversubscribe --bind-to none --mca \
-            mpi_yield_when_idle 1 env "${variables[@]}" "${job[@]}"
-        ;;
-    *)
-        env "${variables[@]}" "${hosts[@]}" run --ranks-per-host "${network##*x}" \
-            "${job[@]}"
-        ;;
-    esac
+    run_job "$network"
 }
 
 codecs() { # BUILD: prints codec, operation and GB/s
@@ -93,14 +76,11 @@ sample() {
 
 sample codecs codecs
 for network in ${networks//,/ }; do
-    if [ "${network#shm-}" = "$network" ]; then
-        host_count=${network#*-}
-        "${hosts[@]}" up --hosts "${host_count%x*}" --rate "${network%%-*}" >&2
-    fi
+    up "$network"
     for mode in ${modes//,/ }; do
         sample "$network:$mode" launch "$network" "$mode"
     done
-    [ "${network#shm-}" != "$network" ] || "${hosts[@]}" down >&2
+    down "$network"
 done
 python3 - "$scratch/samples" <<'END'
 import collections, statistics, sys

@@ -6,6 +6,7 @@ summarize.py network SAMPLES PLANS   JSON of one network, with the machine
 summarize.py table JSON...           the table
 summarize.py choices LINES           compares each choice of choices.sh with native and with the best candidate; marks
                                      cells slower than native, and cells that miss the best candidate
+summarize.py truth LINES       the line of a cell of truth.sh
 summarize.py curves JSON             blocks of "bytes GB/s" for gnuplot, one per mode
 """
 import datetime
@@ -180,6 +181,19 @@ def print_choices(file_name):
     print(f"{len(cells)} cells: {slower} slower than off, {missed} below {NEAR:.0%} of the best, {far} by more than {FAR - 1:.0%}")
 
 
+def print_truth(file_name):
+    samples = {}
+    for line in open(file_name):
+        kind, value = line.split()
+        samples.setdefault(kind, []).append(float(value))
+    low, middle, high = statistics.quantiles((off / on for off, on in zip(samples["off"], samples["on"])), n=4)
+    off, on, reported = (statistics.median(samples[kind]) for kind in ("off", "on", "reported"))
+    print(
+        f"{off * 1e3:9.3f} {on * 1e3:9.3f}   {middle:5.2f} ({low:.2f} to {high:.2f})   {reported:5.2f}  "
+        f"{reported / middle - 1:+.0%}"
+    )
+
+
 def print_curves(file_name):
     (data,) = load([file_name])
     print(f"# {data['network']}")
@@ -198,6 +212,8 @@ if __name__ == "__main__":
         summarize(*sys.argv[2:])
     elif len(sys.argv) == 3 and sys.argv[1] == "choices":
         print_choices(sys.argv[2])
+    elif len(sys.argv) == 3 and sys.argv[1] == "truth":
+        print_truth(sys.argv[2])
     elif len(sys.argv) > 2 and sys.argv[1] == "table":
         print_table(sys.argv[2:])
     elif len(sys.argv) == 3 and sys.argv[1] == "curves":

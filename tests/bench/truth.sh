@@ -10,6 +10,7 @@
 # the A/B's speed-up with its quartiles, the median of the reports' speed-ups, and how far that is off.
 set -eu
 cd "$(dirname "$0")/../.."
+. tests/bench/lib.sh
 build=$(realpath "${BUILD:-build}")
 networks=shm-2,1gbit-4x1,1gbit-2x2,10gbit-4x1 sizes=64KiB,256KiB,1MiB,4MiB codec=fp8_e4m3 seconds=2 repeats=5 paced=()
 while [ $# -gt 0 ]; do
@@ -24,62 +25,34 @@ while [ $# -gt 0 ]; do
         shift
         continue
         ;;
-    *)
-        sed -n '3,/^set -eu/p' "$0" | sed '/^set -eu/d; s/^# \{0,1\}//'
-        exit 2
-        ;;
+    *) usage ;;
     esac
     shift 2
 done
-scratch=$(mktemp -d)
-hosts=(tests/net/hosts.sh --name truth)
-clean_up() {
-    rm -rf "$scratch"
-    [ "$(id -u)" != 0 ] || "${hosts[@]}" down >/dev/null
-}
-trap clean_up EXIT
-trap 'exit 130' INT TERM
-root=()
-[ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
+begin tests/net/hosts.sh --name truth
 printf '[rule all]\ncodec = %s\n' "$codec" >"$scratch/policy.ini"
 
-# job NETWORK SIZE VARIABLE...: prints the median seconds of a call
-job() {
-    local network=$1 job=("$build/allreduce_bench" --sizes "$2" --seconds "$seconds" --settle 5)
-    shift 2
-    case $network in
-    shm-*)
-        mpirun "${root[@]}" -n "${network#shm-}" --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 \
-            env "$@" "${job[@]}"
-        ;;
-    *) env "$@" "${hosts[@]}" run --ranks-per-host "${network##*x}" "${job[@]}" ;;
-    esac | awk '{ print $3 }'
+# measure MODE: prints the median seconds of a call; with MODE `on`, the job has the shim and writes a report
+measure() {
+    local job=("$build/allreduce_bench" --sizes "$size" --seconds "$seconds" --settle 5) variables=(COMPSHIM=off)
+    [ "$1" = off ] || variables=("LD_PRELOAD=$build/libcompshim.so" "COMPSHIM_REPORT=$scratch/report"
+        "COMPSHIM_POLICY=$scratch/policy.ini")
+    run_job "$network" | awk '{ print $3 }'
 }
 
 for network in ${networks//,/ }; do
-    if [[ $network != shm-* ]]; then
-        host_count=${network#*-}
-        "${hosts[@]}" up --hosts "${host_count%x*}" --rate "${network%%-*}" "${paced[@]}" >&2
-    fi
+    up "$network" "${paced[@]}"
     for size in ${sizes//,/ }; do
         for repeat in $(seq "$repeats"); do
+            rm -f "$scratch/report"
             for mode in $([ $((repeat % 2)) = 0 ] && echo off on || echo on off); do
-                variables=(COMPSHIM=off)
-                [ "$mode" = off ] || variables=("LD_PRELOAD=$build/libcompshim.so" "COMPSHIM_REPORT=$scratch/report"
-                    "COMPSHIM_POLICY=$scratch/policy.ini")
-                echo "$mode $(job "$network" "$size" "${variables[@]}")"
+                echo "$mode $(measure "$mode")"
             done
-            echo "told $(python3 -c 'import json, sys
+            echo "reported $(python3 -c 'import json, sys
 print(json.load(open(sys.argv[1]))["totals"]["speedup"])' "$scratch/report")"
-        done | python3 -c 'import statistics, sys
-values = {"off": [], "on": [], "told": []}
-for line in sys.stdin:
-    kind, value = line.split()
-    values[kind].append(float(value))
-low, middle, high = statistics.quantiles((off / on for off, on in zip(values["off"], values["on"])), n=4)
-off, on, told = (statistics.median(values[kind]) for kind in ("off", "on", "told"))
-print(f"{sys.argv[1]:12} {sys.argv[2]:>7} {1e3 * off:9.3f} {1e3 * on:9.3f}   {middle:5.2f} ({low:.2f} to {high:.2f})"
-      f"   {told:5.2f}  {100 * (told / middle - 1):+4.0f} %", flush=True)' "$network" "$size"
+        done >"$scratch/samples"
+        printf '%-12s %7s ' "$network" "$size"
+        python3 tests/bench/summarize.py truth "$scratch/samples"
     done
-    [[ $network = shm-* ]] || "${hosts[@]}" down >&2
+    down "$network"
 done
