@@ -59,7 +59,8 @@ struct cshim_nccl_comm {
         reached_at;         /* address at which other ranks reach this process; family 0: unknown */
     uint64_t grown;         /* number of communicators that have grown from this one */
     pthread_mutex_t asking; /* held by the engine while it asks for the state of the handles, clears
-                               handles, begins to work in the background or sets `aborted` */
+                               handles or `member`, begins to work in the background or sets
+                               `aborted` */
     atomic_bool aborted;    /* the handle may not be used any more */
 
     /* Fields for compressed calls. */

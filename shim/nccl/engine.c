@@ -290,6 +290,8 @@ static ncclResult_t comm_abort(ncclComm_t comm)
         cshim_measure_collect(known);
         pthread_mutex_lock(&known->asking);
         known->aborted = true;
+        if (known->member != NULL)
+            cshim_rendezvous_stop(known->member);
         pthread_mutex_unlock(&known->asking);
         cshim_background_leave(known);
     }

@@ -85,8 +85,10 @@ static ncclResult_t await_decision(struct cshim_nccl_comm *comm)
     }
     if (decision.speaker == (uint32_t)comm->rank)
         cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: %s", decision.why);
+    pthread_mutex_lock(&comm->asking);
     cshim_rendezvous_leave(comm->member);
     comm->member = NULL;
+    pthread_mutex_unlock(&comm->asking);
     return ncclSuccess;
 }
 

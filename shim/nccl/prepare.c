@@ -122,10 +122,12 @@ static ncclResult_t begin_exchange(struct cshim_nccl_comm *comm, bool compress)
     exchange->states[0].host = cshim_nvlink_node();
     exchange->states[0].began = cshim_job_origin(0);
     exchange->states[0].reason = CSHIM_REASON_COMPRESS;
-    if (scope.result != CUDA_SUCCESS)
+    if (scope.result != CUDA_SUCCESS) {
         exchange->states[0].reason = CSHIM_REASON_NO_MEMORY;
-    else if (compress)
+        cshim_cuda_explain("a context", scope.result, why);
+    } else if (compress) {
         exchange->states[0].reason = allocate_resources(comm, why);
+    }
     exchange->states[0].collected_at = cshim_choosing_collect(comm);
     size_t left = SIZE_MAX, all;
     if (scope.result == CUDA_SUCCESS)
@@ -336,22 +338,23 @@ static ncclResult_t exchange_states(struct cshim_nccl_comm **comms, size_t count
         if (comms[i]->member != NULL)
             cshim_rendezvous_come(comms[i]->member);
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        status = await_ranks(comms[i]);
+        comms[i]->failed = status = await_ranks(comms[i]);
     if (status == ncclSuccess)
         status = gather_states(comms, count);
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        status = await_states(comms[i]);
+        comms[i]->failed = status = await_states(comms[i]);
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        status = apply_states(comms[i], compress);
+        comms[i]->failed = status = apply_states(comms[i], compress);
     return status;
 }
 
 /* Notifies the rendezvous that this rank has finished, and of its failure, so that the others stop
- * waiting. ncclRemoteError is not reported, because another rank is its cause. */
+ * waiting. A communicator's own ncclRemoteError is not reported, because another of its ranks is
+ * the cause; that of another communicator, prepared with it, is. */
 static void end_exchange(struct cshim_nccl_comm *comm, ncclResult_t status)
 {
     char failure[CSHIM_RENDEZVOUS_WHY_MAX];
-    const bool cause = status != ncclSuccess && status != ncclRemoteError;
+    const bool cause = status != ncclSuccess && comm->failed != ncclRemoteError;
     if (comm->member == NULL)
         return;
     snprintf(failure, sizeof failure, "it failed: %s", cshim_nccl.real->GetErrorString(status));

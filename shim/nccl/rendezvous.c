@@ -23,6 +23,8 @@
 #define COME_SECONDS 3.0
 /* Pause between attempts. */
 #define PAUSE_SECONDS 0.2
+/* Interval at which a rank that waits looks whether it is to stop. */
+#define LOOK_SECONDS 0.05
 
 /* Offset of the tag in an id. */
 #define TAG_OFFSET (CSHIM_ID_BYTES - sizeof(struct cshim_tag))
@@ -34,6 +36,7 @@ struct cshim_member {
     int socket;           /* -1: no connection */
     bool is_asked;        /* the latest request was sent, and its reply is still to be received */
     bool may_be_heard;    /* bytes of READY were sent, so the decision may count on this rank */
+    bool is_stopped;      /* cshim_rendezvous_stop() was called; atomic */
 };
 
 static void explain_errno(char *why, const char *what)
@@ -128,21 +131,35 @@ bool cshim_rendezvous_grow(const struct cshim_member *member, uint64_t number,
     return true;
 }
 
-/* Waits until the socket can be read or written. Returns false and sets errno on an error or after
- * the deadline. */
-static bool wait_for(int connection, short events, double deadline)
+/* Returns true if the member is on its way to the decision, so that it may be stopped. */
+static bool may_stop(const struct cshim_member *member)
 {
-    struct pollfd polled = {.fd = connection, .events = events};
-    for (;;) {
+    return member->request.kind <= CSHIM_REQUEST_READY;
+}
+
+/* Returns true if the member waits for a decision that cshim_rendezvous_stop() has made useless. */
+static bool is_stopped(const struct cshim_member *member)
+{
+    return may_stop(member) && __atomic_load_n(&member->is_stopped, __ATOMIC_RELAXED);
+}
+
+/* Waits until the member's socket can be read or written. Returns false and sets errno on an error,
+ * after the deadline (ETIMEDOUT), or if the member is stopped (ECANCELED). */
+static bool wait_for(const struct cshim_member *member, short events, double deadline)
+{
+    struct pollfd polled = {.fd = member->socket, .events = events};
+    int ready = 0;
+    while (ready <= 0) {
         const double left = deadline - cshim_seconds();
-        const int ready = left > 0 ? poll(&polled, 1, (int)(left * 1000) + 1) : 0;
-        if (ready > 0)
-            return true;
-        if (ready == 0)
-            errno = ETIMEDOUT;
-        if (ready == 0 || errno != EINTR)
+        const double pause = may_stop(member) && left > LOOK_SECONDS ? LOOK_SECONDS : left;
+        errno = is_stopped(member) ? ECANCELED : ETIMEDOUT;
+        if (left <= 0 || errno == ECANCELED)
+            return false;
+        ready = poll(&polled, 1, (int)(1000 * pause) + 1);
+        if (ready < 0 && errno != EINTR)
             return false;
     }
+    return true;
 }
 
 /* Sets member->own to the address of this end of the connection. */
@@ -177,7 +194,7 @@ static bool connect_until(struct cshim_member *member, double deadline)
     member->socket = cshim_tag_connect(&member->tag);
     if (member->socket < 0)
         return false;
-    if ((errno == EINPROGRESS || errno == EINTR) && wait_for(member->socket, POLLOUT, deadline)) {
+    if ((errno == EINPROGRESS || errno == EINTR) && wait_for(member, POLLOUT, deadline)) {
         getsockopt(member->socket, SOL_SOCKET, SO_ERROR, &error, &size);
         errno = error;
     }
@@ -196,7 +213,7 @@ static bool transfer(struct cshim_member *member, bool sends, void *data, size_t
     enum cshim_moved moved;
     size_t done = 0;
     while ((moved = cshim_move(member->socket, sends, data, bytes, &done)) == CSHIM_MOVED_SOME &&
-           wait_for(member->socket, sends ? POLLOUT : POLLIN, deadline))
+           wait_for(member, sends ? POLLOUT : POLLIN, deadline))
         ;
     if (sends && done > 0 && member->request.kind == CSHIM_REQUEST_READY)
         member->may_be_heard = true;
@@ -249,8 +266,8 @@ static bool request_reply(struct cshim_member *member, enum cshim_request_kind k
 }
 
 /* Like request_reply, but repeats the request after errors for up to `seconds`, because the server
- * may have had no room for the connection. Gives up if the connection is refused: the server's
- * process has ended. Closes the connection after success. */
+ * may have had no room for the connection. Gives up if the connection is refused, because the
+ * server's process has ended, and if the member is stopped. Closes the connection after success. */
 static bool request_with_retries(struct cshim_member *member, enum cshim_request_kind kind,
                                  double seconds, struct cshim_reply *reply,
                                  struct cshim_offer *offer)
@@ -260,7 +277,8 @@ static bool request_with_retries(struct cshim_member *member, enum cshim_request
         const double attempt = cshim_seconds() + ATTEMPT_SECONDS;
         if (request_reply(member, kind, attempt < deadline ? attempt : deadline, reply, offer))
             break;
-        if (errno == ECONNREFUSED || cshim_seconds() + PAUSE_SECONDS > deadline)
+        if (errno == ECONNREFUSED || is_stopped(member) ||
+            cshim_seconds() + PAUSE_SECONDS > deadline)
             return false;
         poll(NULL, 0, (int)(1000 * PAUSE_SECONDS));
     }
@@ -327,6 +345,11 @@ struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member)
     return decision;
 }
 
+void cshim_rendezvous_stop(struct cshim_member *member)
+{
+    __atomic_store_n(&member->is_stopped, true, __ATOMIC_RELAXED);
+}
+
 void cshim_rendezvous_come(struct cshim_member *member)
 {
     member->request.why[0] = '\0';
@@ -353,6 +376,8 @@ void cshim_rendezvous_done(struct cshim_member *member, const char *failure)
 {
     if (failure != NULL)
         snprintf(member->request.why, sizeof member->request.why, "%s", failure);
+    if (member->is_asked) /* the server reads nothing more where it still owes a reply to WAIT */
+        hang_up(member);
     send_until(member, CSHIM_REQUEST_DONE, cshim_seconds() + COME_SECONDS);
     hang_up(member);
 }

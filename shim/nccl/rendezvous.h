@@ -20,7 +20,7 @@
  * In the first compressed call the ranks use the same server to find missing ranks.
  *
  * Uses sockets only; calls neither NCCL nor CUDA. Thread-safe, except that only one thread at a
- * time may use a member. docs/agreement.md has the protocol. */
+ * time may use a member, apart from cshim_rendezvous_stop(). docs/agreement.md has the protocol. */
 #ifndef CSHIM_NCCL_RENDEZVOUS_H
 #define CSHIM_NCCL_RENDEZVOUS_H
 
@@ -43,10 +43,10 @@ struct cshim_hello {
     uint32_t rank;
 };
 
-/* Writes the server's address to a new id. Starts the server if it is not running: one thread and
- * one listening socket for all ids, until the process ends (a forked child starts its own). Copies
- * the offer. On an error, or if NCCL_COMM_ID is set, returns false and the reason in `why`; then
- * the calls of the communicator are passed through. */
+/* Writes the server's address to a new id. Starts the server if it is not running: one thread for
+ * all ids, and one listening socket for each address in them, until the process ends (a forked
+ * child starts its own). Copies the offer. On an error, or if NCCL_COMM_ID is set, returns false
+ * and the reason in `why`; then the calls of the communicator are passed through. */
 bool cshim_rendezvous_serve(uint8_t id[CSHIM_ID_BYTES], const struct cshim_offer *offer,
                             char why[CSHIM_RENDEZVOUS_WHY_MAX]);
 
@@ -90,6 +90,8 @@ struct cshim_decision {
 
 /* Waits for the decision, at most a minute. */
 struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member);
+/* Ends that wait soon, without a decision, now or later. May be called by any thread. */
+void cshim_rendezvous_stop(struct cshim_member *member);
 
 /* State of the ranks in the first compressed call of a communicator. They wait for each other at
  * the rendezvous before they wait in NCCL, which would not report which rank it waits for. */

@@ -45,9 +45,13 @@ struct connection {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cshim_kept_offer *offers; /* one in most programs */
 static bool is_running;
-static struct cshim_tag listening; /* address of the server */
-static int listener;
-static int poller;   /* epoll instance of the listener and all connections */
+/* The addresses at which the server listens: each that an id or a communicator was to carry. */
+static struct listener {
+    int socket;
+    struct cshim_tag at;
+    struct listener *next;
+} * listeners;
+static int poller;   /* epoll instance of the listeners and all connections */
 static bool is_full; /* the last accept lacked descriptors or memory, and no stranger was closed */
 static struct connection *connections;
 
@@ -177,14 +181,16 @@ static bool drop_stranger(size_t least)
     return true;
 }
 
-/* Accepts a connection. Returns true if there may be another one to accept. */
-static bool accept_connection(void)
+/* Accepts a connection; sets is_full if that fails because the server is full. Returns true if
+ * there may be another one to accept. */
+static bool accept_connection(const struct listener *listener)
 {
     static uint64_t accepted_count;
-    const int accepted = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int accepted = accept4(listener->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     const int error = accepted < 0 ? errno : 0;
-    is_full = (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) &&
-              !drop_stranger(1);
+    const bool lacks = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+    if (lacks && !drop_stranger(1))
+        is_full = true;
     if (accepted < 0)
         return !is_full && error != EAGAIN;
     drop_stranger(STRANGERS_MAX);
@@ -240,8 +246,10 @@ static void *serve_ranks(void *data)
             if (connection != NULL)
                 (connection->state == WRITING ? write_more : read_more)(connection);
         }
-        while (accept_connection())
-            ;
+        is_full = false;
+        for (const struct listener *one = listeners; one != NULL; one = one->next)
+            while (accept_connection(one))
+                ;
     }
     return data;
 }
@@ -252,15 +260,24 @@ static bool listen_at(struct cshim_tag *tag)
 {
     union cshim_address address;
     struct epoll_event wanted = {.events = EPOLLIN | EPOLLET};
+    struct listener *made = calloc(1, sizeof *made);
     tag->port = 0;
     socklen_t size = cshim_tag_get_address(tag, &address);
-    listener = socket(tag->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    poller = listener >= 0 ? epoll_create1(EPOLL_CLOEXEC) : -1;
-    if (poller < 0 || bind(listener, &address.any, size) != 0 || listen(listener, SOMAXCONN) != 0 ||
-        getsockname(listener, &address.any, &size) != 0 ||
-        epoll_ctl(poller, EPOLL_CTL_ADD, listener, &wanted) != 0)
+    const int listener =
+        made != NULL ? socket(tag->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
+    if (listener < 0 || bind(listener, &address.any, size) != 0 ||
+        listen(listener, SOMAXCONN) != 0 || getsockname(listener, &address.any, &size) != 0 ||
+        epoll_ctl(poller, EPOLL_CTL_ADD, listener, &wanted) != 0) {
+        const int saved = errno;
+        if (listener >= 0)
+            close(listener);
+        free(made);
+        errno = saved;
         return false;
+    }
     tag->port = tag->family == AF_INET ? address.four.sin_port : address.six.sin6_port;
+    *made = (struct listener){.socket = listener, .at = *tag, .next = listeners};
+    listeners = made;
     return true;
 }
 
@@ -282,21 +299,29 @@ static bool start_thread(void)
     return errno == 0;
 }
 
-/* Starts the server unless it is running. Returns false and sets errno on an error. */
-static bool start_server(const struct cshim_tag *tag)
+/* Lets the server listen at a tag's address, and starts it unless it is running. Sets the tag's
+ * magic and port. Returns false and sets errno on an error. */
+static bool serve_at(struct cshim_tag *tag)
 {
-    if (is_running)
-        return true;
-    listening = *tag;
-    listening.magic = CSHIM_TAG_MAGIC;
-    is_running = listen_at(&listening) && start_thread();
+    const struct listener *one = listeners;
+    if (!is_running) {
+        poller = epoll_create1(EPOLL_CLOEXEC);
+        is_running = poller >= 0 && start_thread();
+    }
     if (!is_running) {
         const int saved = errno;
         close(poller);
-        close(listener);
         errno = saved;
+        return false;
     }
-    return is_running;
+    tag->magic = CSHIM_TAG_MAGIC;
+    while (one != NULL && (one->at.family != tag->family ||
+                           memcmp(one->at.address, tag->address, sizeof tag->address) != 0))
+        one = one->next;
+    if (one == NULL)
+        return listen_at(tag);
+    tag->port = one->at.port;
+    return true;
 }
 
 /* Returns the copy of an offer, and makes it if there is none; NULL without memory. */
@@ -323,12 +348,9 @@ bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_off
     bool is_served = false;
     pthread_mutex_lock(&lock);
     errno = EMSGSIZE;
-    if (cshim_offer_packed_bytes(offer) <= CSHIM_OFFER_PACKED_MAX && start_server(tag)) {
-        const uint64_t nonce = tag->nonce;
+    if (cshim_offer_packed_bytes(offer) <= CSHIM_OFFER_PACKED_MAX && serve_at(tag)) {
         struct cshim_kept_offer *kept = keep_offer(offer);
-        *tag = listening;
-        tag->nonce = nonce;
-        is_served = kept != NULL && cshim_session_add(nonce, kept);
+        is_served = kept != NULL && cshim_session_add(tag->nonce, kept);
     }
     pthread_mutex_unlock(&lock);
     return is_served;
@@ -336,16 +358,14 @@ bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_off
 
 bool cshim_durations_collect(const struct cshim_tag *at, uint32_t ranks, struct cshim_tag *tag)
 {
-    uint64_t nonce;
-    if (at->family == 0 || getrandom(&nonce, sizeof nonce, 0) != sizeof nonce)
+    struct cshim_tag own = *at;
+    if (at->family == 0 || getrandom(&own.nonce, sizeof own.nonce, 0) != sizeof own.nonce)
         return false;
     pthread_mutex_lock(&lock);
-    const bool is_collected = start_server(at) && cshim_collection_add(nonce, ranks);
-    if (is_collected) {
-        *tag = listening;
-        tag->nonce = nonce;
-    }
+    const bool is_collected = serve_at(&own) && cshim_collection_add(own.nonce, ranks);
     pthread_mutex_unlock(&lock);
+    if (is_collected)
+        *tag = own;
     return is_collected;
 }
 
@@ -372,11 +392,12 @@ static void in_child(void)
 {
     for (const struct connection *one = connections; one != NULL; one = one->next)
         close(one->socket);
+    for (const struct listener *one = listeners; one != NULL; one = one->next)
+        close(one->socket);
     connections = NULL;
-    if (is_running) {
-        close(listener);
+    listeners = NULL;
+    if (is_running)
         close(poller);
-    }
     is_running = false;
     pthread_mutex_unlock(&lock);
 }

@@ -122,9 +122,8 @@ struct cshim_kept_offer {
     char packed[];
 };
 
-/* rendezvous_server.c: starts the server at the tag's address, unless it is running, and adds a
- * session for the tag's nonce. Sets the tag's address and port to the server's. Returns false and
- * sets errno on an error. Thread-safe. */
+/* rendezvous_server.c: lets the server listen at the tag's address, and adds a session for the
+ * tag's nonce. Sets the tag's port. Returns false and sets errno on an error. Thread-safe. */
 bool cshim_rendezvous_start_server(struct cshim_tag *tag, const struct cshim_offer *offer);
 
 /* rendezvous_durations.c: collects the durations that the ranks of a communicator send, and answers

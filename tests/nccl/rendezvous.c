@@ -123,6 +123,30 @@ static void case_ended(void)
     try_to_reduce();
 }
 
+/* Ranks 0 and 1 have one communicator, ranks 0 and 2 another; rank 0 uses both first in one group.
+ * Fails if a call of rank 1 does. */
+static void case_failing_beside(void)
+{
+    ncclComm_t comms[2] = {NULL, NULL};
+    world = gpu_join();
+    const ncclUniqueId ids[2] = {gpu_share_id(world.rank, ".a"), gpu_share_id(world.rank, ".b")};
+    NCCL(ncclGroupStart());
+    for (int i = 0; i < 2; i++)
+        if (world.rank == 0 || world.rank == 1 + i)
+            NCCL(ncclCommInitRank(&comms[i], 2, ids[i], world.rank != 0));
+    NCCL(ncclGroupEnd());
+    float *data[2] = {device_part(world.rank, 1, COUNT), device_part(world.rank, 2, COUNT)};
+    NCCL(ncclGroupStart());
+    for (int i = 0; i < 2; i++)
+        if (comms[i] != NULL)
+            NCCL(ncclAllReduce(data[i], data[i], COUNT, ncclFloat32, ncclSum, comms[i],
+                               world.stream));
+    if (ncclGroupEnd() != ncclSuccess)
+        fprintf(stderr, "rank %d: refused\n", world.rank);
+    sleep(3); /* so that the other ranks do not find an ended process */
+    _exit(0);
+}
+
 /* A process makes the id, then forks the ranks. */
 static void case_forked(void)
 {
@@ -275,8 +299,9 @@ static void case_many(void)
 }
 
 static const struct gpu_case cases[] = {
-    CASE(plain),     CASE(grouped),         CASE(failing),  CASE(late),   CASE(ended), CASE(forked),
-    CASE(elsewhere), CASE(elsewhere_ended), CASE(scalable), CASE(orders), CASE(many),
+    CASE(plain),    CASE(grouped), CASE(failing),   CASE(late),
+    CASE(ended),    CASE(forked),  CASE(elsewhere), CASE(elsewhere_ended),
+    CASE(scalable), CASE(orders),  CASE(many),      CASE(failing_beside),
 };
 
 int main(int argc, char **argv)

@@ -59,4 +59,8 @@ contains "a rank fails: named" "cannot be made: rank 1 on $machine: it failed: u
 contains "a rank fails: the next call fails too" "rank 0: call 1 refused"
 expect "a rank ends in the first call" 0 preloaded 3 "$program" ended
 for rank in 0 2; do contains "a rank ends: refused on rank $rank" "rank $rank: call 0 refused: remote process exited"; done
+expect "a rank fails in one of two communicators" 0 preloaded 3 STANDIN_FAIL=cuMemcpyAsync:1@1 "$program" failing_beside
+for rank in 0 1 2; do contains "one of two: refused on rank $rank" "rank $rank: refused"; done
+contains "one of two: the other communicator gets the reason" \
+    "cannot be made: rank 0 on $machine: it failed: remote process exited"
 finish

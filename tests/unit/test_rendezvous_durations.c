@@ -219,11 +219,19 @@ TEST(ranks_ask_by_sockets)
     cshim_asker_free(askers[1]);
 }
 
+/* The server then listens on loopback, where other hosts do not reach it. An id must carry the
+ * address of NCCL's bootstrap all the same. */
 TEST(a_server_started_for_durations_also_serves_ids)
 {
+    const struct in_addr other = {htonl(INADDR_LOOPBACK + 1)};
     uint8_t id[CSHIM_ID_BYTES];
+    char why[CSHIM_RENDEZVOUS_WHY_MAX] = "";
     const struct cshim_tag tag = collect(1);
-    serve(id);
+    make_id(id);
+    ((struct sockaddr_in *)&id[8])->sin_addr = other;
+    if (!cshim_rendezvous_serve(id, &offer, why))
+        fail_msg("%s", why);
+    assert_memory_equal(tag_of(id)->address, &other, sizeof other);
     assert_true(decide_and_leave(join(id, 0, 1)).on);
     cshim_durations_end(&tag);
 }

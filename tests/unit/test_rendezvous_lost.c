@@ -52,7 +52,21 @@ TEST(who_is_not_ready_is_named)
     cshim_rendezvous_leave(lost);
 }
 
-/* Before the ranks are ready, nobody can have received "on", so all continue uncompressed. */
+/* Without the stop, the decision would name the rank that is not ready. */
+TEST(a_rank_that_is_stopped_waits_no_longer)
+{
+    uint8_t id[CSHIM_ID_BYTES];
+    serve(id);
+    struct rank waiting = {.member = join(id, 0, 2)};
+    struct cshim_member *other = join(id, 1, 2);
+    cshim_rendezvous_ready(waiting.member, NULL);
+    assert_int_equal(pthread_create(&waiting.thread, NULL, decide, &waiting), 0);
+    cshim_rendezvous_stop(waiting.member);
+    pthread_join(waiting.thread, NULL);
+    assert_false(waiting.decision.known);
+    cshim_rendezvous_leave(other);
+}
+
 TEST(the_maker_ends_before_the_decision)
 {
     uint8_t id[CSHIM_ID_BYTES];
@@ -176,6 +190,23 @@ TEST(who_fails_is_named)
     uint8_t id[CSHIM_ID_BYTES];
     struct cshim_member *members[2];
     turn_on(id, members);
+    cshim_rendezvous_done(members[1], "it failed: no such luck");
+    cshim_rendezvous_come(members[0]);
+    assert_int_equal(cshim_rendezvous_wait(members[0], why), CSHIM_RANK_LOST);
+    assert_non_null(strstr(why, "rank 1 on "));
+    assert_non_null(strstr(why, ": it failed: no such luck"));
+    cshim_rendezvous_leave(members[0]);
+    cshim_rendezvous_leave(members[1]);
+}
+
+/* The server still owes the rank that fails a reply to WAIT. */
+TEST(who_fails_while_it_waits_is_named)
+{
+    char why[CSHIM_RENDEZVOUS_WHY_MAX];
+    uint8_t id[CSHIM_ID_BYTES];
+    struct cshim_member *members[2];
+    turn_on(id, members);
+    cshim_rendezvous_come(members[1]);
     cshim_rendezvous_done(members[1], "it failed: no such luck");
     cshim_rendezvous_come(members[0]);
     assert_int_equal(cshim_rendezvous_wait(members[0], why), CSHIM_RANK_LOST);
