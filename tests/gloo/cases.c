@@ -9,6 +9,7 @@
  *   gloo_cases others                 each other collective of job.h once, of 1000 floats per rank
  *   gloo_cases many                   calls with 1100 inputs on rank 0, and one input on the others
  *   gloo_cases leftovers              creates and frees a context, which must leave no socket open
+ *   gloo_cases released               the same with sums; no call follows in this process
  *   gloo_cases second LIBRARY         calls of another gloo, made by this library, between sums
  *   gloo_cases killed DELAY           kills rank 1 after DELAY ms of sums
  *   gloo_cases absent [CALLS]         CALLS sums, then one that the last rank does not join, with a
@@ -213,6 +214,21 @@ static void leftovers(void)
     world = first;
     failures += !sum_integers(COUNT, 0, 4000) || count_sockets() != before;
     join_barrier("done");
+}
+
+static void released(void)
+{
+    struct context *first = world;
+    const int before = count_sockets();
+    join_barrier("begun");
+    world = context_make("second", rank, ranks, 4000, ANYWHERE);
+    for (int i = 0; i < 5; i++)
+        failures += !sum_integers(COUNT, 0, 4000);
+    join_barrier("summed");
+    context_free(world);
+    world = first;
+    failures += count_sockets() != before;
+    join_barrier("counted");
 }
 
 static void second(const char *library)
@@ -425,6 +441,8 @@ int main(int argc, char **argv)
         many();
     else if (strcmp(name, "leftovers") == 0)
         leftovers();
+    else if (strcmp(name, "released") == 0)
+        released();
     else if (strcmp(name, "second") == 0)
         second(argv[2]);
     else if (strcmp(name, "killed") == 0)

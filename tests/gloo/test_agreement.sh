@@ -70,6 +70,9 @@ done
 
 only "0 2" LD_PRELOAD="$preload"
 expect "a context that has not agreed leaves nothing" 0 job 3 COMPSHIM_REPORT=off "${setting[@]}" "$program" leftovers
+expect "natively, a context that is freed leaves no socket" 0 job 3 "$program" released
+expect "a context that has agreed and is freed leaves none, before any further call" 0 preloaded 3 "$program" released
+reports "its calls were compressed" 'sum(row["calls"] for row in rows) >= 3'
 
 # Rank 0's policy applies to the whole job.
 printf '[rule other]\ncodec = fp8_e4m3\n' >"$scratch/other.ini"
