@@ -364,7 +364,7 @@ static inline void check_plan(const struct cshim_plan *plan, const struct cshim_
     check_algorithm(plan, call);
     PLAN_CHECK(plan->peers > 1 && plan->shares > 0);
     PLAN_CHECK((uint64_t)plan->peers * plan->shares <= plan->ranks);
-    PLAN_CHECK(plan->quantizations > 0 && plan->crowding >= 0.999);
+    PLAN_CHECK(plan->quantizations > 0);
     PLAN_CHECK(isfinite(plan->expected_error) && plan->expected_error >= 0);
     check_cuts(plan, any_index);
     check_step(plan);

@@ -11,6 +11,7 @@ fuzz_libraries := $(static_libraries) -ljansson -lelf -lz -lm
 
 $(unit_tests): $(BUILD)/obj/tests/unit/unit.o
 $(BUILD)/tests/test_operations: $(BUILD)/obj/tests/unit/machine.o
+$(BUILD)/tests/test_draw: $(BUILD)/obj/shim/gloo/draw.o
 $(BUILD)/tests/test_mnist_%: $(BUILD)/obj/tests/unit/test_mnist_%.o \
 		$(call objects,$(filter-out examples/mnist/main.c,$(mnist_sources)))
 	@mkdir -p $(@D)

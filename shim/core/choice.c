@@ -196,6 +196,49 @@ void cshim_choice_end(struct cshim_choice *choice, double seconds)
         choice->seconds[choice->samples - 1] = (float)seconds;
 }
 
+/* Inserts a duration into `count` sorted ones, which have room for one more. */
+static void insert_sorted(float *sorted, unsigned count, float seconds)
+{
+    for (; count > 0 && sorted[count - 1] > seconds; count--)
+        sorted[count] = sorted[count - 1];
+    sorted[count] = seconds;
+}
+
+/* Returns median and quartiles of `count` > 0 sorted durations. Of an even number the median is the
+ * lower one of the two, because disturbances only lengthen calls. If `steady` is longer than the
+ * median it replaces that, and the quartiles are lengthened by the same factor. */
+static struct cshim_figure figure_of(const float *sorted, unsigned count, float steady)
+{
+    const float median = sorted[(count - 1) / 2], seconds = fmaxf(median, steady);
+    const float longer = median > 0 ? seconds / median : 1;
+    return (struct cshim_figure){
+        .seconds = seconds,
+        .low = fminf(longer * sorted[count / 4], seconds),
+        .high = fmaxf(longer * sorted[count - 1 - count / 4], seconds),
+    };
+}
+
+/* Adds a duration of a candidate. */
+static void add_duration(struct cshim_figures *figures, unsigned candidate, float seconds)
+{
+    figures->latest[candidate][figures->samples[candidate]++ % CSHIM_FIGURES_LATEST] = seconds;
+}
+
+/* Computes the figures of all candidates. */
+static void update_figures(struct cshim_choice *choice)
+{
+    struct cshim_figures *figures = &choice->figures;
+    for (unsigned i = 0; i < choice->candidates; i++) {
+        const uint32_t samples = figures->samples[i];
+        const unsigned count = samples < CSHIM_FIGURES_LATEST ? samples : CSHIM_FIGURES_LATEST;
+        float sorted[CSHIM_FIGURES_LATEST];
+        for (unsigned k = 0; k < count; k++)
+            insert_sorted(sorted, k, figures->latest[i][k]);
+        figures->of[i] = count > 0 ? figure_of(sorted, count, choice->steady[i])
+                                   : (struct cshim_figure){0, 0, 0};
+    }
+}
+
 /* Sorts the agreed durations of a candidate's samples, as far as this rank knows them. Returns
  * their number. */
 static unsigned sort_samples(const struct cshim_choice *choice, unsigned candidate,
@@ -205,7 +248,7 @@ static unsigned sort_samples(const struct cshim_choice *choice, unsigned candida
     for (unsigned i = 0; i < choice->samples; i++) {
         if (choice->sampled[i] != candidate || !isfinite(choice->seconds[i]))
             continue;
-        cshim_figure_insert(sorted, count++, choice->seconds[i]);
+        insert_sorted(sorted, count++, choice->seconds[i]);
     }
     return count;
 }
@@ -233,7 +276,7 @@ static void keep_samples(struct cshim_choice *choice, bool but_native)
     for (unsigned i = 0; i < choice->samples; i++) {
         const unsigned candidate = choice->sampled[i];
         if (isfinite(choice->seconds[i]) && !(but_native && candidate == CSHIM_CANDIDATE_NATIVE))
-            cshim_figures_add(&choice->figures, candidate, choice->seconds[i]);
+            add_duration(&choice->figures, candidate, choice->seconds[i]);
     }
 }
 
@@ -244,12 +287,11 @@ static void take_samples(struct cshim_choice *choice)
     keep_samples(choice, false);
     choice->figures.longest_native_row =
         choice->figures.samples[CSHIM_CANDIDATE_NATIVE] < FIRST_ROW ? TRIAL_ROW : LAST_ROW;
-    cshim_figures_update(&choice->figures, choice->candidates, choice->steady);
+    update_figures(choice);
     for (unsigned i = 0; i < choice->candidates; i++) {
         float sorted[CSHIM_CHOICE_SAMPLES_MAX];
         const unsigned count = sort_samples(choice, i, sorted);
-        choice->learned[i] =
-            count > 0 ? cshim_figure_of(sorted, count, choice->steady[i]) : unknown;
+        choice->learned[i] = count > 0 ? figure_of(sorted, count, choice->steady[i]) : unknown;
     }
 }
 
@@ -342,8 +384,8 @@ static unsigned find_contenders(const struct cshim_choice *choice,
  * best one. */
 static unsigned native_row_of(const struct cshim_choice *choice)
 {
-    const double best = cshim_choice_seconds(choice, choice->best);
-    const double native = cshim_choice_seconds(choice, CSHIM_CANDIDATE_NATIVE);
+    const double best = (double)choice->figures.of[choice->best].seconds;
+    const double native = (double)choice->figures.of[CSHIM_CANDIDATE_NATIVE].seconds;
     const double may_cost = NATIVE_TRIALS_COST * (choice->periods + 1) * CSHIM_CHOICE_PERIOD * best;
     if (choice->best == CSHIM_CANDIDATE_NATIVE)
         return 0;
@@ -453,7 +495,7 @@ static void keep_period(struct cshim_choice *choice)
         choice->figures.samples[CSHIM_CANDIDATE_NATIVE] = 0;
     }
     keep_samples(choice, row > 0 && row < choice->figures.longest_native_row);
-    cshim_figures_update(&choice->figures, choice->candidates, choice->steady);
+    update_figures(choice);
 }
 
 static void end_period(struct cshim_choice *choice)
@@ -508,16 +550,4 @@ unsigned cshim_choice_samples_of(const struct cshim_choice *choice, unsigned can
     for (unsigned i = 0; i < choice->samples; i++)
         samples += choice->sampled[i] == candidate;
     return samples;
-}
-
-double cshim_choice_seconds(const struct cshim_choice *choice, unsigned candidate)
-{
-    return (double)choice->figures.of[candidate].seconds;
-}
-
-void cshim_choice_spread(const struct cshim_choice *choice, unsigned candidate, double *low,
-                         double *high)
-{
-    *low = (double)choice->figures.of[candidate].low;
-    *high = (double)choice->figures.of[candidate].high;
 }

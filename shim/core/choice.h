@@ -4,7 +4,7 @@
  * A class holds calls that take about the same time: of one communicator, rule, codec that the rule
  * or its max_rel_error requires, element type, operation and size class. Its calls have a few
  * candidates. Candidate 0 is the library's own call; each other one is an algorithm with a codec.
- * With MPI all ranks go through the same calls in the same order (gloo: shim/core/draw.h; NCCL:
+ * With MPI all ranks go through the same calls in the same order (gloo: shim/gloo/draw.h; NCCL:
  * calls take the best candidate until a decision that is due has been made) and do, for each of
  * them:
  *
@@ -13,7 +13,7 @@
  *         cshim_choice_decide(choice);
  *     }
  *     candidate = cshim_choice_begin(choice);
- *     if (cshim_choice_is_sampled(choice))
+ *     if (choice->is_sampled)
  *         ... wait in a barrier for all ranks ...
  *     ... make the call by the candidate ...
  *     cshim_choice_end(choice, seconds that this rank was in the call);
@@ -40,7 +40,7 @@
  * which is timed. From these durations the report says what compressing saved. The row is as long
  * as costs 0.6 % of the time of the settled class so far, because the network's queues may absorb a
  * short row; if not even two calls cost so little, there is no row after the first period.
- * (gloo tries single calls, see draw.h.)
+ * (gloo tries single calls, see shim/gloo/draw.h.)
  *
  * A period casts doubt on the choice if the best candidate takes more than 1.5 times the upper
  * quartile of its samples when it was learned, or less than two thirds of the lower one, or if the
@@ -60,7 +60,9 @@
 
 #include <stdbool.h>
 
-#include "shim/core/figures.h"
+#include <stdint.h>
+
+#include "policy/policy.h"
 
 /* Returns the number of the size class of `bytes` > 0. A class reaches from one power of the square
  * root of 2 to the next. */
@@ -69,13 +71,36 @@ uint32_t cshim_size_class(uint64_t bytes);
 uint64_t cshim_size_class_begin(uint32_t size_class);
 
 /* Calls between two decisions of a settled class, except in the short period that checks the
- * previous one (gloo: see draw.h). */
+ * previous one (gloo: see shim/gloo/draw.h). */
 #define CSHIM_CHOICE_PERIOD 96u
 /* Samples of each candidate that is not dropped while a class learns, and their maximum while its
  * calls vary widely. */
 #define CSHIM_CHOICE_ROUNDS 5u
 #define CSHIM_CHOICE_ROUNDS_MAX 23u
 #define CSHIM_CHOICE_SAMPLES_MAX (CSHIM_CANDIDATES_MAX * CSHIM_CHOICE_ROUNDS_MAX)
+
+#define CSHIM_CANDIDATE_NATIVE 0u
+/* Native and raw, in place of the algorithms auto and cast, and each other algorithm. */
+#define CSHIM_CANDIDATES_MAX ((unsigned)CSHIM_ALGORITHM_COUNT)
+/* Number of durations of each candidate that are kept. */
+#define CSHIM_FIGURES_LATEST 16u
+
+/* Median and quartiles of durations in seconds. */
+struct cshim_figure {
+    float seconds, low, high;
+};
+
+/* The latest durations of each candidate. The report, and the length of rows of native calls, go by
+ * their medians. */
+struct cshim_figures {
+    /* Native calls in a row; samples of shorter rows are not kept, because they are less like a
+     * native run. */
+    unsigned longest_native_row;
+    uint32_t samples[CSHIM_CANDIDATES_MAX]; /* number of durations added */
+    /* The i-th duration added is at the index i % CSHIM_FIGURES_LATEST. */
+    float latest[CSHIM_CANDIDATES_MAX][CSHIM_FIGURES_LATEST];
+    struct cshim_figure of[CSHIM_CANDIDATES_MAX]; /* 0: not known */
+};
 
 enum cshim_choice_phase {
     CSHIM_CHOICE_FIRST,   /* each candidate has one call that is not sampled, then two that are */
@@ -102,8 +127,8 @@ struct cshim_choice {
     unsigned rounds;     /* samples of each candidate in `turns` at the next decision */
     unsigned in_turn;    /* number of entries in `turns` */
     unsigned turns[CSHIM_CANDIDATES_MAX]; /* candidates to try, a row of calls each in turn */
-    /* Median and quartiles of each candidate's samples in the latest learning (cshim_figure_of()
-     * with `steady`); INFINITY before they are known. */
+    /* Median and quartiles of each candidate's samples in the latest learning; INFINITY before they
+     * are known. */
     struct cshim_figure learned[CSHIM_CANDIDATES_MAX];
     struct cshim_figures figures; /* the latest durations since learning began */
     /* Duration of the next best candidate in this period's trial, in a check that of the period
@@ -123,7 +148,8 @@ struct cshim_choice {
     unsigned samples;
     unsigned sampled[CSHIM_CHOICE_SAMPLES_MAX];
     float seconds[CSHIM_CHOICE_SAMPLES_MAX];
-    bool is_sampled; /* the call that has begun is the last of the samples */
+    bool is_sampled; /* the call begun last is the last of the samples: the ranks should begin to
+                        make it together */
 };
 
 /* Starts a class of 2 to CSHIM_CANDIDATES_MAX candidates. Its first call takes candidate `prior`.
@@ -155,12 +181,6 @@ void cshim_choice_decide(struct cshim_choice *choice);
 /* Begins a call and returns its candidate. The choice must not be due. */
 unsigned cshim_choice_begin(struct cshim_choice *choice);
 
-/* Returns true if the call begun last is sampled: the ranks should begin to make it together. */
-static inline bool cshim_choice_is_sampled(const struct cshim_choice *choice)
-{
-    return choice->is_sampled;
-}
-
 /* If calls take the native candidate by a choice that is made, and the next call is neither sampled
  * nor a trial, and no decision is due: begins that call and returns true. Otherwise begins nothing
  * and returns false. */
@@ -170,7 +190,7 @@ bool cshim_choice_passes(struct cshim_choice *choice);
  * longjmp() never ends: its duration stays unknown. */
 void cshim_choice_end(struct cshim_choice *choice, double seconds);
 
-/* For classes whose calls follow no order (shim/core/draw.h), where rank 0 decides alone. Adds a
+/* For classes whose calls follow no order (shim/gloo/draw.h), where rank 0 decides alone. Adds a
  * sample of a candidate, in agreed seconds, unless it has choice->rounds samples already. */
 void cshim_choice_learn(struct cshim_choice *choice, unsigned candidate, float seconds);
 /* Returns the number of a candidate's samples since learning, or this period, began. */
@@ -179,13 +199,5 @@ unsigned cshim_choice_samples_of(const struct cshim_choice *choice, unsigned can
  * native one, if choice->native_row > 0. The caller has to test whether the period is a check: then
  * only gloo's classes try them. */
 bool cshim_choice_tries(const struct cshim_choice *choice);
-
-/* Returns the median of a candidate's latest durations in seconds, or its duration as the settled
- * one if that was longer; 0 before it is known. */
-double cshim_choice_seconds(const struct cshim_choice *choice, unsigned candidate);
-
-/* Sets the quartiles that belong to cshim_choice_seconds(). Both are 0 before that is known. */
-void cshim_choice_spread(const struct cshim_choice *choice, unsigned candidate, double *low,
-                         double *high);
 
 #endif

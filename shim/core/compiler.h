@@ -60,6 +60,12 @@ enum cshim_area { CSHIM_CONTRIBUTIONS, CSHIM_REDUCED, CSHIM_OUTGOING };
 uint64_t cshim_slot(const struct cshim_compiler *compiler, enum cshim_dimension dimension,
                     enum cshim_area area, int index);
 
+/* Returns the offset of the contribution of peer `index` of the row. */
+static inline uint64_t cshim_contributions(const struct cshim_compiler *compiler, int index)
+{
+    return cshim_slot(compiler, CSHIM_ROW, CSHIM_CONTRIBUTIONS, index);
+}
+
 /* Returns the index of the peer `step` places after this rank in its row or column, cyclically; a
  * negative step goes back. */
 int cshim_neighbour(const struct cshim_compiler *compiler, enum cshim_dimension dimension,

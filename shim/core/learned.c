@@ -171,6 +171,21 @@ bool cshim_learned_is_same_class(const struct cshim_learned_choice *a,
            a->size_class == b->size_class && strcmp(a->rule, b->rule) == 0;
 }
 
+struct cshim_learned_choice cshim_learned_key(const struct cshim_rule *rule,
+                                              const struct cshim_call *call)
+{
+    struct cshim_learned_choice key = {
+        .library = call->library,
+        .ranks = call->ranks,
+        .nodes = call->nodes,
+        .dtype = call->dtype,
+        .rule_codec = call->instead != CSHIM_CODEC_NONE ? call->instead : rule->codec,
+        .size_class = cshim_size_class(call->bytes),
+    };
+    memcpy(key.rule, rule->name, sizeof key.rule);
+    return key;
+}
+
 const struct cshim_learned_choice *cshim_learned_find(const struct cshim_learned *learned,
                                                       const struct cshim_learned_choice *wanted)
 {

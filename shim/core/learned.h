@@ -55,6 +55,9 @@ bool cshim_learned_load(char **text, size_t *length, char message[CSHIM_MESSAGE_
 struct cshim_learned *cshim_learned_parse(const char *text, size_t length, const char *source,
                                           char message[CSHIM_MESSAGE_MAX]);
 
+/* Returns the class of a call that `rule` compresses; how its calls are made is unset. */
+struct cshim_learned_choice cshim_learned_key(const struct cshim_rule *rule,
+                                              const struct cshim_call *call);
 /* Returns the choice for the class of calls that `wanted` describes, or NULL. */
 const struct cshim_learned_choice *cshim_learned_find(const struct cshim_learned *learned,
                                                       const struct cshim_learned_choice *wanted);

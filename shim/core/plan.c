@@ -356,7 +356,6 @@ static CSHIM_APART struct cshim_plan plan_by(enum cshim_algorithm algorithm,
                                              const struct cshim_call *call, uint64_t count)
 {
     struct cshim_plan plan = {.rule = rule};
-    double mean;
     plan.codec = call->instead != CSHIM_CODEC_NONE ? call->instead : rule->codec;
     plan.library = &cshim_capabilities[call->library];
     plan.collective = call->collective;
@@ -385,9 +384,6 @@ static CSHIM_APART struct cshim_plan plan_by(enum cshim_algorithm algorithm,
         (plan.library->on_device &&
          plan.slot_bytes > plan.library->scratch_limit / CSHIM_SEGMENTS_IN_FLIGHT))
         return (struct cshim_plan){.reason = CSHIM_REASON_NO_MEMORY, .rule = rule};
-    plan.crowding = 1;
-    if (plan.schedule->division == CSHIM_CHUNKS && plan.schedule->compile != NULL)
-        plan.crowding = cshim_plan_busiest(&plan, minimum(plan.count, plan.segment), &mean) / mean;
     cshim_plan_count_bytes(&plan, call);
     plan.quantizations =
         plan.schedule->quantizations != 0 ? plan.schedule->quantizations : plan.ranks;

@@ -93,9 +93,6 @@ struct cshim_plan {
      * blocks as long as the longest, and a shorter last one. */
     uint64_t bytes_wire;
     uint64_t bytes_network; /* inter-node part, as if all nodes had equally many ranks */
-    /* Bytes of a segment that the busiest peer of an all-reduce receives, divided by the mean over
-     * all peers. Usually above 1 if there are fewer chunks than peers; 1 if there are no chunks. */
-    double crowding;
     uint64_t bytes_native;  /* bytes that a ring would send, summed over all ranks */
     unsigned quantizations; /* number of times that a value is rounded, if the codec rounds */
     double expected_error;  /* relative L2 error for normally distributed data; that of codec

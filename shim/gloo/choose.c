@@ -46,9 +46,10 @@ static struct cshim_gloo_class *find_class(struct cshim_gloo_context *context,
                                            const struct cshim_call *call, uint32_t stream,
                                            void **exception)
 {
+    const struct cshim_learned_choice key = cshim_learned_key(rule, call);
     struct cshim_gloo_class *class = context->classes;
     while (class != NULL &&
-           !(class->stream == stream && cshim_class_has(&class->class, rule, call)))
+           !(class->stream == stream && cshim_class_has(&class->class, rule, call->op, &key)))
         class = class->next;
     if (class != NULL)
         return class;

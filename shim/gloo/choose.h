@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chooses how a call of an agreed context is made: by gloo, or compressed with one of the possible
  * algorithms. A call with a class (cshim_class_is_for) is made as an earlier job has learned, or as
- * the measured durations of the class's calls decide (shim/core/draw.h). */
+ * the measured durations of the class's calls decide (shim/gloo/draw.h). */
 #ifndef CSHIM_GLOO_CHOOSE_H
 #define CSHIM_GLOO_CHOOSE_H
 
-#include "shim/core/draw.h"
 #include "shim/gloo/context.h"
+#include "shim/gloo/draw.h"
 
 /* A call, and its candidate if it has a class. Owns nothing, so an exception of gloo may skip
  * cshim_gloo_chosen_end(). */

@@ -6,7 +6,6 @@
 #include "shim/core/log.h"
 #include "shim/gloo/choose.h"
 #include "shim/gloo/describe.h"
-#include "shim/host/event.h"
 #include "shim/report/process.h"
 #include "shim/gloo/agree.h"
 #include "shim/gloo/transport.h"

@@ -11,9 +11,28 @@
 #include "codecs/hash.h"
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
-#include "shim/host/event.h"
 #include "shim/host/feedback.h"
 #include "shim/host/scratch.h"
+
+void cshim_call_trace(const struct cshim_exchange *exchange, double began, double seconds)
+{
+    const struct cshim_plan *plan = exchange->plan;
+    const struct cshim_job *job = exchange->communicator->job;
+    if (job->trace == NULL)
+        return;
+    cshim_trace_add(job->trace,
+                    (struct cshim_trace_event){
+                        .begin = began,
+                        .seconds = seconds,
+                        .bytes = plan->count * exchange->element_bytes,
+                        .call = exchange->sequence,
+                        .rule = (uint16_t)cshim_rule_index(job->policy, plan->rule),
+                        .kind = exchange->nonblocking ? CSHIM_TRACE_PENDING : CSHIM_TRACE_CALL,
+                        .collective = (uint8_t)plan->collective,
+                        .codec = (uint8_t)plan->codec,
+                        .algorithm = (uint8_t)plan->algorithm,
+                    });
+}
 
 int cshim_call_acquire_scratch(const struct cshim_exchange *exchange)
 {
@@ -391,7 +410,7 @@ static int run_call(struct cshim_exchange *exchange, double *took)
         status = check_tolerance(exchange);
     const double seconds = cshim_seconds() - began;
     *took = seconds;
-    cshim_event_call(exchange, began, seconds);
+    cshim_call_trace(exchange, began, seconds);
     if (status == 0)
         status = end_sample(&sample, exchange);
     if (status == 0)

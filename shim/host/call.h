@@ -48,6 +48,8 @@ void cshim_call_sample_begin(struct cshim_sample *sample, const struct cshim_exc
 /* Adds the call's figures to the ledger; at ranks other than 0 only bytes and errors, or nothing if
  * job->is_local. */
 void cshim_call_count(struct cshim_exchange *exchange, double seconds);
+/* Traces a compressed call that has ended, if there is a trace. */
+void cshim_call_trace(const struct cshim_exchange *exchange, double began, double seconds);
 /* Ends a sample. The comparing rank compares the result with sample->sums, which must be complete;
  * the other ranks count the bytes that they have sent for the sums. */
 void cshim_call_sample_compare(const struct cshim_sample *sample, struct cshim_exchange *exchange);

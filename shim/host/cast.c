@@ -3,7 +3,6 @@
  * after each addition. fp16 has one power-of-two scale per segment: the ranks agree on it by a
  * maximum, so that no partial sum overflows. */
 #include "shim/host/cast.h"
-#include "shim/host/event.h"
 
 #include "codecs/scalar.h"
 
@@ -110,6 +109,6 @@ int cshim_cast_run(struct cshim_exchange *exchange)
     }
     exchange->figures.bytes_wire += share_of_rank(exchange, plan->bytes_wire);
     exchange->figures.bytes_network += share_of_rank(exchange, plan->bytes_network);
-    cshim_event_phase(exchange, CSHIM_PHASE_EXCHANGE);
+    cshim_exchange_phase(exchange, CSHIM_PHASE_EXCHANGE);
     return status;
 }

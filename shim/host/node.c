@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "shim/core/log.h"
-#include "shim/host/event.h"
 #include "shim/host/scratch.h"
 
 #define HALF (CSHIM_SCRATCH_INSIDE / 2)
@@ -218,7 +217,7 @@ static int gather_shared(struct cshim_exchange *exchange, const struct cshim_fli
 int cshim_node_close(struct cshim_exchange *exchange)
 {
     const int status = exchange->is_shared_inside ? node_barrier(exchange) : 0;
-    cshim_event_phase(exchange, CSHIM_PHASE_EXCHANGE);
+    cshim_exchange_phase(exchange, CSHIM_PHASE_EXCHANGE);
     return status;
 }
 

@@ -1,80 +1,193 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocking collectives: describe the call, plan it, run the plan and count it, or pass it through
  * to the MPI library. Also defines the table of functions that this engine gives the front. */
-#include "shim/mpi/collectives.h"
-
 #include "shim/core/clock.h"
-#include "shim/mpi/measured.h"
-#include "shim/mpi/nonblocking.h"
 #include "shim/host/writable.h"
+#include "shim/mpi/describe.h"
+#include "shim/mpi/nonblocking.h"
 #include "shim/mpi/device.h"
 #include "shim/mpi/observe.h"
 #include "shim/mpi/requests.h"
 #include "shim/mpi/spawn.h"
+#include "shim/report/classes.h"
 
 /* ALWAYS_INLINE: the path of every blocking reduction, also if it is passed through; inlined so
  * that the compiler specialises it for each collective. COLD: kept out of that path. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define COLD __attribute__((noinline))
 
-/* Compresses a call. Returns true with *status set; or false, with the reason counted, if the call
- * is to be passed through. Unless MPI reports an error, all ranks return the same value. */
-static COLD bool compress(const struct cshim_arguments *arguments, struct cshim_call *call,
-                          uint64_t count, const struct cshim_rule *rule,
-                          struct cshim_measured *measured, int *status)
+#define SCATTERED(type)                                                                            \
+    const void *sendbuf, void *recvbuf, const type recvcounts[], MPI_Datatype datatype, MPI_Op op
+#define SCATTERED_A sendbuf, recvbuf, recvcounts, datatype, op
+
+/* State of one call of the program. */
+struct call {
+    bool done; /* compressed, or failed with `status`; otherwise the caller calls the MPI library */
+    int status;
+    struct cshim_observed_call observed; /* a call to the MPI library that is recorded or traced */
+    struct cshim_class *class; /* class whose candidate the call takes; NULL: its rule decides */
+    unsigned candidate;
+    double began; /* class: start of a native call (cshim_seconds()) */
+};
+
+/* Initialises a call that is neither done nor recorded. */
+static ALWAYS_INLINE void clear_call(struct call *call)
 {
-    struct cshim_comm *state = NULL;
-    struct cshim_plan plan = {0};
-    bool on_device = false;
-    *status = cshim_comm_find(arguments->comm, &state);
-    if (*status == MPI_SUCCESS)
-        *status = cshim_nonblocking_prepare(arguments->comm, state);
-    if (*status != MPI_SUCCESS)
-        return true;
-    if (rule->max_rel_error > 0)
-        call->instead =
-            cshim_tolerance_codec(&state->host.tolerance, cshim_rule_index(cshim_job.policy, rule),
-                                  rule->codec, call->dtype, count);
-    plan.reason = state->reason;
-    if (plan.reason == CSHIM_REASON_COMPRESS && cshim_mpi.devices)
-        *status = cshim_mpi_device_check(arguments, &on_device);
-    if (*status != MPI_SUCCESS)
-        return true;
-    if (on_device)
-        plan.reason = CSHIM_REASON_DEVICE_BUFFER;
-    if (plan.reason == CSHIM_REASON_COMPRESS)
-        *status = cshim_measured_choose(state, call, rule, arguments->comm, measured);
-    if (*status != MPI_SUCCESS)
-        return true;
-    const bool is_chosen = measured->class != NULL;
-    if (is_chosen && measured->candidate == CSHIM_CANDIDATE_NATIVE)
-        plan.reason = CSHIM_REASON_NO_GAIN;
-    else if (plan.reason == CSHIM_REASON_COMPRESS && is_chosen)
-        plan = cshim_measured_plan(state, call, count, measured);
-    else if (plan.reason == CSHIM_REASON_COMPRESS)
-        plan = cshim_measured_plan_by(state, call, count, rule, CSHIM_ALGORITHM_AUTO);
-    if (plan.reason != CSHIM_REASON_COMPRESS) {
-        cshim_count_pass(plan.reason, arguments->comm);
-        if (is_chosen && measured->candidate != CSHIM_CANDIDATE_NATIVE)
-            measured->class = NULL; /* the chosen algorithm cannot make this call */
-        else if (is_chosen)
-            cshim_native_remember(arguments, measured->class);
-        measured->began = cshim_seconds();
+    call->done = false;
+    call->observed.comm = MPI_COMM_NULL;
+    call->class = NULL;
+}
+
+/* An all-reduce of this thread that its class has made native. Later equal calls skip the policy,
+ * unless cshim_choice_passes() refuses. Predefined types and operations only, because their handles
+ * never change meaning. */
+struct native {
+    MPI_Comm comm;
+    MPI_Datatype datatype;
+    MPI_Op op;
+    uint64_t count;
+    uint32_t generation; /* cshim_comm_generation() at that call */
+    struct cshim_choice *choice;
+};
+static __thread struct native natives[4];
+/* Smallest number of elements of a cached call of any thread. If two threads lower it at once, the
+ * larger value may remain; smaller calls are then not recognised until cached again. Atomic. */
+static uint64_t natives_from = UINT64_MAX;
+
+/* Returns the cache entry for a call. */
+static ALWAYS_INLINE struct native *native_of(const struct cshim_arguments *arguments)
+{
+    return &natives[arguments->count / 16 % (sizeof natives / sizeof *natives)];
+}
+
+/* Returns true if the call equals a cached native one, and cshim_choice_passes() has begun it; then
+ * it is passed through. Otherwise changes nothing. */
+static ALWAYS_INLINE bool passes_as_native(const struct cshim_arguments *arguments)
+{
+    if (arguments->count < __atomic_load_n(&natives_from, __ATOMIC_RELAXED))
         return false;
+    const struct native *native = native_of(arguments);
+    return arguments->collective == CSHIM_ALLREDUCE && native->choice != NULL &&
+           native->comm == arguments->comm && native->count == arguments->count &&
+           native->datatype == arguments->datatype && native->op == arguments->op &&
+           native->generation == cshim_comm_generation() && cshim_choice_passes(native->choice);
+}
+
+/* Caches an all-reduce that its class has made native, so that passes_as_native() recognises it.
+ * Does nothing if each call needs more checks: with max_rel_error, recording or a trace, if buffers
+ * may be on a GPU, and for types other than MPI_FLOAT and MPI_DOUBLE. */
+static void remember_native(const struct cshim_arguments *arguments, struct cshim_class *class)
+{
+    if (arguments->collective != CSHIM_ALLREDUCE ||
+        (arguments->datatype != MPI_FLOAT && arguments->datatype != MPI_DOUBLE) ||
+        class->rule->max_rel_error > 0 || cshim_mpi.devices || cshim_mpi.is_watched)
+        return;
+    *native_of(arguments) =
+        (struct native){arguments->comm,  arguments->datatype,     arguments->op,
+                        arguments->count, cshim_comm_generation(), &class->choice};
+    if (arguments->count < __atomic_load_n(&natives_from, __ATOMIC_RELAXED))
+        __atomic_store_n(&natives_from, arguments->count, __ATOMIC_RELAXED);
+}
+
+/* Chooses the candidate of a call that has a class. If a decision of the class is due, the ranks
+ * first agree on the longest duration of each sampled call (collective). A sampled call begins with
+ * a barrier. Returns an MPI error. */
+static int choose_candidate(struct call *call, struct cshim_comm *state, MPI_Comm comm)
+{
+    struct cshim_choice *choice = &call->class->choice;
+    int status = MPI_SUCCESS;
+    if (cshim_choice_is_due(choice))
+        status = cshim_mpi.real->MPI_Allreduce(MPI_IN_PLACE, choice->seconds, (int)choice->samples,
+                                               MPI_FLOAT, MPI_MAX, comm);
+    if (status != MPI_SUCCESS)
+        return status;
+    if (cshim_choice_is_due(choice))
+        cshim_class_decide(call->class, cshim_communicator_ledger(&state->host));
+    call->candidate = cshim_choice_begin(choice);
+    return choice->is_sampled ? PMPI_Barrier(comm) : MPI_SUCCESS;
+}
+
+/* Plans a call that `rule` compresses: by the candidate of its class, if it has one, and otherwise
+ * by the rule alone. Prepares the communicator. Sets `plan`, whose reason is then equal on all
+ * ranks, and call->class and call->candidate. Returns an MPI error. */
+static int plan_call(struct call *call, const struct cshim_arguments *arguments,
+                     struct cshim_call *described, uint64_t count, const struct cshim_rule *rule,
+                     struct cshim_comm *state, struct cshim_plan *plan)
+{
+    bool on_device = false;
+    int status = cshim_nonblocking_prepare(arguments->comm, state);
+    if (status == MPI_SUCCESS && state->reason == CSHIM_REASON_COMPRESS && cshim_mpi.devices)
+        status = cshim_mpi_device_check(arguments, &on_device);
+    if (status != MPI_SUCCESS)
+        return status;
+    plan->reason = on_device ? CSHIM_REASON_DEVICE_BUFFER : state->reason;
+    if (plan->reason != CSHIM_REASON_COMPRESS)
+        return status;
+    if (rule->max_rel_error > 0)
+        described->instead =
+            cshim_tolerance_codec(&state->host.tolerance, cshim_rule_index(cshim_job.policy, rule),
+                                  rule->codec, described->dtype, count);
+    if (cshim_class_is_for(rule, described))
+        call->class = cshim_class_find(state->host.classes, state->host.learned, rule, described);
+    if (call->class == NULL) {
+        *plan = cshim_comm_plan(state, CSHIM_ALGORITHM_AUTO, rule, described, count);
+        return status;
     }
-    if (plan.schedule->staged)
-        *status = cshim_comm_prepare_levels(state);
-    if (*status != MPI_SUCCESS)
-        return true;
-    struct cshim_exchange exchange = cshim_exchange_of(arguments, &plan, state);
-    state->error_reported = false;
+    status = choose_candidate(call, state, arguments->comm);
+    if (status != MPI_SUCCESS)
+        return status;
+    if (call->candidate == CSHIM_CANDIDATE_NATIVE) {
+        plan->reason = CSHIM_REASON_NO_GAIN;
+        remember_native(arguments, call->class);
+        return status;
+    }
+    cshim_class_set_instead(call->class, call->candidate, described);
+    *plan =
+        cshim_comm_plan(state, call->class->algorithms[call->candidate], rule, described, count);
+    if (plan->reason != CSHIM_REASON_COMPRESS)
+        call->class = NULL; /* the chosen algorithm cannot make this call */
+    return status;
+}
+
+/* Makes a call by its plan. Sets call->status, and calls the program's error handler for an error
+ * that the library has not reported to it. */
+static void run_plan(struct call *call, const struct cshim_arguments *arguments,
+                     const struct cshim_plan *plan, struct cshim_comm *state)
+{
     double seconds = 0;
-    *status = cshim_call_run(&exchange, &seconds);
-    if (is_chosen && *status == MPI_SUCCESS)
-        cshim_class_end(measured->class, measured->candidate, seconds);
-    if (*status != MPI_SUCCESS && !state->error_reported)
-        PMPI_Comm_call_errhandler(arguments->comm, *status);
-    return true;
+    if (plan->schedule->staged)
+        call->status = cshim_comm_prepare_levels(state);
+    if (call->status != MPI_SUCCESS)
+        return;
+    struct cshim_exchange exchange = cshim_exchange_of(arguments, plan, state);
+    state->error_reported = false;
+    call->status = cshim_call_run(&exchange, &seconds);
+    if (call->class != NULL && call->status == MPI_SUCCESS)
+        cshim_class_end(call->class, call->candidate, seconds);
+    if (call->status != MPI_SUCCESS && !state->error_reported)
+        PMPI_Comm_call_errhandler(arguments->comm, call->status);
+}
+
+/* Compresses a call that `rule` compresses, and sets call->done and call->status; also if MPI
+ * reports an error. Otherwise returns the reason for which the call is to be passed through. Unless
+ * MPI reports an error, the outcome is the same on all ranks. */
+static COLD enum cshim_reason compress(struct call *call, const struct cshim_arguments *arguments,
+                                       struct cshim_call *described, uint64_t count,
+                                       const struct cshim_rule *rule)
+{
+    struct cshim_comm *state;
+    struct cshim_plan plan = {.reason = CSHIM_REASON_COMPRESS};
+    call->status = cshim_comm_find(arguments->comm, &state);
+    if (call->status == MPI_SUCCESS) {
+        /* After an error, the program's error handler may free the communicator. */
+        cshim_comm_hold(state);
+        call->status = plan_call(call, arguments, described, count, rule, state, &plan);
+        if (call->status == MPI_SUCCESS && plan.reason == CSHIM_REASON_COMPRESS)
+            run_plan(call, arguments, &plan, state);
+        cshim_comm_release(state);
+    }
+    call->done = call->status != MPI_SUCCESS || plan.reason == CSHIM_REASON_COMPRESS;
+    return plan.reason;
 }
 
 /* Counts a call that is passed through, and begins to record or trace it. With COMPSHIM=observe, a
@@ -89,22 +202,6 @@ static COLD void observe_call(const struct cshim_arguments *arguments, enum cshi
         cshim_observe_begin(observed, &call, arguments->comm, reason);
 }
 
-/* State of one call of the program. */
-struct call {
-    bool done; /* compressed, or failed with `status`; otherwise the caller calls the MPI library */
-    int status;
-    struct cshim_observed_call observed; /* a call to the MPI library that is recorded or traced */
-    struct cshim_measured measured;
-};
-
-/* Initialises a call that is neither done nor recorded. */
-static ALWAYS_INLINE void clear_call(struct call *call)
-{
-    call->done = false;
-    call->observed.comm = MPI_COMM_NULL;
-    call->measured.class = NULL;
-}
-
 /* Counts a call that is passed through, and records it if calls are recorded or traced. */
 static ALWAYS_INLINE void pass_call(struct call *call, const struct cshim_arguments *arguments,
                                     enum cshim_reason reason)
@@ -113,6 +210,8 @@ static ALWAYS_INLINE void pass_call(struct call *call, const struct cshim_argume
         observe_call(arguments, reason, &call->observed);
     else
         cshim_count_pass(reason, arguments->comm);
+    if (__builtin_expect(call->class != NULL, 0))
+        call->began = cshim_seconds();
 }
 
 /* Compresses a call, or counts the reason for which it is passed through. */
@@ -121,7 +220,7 @@ static ALWAYS_INLINE void consider_call(struct call *call, const struct cshim_ar
     const struct cshim_rule *rule;
     struct cshim_call described;
     uint64_t count;
-    if (cshim_native_passes(arguments)) {
+    if (passes_as_native(arguments)) {
         cshim_count_pass(CSHIM_REASON_NO_GAIN, arguments->comm);
         return;
     }
@@ -130,10 +229,10 @@ static ALWAYS_INLINE void consider_call(struct call *call, const struct cshim_ar
         reason = cshim_plan_reason(cshim_job.policy, &described, count, &rule);
         if (reason != CSHIM_REASON_COMPRESS)
             cshim_count_weight(reason, &described, arguments->comm);
+        else if (cshim_job.observed == NULL)
+            reason = compress(call, arguments, &described, count, rule);
     }
-    if (reason == CSHIM_REASON_COMPRESS && cshim_job.observed == NULL)
-        call->done = compress(arguments, &described, count, rule, &call->measured, &call->status);
-    else
+    if (!call->done)
         pass_call(call, arguments, reason);
 }
 
@@ -333,7 +432,8 @@ static void begin_allgatherv(struct call *call, const void *sendbuf, MPI_Count s
     bool are_alike = !inter && are_contiguous(&arguments, recvcounts, displacements, ranks,
                                               &largest, &arguments.count);
     if (are_alike && sendbuf != MPI_IN_PLACE)
-        are_alike = sendtype == recvtype && sendcount == cshim_recvcount(&arguments, rank);
+        are_alike =
+            sendtype == recvtype && sendcount == cshim_count_at(&arguments, recvcounts, rank);
     begin_data_movement(call, &arguments, are_alike, CSHIM_COUNTED_MPI_Allgatherv);
 }
 
@@ -392,9 +492,8 @@ static ALWAYS_INLINE int end_call(struct call *call, int status)
         cshim_observe_end(&call->observed);
     /* After an error, the program's error handler may have freed the communicator, and with it the
      * class. */
-    if (__builtin_expect(call->measured.class != NULL, 0) && status == MPI_SUCCESS)
-        cshim_class_end(call->measured.class, call->measured.candidate,
-                        cshim_seconds() - call->measured.began);
+    if (__builtin_expect(call->class != NULL, 0) && status == MPI_SUCCESS)
+        cshim_class_end(call->class, call->candidate, cshim_seconds() - call->began);
     return status;
 }
 
@@ -444,18 +543,18 @@ static int reduce_scatter_block_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
     return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter_block_c(CSHIM_REDUCTION_A, comm));
 }
 
-static int reduce_scatter(CSHIM_SCATTERED(int), MPI_Comm comm)
+static int reduce_scatter(SCATTERED(int), MPI_Comm comm)
 {
     struct call call;
-    begin_scatter(&call, CSHIM_SCATTERED_A, comm, false);
-    return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter(CSHIM_SCATTERED_A, comm));
+    begin_scatter(&call, SCATTERED_A, comm, false);
+    return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter(SCATTERED_A, comm));
 }
 
-static int reduce_scatter_c(CSHIM_SCATTERED(MPI_Count), MPI_Comm comm)
+static int reduce_scatter_c(SCATTERED(MPI_Count), MPI_Comm comm)
 {
     struct call call;
-    begin_scatter(&call, CSHIM_SCATTERED_A, comm, true);
-    return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter_c(CSHIM_SCATTERED_A, comm));
+    begin_scatter(&call, SCATTERED_A, comm, true);
+    return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter_c(SCATTERED_A, comm));
 }
 
 /* Parameters of a collective with one block of equal length for each rank, and the matching

@@ -296,7 +296,12 @@ int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state)
 {
     if (state->prepared || state->reason != CSHIM_REASON_COMPRESS)
         return MPI_SUCCESS;
-    return state->preparing ? state->refused : agree_on_state(state, comm);
+    if (state->preparing)
+        return state->refused;
+    cshim_comm_hold(state); /* after an error, the program's handler may free the communicator */
+    const int status = agree_on_state(state, comm);
+    cshim_comm_release(state);
+    return status;
 }
 
 /* A communicator that is prepared later cannot lack descriptors: preparing the first one, with all
@@ -341,6 +346,32 @@ static void find_internode_ranks(struct cshim_comm *state)
     cshim_layout_levels(layout, state->host.ranks, NULL, state->internode_ranks);
     for (uint32_t node = 0; node < layout->nodes; node++)
         state->internode_ranks[node] = state->carrier_ranks[state->internode_ranks[node]];
+}
+
+struct cshim_plan cshim_comm_plan(struct cshim_comm *state, enum cshim_algorithm algorithm,
+                                  const struct cshim_rule *rule, const struct cshim_call *call,
+                                  uint64_t count)
+{
+    if (call->collective != CSHIM_ALLREDUCE)
+        return cshim_plan_call(cshim_job.policy, call, count);
+    for (unsigned i = 0; i < CSHIM_PLANS; i++) {
+        const struct cshim_planned *known = &state->planned[i];
+        if (known->rule == rule && known->count == count && known->dtype == call->dtype &&
+            known->op == call->op && known->instead == call->instead &&
+            known->algorithm == algorithm)
+            return known->plan;
+    }
+    struct cshim_planned *planned = &state->planned[state->plans++ % CSHIM_PLANS];
+    *planned = (struct cshim_planned){rule,
+                                      count,
+                                      call->dtype,
+                                      call->op,
+                                      call->instead,
+                                      algorithm,
+                                      algorithm == CSHIM_ALGORITHM_AUTO
+                                          ? cshim_plan_call(cshim_job.policy, call, count)
+                                          : cshim_plan_call_by(algorithm, rule, call, count)};
+    return planned->plan;
 }
 
 int cshim_comm_prepare_levels(struct cshim_comm *state)

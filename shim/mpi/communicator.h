@@ -91,6 +91,12 @@ int cshim_comm_begin_preparing(struct cshim_comm *state);
 /* Ends what cshim_comm_begin_preparing() has begun, once state->agreement has completed, or could
  * not be started, with the MPI error `status`. */
 void cshim_comm_end_preparing(struct cshim_comm *state, int status);
+/* Plans a call that `rule` compresses. An all-reduce is planned with `algorithm` (AUTO: with the
+ * one that is used without measurements), or gets the cached plan of an equal call on this
+ * communicator. Other collectives ignore `algorithm`. */
+struct cshim_plan cshim_comm_plan(struct cshim_comm *state, enum cshim_algorithm algorithm,
+                                  const struct cshim_rule *rule, const struct cshim_call *call,
+                                  uint64_t count);
 /* Makes what staged schedules need in addition, `node` and `internode_ranks`, if they do not exist
  * yet; collective then. Ends the job if there is no memory. Returns an MPI error. */
 int cshim_comm_prepare_levels(struct cshim_comm *state);

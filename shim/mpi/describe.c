@@ -100,7 +100,7 @@ static uint64_t count_blocks(const struct cshim_arguments *arguments, struct csh
         return arguments->count * call->ranks;
     }
     for (uint32_t i = 0; i < call->ranks; i++) {
-        const int64_t result = cshim_recvcount(arguments, (int)i);
+        const int64_t result = cshim_count_at(arguments, arguments->recvcounts, (int)i);
         if (result < 0)
             return 0;
         count += (uint64_t)result;
@@ -163,7 +163,7 @@ bool cshim_describe_is_empty(const struct cshim_arguments *arguments)
     int ranks = 0;
     PMPI_Comm_size(arguments->comm, &ranks);
     for (int i = 0; i < ranks; i++)
-        if (cshim_recvcount(arguments, i) != 0)
+        if (cshim_count_at(arguments, arguments->recvcounts, i) != 0)
             return false;
     return true;
 }

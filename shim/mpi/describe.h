@@ -58,12 +58,6 @@ static inline int64_t cshim_count_at(const struct cshim_arguments *arguments, co
     return arguments->large ? ((const cshim_count *)counts)[rank] : ((const int *)counts)[rank];
 }
 
-/* Returns a rank's entry in `recvcounts`. */
-static inline int64_t cshim_recvcount(const struct cshim_arguments *arguments, int rank)
-{
-    return cshim_count_at(arguments, arguments->recvcounts, rank);
-}
-
 /* Returns this process's rank in `comm`. */
 int cshim_rank_in(MPI_Comm comm);
 

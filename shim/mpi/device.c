@@ -58,8 +58,12 @@ static bool takes_device_buffers(void)
 
 int cshim_mpi_device_setup(void)
 {
-    int any = 0, own = takes_device_buffers() &&
-                       (find_cuda() != NULL || access("/dev/nvidiactl", F_OK) == 0);
+    /* The devices of a GPU: usually, under WSL 2, and on a Jetson. */
+    static const char *const devices[] = {"/dev/nvidiactl", "/dev/dxg", "/dev/nvhost-ctrl"};
+    bool has_device = false;
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
+        has_device = has_device || access(devices[i], F_OK) == 0;
+    int any = 0, own = takes_device_buffers() && (find_cuda() != NULL || has_device);
     const int status =
         cshim_mpi.real->MPI_Allreduce(&own, &any, 1, MPI_INT, MPI_MAX, cshim_mpi.world.comm);
     cshim_mpi.devices = any != 0;

@@ -5,7 +5,6 @@
 #include "codecs/arithmetic.h"
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
-#include "shim/mpi/collectives.h"
 #include "shim/mpi/nonblocking.h"
 #include "shim/mpi/agree.h"
 #include "shim/mpi/spawn.h"

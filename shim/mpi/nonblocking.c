@@ -18,7 +18,6 @@
 #include "codecs/arithmetic.h"
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
-#include "shim/host/event.h"
 #include "shim/mpi/progress.h"
 
 #define FINALIZE_SECONDS 10.0
@@ -143,7 +142,7 @@ static void end_call_under_way(struct pending *pending, int status)
     const struct cshim_row *figures = &exchange->figures;
     if (status == MPI_SUCCESS)
         cshim_call_sample_compare(&pending->sample, exchange);
-    cshim_event_call(exchange, exchange->began, cshim_seconds() - exchange->began);
+    cshim_call_trace(exchange, exchange->began, cshim_seconds() - exchange->began);
     cshim_call_count(exchange,
                      figures->seconds_encode + figures->seconds_exchange + figures->seconds_decode);
     cshim_call_release_scratch(exchange, status);

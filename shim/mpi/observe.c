@@ -6,7 +6,6 @@
 
 #include "shim/core/clock.h"
 #include "shim/core/environment.h"
-#include "shim/host/event.h"
 
 /* From this size on, a barrier before each call separates the time that a rank waits for others
  * from the time of the call. A smaller call may take no longer than a barrier. */

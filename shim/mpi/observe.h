@@ -6,7 +6,6 @@
 #define CSHIM_MPI_OBSERVE_H
 
 #include "shim/mpi/describe.h"
-#include "shim/host/event.h"
 
 /* A call that is passed through, and recorded or traced. */
 struct cshim_observed_call {

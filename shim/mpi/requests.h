@@ -4,7 +4,12 @@
 #ifndef CSHIM_MPI_REQUESTS_H
 #define CSHIM_MPI_REQUESTS_H
 
-#include "shim/mpi/collectives.h"
+#include "shim/mpi/job.h"
+
+/* Parameters that reductions share, with counts of `type`, and the matching arguments (..._A). */
+#define CSHIM_REDUCTION(type)                                                                      \
+    const void *sendbuf, void *recvbuf, type count, MPI_Datatype datatype, MPI_Op op
+#define CSHIM_REDUCTION_A sendbuf, recvbuf, count, datatype, op
 
 int cshim_iallreduce(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Request *request);
 int cshim_iallreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *request);

@@ -161,23 +161,12 @@ static ncclResult_t await_answer(struct cshim_nccl_comm *comm, uint32_t index,
     return ncclRemoteError;
 }
 
-/* Estimates the seconds of a class's calls that are not in the ledger yet by the agreed durations
- * of their candidates, because most calls are not timed. */
-static void estimate_seconds(struct cshim_class *class)
-{
-    for (unsigned i = 0; i < class->choice.candidates; i++)
-        class->uncounted[i].seconds =
-            (double)class->uncounted[i].calls * cshim_choice_seconds(&class->choice, i);
-}
-
 /* Decides about a class by the agreed durations. */
 static void decide(struct cshim_nccl_comm *comm, struct cshim_class *class,
                    struct deciding *deciding, const struct cshim_answer *answer)
 {
     memcpy(class->choice.seconds, answer->seconds, sizeof answer->seconds);
-    cshim_choice_decide(&class->choice);
-    estimate_seconds(class);
-    cshim_class_decided(class, ledger_of(comm));
+    cshim_class_decide(class, ledger_of(comm));
     deciding->decisions++;
     deciding->calls = 0;
     if (comm->rank == 0)
@@ -240,9 +229,8 @@ static ncclResult_t choose_in_class(struct cshim_nccl_call *call, struct cshim_c
     const unsigned candidate = take_candidate(choosing, index);
     call->plan = cshim_class_plan_candidate(class, candidate, facts, cshim_call_elements(call));
     if (call->plan.reason == CSHIM_REASON_COMPRESS || candidate == CSHIM_CANDIDATE_NATIVE)
-        call->chosen = (struct cshim_chosen){.class = class,
-                                             .candidate = candidate,
-                                             .is_sampled = cshim_choice_is_sampled(&class->choice)};
+        call->chosen = (struct cshim_chosen){
+            .class = class, .candidate = candidate, .is_sampled = class->choice.is_sampled};
     return ncclSuccess;
 }
 
@@ -296,6 +284,5 @@ void cshim_choose_count(const struct cshim_nccl_call *call)
     if (class == NULL || ledger == NULL)
         return;
     cshim_class_add(class, call->chosen.candidate, 0);
-    estimate_seconds(class);
     cshim_class_count(class, ledger);
 }

@@ -24,27 +24,10 @@ bool cshim_classes_reserve(struct cshim_class **classes, const struct cshim_poli
 
 _Static_assert(CSHIM_CANDIDATES_MAX > CSHIM_PLAN_CANDIDATES_MAX, "native is a candidate, too");
 
-/* Returns the class of a call, without candidates. */
-static struct cshim_class class_of(const struct cshim_rule *rule, const struct cshim_call *call)
-{
-    return (struct cshim_class){
-        .rule = rule,
-        .library = call->library,
-        .ranks = call->ranks,
-        .nodes = call->nodes,
-        .dtype = call->dtype,
-        .op = call->op,
-        .codec = call->instead != CSHIM_CODEC_NONE ? call->instead : rule->codec,
-        .size_class = cshim_size_class(call->bytes),
-    };
-}
-
 bool cshim_class_has(const struct cshim_class *class, const struct cshim_rule *rule,
-                     const struct cshim_call *call)
+                     enum cshim_op op, const struct cshim_learned_choice *key)
 {
-    const struct cshim_class wanted = class_of(rule, call);
-    return class->rule == wanted.rule && class->dtype == wanted.dtype && class->op == wanted.op &&
-           class->codec == wanted.codec && class->size_class == wanted.size_class;
+    return class->rule == rule && class->op == op && cshim_learned_is_same_class(&class->key, key);
 }
 
 /* Returns the weight of a compressed candidate's duration. Compressing must gain a tenth, and each
@@ -66,28 +49,12 @@ static float weight_of(unsigned roundings)
     return weight;
 }
 
-/* Returns the key of a class in the list of learned choices. */
-static struct cshim_learned_choice learned_key(const struct cshim_class *class)
-{
-    struct cshim_learned_choice key = {
-        .library = class->library,
-        .ranks = class->ranks,
-        .nodes = class->nodes,
-        .dtype = class->dtype,
-        .rule_codec = class->codec,
-        .size_class = class->size_class,
-    };
-    memcpy(key.rule, class->rule->name, sizeof key.rule);
-    return key;
-}
-
 /* Finds the candidate that an earlier job has chosen for a class. Returns false if it has chosen
  * none, or one that is no candidate now. */
 static bool find_learned(const struct cshim_class *class, unsigned candidates,
                          const struct cshim_learned *learned, unsigned *candidate)
 {
-    const struct cshim_learned_choice key = learned_key(class);
-    const struct cshim_learned_choice *choice = cshim_learned_find(learned, &key);
+    const struct cshim_learned_choice *choice = cshim_learned_find(learned, &class->key);
     if (choice == NULL)
         return false;
     if (choice->is_native)
@@ -105,8 +72,8 @@ static bool find_learned(const struct cshim_class *class, unsigned candidates,
 static struct cshim_call least_call(const struct cshim_class *class, const struct cshim_call *call)
 {
     struct cshim_call least = *call;
-    const uint64_t element = cshim_dtype_bytes(class->dtype);
-    const uint64_t count = (cshim_size_class_begin(class->size_class) + element - 1) / element;
+    const uint64_t element = cshim_dtype_bytes(call->dtype);
+    const uint64_t count = (cshim_size_class_begin(class->key.size_class) + element - 1) / element;
     least.bytes = count * element;
     return least;
 }
@@ -116,10 +83,11 @@ bool cshim_class_start(struct cshim_class *class, const struct cshim_learned *le
 {
     struct cshim_plan_candidate found[CSHIM_PLAN_CANDIDATES_MAX];
     float weights[CSHIM_CANDIDATES_MAX] = {1};
-    struct cshim_class started = class_of(rule, call);
+    struct cshim_class started = {
+        .rule = rule, .op = call->op, .key = cshim_learned_key(rule, call)};
     const struct cshim_call least = least_call(&started, call);
     const unsigned compressed =
-        cshim_plan_candidates(rule, &least, least.bytes / cshim_dtype_bytes(started.dtype), found);
+        cshim_plan_candidates(rule, &least, least.bytes / cshim_dtype_bytes(call->dtype), found);
     if (compressed == 0)
         return false;
     unsigned prior = cshim_plan_is_native_first(rule, &least) ? CSHIM_CANDIDATE_NATIVE
@@ -145,8 +113,9 @@ bool cshim_class_start(struct cshim_class *class, const struct cshim_learned *le
 static struct cshim_class *find_entry(struct cshim_class *classes, const struct cshim_rule *rule,
                                       const struct cshim_call *call)
 {
+    const struct cshim_learned_choice key = cshim_learned_key(rule, call);
     for (unsigned i = 0; classes != NULL && i < CSHIM_CLASSES_MAX; i++)
-        if (classes[i].rule == NULL || cshim_class_has(&classes[i], rule, call))
+        if (classes[i].rule == NULL || cshim_class_has(&classes[i], rule, call->op, &key))
             return &classes[i];
     return NULL;
 }
@@ -161,14 +130,20 @@ struct cshim_class *cshim_class_find(struct cshim_class *classes,
     return class;
 }
 
+void cshim_class_set_instead(const struct cshim_class *class, unsigned candidate,
+                             struct cshim_call *call)
+{
+    if (class->codecs[candidate] != class->rule->codec)
+        call->instead = class->codecs[candidate];
+}
+
 struct cshim_plan cshim_class_plan_candidate(const struct cshim_class *class, unsigned candidate,
                                              const struct cshim_call *call, uint64_t count)
 {
     if (candidate == CSHIM_CANDIDATE_NATIVE)
         return (struct cshim_plan){.reason = CSHIM_REASON_NO_GAIN, .rule = class->rule};
     struct cshim_call chosen = *call;
-    if (class->codecs[candidate] != class->rule->codec)
-        chosen.instead = class->codecs[candidate];
+    cshim_class_set_instead(class, candidate, &chosen);
     return cshim_plan_call_by(class->algorithms[candidate], class->rule, &chosen, count);
 }
 
@@ -199,7 +174,7 @@ static void add_figures(const struct cshim_class *class, struct cshim_ledger *le
     const struct cshim_plan row = {
         .rule = class->rule,
         .collective = CSHIM_ALLREDUCE,
-        .dtype = class->dtype,
+        .dtype = class->key.dtype,
         .algorithm = class->algorithms[candidate],
         .codec = class->codecs[candidate],
     };
@@ -208,37 +183,37 @@ static void add_figures(const struct cshim_class *class, struct cshim_ledger *le
 
 /* Counts the calls of a class, on rank 0, once the native duration is known. Counts native calls in
  * the row of the first compressed candidate. The estimated native time of a candidate's calls is
- * the time that they took (NCCL: estimated, too) plus, for each call, the agreed native duration
+ * the time that they took (NCCL, which does not time most calls: the
+ * candidate's agreed duration for each) plus, for each call, the agreed native duration
  * minus the candidate's agreed duration. Except with NCCL, the time that the calls took contains
  * waiting for other ranks; the agreed durations do not. */
 void cshim_class_count(struct cshim_class *class, struct cshim_ledger *ledger)
 {
-    const double native = cshim_choice_seconds(&class->choice, CSHIM_CANDIDATE_NATIVE);
-    double native_low, native_high;
-    if (ledger == NULL || native <= 0)
+    const struct cshim_figure *of = class->choice.figures.of;
+    const struct cshim_figure native = of[CSHIM_CANDIDATE_NATIVE];
+    if (ledger == NULL || native.seconds <= 0)
         return;
-    cshim_choice_spread(&class->choice, CSHIM_CANDIDATE_NATIVE, &native_low, &native_high);
     for (unsigned i = 0; i < class->choice.candidates; i++) {
-        const bool is_native = i == CSHIM_CANDIDATE_NATIVE;
-        const double calls = (double)class->uncounted[i].calls;
-        const double seconds = class->uncounted[i].seconds;
-        const double own = cshim_choice_seconds(&class->choice, i);
-        const struct cshim_row native_calls = {
-            .native_calls = class->uncounted[i].calls,
-            .seconds_native = seconds,
-        };
-        double low, high;
-        cshim_choice_spread(&class->choice, i, &low, &high);
+        const uint64_t calls = class->uncounted[i].calls;
+        const double seconds = cshim_capabilities[class->key.library].on_device
+                                   ? (double)calls * (double)of[i].seconds
+                                   : class->uncounted[i].seconds;
+        const double compared = of[i].seconds > 0 ? (double)calls : 0;
+        const struct cshim_row native_calls = {.native_calls = calls, .seconds_native = seconds};
         const struct cshim_row compressed_calls = {
-            .compared_calls = class->uncounted[i].calls,
+            .compared_calls = calls,
             .seconds_compared = seconds,
-            .seconds_native_estimate = fmax(0, seconds + (own > 0 ? calls * (native - own) : 0)),
-            .seconds_native_low = fmax(0, seconds + (own > 0 ? calls * (native_low - high) : 0)),
-            .seconds_native_high = fmax(0, seconds + (own > 0 ? calls * (native_high - low) : 0)),
+            .seconds_native_estimate =
+                fmax(0, seconds + compared * ((double)native.seconds - (double)of[i].seconds)),
+            .seconds_native_low =
+                fmax(0, seconds + compared * ((double)native.low - (double)of[i].high)),
+            .seconds_native_high =
+                fmax(0, seconds + compared * ((double)native.high - (double)of[i].low)),
         };
-        if (class->uncounted[i].calls > 0)
-            add_figures(class, ledger, is_native ? i + 1 : i,
-                        is_native ? &native_calls : &compressed_calls);
+        if (calls > 0 && i == CSHIM_CANDIDATE_NATIVE)
+            add_figures(class, ledger, i + 1, &native_calls);
+        else if (calls > 0)
+            add_figures(class, ledger, i, &compressed_calls);
         class->uncounted[i].calls = 0;
         class->uncounted[i].seconds = 0;
     }
@@ -250,12 +225,12 @@ static void record_choice(const struct cshim_class *class, struct cshim_ledger *
     const struct cshim_choice *choice = &class->choice;
     if (ledger == NULL || choice->phase != CSHIM_CHOICE_SETTLED)
         return;
-    struct cshim_learned_choice learned = learned_key(class);
+    struct cshim_learned_choice learned = class->key;
     learned.is_native = choice->best == CSHIM_CANDIDATE_NATIVE;
     learned.algorithm = class->algorithms[choice->best];
     learned.codec = class->codecs[choice->best];
-    learned.seconds = cshim_choice_seconds(choice, choice->best);
-    learned.seconds_native = cshim_choice_seconds(choice, CSHIM_CANDIDATE_NATIVE);
+    learned.seconds = (double)choice->figures.of[choice->best].seconds;
+    learned.seconds_native = (double)choice->figures.of[CSHIM_CANDIDATE_NATIVE].seconds;
     cshim_ledger_learn(ledger, &learned);
 }
 

@@ -29,13 +29,8 @@
 
 struct cshim_class {
     const struct cshim_rule *rule; /* NULL: unused entry */
-    enum cshim_dtype dtype;
     enum cshim_op op;
-    enum cshim_codec_id codec; /* the rule's, or the more precise one that max_rel_error requires */
-    enum cshim_library library;
-    uint32_t ranks;
-    uint32_t nodes;
-    uint32_t size_class; /* size class of the caller's buffer */
+    struct cshim_learned_choice key; /* the other properties of its calls */
     /* Algorithm and codec of each candidate; unused for the native one. */
     enum cshim_algorithm algorithms[CSHIM_CANDIDATES_MAX];
     enum cshim_codec_id codecs[CSHIM_CANDIDATES_MAX];
@@ -60,9 +55,9 @@ static inline bool cshim_class_is_for(const struct cshim_rule *rule, const struc
     return rule->worth != CSHIM_WORTH_ALWAYS && call->collective == CSHIM_ALLREDUCE;
 }
 
-/* Returns true if a call that `rule` compresses belongs to the class. */
+/* Returns true if the class is that of the calls with `op` and `key` that `rule` compresses. */
 bool cshim_class_has(const struct cshim_class *class, const struct cshim_rule *rule,
-                     const struct cshim_call *call);
+                     enum cshim_op op, const struct cshim_learned_choice *key);
 /* Starts the class of a call, with its candidates. They are the same whichever blocking call of the
  * class starts it; for a nonblocking call, algorithms that wait for the library are left out.
  * Returns false if no algorithm can make the smallest call of the class. */
@@ -82,6 +77,9 @@ struct cshim_plan cshim_class_plan(struct cshim_class *classes, const struct csh
                                    const struct cshim_policy *policy, const struct cshim_rule *rule,
                                    const struct cshim_call *call, uint64_t count);
 
+/* Stores the candidate's codec in call->instead, if it is not the rule's. */
+void cshim_class_set_instead(const struct cshim_class *class, unsigned candidate,
+                             struct cshim_call *call);
 /* Plans a call of a class by a candidate. For the native candidate the reason is
  * CSHIM_REASON_NO_GAIN. */
 struct cshim_plan cshim_class_plan_candidate(const struct cshim_class *class, unsigned candidate,

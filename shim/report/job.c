@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "shim/core/clock.h"
 #include "shim/core/log.h"
 
 bool cshim_job_adopt(struct cshim_job *job, const struct cshim_offer *offer,
@@ -12,7 +13,10 @@ bool cshim_job_adopt(struct cshim_job *job, const struct cshim_offer *offer,
     job->policy = cshim_policy_parse(offer->text, offer->length, offer->source, message);
     if (job->policy == NULL)
         return false;
-    if (cshim_offer_parse_learned(offer, &job->learned, message)) {
+    if (offer->learned != NULL)
+        job->learned =
+            cshim_learned_parse(offer->learned, offer->learned_length, "COMPSHIM_MACHINE", message);
+    if (offer->learned == NULL || job->learned != NULL) {
         cshim_offer_digest(offer, job->policy_sha256, job->learned_sha256);
         cshim_log_set_level(job->policy->log);
         if (cshim_ledger_init(&job->ledger, job->policy))
@@ -22,4 +26,35 @@ bool cshim_job_adopt(struct cshim_job *job, const struct cshim_offer *offer,
     }
     cshim_policy_free(job->policy);
     return false;
+}
+
+void cshim_observation_begin(struct cshim_observation *observation, struct cshim_job *job,
+                             const struct cshim_call *call, enum cshim_reason reason)
+{
+    *observation = (struct cshim_observation){
+        .job = job,
+        .reason = reason,
+        .kind = cshim_kind_of(call),
+        .began = cshim_seconds(),
+    };
+}
+
+void cshim_observation_end(struct cshim_observation *observation, int rank)
+{
+    struct cshim_job *job = observation->job;
+    struct cshim_kind *kind = &observation->kind;
+    if (job == NULL)
+        return;
+    kind->seconds = cshim_seconds() - observation->began;
+    if (job->trace != NULL)
+        cshim_trace_add(job->trace, (struct cshim_trace_event){
+                                        .begin = observation->began,
+                                        .seconds = kind->seconds,
+                                        .bytes = kind->bytes,
+                                        .kind = CSHIM_TRACE_PASSED,
+                                        .collective = kind->collective,
+                                        .reason = (uint8_t)observation->reason,
+                                    });
+    if (job->observed != NULL && rank == 0)
+        cshim_observed_add(job->observed, kind);
 }

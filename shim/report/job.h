@@ -37,9 +37,9 @@ struct cshim_job {
     struct cshim_job *next;
 };
 
-/* Sets policy, learned choices and their digests, makes the ledger, and sets the level of the log.
- * Returns false, with an error and nothing to free, if policy or choices do not parse, or without
- * memory. */
+/* Sets policy, learned choices and their digests in a job that has none, makes the ledger, and sets
+ * the level of the log. Returns false, with an error and nothing to free, if policy or choices do
+ * not parse, or without memory. */
 bool cshim_job_adopt(struct cshim_job *job, const struct cshim_offer *offer,
                      char message[CSHIM_MESSAGE_MAX]);
 
@@ -48,5 +48,18 @@ static inline void cshim_job_touch(struct cshim_job *job)
 {
     __atomic_store_n(&job->due, true, __ATOMIC_RELAXED);
 }
+
+/* A call that is passed through, and recorded or traced. */
+struct cshim_observation {
+    struct cshim_job *job; /* NULL: the call is neither recorded nor traced */
+    enum cshim_reason reason;
+    double began;
+    struct cshim_kind kind;
+};
+/* Called before and after the library makes the call. Each rank traces the call, if there is a
+ * trace; rank 0 records it for all ranks if the job observes calls. */
+void cshim_observation_begin(struct cshim_observation *observation, struct cshim_job *job,
+                             const struct cshim_call *call, enum cshim_reason reason);
+void cshim_observation_end(struct cshim_observation *observation, int rank);
 
 #endif

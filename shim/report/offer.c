@@ -95,16 +95,6 @@ bool cshim_offer_unpack(struct cshim_offer *offer, const void *packed, uint64_t 
     return false;
 }
 
-bool cshim_offer_parse_learned(const struct cshim_offer *offer, struct cshim_learned **learned,
-                               char message[CSHIM_MESSAGE_MAX])
-{
-    *learned = NULL;
-    if (offer->learned != NULL)
-        *learned =
-            cshim_learned_parse(offer->learned, offer->learned_length, "COMPSHIM_MACHINE", message);
-    return offer->learned == NULL || *learned != NULL;
-}
-
 void cshim_offer_digest(const struct cshim_offer *offer, char policy[65], char learned[65])
 {
     cshim_policy_sha256(offer->text, offer->length, policy);

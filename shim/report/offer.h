@@ -33,11 +33,6 @@ void cshim_offer_pack(const struct cshim_offer *offer, void *packed);
  * to free, if the message is malformed, or without memory. */
 bool cshim_offer_unpack(struct cshim_offer *offer, const void *packed, uint64_t bytes);
 
-/* Parses the choices of an offer. Sets *learned, which the caller frees; NULL if there are none.
- * Returns false with an error if they are wrong. */
-bool cshim_offer_parse_learned(const struct cshim_offer *offer, struct cshim_learned **learned,
-                               char message[CSHIM_MESSAGE_MAX]);
-
 /* Writes the digests of the texts as 64 digits; without learned choices an empty text. */
 void cshim_offer_digest(const struct cshim_offer *offer, char policy[65], char learned[65]);
 

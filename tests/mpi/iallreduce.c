@@ -347,6 +347,7 @@ static void run_freed_persistent(int count)
 extern int standin_refused_tests __attribute__((weak));
 extern int standin_refused_reduces __attribute__((weak));
 extern int standin_refused_samples __attribute__((weak));
+extern int standin_refused_sums __attribute__((weak));
 static int handled;
 static MPI_Comm all_but_last; /* MPI_COMM_NULL on the last rank */
 
@@ -402,6 +403,33 @@ static void run_failing_sample(struct call *call, MPI_Errhandler handler)
     check_call(handled == 1, "its error handler is called once", handled);
 }
 
+static void free_communicator(MPI_Comm *comm, int *code, ...)
+{
+    MPI_Comm freed = *comm;
+    (void)code;
+    handled++;
+    MPI_Comm_free(&freed);
+}
+
+/* Makes a blocking call whose sampled error cannot be computed on any rank, and whose error handler
+ * frees the communicator. */
+static void run_freeing(struct call *call)
+{
+    MPI_Comm other;
+    MPI_Errhandler handler;
+    MPI_Comm_create_errhandler(free_communicator, &handler);
+    MPI_Comm_dup(MPI_COMM_WORLD, &other);
+    MPI_Comm_set_errhandler(other, handler);
+    handled = 0;
+    standin_refused_sums = 1;
+    const int status = MPI_Allreduce(call->in, call->out, call->count, MPI_FLOAT, MPI_SUM, other);
+    standin_refused_sums = 0;
+    check_call(status != MPI_SUCCESS, "a blocking call whose sample fails returns an error",
+               status);
+    check_call(handled == 1, "its handler, which frees the communicator, is called once", handled);
+    MPI_Errhandler_free(&handler);
+}
+
 static void run_refused(int count)
 {
     MPI_Comm other;
@@ -430,6 +458,7 @@ static void run_refused(int count)
     handled = 0;
     run_failing(&call, other);
     run_failing_sample(&call, handler);
+    run_freeing(&call);
     MPI_Errhandler_free(&handler);
     drop(&call);
 }

@@ -46,6 +46,14 @@ looked_at() { # TRACE [VARIABLE=VALUE...]: runs a job and checks its trace
     shimmed 4 COMPSHIM_POLICY=policy.ini COMPSHIM_TRACE="$1" "${@:2}" "${program[@]}" && python3 look.py "$1"
 }
 check "a traced job has every call with its phases on every rank" once_in_ten looked_at trace.json
+printf 'mpi 4/1 float32 int8 1048576 large = native\n' >native.txt
+run "a job that has learned to make its calls natively" COMPSHIM_MACHINE=native.txt COMPSHIM_TRACE=native.json
+check "its trace has these calls on every rank, with the reason" python3 - <<'PY'
+import json
+events = json.load(open("native.json"))["traceEvents"]
+passed = [event["pid"] for event in events if event["name"] == "allreduce passed: no_gain"]
+assert all(passed.count(rank) == 6 for rank in range(4)), passed
+PY
 mkdir clocks
 check "a job whose clocks differ comes to one clock" once_in_ten looked_at clocks/trace.json \
     LD_PRELOAD="$build/tests/standin_clock.so:$preload"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded after the shim, makes the engine's next calls of PMPI_Testsome and PMPI_Ireduce fail:
- * as many as the program sets in standin_refused_tests and standin_refused_reduces. While
+/* Preloaded after the shim, makes the engine's next calls of PMPI_Testsome, PMPI_Ireduce and
+ * PMPI_Reduce fail: as many as the program sets in standin_refused_tests, standin_refused_reduces
+ * and standin_refused_sums. While
  * standin_refused_samples is positive, PMPI_Ireduce succeeds, but PMPI_Test returns an error when
  * the request is complete. */
 #include <dlfcn.h>
@@ -10,6 +11,7 @@
 #define EXPORT __attribute__((visibility("default")))
 
 EXPORT int standin_refused_tests, standin_refused_reduces, standin_refused_samples;
+EXPORT int standin_refused_sums;
 static MPI_Request sample = MPI_REQUEST_NULL; /* latest request whose PMPI_Test is to fail */
 static MPI_Comm sample_comm;
 
@@ -42,6 +44,18 @@ EXPORT int PMPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datat
         sample_comm = comm;
     }
     return status;
+}
+
+EXPORT int PMPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
+                       MPI_Op op, int root, MPI_Comm comm)
+{
+    int (*real)(const void *, void *, int, MPI_Datatype, MPI_Op, int, MPI_Comm);
+    *(void **)&real = dlsym(RTLD_NEXT, "PMPI_Reduce");
+    if (standin_refused_sums <= 0)
+        return real(sendbuf, recvbuf, count, datatype, op, root, comm);
+    standin_refused_sums--;
+    PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
+    return MPI_ERR_OTHER;
 }
 
 EXPORT int PMPI_Test(MPI_Request *request, int *done, MPI_Status *status)

@@ -1,21 +1,22 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Mutation test of tests/unit/test_choice.c and test_draw.c: puts one defect at a time into a copy of
-# shim/core/choice.c, figures.c or draw.c, or of a test's simulated engine, and checks that the test fails.
+# shim/core/choice.c or shim/gloo/draw.c, or of a test's simulated engine, and checks that the test fails.
 #   [BUILD=DIR] tests/unit/choice_defects.sh
 . "$(dirname "$0")/../lib.sh"
 
-# defect NAME FILE SED: applies SED to a copy of FILE: choice.c, figures.c, draw.c, or the test, whose simulated engine then is
+# defect NAME FILE SED: applies SED to a copy of FILE: choice.c, draw.c, or the test, whose simulated engine then is
 # wrong. Passes if the test then fails.
 tests=test_choice.c
 defect() {
     rm -rf "$scratch/tests/unit"
-    mkdir -p "$scratch/shim/core" "$scratch/tests/unit"
-    cp "$top"/shim/core/{choice,draw,figures}.[ch] "$scratch/shim/core"
+    mkdir -p "$scratch/shim/core" "$scratch/shim/gloo" "$scratch/tests/unit"
+    cp "$top"/shim/core/choice.[ch] "$scratch/shim/core"
+    cp "$top"/shim/gloo/draw.[ch] "$scratch/shim/gloo"
     cp "$top"/tests/unit/{"$tests",unit.c,unit.h} "$scratch/tests/unit"
     sed -i -E "$3" "$scratch/$2"
     if cmp -s "$top/$2" "$scratch/$2" ||
-        ! output=$(cd "$scratch" && gcc -std=c11 -D_GNU_SOURCE -O1 -I. -I"$top" -o test tests/unit/*.c shim/core/*.c -lcmocka -lm 2>&1); then
+        ! output=$(cd "$scratch" && gcc -std=c11 -D_GNU_SOURCE -O1 -I. -I"$top" -o test tests/unit/*.c shim/*/*.c -lcmocka -lm 2>&1); then
         fail "$1" "cannot be put into $2: ${output-}"
     elif output=$(cd "$scratch" && timeout 60 ./test 2>&1); then
         fail "$1: not found"
@@ -31,7 +32,7 @@ defect "ranks do not meet before a sampled call" $test 's/is_met \? 0 : //'
 defect "one rank alone decides" $test 's/^( *)(cshim_choice_decide\(&job->ranks\[rank\]\);)/\1if (rank == 0) \2/'
 defect "a decision before all durations are in" $choice 's/^( *)start_period\(choice, rows \* LAST_ROW \* left\);/\1start_period(choice, 1);/'
 defect "a trial counted twice" $choice 's/^( *)choice->samples\+\+;/\1choice->sampled[++choice->samples] = candidate, choice->seconds[choice->samples++] = 0;/'
-defect "the mean of the samples instead of their median" shim/core/figures.c 's/const float median = sorted\[.*\], seconds/float sum = 0; for (unsigned i = 0; i < count; i++) sum += sorted[i]; const float median = sum \/ (float)count, seconds/'
+defect "the mean of the samples instead of their median" $choice 's/const float median = sorted\[.*\], seconds/float sum = 0; for (unsigned i = 0; i < count; i++) sum += sorted[i]; const float median = sum \/ (float)count, seconds/'
 defect "compressing need not gain" $choice 's/choice->weights\[i\] = .*/choice->weights[i] = 1, (void)weights;/'
 defect "what is clearly out is tried on" $choice 's/CLEARLY_OUT \* choice->learned\[best\]\.seconds/INFINITY/'
 defect "a changed network is not noticed" $choice 's/now > CHANGED \* .*;/false;/'
@@ -48,7 +49,7 @@ defect "calls that vary widely are not sampled longer" $choice 's/is_unsteady = 
 defect "the first call takes the native candidate" $choice 's/\(choice->prior \+ i\) % choice->candidates/i/'
 
 tests=test_draw.c
-draw=shim/core/draw.c
+draw=shim/gloo/draw.c
 test=tests/unit/test_draw.c
 defect "a stage in force at once" $draw 's/stage\.from = highest \+ CSHIM_DRAW_AHEAD \+ 1/stage.from = number + 1/'
 defect "rank 0 looks at its own numbers only" $draw 's/timings\[rank\]\.highest > highest \? timings\[rank\]\.highest/timings[0].highest > highest ? timings[0].highest/'

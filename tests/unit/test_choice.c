@@ -61,10 +61,8 @@ static void check_samples(const struct cshim_choice *choice)
 static void check_spread(const struct cshim_choice *choice)
 {
     for (unsigned i = 0; i < choice->candidates; i++) {
-        const double seconds = cshim_choice_seconds(choice, i);
-        double low, high;
-        cshim_choice_spread(choice, i, &low, &high);
-        assert_true(low <= seconds && seconds <= high);
+        const struct cshim_figure figure = choice->figures.of[i];
+        assert_true(figure.low <= figure.seconds && figure.seconds <= figure.high);
     }
 }
 
@@ -122,7 +120,7 @@ static unsigned make_call(struct job *job, const struct network *network)
     for (unsigned rank = 0; rank < RANKS; rank++) {
         /* A sampled call begins with a barrier, so that no rank waits in it for a late one. Rank 1
          * has the slowest link. */
-        const bool is_met = cshim_choice_is_sampled(&job->ranks[rank]);
+        const bool is_met = job->ranks[rank].is_sampled;
         const double own = rank == 1 ? seconds : seconds * (0.05 + 0.95 * draw_unit(job));
         cshim_choice_end(&job->ranks[rank], own + (is_met ? 0 : latest - late[rank]));
     }
@@ -243,7 +241,7 @@ static void check_native_seconds(const struct network *network, unsigned step)
     for (unsigned calls = 0; calls < 8000; calls += step) {
         make_calls(&job, network, step);
         assert_int_equal(job.ranks[0].best, 1);
-        assert_true(cshim_choice_seconds(&job.ranks[0], CSHIM_CANDIDATE_NATIVE) >
+        assert_true((double)job.ranks[0].figures.of[CSHIM_CANDIDATE_NATIVE].seconds >
                     0.9 * network->seconds[0]);
     }
 }
@@ -365,7 +363,7 @@ TEST(calls_that_never_end_leave_no_duration)
             cshim_choice_end(&choice, 1e-3);
     }
     assert_int_equal(choice.best, 1);
-    assert_true(cshim_choice_seconds(&choice, CSHIM_CANDIDATE_NATIVE) == 0);
+    assert_true(choice.figures.of[CSHIM_CANDIDATE_NATIVE].seconds == 0);
 }
 
 /* Only every third compressed call ends: two of five samples are enough. */

@@ -4,7 +4,7 @@
  * forever, and the class nearly always chooses a candidate about as good as the best. */
 #include <math.h>
 
-#include "shim/core/draw.h"
+#include "shim/gloo/draw.h"
 #include "tests/unit/unit.h"
 
 #define RANKS 3

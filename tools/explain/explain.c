@@ -95,15 +95,7 @@ static void add_learned(struct explain_answer *answer, const struct cshim_learne
     const struct cshim_rule *rule = answer->plan.rule;
     if (learned == NULL || rule == NULL || answer->call.bytes == 0)
         return;
-    struct cshim_learned_choice wanted = {
-        .library = answer->call.library,
-        .ranks = answer->call.ranks,
-        .nodes = answer->call.nodes,
-        .dtype = answer->call.dtype,
-        .rule_codec = rule->codec,
-        .size_class = cshim_size_class(answer->call.bytes),
-    };
-    memcpy(wanted.rule, rule->name, sizeof wanted.rule);
+    const struct cshim_learned_choice wanted = cshim_learned_key(rule, &answer->call);
     answer->learned = cshim_learned_find(learned, &wanted);
 }
 

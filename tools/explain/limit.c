@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shim/core/plan_bytes.h"
 #include "shim/core/schedule.h"
 #include "tools/explain/explain.h"
 #include "tools/lib/tool.h"
@@ -63,6 +64,17 @@ static double native_bytes(const struct cshim_call *call)
     }
 }
 
+/* Returns the bytes of a segment that the busiest peer of an all-reduce receives, divided by the
+ * mean over all peers. Usually above 1 if there are fewer chunks than peers; 1 without chunks. */
+static double crowding(const struct cshim_plan *plan)
+{
+    double mean = 1;
+    if (plan->schedule->division != CSHIM_CHUNKS || plan->schedule->compile == NULL)
+        return 1;
+    const uint64_t elements = plan->count < plan->segment ? plan->count : plan->segment;
+    return cshim_plan_busiest(plan, elements, &mean) / mean;
+}
+
 /* Returns the bytes that the busiest node sends or receives by the plan. A root's node is the
  * busiest. Without chunks, all messages begin or end at the root. With chunks, the root exchanges
  * each chunk once in addition to the others' traffic: one of peers + 1 equal shares of all bytes is
@@ -72,7 +84,7 @@ static double planned_bytes(const struct cshim_plan *plan, const struct cshim_ca
     const double bytes = (double)plan->bytes_network, nodes = call->nodes;
     const bool has_root = plan->collective == CSHIM_REDUCE || plan->collective == CSHIM_BROADCAST;
     if (!has_root) /* with fewer chunks than peers, owners are busier */
-        return bytes / nodes * (plan->peers == call->nodes ? plan->crowding : 1);
+        return bytes / nodes * (plan->peers == call->nodes ? crowding(plan) : 1);
     if (plan->library->has_own_broadcast) /* each node sends the message at most once */
         return bytes / (nodes - 1);
     if (plan->schedule->division == CSHIM_WHOLE)

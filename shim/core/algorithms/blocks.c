@@ -9,18 +9,13 @@
  * message to peer q. */
 #include "shim/core/compiler.h"
 
-static uint64_t contributions(const struct cshim_compiler *compiler, int index)
-{
-    return cshim_slot(compiler, CSHIM_ROW, CSHIM_CONTRIBUTIONS, index);
-}
-
 static void receive_blocks(struct cshim_compiler *compiler)
 {
     for (int i = 1; i < compiler->role->groups[CSHIM_ROW].ranks; i++) {
         const int from = cshim_neighbour(compiler, CSHIM_ROW, -i);
         cshim_emit_receive(compiler, CSHIM_MESSAGE_PARTS, from,
                            cshim_segment_owned(compiler->segment, from).length,
-                           contributions(compiler, from));
+                           cshim_contributions(compiler, from));
     }
 }
 
@@ -43,7 +38,7 @@ static void decode_blocks(struct cshim_compiler *compiler)
         if (chunk.length == 0)
             continue;
         cshim_emit_read(compiler, CSHIM_MESSAGE_PARTS, from, chunk.length,
-                        contributions(compiler, from), 0, 0);
+                        cshim_contributions(compiler, from), 0, 0);
         cshim_emit_decode(compiler, CSHIM_MESSAGE_PARTS, &chunk);
     }
     cshim_emit_wait_sent(compiler, CSHIM_MESSAGE_PARTS);
@@ -53,7 +48,7 @@ void cshim_compile_allgather(struct cshim_compiler *compiler)
 {
     const struct cshim_peer_group *row = &compiler->role->groups[CSHIM_ROW];
     const struct cshim_range own = cshim_segment_owned(compiler->segment, row->rank);
-    const uint64_t offset = contributions(compiler, row->rank);
+    const uint64_t offset = cshim_contributions(compiler, row->rank);
     receive_blocks(compiler);
     if (encode_block(compiler, -1, &own, offset))
         for (int i = 1; i < row->ranks; i++)
@@ -70,7 +65,7 @@ void cshim_compile_alltoall(struct cshim_compiler *compiler)
         const int to = cshim_neighbour(compiler, CSHIM_ROW, i % row->ranks);
         const struct cshim_range chunk = cshim_segment_sent(compiler->segment, to);
         const uint64_t offset = to == row->rank
-                                    ? contributions(compiler, to)
+                                    ? cshim_contributions(compiler, to)
                                     : cshim_slot(compiler, CSHIM_ROW, CSHIM_OUTGOING, to);
         if (encode_block(compiler, to, &chunk, offset) && to != row->rank)
             cshim_emit_send(compiler, CSHIM_MESSAGE_PARTS, to, offset);

@@ -7,11 +7,6 @@
  * it sends. */
 #include "shim/core/compiler.h"
 
-static uint64_t contributions(const struct cshim_compiler *compiler, int index)
-{
-    return cshim_slot(compiler, CSHIM_ROW, CSHIM_CONTRIBUTIONS, index);
-}
-
 static bool is_receiver(const struct cshim_compiler *compiler, int peer)
 {
     return compiler->plan->collective != CSHIM_REDUCE || (uint32_t)peer == compiler->role->root;
@@ -25,20 +20,20 @@ void cshim_compile_one_shot(struct cshim_compiler *compiler)
     for (int i = 1; i < row->ranks && is_receiver(compiler, own); i++) {
         const int from = cshim_neighbour(compiler, CSHIM_ROW, -i);
         cshim_emit_receive(compiler, CSHIM_MESSAGE_PARTS, from, whole.length,
-                           contributions(compiler, from));
+                           cshim_contributions(compiler, from));
     }
     cshim_emit_message(compiler, CSHIM_MESSAGE_PARTS, -1, whole.length,
-                       contributions(compiler, own));
+                       cshim_contributions(compiler, own));
     cshim_emit_encode(compiler, CSHIM_MESSAGE_PARTS, &whole, 0);
     for (int i = 1; i < row->ranks; i++) {
         const int to = cshim_neighbour(compiler, CSHIM_ROW, i);
         if (is_receiver(compiler, to))
-            cshim_emit_send(compiler, CSHIM_MESSAGE_PARTS, to, contributions(compiler, own));
+            cshim_emit_send(compiler, CSHIM_MESSAGE_PARTS, to, cshim_contributions(compiler, own));
     }
     cshim_emit_wait_received(compiler, CSHIM_MESSAGE_PARTS, 1);
     for (int from = 0; from < row->ranks && is_receiver(compiler, own); from++)
         cshim_emit_read(compiler, CSHIM_MESSAGE_PARTS, from, whole.length,
-                        contributions(compiler, from), contributions(compiler, from),
+                        cshim_contributions(compiler, from), cshim_contributions(compiler, from),
                         (unsigned)from);
     if (is_receiver(compiler, own))
         cshim_emit_reduce(compiler, CSHIM_MESSAGE_PARTS, (unsigned)row->ranks, &whole,

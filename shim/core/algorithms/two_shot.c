@@ -10,11 +10,6 @@
  * empty. */
 #include "shim/core/compiler.h"
 
-static uint64_t contributions(const struct cshim_compiler *compiler, int index)
-{
-    return cshim_slot(compiler, CSHIM_ROW, CSHIM_CONTRIBUTIONS, index);
-}
-
 static uint64_t reduced(const struct cshim_compiler *compiler, int index)
 {
     return cshim_slot(compiler, CSHIM_ROW, CSHIM_REDUCED, index);
@@ -50,7 +45,7 @@ static void contribute(struct cshim_compiler *compiler)
     for (int i = 1; i < row->ranks; i++) {
         const int from = cshim_neighbour(compiler, CSHIM_ROW, -i);
         cshim_emit_receive(compiler, CSHIM_MESSAGE_PARTS, from, own.length,
-                           contributions(compiler, from));
+                           cshim_contributions(compiler, from));
         if (is_receiver(compiler, row->rank))
             cshim_emit_receive(compiler, CSHIM_MESSAGE_SUMS, from,
                                cshim_segment_owned(compiler->segment, from).length,
@@ -68,7 +63,7 @@ static void contribute(struct cshim_compiler *compiler)
     if (own.length == 0 || adds_at_home(compiler))
         return;
     cshim_emit_message(compiler, CSHIM_MESSAGE_PARTS, row->rank, own.length,
-                       contributions(compiler, row->rank));
+                       cshim_contributions(compiler, row->rank));
     cshim_emit_encode(compiler, CSHIM_MESSAGE_PARTS, &own, 0);
 }
 
@@ -84,7 +79,7 @@ static void reduce_own_chunk(struct cshim_compiler *compiler)
             cshim_emit_read_own(compiler, &own, (unsigned)from);
         else
             cshim_emit_read(compiler, CSHIM_MESSAGE_PARTS, from, own.length,
-                            contributions(compiler, from), outgoing(compiler, row->rank),
+                            cshim_contributions(compiler, from), outgoing(compiler, row->rank),
                             (unsigned)from);
     }
     if (compiler->plan->collective == CSHIM_REDUCE_SCATTER) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/core/draw.h"
+#include "shim/gloo/draw.h"
 
 #include <math.h>
 #include <string.h>
