@@ -149,16 +149,23 @@ static int plan_call(struct call *call, const struct cshim_arguments *arguments,
     return status;
 }
 
+/* Makes what a staged plan needs in addition. Sets plan->reason if the library cannot make it.
+ * Returns an MPI error. */
+static int prepare_levels(struct call *call, struct cshim_comm *state, struct cshim_plan *plan)
+{
+    const int status = cshim_comm_prepare_levels(state);
+    plan->reason = state->reason;
+    if (plan->reason != CSHIM_REASON_COMPRESS)
+        call->class = NULL;
+    return status;
+}
+
 /* Makes a call by its plan. Sets call->status, and calls the program's error handler for an error
  * that the library has not reported to it. */
 static void run_plan(struct call *call, const struct cshim_arguments *arguments,
                      const struct cshim_plan *plan, struct cshim_comm *state)
 {
     double seconds = 0;
-    if (plan->schedule->staged)
-        call->status = cshim_comm_prepare_levels(state);
-    if (call->status != MPI_SUCCESS)
-        return;
     struct cshim_exchange exchange = cshim_exchange_of(arguments, plan, state);
     state->error_reported = false;
     call->status = cshim_call_run(&exchange, &seconds);
@@ -182,6 +189,9 @@ static COLD enum cshim_reason compress(struct call *call, const struct cshim_arg
         /* After an error, the program's error handler may free the communicator. */
         cshim_comm_hold(state);
         call->status = plan_call(call, arguments, described, count, rule, state, &plan);
+        if (call->status == MPI_SUCCESS && plan.reason == CSHIM_REASON_COMPRESS &&
+            plan.schedule->staged)
+            call->status = prepare_levels(call, state, &plan);
         if (call->status == MPI_SUCCESS && plan.reason == CSHIM_REASON_COMPRESS)
             run_plan(call, arguments, &plan, state);
         cshim_comm_release(state);

@@ -374,16 +374,49 @@ struct cshim_plan cshim_comm_plan(struct cshim_comm *state, enum cshim_algorithm
     return planned->plan;
 }
 
+/* Makes the communicator of this node's ranks. Not by MPI_Comm_split of the program's communicator,
+ * whose error handler would be called if the library has no more communicators. Collective over the
+ * node. Returns an MPI error. */
+static int make_node(struct cshim_comm *state)
+{
+    const struct cshim_layout *layout = &state->host.layout;
+    MPI_Group group;
+    int count = 0, *members = calloc((size_t)state->host.ranks, sizeof *members);
+    if (members == NULL)
+        cshim_mpi_end_job("no memory for the nodes of the ranks");
+    for (int rank = 0; rank < state->host.ranks; rank++)
+        if (layout->node_of[rank] == layout->node)
+            members[count++] = state->carrier_ranks[rank];
+    int status = PMPI_Group_incl(state->carrier->group, count, members, &group);
+    free(members);
+    if (status != MPI_SUCCESS)
+        return status;
+    status = PMPI_Comm_create_group(state->carrier->comm, group, state->first_tag, &state->node);
+    PMPI_Group_free(&group);
+    return status;
+}
+
 int cshim_comm_prepare_levels(struct cshim_comm *state)
 {
     if (state->node != MPI_COMM_NULL)
         return MPI_SUCCESS;
     if (state->internode_ranks == NULL)
         find_internode_ranks(state);
+    int own = make_node(state) != MPI_SUCCESS, any = 0;
     const int status =
-        PMPI_Comm_split(state->program, state->host.layout.node, state->host.rank, &state->node);
-    if (status == MPI_SUCCESS)
+        cshim_mpi.real->MPI_Allreduce(&own, &any, 1, MPI_INT, MPI_MAX, state->program);
+    if (status == MPI_SUCCESS && !any) {
         cshim_mpi_return_errors_of(state->node);
+        return status;
+    }
+    if (!own)
+        PMPI_Comm_free(&state->node);
+    state->node = MPI_COMM_NULL;
+    state->reason = CSHIM_REASON_NO_MEMORY;
+    if (status == MPI_SUCCESS && state->host.rank == 0)
+        cshim_log(
+            CSHIM_LOG_WARN,
+            "MPI makes no communicator for a node: calls of a communicator are passed through");
     return status;
 }
 

@@ -98,7 +98,8 @@ struct cshim_plan cshim_comm_plan(struct cshim_comm *state, enum cshim_algorithm
                                   const struct cshim_rule *rule, const struct cshim_call *call,
                                   uint64_t count);
 /* Makes what staged schedules need in addition, `node` and `internode_ranks`, if they do not exist
- * yet; collective then. Ends the job if there is no memory. Returns an MPI error. */
+ * yet; collective then. If the library cannot make a communicator on some rank, sets state->reason
+ * on all. Ends the job if there is no memory. Returns an MPI error. */
 int cshim_comm_prepare_levels(struct cshim_comm *state);
 /* Makes a state for one persistent request on a prepared communicator. Ranks may start persistent
  * requests in any order, so each request has its own tags and sequence numbers. Collective, with

@@ -62,6 +62,15 @@ levels 0,1,1,2,2,2,1 7 int8
 levels 0,0,1,1,2 5 fp16 float64
 levels 0,0,1,1,2,2,3,3 8 raw float64 grid 3 # a grid of nodes
 
+# If the library makes no communicator for the ranks of a node, also if only on one rank, all pass the calls through.
+policy "$scratch/policy.ini" fp8_e4m3 hierarchical
+expect "no communicator for a node" 0 mpi 4 STANDIN_NODES=0,0,1,1 STANDIN_REFUSED_GROUPS=1 \
+    LD_PRELOAD="$build/tests/standin_nodes.so:$preload:$build/tests/standin_refuse.so" \
+    COMPSHIM_REPORT="$scratch/report.json" COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_repeated_sum" 2
+contains "no communicator for a node: it is said" "MPI makes no communicator for a node"
+check "no communicator for a node: no call is compressed" \
+    test "$(json 'r["totals"]["compressed_calls"], list(r["passed_through"])')" = "0 ['no_memory']"
+
 # bits RANKS NODES UNSHARED: prints the digest of sums by hierarchical if rank UNSHARED cannot share memory. With ten
 # ranks, the shares exceed the shared memory, and there are more segments than slots.
 bits() {

@@ -3,10 +3,12 @@
  * PMPI_Reduce fail: as many as the program sets in standin_refused_tests, standin_refused_reduces
  * and standin_refused_sums. While
  * standin_refused_samples is positive, PMPI_Ireduce succeeds, but PMPI_Test returns an error when
- * the request is complete. */
+ * the request is complete. With STANDIN_REFUSED_GROUPS=N, PMPI_Comm_create_group fails on the first
+ * N ranks of the world. */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -55,6 +57,20 @@ EXPORT int PMPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Dataty
         return real(sendbuf, recvbuf, count, datatype, op, root, comm);
     standin_refused_sums--;
     PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
+    return MPI_ERR_OTHER;
+}
+
+EXPORT int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *made)
+{
+    int (*real)(MPI_Comm, MPI_Group, int, MPI_Comm *);
+    int rank;
+    const char *refused = getenv("STANDIN_REFUSED_GROUPS");
+    *(void **)&real = dlsym(RTLD_NEXT, "PMPI_Comm_create_group");
+    const int status = real(comm, group, tag, made);
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (refused == NULL || status != MPI_SUCCESS || rank >= atoi(refused))
+        return status;
+    PMPI_Comm_free(made);
     return MPI_ERR_OTHER;
 }
 

@@ -100,6 +100,7 @@ int PMPI_Barrier(MPI_Comm comm);
 int PMPI_Close_port(const char *port);
 int PMPI_Comm_call_errhandler(MPI_Comm comm, int code);
 int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *created);
+int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *created);
 int PMPI_Comm_create_errhandler(MPI_Comm_errhandler_function *function, MPI_Errhandler *handler);
 int PMPI_Comm_create_keyval(MPI_Comm_copy_attr_function *copy,
                             MPI_Comm_delete_attr_function *delete_attr, int *keyval, void *extra);
@@ -114,7 +115,6 @@ int PMPI_Comm_remote_group(MPI_Comm comm, MPI_Group *group);
 int PMPI_Comm_set_attr(MPI_Comm comm, int keyval, void *value);
 int PMPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler handler);
 int PMPI_Comm_size(MPI_Comm comm, int *size);
-int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *created);
 int PMPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *created);
 int PMPI_Comm_test_inter(MPI_Comm comm, int *flag);
 int PMPI_Errhandler_free(MPI_Errhandler *handler);
@@ -122,6 +122,7 @@ int PMPI_Error_class(int code, int *error_class);
 int PMPI_Error_string(int code, char *text, int *length);
 int PMPI_Get_library_version(char *version, int *length);
 int PMPI_Group_free(MPI_Group *group);
+int PMPI_Group_incl(MPI_Group group, int count, const int ranks[], MPI_Group *included);
 int PMPI_Group_translate_ranks(MPI_Group from, int n, const int ranks[], MPI_Group to,
                                int translated[]);
 int PMPI_Irecv(void *buffer, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
