@@ -59,7 +59,6 @@
 #define CSHIM_CHOICE_H
 
 #include <stdbool.h>
-
 #include <stdint.h>
 
 #include "policy/policy.h"

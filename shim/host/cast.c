@@ -3,6 +3,7 @@
  * after each addition. fp16 has one power-of-two scale per segment: the ranks agree on it by a
  * maximum, so that no partial sum overflows. */
 #include "shim/host/cast.h"
+#include "shim/host/phase.h"
 
 #include "codecs/scalar.h"
 
@@ -109,6 +110,6 @@ int cshim_cast_run(struct cshim_exchange *exchange)
     }
     exchange->figures.bytes_wire += share_of_rank(exchange, plan->bytes_wire);
     exchange->figures.bytes_network += share_of_rank(exchange, plan->bytes_network);
-    cshim_exchange_phase(exchange, CSHIM_PHASE_EXCHANGE);
+    cshim_phase_end(exchange, CSHIM_PHASE_EXCHANGE);
     return status;
 }

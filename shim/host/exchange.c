@@ -10,6 +10,7 @@
 #include "shim/host/feedback.h"
 #include "shim/host/message.h"
 #include "shim/host/node.h"
+#include "shim/host/phase.h"
 
 /* A nonblocking exchange returns control to the program after this time. */
 #define TURN_SECONDS 1e-3
@@ -17,9 +18,6 @@
  * at least this many bytes. Open MPI 4 sends shorter messages eagerly, and longer ones by a
  * rendezvous with the receiver (btl_vader_eager_limit). */
 #define SHARED_BYTES 4096u
-
-/* Shorter intervals are counted but not traced: a polling nonblocking call has very many. */
-#define SHORTEST_SECONDS 2e-6
 
 /* The message that is being written. */
 struct open_message {
@@ -298,14 +296,14 @@ static int advance_flight(struct cshim_exchange *exchange, struct cshim_flight *
     while (flight->next < operations->count && operations->list[flight->next].depth <= age) {
         const enum cshim_phase next = (enum cshim_phase)phases[operations->list[flight->next].kind];
         if (next != phase)
-            cshim_exchange_phase(exchange, phase);
+            cshim_phase_end(exchange, phase);
         phase = next;
         status = execute(exchange, flight, &open, done);
         if (status != 0 || !*done)
             break;
         flight->next++;
     }
-    cshim_exchange_phase(exchange, phase);
+    cshim_phase_end(exchange, phase);
     return status;
 }
 
@@ -353,7 +351,7 @@ static int close_messages(struct cshim_exchange *exchange, bool *done)
         /* Orders the others' reads before this rank's next writes. */
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
     }
-    cshim_exchange_phase(exchange, CSHIM_PHASE_EXCHANGE);
+    cshim_phase_end(exchange, CSHIM_PHASE_EXCHANGE);
     return status;
 }
 
@@ -401,22 +399,6 @@ void cshim_exchange_set_ranges(struct cshim_exchange *exchange, bool in_place)
     } else if (plan->collective == CSHIM_BROADCAST && plan->root != (uint32_t)rank) {
         exchange->source.length = 0;
     }
-}
-
-void cshim_exchange_phase(struct cshim_exchange *exchange, enum cshim_phase phase)
-{
-    const double began = exchange->mark, now = cshim_seconds(), seconds = now - began;
-    struct cshim_row *figures = &exchange->figures;
-    exchange->mark = now;
-    *(phase == CSHIM_PHASE_ENCODE     ? &figures->seconds_encode
-      : phase == CSHIM_PHASE_EXCHANGE ? &figures->seconds_exchange
-                                      : &figures->seconds_decode) += seconds;
-    struct cshim_trace *trace = exchange->communicator->job->trace;
-    if (__builtin_expect(trace != NULL, 0) && seconds >= SHORTEST_SECONDS)
-        cshim_trace_add(trace, (struct cshim_trace_event){.begin = began,
-                                                          .seconds = seconds,
-                                                          .call = exchange->sequence,
-                                                          .kind = (uint8_t)phase});
 }
 
 void cshim_exchange_begin(struct cshim_exchange *exchange)

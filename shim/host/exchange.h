@@ -26,7 +26,8 @@ struct cshim_flight {
 };
 
 /* One active compressed call. The engine fills the members up to `number`, without cshim_call_run()
- * also `sequence`; the runner fills the rest. */
+ * also `sequence`; the other members must be zero, and the runner fills them. An exchange is used
+ * once. */
 struct cshim_exchange {
     struct cshim_communicator *communicator;
     const struct cshim_plan *plan;
@@ -63,9 +64,6 @@ struct cshim_exchange {
 void cshim_exchange_set_ranges(struct cshim_exchange *exchange, bool in_place);
 /* Executes the call and waits for it. Returns 0 or a transport error. */
 int cshim_exchange_run(struct cshim_exchange *exchange);
-/* Adds the time since exchange->mark to a phase and, if there is a trace, traces it unless it is
- * below 2 us. Called when the phase ends or is interrupted. */
-void cshim_exchange_phase(struct cshim_exchange *exchange, enum cshim_phase phase);
 /* Starts an exchange; sends nothing yet. */
 void cshim_exchange_begin(struct cshim_exchange *exchange);
 /* Continues an exchange; sets *done to whether it is complete. If it is nonblocking, returns when

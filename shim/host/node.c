@@ -17,6 +17,7 @@
 
 #include "shim/core/log.h"
 #include "shim/host/scratch.h"
+#include "shim/host/phase.h"
 
 #define HALF (CSHIM_SCRATCH_INSIDE / 2)
 /* Maximum number of ranks on a node that shares memory: half the area has room for a grain of each.
@@ -217,7 +218,7 @@ static int gather_shared(struct cshim_exchange *exchange, const struct cshim_fli
 int cshim_node_close(struct cshim_exchange *exchange)
 {
     const int status = exchange->is_shared_inside ? node_barrier(exchange) : 0;
-    cshim_exchange_phase(exchange, CSHIM_PHASE_EXCHANGE);
+    cshim_phase_end(exchange, CSHIM_PHASE_EXCHANGE);
     return status;
 }
 

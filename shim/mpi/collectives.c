@@ -149,14 +149,15 @@ static int plan_call(struct call *call, const struct cshim_arguments *arguments,
     return status;
 }
 
-/* Makes what a staged plan needs in addition. Sets plan->reason if the library cannot make it.
- * Returns an MPI error. */
+/* Makes what a staged plan needs in addition. Sets plan->reason if that cannot be made. Returns an
+ * MPI error. */
 static int prepare_levels(struct call *call, struct cshim_comm *state, struct cshim_plan *plan)
 {
     const int status = cshim_comm_prepare_levels(state);
-    plan->reason = state->reason;
-    if (plan->reason != CSHIM_REASON_COMPRESS)
+    if (state->lacks_levels) {
+        plan->reason = CSHIM_REASON_NO_MEMORY;
         call->class = NULL;
+    }
     return status;
 }
 
@@ -284,13 +285,15 @@ static ALWAYS_INLINE void begin_scatter(struct call *call, const void *sendbuf, 
  * reason that the others cannot know. Sets CSHIM_REASON_DTYPE if the ranks have different element
  * types.
  *
- * Returns false, without this exchange, if the communicator already excludes compression or, except
- * in an all-to-all with counts, if the call's size or COMPSHIM=observe does: these are equal on all
- * ranks. Also returns false if MPI cannot prepare the communicator.
+ * Sets *agreed to false, without this exchange, if the communicator already excludes compression
+ * or, except in an all-to-all with counts, if the call's size or COMPSHIM=observe does: these are
+ * equal on all ranks.
  *
  * The sizes of an all-to-all with counts differ between ranks: its ranks also agree on the largest
- * block, which becomes `arguments->count`; in bytes, with MPI_BYTE, if they agree on a reason. */
-static bool agree_on_elements(struct cshim_arguments *arguments, enum cshim_reason *reason)
+ * block, which becomes `arguments->count`; in bytes, with MPI_BYTE, if they agree on a reason.
+ * Returns an MPI error. */
+static int agree_on_elements(struct cshim_arguments *arguments, enum cshim_reason *reason,
+                             bool *agreed)
 {
     enum { REASON, BYTES, DTYPE, OTHER_DTYPE, VALUES };
     const bool by_counts = arguments->sendcounts != NULL, observes = cshim_job.observed != NULL;
@@ -301,6 +304,7 @@ static bool agree_on_elements(struct cshim_arguments *arguments, enum cshim_reas
     PMPI_Comm_test_inter(arguments->comm, &inter);
     PMPI_Comm_size(arguments->comm, &ranks);
     PMPI_Type_size(arguments->datatype, &bytes);
+    *agreed = false;
     const bool is_one = cshim_shapes[arguments->collective].has_blocks && !arguments->recvcounts;
     const int blocks = is_one ? ranks : 1;
     own[REASON] = *reason;
@@ -311,14 +315,18 @@ static bool agree_on_elements(struct cshim_arguments *arguments, enum cshim_reas
         (!by_counts && (observes || own[BYTES] * (uint64_t)blocks <
                                         cshim_policy_smallest(cshim_job.policy, CSHIM_MPI,
                                                               arguments->collective))))
-        return false;
-    if (cshim_comm_find(arguments->comm, &state) != MPI_SUCCESS ||
-        (!observes && cshim_nonblocking_prepare(arguments->comm, state) != MPI_SUCCESS) ||
-        state->reason != CSHIM_REASON_COMPRESS)
-        return false;
-    const int status =
+        return MPI_SUCCESS;
+    int status = cshim_comm_find(arguments->comm, &state);
+    if (status == MPI_SUCCESS && !observes)
+        status = cshim_nonblocking_prepare(arguments->comm, state);
+    if (status != MPI_SUCCESS || state->reason != CSHIM_REASON_COMPRESS)
+        return status;
+    status =
         cshim_mpi.real->MPI_Allreduce(own, most, VALUES, MPI_UINT64_T, MPI_MAX, arguments->comm);
-    *reason = status == MPI_SUCCESS ? (enum cshim_reason)most[REASON] : CSHIM_REASON_NOT_AGREED;
+    if (status != MPI_SUCCESS)
+        return status;
+    *agreed = true;
+    *reason = (enum cshim_reason)most[REASON];
     if (*reason == CSHIM_REASON_COMPRESS && most[DTYPE] + most[OTHER_DTYPE] != CSHIM_DTYPE_OTHER)
         *reason = CSHIM_REASON_DTYPE;
     if (by_counts && *reason == CSHIM_REASON_COMPRESS) {
@@ -327,7 +335,7 @@ static bool agree_on_elements(struct cshim_arguments *arguments, enum cshim_reas
         arguments->count = most[BYTES];
         arguments->datatype = MPI_BYTE;
     }
-    return true;
+    return status;
 }
 
 /* Returns true if this rank is the root of a broadcast with a lossy codec, and is not known to be
@@ -377,7 +385,12 @@ static COLD void begin_data_movement(struct call *call, struct cshim_arguments *
         reason = CSHIM_REASON_DTYPE;
     else if (has_read_only_root(arguments))
         reason = CSHIM_REASON_READ_ONLY;
-    if (!agree_on_elements(arguments, &reason) || reason == CSHIM_REASON_COMPRESS)
+    bool agreed;
+    call->status = agree_on_elements(arguments, &reason, &agreed);
+    call->done = call->status != MPI_SUCCESS;
+    if (call->done)
+        return;
+    if (!agreed || reason == CSHIM_REASON_COMPRESS)
         consider_call(call, arguments);
     else
         pass_call(call, arguments, reason);
@@ -498,12 +511,12 @@ static void begin_broadcast(struct call *call, void *buffer, MPI_Count count, MP
 /* Ends a call that the MPI library has made. Returns the library's status. */
 static ALWAYS_INLINE int end_call(struct call *call, int status)
 {
-    if (call->observed.comm != MPI_COMM_NULL)
-        cshim_observe_end(&call->observed);
     /* After an error, the program's error handler may have freed the communicator, and with it the
      * class. */
     if (__builtin_expect(call->class != NULL, 0) && status == MPI_SUCCESS)
         cshim_class_end(call->class, call->candidate, cshim_seconds() - call->began);
+    if (call->observed.comm != MPI_COMM_NULL)
+        cshim_observe_end(&call->observed);
     return status;
 }
 

@@ -110,14 +110,26 @@ static bool drop_reference(struct cshim_comm *state)
     return __atomic_sub_fetch(&state->references, 1, __ATOMIC_ACQ_REL) == 0;
 }
 
+/* Maximum number of node communicators of a process. The rest of the library's communicators (MPICH
+ * has about 2000) are for the program. */
+#define NODES_MAX 256u
+static uint32_t nodes_made; /* atomic */
+
+static void free_node(struct cshim_comm *state)
+{
+    if (state->node == MPI_COMM_NULL)
+        return;
+    PMPI_Comm_free(&state->node);
+    __atomic_sub_fetch(&nodes_made, 1, __ATOMIC_RELAXED);
+}
+
 void cshim_comm_release(struct cshim_comm *state)
 {
     if (!drop_reference(state))
         return;
     if (state->prepared && state->host.rank == 0)
         release_number(state->number);
-    if (state->node != MPI_COMM_NULL)
-        PMPI_Comm_free(&state->node);
+    free_node(state);
     if (state->parent != NULL)
         cshim_comm_release(state->parent);
     else
@@ -279,9 +291,11 @@ static int agree_on_state(struct cshim_comm *state, MPI_Comm comm)
     }
     if (own[NUMBER] >= 0)
         release_number(own[NUMBER]);
+    if (status != MPI_SUCCESS) /* the program's error handler may have freed the communicator */
+        return status;
     state->reason =
         largest[LACKS_DESCRIPTORS] ? CSHIM_REASON_NO_DESCRIPTORS : CSHIM_REASON_NO_MEMORY;
-    if (status != MPI_SUCCESS || state->host.rank != 0 || largest[LACKS_DESCRIPTORS])
+    if (state->host.rank != 0 || largest[LACKS_DESCRIPTORS])
         return status;
     if (largest[LACKS_MEMORY])
         cshim_log(CSHIM_LOG_WARN,
@@ -296,12 +310,7 @@ int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state)
 {
     if (state->prepared || state->reason != CSHIM_REASON_COMPRESS)
         return MPI_SUCCESS;
-    if (state->preparing)
-        return state->refused;
-    cshim_comm_hold(state); /* after an error, the program's handler may free the communicator */
-    const int status = agree_on_state(state, comm);
-    cshim_comm_release(state);
-    return status;
+    return state->preparing ? state->refused : agree_on_state(state, comm);
 }
 
 /* A communicator that is prepared later cannot lack descriptors: preparing the first one, with all
@@ -310,6 +319,8 @@ int cshim_comm_prepare_first(MPI_Comm comm, struct cshim_comm *state)
 {
     struct cshim_carrier *carrier = state->carrier;
     const int status = cshim_comm_prepare(comm, state);
+    if (status != MPI_SUCCESS)
+        return status;
     carrier->prepares_later = cshim_mpi.nonblocking && state->prepared &&
                               count_numbers(carrier) >= MANY_NUMBERS &&
                               (uint32_t)carrier->ranks - 1 <= carrier->connection_limit;
@@ -374,49 +385,59 @@ struct cshim_plan cshim_comm_plan(struct cshim_comm *state, enum cshim_algorithm
     return planned->plan;
 }
 
-/* Makes the communicator of this node's ranks. Not by MPI_Comm_split of the program's communicator,
- * whose error handler would be called if the library has no more communicators. Collective over the
- * node. Returns an MPI error. */
+/* Makes the communicator of this node's ranks, by MPI_Comm_create_group on the carrier, because
+ * MPI_Comm_split would call the program's error handler if the library has no more communicators.
+ * The tag is that of this communicator's messages, none of which is under way now: Open MPI sends
+ * ordinary messages with it on the carrier. Collective over the node. Returns an MPI error. */
 static int make_node(struct cshim_comm *state)
 {
     const struct cshim_layout *layout = &state->host.layout;
     MPI_Group group;
     int count = 0, *members = calloc((size_t)state->host.ranks, sizeof *members);
-    if (members == NULL)
-        cshim_mpi_end_job("no memory for the nodes of the ranks");
-    for (int rank = 0; rank < state->host.ranks; rank++)
+    for (int rank = 0; members != NULL && rank < state->host.ranks; rank++)
         if (layout->node_of[rank] == layout->node)
             members[count++] = state->carrier_ranks[rank];
-    int status = PMPI_Group_incl(state->carrier->group, count, members, &group);
+    if (members == NULL ||
+        PMPI_Group_incl(state->carrier->group, count, members, &group) != MPI_SUCCESS)
+        cshim_mpi_end_job("no memory for the nodes of the ranks"); /* the others would wait */
     free(members);
-    if (status != MPI_SUCCESS)
-        return status;
-    status = PMPI_Comm_create_group(state->carrier->comm, group, state->first_tag, &state->node);
+    const int status =
+        PMPI_Comm_create_group(state->carrier->comm, group, state->first_tag, &state->node);
     PMPI_Group_free(&group);
+    if (status != MPI_SUCCESS) {
+        state->node = MPI_COMM_NULL;
+        return status;
+    }
+    __atomic_add_fetch(&nodes_made, 1, __ATOMIC_RELAXED);
+    return cshim_mpi_return_errors_of(state->node);
+}
+
+/* Sets state->lacks_levels on all ranks if `lacks` is true on any. Returns an MPI error. */
+static int agree_on_levels(struct cshim_comm *state, bool lacks)
+{
+    int own = lacks, any = 0;
+    const int status =
+        cshim_mpi.real->MPI_Allreduce(&own, &any, 1, MPI_INT, MPI_MAX, state->program);
+    state->lacks_levels = any != 0;
     return status;
 }
 
 int cshim_comm_prepare_levels(struct cshim_comm *state)
 {
-    if (state->node != MPI_COMM_NULL)
+    static bool has_warned; /* atomic */
+    if (state->node != MPI_COMM_NULL || state->lacks_levels)
         return MPI_SUCCESS;
     if (state->internode_ranks == NULL)
         find_internode_ranks(state);
-    int own = make_node(state) != MPI_SUCCESS, any = 0;
-    const int status =
-        cshim_mpi.real->MPI_Allreduce(&own, &any, 1, MPI_INT, MPI_MAX, state->program);
-    if (status == MPI_SUCCESS && !any) {
-        cshim_mpi_return_errors_of(state->node);
+    int status =
+        agree_on_levels(state, __atomic_load_n(&nodes_made, __ATOMIC_RELAXED) >= NODES_MAX);
+    if (status == MPI_SUCCESS && !state->lacks_levels)
+        status = agree_on_levels(state, make_node(state) != MPI_SUCCESS);
+    if (status != MPI_SUCCESS || !state->lacks_levels)
         return status;
-    }
-    if (!own)
-        PMPI_Comm_free(&state->node);
-    state->node = MPI_COMM_NULL;
-    state->reason = CSHIM_REASON_NO_MEMORY;
-    if (status == MPI_SUCCESS && state->host.rank == 0)
-        cshim_log(
-            CSHIM_LOG_WARN,
-            "MPI makes no communicator for a node: calls of a communicator are passed through");
+    free_node(state);
+    if (state->host.rank == 0 && !__atomic_exchange_n(&has_warned, true, __ATOMIC_RELAXED))
+        cshim_log(CSHIM_LOG_WARN, "no more communicators: hierarchical passes calls through");
     return status;
 }
 

@@ -7,8 +7,11 @@
  * A blocking call uses it in this order:
  *
  *     cshim_comm_find(comm, &state);    local; state->reason may say that calls are passed through
+ *     cshim_comm_hold(state);           an error handler may free the communicator during the call
  *     cshim_comm_prepare(comm, state);  collective the first time, then does nothing
+ *     cshim_comm_prepare_levels(state); likewise; if the plan is staged
  *     cshim_exchange_of(&arguments, &plan, state);  see describe.h
+ *     cshim_comm_release(state);
  *
  * MPI allows no two concurrent collective calls on one communicator, so its state needs no lock,
  * except for what is shared with pending nonblocking calls. All functions except setup, teardown
@@ -53,9 +56,10 @@ struct cshim_comm {
     bool error_reported;           /* the library has called the program's error handler already */
     struct cshim_carrier *carrier; /* carries the messages */
     int *carrier_ranks;            /* each rank's rank in the carrier */
-    int number;    /* identifies this communicator's messages, together with carrier_ranks[0] */
-    int first_tag; /* follows from `number` */
-    MPI_Comm node; /* staged schedules: communicator of this node's ranks; returns errors */
+    int number;        /* identifies this communicator's messages, together with carrier_ranks[0] */
+    int first_tag;     /* follows from `number` */
+    MPI_Comm node;     /* staged schedules: communicator of this node's ranks; returns errors */
+    bool lacks_levels; /* `node` cannot be made: staged schedules pass calls through */
     int *internode_ranks;   /* staged: by node, carrier's rank of the rank with this local rank */
     struct pending *active; /* nonblocking call that may use the scratch, or NULL */
     uint32_t pending;       /* number of active nonblocking calls; atomic */
@@ -98,8 +102,9 @@ struct cshim_plan cshim_comm_plan(struct cshim_comm *state, enum cshim_algorithm
                                   const struct cshim_rule *rule, const struct cshim_call *call,
                                   uint64_t count);
 /* Makes what staged schedules need in addition, `node` and `internode_ranks`, if they do not exist
- * yet; collective then. If the library cannot make a communicator on some rank, sets state->reason
- * on all. Ends the job if there is no memory. Returns an MPI error. */
+ * yet; collective then. Sets state->lacks_levels, on all ranks, if a rank has made too many such
+ * communicators, or the library makes no more. Ends the job if there is no memory. Returns an MPI
+ * error. */
 int cshim_comm_prepare_levels(struct cshim_comm *state);
 /* Makes a state for one persistent request on a prepared communicator. Ranks may start persistent
  * requests in any order, so each request has its own tags and sequence numbers. Collective, with

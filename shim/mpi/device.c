@@ -58,7 +58,7 @@ static bool takes_device_buffers(void)
 
 int cshim_mpi_device_setup(void)
 {
-    /* The devices of a GPU: usually, under WSL 2, and on a Jetson. */
+    /* Device files of NVIDIA GPUs: of the usual driver, of WSL 2, of a Jetson. */
     static const char *const devices[] = {"/dev/nvidiactl", "/dev/dxg", "/dev/nvhost-ctrl"};
     bool has_device = false;
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)

@@ -293,7 +293,6 @@ static void append_call(struct pending *pending)
     struct pending **link = &first;
     while (*link != NULL)
         link = &(*link)->next;
-    cshim_comm_hold(comm_of(pending));
     __atomic_add_fetch(&comm_of(pending)->pending, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&under_way, 1, __ATOMIC_RELAXED);
     __atomic_store_n(link, pending, __ATOMIC_RELEASE);
@@ -334,6 +333,8 @@ int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struc
     struct pending *pending = calloc(1, sizeof *pending);
     if (pending == NULL) /* the other ranks would wait for this one */
         cshim_mpi_end_job("no memory for a nonblocking call");
+    cshim_comm_hold(
+        comm); /* released when the call ends, also if an error handler frees it before */
     pending->plan = *plan;
     pending->exchange = cshim_exchange_of(arguments, &pending->plan, comm);
     pending->exchange.sequence = ++comm->host.sequence;

@@ -95,7 +95,7 @@ static bool probe_size(const struct measurement *measurement, const struct cshim
     const struct cshim_plan plan = cshim_plan_call(policy, &call, bytes / sizeof(float));
     if (plan.reason != CSHIM_REASON_COMPRESS || observed->probe_count == CSHIM_PROBES_MAX ||
         (plan.schedule->staged && (cshim_comm_prepare_levels(measurement->comm) != MPI_SUCCESS ||
-                                   measurement->comm->reason != CSHIM_REASON_COMPRESS)))
+                                   measurement->comm->lacks_levels)))
         return false;
     for (unsigned i = 0; i < PROBE_REPEATS; i++) {
         seconds[i] = time_exchange(measurement, &plan);

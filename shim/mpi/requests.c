@@ -74,13 +74,14 @@ static enum cshim_reason find_obstacle(const struct cshim_rule *rule, MPI_Comm c
                                                                    : CSHIM_REASON_NONBLOCKING;
 }
 
-/* Plans a nonblocking or persistent call. Returns true with *plan and *state set; or false if it is
- * passed through, with the reason counted unless the library may refuse the call. The outcome is
- * equal on all ranks, unless the library may refuse the call on some of them. Communicates only if
- * `prepares`, to prepare the communicator. */
+/* Plans a nonblocking or persistent call. Returns true with *plan and *state set, or with an MPI
+ * error in *status; or false if it is passed through, with the reason counted unless the library
+ * may refuse the call. The outcome is equal on all ranks, unless the library may refuse the call on
+ * some of them. Communicates only if `prepares`, to prepare the communicator. */
 static bool plan_call(struct cshim_arguments *arguments, bool prepares, struct cshim_plan *plan,
-                      struct cshim_comm **state)
+                      struct cshim_comm **state, int *status)
 {
+    *status = MPI_SUCCESS;
     arguments->nonblocking = true;
     const struct cshim_rule *rule;
     struct cshim_call call;
@@ -95,10 +96,13 @@ static bool plan_call(struct cshim_arguments *arguments, bool prepares, struct c
     }
     if (reason == CSHIM_REASON_COMPRESS && cshim_job.observed != NULL)
         reason = CSHIM_REASON_DISABLED;
-    if (reason == CSHIM_REASON_COMPRESS && prepares && cshim_mpi.nonblocking &&
-        (cshim_comm_find(arguments->comm, state) != MPI_SUCCESS ||
-         cshim_nonblocking_prepare(arguments->comm, *state) != MPI_SUCCESS))
-        reason = CSHIM_REASON_NOT_AGREED;
+    if (reason == CSHIM_REASON_COMPRESS && prepares && cshim_mpi.nonblocking) {
+        *status = cshim_comm_find(arguments->comm, state);
+        if (*status == MPI_SUCCESS)
+            *status = cshim_nonblocking_prepare(arguments->comm, *state);
+        if (*status != MPI_SUCCESS)
+            return true;
+    }
     if (reason == CSHIM_REASON_COMPRESS)
         reason = find_obstacle(rule, arguments->comm, state);
     if (reason == CSHIM_REASON_COMPRESS) {
@@ -126,7 +130,7 @@ static bool start_call(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *r
     struct cshim_arguments arguments = cshim_arguments_of(CSHIM_ALLREDUCE, CSHIM_REDUCTION_A, comm);
     struct cshim_plan plan;
     struct cshim_comm *state;
-    if (request == NULL || !plan_call(&arguments, false, &plan, &state))
+    if (request == NULL || !plan_call(&arguments, false, &plan, &state, status))
         return false;
     const int tag = new_tag();
     *status = report_status(state, cshim_nonblocking_receive(tag, false, request));
@@ -159,9 +163,10 @@ static bool make_persistent(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Reque
                                   cshim_arguments_of(CSHIM_ALLREDUCE, CSHIM_REDUCTION_A, comm)};
     struct cshim_comm *parent;
     enum cshim_reason reason;
-    if (request == NULL || !plan_call(&made.arguments, true, &made.plan, &parent))
+    if (request == NULL || !plan_call(&made.arguments, true, &made.plan, &parent, status))
         return false;
-    *status = cshim_comm_make_persistent(parent, &reason, &made.comm);
+    if (*status == MPI_SUCCESS)
+        *status = cshim_comm_make_persistent(parent, &reason, &made.comm);
     if (*status != MPI_SUCCESS)
         return true;
     if (reason != CSHIM_REASON_COMPRESS) {

@@ -20,29 +20,16 @@ bool cshim_background_is(void)
     return working_for != NULL;
 }
 
-/* Returns the first asynchronous error (or ncclInProgress) of the communicator's handles from index
- * `first` on, handle 0 being the program's; ncclSuccess if there is none; ncclSystemError if the
- * communicator was aborted. */
-static ncclResult_t state_from(struct cshim_nccl_comm *comm, int first)
+ncclResult_t cshim_nccl_state(struct cshim_nccl_comm *comm)
 {
     pthread_mutex_lock(&comm->asking);
     const ncclComm_t handles[HANDLES] = {comm->comm, comm->inside, comm->across};
     ncclResult_t state = comm->aborted ? ncclSystemError : ncclSuccess, status = ncclSuccess;
-    for (int i = first; i < HANDLES && status == ncclSuccess && state == ncclSuccess; i++)
+    for (int i = 0; i < HANDLES && status == ncclSuccess && state == ncclSuccess; i++)
         if (handles[i] != NULL)
             status = cshim_nccl.real->CommGetAsyncError(handles[i], &state);
     pthread_mutex_unlock(&comm->asking);
     return status != ncclSuccess ? status : state;
-}
-
-ncclResult_t cshim_nccl_state(struct cshim_nccl_comm *comm)
-{
-    return state_from(comm, 0);
-}
-
-ncclResult_t cshim_nccl_levels_state(struct cshim_nccl_comm *comm)
-{
-    return state_from(comm, 1);
 }
 
 ncclResult_t cshim_background_await(void)

@@ -22,8 +22,6 @@ ncclResult_t cshim_nccl_end_group(ncclResult_t status);
 /* Returns the asynchronous error of a communicator or, if it has none, of its `inside` and
  * `across`; ncclSystemError if it was aborted. ncclInProgress counts as an error. */
 ncclResult_t cshim_nccl_state(struct cshim_nccl_comm *comm);
-/* Like cshim_nccl_state(), but asks only for the state of `inside` and `across`. */
-ncclResult_t cshim_nccl_levels_state(struct cshim_nccl_comm *comm);
 /* Waits until no background thread works for the communicator. */
 void cshim_background_leave(const struct cshim_nccl_comm *comm);
 

@@ -18,7 +18,6 @@
 #include "shim/nccl/feedback.h"
 #include "shim/nccl/measure.h"
 #include "shim/nccl/prepare.h"
-#include "shim/nccl/sample.h"
 #include "shim/nccl/steps.h"
 #include "shim/nccl/workspace.h"
 

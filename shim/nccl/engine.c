@@ -323,7 +323,7 @@ static ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t *error)
     if (known != NULL && status == ncclSuccess && *error == ncclSuccess)
         *error = (ncclResult_t)known->working;
     if (known != NULL && status == ncclSuccess && *error == ncclSuccess) {
-        const ncclResult_t state = cshim_nccl_levels_state(known);
+        const ncclResult_t state = cshim_nccl_state(known);
         *error = state == ncclInProgress ? ncclSuccess : state;
     }
     cshim_registry_release(known);

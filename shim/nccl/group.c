@@ -79,11 +79,12 @@ static ncclResult_t await_decision(struct cshim_nccl_comm *comm)
         return ncclSystemError;
     }
     if (!decision.known) {
-        cshim_log(CSHIM_LOG_ERROR, "the ranks of a communicator of NCCL cannot agree: %s",
-                  decision.why);
+        if (!comm->aborted)
+            cshim_log(CSHIM_LOG_ERROR, "the ranks of a communicator of NCCL cannot agree: %s",
+                      decision.why);
         return ncclSystemError;
     }
-    if (decision.speaker == (uint32_t)comm->rank)
+    if (decision.speaker == (uint32_t)comm->rank && !comm->aborted)
         cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: %s", decision.why);
     pthread_mutex_lock(&comm->asking);
     cshim_rendezvous_leave(comm->member);

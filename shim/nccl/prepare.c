@@ -10,7 +10,6 @@
 #include "shim/nccl/feedback.h"
 #include "shim/nccl/measure.h"
 #include "shim/nccl/nvlink.h"
-#include "shim/nccl/sample.h"
 #include "shim/nccl/workspace.h"
 #include "shim/report/process.h"
 
@@ -341,6 +340,8 @@ static ncclResult_t exchange_states(struct cshim_nccl_comm **comms, size_t count
         comms[i]->failed = status = await_ranks(comms[i]);
     if (status == ncclSuccess)
         status = gather_states(comms, count);
+    if (count == 1) /* of several, it is unknown which one has failed */
+        comms[0]->failed = status;
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
         comms[i]->failed = status = await_states(comms[i]);
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
@@ -349,8 +350,8 @@ static ncclResult_t exchange_states(struct cshim_nccl_comm **comms, size_t count
 }
 
 /* Notifies the rendezvous that this rank has finished, and of its failure, so that the others stop
- * waiting. A communicator's own ncclRemoteError is not reported, because another of its ranks is
- * the cause; that of another communicator, prepared with it, is. */
+ * waiting. Does not report ncclRemoteError if another rank of this communicator is known to have
+ * caused it; does if it came from another communicator of the same group. */
 static void end_exchange(struct cshim_nccl_comm *comm, ncclResult_t status)
 {
     char failure[CSHIM_RENDEZVOUS_WHY_MAX];

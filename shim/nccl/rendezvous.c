@@ -23,7 +23,7 @@
 #define COME_SECONDS 3.0
 /* Pause between attempts. */
 #define PAUSE_SECONDS 0.2
-/* Interval at which a rank that waits looks whether it is to stop. */
+/* Interval at which a waiting rank checks whether it was stopped. */
 #define LOOK_SECONDS 0.05
 
 /* Offset of the tag in an id. */
@@ -131,7 +131,7 @@ bool cshim_rendezvous_grow(const struct cshim_member *member, uint64_t number,
     return true;
 }
 
-/* Returns true if the member is on its way to the decision, so that it may be stopped. */
+/* Returns true if the member has sent nothing later than READY; only then may it be stopped. */
 static bool may_stop(const struct cshim_member *member)
 {
     return member->request.kind <= CSHIM_REQUEST_READY;
@@ -376,7 +376,8 @@ void cshim_rendezvous_done(struct cshim_member *member, const char *failure)
 {
     if (failure != NULL)
         snprintf(member->request.why, sizeof member->request.why, "%s", failure);
-    if (member->is_asked) /* the server reads nothing more where it still owes a reply to WAIT */
+    if (member
+            ->is_asked) /* the server closes a connection that sends before the reply to its WAIT */
         hang_up(member);
     send_until(member, CSHIM_REQUEST_DONE, cshim_seconds() + COME_SECONDS);
     hang_up(member);

@@ -90,7 +90,8 @@ struct cshim_decision {
 
 /* Waits for the decision, at most a minute. */
 struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member);
-/* Ends that wait soon, without a decision, now or later. May be called by any thread. */
+/* Makes cshim_rendezvous_decide() return soon, without a decision, in this call or a later one. May
+ * be called by any thread. */
 void cshim_rendezvous_stop(struct cshim_member *member);
 
 /* State of the ranks in the first compressed call of a communicator. They wait for each other at

@@ -52,7 +52,8 @@ static struct listener {
     struct listener *next;
 } * listeners;
 static int poller;   /* epoll instance of the listeners and all connections */
-static bool is_full; /* the last accept lacked descriptors or memory, and no stranger was closed */
+static bool is_full; /* in the latest round of accepts, one lacked descriptors or memory, and there
+                        was no stranger to close */
 static struct connection *connections;
 
 /* Changes a connection's state, and the events that epoll reports for it; resets its counts. */

@@ -3,7 +3,6 @@
 
 #include "codecs/scalar.h"
 #include "shim/core/header.h"
-#include "shim/nccl/background.h"
 #include "shim/nccl/device.h"
 #include "shim/nccl/workspace.h"
 

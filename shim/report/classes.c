@@ -183,10 +183,9 @@ static void add_figures(const struct cshim_class *class, struct cshim_ledger *le
 
 /* Counts the calls of a class, on rank 0, once the native duration is known. Counts native calls in
  * the row of the first compressed candidate. The estimated native time of a candidate's calls is
- * the time that they took (NCCL, which does not time most calls: the
- * candidate's agreed duration for each) plus, for each call, the agreed native duration
- * minus the candidate's agreed duration. Except with NCCL, the time that the calls took contains
- * waiting for other ranks; the agreed durations do not. */
+ * the time that they took plus, for each call, the agreed native duration minus the candidate's.
+ * NCCL does not time most calls: there the time is the candidate's agreed duration for each call.
+ * With the others, the time contains waiting for other ranks; the agreed durations do not. */
 void cshim_class_count(struct cshim_class *class, struct cshim_ledger *ledger)
 {
     const struct cshim_figure *of = class->choice.figures.of;

@@ -30,7 +30,8 @@
 struct cshim_class {
     const struct cshim_rule *rule; /* NULL: unused entry */
     enum cshim_op op;
-    struct cshim_learned_choice key; /* the other properties of its calls */
+    struct cshim_learned_choice key; /* its entry in lists of learned choices; how its calls are
+                                        made is unset */
     /* Algorithm and codec of each candidate; unused for the native one. */
     enum cshim_algorithm algorithms[CSHIM_CANDIDATES_MAX];
     enum cshim_codec_id codecs[CSHIM_CANDIDATES_MAX];

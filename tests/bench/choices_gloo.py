@@ -31,7 +31,8 @@ def time_call(tensor):
 
 
 def measure(size, arguments):
-    tensors = [torch.rand(size // 4 + i) - 0.5 for i in range(arguments.beside + 1)]
+    memory = torch.rand(size // 4 + arguments.beside) - 0.5
+    tensors = [memory[: size // 4 + i] for i in range(arguments.beside + 1)]
     settling = 0
     for i in range(arguments.settle):
         if i < arguments.settle / 2 or settling < SETTLE_SECONDS:

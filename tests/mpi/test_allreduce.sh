@@ -67,9 +67,17 @@ policy "$scratch/policy.ini" fp8_e4m3 hierarchical
 expect "no communicator for a node" 0 mpi 4 STANDIN_NODES=0,0,1,1 STANDIN_REFUSED_GROUPS=1 \
     LD_PRELOAD="$build/tests/standin_nodes.so:$preload:$build/tests/standin_refuse.so" \
     COMPSHIM_REPORT="$scratch/report.json" COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_repeated_sum" 2
-contains "no communicator for a node: it is said" "MPI makes no communicator for a node"
+contains "no communicator for a node: it is said" "no more communicators: hierarchical passes calls through"
 check "no communicator for a node: no call is compressed" \
     test "$(json 'r["totals"]["compressed_calls"], list(r["passed_through"])')" = "0 ['no_memory']"
+printf '[rule all]\nop = sum\ndtype = float32\ncodec = fp8_e4m3\n' >"$scratch/policy.ini"
+expect "no communicator for a node, and other algorithms" 0 mpi 4 COMPSHIM_MACHINE= STANDIN_NODES=0,0,1,1 STANDIN_REFUSED_GROUPS=1 \
+    LD_PRELOAD="$build/tests/standin_nodes.so:$preload:$build/tests/standin_refuse.so" \
+    COMPSHIM_REPORT="$scratch/report.json" COMPSHIM_POLICY="$scratch/policy.ini" \
+    "$build/allreduce_bench" --sizes 256KiB --seconds 0.2
+check "no communicator for a node: others compress" \
+    test "$(json 'r["totals"]["compressed_calls"] > 0, {row["algorithm"] for row in r["rows"]} & {"hierarchical"}')" = \
+    "True set()"
 
 # bits RANKS NODES UNSHARED: prints the digest of sums by hierarchical if rank UNSHARED cannot share memory. With ten
 # ranks, the shares exceed the shared memory, and there are more segments than slots.

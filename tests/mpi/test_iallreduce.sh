@@ -50,7 +50,7 @@ if only_open_mpi "a call of one rank that is refused (MPICH may not look)"; then
     expect "a call of one rank that is refused" 0 shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$program" alone
 fi
 if only_open_mpi "an error handler that makes calls"; then
-    expect "an error handler that makes calls" 0 mpi 3 LD_PRELOAD="$preload:$build/tests/standin_refuse.so" \
+    expect "an error handler that makes calls" 0 mpi 3 MALLOC_PERTURB_=85 LD_PRELOAD="$preload:$build/tests/standin_refuse.so" \
         COMPSHIM_POLICY="$scratch/policy.ini" "$program" refused
     contains "is called once for an error" "work done, 0 failures"
     contains "which is told of" "a nonblocking call failed on rank 0"

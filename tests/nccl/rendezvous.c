@@ -124,7 +124,7 @@ static void case_ended(void)
 }
 
 /* Ranks 0 and 1 have one communicator, ranks 0 and 2 another; rank 0 uses both first in one group.
- * Fails if a call of rank 1 does. */
+ * Rank 1's call is to fail (STANDIN_FAIL): then those of rank 0 and, through it, of rank 2 fail. */
 static void case_failing_beside(void)
 {
     ncclComm_t comms[2] = {NULL, NULL};

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Preloaded after the shim, makes the engine's next calls of PMPI_Testsome, PMPI_Ireduce and
  * PMPI_Reduce fail: as many as the program sets in standin_refused_tests, standin_refused_reduces
- * and standin_refused_sums. While
- * standin_refused_samples is positive, PMPI_Ireduce succeeds, but PMPI_Test returns an error when
- * the request is complete. With STANDIN_REFUSED_GROUPS=N, PMPI_Comm_create_group fails on the first
- * N ranks of the world. */
+ * and standin_refused_sums. While standin_refused_samples is positive, PMPI_Ireduce succeeds, but
+ * PMPI_Test returns an error when the request is complete. With STANDIN_REFUSED_GROUPS=N,
+ * PMPI_Comm_create_group fails on the first N ranks of the world. */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stddef.h>

@@ -67,6 +67,7 @@ TEST(a_rank_that_is_stopped_waits_no_longer)
     cshim_rendezvous_leave(other);
 }
 
+/* Before the ranks are ready, nobody can have received "on", so all continue uncompressed. */
 TEST(the_maker_ends_before_the_decision)
 {
     uint8_t id[CSHIM_ID_BYTES];
