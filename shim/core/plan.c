@@ -171,10 +171,10 @@ bool cshim_plan_can(const struct cshim_call *call, enum cshim_algorithm algorith
 static bool is_for_one_shot(const struct cshim_plan *plan, const struct cshim_call *call)
 {
     const enum cshim_codec_id gather_codec = plan->rule->gather_codec;
-    const bool is_as_it_is = plan->codec == CSHIM_CODEC_RAW &&
-                             (gather_codec == CSHIM_CODEC_NONE || gather_codec == plan->codec);
+    const bool sends_raw = plan->codec == CSHIM_CODEC_RAW &&
+                           (gather_codec == CSHIM_CODEC_NONE || gather_codec == plan->codec);
     if (plan->ranks == 2)
-        return !is_as_it_is || !cshim_capabilities[call->library].reads_in_place ||
+        return !sends_raw || !cshim_capabilities[call->library].reads_in_place ||
                call->collective != CSHIM_ALLREDUCE || call->nodes != 1 ||
                call->bytes < TWO_SHOT_BYTES;
     return plan->ranks <= ONE_SHOT_RANKS &&

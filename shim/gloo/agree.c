@@ -218,8 +218,8 @@ static void listen(struct cshim_gloo_context *context, int64_t timeout)
     for (struct peer *peer = first_peer(agreement); peer < end_of_peers(agreement); peer++) {
         if (cshim_gloo_mail_has_come(mail, &peer->hello, timeout)) {
             advance(&peer->state, WAITING);
-            cshim_gloo_inbox_free(
-                &peer->hello); /* a live buffer keeps the context's connections open */
+            /* A live buffer keeps the context's connections open. */
+            cshim_gloo_inbox_free(&peer->hello);
             expect_word(agreement, peer);
         }
         while (cshim_gloo_mail_has_come(mail, &peer->words, timeout))

@@ -146,9 +146,9 @@ int cshim_carrier_setup(void)
                                    NULL);
 }
 
-int cshim_carrier_teardown(void)
+void cshim_carrier_teardown(void)
 {
-    return PMPI_Comm_free_keyval(&cshim_mpi.carrier_keyval);
+    PMPI_Comm_free_keyval(&cshim_mpi.carrier_keyval);
 }
 
 int cshim_carrier_attach(MPI_Comm comm)

@@ -38,9 +38,9 @@ int cshim_carrier_make(struct cshim_carrier *carrier, MPI_Comm comm, MPI_Comm *n
 /* Frees everything that cshim_carrier_make() has made, except the private communicator. */
 void cshim_carrier_free(struct cshim_carrier *carrier);
 
-/* Make and free the key of the attribute. Return an MPI error. */
+/* Makes the key of the attribute. Returns an MPI error. */
 int cshim_carrier_setup(void);
-int cshim_carrier_teardown(void);
+void cshim_carrier_teardown(void);
 /* Makes a carrier for a communicator with ranks of another job, and stores it as an attribute.
  * Collective over `comm`. Returns an MPI error, and ends the job if there is no memory. */
 int cshim_carrier_attach(MPI_Comm comm);

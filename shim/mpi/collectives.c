@@ -46,8 +46,8 @@ struct native {
     MPI_Datatype datatype;
     MPI_Op op;
     uint64_t count;
-    uint32_t generation; /* cshim_comm_generation() at that call */
-    struct cshim_choice *choice;
+    uint32_t generation;       /* cshim_comm_generation() at that call */
+    struct cshim_class *class; /* NULL: unused entry */
 };
 static __thread struct native natives[4];
 /* Smallest number of elements of a cached call of any thread. If two threads lower it at once, the
@@ -61,16 +61,20 @@ static ALWAYS_INLINE struct native *native_of(const struct cshim_arguments *argu
 }
 
 /* Returns true if the call equals a cached native one, and cshim_choice_passes() has begun it; then
- * it is passed through. Otherwise changes nothing. */
+ * it is counted in its class, and passed through. Otherwise changes nothing. */
 static ALWAYS_INLINE bool passes_as_native(const struct cshim_arguments *arguments)
 {
     if (arguments->count < __atomic_load_n(&natives_from, __ATOMIC_RELAXED))
         return false;
     const struct native *native = native_of(arguments);
-    return arguments->collective == CSHIM_ALLREDUCE && native->choice != NULL &&
-           native->comm == arguments->comm && native->count == arguments->count &&
-           native->datatype == arguments->datatype && native->op == arguments->op &&
-           native->generation == cshim_comm_generation() && cshim_choice_passes(native->choice);
+    const bool passes = arguments->collective == CSHIM_ALLREDUCE && native->class != NULL &&
+                        native->comm == arguments->comm && native->count == arguments->count &&
+                        native->datatype == arguments->datatype && native->op == arguments->op &&
+                        native->generation == cshim_comm_generation() &&
+                        cshim_choice_passes(&native->class->choice);
+    if (passes)
+        native->class->untimed++;
+    return passes;
 }
 
 /* Caches an all-reduce that its class has made native, so that passes_as_native() recognises it.
@@ -84,7 +88,7 @@ static void remember_native(const struct cshim_arguments *arguments, struct cshi
         return;
     *native_of(arguments) =
         (struct native){arguments->comm,  arguments->datatype,     arguments->op,
-                        arguments->count, cshim_comm_generation(), &class->choice};
+                        arguments->count, cshim_comm_generation(), class};
     if (arguments->count < __atomic_load_n(&natives_from, __ATOMIC_RELAXED))
         __atomic_store_n(&natives_from, arguments->count, __ATOMIC_RELAXED);
 }

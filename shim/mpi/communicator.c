@@ -387,8 +387,9 @@ struct cshim_plan cshim_comm_plan(struct cshim_comm *state, enum cshim_algorithm
 
 /* Makes the communicator of this node's ranks, by MPI_Comm_create_group on the carrier, because
  * MPI_Comm_split would call the program's error handler if the library has no more communicators.
- * The tag is that of this communicator's messages, none of which is under way now: Open MPI sends
- * ordinary messages with it on the carrier. Collective over the node. Returns an MPI error. */
+ * Takes a tag of this communicator's messages, because Open MPI sends ordinary messages with it;
+ * none of ours is under way, as agree_on_levels() has just synchronised the ranks. Collective over
+ * the node. Returns an MPI error. */
 static int make_node(struct cshim_comm *state)
 {
     const struct cshim_layout *layout = &state->host.layout;

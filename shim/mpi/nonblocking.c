@@ -333,8 +333,8 @@ int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struc
     struct pending *pending = calloc(1, sizeof *pending);
     if (pending == NULL) /* the other ranks would wait for this one */
         cshim_mpi_end_job("no memory for a nonblocking call");
-    cshim_comm_hold(
-        comm); /* released when the call ends, also if an error handler frees it before */
+    /* Held until the call ends: an error handler may free the communicator before. */
+    cshim_comm_hold(comm);
     pending->plan = *plan;
     pending->exchange = cshim_exchange_of(arguments, &pending->plan, comm);
     pending->exchange.sequence = ++comm->host.sequence;

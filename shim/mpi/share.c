@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* If the policy compresses reductions, each rank of a node with several ranks allocates its first
- * piece of scratch in a System V shared memory segment, and attaches the segments of the node's
+ * block of scratch in a System V shared memory segment, and attaches the segments of the node's
  * other ranks. If a rank fails to make its segment or to attach one (other users, containers with
  * separate IPC namespaces), all ranks of the node use messages instead. */
 #include "shim/mpi/share.h"

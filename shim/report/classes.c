@@ -185,13 +185,18 @@ static void add_figures(const struct cshim_class *class, struct cshim_ledger *le
  * the row of the first compressed candidate. The estimated native time of a candidate's calls is
  * the time that they took plus, for each call, the agreed native duration minus the candidate's.
  * NCCL does not time most calls: there the time is the candidate's agreed duration for each call.
- * With the others, the time contains waiting for other ranks; the agreed durations do not. */
+ * The agreed native duration is also the time of each native call that was not timed. With MPI and
+ * gloo, the time contains waiting for other ranks; the agreed durations do not. */
 void cshim_class_count(struct cshim_class *class, struct cshim_ledger *ledger)
 {
     const struct cshim_figure *of = class->choice.figures.of;
     const struct cshim_figure native = of[CSHIM_CANDIDATE_NATIVE];
     if (ledger == NULL || native.seconds <= 0)
         return;
+    class->uncounted[CSHIM_CANDIDATE_NATIVE].calls += class->untimed;
+    class->uncounted[CSHIM_CANDIDATE_NATIVE].seconds +=
+        (double)class->untimed * (double)native.seconds;
+    class->untimed = 0;
     for (unsigned i = 0; i < class->choice.candidates; i++) {
         const uint64_t calls = class->uncounted[i].calls;
         const double seconds = cshim_capabilities[class->key.library].on_device

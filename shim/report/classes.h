@@ -41,6 +41,7 @@ struct cshim_class {
         uint64_t calls;
         double seconds;
     } uncounted[CSHIM_CANDIDATES_MAX];
+    uint64_t untimed; /* native calls that are neither timed nor in the ledger yet */
 };
 
 /* Allocates the CSHIM_CLASSES_MAX classes of a communicator, or leaves *classes as it is (NULL) if
