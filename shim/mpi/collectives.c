@@ -143,6 +143,7 @@ static int plan_call(struct call *call, const struct cshim_arguments *arguments,
     if (call->candidate == CSHIM_CANDIDATE_NATIVE) {
         plan->reason = CSHIM_REASON_NO_GAIN;
         remember_native(arguments, call->class);
+        call->began = cshim_seconds();
         return status;
     }
     cshim_class_set_instead(call->class, call->candidate, described);
@@ -225,8 +226,6 @@ static ALWAYS_INLINE void pass_call(struct call *call, const struct cshim_argume
         observe_call(arguments, reason, &call->observed);
     else
         cshim_count_pass(reason, arguments->comm);
-    if (__builtin_expect(call->class != NULL, 0))
-        call->began = cshim_seconds();
 }
 
 /* Compresses a call, or counts the reason for which it is passed through. */
