@@ -434,10 +434,11 @@ int cshim_comm_prepare_levels(struct cshim_comm *state)
         agree_on_levels(state, __atomic_load_n(&nodes_made, __ATOMIC_RELAXED) >= NODES_MAX);
     if (status == MPI_SUCCESS && !state->lacks_levels)
         status = agree_on_levels(state, make_node(state) != MPI_SUCCESS);
-    if (status != MPI_SUCCESS || !state->lacks_levels)
+    if (status == MPI_SUCCESS && !state->lacks_levels)
         return status;
-    free_node(state);
-    if (state->host.rank == 0 && !__atomic_exchange_n(&has_warned, true, __ATOMIC_RELAXED))
+    free_node(state); /* also if it was made, but the ranks could not agree that it was */
+    if (status == MPI_SUCCESS && state->host.rank == 0 &&
+        !__atomic_exchange_n(&has_warned, true, __ATOMIC_RELAXED))
         cshim_log(CSHIM_LOG_WARN, "no more communicators: hierarchical passes calls through");
     return status;
 }
