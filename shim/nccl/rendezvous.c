@@ -376,8 +376,8 @@ void cshim_rendezvous_done(struct cshim_member *member, const char *failure)
 {
     if (failure != NULL)
         snprintf(member->request.why, sizeof member->request.why, "%s", failure);
-    if (member
-            ->is_asked) /* the server closes a connection that sends before the reply to its WAIT */
+    /* The server closes a connection that sends before the reply to its WAIT. */
+    if (member->is_asked)
         hang_up(member);
     send_until(member, CSHIM_REQUEST_DONE, cshim_seconds() + COME_SECONDS);
     hang_up(member);
