@@ -179,48 +179,6 @@ static bool parse_lines(struct cshim_parser *parser)
     return !parser->failed;
 }
 
-static bool takes(const struct cshim_rule *rule, unsigned library, unsigned collective,
-                  unsigned dtype, unsigned op)
-{
-    return (rule->libraries >> library & 1) != 0 && (rule->collectives >> collective & 1) != 0 &&
-           (rule->ops >> op & 1) != 0 && (rule->dtypes >> dtype & 1) != 0;
-}
-
-/* Returns the size of the smallest call with an element type and operation that some rule may
- * compress, so that the engine passes smaller calls through without matching rules; UINT64_MAX if
- * there is none. */
-static uint64_t find_smallest(const struct cshim_policy *policy, unsigned library,
-                              unsigned collective, unsigned dtype, unsigned op)
-{
-    uint64_t smallest = UINT64_MAX, passed = 0; /* all calls below this size have codec = none */
-    for (size_t i = 0; i < policy->rule_count; i++) {
-        const struct cshim_rule *rule = &policy->rules[i];
-        const bool any_ranks = rule->min_ranks == 1 && rule->max_ranks == UINT32_MAX &&
-                               rule->min_nodes == 1 && rule->max_nodes == UINT32_MAX;
-        if (!takes(rule, library, collective, dtype, op))
-            continue;
-        const uint64_t first = rule->min_size > passed ? rule->min_size : passed;
-        if (rule->codec != CSHIM_CODEC_NONE && rule->max_size >= first && first < smallest)
-            smallest = first;
-        if (rule->codec == CSHIM_CODEC_NONE && any_ranks && rule->min_size <= passed &&
-            rule->max_size >= passed)
-            passed = rule->max_size < UINT64_MAX ? rule->max_size + 1 : UINT64_MAX;
-    }
-    return smallest;
-}
-
-static uint64_t find_smallest_of_any(const struct cshim_policy *policy, unsigned library,
-                                     unsigned collective, unsigned dtype)
-{
-    uint64_t smallest = UINT64_MAX;
-    for (unsigned op = 0; op < CSHIM_OP_COUNT; op++) {
-        const uint64_t size = find_smallest(policy, library, collective, dtype, op);
-        if (cshim_library_makes(library, collective, op) && size < smallest)
-            smallest = size;
-    }
-    return smallest;
-}
-
 struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const char *source,
                                         char message[CSHIM_MESSAGE_MAX])
 {
@@ -235,14 +193,8 @@ struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const c
     snprintf(parser.policy->report, sizeof parser.policy->report, "summary");
     parser.policy->log = CSHIM_LOG_WARN;
     parser.policy->feedback_memory = (uint64_t)1 << 30;
-    if (parse_lines(&parser)) {
-        for (unsigned library = 0; library < CSHIM_LIBRARY_COUNT; library++)
-            for (unsigned collective = 0; collective < CSHIM_COLLECTIVE_COUNT; collective++)
-                for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
-                    parser.policy->compress_from[library][collective][dtype] =
-                        find_smallest_of_any(parser.policy, library, collective, dtype);
+    if (parse_lines(&parser))
         return parser.policy;
-    }
     cshim_policy_free(parser.policy);
     return NULL;
 }

@@ -43,23 +43,27 @@ void cshim_policy_free(struct cshim_policy *policy)
     free(policy);
 }
 
+static bool rule_names(const struct cshim_rule *rule, enum cshim_library library,
+                  enum cshim_collective collective)
+{
+    return (rule->libraries >> library & 1) != 0 && (rule->collectives >> collective & 1) != 0;
+}
+
 bool cshim_policy_names(const struct cshim_policy *policy, enum cshim_library library,
                         enum cshim_collective collective)
 {
-    for (size_t i = 0; i < policy->rule_count; i++) {
-        const struct cshim_rule *rule = &policy->rules[i];
-        if ((rule->libraries >> library & 1) != 0 && (rule->collectives >> collective & 1) != 0)
+    for (size_t i = 0; i < policy->rule_count; i++)
+        if (rule_names(&policy->rules[i], library, collective))
             return true;
-    }
     return false;
 }
 
-uint64_t cshim_policy_smallest(const struct cshim_policy *policy, enum cshim_library library,
-                               enum cshim_collective collective)
+bool cshim_policy_compresses(const struct cshim_policy *policy, enum cshim_library library,
+                             enum cshim_collective collective)
 {
-    const uint64_t *from = policy->compress_from[library][collective];
-    uint64_t smallest = UINT64_MAX;
-    for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
-        smallest = from[dtype] < smallest ? from[dtype] : smallest;
-    return smallest;
+    for (size_t i = 0; i < policy->rule_count; i++)
+        if (rule_names(&policy->rules[i], library, collective) &&
+            policy->rules[i].codec != CSHIM_CODEC_NONE)
+            return true;
+    return false;
 }

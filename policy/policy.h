@@ -99,9 +99,6 @@ struct cshim_policy {
     enum cshim_log_level log;
     uint64_t seed;            /* seed of stochastic rounding */
     uint64_t feedback_memory; /* maximum bytes of residuals on each rank */
-    /* Bytes of the smallest buffer that a rule may compress in a reduction of the library or a
-     * data-movement collective, by library, collective and element type. */
-    uint64_t compress_from[CSHIM_LIBRARY_COUNT][CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
     size_t rule_count;
     struct cshim_rule *rules;
 };
@@ -189,10 +186,9 @@ bool cshim_rule_matches(const struct cshim_rule *rule, const struct cshim_call *
 bool cshim_policy_names(const struct cshim_policy *policy, enum cshim_library library,
                         enum cshim_collective collective);
 
-/* Returns the size of the smallest buffer, of any element type, that a rule may compress in a
- * call of a library's collective; UINT64_MAX if there is none. */
-uint64_t cshim_policy_smallest(const struct cshim_policy *policy, enum cshim_library library,
-                               enum cshim_collective collective);
+/* Returns true if some rule may compress a collective of a library. */
+bool cshim_policy_compresses(const struct cshim_policy *policy, enum cshim_library library,
+                             enum cshim_collective collective);
 
 /* Returns the first rule that matches the call, or NULL: then the call is passed through. */
 const struct cshim_rule *cshim_policy_match(const struct cshim_policy *policy,

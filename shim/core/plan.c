@@ -141,13 +141,6 @@ uint64_t cshim_plan_compressed_above(const struct cshim_policy *policy,
     return smallest;
 }
 
-/* Returns true if no rule compresses calls of this collective with this element type, whatever
- * their size and operation. */
-static bool is_never_compressed(const struct cshim_policy *policy, const struct cshim_call *call)
-{
-    return policy->compress_from[call->library][call->collective][call->dtype] == UINT64_MAX;
-}
-
 /* The library's own collectives (cast, hierarchical) need a caller that waits. hierarchical needs
  * several nodes, at least one of them with several ranks; with blocks, the same number of ranks on
  * every node. */
@@ -332,7 +325,6 @@ enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
     *rule = cshim_policy_match(policy, call);
     reason = rule_reason(*rule, call);
     if ((reason == CSHIM_REASON_NO_RULE || reason == CSHIM_REASON_RULE_NONE) &&
-        !is_never_compressed(policy, call) &&
         cshim_plan_compressed_above(policy, call) != UINT64_MAX)
         return CSHIM_REASON_TOO_SMALL;
     return reason;

@@ -229,7 +229,7 @@ static void find_refusals(void)
 }
 
 /* For data-movement collectives always returns true, without trying the library: if a rank passes
- * equal buffers, all ranks pass the call through (agree_on_elements in collectives.c), so only the
+ * equal buffers, all ranks pass the call through (movement.c), so only the
  * compression is lost. */
 bool cshim_describe_refuses_one_buffer(const struct cshim_arguments *arguments)
 {
