@@ -272,7 +272,7 @@ static void set_number(struct cshim_comm *state, int number)
 
 /* Allocates memory, and gets a number from rank 0, by one collective call on the program's
  * communicator. If any rank lacks memory, descriptors or tags, all ranks store a reason in the
- * state and do not compress. Returns an MPI error. */
+ * state and do not compress; likewise after an MPI error. Returns an MPI error. */
 static int agree_on_state(struct cshim_comm *state, MPI_Comm comm)
 {
     enum { LACKS_MEMORY, LACKS_DESCRIPTORS, NUMBER, COUNT };
@@ -282,16 +282,19 @@ static int agree_on_state(struct cshim_comm *state, MPI_Comm comm)
     own[LACKS_DESCRIPTORS] =
         cshim_carrier_lacks_descriptors(state->carrier, state->carrier_ranks, state->host.ranks);
     own[NUMBER] = state->host.rank == 0 ? acquire_number(state->carrier) : -1;
+    /* Set before, because after an error the program's error handler may have freed the state. */
+    state->reason = CSHIM_REASON_NOT_AGREED;
     const int status = cshim_mpi.real->MPI_Allreduce(own, largest, COUNT, MPI_INT, MPI_MAX, comm);
     if (status == MPI_SUCCESS && !largest[LACKS_MEMORY] && !largest[LACKS_DESCRIPTORS] &&
         largest[NUMBER] >= 0) {
+        state->reason = CSHIM_REASON_COMPRESS;
         set_number(state, largest[NUMBER]);
         cshim_carrier_connect(state->carrier, state->carrier_ranks, state->host.ranks);
         return status;
     }
     if (own[NUMBER] >= 0)
         release_number(own[NUMBER]);
-    if (status != MPI_SUCCESS) /* the program's error handler may have freed the communicator */
+    if (status != MPI_SUCCESS)
         return status;
     state->reason =
         largest[LACKS_DESCRIPTORS] ? CSHIM_REASON_NO_DESCRIPTORS : CSHIM_REASON_NO_MEMORY;
@@ -331,13 +334,23 @@ int cshim_comm_prepare_first(MPI_Comm comm, struct cshim_comm *state)
  * have to agree on that, and a nonblocking call cannot wait for them. */
 int cshim_comm_begin_preparing(struct cshim_comm *state)
 {
+    if (state->preparing || state->prepared)
+        return MPI_SUCCESS;
     state->number = state->host.rank == 0 ? acquire_number(state->carrier) : 0;
     if (state->number < 0 || !reserve_memory(state)) /* the others would wait for this rank */
         cshim_mpi_end_job("no memory or no tags for the communicator of a nonblocking call");
-    state->preparing = true;
-    state->refused = cshim_mpi.real->MPI_Ibcast(&state->number, 1, MPI_INT, 0, state->program,
-                                                &state->agreement);
-    return state->refused;
+    const bool is_first = state->host.rank == 0;
+    const int number = state->number;
+    state->reason = CSHIM_REASON_NOT_AGREED; /* set before, as in agree_on_state() */
+    const int status = cshim_mpi.real->MPI_Ibcast(&state->number, 1, MPI_INT, 0, state->program,
+                                                  &state->agreement);
+    if (status == MPI_SUCCESS) {
+        state->reason = CSHIM_REASON_COMPRESS;
+        state->preparing = true;
+    } else if (is_first) {
+        release_number(number);
+    }
+    return status;
 }
 
 void cshim_comm_end_preparing(struct cshim_comm *state, int status)
@@ -345,6 +358,8 @@ void cshim_comm_end_preparing(struct cshim_comm *state, int status)
     state->refused = status;
     if (status == MPI_SUCCESS)
         set_number(state, state->number);
+    else
+        state->reason = CSHIM_REASON_NOT_AGREED;
 }
 
 /* Finds the carrier's ranks of the ranks with this rank's local index on each node. */

@@ -88,12 +88,12 @@ int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state);
  * carrier->prepares_later. Collective. Returns an MPI error. */
 int cshim_comm_prepare_first(MPI_Comm comm, struct cshim_comm *state);
 /* Begins to prepare a communicator for its first nonblocking call, by a nonblocking broadcast of
- * the number, which counts as a collective call before it. Called only if
- * state->carrier->prepares_later. Ends the job if this rank lacks memory or tags. Returns an MPI
- * error. */
+ * the number, which counts as a collective call before it. Does nothing if that was done. Called
+ * only if state->carrier->prepares_later. Ends the job if this rank lacks memory or tags. Returns an
+ * MPI error; then the program's error handler may have freed `state`. */
 int cshim_comm_begin_preparing(struct cshim_comm *state);
-/* Ends what cshim_comm_begin_preparing() has begun, once state->agreement has completed, or could
- * not be started, with the MPI error `status`. */
+/* Ends what cshim_comm_begin_preparing() has begun, once state->agreement has completed with
+ * `status`. After an error, calls that have not begun are passed through. */
 void cshim_comm_end_preparing(struct cshim_comm *state, int status);
 /* Plans a call that `rule` compresses. An all-reduce is planned with `algorithm` (AUTO: with the
  * one that is used without measurements), or gets the cached plan of an equal call on this

@@ -341,11 +341,7 @@ int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struc
     pending->tag = tag;
     pending->request = request;
     const size_t rule = cshim_rule_index(cshim_job.policy, plan->rule);
-    int status = MPI_SUCCESS;
-    if (!comm->preparing && !comm->prepared)
-        status = cshim_comm_begin_preparing(comm);
-    if (status == MPI_SUCCESS)
-        status = begin_sample(pending, ++comm->host.calls_by_rule[rule]);
+    const int status = begin_sample(pending, ++comm->host.calls_by_rule[rule]);
     append_call(pending);
     progress();
     return status;

@@ -24,8 +24,8 @@ int cshim_nonblocking_tag(void);
  * `persistent`. Returns an MPI error. */
 int cshim_nonblocking_receive(int tag, bool persistent, MPI_Request *request);
 /* Starts a planned call, whose receive must be active; completes that receive when the call ends.
- * Begins to prepare the communicator if that has not begun. Copies the arguments and the plan. Ends
- * the job if there is no memory. Returns an MPI error. */
+ * The communicator must be prepared, or cshim_comm_begin_preparing() called. Copies the arguments
+ * and the plan. Ends the job if there is no memory. Returns an MPI error. */
 int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struct cshim_plan *plan,
                             struct cshim_comm *comm, int tag, MPI_Request request);
 /* Waits until no nonblocking call with this state is active; calls of persistent requests have

@@ -132,6 +132,10 @@ static bool start_call(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *r
     struct cshim_comm *state;
     if (request == NULL || !plan_call(&arguments, false, &plan, &state, status))
         return false;
+    *request = MPI_REQUEST_NULL;
+    *status = cshim_comm_begin_preparing(state);
+    if (*status != MPI_SUCCESS)
+        return true;
     const int tag = new_tag();
     *status = report_status(state, cshim_nonblocking_receive(tag, false, request));
     if (*status == MPI_SUCCESS)

@@ -1,96 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks MPI_Iallreduce and persistent all-reduces: several at once on several communicators, mixed
  * with blocking calls and messages. Ranks complete them by different functions and in different
- * orders, and start persistent ones in different orders. All sums are small integers, which up to 9
- * ranks are exact in raw, lossless, fp16, bf16 and fp8_e4m3. An ordinary MPI program.
+ * orders, and start persistent ones in different orders. An ordinary MPI program.
  *
  *   mpi_iallreduce [COUNT]       the checks above, with up to 4 COUNT elements
- *   mpi_iallreduce cancel        prints the error of MPI_Cancel on an MPI_Iallreduce
- *   mpi_iallreduce mismatch      the last rank sums fewer elements
  *   mpi_iallreduce pending       the program ends with an incomplete call
  *   mpi_iallreduce threads       three threads, each on its own communicator
  *   mpi_iallreduce freed         a communicator is freed during a call, and before the start of a
  *                                persistent one; without the shim Open MPI 4.1.4 crashes
  *   mpi_iallreduce tags          a persistent call during 4100 others (preload
- *                                tests/standin/tags.c)
- *   mpi_iallreduce alone         one rank makes a call that the library rejects
- *   mpi_iallreduce refused       the library fails in a call, and the error handler makes others
- *                                (preload tests/standin/refuse.c) */
-#include <mpi.h>
-#if defined OPEN_MPI && OMPI_MAJOR_VERSION < 5
-#include <mpi-ext.h>
-#define MPI_Allreduce_init MPIX_Allreduce_init /* Open MPI 4's name */
-#endif
+ *                                tests/standin/tags.c) */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/mpi/either_count.h"
-#include "tests/mpi/job.h"
+#include "tests/mpi/nonblocking.h"
 
 #define MANY 12
 #define SMALL_STACK (32 << 10) /* twice the stack that the native calls need */
-
-static void check_call(int good, const char *what, int i)
-{
-    char text[128];
-    snprintf(text, sizeof text, "%s, %d", what, i);
-    check(good, text);
-}
-
-struct call {
-    float *in, *out;
-    int count, key;
-    MPI_Request request;
-};
-
-static float value(int of_rank, int key, int i)
-{
-    return (float)((of_rank + key * 7 + i) % 4);
-}
-
-static void fill_call(struct call *call)
-{
-    for (int i = 0; i < call->count; i++)
-        call->in[i] = value(rank, call->key, i);
-    memset(call->out, 0xff, (size_t)call->count * sizeof *call->out);
-}
-
-static void make_call(struct call *call, int count, int key)
-{
-    *call = (struct call){.count = count, .key = key, .request = MPI_REQUEST_NULL};
-    call->in = malloc((size_t)count * sizeof *call->in + 1);
-    call->out = malloc((size_t)count * sizeof *call->out + 1);
-    fill_call(call);
-}
-
-static void check_sums(const struct call *call, const char *what)
-{
-    for (int i = 0; i < call->count; i++) {
-        float want = 0;
-        for (int r = 0; r < ranks; r++)
-            want += value(r, call->key, i);
-        if (call->out[i] != want) {
-            check_call(0, what, i);
-            return;
-        }
-    }
-}
-
-static void drop(struct call *call)
-{
-    free(call->in);
-    free(call->out);
-}
-
-static void start_call(struct call *call, MPI_Comm comm)
-{
-    check_call(EITHER_COUNT(call->key % 2 != 0, MPI_Iallreduce, call->in, call->out, call->count,
-                            MPI_FLOAT, MPI_SUM, comm, &call->request) == MPI_SUCCESS,
-               "MPI_Iallreduce", call->key);
-}
 
 enum way {
     WAIT,
@@ -344,176 +273,6 @@ static void run_freed_persistent(int count)
     }
 }
 
-extern int standin_refused_tests __attribute__((weak));
-extern int standin_refused_reduces __attribute__((weak));
-extern int standin_refused_samples __attribute__((weak));
-extern int standin_refused_sums __attribute__((weak));
-static int handled;
-static MPI_Comm all_but_last; /* MPI_COMM_NULL on the last rank */
-
-/* Handles an error: makes a nonblocking call on all_but_last, and waits for it. */
-static void make_another(MPI_Comm *comm, int *code, ...)
-{
-    struct call call;
-    (void)comm, (void)code;
-    handled++;
-    if (all_but_last == MPI_COMM_NULL)
-        return;
-    make_call(&call, 30000, 4);
-    MPI_Iallreduce(call.in, call.out, call.count, MPI_FLOAT, MPI_SUM, all_but_last, &call.request);
-    MPI_Cancel(&call.request); /* fails, or comes too late */
-    MPI_Wait(&call.request, MPI_STATUS_IGNORE);
-    for (int i = 0; i < call.count; i++)
-        call.out[i] += value(ranks - 1, call.key, i);
-    check_sums(&call, "in an error handler");
-    drop(&call);
-}
-
-/* Makes a call fail while ranks wait for it. The call cannot complete before the last rank joins
- * it, so it fails on all other ranks, but on the last one only if it does not complete at once. */
-static void run_failing(struct call *call, MPI_Comm comm)
-{
-    int word = 0;
-    const int is_last = rank == ranks - 1;
-    for (int i = 0; i < ranks - 1 && is_last; i++)
-        MPI_Recv(&word, 1, MPI_INT, i, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    start_call(call, comm);
-    standin_refused_tests = 1;
-    if (!is_last)
-        MPI_Send(&word, 1, MPI_INT, ranks - 1, 7, MPI_COMM_WORLD);
-    const int status = MPI_Wait(&call->request, MPI_STATUS_IGNORE);
-    standin_refused_tests = 0;
-    check_call(is_last || status != MPI_SUCCESS, "a failed call ends with an error", status);
-    check_call(is_last || handled == 1, "its error handler is called", handled);
-}
-
-/* Makes a call whose sampled error cannot be computed: on all ranks, the reduction of the sampled
- * elements fails while it is under way. */
-static void run_failing_sample(struct call *call, MPI_Errhandler handler)
-{
-    MPI_Comm other;
-    MPI_Comm_dup(MPI_COMM_WORLD, &other);
-    MPI_Comm_set_errhandler(other, handler);
-    handled = 0;
-    standin_refused_samples = 1;
-    start_call(call, other);
-    const int status = MPI_Wait(&call->request, MPI_STATUS_IGNORE);
-    standin_refused_samples = 0;
-    check_call(status != MPI_SUCCESS, "a call whose sample fails ends with an error", status);
-    check_call(handled == 1, "its error handler is called once", handled);
-}
-
-static void free_communicator(MPI_Comm *comm, int *code, ...)
-{
-    MPI_Comm freed = *comm;
-    (void)code;
-    handled++;
-    MPI_Comm_free(&freed);
-}
-
-/* Makes a blocking call whose sampled error cannot be computed on any rank, and whose error handler
- * frees the communicator. */
-static void run_freeing(struct call *call)
-{
-    MPI_Comm other;
-    MPI_Errhandler handler;
-    MPI_Comm_create_errhandler(free_communicator, &handler);
-    MPI_Comm_dup(MPI_COMM_WORLD, &other);
-    MPI_Comm_set_errhandler(other, handler);
-    handled = 0;
-    standin_refused_sums = 1;
-    const int status = MPI_Allreduce(call->in, call->out, call->count, MPI_FLOAT, MPI_SUM, other);
-    standin_refused_sums = 0;
-    check_call(status != MPI_SUCCESS, "a blocking call whose sample fails returns an error",
-               status);
-    check_call(handled == 1, "its handler, which frees the communicator, is called once", handled);
-    MPI_Errhandler_free(&handler);
-}
-
-static void run_refused(int count)
-{
-    MPI_Comm other;
-    MPI_Errhandler handler;
-    struct call call;
-    make_call(&call, count, 2);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_split(MPI_COMM_WORLD, rank == ranks - 1 ? MPI_UNDEFINED : 0, rank, &all_but_last);
-    if (all_but_last != MPI_COMM_NULL) {
-        MPI_Comm_set_errhandler(all_but_last, MPI_ERRORS_RETURN);
-        MPI_Allreduce(call.in, call.out, count, MPI_FLOAT, MPI_SUM, all_but_last);
-    }
-    MPI_Comm_dup(MPI_COMM_WORLD, &other);
-    MPI_Comm_create_errhandler(make_another, &handler);
-    MPI_Comm_set_errhandler(other, handler);
-    MPI_Allreduce_init(call.in, call.out, count, MPI_FLOAT, MPI_SUM, other, MPI_INFO_NULL,
-                       &call.request);
-    MPI_Request_free(&call.request);
-    standin_refused_reduces = 1; /* the reduction of sampled elements cannot start */
-    check_call(MPI_Iallreduce(call.in, call.out, count, MPI_FLOAT, MPI_SUM, other, &call.request) !=
-                   MPI_SUCCESS,
-               "MPI_Iallreduce says what the library refuses", 0);
-    check_call(handled == 1, "MPI_Iallreduce calls the error handler", handled);
-    MPI_Wait(&call.request, MPI_STATUS_IGNORE);
-    check_sums(&call, "without the sample");
-    handled = 0;
-    run_failing(&call, other);
-    run_failing_sample(&call, handler);
-    run_freeing(&call);
-    MPI_Errhandler_free(&handler);
-    drop(&call);
-}
-
-/* After a nonblocking call on a new communicator, one rank makes a call that the library rejects.
- * That call must not wait for other ranks. */
-static void run_refused_alone(int count)
-{
-    MPI_Comm other;
-    struct call call;
-    make_call(&call, count, 2);
-    MPI_Comm_dup(MPI_COMM_WORLD, &other);
-    MPI_Comm_set_errhandler(other, MPI_ERRORS_RETURN);
-    start_call(&call, other);
-    MPI_Wait(&call.request, MPI_STATUS_IGNORE);
-    if (rank == 0)
-        check_call(MPI_Reduce(call.in, call.out, count, MPI_FLOAT, MPI_SUM, 1000, other) !=
-                       MPI_SUCCESS,
-                   "a root that is no rank is refused", 0);
-    MPI_Bcast(call.in, 1, MPI_FLOAT, ranks - 1, other);
-    fill_call(&call);
-    MPI_Allreduce(call.in, call.out, count, MPI_FLOAT, MPI_SUM, other);
-    check_sums(&call, "after a refused call of one rank");
-    MPI_Comm_free(&other);
-    drop(&call);
-}
-
-static void run_cancel(void)
-{
-    struct call call;
-    char text[MPI_MAX_ERROR_STRING];
-    int length, class;
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    make_call(&call, 100000, 1);
-    start_call(&call, MPI_COMM_WORLD);
-    const int status = MPI_Cancel(&call.request);
-    MPI_Error_class(status, &class);
-    MPI_Error_string(status, text, &length);
-    if (rank == 0)
-        printf("MPI_Cancel: class %d, %s\n", class, text);
-    MPI_Wait(&call.request, MPI_STATUS_IGNORE);
-    check_sums(&call, "a call that could not be cancelled");
-    drop(&call);
-}
-
-/* The last rank sums fewer elements. Nothing may be written past its shorter buffer. */
-static void run_mismatch(void)
-{
-    struct call call;
-    make_call(&call, rank == ranks - 1 ? 50000 : 100000, 1);
-    start_call(&call, MPI_COMM_WORLD);
-    MPI_Wait(&call.request, MPI_STATUS_IGNORE);
-    drop(&call);
-}
-
 /* Rank 0 starts a persistent request first, the others after more calls than there are tags. */
 static void run_tags(void)
 {
@@ -593,17 +352,9 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (argc > 1 && strcmp(argv[1], "cancel") == 0) {
-        run_cancel();
-    } else if (argc > 1 && strcmp(argv[1], "freed") == 0) {
+    if (argc > 1 && strcmp(argv[1], "freed") == 0) {
         run_freed_communicator(count);
         run_freed_persistent(count);
-    } else if (argc > 1 && strcmp(argv[1], "refused") == 0) {
-        run_refused(count);
-    } else if (argc > 1 && strcmp(argv[1], "alone") == 0) {
-        run_refused_alone(count);
-    } else if (argc > 1 && strcmp(argv[1], "mismatch") == 0) {
-        run_mismatch();
     } else if (argc > 1 && strcmp(argv[1], "pending") == 0) {
         static struct call left;
         make_call(&left, 1000000, 2);

@@ -46,30 +46,6 @@ expect "more calls than an MPI has tags" 0 shimmed 2 LD_PRELOAD="$preload:$build
     COMPSHIM_REPORT="$scratch/report.json" COMPSHIM_POLICY="$scratch/policy.ini" "$program" tags
 contains "do not end a persistent one" "work done, 0 failures"
 check "they are compressed" test "$(json 'r["totals"]["compressed_calls"]')" = 4101
-if only_open_mpi "a call of one rank that is refused (MPICH may not look)"; then
-    expect "a call of one rank that is refused" 0 shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$program" alone
-fi
-if only_open_mpi "an error handler that makes calls"; then
-    expect "an error handler that makes calls" 0 mpi 3 MALLOC_PERTURB_=85 LD_PRELOAD="$preload:$build/tests/standin_refuse.so" \
-        COMPSHIM_POLICY="$scratch/policy.ini" "$program" refused
-    contains "is called once for an error" "work done, 0 failures"
-    contains "which is told of" "a nonblocking call failed on rank 0"
-fi
-native=$(mpi 2 "$program" cancel 2>&1)
-check "cancelling is refused natively" grep -q "^MPI_Cancel: class [1-9]" <<<"$native"
-expect "and with the shim" 0 shimmed 2 COMPSHIM_POLICY="$scratch/policy.ini" "$program" cancel
-only_open_mpi "which error cancelling gives" &&
-    check "cancelling gives the same error" diff <(printf '%s\n' "$native") <(printf '%s\n' "$output")
-
-output=$(shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$program" mismatch 2>&1)
-case $? in
-0 | 124 | 137) fail "a mismatch ends the job" "$output" ;;
-*) pass "a mismatch ends the job" ;;
-esac
-if ! mpich_reports_mismatch; then
-    contains "it shows one view" "100000 x float32"
-    contains "and the other" "50000 x float32"
-fi
 for what in pending threads; do
     expect "$what: natively" 0 mpi 3 "$program" $what
     expect "$what: with the shim" 0 shimmed 3 COMPSHIM_POLICY="$scratch/policy.ini" "$program" $what

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded after the shim, makes the engine's next calls of PMPI_Testsome, PMPI_Ireduce and
- * PMPI_Reduce fail: as many as the program sets in standin_refused_tests, standin_refused_reduces
- * and standin_refused_sums. While standin_refused_samples is positive, PMPI_Ireduce succeeds, but
- * PMPI_Test returns an error when the request is complete. With STANDIN_REFUSED_GROUPS=N,
- * PMPI_Comm_create_group fails on the first N ranks of the world. */
+/* Preloaded after the shim, makes calls of the engine to the MPI library fail:
+ *
+ *   standin_refused_call      set to N by the program: the N-th collective from then on
+ * (REFUSABLE), without being made; 0 after that standin_refused_tests     the next calls of
+ * PMPI_Testsome, as many as the program sets standin_refused_samples   positive: PMPI_Ireduce
+ * succeeds, but PMPI_Test returns an error when the request is complete STANDIN_REFUSED_GROUPS=N
+ * PMPI_Comm_create_group, on the first N ranks of the world */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stddef.h>
@@ -11,12 +13,11 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-EXPORT int standin_refused_tests, standin_refused_reduces, standin_refused_samples;
-EXPORT int standin_refused_sums;
+EXPORT int standin_refused_call, standin_refused_tests, standin_refused_samples;
 static MPI_Request sample = MPI_REQUEST_NULL; /* latest request whose PMPI_Test is to fail */
 static MPI_Comm sample_comm;
 
-/* Only the engine calls this: the program does not call MPI_Testsome in its case `refused`. */
+/* Only the engine calls this: the program does not call MPI_Testsome in its case `waiting`. */
 EXPORT int PMPI_Testsome(int count, MPI_Request requests[], int *ended, int indices[],
                          MPI_Status statuses[])
 {
@@ -29,34 +30,54 @@ EXPORT int PMPI_Testsome(int count, MPI_Request requests[], int *ended, int indi
     return real(count, requests, ended, indices, statuses);
 }
 
-EXPORT int PMPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
-                        MPI_Op op, int root, MPI_Comm comm, MPI_Request *request)
+/* Returns true if the call that is being made on `comm` is to fail. */
+static int is_refused(MPI_Comm comm)
+{
+    if (standin_refused_call == 0 || --standin_refused_call > 0)
+        return 0;
+    PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
+    return 1;
+}
+
+#define REFUSABLE(NAME, PARAMETERS, ...)                                                           \
+    EXPORT int PMPI_##NAME PARAMETERS                                                              \
+    {                                                                                              \
+        int(*real) PARAMETERS = NULL;                                                              \
+        *(void **)&real = dlsym(RTLD_NEXT, "PMPI_" #NAME);                                         \
+        return is_refused(comm) ? MPI_ERR_OTHER : real(__VA_ARGS__);                               \
+    }
+#define VECTOR void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op
+#define BLOCKS                                                                                     \
+    const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,       \
+        MPI_Datatype recvtype, MPI_Comm comm
+REFUSABLE(Allreduce, (const void *sendbuf, VECTOR, MPI_Comm comm), sendbuf, recvbuf, count,
+          datatype, op, comm)
+REFUSABLE(Reduce, (const void *sendbuf, VECTOR, int root, MPI_Comm comm), sendbuf, recvbuf, count,
+          datatype, op, root, comm)
+REFUSABLE(Reduce_scatter_block, (const void *sendbuf, VECTOR, MPI_Comm comm), sendbuf, recvbuf,
+          count, datatype, op, comm)
+REFUSABLE(Allgather, (BLOCKS), sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
+REFUSABLE(Alltoall, (BLOCKS), sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
+REFUSABLE(Bcast, (void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm), buffer,
+          count, datatype, root, comm)
+REFUSABLE(Ibcast,
+          (void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm,
+           MPI_Request *request),
+          buffer, count, datatype, root, comm, request)
+REFUSABLE(Barrier, (MPI_Comm comm), comm)
+
+EXPORT int PMPI_Ireduce(const void *sendbuf, VECTOR, int root, MPI_Comm comm, MPI_Request *request)
 {
     int (*real)(const void *, void *, int, MPI_Datatype, MPI_Op, int, MPI_Comm, MPI_Request *);
     *(void **)&real = dlsym(RTLD_NEXT, "PMPI_Ireduce");
-    if (standin_refused_reduces > 0) {
-        standin_refused_reduces--;
-        PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
+    if (is_refused(comm))
         return MPI_ERR_OTHER;
-    }
     const int status = real(sendbuf, recvbuf, count, datatype, op, root, comm, request);
     if (standin_refused_samples > 0) {
         sample = *request;
         sample_comm = comm;
     }
     return status;
-}
-
-EXPORT int PMPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
-                       MPI_Op op, int root, MPI_Comm comm)
-{
-    int (*real)(const void *, void *, int, MPI_Datatype, MPI_Op, int, MPI_Comm);
-    *(void **)&real = dlsym(RTLD_NEXT, "PMPI_Reduce");
-    if (standin_refused_sums <= 0)
-        return real(sendbuf, recvbuf, count, datatype, op, root, comm);
-    standin_refused_sums--;
-    PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
-    return MPI_ERR_OTHER;
 }
 
 EXPORT int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *made)
@@ -67,7 +88,7 @@ EXPORT int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_C
     *(void **)&real = dlsym(RTLD_NEXT, "PMPI_Comm_create_group");
     const int status = real(comm, group, tag, made);
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (refused == NULL || status != MPI_SUCCESS || rank >= atoi(refused))
+    if (status != MPI_SUCCESS || !(is_refused(comm) || (refused != NULL && rank < atoi(refused))))
         return status;
     PMPI_Comm_free(made);
     return MPI_ERR_OTHER;
