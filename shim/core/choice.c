@@ -353,6 +353,13 @@ static void drop_slow(struct cshim_choice *choice)
     sample_further(choice, is_kept, 1);
 }
 
+/* Returns true if the best candidate's samples varied widely while it was learned. */
+static bool is_unsteady(const struct cshim_choice *choice)
+{
+    const struct cshim_figure *best = &choice->learned[choice->best];
+    return best->high > UNSTEADY * best->low;
+}
+
 /* Fills in which candidates to sample further: the best one, and those in `turns` that may prove
  * faster. Returns by how many rows; 0 if no other than the best one may prove faster, or if they
  * have had all their samples. */
@@ -360,7 +367,7 @@ static unsigned find_contenders(const struct cshim_choice *choice,
                                 bool is_kept[CSHIM_CANDIDATES_MAX])
 {
     const unsigned best = choice->best;
-    const bool is_unsteady = choice->learned[best].high > UNSTEADY * choice->learned[best].low;
+    const bool unsteady = is_unsteady(choice);
     unsigned contenders = 0;
     memset(is_kept, 0, CSHIM_CANDIDATES_MAX * sizeof *is_kept);
     for (unsigned i = 0; i < choice->in_turn; i++) {
@@ -368,11 +375,11 @@ static unsigned find_contenders(const struct cshim_choice *choice,
         const float low = choice->weights[candidate] * choice->learned[candidate].low;
         is_kept[candidate] =
             weighted(choice, candidate) <= CLOSE * weighted(choice, best) ||
-            (is_unsteady && low <= choice->weights[best] * choice->learned[best].high);
+            (unsteady && low <= choice->weights[best] * choice->learned[best].high);
         contenders += is_kept[candidate] && candidate != best;
     }
-    const unsigned most = is_unsteady ? CSHIM_CHOICE_ROUNDS_MAX : ROUNDS_IF_STEADY;
-    const unsigned next = is_unsteady ? 2 * choice->rounds + 1 : choice->rounds + LAST_ROW - 1;
+    const unsigned most = unsteady ? CSHIM_CHOICE_ROUNDS_MAX : ROUNDS_IF_STEADY;
+    const unsigned next = unsteady ? 2 * choice->rounds + 1 : choice->rounds + LAST_ROW - 1;
     if (contenders == 0 || choice->rounds >= most)
         return 0;
     return ((next < most ? next : most) - choice->rounds) / (LAST_ROW - 1);
@@ -428,7 +435,8 @@ static void settle_class(struct cshim_choice *choice)
     choice->has_learned = true;
     choice->phase = CSHIM_CHOICE_SETTLED;
     choice->periods = 0;
-    choice->before = choice->tried = INFINITY;
+    choice->recent_samples = 0;
+    choice->tried = INFINITY;
     start_settled_period(choice, false);
 }
 
@@ -454,21 +462,51 @@ static bool is_overtaken(const struct cshim_choice *choice, float now)
            OVERTAKES * choice->weights[next] * other < choice->weights[choice->best] * now;
 }
 
-/* Stores the shorter of the settled candidate's durations in the last two periods or checks as its
- * steady one. First clears the steady durations of all candidates if more than STEADY_PERIODS_MAX
- * periods and checks have passed since they were last cleared, or if the network has become faster.
- */
-static void keep_steady(struct cshim_choice *choice, float now)
+/* Adds the period's samples of the settled candidate to its recent ones. */
+static void keep_recent(struct cshim_choice *choice)
 {
-    const float seconds = fminf(now, choice->before);
-    if (++choice->steady_periods > STEADY_PERIODS_MAX ||
-        is_faster(choice, fmaxf(now, choice->before))) {
+    for (unsigned i = 0; i < choice->samples; i++) {
+        if (choice->sampled[i] != choice->best || !isfinite(choice->seconds[i]))
+            continue;
+        if (choice->recent_samples == CSHIM_CHOICE_RECENT)
+            memmove(choice->recent, choice->recent + 1,
+                    --choice->recent_samples * sizeof *choice->recent);
+        choice->recent[choice->recent_samples++] = choice->seconds[i];
+    }
+}
+
+/* Returns the median of the settled candidate's recent samples, of which there must be some; of an
+ * even number the lower one. Returns the least if calls varied widely when they were learned:
+ * then the median of a few of them says little. */
+static float recent_seconds(const struct cshim_choice *choice)
+{
+    float sorted[CSHIM_CHOICE_RECENT];
+    for (unsigned i = 0; i < choice->recent_samples; i++)
+        insert_sorted(sorted, i, choice->recent[i]);
+    return sorted[is_unsteady(choice) ? 0 : (choice->recent_samples - 1) / 2];
+}
+
+/* Returns true if most of the settled candidate's recent samples show that the network has become
+ * faster. */
+static bool is_mostly_faster(const struct cshim_choice *choice)
+{
+    unsigned faster = 0;
+    for (unsigned i = 0; i < choice->recent_samples; i++)
+        faster += is_faster(choice, choice->recent[i]);
+    return faster > CSHIM_CHOICE_RECENT / 2;
+}
+
+/* Stores the settled candidate's recent duration as its steady one. First clears the steady
+ * durations of all candidates if more than STEADY_PERIODS_MAX periods and checks have passed since
+ * they were last cleared, or if the network has become faster. */
+static void keep_steady(struct cshim_choice *choice)
+{
+    if (++choice->steady_periods > STEADY_PERIODS_MAX || is_mostly_faster(choice)) {
         memset(choice->steady, 0, sizeof choice->steady);
         choice->steady_periods = 0;
     }
-    if (isfinite(choice->before))
-        choice->steady[choice->best] = seconds;
-    choice->before = now;
+    if (choice->recent_samples == CSHIM_CHOICE_RECENT)
+        choice->steady[choice->best] = recent_seconds(choice);
 }
 
 /* Returns the number of native calls in a row that were tried in the period that ends. gloo's calls
@@ -500,17 +538,18 @@ static void keep_period(struct cshim_choice *choice)
 
 static void end_period(struct cshim_choice *choice)
 {
-    const float now = median_of(choice, choice->best), lately = fminf(now, choice->before);
+    const float now = median_of(choice, choice->best);
     const float tried = median_of(choice, choice->next_best);
     const bool was_check = choice->is_check;
     keep_period(choice);
+    keep_recent(choice);
     choice->periods += !was_check;
     choice->tried = isfinite(tried) ? tried : was_check ? choice->tried : INFINITY;
     if (isfinite(now))
-        keep_steady(choice, now);
-    const bool is_doubtful =
-        isfinite(now) && choice->periods >= choice->quiet_periods &&
-        (is_faster(choice, now) || is_slower(choice, now) || is_overtaken(choice, lately));
+        keep_steady(choice);
+    const bool is_doubtful = isfinite(now) && choice->periods >= choice->quiet_periods &&
+                             (is_faster(choice, now) || is_slower(choice, now) ||
+                              is_overtaken(choice, recent_seconds(choice)));
     if (is_doubtful && was_check) {
         start_learning(choice);
         return;

@@ -45,7 +45,8 @@
  * A period casts doubt on the choice if the best candidate takes more than 1.5 times the upper
  * quartile of its samples when it was learned, or less than two thirds of the lower one, or if the
  * next best one's latest trial, weighted, is more than 1.1 times as fast as the best one in this
- * period and in the previous one. If the short period that follows casts doubt, too, learning
+ * period and the previous one together (their median, because some calls may be fast only because
+ * the network was idle before them). If the short period that follows casts doubt, too, learning
  * starts again. Learning that confirms the choice doubles the number of periods before the next
  * learning, up to 64.
  *
@@ -81,6 +82,8 @@ uint64_t cshim_size_class_begin(uint32_t size_class);
 #define CSHIM_CANDIDATE_NATIVE 0u
 /* Native and raw, in place of the algorithms auto and cast, and each other algorithm. */
 #define CSHIM_CANDIDATES_MAX ((unsigned)CSHIM_ALGORITHM_COUNT)
+/* Number of the settled candidate's samples by which it is compared with the next best one. */
+#define CSHIM_CHOICE_RECENT 4u
 /* Number of durations of each candidate that are kept. */
 #define CSHIM_FIGURES_LATEST 16u
 
@@ -138,9 +141,9 @@ struct cshim_choice {
      * queues. */
     float steady[CSHIM_CANDIDATES_MAX];
     uint32_t steady_periods; /* periods and checks since `steady` was cleared */
-    /* The settled candidate's duration in the latest period or check that sampled it; INFINITY
-     * before the first one. */
-    float before;
+    /* The settled candidate's latest samples, the oldest first: those of about two periods. */
+    unsigned recent_samples;
+    float recent[CSHIM_CHOICE_RECENT];
     bool is_check; /* this period is short: it checks whether the previous one was disturbed */
     /* Samples since learning, or this period, began: their candidates and durations in seconds.
      * INFINITY stands for a duration that this rank does not know. */

@@ -45,7 +45,8 @@ defect "a longer row of native calls does not replace shorter ones" $choice 's/c
 defect "native calls of short rows count like those of long ones" $choice 's/row > 0 && row < .*\)/false)/'
 defect "rows of native calls at any price" $choice 's/NATIVE_TRIALS_COST 0.006/NATIVE_TRIALS_COST 1.0/'
 defect "a rank decides in the arithmetic that its program has set" $choice 's/const cshim_arithmetic programs = .*/(void)cshim_arithmetic_begin;/; s/cshim_arithmetic_end\(&programs\);/(void)cshim_arithmetic_end;/'
-defect "calls that vary widely are not sampled longer" $choice 's/is_unsteady = .*;/is_unsteady = false;/'
+defect "calls that vary widely are not sampled longer" $choice 's/unsteady = is_unsteady.*;/unsteady = false;/'
+defect "calls on an idle link decide" $choice 's/is_unsteady\(choice\) \? 0 : .*\]/0]/'
 defect "the first call takes the native candidate" $choice 's/\(choice->prior \+ i\) % choice->candidates/i/'
 
 tests=test_draw.c

@@ -271,6 +271,7 @@ TEST(stages_do_not_run_out)
 {
     static const double factors[CSHIM_CANDIDATES_MAX] = {3, 1.6, 1.25, 1.22, 1, 1};
     static struct job job;
+    unsigned reached = 0; /* number of jobs that come close to the maximum */
     for (uint64_t seed = 1; seed <= 100; seed++) {
         struct cshim_draw *draw = &job.draw[0];
         start_job(&job, seed, CSHIM_CANDIDATES_MAX, 1);
@@ -288,6 +289,7 @@ TEST(stages_do_not_run_out)
             cshim_draw_take(draw, &stage);
             assert_in_range(draw->stages, 1, CSHIM_DRAW_STAGES);
         }
-        assert_true(draw->stages > CSHIM_DRAW_STAGES - 10);
+        reached += draw->stages > CSHIM_DRAW_STAGES - 10;
     }
+    assert_in_range(reached, 80, 100);
 }
