@@ -12,7 +12,8 @@ bool cshim_communicator_reserve(struct cshim_communicator *communicator)
     const size_t ranks = (size_t)communicator->ranks;
     const size_t local_ranks = (size_t)communicator->layout.local_ranks;
     communicator->residuals = cshim_feedback_none;
-    communicator->number = __atomic_fetch_add(&reserved, 1, __ATOMIC_RELAXED);
+    if (communicator->whole == NULL)
+        communicator->number = __atomic_fetch_add(&reserved, 1, __ATOMIC_RELAXED);
     communicator->calls_by_rule =
         calloc(communicator->job->policy->rule_count, sizeof *communicator->calls_by_rule);
     communicator->block_begins = calloc(2 * (ranks + 1), sizeof *communicator->block_begins);

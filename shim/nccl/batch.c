@@ -301,14 +301,21 @@ static ncclResult_t choose_all(struct cshim_nccl_call *calls, size_t count)
     return status;
 }
 
+/* Returns true if a compressed call can be captured into a graph. NCCL connects ranks when they
+ * first send to each other, which not every transport can do during a capture. Each launch of the
+ * graph would use the same random numbers, so the errors of stochastic rounding would add up. */
+static bool can_capture(const struct cshim_nccl_call *call)
+{
+    const struct cshim_plan *plan = &call->plan;
+    const bool sends = plan->schedule->compile != NULL && call->collective != CSHIM_BROADCAST;
+    return !plan->rule->stochastic && (!sends || call->comm->connected[plan->schedule->staged]);
+}
+
 /* Prepares a call; passes it through if its plan does not compress. */
 static ncclResult_t begin_call(struct cshim_nccl_call *call)
 {
     struct cshim_nccl_comm *comm = call->comm;
-    /* NCCL connects ranks when they first send to each other, which not every transport can do
-     * during a capture. */
-    if (is_compressed(call) && call->capture_id != 0 && call->plan.schedule->compile != NULL &&
-        call->collective != CSHIM_BROADCAST && !comm->connected[call->plan.schedule->staged])
+    if (is_compressed(call) && call->capture_id != 0 && !can_capture(call))
         call->plan.reason = CSHIM_REASON_CAPTURED;
     if (!is_compressed(call)) {
         call->plan.segments = 0; /* so no batch gets a segment of it */

@@ -41,8 +41,11 @@ struct cshim_measurement {
 };
 
 struct cshim_nccl_comm {
-    ncclComm_t comm;           /* NCCL's handle; NULL while NCCL makes the communicator */
-    ncclComm_t *made_at;       /* the program's variable that NCCL writes the handle to */
+    ncclComm_t comm;          /* NCCL's handle; NULL while NCCL makes the communicator */
+    ncclComm_t *made_at;      /* variable that NCCL writes the handle to: the program's or, with a
+                                 parent, one of the engine */
+    ncclComm_t *published_at; /* with a parent: the program's variable for the handle */
+    struct cshim_nccl_comm *parent; /* nonblocking communicator that makes this one; then NULL */
     unsigned references;       /* one of the registry, and one of each user: a thread or a call */
     struct cshim_job *job;     /* NULL if the ranks have not agreed on one */
     struct cshim_job *counted; /* rank 0: job whose ledger counts the calls; else NULL */

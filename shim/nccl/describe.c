@@ -10,11 +10,14 @@ struct operation {
     ncclRedOp_t op;
     ncclComm_t comm;
     struct cshim_premul premul;
-    const void *ended_in; /* group at whose end it is destroyed, or NULL */
+    unsigned calls; /* number of calls with it that are not made yet */
+    bool is_ended;  /* the program has destroyed it */
     struct operation *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards operations */
+/* Guards operations. Held also while NCCL makes or destroys one, which NCCL does without a lock:
+ * the engine may destroy one on a background thread. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct operation *operations;
 
 /* Returns the planner's element type; CSHIM_DTYPE_OTHER for types that no codec encodes. */
@@ -27,19 +30,19 @@ static enum cshim_dtype dtype_of(ncclDataType_t datatype)
                                       : CSHIM_DTYPE_OTHER;
 }
 
-/* Returns an operation, or NULL. The caller holds the lock. */
-static struct operation *find_operation(ncclRedOp_t op, ncclComm_t comm)
+/* Returns the link to an operation, which is NULL if there is none. The caller holds the lock. */
+static struct operation **find_operation(ncclRedOp_t op, ncclComm_t comm)
 {
-    struct operation *operation = operations;
-    while (operation != NULL && (operation->op != op || operation->comm != comm))
-        operation = operation->next;
-    return operation;
+    struct operation **link = &operations;
+    while (*link != NULL && ((*link)->op != op || (*link)->comm != comm))
+        link = &(*link)->next;
+    return link;
 }
 
 void cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *premul)
 {
     pthread_mutex_lock(&lock);
-    const struct operation *operation = find_operation(op, comm);
+    const struct operation *operation = *find_operation(op, comm);
     if (operation != NULL)
         *premul = operation->premul;
     pthread_mutex_unlock(&lock);
@@ -48,15 +51,17 @@ void cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *pre
 ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
                                  ncclScalarResidence_t residence, ncclComm_t comm)
 {
-    const ncclResult_t status =
-        cshim_nccl.real->RedOpCreatePreMulSum(op, scalar, datatype, residence, comm);
-    if (status != ncclSuccess)
-        return status;
     const enum cshim_dtype dtype = dtype_of(datatype);
     struct operation *made = calloc(1, sizeof *made);
-    if (made == NULL) { /* an error, because other ranks may have made the operation */
-        (void)cshim_nccl.real->RedOpDestroy(*op, comm);
+    if (made == NULL) /* an error, because other ranks may make the operation */
         return ncclSystemError;
+    pthread_mutex_lock(&lock);
+    const ncclResult_t status =
+        cshim_nccl.real->RedOpCreatePreMulSum(op, scalar, datatype, residence, comm);
+    if (status != ncclSuccess) {
+        pthread_mutex_unlock(&lock);
+        free(made);
+        return status;
     }
     made->op = *op;
     made->comm = comm;
@@ -67,39 +72,72 @@ ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t d
         cshim_sample_widen(dtype, scalar, 1, &made->premul.factor);
         memcpy(&made->premul.scalar, scalar, cshim_dtype_bytes(dtype));
     }
-    pthread_mutex_lock(&lock);
     made->next = operations;
     operations = made;
     pthread_mutex_unlock(&lock);
     return status;
 }
 
-ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm, const void *group)
+/* Destroys an operation that the program has destroyed, if no call needs it any more. The caller
+ * holds the lock. */
+static ncclResult_t destroy_ended(struct operation **link)
 {
-    pthread_mutex_lock(&lock);
-    struct operation *operation = find_operation(op, comm);
-    if (operation != NULL)
-        operation->ended_in = group;
-    pthread_mutex_unlock(&lock);
-    return operation != NULL ? ncclSuccess : cshim_nccl.real->RedOpDestroy(op, comm);
+    struct operation *operation = *link;
+    if (!operation->is_ended || operation->calls > 0)
+        return ncclSuccess;
+    const ncclResult_t status = cshim_nccl.real->RedOpDestroy(operation->op, operation->comm);
+    *link = operation->next;
+    free(operation);
+    return status;
 }
 
-ncclResult_t cshim_premul_end(const void *group, ncclComm_t comm)
+ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm)
 {
-    ncclResult_t status = ncclSuccess;
+    ncclResult_t status;
     pthread_mutex_lock(&lock);
-    for (struct operation **place = &operations, *one; (one = *place) != NULL;) {
-        if ((group != NULL && one->ended_in != group) || (comm != NULL && one->comm != comm)) {
-            place = &one->next;
-            continue;
-        }
-        if (group != NULL)
-            status = cshim_nccl.real->RedOpDestroy(one->op, one->comm);
-        *place = one->next;
-        free(one);
+    struct operation **link = find_operation(op, comm);
+    if (*link == NULL) {
+        status = cshim_nccl.real->RedOpDestroy(op, comm);
+    } else {
+        (*link)->is_ended = true;
+        status = destroy_ended(link);
     }
     pthread_mutex_unlock(&lock);
     return status;
+}
+
+void cshim_premul_hold(ncclRedOp_t op, ncclComm_t comm)
+{
+    pthread_mutex_lock(&lock);
+    struct operation *operation = *find_operation(op, comm);
+    if (operation != NULL)
+        operation->calls++;
+    pthread_mutex_unlock(&lock);
+}
+
+void cshim_premul_release(ncclRedOp_t op, ncclComm_t comm)
+{
+    pthread_mutex_lock(&lock);
+    struct operation **link = find_operation(op, comm);
+    if (*link != NULL) {
+        (*link)->calls--;
+        (void)destroy_ended(link);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void cshim_premul_forget(ncclComm_t comm)
+{
+    pthread_mutex_lock(&lock);
+    for (struct operation **link = &operations, *one; (one = *link) != NULL;) {
+        if (one->comm != comm) {
+            link = &one->next;
+            continue;
+        }
+        *link = one->next;
+        free(one);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 /* Returns the planner's operation; a PreMulSum is a sum. */

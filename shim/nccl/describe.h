@@ -25,14 +25,15 @@ ncclResult_t cshim_premul_create(ncclRedOp_t *op, void *scalar, ncclDataType_t d
  * *premul unchanged. */
 void cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *premul);
 
-/* Defers ncclRedOpDestroy to the end of `group`, whose calls may still need the operation.
- * Operations not made by ncclRedOpCreatePreMulSum are left to NCCL. */
-ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm, const void *group);
-
-/* Called when a group ends: destroys the operations deferred to it (of `comm` only, unless that is
- * NULL) and returns the status of the last one. With `group` NULL, called when a communicator ends:
- * forgets its operations. */
-ncclResult_t cshim_premul_end(const void *group, ncclComm_t comm);
+/* Replaces ncclRedOpDestroy: destroys the operation when no call holds it any more. Operations not
+ * made by ncclRedOpCreatePreMulSum are left to NCCL. */
+ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm);
+/* Called when a call with the operation is recorded for later, and when it has been made. Does
+ * nothing for operations not made by ncclRedOpCreatePreMulSum. */
+void cshim_premul_hold(ncclRedOp_t op, ncclComm_t comm);
+void cshim_premul_release(ncclRedOp_t op, ncclComm_t comm);
+/* Called when a communicator ends: forgets its operations. */
+void cshim_premul_forget(ncclComm_t comm);
 
 /* Elements of a sampled call that rank 0 compares (sample.c). */
 struct cshim_nccl_sample {

@@ -147,26 +147,52 @@ static bool inherits_nonblocking(const struct cshim_nccl_comm *parent, const ncc
            (config == NULL || config->blocking == NCCL_CONFIG_UNDEF_INT);
 }
 
-/* Adds a child communicator to the group, with the parent's job: its ranks need no agreement,
+/* Makes the state of a child communicator, with the parent's job: its ranks need no agreement,
  * because they are ranks of the parent. If the parent is unknown, the child's calls are passed
- * through and counted. */
-static ncclResult_t expect_child(ncclResult_t status, ncclComm_t parent, ncclComm_t *child,
-                                 const ncclConfig_t *config)
+ * through and counted. NCCL writes a nonblocking parent's child to *child some time after the call;
+ * the program would see it before it is known here, so NCCL writes it elsewhere. Returns NULL
+ * without memory. */
+static struct cshim_nccl_comm *begin_child(ncclComm_t parent, ncclComm_t *child,
+                                           const ncclConfig_t *config)
 {
-    if (status != ncclSuccess && status != ncclInProgress)
-        return status;
     struct cshim_nccl_comm *known = cshim_registry_find(parent);
     struct cshim_nccl_comm *made = cshim_registry_make(child, known != NULL ? known->job : NULL);
-    if (made != NULL) {
-        made->nonblocking = status == ncclInProgress || is_nonblocking(config) ||
-                            inherits_nonblocking(known, config);
-        made->ranks = known != NULL ? known->ranks : 0;
-        made->nodes = known != NULL ? known->nodes : 0;
-        if (known != NULL)
-            made->reached_at = known->reached_at;
+    if (made != NULL)
+        made->nonblocking = is_nonblocking(config) || inherits_nonblocking(known, config);
+    if (made == NULL || known == NULL) {
+        cshim_registry_release(known);
+        return made;
     }
-    cshim_registry_release(known);
-    return cshim_group_expect(made, status);
+    made->ranks = known->ranks;
+    made->nodes = known->nodes;
+    made->reached_at = known->reached_at;
+    if (!known->nonblocking || child == NULL) { /* NCCL refuses NULL */
+        cshim_registry_release(known);
+        return made;
+    }
+    made->made_at = calloc(1, sizeof(ncclComm_t));
+    if (made->made_at == NULL) {
+        cshim_registry_release(known);
+        cshim_registry_release(made);
+        return NULL;
+    }
+    made->published_at = child;
+    made->parent = known;
+    return made;
+}
+
+/* Adds a child communicator, which NCCL makes with `status`, to the group. */
+static ncclResult_t expect_child(ncclResult_t status, struct cshim_nccl_comm *made)
+{
+    if (status == ncclInProgress && made->parent == NULL)
+        made->nonblocking = true; /* or its parent is, which is unknown */
+    if (status == ncclSuccess || status == ncclInProgress)
+        return cshim_group_expect(made, status);
+    if (made->parent != NULL)
+        free(made->made_at);
+    cshim_registry_release(made->parent);
+    cshim_registry_release(made);
+    return status;
 }
 
 static ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t *child,
@@ -174,8 +200,10 @@ static ncclResult_t comm_split(ncclComm_t comm, int color, int key, ncclComm_t *
 {
     if (child != NULL) /* NCCL refuses NULL */
         *child = NULL;
-    return expect_child(cshim_nccl.real->CommSplit(comm, color, key, child, config), comm, child,
-                        config);
+    struct cshim_nccl_comm *made = begin_child(comm, child, config);
+    if (made == NULL)
+        return ncclSystemError;
+    return expect_child(cshim_nccl.real->CommSplit(comm, color, key, made->made_at, config), made);
 }
 
 /* Ends the communicators of hierarchical, `inside` and `across`, by NCCL's function `how`. */
@@ -215,13 +243,16 @@ static ncclResult_t close_stop(bool is_open, struct cshim_nccl_comm *known, nccl
 static ncclResult_t comm_shrink(ncclComm_t comm, int *excluded, int excluded_count,
                                 ncclComm_t *child, ncclConfig_t *config, int flags)
 {
+    struct cshim_nccl_comm *made = begin_child(comm, child, config);
+    if (made == NULL)
+        return ncclSystemError;
     struct cshim_nccl_comm *known = cshim_registry_find(comm);
     const bool stops = (flags & SHRINK_ABORT) != 0 && open_stop(known);
     ncclResult_t status =
-        cshim_nccl.real->CommShrink(comm, excluded, excluded_count, child, config, flags);
+        cshim_nccl.real->CommShrink(comm, excluded, excluded_count, made->made_at, config, flags);
     status = close_stop(stops, known, status);
     cshim_registry_release(known);
-    return expect_child(status, comm, child, config);
+    return expect_child(status, made);
 }
 
 /* Makes an id for the ranks that a communicator grows by, and writes the rendezvous of the new
@@ -271,7 +302,7 @@ static ncclResult_t comm_destroy(ncclComm_t comm)
     struct cshim_nccl_comm *known = cshim_registry_take(comm);
     if (known != NULL)
         cshim_background_leave(known);
-    cshim_premul_end(NULL, comm);
+    cshim_premul_forget(comm);
     end_levels(known, cshim_nccl.real->CommDestroy);
     const ncclResult_t status = cshim_nccl.real->CommDestroy(comm);
     if (known != NULL)
@@ -285,7 +316,7 @@ static ncclResult_t comm_destroy(ncclComm_t comm)
 static ncclResult_t comm_abort(ncclComm_t comm)
 {
     struct cshim_nccl_comm *known = cshim_registry_take(comm);
-    cshim_premul_end(NULL, comm);
+    cshim_premul_forget(comm);
     if (known != NULL) {
         cshim_measure_collect(known);
         pthread_mutex_lock(&known->asking);
@@ -313,18 +344,29 @@ static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
     return status;
 }
 
-/* Reports ncclInProgress while a background thread works for the communicator; the background
- * thread itself gets NCCL's answer only. Reports errors of `inside` and `across`, but not that they
- * are in progress. */
+/* Reports ncclInProgress while a background thread works for the communicator, without asking NCCL:
+ * that thread asks, and NCCL does not allow two threads to ask at once. The thread itself gets
+ * NCCL's answer only. Reports errors of `inside` and `across`, but not that they are in progress.
+ */
 static ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t *error)
 {
-    const ncclResult_t status = cshim_nccl.real->CommGetAsyncError(comm, error);
-    struct cshim_nccl_comm *known = cshim_background_is() ? NULL : cshim_registry_find(comm);
-    if (known != NULL && status == ncclSuccess && *error == ncclSuccess)
-        *error = (ncclResult_t)known->working;
-    if (known != NULL && status == ncclSuccess && *error == ncclSuccess) {
-        const ncclResult_t state = cshim_nccl_state(known);
-        *error = state == ncclInProgress ? ncclSuccess : state;
+    struct cshim_nccl_comm *known =
+        cshim_background_is() || error == NULL ? NULL : cshim_registry_find(comm);
+    if (known == NULL)
+        return cshim_nccl.real->CommGetAsyncError(comm, error);
+    const ncclResult_t working = (ncclResult_t)known->working;
+    ncclResult_t status = ncclSuccess;
+    *error = working;
+    if (working != ncclInProgress) {
+        pthread_mutex_lock(&known->asking);
+        status = cshim_nccl.real->CommGetAsyncError(comm, error);
+        pthread_mutex_unlock(&known->asking);
+        if (status == ncclSuccess && *error == ncclSuccess)
+            *error = working;
+        if (status == ncclSuccess && *error == ncclSuccess) {
+            const ncclResult_t state = cshim_nccl_state(known);
+            *error = state == ncclInProgress ? ncclSuccess : state;
+        }
     }
     cshim_registry_release(known);
     return status;
@@ -488,7 +530,7 @@ __attribute__((visibility("default"))) const struct cshim_nccl_engine cshim_nccl
             .GroupEnd = cshim_group_end,
             .GroupSimulateEnd = cshim_group_simulate_end,
             .RedOpCreatePreMulSum = cshim_premul_create,
-            .RedOpDestroy = cshim_group_destroy_op,
+            .RedOpDestroy = cshim_premul_destroy,
             .AllReduce = all_reduce,
             .ReduceScatter = reduce_scatter,
             .AllGather = all_gather,

@@ -16,24 +16,39 @@ static __thread struct group {
     struct cshim_nccl_comm *newcomers; /* communicators made in the group, in their order */
 } group;
 
-/* Runs the group's calls if is_good is true, then releases them and destroys the operations whose
- * ncclRedOpDestroy the group has deferred: on a background thread, which runs a copy of the group,
- * only those of the calls' communicators. `name` identifies the original group. */
-static ncclResult_t end_calls(bool is_good, const void *name)
+/* Runs the group's calls if is_good is true, then releases them. */
+static ncclResult_t end_calls(bool is_good)
 {
     ncclResult_t status = ncclSuccess;
     if (is_good && group.call_count > 0)
         status = cshim_batches_run(group.calls, group.call_count);
     for (size_t i = 0; i < group.call_count; i++) {
-        cshim_premul_end(name, group.calls[i].handle);
+        cshim_premul_release(group.calls[i].op, group.calls[i].handle);
         cshim_registry_release(group.calls[i].comm);
     }
     free(group.calls);
     group.calls = NULL;
     group.call_count = group.call_room = 0;
-    if (name == &group)
-        cshim_premul_end(name, NULL);
     return status;
+}
+
+/* Returns true if a communicator is made when its group has ended: a background thread then adds it
+ * to the group's newcomers. */
+static bool is_made_later(const struct cshim_nccl_comm *comm)
+{
+    return comm->nonblocking || comm->parent != NULL;
+}
+
+/* Gives the program the handle of a communicator that a nonblocking parent has made. If it was not
+ * made, does not free the memory of the handle: NCCL may still write it. */
+static void publish_handle(struct cshim_nccl_comm *comm, bool made)
+{
+    struct cshim_nccl_comm *parent = comm->parent;
+    comm->parent = NULL;
+    __atomic_store_n(comm->published_at, *comm->made_at, __ATOMIC_RELEASE);
+    if (made)
+        free(comm->made_at);
+    cshim_registry_release(parent);
 }
 
 /* Asks NCCL for a new communicator's rank, size and device, and reports to the rendezvous whether
@@ -43,7 +58,7 @@ static ncclResult_t end_calls(bool is_good, const void *name)
 static ncclResult_t describe_newcomer(struct cshim_nccl_comm *comm)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "";
-    const ncclComm_t handle = comm->nonblocking ? comm->comm : *comm->made_at;
+    const ncclComm_t handle = is_made_later(comm) ? comm->comm : *comm->made_at;
     const int ranks_of_parent = comm->ranks;
     if (handle != NULL && cshim_nccl.real->CommCount(handle, &comm->ranks) == ncclSuccess &&
         cshim_nccl.real->CommUserRank(handle, &comm->rank) == ncclSuccess &&
@@ -93,17 +108,20 @@ static ncclResult_t await_decision(struct cshim_nccl_comm *comm)
     return ncclSuccess;
 }
 
-/* Adds a new communicator to the registry, with a job if its ranks have decided to compress. A
- * nonblocking one was added before (start_background). */
+/* Adds a new communicator to the registry, with a job if its ranks have decided to compress. One
+ * that is made later was added before, if it was made (start_background, find_children). */
 static ncclResult_t add_newcomer(struct cshim_nccl_comm *comm, bool made)
 {
     const ncclResult_t status = made && comm->member != NULL ? await_decision(comm) : ncclSuccess;
     const bool is_there = made && comm->comm != NULL && status == ncclSuccess;
-    if (is_there && !comm->nonblocking)
+    const bool is_added = is_made_later(comm) && comm->comm != NULL;
+    if (is_there && !is_added)
         cshim_registry_add(comm);
     if (is_there)
         cshim_registry_settle(comm);
-    else if (!comm->nonblocking || comm->comm == NULL)
+    if (comm->parent != NULL)
+        publish_handle(comm, made);
+    if (!is_there && !is_added)
         cshim_registry_release(comm);
     return status;
 }
@@ -127,20 +145,30 @@ static ncclResult_t settle_newcomers(bool made)
 }
 
 /* Adds the group's communicators, then runs its calls. */
-static ncclResult_t finish_group(bool is_good, const void *name)
+static ncclResult_t finish_group(bool is_good)
 {
     const ncclResult_t settled = settle_newcomers(is_good);
-    const ncclResult_t ran = end_calls(is_good, name);
+    const ncclResult_t ran = end_calls(is_good);
     return ran != ncclSuccess ? ran : settled;
 }
 
 /* A group with nonblocking communicators, which a background thread finishes. */
 struct background {
     struct group group;
-    const void *name;
     size_t count;
     struct cshim_nccl_comm *comms[]; /* each once; holds a reference */
 };
+
+/* Takes the handles of the communicators that nonblocking parents have made by now. */
+static void find_children(void)
+{
+    for (struct cshim_nccl_comm *comm = group.newcomers; comm != NULL; comm = comm->next_newcomer) {
+        if (comm->parent == NULL || *comm->made_at == NULL)
+            continue;
+        comm->comm = *comm->made_at;
+        cshim_registry_add(comm);
+    }
+}
 
 static void *run_background(void *argument)
 {
@@ -148,7 +176,9 @@ static void *run_background(void *argument)
     group = work->group;
     cshim_background_begin(work->comms, work->count);
     ncclResult_t status = cshim_background_await(); /* NCCL's part of the group */
-    const ncclResult_t finished = finish_group(status == ncclSuccess, work->name);
+    if (status == ncclSuccess)
+        find_children();
+    const ncclResult_t finished = finish_group(status == ncclSuccess);
     if (status == ncclSuccess && (status = finished) == ncclSuccess)
         status = cshim_background_await();
     for (size_t i = 0; i < work->count; i++) {
@@ -198,12 +228,14 @@ static ncclResult_t start_background(void)
         room++;
     struct background *work = calloc(1, sizeof *work + room * sizeof(void *));
     if (work == NULL) {
-        finish_group(false, &group);
+        finish_group(false);
         return ncclSystemError;
     }
     for (struct cshim_nccl_comm **link = &group.newcomers, *comm; (comm = *link) != NULL;) {
-        comm->comm = *comm->made_at;
-        if (comm->comm != NULL) {
+        if (comm->parent != NULL) {
+            add_to_work(work, comm->parent->comm);
+            link = &comm->next_newcomer;
+        } else if ((comm->comm = *comm->made_at) != NULL) {
             cshim_registry_add(comm);
             add_to_work(work, comm->comm);
             link = &comm->next_newcomer;
@@ -215,7 +247,6 @@ static ncclResult_t start_background(void)
     for (size_t i = 0; i < group.call_count; i++)
         add_to_work(work, group.calls[i].handle);
     work->group = group;
-    work->name = &group;
     group = (struct group){0};
     if (pthread_create(&thread, NULL, run_background, work) == 0)
         pthread_detach(thread);
@@ -231,9 +262,9 @@ static ncclResult_t end_outermost(ncclResult_t status)
     const bool going = status == ncclSuccess || status == ncclInProgress;
     const struct cshim_nccl_comm *first =
         group.call_count > 0 ? group.calls[0].comm : group.newcomers;
-    if (going && first != NULL && first->nonblocking)
+    if (going && first != NULL && is_made_later(first))
         return start_background();
-    const ncclResult_t finished = finish_group(going, &group);
+    const ncclResult_t finished = finish_group(going);
     return finished != ncclSuccess ? finished : status;
 }
 
@@ -261,13 +292,8 @@ ncclResult_t cshim_group_add(const struct cshim_nccl_call *call)
         group.call_room = room;
     }
     group.calls[group.call_count++] = *call;
+    cshim_premul_hold(call->op, call->handle);
     return group.depth > 0 ? ncclSuccess : end_outermost(ncclSuccess);
-}
-
-ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm)
-{
-    const ncclResult_t status = cshim_premul_destroy(op, comm, &group);
-    return status != ncclSuccess || group.depth > 0 ? status : cshim_premul_end(&group, NULL);
 }
 
 ncclResult_t cshim_group_start(void)
@@ -294,6 +320,6 @@ ncclResult_t cshim_group_simulate_end(ncclSimInfo_t *info)
         status = cshim_call_natively(&group.calls[i]);
     const ncclResult_t ended = cshim_nccl.real->GroupSimulateEnd(info);
     if (group.depth > 0 && --group.depth == 0)
-        finish_group(false, &group);
+        finish_group(false);
     return status == ncclSuccess ? ended : status;
 }

@@ -16,9 +16,6 @@ ncclResult_t cshim_group_simulate_end(ncclSimInfo_t *info);
  * by a background thread. Takes over the call's reference. */
 ncclResult_t cshim_group_add(const struct cshim_nccl_call *call);
 
-/* Replaces ncclRedOpDestroy. */
-ncclResult_t cshim_group_destroy_op(ncclRedOp_t op, ncclComm_t comm);
-
 /* Adds a communicator that NCCL is making to the registry: at the end of the group, or at once
  * outside a group. Takes over the reference; NULL (no memory) is an error. `status` is what NCCL
  * returned. Returns `status` or an error; outside a group ncclInProgress if the communicator is

@@ -67,7 +67,8 @@ static void case_nonblocking_group(void)
     settle(comm);
     for (int round = 0; round < 3; round++) {
         float *first = device_part(world.rank, 1, COUNT),
-              *second = device_part(world.rank, 2, COUNT);
+              *second = device_part(world.rank, 2, COUNT),
+              *third = device_part(world.rank, 3, COUNT);
         int *numbers = gpu_allocate(5 * sizeof *numbers), sums[5],
             own[5] = {world.rank, 1, 2, 3, 4};
         gpu_write(numbers, own, sizeof own);
@@ -87,6 +88,15 @@ static void case_nonblocking_group(void)
         WANT(sums[0] == world.ranks * (world.ranks - 1) / 2 && sums[4] == 4 * world.ranks,
              "sums: %d and %d", sums[0], sums[4]);
         gpu_free(numbers);
+        /* The operation is destroyed while a thread may still need it for the call. */
+        NCCL(ncclRedOpCreatePreMulSum(&op, &one, ncclFloat32, ncclScalarHostImmediate, comm));
+        const ncclResult_t begun =
+            ncclAllReduce(third, third, COUNT, ncclFloat32, op, comm, world.stream);
+        WANT(begun == ncclSuccess || begun == ncclInProgress, "begun: %d", (int)begun);
+        NCCL(ncclRedOpDestroy(op, comm));
+        settle(comm);
+        synchronize(&world);
+        want_sum(third, world.ranks, 3, COUNT, "a call with an operation that was destroyed");
     }
     const ncclResult_t ending = ncclCommFinalize(comm);
     WANT(ending == ncclSuccess || ending == ncclInProgress, "finalized: %d", (int)ending);
@@ -178,6 +188,13 @@ static void case_nonblocking_ends(void)
     settle(child);
     synchronize(&world);
     want_sum(data, world.ranks, 2, COUNT, "a child of a nonblocking communicator");
+    NCCL(ncclCommDestroy(child));
+    ncclConfig_t waits = NCCL_CONFIG_INITIALIZER;
+    waits.blocking = 1;
+    const ncclResult_t again = ncclCommSplit(comm, 0, world.rank, &child, &waits);
+    WANT(again == ncclSuccess || again == ncclInProgress, "parted again: %d", (int)again);
+    settle(comm);
+    reduce_on(&world, child, 4, COUNT, "a blocking child of a nonblocking communicator");
     NCCL(ncclCommDestroy(child));
     const ncclResult_t ending = ncclCommFinalize(comm);
     WANT(ending == ncclSuccess || ending == ncclInProgress, "finalized: %d", (int)ending);

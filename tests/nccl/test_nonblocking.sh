@@ -7,9 +7,9 @@ program=$build/tests/nccl_nonblocking
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
 
 exact 3 nonblocking 2
-exact 3 nonblocking_ends 2
+exact 3 nonblocking_ends 3
 reports "nonblocking_ends: nothing was passed through" "passed == {}"
-exact 3 nonblocking_group 6
+exact 3 nonblocking_group 9
 reports "nonblocking_group: only the integers were passed through" "list(passed.values()) == [3]"
 expect "nonblocking_group, delayed" 0 preloaded 3 STANDIN_DELAY_US=500 "$program" nonblocking_group
 expect "nonblocking_group, held back" 0 preloaded 3 STANDIN_LAZY=1 "$program" nonblocking_group
@@ -18,7 +18,7 @@ expect "nonblocking_rounds, with pauses between the steps of the engine's thread
     LD_PRELOAD="$build/tests/standin_scheduler.so:$preload" "$program" nonblocking_rounds
 sed -i 's/two_shot/hierarchical/' "$scratch/policy.ini"
 NODES=0,0,1,1 expect "nonblocking_group, hierarchical" 0 preloaded 4 "$program" nonblocking_group
-reports "compressed between nodes" "[(row['algorithm'], row['calls']) for row in rows] == [('hierarchical', 6)]"
+reports "compressed between nodes" "[(row['algorithm'], row['calls']) for row in rows] == [('hierarchical', 9)]"
 sed -i 's/hierarchical/two_shot/' "$scratch/policy.ini"
 expect "a call that the other ranks do not make" 0 preloaded 3 "$program" nonblocking_alone
 contains "is in progress until it is aborted, and refuses calls meanwhile" "state 7, called again 4"

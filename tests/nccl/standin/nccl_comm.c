@@ -294,6 +294,7 @@ STANDIN_NCCL(ncclCommInitAll);
 /* Split and shrink: communicators made from another one. --------------------------------------- */
 struct birth {
     ncclComm_t parent, comm; /* comm: NULL if this rank is in no child */
+    ncclComm_t *out;         /* gets comm when it is made; NULL before */
     int color, key;
     int members[STANDIN_RANKS_MAX], count; /* the parent's ranks that take part */
 };
@@ -330,9 +331,12 @@ static ncclResult_t join_by_parent(void *argument)
             comm->rank = comm->ranks;
         places[comm->ranks++] = all[i].place;
     }
-    const ncclResult_t connected = standin_connect(comm, places, listener);
-    return connected == ncclSuccess ? standin_take_memory(comm, "STANDIN_COMMUNICATOR", 0)
-                                    : connected;
+    ncclResult_t made = standin_connect(comm, places, listener);
+    if (made == ncclSuccess)
+        made = standin_take_memory(comm, "STANDIN_COMMUNICATOR", 0);
+    if (made == ncclSuccess)
+        __atomic_store_n(birth.out, comm, __ATOMIC_RELEASE);
+    return made;
 }
 
 static ncclResult_t give_birth(ncclComm_t parent, ncclComm_t *out, struct birth wanted,
@@ -346,8 +350,9 @@ static ncclResult_t give_birth(ncclComm_t parent, ncclComm_t *out, struct birth 
                       ? NULL
                       : standin_new_comm(0, 0, parent->context,
                                          standin_is_blocking(config, parent->blocking));
-    *out = birth->comm;
-    return standin_submit_init(birth->comm != NULL ? birth->comm : parent, join_by_parent, birth);
+    birth->out = out;
+    *out = NULL;
+    return standin_submit_init(parent, join_by_parent, birth);
 }
 
 STANDIN_EXPORT ncclResult_t pncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t *comm,

@@ -48,6 +48,7 @@ struct ncclComm {
     int aborted;        /* atomic */
     int revoked;        /* atomic: operations end, but children can be made */
     int async;          /* ncclResult_t, atomic */
+    bool is_asked;      /* a thread is in ncclCommGetAsyncError; atomic */
     int background;     /* number of threads that work for it, atomic */
     int references;     /* its handle, threads, and operations in streams and graphs, atomic */
     uint64_t tickets;   /* number of tickets drawn; operations run in the order of tickets */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
  * Here: the end of communicators, queries, and PreMulSum operations. */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,8 +90,16 @@ STANDIN_NCCL(ncclCommFinalize);
 STANDIN_EXPORT ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
     const ncclResult_t result = enter("ncclCommGetAsyncError", 0, comm, true);
-    if (result == ncclSuccess && error != NULL)
+    if (result == ncclSuccess && error != NULL) {
+        /* NCCL frees what a completed group has allocated, without a lock. */
+        if (__atomic_exchange_n(&comm->is_asked, true, __ATOMIC_ACQUIRE)) {
+            fprintf(stderr, "stand-in: two threads are in ncclCommGetAsyncError\n");
+            abort();
+        }
+        sched_yield();
         *error = (ncclResult_t)__atomic_load_n(&comm->async, __ATOMIC_ACQUIRE);
+        __atomic_store_n(&comm->is_asked, false, __ATOMIC_RELEASE);
+    }
     return error != NULL ? result : ncclInvalidArgument;
 }
 STANDIN_NCCL(ncclCommGetAsyncError);
@@ -182,7 +191,7 @@ STANDIN_NCCL(ncclRedOpCreatePreMulSum);
 
 STANDIN_EXPORT ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 {
-    STANDIN_CHECK(enter("ncclRedOpDestroy", 21100, comm, false));
+    STANDIN_CHECK(enter("ncclRedOpDestroy", 21100, comm, true)); /* NCCL does not look */
     struct standin_user_op *made = standin_user_op(comm, op);
     if (made == NULL) {
         fprintf(stderr, "standin libnccl: ncclRedOpDestroy: no such operation\n");
