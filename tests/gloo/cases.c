@@ -3,7 +3,8 @@
  *
  *   gloo_cases sums [CALLS [COUNT]]   makes CALLS sums. Variables: LATE is this rank's delay before
  *                                     the first one, PAUSE the pause after each, CALL_LIMIT
- *                                     the time limit of each (a minute); all in ms
+ *                                     the time limit of each (a minute), all in ms;
+ *                                     TAG the tag of all
  *   gloo_cases wrong                  calls that gloo rejects, and one whose reduction throws
  *   gloo_cases kinds                  every operation on every type that supports it, once
  *   gloo_cases others                 each other collective of job.h once, of 1000 floats per rank
@@ -111,9 +112,10 @@ static void sums(int calls, size_t count)
 {
     const int pause = number_from("PAUSE", 0);
     sleep_ms(number_from("LATE", 0));
+    const uint32_t tag = (uint32_t)number_from("TAG", 0);
     const double began = seconds();
     for (int call = 0; call < calls; call++) {
-        failures += !sum_integers(count, 0, 0);
+        failures += !sum_integers(count, tag, 0);
         sleep_ms(pause);
     }
     if (getenv("LATE") != NULL)

@@ -13,6 +13,9 @@ reports "are all compared with native ones" \
     'sum(r.get("compared_calls", 0) + r.get("native_calls", 0) for r in rows) >= 490 and passed["no_gain"] >= 3'
 reports "and the report has the choice" 'len(report["learned"]) == 1 and report["learned"][0].startswith("gloo 3/1 float32 fp8_e4m3 ")'
 contains "and the answer" "compshim: saved "
+expect "500 sums with one tag" 0 preloaded 3 TAG=1000 "$program" sums 500
+reports "are measured, too" 'len(report["learned"]) == 1'
+expect "500 sums" 0 preloaded 3 "$program" sums 500
 expect "its choices" 0 "$build/compshim" report --learned "$scratch/report.json"
 echo "$output" >learned
 for way in native "two_shot fp8_e4m3"; do
