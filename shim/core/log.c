@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 static enum cshim_log_level current_level = CSHIM_LOG_WARN;
+static bool has_level; /* cshim_log_set_level() was called */
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
@@ -83,14 +84,21 @@ void cshim_log_write(const char *text, size_t length)
     errno = saved_errno;
 }
 
-void cshim_log_set_level(enum cshim_log_level level)
+/* Returns the level that COMPSHIM_LOG sets; `otherwise` if it sets none. */
+static enum cshim_log_level wanted_level(enum cshim_log_level otherwise)
 {
     const char *wanted = secure_getenv("COMPSHIM_LOG");
-    remember_stderr();
-    current_level = level;
     for (unsigned i = 0; wanted != NULL && i < sizeof level_names / sizeof level_names[0]; i++)
         if (strcasecmp(wanted, level_names[i]) == 0)
-            current_level = (enum cshim_log_level)i;
+            return (enum cshim_log_level)i;
+    return otherwise;
+}
+
+void cshim_log_set_level(enum cshim_log_level level)
+{
+    remember_stderr();
+    current_level = wanted_level(level);
+    has_level = true;
 }
 
 void cshim_log(enum cshim_log_level level, const char *format, ...)
@@ -99,7 +107,7 @@ void cshim_log(enum cshim_log_level level, const char *format, ...)
     va_list arguments;
     size_t length;
 
-    if (level > current_level)
+    if (level > (has_level ? current_level : wanted_level(current_level)))
         return;
     length = (size_t)snprintf(line, sizeof line, "compshim: ");
     va_start(arguments, format);

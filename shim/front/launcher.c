@@ -6,10 +6,10 @@
  * refuses both at once. Without -x, this file sets the parameter in the environment. With -x, also
  * among the program's arguments, it runs Open MPI's mpirun again with one more -x for each
  * variable. It does neither if the command line sets the parameter, or if a file that the command
- * line names (--app, --tune, --am), or the user's mca-params.conf, sets the parameter or contains
- * -x. The shim's paths in LD_PRELOAD, and a path in COMPSHIM_POLICY, are made absolute in any case;
- * Hydra, MPICH's launcher, needs nothing else, because by default it forwards the whole
- * environment. */
+ * line names (--app, --tune, --am), or the parameter file of the user or the site, sets the
+ * parameter or contains -x. The shim's paths in LD_PRELOAD, and a path in COMPSHIM_POLICY, are made
+ * absolute in any case; Hydra, MPICH's launcher, needs nothing else, because by default it forwards
+ * the whole environment. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -154,8 +154,7 @@ static bool has_argument(int argc, char **argv, const char *wanted)
     return false;
 }
 
-/* Returns true if a file of options or parameters contains the parameter's name or "-x ", also in a
- * comment. */
+/* Returns true if a file of options or parameters sets the parameter or "-x ". */
 static bool has_list(const char *name)
 {
     char line[1024];
@@ -164,27 +163,63 @@ static bool has_list(const char *name)
     FILE *file = stat(name, &is) == 0 && S_ISREG(is.st_mode) ? fopen(name, "re") : NULL;
     while (file != NULL && !is_there && fgets(line, sizeof line, file) != NULL) {
         const char *list = strstr(line, LIST);
-        is_there = (list != NULL && list[strlen(LIST)] != '_') || strstr(line, "-x ") != NULL;
+        is_there = line[strspn(line, " \t")] != '#' &&
+                   ((list != NULL && list[strlen(LIST)] != '_') || strstr(line, "-x ") != NULL);
     }
     if (file != NULL)
         fclose(file);
     return is_there;
 }
 
-/* Returns true if the command line sets the parameter, or has_list() is true of a file that the
- * command line names or of the user's mca-params.conf: then Open MPI would refuse our parameter, or
- * ignore the user's. */
+/* Returns true if has_list() is true of one of the files in a list with commas. */
+static bool has_list_in_one_of(const char *names)
+{
+    char name[PATH_MAX];
+    for (;; names++) {
+        const size_t length = strcspn(names, ",");
+        if (length < sizeof name) {
+            memcpy(name, names, length);
+            name[length] = '\0';
+            if (has_list(name))
+                return true;
+        }
+        names += length;
+        if (*names == '\0')
+            return false;
+    }
+}
+
+/* Returns true if the parameters of this site or user contain a list: the file of Debian, that
+ * beside this mpirun, or the one in the home folder. */
+static bool has_list_by_default(void)
+{
+    char name[PATH_MAX + 64];
+    const char *home = getenv("HOME");
+    snprintf(name, sizeof name, "%s/.openmpi/mca-params.conf", home != NULL ? home : "");
+    if (has_list(name) || has_list("/etc/openmpi/openmpi-mca-params.conf"))
+        return true;
+    const ssize_t length = readlink("/proc/self/exe", name, PATH_MAX);
+    name[length > 0 ? length : 0] = '\0';
+    for (int up = 0; up < 2; up++) {
+        char *slash = strrchr(name, '/');
+        if (slash == NULL)
+            return false;
+        *slash = '\0';
+    }
+    strcat(name, "/etc/openmpi-mca-params.conf");
+    return has_list(name);
+}
+
+/* Returns true if a list is set by the command line, by a file that it names, or by the parameters
+ * of the site or the user: then Open MPI would refuse our list, or ignore theirs. */
 static bool has_own_list(int argc, char **argv)
 {
     static const char *const files[] = {"--app", "-app", "--tune", "-tune", "--am", "-am"};
-    char name[PATH_MAX];
-    const char *home = getenv("HOME");
     for (int i = 1; i < argc - 1; i++)
         for (size_t k = 0; k < sizeof files / sizeof *files; k++)
-            if (strcmp(argv[i], files[k]) == 0 && has_list(argv[i + 1]))
+            if (strcmp(argv[i], files[k]) == 0 && has_list_in_one_of(argv[i + 1]))
                 return true;
-    snprintf(name, sizeof name, "%s/.openmpi/mca-params.conf", home != NULL ? home : "");
-    return has_argument(argc, argv, LIST) || has_list(name);
+    return has_argument(argc, argv, LIST) || has_list_by_default();
 }
 
 __attribute__((constructor)) static void forward_environment(int argc, char **argv, char **envp)

@@ -106,8 +106,22 @@ static const char *find_file(const void *real_function, int (**probe)(char *, in
     return file;
 }
 
-const struct cshim_mpi_engine *cshim_engine_open_mpi(const void *real_function)
+/* Returns true if one of the engines, a list that ends with NULL, is open. */
+static bool is_one_open(const char *const *engines)
 {
+    char path[PATH_MAX + 32];
+    void *handle = NULL;
+    for (; *engines != NULL && handle == NULL; engines++)
+        if (find_beside(*engines, path, sizeof path))
+            handle = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
+    if (handle != NULL)
+        dlclose(handle);
+    return handle != NULL;
+}
+
+const struct cshim_mpi_engine *cshim_engine_open_mpi(const void *real_function, bool *is_beside)
+{
+    static const char *const others[] = {FILE_NCCL, FILE_GLOO, NULL};
     int (*probe)(char *, int *) = NULL;
     const char *file = find_file(real_function, &probe);
     if (file == NULL) {
@@ -124,20 +138,8 @@ const struct cshim_mpi_engine *cshim_engine_open_mpi(const void *real_function)
                                   "uses the second: all calls are passed through");
         return NULL;
     }
+    *is_beside = is_one_open(others);
     return open_engine(file, CSHIM_ENGINE_SYMBOL, CSHIM_ENGINE_ABI, "MPI");
-}
-
-/* Returns true if one of the engines, a list that ends with NULL, is open. */
-static bool is_one_open(const char *const *engines)
-{
-    char path[PATH_MAX + 32];
-    void *handle = NULL;
-    for (; *engines != NULL && handle == NULL; engines++)
-        if (find_beside(*engines, path, sizeof path))
-            handle = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
-    if (handle != NULL)
-        dlclose(handle);
-    return handle != NULL;
 }
 
 const struct cshim_nccl_engine *cshim_engine_open_nccl(bool *is_beside)

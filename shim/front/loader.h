@@ -10,17 +10,12 @@ struct cshim_mpi_engine;
 struct cshim_nccl_engine;
 struct cshim_gloo_engine;
 
-/* Opens the engine for the MPI that contains `real_function`, or that the tool with this function
- * uses. Returns NULL, after a warning, if there is no such engine or it cannot be used. */
-const struct cshim_mpi_engine *cshim_engine_open_mpi(const void *real_function);
-
-/* Opens the engine for NCCL. Sets *is_beside to whether an engine for MPI or gloo, which may write
- * a report of its own, is open in this process. Returns NULL, after a warning, if the engine cannot
- * be used. */
+/* Open the engine for the MPI that contains `real_function`, or that the tool with this function
+ * uses; for NCCL; for gloo. Set *is_beside to whether the engine of another library, which may
+ * write a report of its own, is open in this process. Return NULL, after a warning, if there is no
+ * such engine or it cannot be used. */
+const struct cshim_mpi_engine *cshim_engine_open_mpi(const void *real_function, bool *is_beside);
 const struct cshim_nccl_engine *cshim_engine_open_nccl(bool *is_beside);
-/* Opens the engine for gloo. Sets *is_beside to whether an MPI or NCCL engine, which may write a
- * report of its own, is open in this process. Returns NULL, after a warning, if the engine cannot
- * be used. */
 const struct cshim_gloo_engine *cshim_engine_open_gloo(bool *is_beside);
 
 #endif

@@ -331,12 +331,13 @@ static void start_engine(const void *init, const void *caller)
     if (nesting.depth > 0 || cshim_is_off())
         return;
     cshim_presence_notify();
-    const struct cshim_mpi_engine *opened = cshim_engine_open_mpi(init);
+    bool is_beside = false;
+    const struct cshim_mpi_engine *opened = cshim_engine_open_mpi(init, &is_beside);
     if (opened == NULL)
         return;
     const void *past = find_all(caller);
     cshim_enter(&nesting, &frame, caller);
-    const int active = opened->start(&bottom.functions, cshim_object_file(past));
+    const int active = opened->start(&bottom.functions, cshim_object_file(past), is_beside);
     cshim_leave(&nesting, &frame);
     if (active) {
         by_program = opened->functions;

@@ -89,8 +89,8 @@ int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state);
 int cshim_comm_prepare_first(MPI_Comm comm, struct cshim_comm *state);
 /* Begins to prepare a communicator for its first nonblocking call, by a nonblocking broadcast of
  * the number, which counts as a collective call before it. Does nothing if that was done. Called
- * only if state->carrier->prepares_later. Ends the job if this rank lacks memory or tags. Returns an
- * MPI error; then the program's error handler may have freed `state`. */
+ * only if state->carrier->prepares_later. Ends the job if this rank lacks memory or tags. Returns
+ * an MPI error; then the program's error handler may have freed `state`. */
 int cshim_comm_begin_preparing(struct cshim_comm *state);
 /* Ends what cshim_comm_begin_preparing() has begun, once state->agreement has completed with
  * `status`. After an error, calls that have not begun are passed through. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Start and end of the engine (`start` and `finalize` of struct cshim_mpi_engine). */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "codecs/arithmetic.h"
 #include "shim/core/clock.h"
@@ -58,7 +59,20 @@ static bool are_tools_right(const char *past)
     return first == cshim_job.ranks;
 }
 
-int cshim_mpi_start(const struct cshim_mpi_real *real, const char *past)
+/* Fills in the additions to the names of files: MPI's, if the program called another library
+ * before, and a spawned job's, by the number of its first process: its variables are those of the
+ * job that spawned it. */
+static void name_additions(bool is_beside)
+{
+    MPI_Comm parent;
+    char spawned[32] = "";
+    if (PMPI_Comm_get_parent(&parent) == MPI_SUCCESS && parent != MPI_COMM_NULL)
+        snprintf(spawned, sizeof spawned, ".spawned%ld", (long)getpid());
+    snprintf(cshim_mpi.file_additions, sizeof cshim_mpi.file_additions, "%s%s",
+             is_beside ? ".mpi" : "", spawned);
+}
+
+int cshim_mpi_start(const struct cshim_mpi_real *real, const char *past, bool is_beside)
 {
     cshim_log_set_level(CSHIM_LOG_WARN);
     cshim_mpi.real = real;
@@ -81,6 +95,7 @@ int cshim_mpi_start(const struct cshim_mpi_real *real, const char *past)
                                cshim_live_open(cshim_job.policy, "mpi", cshim_job.rank,
                                                cshim_job.ranks, (int)cshim_mpi.world.layout.nodes));
     cshim_observe_setup();
+    name_additions(is_beside);
     cshim_trace_setup();
     cshim_mpi.is_watched = cshim_job.observed != NULL || cshim_job.trace != NULL;
     if (cshim_mpi_device_setup() != MPI_SUCCESS || !cshim_nonblocking_setup() ||

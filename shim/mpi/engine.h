@@ -11,6 +11,7 @@
 #ifndef CSHIM_ENGINE_H
 #define CSHIM_ENGINE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "mpi_names.h"
@@ -32,7 +33,7 @@ _Static_assert(sizeof(MPI_Aint) == sizeof(intptr_t), "the front passes displacem
  * struct cshim_mpi_wrapped: the engine's functions that replace MPI's. */
 #include "mpi_engine.h"
 
-#define CSHIM_ENGINE_ABI 8
+#define CSHIM_ENGINE_ABI 9
 #define CSHIM_ENGINE_SYMBOL "cshim_mpi_engine"
 
 struct cshim_mpi_engine {
@@ -41,8 +42,9 @@ struct cshim_mpi_engine {
      * if the wrappers are to call the engine, and 0 if they are to pass all calls through. A wrong
      * policy ends the job. `real` stays valid until the process ends. `past` is the file name of a
      * PMPI tool that calls the MPI library without passing the front, so that its calls cannot be
-     * compressed; or NULL. */
-    int (*start)(const struct cshim_mpi_real *real, const char *past);
+     * compressed; or NULL. `is_beside`: another engine is open in this process, which may write a
+     * report of its own. */
+    int (*start)(const struct cshim_mpi_real *real, const char *past, bool is_beside);
     /* Wrappers call these between `start` and `finalize`, from any thread. Each has the contract of
      * the MPI function of its name, and is called only if that function, or its emulation, is not
      * NULL in `real`. */
@@ -59,7 +61,7 @@ struct cshim_mpi_engine {
 };
 
 /* The engine's `start` and `finalize`. */
-int cshim_mpi_start(const struct cshim_mpi_real *real, const char *past);
+int cshim_mpi_start(const struct cshim_mpi_real *real, const char *past, bool is_beside);
 void cshim_mpi_finalize(void);
 
 #endif

@@ -40,9 +40,11 @@ struct cshim_mpi_job {
     /* Number of elements below which a call is too small: [0] on any communicator, [1] on the
      * world. */
     uint64_t compress_from[2][CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
-    bool is_watched;  /* calls are recorded (COMPSHIM=observe) or traced */
-    bool nonblocking; /* all ranks can advance exchanges in the background */
-    bool devices;     /* some rank may pass buffers on a GPU */
+    char file_additions[40]; /* of this rank's report and trace (cshim_report_name); only rank 0's
+                                matter */
+    bool is_watched;         /* calls are recorded (COMPSHIM=observe) or traced */
+    bool nonblocking;        /* all ranks can advance exchanges in the background */
+    bool devices;            /* some rank may pass buffers on a GPU */
 };
 extern struct cshim_mpi_job cshim_mpi;
 /* Written by the thread that starts and ends the job, except for ledger, observations and trace,

@@ -55,8 +55,8 @@ static bool compresses_size(const struct cshim_call *like)
     bool compresses = false;
     for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT && !compresses; dtype++) {
         call.dtype = dtype;
-        compresses = cshim_plan_reason(cshim_job.policy, &call, call.bytes, &rule) ==
-                     CSHIM_REASON_COMPRESS;
+        compresses =
+            cshim_plan_reason(cshim_job.policy, &call, call.bytes, &rule) == CSHIM_REASON_COMPRESS;
     }
     return compresses;
 }

@@ -61,23 +61,24 @@ static void compare_clocks(unsigned time)
     clock_difference.at[time] = cshim_seconds();
 }
 
-/* Returns true if the name, and the file name with the largest rank, are short enough. Otherwise
- * prints an error. */
-static bool fits(const char *wanted)
+/* Sets the pattern of the files' names. Prints an error, and leaves it empty, if it is too long,
+ * also with the largest rank. */
+static void set_path(const char *wanted)
 {
     char path[CSHIM_PATH_MAX];
-    if (strlen(wanted) < sizeof trace_path && cshim_report_path(wanted, cshim_job.ranks - 1, path))
-        return true;
+    if (cshim_report_name(wanted, cshim_mpi.file_additions, trace_path) &&
+        cshim_report_path(trace_path, cshim_job.ranks - 1, path))
+        return;
     cshim_log(CSHIM_LOG_ERROR, "the trace's file name is too long: %s", wanted);
-    return false;
+    trace_path[0] = '\0';
 }
 
 void cshim_trace_setup(void)
 {
     const char *wanted = cshim_environment_trace();
     int enough = 0, everywhere = 0;
-    if (cshim_job.rank == 0 && wanted != NULL && fits(wanted))
-        snprintf(trace_path, sizeof trace_path, "%s", wanted);
+    if (cshim_job.rank == 0 && wanted != NULL)
+        set_path(wanted);
     cshim_mpi.real->MPI_Bcast(trace_path, sizeof trace_path, MPI_CHAR, 0, cshim_mpi.world.comm);
     if (trace_path[0] == '\0')
         return;
@@ -140,19 +141,23 @@ static void send_own(void)
 }
 
 /* Receives another rank's events and writes them, if the file could be opened. Overwrites this
- * rank's events, which are no longer needed. */
+ * rank's events, which are no longer needed. Leaves out the events of a rank that has ended, if the
+ * library goes on without it. */
 static void receive_part(struct cshim_trace_file *file, int rank)
 {
     struct part part;
-    PMPI_Recv(&part, sizeof part, MPI_BYTE, rank, TAG_COUNT, cshim_mpi.world.comm,
-              MPI_STATUS_IGNORE);
+    if (PMPI_Recv(&part, sizeof part, MPI_BYTE, rank, TAG_COUNT, cshim_mpi.world.comm,
+                  MPI_STATUS_IGNORE) != MPI_SUCCESS)
+        return;
     if (file->stream != NULL)
         cshim_trace_rank(file, rank, part.host);
     file->dropped += part.dropped;
     for (uint64_t first = 0; first < part.kept; first += PIECE) {
         const uint64_t count = part.kept - first < PIECE ? part.kept - first : PIECE;
-        PMPI_Recv(cshim_job.trace->events, (int)(count * sizeof(struct cshim_trace_event)),
-                  MPI_BYTE, rank, TAG_EVENTS, cshim_mpi.world.comm, MPI_STATUS_IGNORE);
+        if (PMPI_Recv(cshim_job.trace->events, (int)(count * sizeof(struct cshim_trace_event)),
+                      MPI_BYTE, rank, TAG_EVENTS, cshim_mpi.world.comm,
+                      MPI_STATUS_IGNORE) != MPI_SUCCESS)
+            return;
         if (file->stream != NULL)
             cshim_trace_events(file, rank, cshim_job.trace->events, count);
     }

@@ -82,6 +82,15 @@ bool cshim_report_path(const char *pattern, int rank, char path[CSHIM_PATH_MAX])
     return true;
 }
 
+bool cshim_report_name(const char *wanted, const char *additions, char name[CSHIM_PATH_MAX])
+{
+    const char *slash = strrchr(wanted, '/');
+    const char *dot = strrchr(slash != NULL ? slash : wanted, '.');
+    const int stem = dot != NULL ? (int)(dot - wanted) : (int)strlen(wanted);
+    return snprintf(name, CSHIM_PATH_MAX, "%.*s%s%s", stem, wanted, additions, wanted + stem) <
+           CSHIM_PATH_MAX;
+}
+
 static void write_json(const char *pattern, const struct cshim_job *job)
 {
     char path[CSHIM_PATH_MAX];

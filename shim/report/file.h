@@ -9,6 +9,10 @@
  * if it does not fit. */
 bool cshim_report_path(const char *pattern, int rank, char path[CSHIM_PATH_MAX]);
 
+/* Writes a name of a report or trace with additions before the extension: "r.json" with ".gloo" is
+ * "r.gloo.json". Does not replace {rank} and {jobid}. Returns false if it does not fit. */
+bool cshim_report_name(const char *wanted, const char *additions, char name[CSHIM_PATH_MAX]);
+
 #define CSHIM_JOB_MAX 256
 
 /* The value of {jobid}. With MPI and gloo rank 0 makes it (the launcher's number, otherwise the

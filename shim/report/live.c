@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "shim/core/clock.h"
@@ -15,10 +16,27 @@
 #include "shim/report/file.h"
 #include "version.h"
 
+/* Names the file of this process. Process ids are unique in their namespace only, and containers
+ * may share the folder. */
 static void name_file(char *path, size_t size, const char *library, const char *suffix)
 {
-    snprintf(path, size, "%s/%s%u-%ld-%s%s", CSHIM_LIVE_FOLDER, CSHIM_LIVE_PREFIX,
-             (unsigned)geteuid(), (long)getpid(), library, suffix);
+    struct stat namespace = {0};
+    (void)stat("/proc/self/ns/pid", &namespace);
+    snprintf(path, size, "%s/%s%u-%ld-%lx-%s%s", CSHIM_LIVE_FOLDER, CSHIM_LIVE_PREFIX,
+             (unsigned)geteuid(), (long)getpid(), (unsigned long)namespace.st_ino, library, suffix);
+}
+
+/* Opens a new file under none of the numbers of the standard streams, which the program may have
+ * closed: it would write its output to the file. Returns -1 with errno set on an error. */
+static int create_file(const char *path)
+{
+    const int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0 || file > STDERR_FILENO)
+        return file;
+    const int moved = fcntl(file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error = errno;
+    close(file);
+    errno = error;
+    return moved;
 }
 
 /* Reserves the memory of the file, so that no write to it can fail later. Sets errno if it returns
@@ -39,7 +57,7 @@ static struct cshim_live *map_file(const char *path, int *file)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     unlink(path); /* an earlier process with this id may have left one */
-    *file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    *file = create_file(path);
     if (*file < 0)
         return NULL;
     void *memory = MAP_FAILED;

@@ -18,7 +18,11 @@ struct cshim_process cshim_process;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards jobs, origin and written */
 static struct cshim_job *jobs;
 static uint64_t origin; /* time zero of traces, in nanoseconds of the wall clock; 0: none */
-static size_t written;  /* number of trace events when the trace was last written */
+/* The wall clock and cshim_seconds(), read together at the beginning of the first trace: the wall
+ * clock may be set while the job runs. */
+static uint64_t began_wall;
+static double began;
+static size_t written; /* number of trace events when the trace was last written */
 
 /* Counts in shared memory, common to a process and those forked from it once it has jobs. */
 static struct family {
@@ -64,6 +68,7 @@ void cshim_process_start(const char *engine, bool is_beside)
         jobs = NULL;
         written = 0;
     }
+    cshim_log_set_level(CSHIM_LOG_WARN);
     cshim_process.engine = engine;
     cshim_process.is_beside = is_beside;
     cshim_process.pid = pid;
@@ -126,8 +131,12 @@ static void begin_trace(struct cshim_job *job)
 {
     if (cshim_environment_trace() == NULL)
         return;
+    if (began_wall == 0) {
+        began_wall = wall_nanoseconds();
+        began = cshim_seconds();
+    }
     if (origin == 0)
-        origin = wall_nanoseconds();
+        origin = began_wall;
     job->trace = calloc(1, sizeof *job->trace);
     if (job->trace == NULL)
         cshim_log(CSHIM_LOG_WARN, "a rank has no memory for a trace: there will be none");
@@ -194,11 +203,11 @@ void cshim_job_grow(struct cshim_job *job, bool has_rank_0, int ranks, uint32_t 
     pthread_mutex_unlock(&lock);
 }
 
-uint64_t cshim_job_origin(uint64_t began)
+uint64_t cshim_job_origin(uint64_t others)
 {
     pthread_mutex_lock(&lock);
-    if (began > 0 && (origin == 0 || began < origin))
-        origin = began;
+    if (others > 0 && (origin == 0 || others < origin))
+        origin = others;
     const uint64_t earliest = origin;
     pthread_mutex_unlock(&lock);
     return earliest;
@@ -206,33 +215,29 @@ uint64_t cshim_job_origin(uint64_t began)
 
 /* Writing files -------------------------------------------------------------------------------- */
 /* Makes the name of this process's file: `wanted`, which the environment or the policy gives, with
- * additions before the extension. If another engine was opened before this one, adds this engine's
+ * additions (cshim_report_name). If another engine was opened before this one, adds this engine's
  * name: report.nccl.json. If this process is not the job's first one, and `wanted` has no {rank},
  * adds its number: report.rank4.json. If it was forked from a process with a report, adds its
  * number among the forked processes: report.fork2.json. Does not replace {rank} and {jobid}.
  * Returns false if the name is too long. */
 static bool name_file(const char *wanted, int rank, char name[CSHIM_PATH_MAX])
 {
-    const char *slash = strrchr(wanted, '/');
-    const char *dot = strrchr(slash != NULL ? slash : wanted, '.');
-    const int stem = dot != NULL ? (int)(dot - wanted) : (int)strlen(wanted);
-    const bool is_beside = cshim_process.is_beside;
-    char part[32] = "", fork[32] = "";
+    char beside[16] = "", part[32] = "", fork[32] = "", additions[80];
+    if (cshim_process.is_beside)
+        snprintf(beside, sizeof beside, ".%s", cshim_process.engine);
     if (rank > 0 && strstr(wanted, "{rank}") == NULL)
         snprintf(part, sizeof part, ".rank%d", rank);
     if (own_number > 0)
         snprintf(fork, sizeof fork, ".fork%u", own_number);
-    const int length =
-        snprintf(name, CSHIM_PATH_MAX, "%.*s%s%s%s%s%s", stem, wanted, is_beside ? "." : "",
-                 is_beside ? cshim_process.engine : "", part, fork, wanted + stem);
-    return length < CSHIM_PATH_MAX;
+    snprintf(additions, sizeof additions, "%s%s%s", beside, part, fork);
+    return cshim_report_name(wanted, additions, name);
 }
 
 /* Writes the events of all jobs of this process to a trace file. The lock is held. */
 static void write_trace(int rank, const char *path)
 {
-    const int64_t since = origin != 0 ? (int64_t)(wall_nanoseconds() - origin) : 0;
-    struct cshim_trace_file file = {.origin = cshim_seconds() - 1e-9 * (double)since};
+    struct cshim_trace_file file = {.origin =
+                                        began - 1e-9 * (double)(int64_t)(began_wall - origin)};
     char host[256] = "";
     if (!cshim_trace_open(&file, path))
         return;

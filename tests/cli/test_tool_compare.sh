@@ -183,6 +183,10 @@ REPORT=$golden/report_off.json expect "a run without compression" 0 \
     "$tool" compare --modes fp16 -- sh -c "cp $golden/report_off.json \"\$COMPSHIM_REPORT\""
 contains "is warned of" "fp16: nothing was compressed"
 
+expect "a report of another process" 0 "$tool" compare --modes fp16 --json ranks.json \
+    -- sh -c "cp $golden/report_fp16.json \"\${COMPSHIM_REPORT%.json}.rank2.json\""
+check "is read" grep -q '"compressed_calls": [1-9]' ranks.json
+check "and removed" test -z "$(ls "$TMPDIR")"
 expect "a failing run" 1 "$tool" compare --modes off --ranks 1,2 --json failed.json \
     --html failed.html -- sh -c 'echo "train time 5 s"; [ {ranks} = 1 ] || { echo "out of luck" >&2; exit 9; }'
 contains "tells its status" "this run failed (exit status 9)"

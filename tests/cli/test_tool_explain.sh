@@ -213,6 +213,8 @@ sed 's/Open MPI/NCCL 2.21.5/; s/"op": "sum"/"op": "avg"/' run.json >nccl.json
 explain "a dry run of NCCL" --report nccl.json --policy both.ini
 contains "is planned for NCCL" "native (option)"
 sed -i '/max_rel_error/d' both.ini
+sed -i 's/"nodes": [0-9]*, "ranks_per_node": [0-9]*/"nodes": 0, "ranks_per_node": 0/' nccl.json
+explain "a dry run of NCCL, which may record no nodes" --report nccl.json --policy both.ini
 explain "a dry run of NCCL's averages" --report nccl.json --policy both.ini
 contains "compresses them" "16.0 MiB float32 avg"
 contains "as the rule says" "fp16, two_shot"
@@ -267,6 +269,10 @@ limit broadcast fp16 8 4 nccl 8.4 4.2
 explain "a table with a link" --sizes 64KiB,16MiB --link 1Gbit
 contains "has the limits" "link natively     link"
 contains "and says what they are" "link at 1Gbit: a limit of the link, no prediction"
+for rate in 1Gb/s 1gbps 1000Mb 0.125GB/s; do
+    explain "a link of $rate" --size 16MiB --link $rate
+    contains "is one of 1 Gbit/s" "natively, at least     201 ms"
+done
 explain "a call within a node" --size 16MiB --nodes 1 --link 1Gbit
 contains "crosses no link" "1Gbit for each node: calls within one node cross none"
 cat >choices <<'CHOICES'

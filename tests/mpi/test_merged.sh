@@ -8,11 +8,11 @@ printf '[rule all]\ncodec = raw\nworth = always\n' >"$scratch/policy.ini"
 printf '[rule all]\ncodec = fp16\nworth = always\n' >"$scratch/other.ini"
 export COMPSHIM_POLICY=$scratch/policy.ini COMPSHIM_REPORT=$scratch/report.json
 
-# child NAME VARIABLE=VALUE...: writes a script that starts a spawned process, without a report, with the variables
+# child NAME VARIABLE=VALUE...: writes a script that starts a spawned process with the variables
 child() {
     local file=$scratch/$1
     shift
-    printf '#!/bin/bash\nexec env COMPSHIM_REPORT= %s "$@"\n' "${*@Q}" >"$file"
+    printf '#!/bin/bash\nexec env %s "$@"\n' "${*@Q}" >"$file"
     chmod +x "$file"
 }
 child with LD_PRELOAD="$preload"
@@ -22,7 +22,7 @@ child other LD_PRELOAD="$preload" COMPSHIM_POLICY="$scratch/other.ini"
 child on_nodes STANDIN_NODES=0,1 LD_PRELOAD="$build/tests/standin_nodes.so:$preload"
 child observing LD_PRELOAD="$preload" COMPSHIM=observe
 child learned LD_PRELOAD="$preload" COMPSHIM_MACHINE=
-printf '#!/bin/bash\n[ "$3" = 1 ] && export LD_PRELOAD= || export LD_PRELOAD=%q\nexec env COMPSHIM_REPORT= "$@"\n' \
+printf '#!/bin/bash\n[ "$3" = 1 ] && export LD_PRELOAD= || export LD_PRELOAD=%q\nexec "$@"\n' \
     "$preload" >"$scratch/middle"
 chmod +x "$scratch/middle"
 
@@ -34,6 +34,7 @@ for ranks in "1 1" "1 3" "2 2" "3 1"; do
     reports "the calls on both communicators and the duplicate are compressed" \
         'sum(r["calls"] for r in rows) == 9 + 3 * (report["ranks"] > 1) and passed["not_agreed"] == 3'
 done
+check "spawned jobs have reports of their own" test "$(compgen -G "$scratch/report.spawned*.json" | wc -l)" = 4
 expect "the same on two nodes" 0 mpi 2 STANDIN_NODES=0,1 LD_PRELOAD="$build/tests/standin_nodes.so:$preload" \
     "$program" "$scratch/on_nodes" 1 2
 reports "the calls on both communicators and the duplicate are compressed" \

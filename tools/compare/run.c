@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Executes one measured run: makes its command, starts it, and reads its output and files. */
+#include <dirent.h>
+#include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,14 +146,9 @@ static json_t *read_log(const char *path)
     return thin(points);
 }
 
-/* Files that a run may leave in the folder: a program that calls several libraries writes a report
- * of each. */
-static const char *const report_files[] = {"report.json", "report.nccl.json", "report.gloo.json"};
-#define REPORT_FILES (sizeof report_files / sizeof *report_files)
-
-static char *report_path(const struct compare_plan *plan, size_t index)
+static int is_report(const struct dirent *entry)
 {
-    return tool_format("%s/%s", plan->folder, report_files[index]);
+    return fnmatch("report*.json", entry->d_name, 0) == 0;
 }
 
 static const char *const totals[] = {"calls", "compressed_calls", "bytes_native", "bytes_wire"};
@@ -174,6 +171,23 @@ static void read_report(const char *path, json_t *run)
     if (!json_is_array(json_object_get(run, "rows")))
         json_object_set_new(run, "rows", json_array());
     json_array_extend(json_object_get(run, "rows"), json_object_get(report, "rows"));
+}
+
+/* Adds the content of all reports in the folder to the run (NULL: of none), and removes them.
+ * Processes of a run may write report.nccl.json, report.rank2.json and the like, beside report.json
+ * (compshim-report(5)). */
+static void take_reports(const struct compare_plan *plan, json_t *run)
+{
+    struct dirent **entries = NULL;
+    const int count = scandir(plan->folder, &entries, is_report, alphasort);
+    for (int i = 0; i < count; i++) {
+        const char *path = tool_format("%s/%s", plan->folder, entries[i]->d_name);
+        if (run != NULL)
+            read_report(path, run);
+        unlink(path);
+        free(entries[i]);
+    }
+    free(entries);
 }
 
 static void warn_if_not_compressed(const struct compare_mode *mode, const json_t *run)
@@ -203,8 +217,7 @@ static json_t *read_run(const struct compare_plan *plan, const struct compare_mo
         json_object_set_new(run, totals[i], json_null());
     json_object_set_new(run, "rows", json_null());
     if (mode->has_shim) {
-        for (size_t i = 0; i < REPORT_FILES; i++)
-            read_report(report_path(plan, i), run);
+        take_reports(plan, run);
         warn_if_not_compressed(mode, run);
     }
     json_object_set_new(run, "output_tail", tool_json_text(child_tail(child->output)));
@@ -222,7 +235,8 @@ enum child_end compare_run_once(const struct compare_plan *plan, struct compare_
                           .is_local = locality_is_certain(command),
                           .library = mode->has_shim ? plan->library : NULL,
                           .policy = mode->policy,
-                          .report = mode->has_shim ? report_path(plan, 0) : NULL,
+                          .report =
+                              mode->has_shim ? tool_format("%s/report.json", plan->folder) : NULL,
                           .progress = progress,
                           .left = left,
                           .watch = compare_watch_load};
@@ -231,8 +245,7 @@ enum child_end compare_run_once(const struct compare_plan *plan, struct compare_
         child_report_failure(&child, "this run", tool_format(":\n  %s\n", text));
     if (end == CHILD_DONE)
         json_array_append_new(cell->runs, read_run(plan, mode, &child, text, log));
-    for (size_t i = 0; i < REPORT_FILES; i++)
-        unlink(report_path(plan, i));
+    take_reports(plan, NULL);
     unlink(log);
     free(child.output);
     return end;

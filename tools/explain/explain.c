@@ -132,6 +132,8 @@ static void check_choice(void)
         tool_misuse("take one of --size, --sizes and --report");
     if (chosen.operations && (chosen.size == UINT64_MAX || chosen.json))
         tool_misuse("--ops goes with --size, and without --json");
+    if (chosen.machine != NULL && chosen.size == UINT64_MAX)
+        tool_misuse("--machine goes with --size");
     if (chosen.report != NULL && (chosen.library != NULL || chosen.collective != NULL ||
                                   chosen.dtype != NULL || chosen.op != NULL || chosen.ranks > 0))
         tool_misuse("--report FILE says itself what was called: leave out --library, "

@@ -4,6 +4,7 @@
  *
  * Model: links are full duplex, and nodes have equal numbers of ranks. Processors, latency and
  * framing are ignored, so the bound is no prediction. */
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,26 +18,24 @@
  * the text is no rate. */
 static bool parse_rate(const char *text, double *bytes_per_second)
 {
-    static const struct {
-        const char *name;
-        double bytes;
-    } units[] = {{"kbit", 125}, {"Mbit", 125e3}, {"Gbit", 125e6}, {"Tbit", 125e9},
-                 {"kB", 1e3},   {"MB", 1e6},     {"GB", 1e9}};
+    static const char prefixes[] = "kmgt";
     char *end = NULL;
     const double value = strtod(text, &end);
     if (end == text || !isfinite(value) || value <= 0)
         return false;
     while (*end == ' ')
         end++;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        const size_t length = units[i].name[1] == 'B' ? 2 : 4;
-        if (strncasecmp(end, units[i].name, length) != 0)
-            continue;
-        const char *rest = end + length;
-        *bytes_per_second = value * units[i].bytes;
-        return *rest == '\0' || strcasecmp(rest, "/s") == 0;
-    }
-    return false;
+    const char *prefix = *end != '\0' ? strchr(prefixes, tolower((unsigned char)*end)) : NULL;
+    if (prefix == NULL)
+        return false;
+    const double unit = pow(1000, (double)(prefix - prefixes) + 1);
+    end++;
+    const bool is_bits = *end == 'b' || strncasecmp(end, "bit", 3) == 0;
+    if (!is_bits && *end != 'B')
+        return false;
+    end += strncasecmp(end, "bit", 3) == 0 ? 3 : 1;
+    *bytes_per_second = value * (is_bits ? unit / 8 : unit);
+    return *end == '\0' || strcasecmp(end, "/s") == 0 || strcasecmp(end, "ps") == 0;
 }
 
 struct explain_link explain_link(const char *rate)

@@ -77,9 +77,12 @@ static void spread(struct cshim_call *call, uint32_t nodes)
     call->ranks_per_node = call->ranks / call->nodes;
 }
 
-/* Reads a class of calls, and plans it. */
+/* Reads a class of calls, and plans it. NCCL's calls of a recorded run have no ranks per node,
+ * because nothing was prepared for hierarchical, and after ncclCommSplit no nodes: then each rank
+ * is assumed to have its own. */
 static struct outcome read_kind(const struct dry_run *run, size_t index, const json_t *kind)
 {
+    const double least = run->library == CSHIM_NCCL ? 0 : 1;
     const unsigned collective = find_word(CSHIM_COLLECTIVES, kind, "collective", UINT_MAX);
     struct cshim_call call = {
         .library = run->library,
@@ -87,9 +90,11 @@ static struct outcome read_kind(const struct dry_run *run, size_t index, const j
         .dtype = find_word(CSHIM_DTYPES, kind, "dtype", CSHIM_DTYPE_OTHER),
         .op = find_word(CSHIM_OPS, kind, "op", CSHIM_OP_OTHER),
         .ranks = (uint32_t)whole(run, index, kind, "ranks", 1, RANKS_MOST),
-        .nodes = (uint32_t)whole(run, index, kind, "nodes", 1, RANKS_MOST),
-        .ranks_per_node = (uint32_t)whole(run, index, kind, "ranks_per_node", 1, RANKS_MOST),
+        .nodes = (uint32_t)whole(run, index, kind, "nodes", least, RANKS_MOST),
+        .ranks_per_node = (uint32_t)whole(run, index, kind, "ranks_per_node", least, RANKS_MOST),
     };
+    if (call.nodes == 0)
+        call.nodes = call.ranks;
     struct outcome outcome = {
         .is_class = json_object_get(kind, "bytes_below") != NULL,
         .bytes = whole(run, index, kind, "bytes", 0, EXACT_MOST),
