@@ -44,7 +44,7 @@ void cshim_policy_free(struct cshim_policy *policy)
 }
 
 static bool rule_names(const struct cshim_rule *rule, enum cshim_library library,
-                  enum cshim_collective collective)
+                       enum cshim_collective collective)
 {
     return (rule->libraries >> library & 1) != 0 && (rule->collectives >> collective & 1) != 0;
 }
@@ -59,11 +59,11 @@ bool cshim_policy_names(const struct cshim_policy *policy, enum cshim_library li
 }
 
 bool cshim_policy_compresses(const struct cshim_policy *policy, enum cshim_library library,
-                             enum cshim_collective collective)
+                             enum cshim_collective collective, uint64_t bytes)
 {
     for (size_t i = 0; i < policy->rule_count; i++)
         if (rule_names(&policy->rules[i], library, collective) &&
-            policy->rules[i].codec != CSHIM_CODEC_NONE)
+            policy->rules[i].codec != CSHIM_CODEC_NONE && bytes >= policy->rules[i].min_size)
             return true;
     return false;
 }

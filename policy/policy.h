@@ -186,9 +186,10 @@ bool cshim_rule_matches(const struct cshim_rule *rule, const struct cshim_call *
 bool cshim_policy_names(const struct cshim_policy *policy, enum cshim_library library,
                         enum cshim_collective collective);
 
-/* Returns true if some rule may compress a collective of a library. */
+/* Returns true if some rule may compress a collective of a library, with a buffer of `bytes` bytes;
+ * UINT64_MAX: of any size. */
 bool cshim_policy_compresses(const struct cshim_policy *policy, enum cshim_library library,
-                             enum cshim_collective collective);
+                             enum cshim_collective collective, uint64_t bytes);
 
 /* Returns the first rule that matches the call, or NULL: then the call is passed through. */
 const struct cshim_rule *cshim_policy_match(const struct cshim_policy *policy,

@@ -153,10 +153,9 @@ void cshim_plan_count_bytes(struct cshim_plan *plan, const struct cshim_call *ca
     struct cshim_plan gathered = *plan;
     gathered.codec = plan->gather_codec;
     const struct messages sums = call_messages(&gathered);
-    /* Contributions to a chunk go from all others to its owner, in data movement from one sender to
-     * all others, and in a one_shot all-reduce from all to all others. Reduced chunks go from their
-     * owner to all others, in a reduce to the root (below). The root of a two_shot broadcast sends
-     * each owner one contribution (below). */
+    /* part_bytes: the contributions that owners get from all others or, in data movement, that
+     * senders send to all others. everywhere: in a one_shot all-reduce each rank owns all chunks.
+     * spread: the root of a two_shot broadcast sends each owner one contribution instead. */
     const bool spread = has_source && has_chunks;
     const bool everywhere = is_whole && shape->is_shared && !has_source;
     const uint64_t senders = spread ? 0 : everywhere ? plan->ranks : 1;

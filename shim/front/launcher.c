@@ -24,6 +24,7 @@
 
 #define LIST "mca_base_env_list"
 #define ENV_LIST "OMPI_MCA_" LIST
+#define PARAMETERS "openmpi-mca-params.conf"
 #define MARK "COMPSHIM_FORWARDED"
 
 extern char **environ;
@@ -154,24 +155,27 @@ static bool has_argument(int argc, char **argv, const char *wanted)
     return false;
 }
 
-/* Returns true if a file of options or parameters sets the parameter or "-x ". */
-static bool has_list(const char *name)
+/* Returns true if a line of a file, other than a comment, contains one of the texts, the second of
+ * which may be NULL. LIST does not count in longer names. */
+static bool has_line(const char *name, const char *text, const char *other)
 {
     char line[1024];
     bool is_there = false;
     struct stat is;
     FILE *file = stat(name, &is) == 0 && S_ISREG(is.st_mode) ? fopen(name, "re") : NULL;
     while (file != NULL && !is_there && fgets(line, sizeof line, file) != NULL) {
-        const char *list = strstr(line, LIST);
-        is_there = line[strspn(line, " \t")] != '#' &&
-                   ((list != NULL && list[strlen(LIST)] != '_') || strstr(line, "-x ") != NULL);
+        const char *found = strstr(line, text);
+        is_there =
+            line[strspn(line, " \t")] != '#' && ((found != NULL && found[strlen(text)] != '_') ||
+                                                 (other != NULL && strstr(line, other) != NULL));
     }
     if (file != NULL)
         fclose(file);
     return is_there;
 }
 
-/* Returns true if has_list() is true of one of the files in a list with commas. */
+/* Returns true if one of the files, a list with commas, sets a list, or has "-x" among its options.
+ */
 static bool has_list_in_one_of(const char *names)
 {
     char name[PATH_MAX];
@@ -180,7 +184,7 @@ static bool has_list_in_one_of(const char *names)
         if (length < sizeof name) {
             memcpy(name, names, length);
             name[length] = '\0';
-            if (has_list(name))
+            if (has_line(name, LIST, "-x "))
                 return true;
         }
         names += length;
@@ -189,15 +193,21 @@ static bool has_list_in_one_of(const char *names)
     }
 }
 
-/* Returns true if the parameters of this site or user contain a list: the file of Debian, that
- * beside this mpirun, or the one in the home folder. */
+/* Returns true if a default parameter file sets a list: the user's, a distribution's, or the one of
+ * this mpirun's installation. */
 static bool has_list_by_default(void)
 {
+    static const char *const files[] = {"/etc/openmpi/" PARAMETERS,
+                                        "/etc/openmpi-x86_64/" PARAMETERS,
+                                        "/etc/openmpi-aarch64/" PARAMETERS};
     char name[PATH_MAX + 64];
     const char *home = getenv("HOME");
     snprintf(name, sizeof name, "%s/.openmpi/mca-params.conf", home != NULL ? home : "");
-    if (has_list(name) || has_list("/etc/openmpi/openmpi-mca-params.conf"))
+    if (has_line(name, LIST, NULL))
         return true;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (has_line(files[i], LIST, NULL))
+            return true;
     const ssize_t length = readlink("/proc/self/exe", name, PATH_MAX);
     name[length > 0 ? length : 0] = '\0';
     for (int up = 0; up < 2; up++) {
@@ -206,8 +216,8 @@ static bool has_list_by_default(void)
             return false;
         *slash = '\0';
     }
-    strcat(name, "/etc/openmpi-mca-params.conf");
-    return has_list(name);
+    strcat(name, "/etc/" PARAMETERS);
+    return has_line(name, LIST, NULL);
 }
 
 /* Returns true if a list is set by the command line, by a file that it names, or by the parameters

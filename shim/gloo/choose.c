@@ -29,7 +29,7 @@ static void lack_memory(const struct cshim_gloo_arguments *arguments, void **exc
 }
 
 /* Returns a number for a call, equal on all ranks, and its stream. Most programs give each call a
- * tag of its own, or many calls one small tag: a call is numbered by its tag, but further calls
+ * tag of its own, or many calls one tag: a call is numbered by its tag, but further calls
  * with a tag below CSHIM_GLOO_TAGS are counted. The caller holds the lock. */
 static uint64_t number_call(struct cshim_gloo_context *context, uint32_t tag, uint32_t *stream)
 {

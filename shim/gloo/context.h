@@ -38,8 +38,8 @@ struct cshim_gloo_call {
 };
 
 /* Calls are counted by tag if their tag is less than this. Most programs give each call a tag of
- * its own, or all calls one tag. The system provides the memory of the counts when they are used. */
-#define CSHIM_GLOO_TAGS 65536u
+ * its own, or all calls one tag. */
+#define CSHIM_GLOO_TAGS 4096u
 
 struct cshim_gloo_agreement; /* agree.h */
 struct cshim_gloo_class;     /* choose.h */

@@ -38,7 +38,7 @@ static COLD void observe_call(const struct cshim_arguments *arguments, enum cshi
     struct cshim_call call = {0};
     reason = reason == CSHIM_REASON_COMPRESS ? CSHIM_REASON_DISABLED : reason;
     cshim_count_pass(reason, arguments->comm);
-    if (cshim_describe_observed(arguments, &call))
+    if (cshim_describe_any(arguments, &call))
         cshim_observe_begin(observed, &call, arguments->comm, reason);
 }
 

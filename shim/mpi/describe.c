@@ -229,8 +229,7 @@ static void find_refusals(void)
 }
 
 /* For data-movement collectives always returns true, without trying the library: if a rank passes
- * equal buffers, all ranks pass the call through (movement.c), so only the
- * compression is lost. */
+ * equal buffers, all ranks pass the call through (movement.c), so only the compression is lost. */
 bool cshim_describe_refuses_one_buffer(const struct cshim_arguments *arguments)
 {
     const bool has_more = arguments->recvcounts != NULL || arguments->count > 1;
@@ -332,7 +331,7 @@ struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
     return exchange;
 }
 
-bool cshim_describe_observed(const struct cshim_arguments *arguments, struct cshim_call *call)
+bool cshim_describe_any(const struct cshim_arguments *arguments, struct cshim_call *call)
 {
     int element = 0;
     set_properties(arguments, call);

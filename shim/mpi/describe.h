@@ -83,10 +83,11 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
  * arguments' buffers, `plan` and `state`. */
 struct cshim_exchange cshim_exchange_of(const struct cshim_arguments *arguments,
                                         const struct cshim_plan *plan, struct cshim_comm *state);
-/* Describes a call that is passed through, and recorded or traced. Returns false for an
- * intercommunicator and, except on the world, if the communicator's state cannot be made or has a
- * reason not to compress, such as processes outside the job. */
-bool cshim_describe_observed(const struct cshim_arguments *arguments, struct cshim_call *call);
+/* Describes a call of any type, operation and size, by its communicator and bytes: for recording,
+ * tracing and the agreement of data movement. Returns false for an intercommunicator and, except on
+ * the world, if the communicator's state cannot be made or has a reason not to compress, such as
+ * processes outside the job. */
+bool cshim_describe_any(const struct cshim_arguments *arguments, struct cshim_call *call);
 /* Returns true if this rank is the root of a reduce or broadcast on an intracommunicator. */
 bool cshim_describe_is_root(const struct cshim_arguments *arguments);
 /* Returns true if all recvcounts are 0. */

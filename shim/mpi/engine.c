@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Start and end of the engine (`start` and `finalize` of struct cshim_mpi_engine). */
 #include <stdlib.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "codecs/arithmetic.h"
@@ -60,14 +61,16 @@ static bool are_tools_right(const char *past)
 }
 
 /* Fills in the additions to the names of files: MPI's, if the program called another library
- * before, and a spawned job's, by the number of its first process: its variables are those of the
- * job that spawned it. */
+ * before, and random digits for a spawned job, whose variables are those of the job that spawned
+ * it. */
 static void name_additions(bool is_beside)
 {
     MPI_Comm parent;
     char spawned[32] = "";
+    uint32_t digits = (uint32_t)getpid();
+    (void)getrandom(&digits, sizeof digits, GRND_NONBLOCK);
     if (PMPI_Comm_get_parent(&parent) == MPI_SUCCESS && parent != MPI_COMM_NULL)
-        snprintf(spawned, sizeof spawned, ".spawned%ld", (long)getpid());
+        snprintf(spawned, sizeof spawned, ".spawned%08x", digits);
     snprintf(cshim_mpi.file_additions, sizeof cshim_mpi.file_additions, "%s%s",
              is_beside ? ".mpi" : "", spawned);
 }

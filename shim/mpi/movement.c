@@ -47,12 +47,21 @@ enum cshim_reason cshim_movement_reason(const struct cshim_arguments *arguments,
     return has_read_only_root(arguments) ? CSHIM_REASON_READ_ONLY : CSHIM_REASON_COMPRESS;
 }
 
-/* Returns true if the policy compresses a call of this size, with some element type. */
-static bool compresses_size(const struct cshim_call *like)
+/* Returns true if the policy may compress calls of this size, with some element type, on this
+ * communicator. Equal on all ranks, except of an all-to-all with counts. The first test, for small
+ * calls, does not look for the communicator's state. */
+static bool compresses_size(const struct cshim_arguments *arguments, uint64_t bytes)
 {
     const struct cshim_rule *rule;
-    struct cshim_call call = *like;
+    struct cshim_call call;
+    int ranks = 1;
     bool compresses = false;
+    PMPI_Comm_size(arguments->comm, &ranks);
+    if (cshim_shapes[arguments->collective].has_blocks && arguments->recvcounts == NULL)
+        bytes *= (uint64_t)ranks;
+    if (!cshim_policy_compresses(cshim_job.policy, CSHIM_MPI, arguments->collective, bytes) ||
+        !cshim_describe_any(arguments, &call))
+        return false;
     for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT && !compresses; dtype++) {
         call.dtype = dtype;
         compresses =
@@ -66,20 +75,22 @@ int cshim_movement_agree(struct cshim_arguments *arguments, enum cshim_reason *r
     enum { REASON, BYTES, DTYPE, OTHER_DTYPE, VALUES };
     const bool by_counts = arguments->sendcounts != NULL, observes = cshim_job.observed != NULL;
     const enum cshim_dtype dtype = cshim_describe_datatype(arguments->datatype);
-    struct cshim_call call;
     struct cshim_comm *state;
     uint64_t own[VALUES], most[VALUES] = {0};
-    int bytes = 0;
+    int inter = 0, ranks = 1, bytes = 0;
+    PMPI_Comm_test_inter(arguments->comm, &inter);
+    PMPI_Comm_size(arguments->comm, &ranks);
+    PMPI_Type_size(arguments->datatype, &bytes);
     *agreed = false;
-    if (!cshim_describe_observed(arguments, &call) || call.ranks == 1 ||
-        (!by_counts && (observes || !compresses_size(&call))))
+    if (inter || ranks == 1 ||
+        (!by_counts &&
+         (observes || !compresses_size(arguments, arguments->count * (uint64_t)bytes))))
         return MPI_SUCCESS;
     int status = cshim_comm_find(arguments->comm, &state);
     if (status == MPI_SUCCESS && !observes)
         status = cshim_nonblocking_prepare(arguments->comm, state);
     if (status != MPI_SUCCESS || state->reason != CSHIM_REASON_COMPRESS)
         return status;
-    PMPI_Type_size(arguments->datatype, &bytes);
     own[REASON] = *reason;
     own[BYTES] = arguments->count * (uint64_t)bytes;
     own[DTYPE] = dtype;

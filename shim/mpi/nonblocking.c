@@ -366,7 +366,7 @@ bool cshim_nonblocking_setup(void)
 {
     struct cshim_comm *world;
     int able = cshim_progress_find(), all = 0;
-    if (!cshim_policy_compresses(cshim_job.policy, CSHIM_MPI, CSHIM_ALLREDUCE) ||
+    if (!cshim_policy_compresses(cshim_job.policy, CSHIM_MPI, CSHIM_ALLREDUCE, UINT64_MAX) ||
         cshim_job.observed != NULL)
         return true;
     able = able && cshim_mpi.alone != MPI_COMM_NULL;

@@ -132,14 +132,17 @@ static bool start_call(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *r
     struct cshim_comm *state;
     if (request == NULL || !plan_call(&arguments, false, &plan, &state, status))
         return false;
-    *request = MPI_REQUEST_NULL;
-    *status = cshim_comm_begin_preparing(state);
-    if (*status != MPI_SUCCESS)
-        return true;
     const int tag = new_tag();
     *status = report_status(state, cshim_nonblocking_receive(tag, false, request));
-    if (*status == MPI_SUCCESS)
-        *status = cshim_nonblocking_start(&arguments, &plan, state, tag, *request);
+    if (*status != MPI_SUCCESS)
+        return true;
+    *status = cshim_comm_begin_preparing(state);
+    if (*status != MPI_SUCCESS) {
+        cshim_mpi.real->MPI_Cancel(request);
+        cshim_mpi.real->MPI_Request_free(request);
+        return true;
+    }
+    *status = cshim_nonblocking_start(&arguments, &plan, state, tag, *request);
     return true;
 }
 

@@ -34,7 +34,7 @@ static bool compresses_sums(void)
     static const enum cshim_collective sums[] = {CSHIM_ALLREDUCE, CSHIM_REDUCE,
                                                  CSHIM_REDUCE_SCATTER};
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
-        if (cshim_policy_compresses(cshim_job.policy, CSHIM_MPI, sums[i]))
+        if (cshim_policy_compresses(cshim_job.policy, CSHIM_MPI, sums[i], UINT64_MAX))
             return true;
     return false;
 }

@@ -308,7 +308,9 @@ static bool can_capture(const struct cshim_nccl_call *call)
 {
     const struct cshim_plan *plan = &call->plan;
     const bool sends = plan->schedule->compile != NULL && call->collective != CSHIM_BROADCAST;
-    return !plan->rule->stochastic && (!sends || call->comm->connected[plan->schedule->staged]);
+    const bool is_random =
+        plan->rule->stochastic && plan->codec != CSHIM_CODEC_RAW && plan->codec != CSHIM_CODEC_FP32;
+    return !is_random && (!sends || call->comm->connected[plan->schedule->staged]);
 }
 
 /* Prepares a call; passes it through if its plan does not compress. */

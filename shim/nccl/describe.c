@@ -119,7 +119,7 @@ void cshim_premul_release(ncclRedOp_t op, ncclComm_t comm)
 {
     pthread_mutex_lock(&lock);
     struct operation **link = find_operation(op, comm);
-    if (*link != NULL) {
+    if (*link != NULL && (*link)->calls > 0) { /* not if it is of a later communicator */
         (*link)->calls--;
         (void)destroy_ended(link);
     }

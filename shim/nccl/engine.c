@@ -177,6 +177,7 @@ static struct cshim_nccl_comm *begin_child(ncclComm_t parent, ncclComm_t *child,
         return NULL;
     }
     made->published_at = child;
+    *child = NULL; /* as NCCL does */
     made->parent = known;
     return made;
 }

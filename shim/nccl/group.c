@@ -32,22 +32,24 @@ static ncclResult_t end_calls(bool is_good)
     return status;
 }
 
-/* Returns true if a communicator is made when its group has ended: a background thread then adds it
- * to the group's newcomers. */
+/* Returns true if a background thread finishes the making of a communicator, which has a handle,
+ * and is in the registry, before settle_newcomers(). */
 static bool is_made_later(const struct cshim_nccl_comm *comm)
 {
     return comm->nonblocking || comm->parent != NULL;
 }
 
-/* Gives the program the handle of a communicator that a nonblocking parent has made. If it was not
- * made, does not free the memory of the handle: NCCL may still write it. */
-static void publish_handle(struct cshim_nccl_comm *comm, bool made)
+/* Gives the program the handle of a communicator that a nonblocking parent has made; the program
+ * may then destroy it at once. If there is no handle, does not free its memory, to which NCCL may
+ * still write. */
+static void publish_handle(struct cshim_nccl_comm *comm)
 {
     struct cshim_nccl_comm *parent = comm->parent;
+    ncclComm_t *made_at = comm->made_at, *published_at = comm->published_at;
     comm->parent = NULL;
-    __atomic_store_n(comm->published_at, *comm->made_at, __ATOMIC_RELEASE);
-    if (made)
-        free(comm->made_at);
+    __atomic_store_n(published_at, *made_at, __ATOMIC_RELEASE);
+    if (*made_at != NULL)
+        free(made_at);
     cshim_registry_release(parent);
 }
 
@@ -115,13 +117,14 @@ static ncclResult_t add_newcomer(struct cshim_nccl_comm *comm, bool made)
     const ncclResult_t status = made && comm->member != NULL ? await_decision(comm) : ncclSuccess;
     const bool is_there = made && comm->comm != NULL && status == ncclSuccess;
     const bool is_added = is_made_later(comm) && comm->comm != NULL;
+    const bool is_dropped = !is_there && !is_added;
     if (is_there && !is_added)
         cshim_registry_add(comm);
     if (is_there)
         cshim_registry_settle(comm);
     if (comm->parent != NULL)
-        publish_handle(comm, made);
-    if (!is_there && !is_added)
+        publish_handle(comm);
+    if (is_dropped)
         cshim_registry_release(comm);
     return status;
 }
@@ -218,7 +221,7 @@ static void add_to_work(struct background *work, ncclComm_t handle)
 
 /* Starts a thread that finishes the group; finishes it itself if no thread can be started. Returns
  * ncclInProgress; ncclSystemError without memory.
- * Reads the handles here, because the program's variables for them may be gone when the thread
+ * Reads the handles in the program's variables here, because these may be gone when the thread
  * begins. */
 static ncclResult_t start_background(void)
 {
@@ -255,14 +258,23 @@ static ncclResult_t start_background(void)
     return ncclInProgress;
 }
 
-/* Ends the outermost group, for which NCCL has returned `status`. NCCL accepts no group with both
- * blocking and nonblocking communicators, so the first one decides. */
+/* Returns true if the group has nonblocking communicators, or children of some. */
+static bool needs_background(void)
+{
+    bool needs = false;
+    for (size_t i = 0; i < group.call_count; i++)
+        needs = needs || group.calls[i].comm->nonblocking;
+    for (const struct cshim_nccl_comm *comm = group.newcomers; comm != NULL;
+         comm = comm->next_newcomer)
+        needs = needs || is_made_later(comm);
+    return needs;
+}
+
+/* Ends the outermost group, for which NCCL has returned `status`. */
 static ncclResult_t end_outermost(ncclResult_t status)
 {
     const bool going = status == ncclSuccess || status == ncclInProgress;
-    const struct cshim_nccl_comm *first =
-        group.call_count > 0 ? group.calls[0].comm : group.newcomers;
-    if (going && first != NULL && is_made_later(first))
+    if (going && needs_background())
         return start_background();
     const ncclResult_t finished = finish_group(going);
     return finished != ncclSuccess ? finished : status;

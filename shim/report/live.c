@@ -34,6 +34,8 @@ static int create_file(const char *path)
     if (file < 0 || file > STDERR_FILENO)
         return file;
     const int moved = fcntl(file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error = errno;
+    if (moved < 0)
+        unlink(path);
     close(file);
     errno = error;
     return moved;

@@ -12,7 +12,7 @@
 #include "shim/core/row.h"
 
 #define CSHIM_LIVE_FOLDER "/dev/shm"
-#define CSHIM_LIVE_PREFIX "compshim-" /* followed by user id, process id and library */
+#define CSHIM_LIVE_PREFIX "compshim-" /* followed by user, process, namespace, library */
 #define CSHIM_LIVE_MAGIC "cshimtop"
 #define CSHIM_LIVE_RULES 64u /* the last entry also counts all further rules */
 

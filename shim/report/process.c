@@ -15,7 +15,7 @@
 
 struct cshim_process cshim_process;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards jobs, origin and written */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the next variables */
 static struct cshim_job *jobs;
 static uint64_t origin; /* time zero of traces, in nanoseconds of the wall clock; 0: none */
 /* The wall clock and cshim_seconds(), read together at the beginning of the first trace: the wall
@@ -203,11 +203,11 @@ void cshim_job_grow(struct cshim_job *job, bool has_rank_0, int ranks, uint32_t 
     pthread_mutex_unlock(&lock);
 }
 
-uint64_t cshim_job_origin(uint64_t others)
+uint64_t cshim_job_origin(uint64_t other_origin)
 {
     pthread_mutex_lock(&lock);
-    if (others > 0 && (origin == 0 || others < origin))
-        origin = others;
+    if (other_origin > 0 && (origin == 0 || other_origin < origin))
+        origin = other_origin;
     const uint64_t earliest = origin;
     pthread_mutex_unlock(&lock);
     return earliest;

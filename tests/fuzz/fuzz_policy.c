@@ -80,7 +80,7 @@ static const struct cshim_rule *match(const struct cshim_policy *policy, struct 
         first++;
     FUZZ_CHECK(rule == (first < policy->rule_count ? &policy->rules[first] : NULL));
     if (rule != NULL && rule->codec != CSHIM_CODEC_NONE)
-        FUZZ_CHECK(cshim_policy_compresses(policy, call.library, call.collective));
+        FUZZ_CHECK(cshim_policy_compresses(policy, call.library, call.collective, call.bytes));
     return rule;
 }
 

@@ -196,6 +196,18 @@ static void case_nonblocking_ends(void)
     settle(comm);
     reduce_on(&world, child, 4, COUNT, "a blocking child of a nonblocking communicator");
     NCCL(ncclCommDestroy(child));
+    int last = world.ranks - 1;
+    if (world.rank < last) {
+        const ncclResult_t shrunk = ncclCommShrink(comm, &last, 1, &child, NULL, 0);
+        WANT(shrunk == ncclSuccess || shrunk == ncclInProgress, "shrunk: %d", (int)shrunk);
+        settle(comm);
+        data = device_part(world.rank, 5, COUNT);
+        begin_sum(child, data);
+        settle(child);
+        synchronize(&world);
+        want_sum(data, last, 5, COUNT, "a shrunk nonblocking communicator");
+        NCCL(ncclCommDestroy(child));
+    }
     const ncclResult_t ending = ncclCommFinalize(comm);
     WANT(ending == ncclSuccess || ending == ncclInProgress, "finalized: %d", (int)ending);
     settle(comm);

@@ -7,7 +7,7 @@ program=$build/tests/nccl_nonblocking
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
 
 exact 3 nonblocking 2
-exact 3 nonblocking_ends 3
+exact 3 nonblocking_ends 4
 reports "nonblocking_ends: nothing was passed through" "passed == {}"
 exact 3 nonblocking_group 9
 reports "nonblocking_group: only the integers were passed through" "list(passed.values()) == [3]"

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded after the shim, makes calls of the engine to the MPI library fail:
- *
- *   standin_refused_call      set to N by the program: the N-th collective from then on
- * (REFUSABLE), without being made; 0 after that standin_refused_tests     the next calls of
- * PMPI_Testsome, as many as the program sets standin_refused_samples   positive: PMPI_Ireduce
- * succeeds, but PMPI_Test returns an error when the request is complete STANDIN_REFUSED_GROUPS=N
- * PMPI_Comm_create_group, on the first N ranks of the world */
+/* Preloaded after the shim, makes calls of the engine to the MPI library fail. The program sets
+ * variables: standin_refused_call to N, so that the N-th collective from then on (REFUSABLE) fails
+ * without being made; after that it is 0. standin_refused_tests to the number of next calls of
+ * PMPI_Testsome that fail. standin_refused_samples to 1, so that PMPI_Ireduce succeeds, but
+ * PMPI_Test returns an error when the request is complete. With STANDIN_REFUSED_GROUPS=N in the
+ * environment, PMPI_Comm_create_group fails on the first N ranks of the world. */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stddef.h>

@@ -96,7 +96,7 @@ TEST(every_key_is_read)
     assert_true(rule[2].abs_error == 0.25);
     assert_int_equal(policy->seed, 12345);
     assert_int_equal(policy->feedback_memory, 3 << 20);
-    assert_false(cshim_policy_compresses(policy, CSHIM_MPI, CSHIM_ALLGATHER));
+    assert_false(cshim_policy_compresses(policy, CSHIM_MPI, CSHIM_ALLGATHER, UINT64_MAX));
     cshim_policy_free(policy);
 }
 
@@ -111,7 +111,7 @@ TEST(what_is_left_out_matches_everything)
             struct cshim_call call = {.library = library, .dtype = dtype, .op = CSHIM_AVG};
             call.ranks = 1;
             assert_ptr_equal(cshim_policy_match(policy, &call), policy->rules);
-            assert_true(cshim_policy_compresses(policy, library, CSHIM_ALLREDUCE));
+            assert_true(cshim_policy_compresses(policy, library, CSHIM_ALLREDUCE, 0));
             call = (struct cshim_call){.library = library, .dtype = dtype, .bytes = UINT64_MAX};
             call.ranks = UINT32_MAX;
             assert_ptr_equal(cshim_policy_match(policy, &call), policy->rules);
