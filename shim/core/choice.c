@@ -480,7 +480,7 @@ static void keep_recent(struct cshim_choice *choice)
  * then the median of a few of them says little. */
 static float recent_seconds(const struct cshim_choice *choice)
 {
-    float sorted[CSHIM_CHOICE_RECENT];
+    float sorted[CSHIM_CHOICE_RECENT] = {0};
     for (unsigned i = 0; i < choice->recent_samples; i++)
         insert_sorted(sorted, i, choice->recent[i]);
     return sorted[is_unsteady(choice) ? 0 : (choice->recent_samples - 1) / 2];

@@ -216,7 +216,8 @@ static bool has_list_by_default(void)
             return false;
         *slash = '\0';
     }
-    strcat(name, "/etc/" PARAMETERS);
+    const size_t folder = strlen(name);
+    snprintf(name + folder, sizeof name - folder, "/etc/" PARAMETERS);
     return has_line(name, LIST, NULL);
 }
 

@@ -45,10 +45,11 @@ static bool is_made_later(const struct cshim_nccl_comm *comm)
 static void publish_handle(struct cshim_nccl_comm *comm)
 {
     struct cshim_nccl_comm *parent = comm->parent;
-    ncclComm_t *made_at = comm->made_at, *published_at = comm->published_at;
+    ncclComm_t *made_at = comm->made_at;
+    const ncclComm_t handle = *made_at;
     comm->parent = NULL;
-    __atomic_store_n(published_at, *made_at, __ATOMIC_RELEASE);
-    if (*made_at != NULL)
+    __atomic_store_n(comm->published_at, handle, __ATOMIC_RELEASE);
+    if (handle != NULL)
         free(made_at);
     cshim_registry_release(parent);
 }
