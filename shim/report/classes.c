@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "codecs/arithmetic.h"
+#include "shim/core/log.h"
 
 bool cshim_classes_reserve(struct cshim_class **classes, const struct cshim_policy *policy,
                            enum cshim_library library)
@@ -238,8 +239,31 @@ static void record_choice(const struct cshim_class *class, struct cshim_ledger *
     cshim_ledger_learn(ledger, &learned);
 }
 
+/* Logs, at rank 0, the durations by which a class has just been settled. */
+static void log_choice(const struct cshim_class *class, const struct cshim_ledger *ledger)
+{
+    const struct cshim_choice *choice = &class->choice;
+    char text[800] = "";
+    if (ledger == NULL || choice->phase != CSHIM_CHOICE_SETTLED || choice->periods > 0)
+        return;
+    for (unsigned i = 0; i < choice->candidates; i++) {
+        const bool is_native = i == CSHIM_CANDIDATE_NATIVE;
+        const struct cshim_figure *learned = &choice->learned[i];
+        const size_t length = strlen(text);
+        snprintf(text + length, sizeof text - length, "%s%s%s%s%s: %.1f (%.1f to %.1f) us",
+                 i > 0 ? ", " : "", is_native ? "native" : cshim_codec_name(class->codecs[i]),
+                 is_native ? "" : " ", is_native ? "" : cshim_algorithm_name(class->algorithms[i]),
+                 i == choice->best ? " (chosen)" : "", 1e6 * (double)learned->seconds,
+                 1e6 * (double)learned->low, 1e6 * (double)learned->high);
+    }
+    cshim_log(CSHIM_LOG_DEBUG, "all-reduces from %llu bytes under rule %s: %s",
+              (unsigned long long)cshim_size_class_begin(class->key.size_class), class->rule->name,
+              text);
+}
+
 void cshim_class_decided(struct cshim_class *class, struct cshim_ledger *ledger)
 {
+    log_choice(class, ledger);
     record_choice(class, ledger);
     cshim_class_count(class, ledger);
 }

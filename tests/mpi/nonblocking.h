@@ -17,7 +17,7 @@
 
 static inline void check_call(int good, const char *what, int i)
 {
-    char text[128];
+    char text[160];
     snprintf(text, sizeof text, "%s, %d", what, i);
     check(good, text);
 }

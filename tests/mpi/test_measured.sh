@@ -23,6 +23,10 @@ reports "and how much faster, with the spread" \
     'all(r["speedup_low"] <= r["speedup"] <= r["speedup_high"] for r in rows if "speedup" in r)'
 reports "the totals are their sums" \
     'abs(sum(r.get("seconds_saved", 0) for r in rows) - report["totals"]["seconds_saved"]) < 1e-5 and report["totals"]["compared_calls"] == sum(r["calls"] for r in rows)'
+expect "COMPSHIM_LOG=debug" 0 mpi 3 LD_PRELOAD="$preload" COMPSHIM_LOG=debug "$tests/mpi_repeated_sum" 400 20000
+check "shows what the choice was measured by" grep -Eq \
+    "compshim: all-reduces from [0-9]+ bytes under rule all: native.* us, fp8_e4m3 two_shot.* us" <<<"$output"
+check "and the choice" grep -q "(chosen)" <<<"$output"
 expect "compshim report" 0 "$build/compshim" report report.json
 contains "shows what was saved" "saved of native time "
 contains "and by row" "What compressing saved"
