@@ -179,6 +179,18 @@ static bool parse_lines(struct cshim_parser *parser)
     return !parser->failed;
 }
 
+static void find_compressed_types(struct cshim_policy *policy)
+{
+    for (size_t i = 0; i < policy->rule_count; i++) {
+        const struct cshim_rule *rule = &policy->rules[i];
+        for (unsigned library = 0; library < CSHIM_LIBRARY_COUNT; library++)
+            for (unsigned collective = 0; collective < CSHIM_COLLECTIVE_COUNT; collective++)
+                if (rule->codec != CSHIM_CODEC_NONE && (rule->libraries >> library & 1) != 0 &&
+                    (rule->collectives >> collective & 1) != 0)
+                    policy->compressed_types[library][collective] |= rule->dtypes;
+    }
+}
+
 struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const char *source,
                                         char message[CSHIM_MESSAGE_MAX])
 {
@@ -193,8 +205,10 @@ struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const c
     snprintf(parser.policy->report, sizeof parser.policy->report, "summary");
     parser.policy->log = CSHIM_LOG_WARN;
     parser.policy->feedback_memory = (uint64_t)1 << 30;
-    if (parse_lines(&parser))
+    if (parse_lines(&parser)) {
+        find_compressed_types(parser.policy);
         return parser.policy;
+    }
     cshim_policy_free(parser.policy);
     return NULL;
 }

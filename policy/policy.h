@@ -99,6 +99,9 @@ struct cshim_policy {
     enum cshim_log_level log;
     uint64_t seed;            /* seed of stochastic rounding */
     uint64_t feedback_memory; /* maximum bytes of residuals on each rank */
+    /* Bit 1 << dtype for each element type that some rule may compress, by library and collective.
+     */
+    uint32_t compressed_types[CSHIM_LIBRARY_COUNT][CSHIM_COLLECTIVE_COUNT];
     size_t rule_count;
     struct cshim_rule *rules;
 };

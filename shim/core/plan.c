@@ -141,6 +141,12 @@ uint64_t cshim_plan_compressed_above(const struct cshim_policy *policy,
     return smallest;
 }
 
+/* Returns true if some rule may compress calls of this collective with this element type. */
+static bool may_be_compressed(const struct cshim_policy *policy, const struct cshim_call *call)
+{
+    return (policy->compressed_types[call->library][call->collective] >> call->dtype & 1) != 0;
+}
+
 /* The library's own collectives (cast, hierarchical) need a caller that waits. hierarchical needs
  * several nodes, at least one of them with several ranks; with blocks, the same number of ranks on
  * every node. */
@@ -325,7 +331,7 @@ enum cshim_reason cshim_plan_reason(const struct cshim_policy *policy,
     *rule = cshim_policy_match(policy, call);
     reason = rule_reason(*rule, call);
     if ((reason == CSHIM_REASON_NO_RULE || reason == CSHIM_REASON_RULE_NONE) &&
-        cshim_plan_compressed_above(policy, call) != UINT64_MAX)
+        may_be_compressed(policy, call) && cshim_plan_compressed_above(policy, call) != UINT64_MAX)
         return CSHIM_REASON_TOO_SMALL;
     return reason;
 }

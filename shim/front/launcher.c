@@ -221,8 +221,8 @@ static bool has_list_by_default(void)
     return has_line(name, LIST, NULL);
 }
 
-/* Returns true if a list is set by the command line, by a file that it names, or by the parameters
- * of the site or the user: then Open MPI would refuse our list, or ignore theirs. */
+/* Returns true if the command line, a file that it names, or a default parameter file sets a list.
+ * Open MPI would refuse a second list, or use only one of the two. */
 static bool has_own_list(int argc, char **argv)
 {
     static const char *const files[] = {"--app", "-app", "--tune", "-tune", "--am", "-am"};

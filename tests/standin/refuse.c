@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded after the shim, makes calls of the engine to the MPI library fail. The program sets
- * variables: standin_refused_call to N, so that the N-th collective from then on (REFUSABLE) fails
- * without being made; after that it is 0. standin_refused_tests to the number of next calls of
- * PMPI_Testsome that fail. standin_refused_samples to 1, so that PMPI_Ireduce succeeds, but
+/* Preloaded after the shim, makes calls of the engine to the MPI library fail.
+ *
+ * If the program sets standin_refused_call to N, the N-th collective from then on (REFUSABLE) fails
+ * without being made, and the variable becomes 0. If it sets standin_refused_tests to N, the next N
+ * calls of PMPI_Testsome fail. While standin_refused_samples is 1, PMPI_Ireduce succeeds, but
  * PMPI_Test returns an error when the request is complete. With STANDIN_REFUSED_GROUPS=N in the
  * environment, PMPI_Comm_create_group fails on the first N ranks of the world. */
 #include <dlfcn.h>
