@@ -59,8 +59,11 @@ _Static_assert(FIRST_NATIVE_TRIAL + NATIVE_ROW_MAX < CSHIM_CHOICE_PERIOD - SAMPL
 #define CHANGED 1.5f
 /* The next best candidate overtakes the best one if it is faster by more than this factor, as
  * compared by weighted durations. */
-#define OVERTAKES 1.1f
+#define OVERTAKES 1.05f
 #define QUIET_PERIODS_MAX 64u
+/* Trials of the next best candidate, while a class is settled, because the best one has become
+ * slower. */
+#define SUSPICIONS_MAX 8u
 /* Number of periods and checks after which the durations of settled candidates are forgotten. */
 #define STEADY_PERIODS_MAX 128u
 
@@ -108,18 +111,11 @@ void cshim_choice_fix(struct cshim_choice *choice, unsigned candidates, unsigned
         choice->learned[i] = unknown;
 }
 
-/* Tries in the first, second, fourth, eighth, ... period. */
-bool cshim_choice_tries(const struct cshim_choice *choice)
-{
-    const uint32_t period = choice->periods + 1;
-    return (period & (period - 1)) == 0;
-}
-
 /* Returns the candidate that the next call of a settled class takes: one that it tries, or the best
  * one. */
 static unsigned settled_candidate(const struct cshim_choice *choice)
 {
-    if (choice->is_check || !cshim_choice_tries(choice))
+    if (choice->is_check || !choice->tries)
         return choice->best;
     if (choice->call - FIRST_TRIAL < TRIAL_ROW)
         return choice->next_best;
@@ -404,11 +400,19 @@ static unsigned native_row_of(const struct cshim_choice *choice)
     return choice->periods == 0 && !is_tried ? TRIAL_ROW : 0;
 }
 
-/* Starts a period of a settled class. */
-static void start_settled_period(struct cshim_choice *choice, bool is_check)
+/* Starts a period of a settled class. The first, second, fourth, eighth, ... one tries the next
+ * best and the native candidate; others only the next best one, if `is_suspect`: the best one has
+ * become slower than that. */
+static void start_settled_period(struct cshim_choice *choice, bool is_check, bool is_suspect)
 {
+    const uint32_t period = choice->periods + 1;
+    const bool is_due = (period & (period - 1)) == 0;
+    if (!is_check)
+        choice->next_best = fastest_but(choice, choice->best);
     choice->is_check = is_check;
-    choice->native_row = native_row_of(choice);
+    choice->tries = is_due || (is_suspect && choice->suspicions < SUSPICIONS_MAX);
+    choice->suspicions += choice->tries && !is_due;
+    choice->native_row = is_due ? native_row_of(choice) : 0;
     choice->samples = 0;
     start_period(choice, is_check ? CHECK_PERIOD : CSHIM_CHOICE_PERIOD);
 }
@@ -421,7 +425,6 @@ static void settle_class(struct cshim_choice *choice)
     bool is_kept[CSHIM_CANDIDATES_MAX];
     take_samples(choice);
     choice->best = fastest_in_turn(choice);
-    choice->next_best = fastest_but(choice, choice->best);
     const unsigned rows = find_contenders(choice, is_kept);
     if (rows > 0) {
         choice->best = former;
@@ -436,8 +439,8 @@ static void settle_class(struct cshim_choice *choice)
     choice->phase = CSHIM_CHOICE_SETTLED;
     choice->periods = 0;
     choice->recent_samples = 0;
-    choice->tried = INFINITY;
-    start_settled_period(choice, false);
+    choice->suspicions = 0;
+    start_settled_period(choice, false, false);
 }
 
 /* Returns true if a duration of the settled candidate shows that the network has become faster. */
@@ -450,16 +453,6 @@ static bool is_faster(const struct cshim_choice *choice, float now)
 static bool is_slower(const struct cshim_choice *choice, float now)
 {
     return now > CHANGED * choice->learned[choice->best].high;
-}
-
-/* Returns true if the next best candidate's weighted duration when it was tried last, or its steady
- * one if that is longer, times OVERTAKES, is below the weighted duration of the best one, `now`. */
-static bool is_overtaken(const struct cshim_choice *choice, float now)
-{
-    const unsigned next = choice->next_best;
-    const float other = in_the_long_run(choice, next, choice->tried);
-    return isfinite(other) &&
-           OVERTAKES * choice->weights[next] * other < choice->weights[choice->best] * now;
 }
 
 /* Adds the period's samples of the settled candidate to its recent ones. */
@@ -484,6 +477,16 @@ static float recent_seconds(const struct cshim_choice *choice)
     for (unsigned i = 0; i < choice->recent_samples; i++)
         insert_sorted(sorted, i, choice->recent[i]);
     return sorted[is_unsteady(choice) ? 0 : (choice->recent_samples - 1) / 2];
+}
+
+/* Returns true if the next best candidate's latest duration, or its steady one if that is longer,
+ * times its weight and OVERTAKES, is below the best one's recent duration times its weight. */
+static bool is_overtaken(const struct cshim_choice *choice)
+{
+    const unsigned next = choice->next_best;
+    const float other = in_the_long_run(choice, next, choice->learned[next].seconds);
+    return OVERTAKES * choice->weights[next] * other <
+           choice->weights[choice->best] * recent_seconds(choice);
 }
 
 /* Returns true if most of the settled candidate's recent samples show that the network has become
@@ -514,7 +517,7 @@ static void keep_steady(struct cshim_choice *choice)
 static unsigned tried_native_row(const struct cshim_choice *choice)
 {
     const bool was_next_best = choice->next_best == CSHIM_CANDIDATE_NATIVE;
-    if (choice->call < FIRST_NATIVE_TRIAL || choice->is_check || !cshim_choice_tries(choice) ||
+    if (choice->call < FIRST_NATIVE_TRIAL || choice->is_check || !choice->tries ||
         choice->best == CSHIM_CANDIDATE_NATIVE)
         return 0;
     return (was_next_best ? TRIAL_ROW : 0) + choice->native_row;
@@ -544,17 +547,20 @@ static void end_period(struct cshim_choice *choice)
     keep_period(choice);
     keep_recent(choice);
     choice->periods += !was_check;
-    choice->tried = isfinite(tried) ? tried : was_check ? choice->tried : INFINITY;
+    if (isfinite(tried))
+        choice->learned[choice->next_best].seconds = tried;
+    choice->is_tried = isfinite(tried) || (was_check && choice->is_tried);
     if (isfinite(now))
         keep_steady(choice);
-    const bool is_doubtful = isfinite(now) && choice->periods >= choice->quiet_periods &&
-                             (is_faster(choice, now) || is_slower(choice, now) ||
-                              is_overtaken(choice, recent_seconds(choice)));
+    const bool may_doubt = isfinite(now) && choice->periods >= choice->quiet_periods;
+    const bool overtaken = may_doubt && is_overtaken(choice);
+    const bool is_doubtful = may_doubt && (is_faster(choice, now) || is_slower(choice, now) ||
+                                           (overtaken && choice->is_tried));
     if (is_doubtful && was_check) {
         start_learning(choice);
         return;
     }
-    start_settled_period(choice, is_doubtful);
+    start_settled_period(choice, is_doubtful, overtaken);
 }
 
 static CSHIM_APART void decide(struct cshim_choice *choice)

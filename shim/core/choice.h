@@ -35,16 +35,18 @@
  *
  * Then the class is settled: its calls take the best candidate. In each period of
  * CSHIM_CHOICE_PERIOD calls the ranks agree on the durations of two of these calls. In periods 1,
- * 2, 4, 8, ... the next best candidate makes two calls in a row, the second of which is timed. Then
- * the native candidate, if it is not the best one, makes a row of 2 to 16 calls, the second half of
- * which is timed. From these durations the report says what compressing saved. The row is as long
- * as costs 0.6 % of the time of the settled class so far, because the network's queues may absorb a
- * short row; if not even two calls cost so little, there is no row after the first period.
- * (gloo tries single calls, see shim/gloo/draw.h.)
+ * 2, 4, 8, ... the next best candidate makes two calls in a row, the second of which is timed; and,
+ * at most eight times, in the period after one in which the best candidate took longer than the
+ * next best one's latest duration. In periods 1, 2, 4, 8, ... the native candidate, if it is not
+ * the best one, makes a row of 2 to 16 calls, the second half of which is timed. From these
+ * durations the report says what compressing saved. The row is as long as costs 0.6 % of the time
+ * of the settled class so far, because the network's queues may absorb a short row; if not even two
+ * calls cost so little, there is no row after the first period. (gloo tries single calls, see
+ * shim/gloo/draw.h.)
  *
  * A period casts doubt on the choice if the best candidate takes more than 1.5 times the upper
  * quartile of its samples when it was learned, or less than two thirds of the lower one, or if the
- * next best one's latest trial, weighted, is more than 1.1 times as fast as the best one in this
+ * next best one's trial, weighted, is more than 1.05 times as fast as the best one in this
  * period and the previous one together (their median, because some calls may be fast only because
  * the network was idle before them). If the short period that follows casts doubt, too, learning
  * starts again. Learning that confirms the choice doubles the number of periods before the next
@@ -130,12 +132,13 @@ struct cshim_choice {
     unsigned in_turn;    /* number of entries in `turns` */
     unsigned turns[CSHIM_CANDIDATES_MAX]; /* candidates to try, a row of calls each in turn */
     /* Median and quartiles of each candidate's samples in the latest learning; INFINITY before they
-     * are known. */
+     * are known. A later trial of the next best candidate replaces its median. */
     struct cshim_figure learned[CSHIM_CANDIDATES_MAX];
     struct cshim_figures figures; /* the latest durations since learning began */
-    /* Duration of the next best candidate in this period's trial, in a check that of the period
-     * before; INFINITY: there was none. */
-    float tried;
+    bool tries;    /* this period tries the next best candidate, and natively if native_row > 0;
+                      in a check only gloo's calls do */
+    bool is_tried; /* it has been tried in this period or, in a check, in the one before */
+    unsigned suspicions; /* periods that try it because the best one has become slower */
     /* Duration of each candidate when it was last the settled one; 0 if it was not recently. In the
      * long run calls may take longer than in a row of trials, whose messages fit in the network's
      * queues. */
@@ -197,9 +200,5 @@ void cshim_choice_end(struct cshim_choice *choice, double seconds);
 void cshim_choice_learn(struct cshim_choice *choice, unsigned candidate, float seconds);
 /* Returns the number of a candidate's samples since learning, or this period, began. */
 unsigned cshim_choice_samples_of(const struct cshim_choice *choice, unsigned candidate);
-/* Returns true if a settled class tries its next best candidate in the current period; and its
- * native one, if choice->native_row > 0. The caller has to test whether the period is a check: then
- * only gloo's classes try them. */
-bool cshim_choice_tries(const struct cshim_choice *choice);
 
 #endif

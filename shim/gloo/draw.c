@@ -179,7 +179,7 @@ static struct cshim_draw_stage make_stage(const struct cshim_choice *choice, uin
         stage.in_turn = 0;
         stage.best = (uint8_t)choice->best;
         stage.next_best = (uint8_t)choice->next_best;
-        stage.tries = !cshim_choice_tries(choice) ? 0 : choice->native_row == 0 ? 1 : 2;
+        stage.tries = !choice->tries ? 0 : choice->native_row == 0 ? 1 : 2;
     }
     return stage;
 }

@@ -363,6 +363,20 @@ TEST(a_best_candidate_that_becomes_slower_is_left)
     assert_int_equal(job.ranks[0].best, CSHIM_CANDIDATE_NATIVE);
 }
 
+/* The best candidate slows down too little to cast doubt by itself, after period 8, whose trial of
+ * the next best one is followed by that of period 16. */
+TEST(a_best_candidate_that_becomes_slower_than_the_next_best_is_left)
+{
+    struct network network = {.candidates = 3, .seconds = {1e-3, 0.3e-3, 0.36e-3}, .noise = 0.02};
+    struct job job;
+    start_job(&job, &network, 1, 1);
+    make_calls(&job, &network, 900);
+    assert_in_range(job.ranks[0].periods, 8, 9);
+    network.seconds[1] = 0.43e-3;
+    make_calls(&job, &network, 500);
+    assert_int_equal(job.ranks[0].best, 2);
+}
+
 /* The best candidate stays as fast, and the second best becomes faster. */
 TEST(a_candidate_that_becomes_faster_is_found)
 {
