@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/mpi/describe.h"
 #include "shim/core/clock.h"
-#include "shim/core/smallest.h"
 
 /* Returns the float type of the size of MPI_REAL or MPI_DOUBLE_PRECISION, which Fortran compiler
  * options may widen; CSHIM_DTYPE_OTHER if that is neither 4 nor 8 bytes, as in a library without
@@ -146,11 +145,6 @@ struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshi
     };
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Returns the number of elements that cover `bytes`, rounded up. */
 static uint64_t elements_up(uint64_t bytes, enum cshim_dtype dtype)
 {
@@ -237,19 +231,29 @@ bool cshim_describe_refuses_one_buffer(const struct cshim_arguments *arguments)
            refuses_one_buffer[summing_of(arguments)][has_more];
 }
 
-/* Computes the sizes from which calls of a collective may be compressed, whatever the operation. */
-static void find_smallest(enum cshim_collective collective, enum cshim_dtype dtype)
+/* Computes which calls of a collective are passed through without matching rules, whatever the
+ * operation. Calls whose bytes are counted are not, unless they are too small. */
+static void find_passed(enum cshim_collective collective, enum cshim_dtype dtype)
 {
     struct cshim_call call = cshim_describe_sum(collective, dtype, 0);
-    uint64_t anywhere = UINT64_MAX, world = UINT64_MAX;
+    bool is_first = true;
     for (call.op = 0; call.op < CSHIM_OP_COUNT; call.op++) {
         if (!cshim_library_makes(CSHIM_MPI, collective, call.op))
             continue;
-        anywhere = smaller(anywhere, cshim_smallest_anywhere(cshim_job.policy, &call));
-        world = smaller(world, cshim_smallest(cshim_job.policy, &call));
+        const struct cshim_passed of_op[2] = {cshim_passed_anywhere(cshim_job.policy, &call),
+                                              cshim_passed_like(cshim_job.policy, &call)};
+        for (unsigned world = 0; world < 2; world++) {
+            struct cshim_passed *passed = &cshim_mpi.passed[world][collective][dtype];
+            *passed = is_first ? of_op[world] : cshim_passed_both(*passed, of_op[world]);
+        }
+        is_first = false;
     }
-    cshim_mpi.compress_from[false][collective][dtype] = elements_up(anywhere, dtype);
-    cshim_mpi.compress_from[true][collective][dtype] = elements_up(world, dtype);
+    for (unsigned world = 0; world < 2; world++) {
+        struct cshim_passed *passed = &cshim_mpi.passed[world][collective][dtype];
+        if (passed->reason != CSHIM_REASON_TOO_SMALL && passed->below > CSHIM_WEIGHED_FROM)
+            passed->below = CSHIM_WEIGHED_FROM;
+        passed->below = elements_up(passed->below, dtype);
+    }
 }
 
 void cshim_describe_setup(void)
@@ -257,7 +261,7 @@ void cshim_describe_setup(void)
     find_refusals();
     for (unsigned collective = 0; collective < CSHIM_COLLECTIVE_COUNT; collective++)
         for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
-            find_smallest(collective, dtype);
+            find_passed(collective, dtype);
 }
 
 /* Cheap checks come first. For a call with blocks, the ranks are described before the size is
@@ -283,10 +287,11 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
     }
     if (*count == 0)
         return CSHIM_REASON_EMPTY;
-    if (*count < cshim_mpi.compress_from[arguments->comm == MPI_COMM_WORLD][arguments->collective]
-                                        [call->dtype])
+    const struct cshim_passed *passed =
+        &cshim_mpi.passed[arguments->comm == MPI_COMM_WORLD][arguments->collective][call->dtype];
+    if (*count < passed->below)
         /* Without blocks, the ranks of `comm` are not looked up: too slow for a small call. */
-        return arguments->comm == MPI_COMM_SELF ? CSHIM_REASON_SINGLE_RANK : CSHIM_REASON_TOO_SMALL;
+        return arguments->comm == MPI_COMM_SELF ? CSHIM_REASON_SINGLE_RANK : passed->reason;
     set_properties(arguments, call);
     call->bytes = *count * cshim_dtype_bytes(call->dtype);
     if (!has_blocks)

@@ -70,7 +70,7 @@ void cshim_describe_complex(struct cshim_arguments *arguments);
  * rank 0 as the root. */
 struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshim_dtype dtype,
                                      uint64_t bytes);
-/* Computes the sizes from which calls may be compressed (cshim_mpi.compress_from), and finds out
+/* Computes which calls are passed through without matching rules (cshim_mpi.passed), and finds out
  * which reductions the library refuses with one buffer. Called once, after the agreement. */
 void cshim_describe_setup(void);
 /* Describes a call whose handles are not null: fills `call`, and sets *count to the number of

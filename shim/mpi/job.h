@@ -25,6 +25,7 @@
 
 #include <mpi.h>
 
+#include "shim/core/passed.h"
 #include "shim/report/job.h"
 #include "shim/mpi/carrier.h"
 #include "shim/mpi/engine.h"
@@ -37,9 +38,9 @@ struct cshim_mpi_job {
     int keyval;                 /* attribute that holds a communicator's state */
     int carrier_keyval; /* attribute that holds the carrier of a communicator with ranks of another
                            job */
-    /* Number of elements below which a call is too small: [0] on any communicator, [1] on the
-     * world. */
-    uint64_t compress_from[2][CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
+    /* Which calls are passed through without matching rules, `below` in elements: [0] on any
+     * communicator, [1] on the world. */
+    struct cshim_passed passed[2][CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
     char file_additions[40]; /* of this rank's report and trace (cshim_report_name); only rank 0's
                                 matter */
     bool is_watched;         /* calls are recorded (COMPSHIM=observe) or traced */

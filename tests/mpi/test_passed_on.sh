@@ -57,8 +57,8 @@ cheap "integers" 2 int world
 cheap "too small" 2 float world
 cheap "another operation" 2 max world
 cheap "too small, on another communicator" 2 float other
-policy=$top/policy/default.ini # whose rules are matched one after the other
-limit=$(limit_of 600) cheap "a type that the built-in policy does not compress" 2 double world
+policy=$top/policy/default.ini
+cheap "a type that the built-in policy does not compress" 2 double world
 policy=$scratch/nodes.ini
 cheap "too small by a rule for nodes" 2 float world
 # Calls of 64 bytes that are native: first by the choice in the file of COMPSHIM_MACHINE, then, with worth =

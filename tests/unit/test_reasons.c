@@ -2,7 +2,7 @@
 /* Tests the reason for which a policy passes a call through: compares random policies and calls
  * with a simple model that tries every size. Sizes are small enough to try all of them. */
 #include "shim/core/plan.h"
-#include "shim/core/smallest.h"
+#include "shim/core/passed.h"
 #include "tests/unit/unit.h"
 
 #define POLICIES 3000u
@@ -136,11 +136,13 @@ static void check_call(const struct cshim_policy *policy)
         const uint64_t above = cshim_plan_compressed_above(policy, &call);
         assert_int_equal(above != UINT64_MAX ? above : 0, size_that_helps(policy, &call));
     }
-    /* The MPI engine passes calls below these sizes through as too_small, without matching the
-     * policy. */
-    if (call.bytes < cshim_smallest(policy, &call) ||
-        call.bytes < cshim_smallest_anywhere(policy, &call))
-        assert_int_equal(reason, CSHIM_REASON_TOO_SMALL);
+    /* The MPI engine passes calls below these sizes through without matching the policy. */
+    const struct cshim_passed like = cshim_passed_like(policy, &call);
+    const struct cshim_passed anywhere = cshim_passed_anywhere(policy, &call);
+    if (call.bytes < like.below)
+        assert_int_equal(reason, like.reason);
+    if (call.bytes < anywhere.below)
+        assert_int_equal(reason, anywhere.reason);
 }
 
 TEST(size_is_named_where_size_would_help)
@@ -160,15 +162,19 @@ TEST(size_is_named_where_size_would_help)
     assert_true(tried > POLICIES / 8);
 }
 
-/* Under the default policy, MPI's float32 all-reduces below 4096 bytes are passed through without
- * matching, on every communicator. */
+/* Under the default policy, MPI's float32 all-reduces below 4096 bytes, and those of float64, are
+ * passed through without matching, on every communicator. */
 TEST(small_calls_are_decided_at_once)
 {
-    const struct cshim_call sum = {.library = CSHIM_MPI, .ranks = 2, .nodes = 1};
+    struct cshim_call sum = {.library = CSHIM_MPI, .ranks = 2, .nodes = 1};
     char message[CSHIM_MESSAGE_MAX];
     const char *built_in = cshim_policy_default_text();
     struct cshim_policy *policy =
         cshim_policy_parse(built_in, strlen(built_in), "default", message);
-    assert_int_equal(cshim_smallest_anywhere(policy, &sum), 4096);
+    assert_int_equal(cshim_passed_anywhere(policy, &sum).below, 4096);
+    assert_int_equal(cshim_passed_anywhere(policy, &sum).reason, CSHIM_REASON_TOO_SMALL);
+    sum.dtype = CSHIM_FLOAT64;
+    assert_true(cshim_passed_anywhere(policy, &sum).below == UINT64_MAX);
+    assert_int_equal(cshim_passed_anywhere(policy, &sum).reason, CSHIM_REASON_NO_RULE);
     cshim_policy_free(policy);
 }

@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/core/smallest.h"
+#include "shim/core/passed.h"
 
-#include "shim/core/plan.h"
-
-/* Tries each rule's size limits only, because the decision changes only there. */
-uint64_t cshim_smallest(const struct cshim_policy *policy, const struct cshim_call *like)
+/* Tries the smallest size, and those at which the range of sizes of a rule begins or ends, because
+ * the decision changes only there. */
+struct cshim_passed cshim_passed_like(const struct cshim_policy *policy,
+                                      const struct cshim_call *like)
 {
     struct cshim_call call = *like;
     const struct cshim_rule *decided;
     call.bytes = 0;
-    const uint64_t smallest = cshim_plan_compressed_above(policy, &call);
-    if (smallest == UINT64_MAX ||
-        cshim_plan_reason(policy, &call, 1, &decided) != CSHIM_REASON_TOO_SMALL)
-        return 0;
+    struct cshim_passed passed = {UINT64_MAX, cshim_plan_reason(policy, &call, 1, &decided)};
+    if (passed.reason == CSHIM_REASON_COMPRESS)
+        passed.below = 0;
     for (size_t i = 0; i < 2 * policy->rule_count; i++) {
         const struct cshim_rule *rule = &policy->rules[i / 2];
         call.bytes = i % 2 == 0 ? rule->min_size : rule->max_size + 1;
-        if (call.bytes < smallest &&
-            cshim_plan_reason(policy, &call, 1, &decided) != CSHIM_REASON_TOO_SMALL)
-            return 0;
+        if (call.bytes < passed.below &&
+            cshim_plan_reason(policy, &call, 1, &decided) != passed.reason)
+            passed.below = call.bytes;
     }
-    return smallest;
+    return passed;
+}
+
+struct cshim_passed cshim_passed_both(struct cshim_passed a, struct cshim_passed b)
+{
+    const struct cshim_passed smaller = a.below < b.below ? a : b;
+    return a.reason == b.reason ? smaller : (struct cshim_passed){0, CSHIM_REASON_COMPRESS};
 }
 
 /* Numbers of ranks, or of nodes, at which the decision of the rules may change; the first is the
@@ -43,24 +48,25 @@ static bool add_limit(struct thresholds *thresholds, uint32_t from)
     return true;
 }
 
-uint64_t cshim_smallest_anywhere(const struct cshim_policy *policy, const struct cshim_call *like)
+struct cshim_passed cshim_passed_anywhere(const struct cshim_policy *policy,
+                                          const struct cshim_call *like)
 {
     struct thresholds ranks = {1, {2}}, nodes = {1, {1}};
     struct cshim_call call = *like;
-    uint64_t smallest = UINT64_MAX;
+    struct cshim_passed passed = {0, CSHIM_REASON_COMPRESS};
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct cshim_rule *rule = &policy->rules[i];
         if (!add_limit(&ranks, rule->min_ranks) || !add_limit(&ranks, rule->max_ranks + 1) ||
             !add_limit(&nodes, rule->min_nodes) || !add_limit(&nodes, rule->max_nodes + 1))
-            return 0;
+            return passed;
     }
-    for (size_t i = 0; i < ranks.count * nodes.count && smallest > 0; i++) {
+    for (size_t i = 0; i < ranks.count * nodes.count; i++) {
         call.nodes = nodes.from[i % nodes.count];
         call.ranks = ranks.from[i / nodes.count];
         if (call.ranks < call.nodes)
             call.ranks = call.nodes;
-        const uint64_t here = cshim_smallest(policy, &call);
-        smallest = here < smallest ? here : smallest;
+        const struct cshim_passed here = cshim_passed_like(policy, &call);
+        passed = i == 0 ? here : cshim_passed_both(passed, here);
     }
-    return smallest;
+    return passed;
 }
