@@ -222,3 +222,80 @@ void cshim_emit_node(struct cshim_compiler *compiler, enum cshim_operation_kind 
 {
     append(compiler, kind, CSHIM_MESSAGE_PARTS);
 }
+
+bool cshim_is_receiver(const struct cshim_compiler *compiler, int peer)
+{
+    const enum cshim_collective collective = compiler->plan->collective;
+    return collective == CSHIM_REDUCE ? (uint32_t)peer == compiler->role->root
+                                      : collective != CSHIM_REDUCE_SCATTER;
+}
+
+void cshim_emit_receives(struct cshim_compiler *compiler, bool with_sums)
+{
+    const struct cshim_peer_group *row = &compiler->role->groups[CSHIM_ROW];
+    const uint64_t own = cshim_segment_owned(compiler->segment, row->rank).length;
+    for (int i = 1; i < row->ranks; i++) {
+        const int from = cshim_neighbour(compiler, CSHIM_ROW, -i);
+        cshim_emit_receive(compiler, CSHIM_MESSAGE_PARTS, from, own,
+                           cshim_contributions(compiler, from));
+        if (with_sums)
+            cshim_emit_receive(compiler, CSHIM_MESSAGE_SUMS, from,
+                               cshim_segment_owned(compiler->segment, from).length,
+                               cshim_slot(compiler, CSHIM_ROW, CSHIM_REDUCED, from));
+    }
+}
+
+/* Emits a message with the contribution to a chunk, piece by piece. Returns false if the chunk is
+ * empty. */
+static bool emit_contribution(struct cshim_compiler *compiler, int to, uint64_t offset)
+{
+    const uint64_t elements = cshim_segment_owned(compiler->segment, to).length;
+    if (elements == 0)
+        return false;
+    cshim_emit_message(compiler, CSHIM_MESSAGE_PARTS, to, elements, offset);
+    for (uint32_t i = 0; i < cshim_grid_depth(&compiler->plan->grid); i++) {
+        const struct cshim_range piece = cshim_segment_piece(compiler->segment, to, i);
+        if (piece.length > 0)
+            cshim_emit_encode(compiler, CSHIM_MESSAGE_PARTS, &piece, 0);
+    }
+    return true;
+}
+
+void cshim_emit_contributions(struct cshim_compiler *compiler, bool with_own)
+{
+    const struct cshim_peer_group *row = &compiler->role->groups[CSHIM_ROW];
+    for (int i = 1; i < row->ranks; i++) {
+        const int to = cshim_neighbour(compiler, CSHIM_ROW, i);
+        const uint64_t offset = cshim_slot(compiler, CSHIM_ROW, CSHIM_OUTGOING, to);
+        if (emit_contribution(compiler, to, offset))
+            cshim_emit_send(compiler, CSHIM_MESSAGE_PARTS, to, offset);
+    }
+    if (with_own)
+        emit_contribution(compiler, row->rank, cshim_contributions(compiler, row->rank));
+}
+
+void cshim_emit_sends(struct cshim_compiler *compiler, enum cshim_message message, uint64_t offset)
+{
+    for (int i = 1; i < compiler->role->groups[CSHIM_ROW].ranks; i++) {
+        const int to = cshim_neighbour(compiler, CSHIM_ROW, i);
+        if (cshim_is_receiver(compiler, to))
+            cshim_emit_send(compiler, message, to, offset);
+    }
+}
+
+void cshim_emit_decodes(struct cshim_compiler *compiler, enum cshim_message message,
+                        enum cshim_area area, int but)
+{
+    for (int from = 0; from < compiler->role->groups[CSHIM_ROW].ranks; from++) {
+        const uint64_t elements = cshim_segment_owned(compiler->segment, from).length;
+        const uint64_t offset = cshim_slot(compiler, CSHIM_ROW, area, from);
+        if (elements == 0 || from == but)
+            continue;
+        cshim_emit_read(compiler, message, from, elements, offset, offset, 0);
+        for (uint32_t i = 0; i < cshim_grid_depth(&compiler->plan->grid); i++) {
+            const struct cshim_range piece = cshim_segment_piece(compiler->segment, from, i);
+            if (piece.length > 0)
+                cshim_emit_decode(compiler, message, &piece);
+        }
+    }
+}

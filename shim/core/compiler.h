@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compiles the operations of a segment, and caches the lists of a communicator. The rest of this
  * header is for the compilers of algorithms (shim/core/algorithms): functions that append
- * operations, and the buffers of a segment's scratch. Each of their files describes an algorithm
- * and its buffers, and emits the list. Loops that emit sends (except those of a grid's row sums)
- * begin with the next peer, loops that emit receives with the previous one, so that the peers do
- * not all send to the same one first. */
+ * operations, alone or in loops, and the buffers of a segment's scratch. Each of their files
+ * describes an algorithm and its buffers, and emits the list. Loops that emit sends (except those
+ * of a grid's row sums) begin with the next peer, loops that emit receives with the previous one,
+ * so that the peers do not all send to the same one first. */
 #ifndef CSHIM_COMPILER_H
 #define CSHIM_COMPILER_H
 
@@ -106,6 +106,26 @@ void cshim_emit_node(struct cshim_compiler *compiler, enum cshim_operation_kind 
  * or if the message has another codec than the inputs, the sum is written to the result, too. */
 void cshim_emit_reduce_to_message(struct cshim_compiler *compiler, enum cshim_message message,
                                   unsigned inputs, const struct cshim_range *range, bool keeps);
+
+/* The following functions emit loops over the peers of the row that several algorithms have. An
+ * empty chunk has no messages. */
+
+/* Returns true if a peer of the row gets the whole result: in a reduce only the root, in a
+ * reduce-scatter none, otherwise all. */
+bool cshim_is_receiver(const struct cshim_compiler *compiler, int peer);
+/* Emits receives of the other peers' contributions to this peer's chunk and, if `with_sums`, of
+ * their reduced chunks. */
+void cshim_emit_receives(struct cshim_compiler *compiler, bool with_sums);
+/* Emits messages with this peer's contributions to the other peers' chunks, in CSHIM_OUTGOING, and
+ * sends them to these peers. If `with_own`, emits one with the contribution to its own chunk, too,
+ * in CSHIM_CONTRIBUTIONS. */
+void cshim_emit_contributions(struct cshim_compiler *compiler, bool with_own);
+/* Emits sends of a message to all other peers that are receivers (cshim_is_receiver). */
+void cshim_emit_sends(struct cshim_compiler *compiler, enum cshim_message message, uint64_t offset);
+/* Emits the decoding of the chunks of all peers, this one included, except peer `but` (-1: none).
+ * `area` has a message with each chunk. */
+void cshim_emit_decodes(struct cshim_compiler *compiler, enum cshim_message message,
+                        enum cshim_area area, int but);
 
 /* Append the operations of a segment by an algorithm (shim/core/algorithms). The table in
  * schedule.c names the collectives that each of these functions compiles. */

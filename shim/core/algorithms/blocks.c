@@ -33,27 +33,18 @@ static bool encode_block(struct cshim_compiler *compiler, int to, const struct c
 static void decode_blocks(struct cshim_compiler *compiler)
 {
     cshim_emit_wait_received(compiler, CSHIM_MESSAGE_PARTS, 1);
-    for (int from = 0; from < compiler->role->groups[CSHIM_ROW].ranks; from++) {
-        const struct cshim_range chunk = cshim_segment_owned(compiler->segment, from);
-        if (chunk.length == 0)
-            continue;
-        cshim_emit_read(compiler, CSHIM_MESSAGE_PARTS, from, chunk.length,
-                        cshim_contributions(compiler, from), 0, 0);
-        cshim_emit_decode(compiler, CSHIM_MESSAGE_PARTS, &chunk);
-    }
+    cshim_emit_decodes(compiler, CSHIM_MESSAGE_PARTS, CSHIM_CONTRIBUTIONS, -1);
     cshim_emit_wait_sent(compiler, CSHIM_MESSAGE_PARTS);
 }
 
 void cshim_compile_allgather(struct cshim_compiler *compiler)
 {
-    const struct cshim_peer_group *row = &compiler->role->groups[CSHIM_ROW];
-    const struct cshim_range own = cshim_segment_owned(compiler->segment, row->rank);
-    const uint64_t offset = cshim_contributions(compiler, row->rank);
+    const int own = compiler->role->groups[CSHIM_ROW].rank;
+    const struct cshim_range chunk = cshim_segment_owned(compiler->segment, own);
+    const uint64_t offset = cshim_contributions(compiler, own);
     receive_blocks(compiler);
-    if (encode_block(compiler, -1, &own, offset))
-        for (int i = 1; i < row->ranks; i++)
-            cshim_emit_send(compiler, CSHIM_MESSAGE_PARTS, cshim_neighbour(compiler, CSHIM_ROW, i),
-                            offset);
+    if (encode_block(compiler, -1, &chunk, offset))
+        cshim_emit_sends(compiler, CSHIM_MESSAGE_PARTS, offset);
     decode_blocks(compiler);
 }
 

@@ -30,11 +30,6 @@ static bool has_column(const struct cshim_compiler *compiler)
     return column_of(compiler)->rank >= 0;
 }
 
-static struct cshim_range chunk_of(const struct cshim_compiler *compiler, int column)
-{
-    return cshim_segment_owned(compiler->segment, column);
-}
-
 /* Returns the piece that a place of this peer's column owns of the column's chunk. */
 static struct cshim_range piece_of(const struct cshim_compiler *compiler, int place)
 {
@@ -47,17 +42,9 @@ static bool is_outside(const struct cshim_compiler *compiler, int place)
     return (uint32_t)place == compiler->plan->grid.rows;
 }
 
-static void receive_all(struct cshim_compiler *compiler)
+static void receive_column(struct cshim_compiler *compiler)
 {
-    const struct cshim_peer_group *row = row_of(compiler), *column = column_of(compiler);
-    for (int i = 1; i < row->ranks; i++) {
-        const int from = cshim_neighbour(compiler, CSHIM_ROW, -i);
-        cshim_emit_receive(compiler, CSHIM_MESSAGE_PARTS, from,
-                           chunk_of(compiler, row->rank).length,
-                           cshim_slot(compiler, CSHIM_ROW, CSHIM_CONTRIBUTIONS, from));
-        cshim_emit_receive(compiler, CSHIM_MESSAGE_SUMS, from, chunk_of(compiler, from).length,
-                           cshim_slot(compiler, CSHIM_ROW, CSHIM_REDUCED, from));
-    }
+    const struct cshim_peer_group *column = column_of(compiler);
     for (int i = 1; i < column->ranks; i++) {
         const int from = cshim_neighbour(compiler, CSHIM_COLUMN, -i);
         if (!is_outside(compiler, from))
@@ -71,45 +58,16 @@ static void receive_all(struct cshim_compiler *compiler)
     }
 }
 
-/* Encodes the contribution to a column's chunk, piece by piece. Returns false if it is empty. */
-static bool encode_chunk(struct cshim_compiler *compiler, int column, uint64_t offset)
-{
-    const uint64_t elements = chunk_of(compiler, column).length;
-    if (elements == 0)
-        return false;
-    cshim_emit_message(compiler, CSHIM_MESSAGE_PARTS, column, elements, offset);
-    for (uint32_t i = 0; i < cshim_grid_depth(&compiler->plan->grid); i++) {
-        const struct cshim_range piece = cshim_segment_piece(compiler->segment, column, i);
-        if (piece.length > 0)
-            cshim_emit_encode(compiler, CSHIM_MESSAGE_PARTS, &piece, 0);
-    }
-    return true;
-}
-
-static void contribute(struct cshim_compiler *compiler)
-{
-    const struct cshim_peer_group *row = row_of(compiler);
-    for (int i = 1; i < row->ranks; i++) {
-        const int to = cshim_neighbour(compiler, CSHIM_ROW, i);
-        const uint64_t offset = cshim_slot(compiler, CSHIM_ROW, CSHIM_OUTGOING, to);
-        if (encode_chunk(compiler, to, offset))
-            cshim_emit_send(compiler, CSHIM_MESSAGE_PARTS, to, offset);
-    }
-    encode_chunk(compiler, row->rank,
-                 cshim_slot(compiler, CSHIM_ROW, CSHIM_CONTRIBUTIONS, row->rank));
-}
-
 /* Reduces the row's contributions to each piece of this column's chunk. */
 static void reduce_row(struct cshim_compiler *compiler)
 {
     const struct cshim_peer_group *row = row_of(compiler), *column = column_of(compiler);
-    const uint64_t elements = chunk_of(compiler, row->rank).length;
+    const uint64_t elements = cshim_segment_owned(compiler->segment, row->rank).length;
     if (elements == 0)
         return;
     for (int from = 0; from < row->ranks; from++)
         cshim_emit_read(compiler, CSHIM_MESSAGE_PARTS, from, elements,
-                        cshim_slot(compiler, CSHIM_ROW, CSHIM_CONTRIBUTIONS, from), 0,
-                        (unsigned)from);
+                        cshim_contributions(compiler, from), 0, (unsigned)from);
     for (int to = 0; to < column->ranks; to++) {
         const struct cshim_range piece = piece_of(compiler, to);
         const uint64_t offset = cshim_slot(
@@ -154,7 +112,7 @@ static void forward_chunk(struct cshim_compiler *compiler)
 {
     const struct cshim_peer_group *row = row_of(compiler), *column = column_of(compiler);
     const uint64_t offset = cshim_slot(compiler, CSHIM_ROW, CSHIM_REDUCED, row->rank);
-    const uint64_t elements = chunk_of(compiler, row->rank).length;
+    const uint64_t elements = cshim_segment_owned(compiler->segment, row->rank).length;
     if (elements == 0)
         return;
     bool has_begun = false;
@@ -169,32 +127,14 @@ static void forward_chunk(struct cshim_compiler *compiler)
         has_begun = true;
         cshim_emit_forward(compiler, CSHIM_MESSAGE_COLUMN_SUMS, piece);
     }
-    for (int i = 1; i < row->ranks; i++)
-        cshim_emit_send(compiler, CSHIM_MESSAGE_SUMS, cshim_neighbour(compiler, CSHIM_ROW, i),
-                        offset);
-}
-
-static void decode_chunks(struct cshim_compiler *compiler)
-{
-    const struct cshim_peer_group *row = row_of(compiler);
-    for (int from = 0; from < row->ranks; from++) {
-        const uint64_t elements = chunk_of(compiler, from).length;
-        if (elements == 0)
-            continue;
-        cshim_emit_read(compiler, CSHIM_MESSAGE_SUMS, from, elements,
-                        cshim_slot(compiler, CSHIM_ROW, CSHIM_REDUCED, from), 0, 0);
-        for (uint32_t i = 0; i < cshim_grid_depth(&compiler->plan->grid); i++) {
-            const struct cshim_range piece = cshim_segment_piece(compiler->segment, from, i);
-            if (piece.length > 0)
-                cshim_emit_decode(compiler, CSHIM_MESSAGE_SUMS, &piece);
-        }
-    }
+    cshim_emit_sends(compiler, CSHIM_MESSAGE_SUMS, offset);
 }
 
 void cshim_compile_grid(struct cshim_compiler *compiler)
 {
-    receive_all(compiler);
-    contribute(compiler);
+    cshim_emit_receives(compiler, true);
+    receive_column(compiler);
+    cshim_emit_contributions(compiler, true);
     cshim_emit_wait_received(compiler, CSHIM_MESSAGE_PARTS, 1);
     reduce_row(compiler);
     if (has_column(compiler)) {
@@ -204,7 +144,7 @@ void cshim_compile_grid(struct cshim_compiler *compiler)
         forward_chunk(compiler);
     }
     cshim_emit_wait_received(compiler, CSHIM_MESSAGE_SUMS, CSHIM_PIPELINE_DEPTH);
-    decode_chunks(compiler);
+    cshim_emit_decodes(compiler, CSHIM_MESSAGE_SUMS, CSHIM_REDUCED, -1);
     cshim_emit_wait_sent(compiler, CSHIM_MESSAGE_PARTS);
     cshim_emit_wait_sent(compiler, CSHIM_MESSAGE_SUMS);
     if (!has_column(compiler))
