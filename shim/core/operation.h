@@ -39,9 +39,8 @@ enum cshim_operation_kind {
     CSHIM_OPERATION_ENCODE,
     /* Starts to send the message to `peer`. */
     CSHIM_OPERATION_SEND,
-    /* Waits until the messages of this type with the indices `index` to `index` + `parts` - 1 have
-     * arrived. To wait for all, `index` is 0, and `parts` the number of ranks in the row or column.
-     * gloo waits for all that are posted: a RECEIVE whose message depends on a wait follows it. */
+    /* Waits until all messages of this type that this rank has started to receive for the segment
+     * have arrived. `parts` is the number of ranks in the row or column. */
     CSHIM_OPERATION_WAIT_RECEIVED,
     /* Waits likewise until this rank's messages of this type have been sent. */
     CSHIM_OPERATION_WAIT_SENT,
@@ -77,11 +76,8 @@ struct cshim_operation {
     uint8_t depth;   /* pipeline iterations after the start of the segment */
     uint8_t message; /* enum cshim_message: type of the message, or of the inputs */
     uint8_t options;
-    /* Index of the peer in the row or column. If a peer sends several messages of a type in a
-     * segment, as in a ring: number of the message, less than the number of ranks in the row or
-     * column. The sender must send such messages in the order of the receiver's RECEIVEs. */
-    uint32_t index;
-    uint32_t peer; /* index among the plan's peers */
+    uint32_t index; /* index of the peer in the row or column */
+    uint32_t peer;  /* index among the plan's peers */
     uint32_t parts;
     uint64_t offset; /* offset of the message in the segment's scratch, in bytes */
     /* READ of another rank's message in an all-reduce by one_shot or two_shot: offset of the

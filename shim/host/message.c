@@ -166,7 +166,7 @@ static void name_missing(const struct cshim_exchange *exchange, char *ranks, siz
         return;
     const struct cshim_operation *wait = &flight->operations->list[flight->next];
     for (uint32_t i = 0; wait->kind == CSHIM_OPERATION_WAIT_RECEIVED && i < wait->parts; i++) {
-        const struct cshim_operation *receive = find_receive(flight, wait, wait->index + i);
+        const struct cshim_operation *receive = find_receive(flight, wait, i);
         if (receive != NULL &&
             __atomic_load_n(flight->scratch + receive->offset, __ATOMIC_RELAXED) == 0)
             cshim_list_add(ranks, room, ", ", "rank %d", rank_of(exchange, (int)receive->peer));
@@ -196,11 +196,10 @@ int cshim_message_wait(struct cshim_exchange *exchange, const struct cshim_fligh
     int too_long = CSHIM_NO_PEER;
     exchange->awaited = flight;
     const int status = exchange->communicator->transport->complete(
-        exchange, first_request(exchange, flight, transfer_of(wait)) + wait->index, wait->parts,
-        done, &too_long);
+        exchange, first_request(exchange, flight, transfer_of(wait)), wait->parts, done, &too_long);
     exchange->awaited = NULL;
     if (too_long != CSHIM_NO_PEER &&
-        (receive = find_receive(flight, wait, wait->index + (uint32_t)too_long)) != NULL)
+        (receive = find_receive(flight, wait, (uint32_t)too_long)) != NULL)
         check_header(exchange, flight, receive);
     return status;
 }

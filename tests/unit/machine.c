@@ -121,21 +121,17 @@ static void start_send(struct machine *machine, struct rank *rank, struct flight
     machine->bytes += parcel->bytes;
 }
 
-/* Returns true if a WAIT of a segment waits for the message. With gloo that does not depend on the
- * message's index. */
+/* Returns true if a WAIT of a segment waits for the message. */
 static bool is_awaited(const struct parcel *parcel, const struct rank *rank, unsigned slot,
                        const struct cshim_operation *wait)
 {
-    const bool is_gloo = rank->role.plan->library == &cshim_capabilities[CSHIM_GLOO];
     if (parcel->type != wait->message)
         return false;
     return wait->kind == CSHIM_OPERATION_WAIT_RECEIVED
                ? parcel->to == rank->role.rank && parcel->received_at != NULL &&
-                     parcel->receiver_slot == slot &&
-                     (is_gloo || parcel->receiver_index - wait->index < wait->parts)
+                     parcel->receiver_slot == slot && parcel->receiver_index < wait->parts
                : parcel->from == rank->role.rank && parcel->sent_at != NULL &&
-                     parcel->sender_slot == slot &&
-                     (is_gloo || parcel->sender_index - wait->index < wait->parts);
+                     parcel->sender_slot == slot && parcel->sender_index < wait->parts;
 }
 
 /* Delivers the messages that a WAIT waits for, up to the first that is missing. Returns true if
