@@ -22,9 +22,7 @@ static unsigned transfer_of(const struct cshim_operation *operation)
 {
     const bool sends =
         operation->kind == CSHIM_OPERATION_SEND || operation->kind == CSHIM_OPERATION_WAIT_SENT;
-    return operation->message % CSHIM_ROW_MESSAGES +
-           operation->message / CSHIM_ROW_MESSAGES * CSHIM_ROW_TRANSFERS +
-           (sends ? CSHIM_SEND_PARTS : CSHIM_RECEIVE_PARTS);
+    return 2u * operation->message + sends;
 }
 
 void cshim_message_forget(struct cshim_exchange *exchange, const struct cshim_flight *flight)

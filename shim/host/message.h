@@ -6,17 +6,12 @@
 
 #include "shim/host/exchange.h"
 
-/* Groups of requests (transport.h). Each group has a request for each segment in flight and each
- * index of the row or column. A request is numbered by transfer, then slot, then index. */
-enum cshim_transfer {
-    CSHIM_RECEIVE_PARTS,
-    CSHIM_RECEIVE_SUMS,
-    CSHIM_SEND_PARTS,
-    CSHIM_SEND_SUMS,
-    CSHIM_ROW_TRANSFERS,
-    /* The transfers of a grid's column follow, in the same order. */
-    CSHIM_TRANSFERS = 2 * CSHIM_ROW_TRANSFERS
-};
+/* A transfer is a group of requests (transport.h): 2 m is the number of the receives of messages of
+ * type m (enum cshim_message), 2 m + 1 that of the sends. Each transfer has a request for each
+ * segment in flight and each index of the row or column. A request is numbered by transfer, then
+ * slot, then index. */
+#define CSHIM_ROW_TRANSFERS (2 * CSHIM_ROW_MESSAGES)
+#define CSHIM_TRANSFERS (2 * CSHIM_MESSAGES)
 
 /* Upper bound of the number of requests of all segments in flight between `peers` peers. A grid of
  * p peers has twice the transfers, but at most p / 2 + 1 indices. */
