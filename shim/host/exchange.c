@@ -244,22 +244,17 @@ static int execute(struct cshim_exchange *exchange, const struct cshim_flight *f
 
 /* Segments ------------------------------------------------------------------------------------- */
 
-/* Phases that the time of operations counts as, by enum cshim_operation_kind. */
-static const uint8_t phases[CSHIM_OPERATION_KINDS] = {
-    [CSHIM_OPERATION_NODE_REDUCE] = CSHIM_PHASE_EXCHANGE,
-    [CSHIM_OPERATION_RECEIVE] = CSHIM_PHASE_EXCHANGE,
-    [CSHIM_OPERATION_MESSAGE] = CSHIM_PHASE_ENCODE,
-    [CSHIM_OPERATION_ENCODE] = CSHIM_PHASE_ENCODE,
-    [CSHIM_OPERATION_SEND] = CSHIM_PHASE_EXCHANGE,
-    [CSHIM_OPERATION_WAIT_RECEIVED] = CSHIM_PHASE_EXCHANGE,
-    [CSHIM_OPERATION_WAIT_SENT] = CSHIM_PHASE_EXCHANGE,
-    [CSHIM_OPERATION_READ] = CSHIM_PHASE_DECODE,
-    [CSHIM_OPERATION_READ_OWN] = CSHIM_PHASE_DECODE,
-    [CSHIM_OPERATION_REDUCE] = CSHIM_PHASE_DECODE,
-    [CSHIM_OPERATION_FORWARD] = CSHIM_PHASE_EXCHANGE,
-    [CSHIM_OPERATION_DECODE] = CSHIM_PHASE_DECODE,
-    [CSHIM_OPERATION_NODE_GATHER] = CSHIM_PHASE_EXCHANGE,
-};
+/* Returns the phase that the time of an operation counts as. */
+static enum cshim_phase phase_of(const struct cshim_operation *operation)
+{
+    const unsigned kind = operation->kind;
+    if (kind == CSHIM_OPERATION_MESSAGE || kind == CSHIM_OPERATION_ENCODE)
+        return CSHIM_PHASE_ENCODE;
+    if (kind == CSHIM_OPERATION_READ || kind == CSHIM_OPERATION_READ_OWN ||
+        kind == CSHIM_OPERATION_REDUCE || kind == CSHIM_OPERATION_DECODE)
+        return CSHIM_PHASE_DECODE;
+    return CSHIM_PHASE_EXCHANGE;
+}
 
 /* Starts a segment. Returns 0 or a transport error. */
 static int start_flight(struct cshim_exchange *exchange, struct cshim_flight *flight,
@@ -294,7 +289,7 @@ static int advance_flight(struct cshim_exchange *exchange, struct cshim_flight *
     int status = 0;
     *done = true;
     while (flight->next < operations->count && operations->list[flight->next].depth <= age) {
-        const enum cshim_phase next = (enum cshim_phase)phases[operations->list[flight->next].kind];
+        const enum cshim_phase next = phase_of(&operations->list[flight->next]);
         if (next != phase)
             cshim_phase_end(exchange, phase);
         phase = next;
