@@ -19,11 +19,12 @@ bool cshim_communicator_reserve(struct cshim_communicator *communicator)
     communicator->block_begins = calloc(2 * (ranks + 1), sizeof *communicator->block_begins);
     communicator->sent_begins = communicator->block_begins + ranks + 1;
     communicator->inputs = calloc(ranks, sizeof *communicator->inputs);
-    communicator->share_lengths = calloc(local_ranks, sizeof *communicator->share_lengths);
-    communicator->share_begins = calloc(ranks, sizeof *communicator->share_begins);
+    communicator->share_begins = calloc(2 * local_ranks, sizeof *communicator->share_begins);
+    communicator->share_lengths = communicator->share_begins + local_ranks;
+    communicator->chunk_begins = calloc(ranks, sizeof *communicator->chunk_begins);
     return communicator->calls_by_rule != NULL && communicator->block_begins != NULL &&
-           communicator->inputs != NULL && communicator->share_lengths != NULL &&
-           communicator->share_begins != NULL;
+           communicator->inputs != NULL && communicator->share_begins != NULL &&
+           communicator->chunk_begins != NULL;
 }
 
 void cshim_communicator_free(struct cshim_communicator *communicator)
@@ -32,8 +33,8 @@ void cshim_communicator_free(struct cshim_communicator *communicator)
     cshim_layout_free(&communicator->layout);
     cshim_lists_free(&communicator->lists);
     free(communicator->classes);
+    free(communicator->chunk_begins);
     free(communicator->share_begins);
-    free(communicator->share_lengths);
     free((void *)communicator->inputs);
     free(communicator->block_begins);
     free(communicator->calls_by_rule);

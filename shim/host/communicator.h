@@ -36,8 +36,9 @@ struct cshim_communicator {
      * same for the blocks that an all-to-all sends. */
     uint64_t *block_begins, *sent_begins;
     const void **inputs; /* inputs of the operation under way */
-    int *share_lengths;  /* length of each local rank's share of a segment, in elements */
-    int *share_begins;   /* offset of each share, or of each node's chunk in this rank's share */
+    /* hierarchical: offset and length of each local rank's share of a segment, in elements; in a
+     * reduce-scatter also the offset of each node's chunk in this rank's share. */
+    int *share_begins, *share_lengths, *chunk_begins;
 };
 
 /* Allocates the arrays and sets `number` and `residuals`, after job, ranks and layout are set.

@@ -39,7 +39,7 @@ static const uint8_t *source_of(const struct cshim_exchange *exchange,
         return exchange->input + (flight->segment.share.begin + element - exchange->source.begin) *
                                      exchange->element_bytes;
     if (exchange->plan->schedule->division == CSHIM_BLOCKS)
-        element = (uint64_t)exchange->communicator->share_begins[peer];
+        element = (uint64_t)exchange->communicator->chunk_begins[peer];
     return flight->stage + element * exchange->element_bytes;
 }
 

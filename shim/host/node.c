@@ -77,16 +77,6 @@ static const uint8_t *next_scratch(const struct cshim_exchange *exchange, int *r
                                        : communicator->transport->scratch_of(exchange, found);
 }
 
-/* Returns the address of this rank's share in `input`, where the shares of the local ranks are
- * contiguous. */
-static const uint8_t *own_share(const struct cshim_exchange *exchange, const uint8_t *input)
-{
-    const struct cshim_communicator *communicator = exchange->communicator;
-    for (int i = 0; i < communicator->layout.local_rank; i++)
-        input += (size_t)communicator->share_lengths[i] * exchange->element_bytes;
-    return input;
-}
-
 /* Returns the length of the longest share of a local rank. */
 static size_t longest_share(const struct cshim_communicator *communicator)
 {
@@ -106,13 +96,11 @@ static void publish_block(const struct cshim_exchange *exchange, const uint8_t *
     const size_t element = exchange->element_bytes, room = block->length * element;
     if (!cshim_scratch_is_shared(communicator->scratch)) /* the others learn that in the barrier */
         return;
-    for (int i = 0; i < communicator->layout.local_ranks; i++) {
-        const int length = communicator->share_lengths[i];
+    for (int i = 0; i < communicator->layout.local_ranks; i++)
         if (i != communicator->layout.local_rank)
-            memcpy(half + (size_t)i * room, input + block->begin * element,
-                   cshim_range_within(block, length) * element);
-        input += (size_t)length * element;
-    }
+            memcpy(half + (size_t)i * room,
+                   input + ((uint64_t)communicator->share_begins[i] + block->begin) * element,
+                   cshim_range_within(block, communicator->share_lengths[i]) * element);
 }
 
 /* Exchanges a block of the shares by shared memory, and sets communicator->inputs to the other
@@ -169,6 +157,7 @@ static int reduce_shares(struct cshim_exchange *exchange, const uint8_t *input, 
     const struct cshim_layout *layout = &communicator->layout;
     const size_t element = exchange->element_bytes;
     const size_t longest = longest_share(communicator);
+    const int own = layout->local_rank;
     const uint64_t grains = HALF / (unsigned)layout->local_ranks / CSHIM_GRAIN / element;
     struct cshim_range block = {0, (grains > 0 ? grains : 1) * CSHIM_GRAIN};
     uint8_t *memory = NULL;
@@ -184,11 +173,11 @@ static int reduce_shares(struct cshim_exchange *exchange, const uint8_t *input, 
         }
         if (status != 0) /* leaks the memory, because the library may still write to it */
             return status;
-        communicator->inputs[layout->local_rank] =
-            own_share(exchange, input) + block.begin * element;
+        communicator->inputs[own] =
+            input + ((uint64_t)communicator->share_begins[own] + block.begin) * element;
         cshim_reduce(CSHIM_CODEC_RAW, exchange->plan->dtype, communicator->inputs,
                      (unsigned)layout->local_ranks,
-                     cshim_range_within(&block, communicator->share_lengths[layout->local_rank]),
+                     cshim_range_within(&block, communicator->share_lengths[own]),
                      share + block.begin * element, NULL);
     }
     free(memory);
@@ -235,8 +224,8 @@ static void find_shares(struct cshim_exchange *exchange, const struct cshim_segm
 }
 
 /* Copies the chunks of all blocks in the order in which the node adds them: those for the first
- * local rank of all nodes, those for the second, and so on. Sets the lengths of the shares, and the
- * offsets of this rank's chunks. Returns the number of elements. */
+ * local rank of all nodes, those for the second, and so on. Sets offset and length of each share,
+ * and the offsets of this rank's chunks. Returns the number of elements. */
 static uint64_t stage_blocks(struct cshim_exchange *exchange, const struct cshim_flight *flight,
                              uint8_t *blocks)
 {
@@ -250,11 +239,12 @@ static uint64_t stage_blocks(struct cshim_exchange *exchange, const struct cshim
             const struct cshim_range chunk =
                 cshim_segment_block(&flight->segment, node, local_rank);
             if (local_rank == layout->local_rank)
-                communicator->share_begins[node] = (int)(staged - begin);
+                communicator->chunk_begins[node] = (int)(staged - begin);
             memcpy(blocks + staged * element, exchange->input + chunk.begin * element,
                    chunk.length * element);
             staged += chunk.length;
         }
+        communicator->share_begins[local_rank] = (int)begin;
         communicator->share_lengths[local_rank] = (int)(staged - begin);
     }
     return staged;

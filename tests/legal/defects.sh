@@ -38,7 +38,7 @@ defect "a blocking call overtakes nonblocking ones" shim/mpi/nonblocking.c 's/^(
 defect "an all-gather in place from its beginning" shim/mpi/describe.c 's/exchange\.input \+= begin \* exchange\.element_bytes/exchange.input += 0/'
 defect "a reduce with root 0 always" shim/mpi/describe.c 's/call->root = \(uint32_t\)arguments->root;/call->root = 0;/'
 defect "the root of a reduce by nodes is taken for a node" shim/core/segment.c 's/role->root = \(uint32_t\)role->layout.*//'
-defect "results of one length only, by nodes" shim/host/node.c 's/share_begins\[node\] = .*/share_begins[node] = node * (int)chunk.length;/'
+defect "results of one length only, by nodes" shim/host/node.c 's/chunk_begins\[node\] = .*/chunk_begins[node] = node * (int)chunk.length;/'
 defect "a call that was jumped out of is not left" shim/front/nesting.h 's/nesting->depth > 0, 0\) && cshim_(is_left|same_caller)/0, 0) \&\& cshim_\1/'
 defect "a residual of any size" codecs/floats.h 's/\(magnitude < largest \? magnitude : largest\)\) & \(0u - is_near\)/magnitude) | (0u \& is_near \& largest)/'
 defect "complex numbers of an MPI_Allgatherv are compressed as if they were not" shim/mpi/describe.c 's/if \(arguments->recvcounts != NULL\)$/if (false)/'
