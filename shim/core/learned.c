@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "policy/lines.h"
 #include "shim/core/words.h"
@@ -139,7 +140,7 @@ bool cshim_learned_load(char **text, size_t *length, char message[CSHIM_MESSAGE_
     *length = 0;
     if (file == NULL || *file == '\0')
         return true;
-    const bool is_off = strcmp(file, "off") == 0;
+    const bool is_off = strcasecmp(file, "off") == 0;
     *text = is_off ? strdup("") : read_file(file, length, message);
     if (*text == NULL && is_off)
         snprintf(message, CSHIM_MESSAGE_MAX, "no memory for COMPSHIM_MACHINE");

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "shim/core/clock.h"
-#include "shim/core/thread.h"
+#include "shim/core/signals.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the variables below */
 static struct cshim_wait *waits;

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "shim/core/thread.h"
+#include "shim/core/signals.h"
 #include "shim/nccl/background.h"
 #include "shim/nccl/batch.h"
 #include "shim/nccl/prepare.h"

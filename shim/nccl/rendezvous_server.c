@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "shim/core/clock.h"
-#include "shim/core/thread.h"
+#include "shim/core/signals.h"
 #include "shim/nccl/rendezvous_wire.h"
 
 /* A stranger is a connection on which no request about a known communicator has come yet. It is
