@@ -213,8 +213,8 @@ static void update_figures(struct cshim_choice *choice)
     }
 }
 
-/* Sorts the agreed durations of a candidate's samples, as far as this rank knows them. Returns
- * their number. */
+/* Sorts the agreed durations of a candidate's samples, as far as they are known. Returns their
+ * number, which is equal on all ranks. */
 static unsigned sort_samples(const struct cshim_choice *choice, unsigned candidate,
                              float sorted[CSHIM_CHOICE_SAMPLES_MAX])
 {
@@ -389,7 +389,7 @@ static void start_settled_period(struct cshim_choice *choice, bool is_check, boo
         choice->next_best = fastest_but(choice, choice->best);
     choice->is_check = is_check;
     choice->tries = is_due || (is_suspect && choice->suspicions < SUSPICIONS_MAX);
-    choice->suspicions += choice->tries && !is_due;
+    choice->suspicions += choice->tries && !is_due && !is_check;
     choice->native_row = is_due ? native_row_of(choice) : 0;
     choice->samples = 0;
     start_period(choice, is_check ? CHECK_PERIOD : CSHIM_CHOICE_PERIOD);
@@ -517,6 +517,15 @@ static void keep_period(struct cshim_choice *choice)
     update_figures(choice);
 }
 
+/* Ends a period or a check of a settled class: keeps its samples, and looks for doubt.
+ *
+ *     in doubt    in a period    in a check
+ *     no          next period    next period
+ *     yes         check          learning
+ *
+ * `now` is the faster one of its two samples, so that one slow call casts no doubt. Without it, and
+ * in quiet periods, there is no doubt, and no suspicion that the best candidate has become slower
+ * than the next best one. Checks do not count as periods. */
 static void end_period(struct cshim_choice *choice)
 {
     const float now = median_of(choice, choice->best);

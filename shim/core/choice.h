@@ -55,13 +55,14 @@
  *   compressing saved.
  *
  * A period casts doubt on the choice if
- * - the best candidate takes more than 1.5 times the upper quartile of its samples when it was
- *   learned, or less than two thirds of the lower one; or
+ * - both samples of the best candidate exceed 1.5 times the upper quartile of its samples when it
+ *   was learned, or one is below two thirds of the lower quartile; or
  * - it takes more than 1.05 times as long as the next best one took in this period's trial, both
  *   times their weights. Then the best one's duration is the median of its latest four samples,
- *   because some calls may be fast only because the network was idle before them.
- * Learning that confirms the choice doubles the number of periods before the next learning, up to
- * 64.
+ *   because some calls may be fast only because the network was idle before them; or the least of
+ *   them, if calls varied widely when it was learned.
+ * Learning that confirms the choice doubles the number of quiet periods, in which there is no
+ * doubt, up to 64; another choice sets it to 1.
  *
  * What a class remembers:
  *
@@ -70,8 +71,9 @@
  *     recent     latest four samples of the best candidate while it is settled
  *     steady     duration of each candidate when it was last the settled one. Candidates compare
  *                by it if it is longer than their samples: the network's queues may hold the
- *                messages of a row of trials, but not those of all calls
- *     figures    latest durations, for the report
+ *                messages of a row of trials, but not those of all calls. Forgotten after 128
+ *                periods and checks, or if the network has become faster
+ *     figures    latest durations, for the report and the length of native rows
  *
  * Pure: reads no clock and sends nothing. The same calls and the same agreed durations give the
  * same candidates on every rank. Not thread-safe: the calls of a class follow each other, or the
