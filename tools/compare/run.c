@@ -141,8 +141,10 @@ static json_t *read_log(const char *path)
         free(cells);
     }
     fclose(file);
-    if (json_array_size(points) == 0)
+    if (seconds == SIZE_MAX || accuracy == SIZE_MAX)
         warnx("the log of steps at {log} has no columns 'seconds' and 'accuracy' (0 to 1)");
+    else if (json_array_size(points) == 0)
+        warnx("the log of steps at {log} has no line with seconds and an accuracy from 0 to 1");
     return thin(points);
 }
 

@@ -177,13 +177,25 @@ static void note_signal(int signal)
     stop_signal = signal;
 }
 
+/* Signals that this program ignores (SIGCHLD: must not ignore) while its children have the
+ * inherited actions. */
+static const int kept_signals[] = {SIGCHLD, SIGPIPE, SIGTSTP};
+#define KEPT_SIGNALS (sizeof kept_signals / sizeof *kept_signals)
+static struct sigaction inherited[KEPT_SIGNALS];
+static bool catches_signals;
+
 void child_catch_signals(void)
 {
+    static const int stopping[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     struct sigaction action = {.sa_handler = note_signal};
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
+    for (size_t i = 0; i < sizeof stopping / sizeof *stopping; i++)
+        sigaction(stopping[i], &action, NULL);
+    for (size_t i = 0; i < KEPT_SIGNALS; i++) {
+        action.sa_handler = kept_signals[i] == SIGCHLD ? SIG_DFL : SIG_IGN;
+        sigaction(kept_signals[i], &action, &inherited[i]);
+    }
+    catches_signals = true;
 }
 
 int child_stop_signal(void)
@@ -199,6 +211,8 @@ static _Noreturn void exec_program(const struct child *child, int output)
                                            "COMPSHIM_MACHINE", "LD_PRELOAD"};
     const char *preload = launch_preload(child->library, getenv("LD_PRELOAD"));
     setpgid(0, 0);
+    for (size_t i = 0; i < KEPT_SIGNALS && catches_signals; i++)
+        sigaction(kept_signals[i], &inherited[i], NULL);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         unsetenv(settings[i]);
     int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -249,7 +263,10 @@ static bool collect_output(struct child *child, int output)
         ssize_t got = read(output, child->output + child->length, 2 * OUTPUT_KEPT - child->length);
         if (got <= 0)
             return got < 0;
-        child->length += (size_t)got;
+        for (char *text = child->output + child->length; got > 0; got--, text++) {
+            *text = *text != '\0' ? *text : ' '; /* the output is read as text */
+            child->length++;
+        }
     }
 }
 

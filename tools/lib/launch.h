@@ -66,7 +66,8 @@ enum child_end {
     CHILD_STOPPED /* by a signal: child_stop_signal() */
 };
 
-/* Makes SIGINT, SIGTERM and SIGHUP stop the child instead of this program. */
+/* Makes SIGINT, SIGTERM, SIGHUP and SIGQUIT stop the child instead of this program, which from now
+ * on ignores a reader of its output that ends, and Ctrl-Z, because the child would go on. */
 void child_catch_signals(void);
 /* Returns the signal that asked to stop, or 0. */
 int child_stop_signal(void);
