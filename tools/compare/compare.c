@@ -210,17 +210,11 @@ static void write_mode_policy(const struct compare_plan *plan, struct compare_mo
         err(TOOL_SYSTEM, "%s", mode->policy);
 }
 
-/* Makes the folder and the modes' policies. The folder is part of COMPSHIM_REPORT, in which braces
- * have a meaning. */
 static void make_files(struct compare_plan *plan)
 {
     const char *parent = getenv("TMPDIR");
-    if (parent == NULL || *parent == '\0' || strchr(parent, '{') != NULL)
-        parent = "/tmp";
-    plan->folder = tool_format("%s/compshim-XXXXXX", parent);
-    if (mkdtemp(plan->folder) == NULL)
-        err(TOOL_SYSTEM, "cannot make a folder %s", plan->folder);
-    plan->folder = launch_absolute(plan->folder);
+    plan->folder = launch_make_folder(
+        tool_format("%s/compshim-XXXXXX", parent != NULL && *parent ? parent : "/tmp"));
     for (size_t mode = 0; mode < plan->mode_count; mode++)
         if (plan->modes[mode].codec != CSHIM_CODEC_NONE)
             write_mode_policy(plan, &plan->modes[mode]);

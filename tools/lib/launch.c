@@ -151,6 +151,21 @@ static unsigned long count_cores(void)
     return are_shared ? (processors + 1) / 2 : processors;
 }
 
+char *launch_make_folder(char *template)
+{
+    if (mkdtemp(template) == NULL)
+        err(TOOL_SYSTEM, "cannot make a folder %s", template);
+    char *folder = launch_absolute(template);
+    if (strchr(folder, '{') != NULL) {
+        rmdir(folder);
+        errx(TOOL_SYSTEM,
+             "the folder %s has a brace in its name, which has a meaning in "
+             "COMPSHIM_REPORT: take another",
+             folder);
+    }
+    return folder;
+}
+
 void launch_permit_mpirun(char *const *command, bool is_local)
 {
     bool is_mpirun = false; /* env or timeout may precede the launcher */
@@ -187,10 +202,13 @@ static bool catches_signals;
 void child_catch_signals(void)
 {
     static const int stopping[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-    struct sigaction action = {.sa_handler = note_signal};
+    struct sigaction action = {.sa_handler = note_signal}, before;
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof stopping / sizeof *stopping; i++)
-        sigaction(stopping[i], &action, NULL);
+    for (size_t i = 0; i < sizeof stopping / sizeof *stopping; i++) {
+        sigaction(stopping[i], NULL, &before);
+        if (stopping[i] != SIGHUP || before.sa_handler != SIG_IGN) /* not after nohup */
+            sigaction(stopping[i], &action, NULL);
+    }
     for (size_t i = 0; i < KEPT_SIGNALS; i++) {
         action.sa_handler = kept_signals[i] == SIGCHLD ? SIG_DFL : SIG_IGN;
         sigaction(kept_signals[i], &action, &inherited[i]);
@@ -298,7 +316,9 @@ static void wait_for_end(struct child *child, pid_t process, int output)
         poll(&pipe_end, 1, pipe_end.fd >= 0 ? TICK_MILLISECONDS : 1);
         if (pipe_end.fd >= 0 && !collect_output(child, output))
             pipe_end.fd = -1;
-        pid_t ended = waitpid(process, &child->status, WNOHANG);
+        const pid_t ended = waitpid(process, &child->status, WNOHANG);
+        if (ended < 0 && errno != EINTR)
+            child->status = -1;
         if (ended == process || (ended < 0 && errno != EINTR))
             break;
         show_progress(child, cshim_seconds() - begin);
