@@ -132,8 +132,7 @@ static bool read_report(const struct setting *set)
     static const char *const known[] = {"off", "summary", "or a file, as in ./run.json"};
     unsigned place;
     const bool is_file = strpbrk(set->value, "./{") != NULL;
-    const char *value =
-        is_file ? set->value : cshim_word_find(CSHIM_REPORTS, set->value, &place);
+    const char *value = is_file ? set->value : cshim_word_find(CSHIM_REPORTS, set->value, &place);
     if (value == NULL)
         return refuse_word(set->parser, "report", set->value, known, 3);
     snprintf(set->field, CSHIM_PATH_MAX, "%s", value);

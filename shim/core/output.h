@@ -31,8 +31,8 @@ struct cshim_output {
  * program and of other users: a file without the mark (unless it is empty), a file of another
  * owner, and a file that the program has open for writing (below descriptor 1024) are not replaced;
  * a link is followed only if the user or root made it; a pipe without a reader is an error. If
- * `mark` is NULL nothing is checked, and a pipe whose reader ends sends SIGPIPE; with a mark it does
- * not, if the thread that opens the file closes it.
+ * `mark` is NULL nothing is checked, and a pipe whose reader ends sends SIGPIPE; with a mark it
+ * does not, if the thread that opens the file closes it.
  *
  * Returns NULL, or the reason of a failure, which is valid until the next error; then there is
  * nothing to close. */
