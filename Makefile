@@ -84,7 +84,7 @@ endif
 pure_sources := $(wildcard codecs/*.c policy/*.c) \
 	$(filter-out shim/core/log.c,$(wildcard shim/core/*.c shim/core/algorithms/*.c))
 report_sources := $(addprefix shim/report/,ledger.c observed.c trace.c table.c json.c)
-front_sources := $(filter-out shim/front/dl_%,$(wildcard shim/front/*.c)) shim/core/log.c
+front_sources := $(filter-out shim/front/dl_%,$(wildcard shim/front/*.c)) $(addprefix shim/core/,log.c signals.c)
 mpi_sources := $(wildcard shim/mpi/*.c)
 host_sources := $(wildcard shim/host/*.c)
 engine_sources := shim/core/log.c $(addprefix shim/report/,classes.c offer.c job.c residual.c live.c file.c) \

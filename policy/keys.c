@@ -131,10 +131,11 @@ static bool read_report(const struct setting *set)
 {
     static const char *const known[] = {"off", "summary", "or a file, as in ./run.json"};
     unsigned place;
-    if (strpbrk(set->value, "./{") == NULL &&
-        cshim_word_find(CSHIM_REPORTS, set->value, &place) == NULL)
+    const bool is_file = strpbrk(set->value, "./{") != NULL;
+    const char *value = is_file ? set->value : cshim_word_find(CSHIM_REPORTS, set->value, &place);
+    if (value == NULL)
         return refuse_word(set->parser, "report", set->value, known, 3);
-    snprintf(set->field, CSHIM_PATH_MAX, "%s", set->value);
+    snprintf(set->field, CSHIM_PATH_MAX, "%s", value);
     return cshim_has_known_braces(set->value) ||
            cshim_parser_fail(set->parser, "'%s' may hold {rank} and {jobid} only in braces",
                              set->value);
@@ -207,7 +208,7 @@ static bool read_calls(const struct setting *set)
 {
     const char *rest = set->value;
     unsigned long long calls = 0;
-    if (strcmp(set->value, "off") != 0 &&
+    if (strcasecmp(set->value, "off") != 0 &&
         (!parse_number(&rest, UINT32_MAX, &calls) || calls < 1 || *rest != '\0'))
         return refuse(set, set->key->name, "off, or 100 for every 100th call");
     *(uint32_t *)set->field = (uint32_t)calls;

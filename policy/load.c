@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "policy/lines.h"
 #include "policy/list.h"
 
 /* Maximum bytes of a policy's file. */
@@ -115,25 +116,18 @@ static char *load_path(const char *path, const char *named_by, size_t *length,
         free(folder);
         return NULL;
     }
-    char *text = malloc(FILE_LIMIT + 2);
-    errno = 0;
-    *length = text != NULL ? fread(text, 1, FILE_LIMIT + 1, file) : 0;
-    const char *problem = ferror(file) != 0 ? strerror(errno) : NULL;
-    fclose(file);
-    if (text == NULL)
-        snprintf(message, CSHIM_MESSAGE_MAX, "%s: out of memory", path);
-    else if (problem != NULL)
-        snprintf(message, CSHIM_MESSAGE_MAX, "%s: cannot read this policy: %s", path, problem);
-    else if (*length > FILE_LIMIT)
-        snprintf(message, CSHIM_MESSAGE_MAX, "%s: larger than 1 MiB: this is not a policy", path);
-    else {
-        text[*length] = '\0';
+    char *text = cshim_lines_read(file, FILE_LIMIT, length);
+    if (text != NULL) {
         const bool is_here = named_by != NULL && strcmp(path, CSHIM_POLICY_HERE) == 0;
         snprintf(source, CSHIM_PATH_MAX, "%s", is_here ? path + strlen("./") : path);
-        return text;
-    }
-    free(text);
-    return NULL;
+    } else if (errno == ENOMEM)
+        snprintf(message, CSHIM_MESSAGE_MAX, "%s: out of memory", path);
+    else if (errno == EFBIG)
+        snprintf(message, CSHIM_MESSAGE_MAX, "%s: larger than 1 MiB: this is not a policy", path);
+    else
+        snprintf(message, CSHIM_MESSAGE_MAX, "%s: cannot read this policy: %s", path,
+                 strerror(errno));
+    return text;
 }
 
 /* Writes the path of the user's policy. Returns false if the environment has no folder for it, or

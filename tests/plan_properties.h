@@ -19,15 +19,14 @@
  * it consists of whole grains unless it is the last, and that it is not too long. */
 static inline void check_chunk(uint64_t count, uint32_t ranks, uint32_t index)
 {
-    uint64_t begin, length, next_begin = count, next_length;
-    cshim_plan_chunk(count, ranks, index, &begin, &length);
-    if (index + 1 < ranks)
-        cshim_plan_chunk(count, ranks, index + 1, &next_begin, &next_length);
-    PLAN_CHECK(index > 0 || begin == 0);
-    PLAN_CHECK(begin <= count && length <= count - begin);
-    PLAN_CHECK(begin + length == next_begin);
-    PLAN_CHECK(begin + length == count || length % CSHIM_GRAIN == 0);
-    PLAN_CHECK(length <= count / ranks + 1 + CSHIM_GRAIN);
+    const struct cshim_range chunk = cshim_plan_chunk(count, ranks, index);
+    const uint64_t end = chunk.begin + chunk.length;
+    PLAN_CHECK(index > 0 || chunk.begin == 0);
+    PLAN_CHECK(chunk.begin <= count && chunk.length <= count - chunk.begin);
+    PLAN_CHECK(end ==
+               (index + 1 < ranks ? cshim_plan_chunk(count, ranks, index + 1).begin : count));
+    PLAN_CHECK(end == count || chunk.length % CSHIM_GRAIN == 0);
+    PLAN_CHECK(chunk.length <= count / ranks + 1 + CSHIM_GRAIN);
 }
 
 static inline void check_chunks(uint64_t count, uint32_t ranks, uint32_t any_index)
@@ -129,9 +128,9 @@ static inline void check_cuts(const struct cshim_plan *plan, uint32_t any_index)
     const uint64_t last = plan->count - (plan->segments - 1) * plan->segment;
     const uint64_t lengths[] = {plan->count < plan->segment ? plan->count : plan->segment, last};
     for (size_t i = 0; i < 2; i++) {
-        uint64_t begin, share;
         check_chunks(lengths[i], plan->shares, any_index);
-        cshim_plan_chunk(lengths[i], plan->shares, any_index % plan->shares, &begin, &share);
+        const uint64_t share =
+            cshim_plan_chunk(lengths[i], plan->shares, any_index % plan->shares).length;
         check_chunks(share, is_grid(plan) ? plan->grid.columns : plan->peers, any_index);
     }
 }
@@ -217,21 +216,23 @@ static inline void check_places(const struct cshim_grid *grid)
 static inline uint64_t grid_bytes(const struct cshim_plan *plan, uint32_t share, uint64_t elements)
 {
     const struct cshim_grid *grid = &plan->grid;
-    uint64_t begin, chunk, at, piece, bytes = 0, all = 0;
+    uint64_t bytes = 0, all = 0;
     for (uint32_t column = 0; column < grid->columns; column++) {
-        cshim_plan_owned(elements, grid->columns, share, column, &begin, &chunk);
+        const struct cshim_range chunk = cshim_plan_owned(elements, grid->columns, share, column);
         uint64_t in_row = 0, of_chunk = 0;
         for (uint32_t place = 0; place < grid->rows + (grid->outside > 0); place++) {
-            cshim_grid_piece(grid, elements, share, column, place, &at, &piece);
-            PLAN_CHECK(at >= begin && at <= begin + chunk && piece <= begin + chunk - at);
-            of_chunk += piece;
-            in_row += message(plan, piece) - (piece > 0 ? CSHIM_HEADER_BYTES : 0);
-            bytes += message(plan, piece) * (place == grid->rows ? grid->rows : grid->rows - 1);
+            const struct cshim_range piece = cshim_grid_piece(grid, elements, share, column, place);
+            const uint64_t of_piece = message(plan, piece.length);
+            PLAN_CHECK(piece.begin >= chunk.begin && piece.begin <= chunk.begin + chunk.length &&
+                       piece.length <= chunk.begin + chunk.length - piece.begin);
+            of_chunk += piece.length;
+            in_row += of_piece - (piece.length > 0 ? CSHIM_HEADER_BYTES : 0);
+            bytes += of_piece * (place == grid->rows ? grid->rows : grid->rows - 1);
         }
-        PLAN_CHECK(of_chunk == chunk &&
-                   (chunk == 0 || grid->outside == 0 || column < grid->outside));
-        all += chunk;
-        if (chunk > 0)
+        PLAN_CHECK(of_chunk == chunk.length &&
+                   (chunk.length == 0 || grid->outside == 0 || column < grid->outside));
+        all += chunk.length;
+        if (chunk.length > 0)
             bytes += (grid->peers - grid->rows) * (CSHIM_HEADER_BYTES + in_row);
     }
     PLAN_CHECK(all == elements);
@@ -242,9 +243,9 @@ static inline uint64_t grid_bytes(const struct cshim_plan *plan, uint32_t share,
  * direction. */
 static inline uint64_t segment_bytes(const struct cshim_plan *plan, uint64_t elements)
 {
-    uint64_t bytes = 0, begin, share, chunk;
+    uint64_t bytes = 0;
     for (uint32_t s = 0; s < plan->shares; s++) {
-        cshim_plan_chunk(elements, plan->shares, s, &begin, &share);
+        const uint64_t share = cshim_plan_chunk(elements, plan->shares, s).length;
         if (is_grid(plan)) {
             bytes += grid_bytes(plan, s, share);
             continue;
@@ -253,10 +254,8 @@ static inline uint64_t segment_bytes(const struct cshim_plan *plan, uint64_t ele
             bytes += message(plan, share);
             continue;
         }
-        for (uint32_t peer = 0; peer < plan->peers; peer++) {
-            cshim_plan_chunk(share, plan->peers, peer, &begin, &chunk);
-            bytes += message(plan, chunk);
-        }
+        for (uint32_t peer = 0; peer < plan->peers; peer++)
+            bytes += message(plan, cshim_plan_chunk(share, plan->peers, peer).length);
     }
     return bytes;
 }
@@ -292,16 +291,15 @@ static inline uint64_t count_messages(const struct cshim_plan *plan, uint64_t mo
  * are taken to have equally many bytes, and those on the root's node exchange none of them. */
 static inline uint64_t messages_with_root(const struct cshim_plan *plan, uint64_t all)
 {
-    uint64_t bytes = 0, begin, chunk;
+    uint64_t bytes = 0;
     if (plan->schedule->staged)
         return all - all / plan->peers;
     for (uint64_t at = 0; at < plan->count; at += plan->segment) {
         const uint64_t left = plan->count - at;
-        for (uint32_t owner = 0; owner < plan->peers; owner++) {
-            cshim_plan_chunk(left < plan->segment ? left : plan->segment, plan->peers, owner,
-                             &begin, &chunk);
-            bytes += owner != plan->root ? message(plan, chunk) : 0;
-        }
+        const uint64_t elements = left < plan->segment ? left : plan->segment;
+        for (uint32_t owner = 0; owner < plan->peers; owner++)
+            if (owner != plan->root)
+                bytes += message(plan, cshim_plan_chunk(elements, plan->peers, owner).length);
     }
     return bytes;
 }

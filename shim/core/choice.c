@@ -111,58 +111,36 @@ void cshim_choice_fix(struct cshim_choice *choice, unsigned candidates, unsigned
         choice->learned[i] = unknown;
 }
 
-/* Returns the candidate that the next call of a settled class takes: one that it tries, or the best
- * one. */
-static unsigned settled_candidate(const struct cshim_choice *choice)
+/* Returns the candidate of the next call, and whether it is sampled. In a row of calls of one
+ * candidate the first ones are not sampled. */
+static unsigned next_call(const struct cshim_choice *choice, bool *is_sampled)
 {
-    if (choice->is_check || !choice->tries)
-        return choice->best;
-    if (choice->call - FIRST_TRIAL < TRIAL_ROW)
-        return choice->next_best;
-    return choice->call - FIRST_NATIVE_TRIAL < choice->native_row ? CSHIM_CANDIDATE_NATIVE
-                                                                  : choice->best;
-}
-
-/* Returns true if the next call, which is a trial, is in the second half of its row, which is
- * sampled.
- */
-static bool is_sampled_trial(const struct cshim_choice *choice)
-{
-    const uint32_t at = choice->call - FIRST_TRIAL;
-    return at < TRIAL_ROW ? at >= TRIAL_ROW / 2 : at - TRIAL_ROW >= choice->native_row / 2;
-}
-
-/* Returns the length of each candidate's row of calls while a class learns. */
-static unsigned row_of(const struct cshim_choice *choice)
-{
-    return choice->phase == CSHIM_CHOICE_FIRST ? FIRST_ROW : LAST_ROW;
-}
-
-/* Returns the candidate of the next call. */
-static unsigned next_candidate(const struct cshim_choice *choice)
-{
-    if (choice->phase != CSHIM_CHOICE_SETTLED)
-        return choice->turns[choice->call / row_of(choice) % choice->in_turn];
-    return settled_candidate(choice);
-}
-
-/* Returns true if the next call is sampled. */
-static bool is_next_sampled(const struct cshim_choice *choice)
-{
-    if (choice->phase != CSHIM_CHOICE_SETTLED)
-        return choice->call % row_of(choice) > 0;
-    if (settled_candidate(choice) != choice->best)
-        return is_sampled_trial(choice);
+    const uint32_t row = choice->phase == CSHIM_CHOICE_FIRST ? FIRST_ROW : LAST_ROW;
     const uint32_t left = choice->calls_until_due - choice->call;
-    return left == 1 || left == 1 + SAMPLE_DISTANCE;
+    const bool tries = choice->tries && !choice->is_check;
+    const uint32_t trial = choice->call - FIRST_TRIAL;
+    const uint32_t native_trial = choice->call - FIRST_NATIVE_TRIAL;
+    if (choice->phase != CSHIM_CHOICE_SETTLED) {
+        *is_sampled = choice->call % row > 0;
+        return choice->turns[choice->call / row % choice->in_turn];
+    }
+    if (tries && trial < TRIAL_ROW) {
+        *is_sampled = trial >= TRIAL_ROW / 2;
+        return choice->next_best;
+    }
+    if (tries && native_trial < choice->native_row) {
+        *is_sampled = native_trial >= choice->native_row / 2;
+        return CSHIM_CANDIDATE_NATIVE;
+    }
+    *is_sampled = left == 1 || left == 1 + SAMPLE_DISTANCE;
+    return choice->best;
 }
 
 unsigned cshim_choice_begin(struct cshim_choice *choice)
 {
     if (choice->phase == CSHIM_CHOICE_FIXED)
         return choice->best;
-    const unsigned candidate = next_candidate(choice);
-    choice->is_sampled = is_next_sampled(choice);
+    const unsigned candidate = next_call(choice, &choice->is_sampled);
     if (choice->is_sampled) {
         choice->sampled[choice->samples] = candidate;
         choice->seconds[choice->samples] = INFINITY;
@@ -174,12 +152,12 @@ unsigned cshim_choice_begin(struct cshim_choice *choice)
 
 bool cshim_choice_passes(struct cshim_choice *choice)
 {
+    bool is_sampled;
     if (!cshim_choice_is_made(choice) || choice->best != CSHIM_CANDIDATE_NATIVE)
         return false;
     if (choice->phase == CSHIM_CHOICE_FIXED)
         return true;
-    if (cshim_choice_is_due(choice) || is_next_sampled(choice) ||
-        settled_candidate(choice) != choice->best)
+    if (cshim_choice_is_due(choice) || next_call(choice, &is_sampled) != choice->best || is_sampled)
         return false;
     choice->is_sampled = false;
     choice->call++;
@@ -235,8 +213,8 @@ static void update_figures(struct cshim_choice *choice)
     }
 }
 
-/* Sorts the agreed durations of a candidate's samples, as far as this rank knows them. Returns
- * their number. */
+/* Sorts the agreed durations of a candidate's samples, as far as they are known. Returns their
+ * number, which is equal on all ranks. */
 static unsigned sort_samples(const struct cshim_choice *choice, unsigned candidate,
                              float sorted[CSHIM_CHOICE_SAMPLES_MAX])
 {
@@ -411,7 +389,7 @@ static void start_settled_period(struct cshim_choice *choice, bool is_check, boo
         choice->next_best = fastest_but(choice, choice->best);
     choice->is_check = is_check;
     choice->tries = is_due || (is_suspect && choice->suspicions < SUSPICIONS_MAX);
-    choice->suspicions += choice->tries && !is_due;
+    choice->suspicions += choice->tries && !is_due && !is_check;
     choice->native_row = is_due ? native_row_of(choice) : 0;
     choice->samples = 0;
     start_period(choice, is_check ? CHECK_PERIOD : CSHIM_CHOICE_PERIOD);
@@ -539,6 +517,15 @@ static void keep_period(struct cshim_choice *choice)
     update_figures(choice);
 }
 
+/* Ends a period or a check of a settled class: keeps its samples, and looks for doubt.
+ *
+ *     in doubt    in a period    in a check
+ *     no          next period    next period
+ *     yes         check          learning
+ *
+ * `now` is the faster one of its two samples, so that one slow call casts no doubt. Without it, and
+ * in quiet periods, there is no doubt, and no suspicion that the best candidate has become slower
+ * than the next best one. Checks do not count as periods. */
 static void end_period(struct cshim_choice *choice)
 {
     const float now = median_of(choice, choice->best);

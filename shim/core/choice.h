@@ -24,36 +24,56 @@
  * ranks receive at different speeds, that is too short: it excludes the time that the slowest rank
  * waits for its messages.)
  *
- * Learning times five calls of each candidate that is not dropped, in a row of two and a later row
- * of three. The same candidate makes one more call before each row. That call is not timed: it may
- * set up connections, and the network's queues still have data of the previous candidate. A
- * candidate is dropped if its faster call of the first row takes more than twice as long as the
- * best candidate's faster call, and longer than the best candidate's slower call. Candidates within
- * a quarter of the best one get up to 11 samples. Calls that vary widely, so that the quartiles of
- * the best candidate differ by a factor of more than 1.5, are sampled longer: the best candidate,
- * and those whose quartiles overlap the best one's, get up to 23 samples.
+ * The ranks decide at the end of each phase and period:
  *
- * Then the class is settled: its calls take the best candidate. In each period of
- * CSHIM_CHOICE_PERIOD calls the ranks agree on the durations of two of these calls. In periods 1,
- * 2, 4, 8, ... the next best candidate makes two calls in a row, the second of which is timed; and,
- * at most eight times, in the period after one in which the best candidate took longer than the
- * next best one's latest duration. In periods 1, 2, 4, 8, ... the native candidate, if it is not
- * the best one, makes a row of 2 to 16 calls, the second half of which is timed. From these
- * durations the report says what compressing saved. The row is as long as costs 0.6 % of the time
- * of the settled class so far, because the network's queues may absorb a short row; if not even two
- * calls cost so little, there is no row after the first period. (gloo tries single calls, see
- * shim/gloo/draw.h.)
+ *     FIRST ---> LAST ---> SETTLED, a period of 96 calls <---+
+ *       ^        ^  |        |              |                |
+ *       |        +--+        | in doubt     +----------------+ not in doubt
+ *       |     more rows      v                               |
+ *       +------------ a check: a period of 17 calls ---------+
+ *        still in doubt
  *
- * A period casts doubt on the choice if the best candidate takes more than 1.5 times the upper
- * quartile of its samples when it was learned, or less than two thirds of the lower one, or if the
- * next best one's trial, weighted, is more than 1.05 times as fast as the best one in this
- * period and the previous one together (their median, because some calls may be fast only because
- * the network was idle before them). If the short period that follows casts doubt, too, learning
- * starts again. Learning that confirms the choice doubles the number of periods before the next
- * learning, up to 64.
+ * FIRST: each candidate makes a row of three calls. The last two are sampled. The first call of a
+ * row is not, because it may set up connections, and the network's queues still have data of the
+ * previous candidate. A candidate is dropped if its faster call takes more than twice as long as
+ * the best one's faster call, and longer than the best one's slower call.
  *
- * A candidate is compared by its duration as the settled one, if that was longer: the network's
- * queues may hold the messages of a row of trials, but not those of all calls.
+ * LAST: each candidate that is left makes a row of four calls, with three samples. Candidates
+ * within a quarter of the best one make further rows, up to 11 samples each. If calls vary widely,
+ * so that the best candidate's quartiles differ by a factor of more than 1.5, the best candidate
+ * and those whose quartiles overlap its quartiles get up to 23 samples.
+ *
+ * SETTLED: calls take the best candidate, and two of them are sampled in each period. There are
+ * trials of two other candidates (gloo tries single calls, see shim/gloo/draw.h):
+ * - The next best one makes two calls, the second of which is sampled, in periods 1, 2, 4, 8, ...;
+ *   and, at most eight times, in the period after one in which the best candidate has become slower
+ *   than the next best one's latest duration.
+ * - The native one, if it is not the best, makes a row of 2 to 16 calls in periods 1, 2, 4, 8, ...
+ *   The second half of the row is sampled, because the network's queues may absorb a short row. The
+ *   row is as long as costs 0.6 % of the time of the settled class so far; if not even two calls
+ *   cost so little, there is no row after the first period. By these samples the report says what
+ *   compressing saved.
+ *
+ * A period casts doubt on the choice if
+ * - both samples of the best candidate exceed 1.5 times the upper quartile of its samples when it
+ *   was learned, or one is below two thirds of the lower quartile; or
+ * - it takes more than 1.05 times as long as the next best one took in this period's trial, both
+ *   times their weights. Then the best one's duration is the median of its latest four samples,
+ *   because some calls may be fast only because the network was idle before them; or the least of
+ *   them, if calls varied widely when it was learned.
+ * Learning that confirms the choice doubles the number of quiet periods, in which there is no
+ * doubt, up to 64; another choice sets it to 1.
+ *
+ * What a class remembers:
+ *
+ *     learned    durations of each candidate in the latest learning; of the next best one, in its
+ *                latest trial
+ *     recent     latest four samples of the best candidate while it is settled
+ *     steady     duration of each candidate when it was last the settled one. Candidates compare
+ *                by it if it is longer than their samples: the network's queues may hold the
+ *                messages of a row of trials, but not those of all calls. Forgotten after 128
+ *                periods and checks, or if the network has become faster
+ *     figures    latest durations, for the report and the length of native rows
  *
  * Pure: reads no clock and sends nothing. The same calls and the same agreed durations give the
  * same candidates on every rank. Not thread-safe: the calls of a class follow each other, or the

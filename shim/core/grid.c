@@ -11,21 +11,19 @@ static uint64_t part_of(uint64_t count, uint32_t parts)
     return (even / CSHIM_GRAIN + (even % CSHIM_GRAIN != 0)) * CSHIM_GRAIN;
 }
 
-void cshim_plan_chunk(uint64_t count, uint32_t ranks, uint32_t index, uint64_t *begin,
-                      uint64_t *length)
+struct cshim_range cshim_plan_chunk(uint64_t count, uint32_t ranks, uint32_t index)
 {
     const uint64_t chunk = part_of(count, ranks);
-    *begin = index * chunk < count ? index * chunk : count;
-    *length = chunk < count - *begin ? chunk : count - *begin;
+    const uint64_t begin = index * chunk < count ? index * chunk : count;
+    return (struct cshim_range){begin, chunk < count - begin ? chunk : count - begin};
 }
 
-void cshim_plan_owned(uint64_t count, uint32_t peers, uint32_t share, uint32_t peer,
-                      uint64_t *begin, uint64_t *length)
+struct cshim_range cshim_plan_owned(uint64_t count, uint32_t peers, uint32_t share, uint32_t peer)
 {
     const uint64_t chunk = part_of(count, peers);
     const uint64_t chunks = chunk > 0 ? (count - 1) / chunk + 1 : 0;
     const uint32_t first = (uint32_t)(share * chunks % peers);
-    cshim_plan_chunk(count, peers, (peer + (peers - first)) % peers, begin, length);
+    return cshim_plan_chunk(count, peers, (peer + (peers - first)) % peers);
 }
 
 struct cshim_grid cshim_grid_make(uint32_t peers, uint32_t rows)
@@ -79,20 +77,18 @@ bool cshim_grid_find(const struct cshim_grid *grid, uint32_t peer, uint32_t *row
     return *column < grid->outside;
 }
 
-void cshim_grid_piece(const struct cshim_grid *grid, uint64_t count, uint32_t share,
-                      uint32_t column, uint32_t place, uint64_t *begin, uint64_t *length)
+struct cshim_range cshim_grid_piece(const struct cshim_grid *grid, uint64_t count, uint32_t share,
+                                    uint32_t column, uint32_t place)
 {
-    uint64_t chunk, first, piece = 0;
-    cshim_plan_owned(count, grid->columns, share, column, begin, length);
-    if (grid->rows == 1 || *length == 0)
-        return;
-    if (grid->outside > 0) {
-        *length = place == grid->rows ? *length : 0;
-        return;
-    }
-    cshim_plan_chunk(count, grid->columns, 0, &first, &chunk);
-    const uint64_t chunks_before = share * ((count - 1) / chunk + 1) + *begin / chunk;
-    cshim_plan_owned(*length, grid->rows, (uint32_t)(chunks_before / grid->columns) + column, place,
-                     &piece, length);
-    *begin += piece;
+    const struct cshim_range chunk = cshim_plan_owned(count, grid->columns, share, column);
+    if (grid->rows == 1 || chunk.length == 0)
+        return chunk;
+    if (grid->outside > 0)
+        return (struct cshim_range){chunk.begin, place == grid->rows ? chunk.length : 0};
+    const uint64_t longest = cshim_plan_chunk(count, grid->columns, 0).length;
+    const uint64_t chunks_before = share * ((count - 1) / longest + 1) + chunk.begin / longest;
+    struct cshim_range piece = cshim_plan_owned(
+        chunk.length, grid->rows, (uint32_t)(chunks_before / grid->columns) + column, place);
+    piece.begin += chunk.begin;
+    return piece;
 }

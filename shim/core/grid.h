@@ -28,18 +28,21 @@ struct cshim_grid {
     uint32_t outside; /* number of columns with a chunk, if their owners are outside; otherwise 0 */
 };
 
-/* Sets the part [*begin, *begin + *length) at `index` when `count` elements are cut evenly into
- * `ranks` parts: shares of the ranks of a node, or chunks. Whole grains except the last part that
- * is not empty; the following ones are empty. */
-void cshim_plan_chunk(uint64_t count, uint32_t ranks, uint32_t index, uint64_t *begin,
-                      uint64_t *length);
+/* A range of elements. */
+struct cshim_range {
+    uint64_t begin;
+    uint64_t length;
+};
 
-/* Sets the chunk [*begin, *begin + *length) of a share of `count` elements that a peer owns; it may
- * be empty. A small share has fewer chunks than there are peers: its owners follow those of the
- * previous share, cyclically, so that the chunks of equally long shares are spread over the peers.
- */
-void cshim_plan_owned(uint64_t count, uint32_t peers, uint32_t share, uint32_t peer,
-                      uint64_t *begin, uint64_t *length);
+/* Returns the part at `index` when `count` elements are cut evenly into `ranks` parts: shares of
+ * the ranks of a node, or chunks. Whole grains except the last part that is not empty; the
+ * following ones are empty. */
+struct cshim_range cshim_plan_chunk(uint64_t count, uint32_t ranks, uint32_t index);
+
+/* Returns the chunk of a share of `count` elements that a peer owns; it may be empty. A small share
+ * has fewer chunks than there are peers: its owners follow those of the previous share, cyclically,
+ * so that the chunks of equally long shares are spread over the peers. */
+struct cshim_range cshim_plan_owned(uint64_t count, uint32_t peers, uint32_t share, uint32_t peer);
 
 /* Up to this many peers there is no grid. */
 #define CSHIM_GRID_NONE 3u
@@ -62,10 +65,10 @@ uint32_t cshim_grid_peer(const struct cshim_grid *grid, uint32_t column, uint32_
  * that column. Returns false if it has no column. */
 bool cshim_grid_find(const struct cshim_grid *grid, uint32_t peer, uint32_t *row, uint32_t *column,
                      uint32_t *place);
-/* Sets the piece [*begin, *begin + *length) of a share of `count` elements that index `place` of a
- * column owns; it may be empty. Without a grid it is the chunk. Owners of pieces rotate from column
- * to column, and from share to share, like those of chunks (cshim_plan_owned). */
-void cshim_grid_piece(const struct cshim_grid *grid, uint64_t count, uint32_t share,
-                      uint32_t column, uint32_t place, uint64_t *begin, uint64_t *length);
+/* Returns the piece of a share of `count` elements that index `place` of a column owns; it may be
+ * empty. Without a grid it is the chunk. Owners of pieces rotate from column to column, and from
+ * share to share, like those of chunks (cshim_plan_owned). */
+struct cshim_range cshim_grid_piece(const struct cshim_grid *grid, uint64_t count, uint32_t share,
+                                    uint32_t column, uint32_t place);
 
 #endif

@@ -34,7 +34,7 @@ static inline enum cshim_codec_id cshim_message_codec(const struct cshim_plan *p
 struct cshim_header {
     uint32_t magic;
     /* MPI, NCCL: number of the compressed call on its communicator, from 1. gloo: the call's tag
-     * plus the number of compressed calls of this function with it, or plus 1 for tags from 256. */
+     * plus the number of compressed calls of this function with it; for tags from 4096, plus 1. */
     uint32_t sequence;
     uint64_t count;    /* elements of the whole call */
     uint32_t segment;  /* index of the segment in the call */

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/core/learned.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "policy/lines.h"
 #include "shim/core/words.h"
 
-/* A file of choices has to be shorter than this, in bytes. */
-#define FILE_LIMIT ((size_t)1 << 20)
+/* Maximum bytes of a file of choices. */
+#define FILE_LIMIT (((size_t)1 << 20) - 1)
 #define LINE_LIMIT 256
 
 /* Finds the value of a word. Returns false if the word is not in the set. */
@@ -120,23 +122,13 @@ struct cshim_learned *cshim_learned_parse(const char *text, size_t length, const
  * NULL with a message. */
 static char *read_file(const char *path, size_t *length, char message[CSHIM_MESSAGE_MAX])
 {
-    char *text = malloc(FILE_LIMIT + 1);
-    FILE *file = text != NULL ? fopen(path, "re") : NULL;
-    const char *problem = NULL;
-    *length = file != NULL ? fread(text, 1, FILE_LIMIT, file) : 0;
-    if (text == NULL || file == NULL || ferror(file) != 0)
-        problem = strerror(errno);
-    else if (*length == FILE_LIMIT || memchr(text, '\0', *length) != NULL)
-        problem = "it is no text of choices";
-    if (problem != NULL)
-        snprintf(message, CSHIM_MESSAGE_MAX,
-                 "%.200s: cannot read the choices that COMPSHIM_MACHINE names: %s", path, problem);
-    if (file != NULL)
-        fclose(file);
-    if (problem == NULL && text != NULL) {
-        text[*length] = '\0';
+    FILE *file = fopen(path, "re");
+    char *text = file != NULL ? cshim_lines_read(file, FILE_LIMIT, length) : NULL;
+    if (text != NULL && memchr(text, '\0', *length) == NULL)
         return text;
-    }
+    snprintf(message, CSHIM_MESSAGE_MAX,
+             "%.200s: cannot read the choices that COMPSHIM_MACHINE names: %s", path,
+             text != NULL || errno == EFBIG ? "it is no text of choices" : strerror(errno));
     free(text);
     return NULL;
 }
@@ -148,7 +140,7 @@ bool cshim_learned_load(char **text, size_t *length, char message[CSHIM_MESSAGE_
     *length = 0;
     if (file == NULL || *file == '\0')
         return true;
-    const bool is_off = strcmp(file, "off") == 0;
+    const bool is_off = strcasecmp(file, "off") == 0;
     *text = is_off ? strdup("") : read_file(file, length, message);
     if (*text == NULL && is_off)
         snprintf(message, CSHIM_MESSAGE_MAX, "no memory for COMPSHIM_MACHINE");

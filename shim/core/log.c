@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,8 +10,9 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "shim/core/signals.h"
 
 static enum cshim_log_level current_level = CSHIM_LOG_WARN;
 static bool has_level; /* cshim_log_set_level() was called */
@@ -70,17 +70,10 @@ static void write_all(int descriptor, const char *text, size_t length)
 void cshim_log_write(const char *text, size_t length)
 {
     const int saved_errno = errno, descriptor = find_stderr();
-    const struct timespec at_once = {0};
-    sigset_t broken_pipe, pending, before;
-    sigemptyset(&broken_pipe);
-    sigaddset(&broken_pipe, SIGPIPE);
-    sigpending(&pending);
-    pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);
-    errno = 0;
+    struct cshim_pipe_guard guard;
+    cshim_pipe_guard_begin(&guard);
     write_all(descriptor, text, length);
-    if (errno == EPIPE && !sigismember(&pending, SIGPIPE))
-        sigtimedwait(&broken_pipe, NULL, &at_once);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    cshim_pipe_guard_end(&guard);
     errno = saved_errno;
 }
 

@@ -148,6 +148,8 @@ static const char *abandon(struct cshim_output *output, const char *problem)
 {
     if (output->stream != NULL)
         fclose(output->stream);
+    if (output->is_guarded)
+        cshim_pipe_guard_end(&output->guard);
     if (output->there >= 0)
         close(output->there);
     forget_temporary(output);
@@ -160,6 +162,9 @@ static const char *abandon(struct cshim_output *output, const char *problem)
  * writes. Returns NULL or the problem. */
 static const char *open_direct(struct cshim_output *output, int descriptor)
 {
+    output->is_guarded = output->mark != NULL;
+    if (output->is_guarded)
+        cshim_pipe_guard_begin(&output->guard);
     return open_stream(output, descriptor) ? NULL : abandon(output, strerror(errno));
 }
 

@@ -29,31 +29,9 @@
 
 const char *cshim_reason_name(enum cshim_reason reason)
 {
-    static const char *const names[CSHIM_REASON_COUNT] = {
-        [CSHIM_REASON_COMPRESS] = "compress",
-        [CSHIM_REASON_DTYPE] = "dtype",
-        [CSHIM_REASON_OP] = "op",
-        [CSHIM_REASON_EMPTY] = "empty",
-        [CSHIM_REASON_TOO_SMALL] = "too_small",
-        [CSHIM_REASON_RULE_NONE] = "rule_none",
-        [CSHIM_REASON_NO_RULE] = "no_rule",
-        [CSHIM_REASON_SINGLE_RANK] = "single_rank",
-        [CSHIM_REASON_INTERCOMM] = "intercomm",
-        [CSHIM_REASON_DEVICE_BUFFER] = "device_buffer",
-        [CSHIM_REASON_DERIVED_DATATYPE] = "derived_datatype",
-        [CSHIM_REASON_NOT_AGREED] = "not_agreed",
-        [CSHIM_REASON_CAPTURED] = "captured",
-        [CSHIM_REASON_NONBLOCKING] = "nonblocking",
-        [CSHIM_REASON_DISABLED] = "disabled",
-        [CSHIM_REASON_NO_MEMORY] = "no_memory",
-        [CSHIM_REASON_NO_KERNELS] = "no_kernels",
-        [CSHIM_REASON_OPTION] = "option",
-        [CSHIM_REASON_UNKNOWN_LAYOUT] = "unknown_layout",
-        [CSHIM_REASON_NO_GAIN] = "no_gain",
-        [CSHIM_REASON_SECOND_LIBRARY] = "second_library",
-        [CSHIM_REASON_NO_DESCRIPTORS] = "no_descriptors",
-        [CSHIM_REASON_READ_ONLY] = "read_only",
-        [CSHIM_REASON_TOOL] = "tool",
+    static const char *const names[] = {
+#define REASON(NAME, name, WORDS) #name,
+#include "shim/core/reasons.def"
     };
     return (unsigned)reason < CSHIM_REASON_COUNT ? names[reason] : "?";
 }

@@ -12,34 +12,11 @@
 #include "shim/core/grid.h"
 #include "shim/core/schedule.h"
 
-/* Why a call is not compressed. The names are those of reports and of `compshim explain`. */
+/* Why a call is not compressed, by the rows of reasons.def. If it is compressed, the reason is
+ * CSHIM_REASON_COMPRESS, which is 0. */
 enum cshim_reason {
-    CSHIM_REASON_COMPRESS = 0, /* it is compressed */
-    CSHIM_REASON_DTYPE,
-    CSHIM_REASON_OP,
-    CSHIM_REASON_EMPTY,
-    CSHIM_REASON_TOO_SMALL,
-    CSHIM_REASON_RULE_NONE,
-    CSHIM_REASON_NO_RULE,
-    CSHIM_REASON_SINGLE_RANK,
-    CSHIM_REASON_INTERCOMM,
-    CSHIM_REASON_DEVICE_BUFFER,
-    CSHIM_REASON_DERIVED_DATATYPE,
-    CSHIM_REASON_NOT_AGREED,
-    CSHIM_REASON_CAPTURED,
-    CSHIM_REASON_NONBLOCKING,
-    CSHIM_REASON_DISABLED,
-    CSHIM_REASON_NO_MEMORY,
-    CSHIM_REASON_NO_KERNELS,
-    CSHIM_REASON_OPTION,         /* this library lacks an option or codec of the rule, or the call
-                                    has options (NCCL) */
-    CSHIM_REASON_UNKNOWN_LAYOUT, /* gloo's structures have an unknown layout, or the call has
-                                    unsupported options */
-    CSHIM_REASON_NO_GAIN, /* by measured durations; before them, cshim_plan_is_native_first() */
-    CSHIM_REASON_SECOND_LIBRARY, /* call of a second gloo in the process */
-    CSHIM_REASON_NO_DESCRIPTORS, /* too few file descriptors for the connections */
-    CSHIM_REASON_READ_ONLY,      /* the root of a broadcast must not write its buffer */
-    CSHIM_REASON_TOOL,           /* a PMPI tool made a different call than the program */
+#define REASON(NAME, ...) CSHIM_REASON_##NAME,
+#include "shim/core/reasons.def"
     CSHIM_REASON_COUNT
 };
 

@@ -48,12 +48,11 @@ static struct messages cut_messages(const struct cshim_plan *plan, uint64_t elem
 {
     const uint32_t chunks = plan->schedule->division == CSHIM_WHOLE ? 1 : plan->grid.columns;
     const uint32_t parts[CUTS] = {plan->shares, chunks, plan->grid.rows};
-    uint64_t begin, part;
     if (elements == 0)
         return (struct messages){0};
     if (cut == CUTS)
         return (struct messages){cshim_encoded_bytes(plan->codec, plan->dtype, elements), 0, 1};
-    cshim_plan_chunk(elements, parts[cut], 0, &begin, &part);
+    const uint64_t part = cshim_plan_chunk(elements, parts[cut], 0).length;
     struct messages messages = times(elements / part, cut_messages(plan, part, cut + 1),
                                      cut_messages(plan, elements % part, cut + 1));
     if (cut == PIECES)
@@ -99,11 +98,11 @@ static uint64_t exchanged(const struct cshim_plan *plan, const struct messages *
  * is unknown, so each node is assumed to have the same part. */
 static uint64_t root_messages(const struct cshim_plan *plan, uint64_t all)
 {
-    uint64_t begin, chunk, last;
     if (plan->schedule->staged)
         return all / plan->peers;
-    cshim_plan_chunk(plan->segment, plan->peers, plan->root, &begin, &chunk);
-    cshim_plan_chunk(plan->count % plan->segment, plan->peers, plan->root, &begin, &last);
+    const uint64_t left = plan->count % plan->segment;
+    const uint64_t chunk = cshim_plan_chunk(plan->segment, plan->peers, plan->root).length;
+    const uint64_t last = cshim_plan_chunk(left, plan->peers, plan->root).length;
     return add(cshim_multiply(plan->count / plan->segment, message_bytes(plan, chunk)),
                message_bytes(plan, last));
 }
@@ -179,10 +178,9 @@ void cshim_plan_count_bytes(struct cshim_plan *plan, const struct cshim_call *ca
 double cshim_plan_busiest(const struct cshim_plan *plan, uint64_t elements, double *mean)
 {
     const struct cshim_grid *grid = &plan->grid;
-    uint64_t begin, share, chunk, piece;
-    cshim_plan_chunk(elements, plan->shares, 0, &begin, &share);
-    cshim_plan_chunk(share, grid->columns, 0, &begin, &chunk);
-    cshim_plan_chunk(chunk, grid->rows, 0, &begin, &piece);
+    const uint64_t share = cshim_plan_chunk(elements, plan->shares, 0).length;
+    const uint64_t chunk = cshim_plan_chunk(share, grid->columns, 0).length;
+    const uint64_t piece = cshim_plan_chunk(chunk, grid->rows, 0).length;
     const uint64_t chunks = grid->outside > 0
                                 ? grid->outside
                                 : cshim_divide_up(elements, share) * cshim_divide_up(share, chunk);

@@ -46,13 +46,12 @@ static bool has_blocks(const struct cshim_segment *segment)
 
 struct cshim_range cshim_segment_share(const struct cshim_segment *segment, int local_rank)
 {
-    struct cshim_range share = {segment->whole.begin + segment->whole.length, 0};
+    const struct cshim_range *whole = &segment->whole;
     const uint32_t shares = segment->role->plan->shares;
     if ((uint32_t)local_rank >= shares)
-        return share;
-    cshim_plan_chunk(segment->whole.length, shares, (uint32_t)local_rank, &share.begin,
-                     &share.length);
-    share.begin += segment->whole.begin;
+        return (struct cshim_range){whole->begin + whole->length, 0};
+    struct cshim_range share = cshim_plan_chunk(whole->length, shares, (uint32_t)local_rank);
+    share.begin += whole->begin;
     return share;
 }
 
@@ -111,16 +110,15 @@ struct cshim_range cshim_segment_owned(const struct cshim_segment *segment, int 
 {
     const struct cshim_role *role = segment->role;
     const struct cshim_plan *plan = role->plan;
-    struct cshim_range range = {0, segment->share.length};
     if (has_blocks(segment))
         return plan->schedule->staged ? cshim_segment_block(segment, peer, role->layout->local_rank)
                                       : block_chunk(segment, role->block_begins, peer);
     if ((uint32_t)peer >= plan->grid.columns) /* last peer of a longer row: owns nothing */
         return (struct cshim_range){0, 0};
     if (plan->schedule->division == CSHIM_CHUNKS)
-        cshim_plan_owned(segment->share.length, plan->grid.columns, share_of(segment),
-                         (uint32_t)peer, &range.begin, &range.length);
-    return range;
+        return cshim_plan_owned(segment->share.length, plan->grid.columns, share_of(segment),
+                                (uint32_t)peer);
+    return (struct cshim_range){0, segment->share.length};
 }
 
 struct cshim_range cshim_segment_sent(const struct cshim_segment *segment, int to)
@@ -132,11 +130,10 @@ struct cshim_range cshim_segment_piece(const struct cshim_segment *segment, int 
                                        uint32_t place)
 {
     const struct cshim_grid *grid = &segment->role->plan->grid;
-    struct cshim_range piece = {0, 0};
     if (grid->rows == 1)
         return cshim_segment_owned(segment, column);
-    if ((uint32_t)column < grid->columns)
-        cshim_grid_piece(grid, segment->share.length, share_of(segment), (uint32_t)column, place,
-                         &piece.begin, &piece.length);
-    return piece;
+    if ((uint32_t)column >= grid->columns)
+        return (struct cshim_range){0, 0};
+    return cshim_grid_piece(grid, segment->share.length, share_of(segment), (uint32_t)column,
+                            place);
 }

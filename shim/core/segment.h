@@ -17,12 +17,6 @@
 #include "shim/core/layout.h"
 #include "shim/core/plan.h"
 
-/* A range of elements. */
-struct cshim_range {
-    uint64_t begin;
-    uint64_t length;
-};
-
 /* Returns how many elements of the range have an index below `length`. */
 static inline size_t cshim_range_within(const struct cshim_range *range, int length)
 {

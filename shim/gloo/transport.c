@@ -119,13 +119,17 @@ static void wake(struct cshim_wait *watched)
     cshim_gloo_wake(wait->buffer, wait->receives);
 }
 
+/* Number of times that gloo's wait may return early although nobody called wake(). After
+ * gloo::abort() it does so each time. */
+#define SPURIOUS_MAX 100
+
 /* Waits for one message of a buffer. Reports the wait once if it becomes slow. */
 static int await(const struct cshim_exchange *exchange, struct buffer_wait *wait)
 {
     struct cshim_gloo_call *call = call_of(exchange);
     int64_t timeout = call->arguments->timeout;
     const double began = cshim_seconds();
-    for (;;) {
+    for (unsigned woken = 0; woken <= SPURIOUS_MAX; woken++) {
         const bool was_slow = __atomic_load_n(&wait->watched.is_slow, __ATOMIC_ACQUIRE);
         const int status = wait->receives
                                ? cshim_gloo_wait_received(wait->buffer, timeout, &call->exception)
@@ -138,6 +142,9 @@ static int await(const struct cshim_exchange *exchange, struct buffer_wait *wait
         if (timeout > 0)
             timeout = left > 0 ? left : 1;
     }
+    if (call->exception == NULL)
+        call->exception = cshim_gloo_exception("gloo was aborted");
+    return 1;
 }
 
 static int complete(const struct cshim_exchange *exchange, unsigned first, unsigned count,

@@ -2,10 +2,10 @@
 #include "shim/host/watch.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <time.h>
 
 #include "shim/core/clock.h"
+#include "shim/core/signals.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the variables below */
 static struct cshim_wait *waits;
@@ -32,25 +32,13 @@ static void *watch(void *unused)
     return unused;
 }
 
-/* Starts the thread, with all signals blocked. If that fails, nothing is reported. */
-static void start_thread(void)
-{
-    pthread_t thread;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (pthread_create(&thread, NULL, watch, NULL) == 0)
-        pthread_detach(thread);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
 void cshim_watch_begin(struct cshim_wait *wait)
 {
     pthread_mutex_lock(&lock);
     wait->next = waits;
     waits = wait;
     if (!has_thread)
-        start_thread();
+        cshim_thread_start(watch, NULL, 0);
     has_thread = true;
     pthread_mutex_unlock(&lock);
 }

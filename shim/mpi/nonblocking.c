@@ -68,19 +68,28 @@ static void begin_exchange(struct pending *pending)
 
 /* Tests a request on the program's communicator, without calling the communicator's error handler:
  * the handler may make a nonblocking call and wait for it, while this thread holds the lock that
- * the call needs. report_failure() calls the handler later. */
+ * the call needs. report_failure() calls the handler later.
+ *
+ * Leaves a fatal handler in place, unless the world has a handler of the program: it makes no call,
+ * and in MPICH it may stand for no handler at all, which could not be restored. */
 static int test_without_handler(const struct cshim_comm *comm, MPI_Request *request, int *done)
 {
-    MPI_Errhandler handler;
+    MPI_Errhandler handler, worlds;
     const MPI_Comm program = cshim_comm_program(comm);
     *done = cshim_progress_is_complete(*request);
     if (!*done)
         return MPI_SUCCESS;
     PMPI_Comm_get_errhandler(program, &handler);
-    cshim_mpi_return_errors_of(program);
+    PMPI_Comm_get_errhandler(MPI_COMM_WORLD, &worlds);
+    const bool stays = handler == MPI_ERRORS_ARE_FATAL &&
+                       (worlds == MPI_ERRORS_ARE_FATAL || worlds == MPI_ERRORS_RETURN);
+    if (!stays)
+        cshim_mpi_return_errors_of(program);
     const int status = cshim_progress_test(request, done, MPI_STATUS_IGNORE);
-    PMPI_Comm_set_errhandler(program, handler);
+    if (!stays)
+        PMPI_Comm_set_errhandler(program, handler);
     PMPI_Errhandler_free(&handler);
+    PMPI_Errhandler_free(&worlds);
     return status;
 }
 
@@ -342,6 +351,11 @@ int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struc
     pending->request = request;
     const size_t rule = cshim_rule_index(cshim_job.policy, plan->rule);
     const int status = begin_sample(pending, ++comm->host.calls_by_rule[rule]);
+    if (status != MPI_SUCCESS) { /* the program may reuse its buffers at once */
+        free(pending);
+        cshim_comm_release(comm);
+        return status;
+    }
     append_call(pending);
     progress();
     return status;

@@ -137,12 +137,12 @@ static bool start_call(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *r
     if (*status != MPI_SUCCESS)
         return true;
     *status = cshim_comm_begin_preparing(state);
+    if (*status == MPI_SUCCESS)
+        *status = cshim_nonblocking_start(&arguments, &plan, state, tag, *request);
     if (*status != MPI_SUCCESS) {
         cshim_mpi.real->MPI_Cancel(request);
         cshim_mpi.real->MPI_Request_free(request);
-        return true;
     }
-    *status = cshim_nonblocking_start(&arguments, &plan, state, tag, *request);
     return true;
 }
 

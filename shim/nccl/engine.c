@@ -159,26 +159,24 @@ static struct cshim_nccl_comm *begin_child(ncclComm_t parent, ncclComm_t *child,
     struct cshim_nccl_comm *made = cshim_registry_make(child, known != NULL ? known->job : NULL);
     if (made != NULL)
         made->nonblocking = is_nonblocking(config) || inherits_nonblocking(known, config);
-    if (made == NULL || known == NULL) {
-        cshim_registry_release(known);
-        return made;
+    if (made != NULL && known != NULL) {
+        made->ranks = known->ranks;
+        made->nodes = known->nodes;
+        made->reached_at = known->reached_at;
     }
-    made->ranks = known->ranks;
-    made->nodes = known->nodes;
-    made->reached_at = known->reached_at;
-    if (!known->nonblocking || child == NULL) { /* NCCL refuses NULL */
-        cshim_registry_release(known);
-        return made;
+    if (made != NULL && known != NULL && known->nonblocking && child != NULL) {
+        made->made_at = calloc(1, sizeof(ncclComm_t));
+        if (made->made_at != NULL) {
+            made->published_at = child;
+            *child = NULL; /* as NCCL does, which refuses NULL as `child` */
+            made->parent = known;
+            known = NULL; /* made->parent keeps the reference */
+        } else {
+            cshim_registry_release(made);
+            made = NULL;
+        }
     }
-    made->made_at = calloc(1, sizeof(ncclComm_t));
-    if (made->made_at == NULL) {
-        cshim_registry_release(known);
-        cshim_registry_release(made);
-        return NULL;
-    }
-    made->published_at = child;
-    *child = NULL; /* as NCCL does */
-    made->parent = known;
+    cshim_registry_release(known);
     return made;
 }
 

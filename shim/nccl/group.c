@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "shim/core/signals.h"
 #include "shim/nccl/background.h"
 #include "shim/nccl/batch.h"
 #include "shim/nccl/prepare.h"
@@ -226,7 +227,6 @@ static void add_to_work(struct background *work, ncclComm_t handle)
  * begins. */
 static ncclResult_t start_background(void)
 {
-    pthread_t thread;
     size_t room = group.call_count;
     for (struct cshim_nccl_comm *comm = group.newcomers; comm != NULL; comm = comm->next_newcomer)
         room++;
@@ -252,9 +252,7 @@ static ncclResult_t start_background(void)
         add_to_work(work, group.calls[i].handle);
     work->group = group;
     group = (struct group){0};
-    if (pthread_create(&thread, NULL, run_background, work) == 0)
-        pthread_detach(thread);
-    else
+    if (cshim_thread_start(run_background, work, 0) != 0)
         run_background(work);
     return ncclInProgress;
 }

@@ -7,13 +7,13 @@
  * but a rank's requests are closed. */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include "shim/core/clock.h"
+#include "shim/core/signals.h"
 #include "shim/nccl/rendezvous_wire.h"
 
 /* A stranger is a connection on which no request about a known communicator has come yet. It is
@@ -26,6 +26,8 @@
 #define ANSWER_SECONDS 30.0
 /* Interval after which accept is tried again if the server is full (is_full). */
 #define PAUSE_SECONDS 0.1
+/* Bytes of the thread's stack. */
+#define STACK_BYTES ((size_t)1 << 20)
 
 struct connection {
     int socket;      /* -1: closed, to be freed */
@@ -282,24 +284,6 @@ static bool listen_at(struct cshim_tag *tag)
     return true;
 }
 
-/* Starts the thread with all signals blocked, so that it never runs the program's handlers. Returns
- * false and sets errno on an error. */
-static bool start_thread(void)
-{
-    pthread_t thread;
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, 1 << 20);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    errno = pthread_create(&thread, &attributes, serve_ranks, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return errno == 0;
-}
-
 /* Lets the server listen at a tag's address, and starts it unless it is running. Sets the tag's
  * magic and port. Returns false and sets errno on an error. */
 static bool serve_at(struct cshim_tag *tag)
@@ -307,7 +291,9 @@ static bool serve_at(struct cshim_tag *tag)
     const struct listener *one = listeners;
     if (!is_running) {
         poller = epoll_create1(EPOLL_CLOEXEC);
-        is_running = poller >= 0 && start_thread();
+        if (poller >= 0)
+            errno = cshim_thread_start(serve_ranks, NULL, STACK_BYTES);
+        is_running = poller >= 0 && errno == 0;
     }
     if (!is_running) {
         const int saved = errno;

@@ -14,11 +14,13 @@
 #define RANKS_MAX (1u << 20)
 #define RANKS_NAMED 4
 
+/* Stages that each rank reaches in this order: it has sent HELLO; it has sent READY, because NCCL
+ * has made its communicator; it has come to its first compressed call. */
+enum stage { NONE, HELLO, READY, CAME, STAGES };
+
 /* State of a rank. */
 struct rank_entry {
-    bool here;           /* it has sent HELLO */
-    bool ready;          /* it has sent READY: NCCL has made its communicator */
-    bool came;           /* it has reached its first compressed call */
+    enum stage stage;    /* the last one that it has reached */
     bool waits;          /* its latest request is WAIT: it is in that call */
     uint64_t connection; /* number of its latest connection */
     double broken;       /* time at which its connection broke in that call; 0: it is not broken */
@@ -33,8 +35,7 @@ struct session {
     struct cshim_kept_offer *offer;
     uint32_t ranks; /* 0: no rank has sent HELLO */
     struct rank_entry *entries;
-    uint32_t ready;  /* number of ranks that have sent READY */
-    uint32_t came;   /* number of ranks that have reached their first compressed call */
+    uint32_t reached[STAGES]; /* number of ranks that have reached each stage but NONE */
     bool trouble;    /* a rank is unable or has failed, or its connection broke in that call */
     double deadline; /* time limit of the decision; 0: no rank has sent READY */
     bool heard;      /* a request has arrived since decide() last looked */
@@ -129,7 +130,15 @@ static struct session *find_or_grow(const struct cshim_request *request)
 static bool is_of_another(const struct session *session, const struct cshim_request *request)
 {
     return request->parent != 0 && request->kind == CSHIM_REQUEST_HELLO &&
-           request->hello.rank < session->ranks && session->entries[request->hello.rank].ready;
+           request->hello.rank < session->ranks &&
+           session->entries[request->hello.rank].stage >= READY;
+}
+
+/* Counts that a rank has reached a stage and those before it, if it had not. */
+static void reach(struct session *session, struct rank_entry *entry, enum stage stage)
+{
+    while (entry->stage < stage)
+        session->reached[++entry->stage]++;
 }
 
 /* Decides not to compress. The lowest rank that waits for the decision will log the reason; if none
@@ -139,7 +148,7 @@ static void decide_off(struct session *session)
     session->decided = true;
     session->reply.speaker = session->ranks;
     for (uint32_t rank = session->ranks; rank-- > 0;)
-        if (session->entries[rank].here && (session->ready == 0 || session->entries[rank].ready))
+        if (session->entries[rank].stage >= (session->reached[READY] > 0 ? READY : HELLO))
             session->reply.speaker = rank;
 }
 
@@ -168,7 +177,7 @@ static struct rank_entry *record_hello(struct session *session, const struct csh
         return NULL;
     }
     struct rank_entry *entry = &session->entries[hello->rank];
-    entry->here = true;
+    reach(session, entry, HELLO);
     entry->hello = *hello;
     memcpy(entry->machine, request->machine, sizeof entry->machine - 1);
     return entry;
@@ -182,17 +191,13 @@ bool cshim_session_hear(const struct cshim_request *request, uint64_t connection
     struct rank_entry *entry = record_hello(session, request);
     if (entry == NULL)
         return session->decided && !session->reply.on;
-    if (request->kind == CSHIM_REQUEST_READY && !entry->ready) {
-        entry->ready = true;
-        session->ready++;
-        if (session->deadline <= 0)
-            session->deadline = now + CSHIM_READY_SECONDS;
-    }
     entry->waits = request->kind == CSHIM_REQUEST_WAIT;
-    if (entry->waits && !entry->came) {
-        entry->came = true;
-        session->came++;
-    }
+    if (entry->waits)
+        reach(session, entry, CAME);
+    else if (request->kind == CSHIM_REQUEST_READY)
+        reach(session, entry, READY);
+    if (session->reached[READY] > 0 && session->deadline <= 0)
+        session->deadline = now + CSHIM_READY_SECONDS;
     if (entry->connection < connection)
         entry->connection = connection;
     entry->broken = 0;
@@ -214,26 +219,27 @@ void cshim_session_break(const struct cshim_request *request, uint64_t connectio
     session->trouble = true;
 }
 
-/* Possible faults of a rank. The first three make the decision "off" as soon as a rank waits for
+/* Possible faults of a rank. `lacks` is the stage that a rank with the fault has not reached; NONE:
+ * the fault has another cause. The first three make the decision "off" as soon as a rank waits for
  * it, NOT_READY at the deadline. NOT_COME is for replies to WAIT. */
 enum fault { MISSING, OTHER_VERSION, UNABLE, NOT_READY, NOT_COME };
-static const char *const faults[] = {
-    [MISSING] = "without compshim: is LD_PRELOAD set on every host?",
-    [OTHER_VERSION] = "with another version of compshim",
-    [UNABLE] = "cannot compress: ",
-    [NOT_READY] = ("did not come out of ncclCommInitRank with the others: has the process "
-                   "ended, or been stopped?"),
-    [NOT_COME] = "not there yet",
+static const struct {
+    enum stage lacks;
+    const char *text;
+} faults[] = {
+    [MISSING] = {HELLO, "without compshim: is LD_PRELOAD set on every host?"},
+    [OTHER_VERSION] = {NONE, "with another version of compshim"},
+    [UNABLE] = {NONE, "cannot compress: "},
+    [NOT_READY] = {READY, "did not come out of ncclCommInitRank with the others: has the process "
+                          "ended, or been stopped?"},
+    [NOT_COME] = {CAME, "not there yet"},
 };
 
 static bool has_fault(const struct rank_entry *entry, enum fault fault, uint64_t version)
 {
-    const bool has[] = {
-        [MISSING] = !entry->here,          [OTHER_VERSION] = entry->hello.version != version,
-        [UNABLE] = entry->failure != NULL, [NOT_READY] = !entry->ready,
-        [NOT_COME] = !entry->came,
-    };
-    return has[fault];
+    if (fault == OTHER_VERSION)
+        return entry->hello.version != version;
+    return fault == UNABLE ? entry->failure != NULL : entry->stage < faults[fault].lacks;
 }
 
 /* Writes the first few ranks that have a fault, and the fault: "rank 1 on node7, 3 on node9 not
@@ -247,7 +253,7 @@ static bool name_ranks(const struct session *session, enum fault fault,
     const char *failure = "";
     unsigned count = 0;
     why[0] = '\0';
-    while (!first->here)
+    while (first->stage == NONE)
         first++;
     for (uint32_t rank = 0; rank < session->ranks; rank++) {
         const struct rank_entry *entry = &session->entries[rank];
@@ -257,12 +263,12 @@ static bool name_ranks(const struct session *session, enum fault fault,
             failure = entry->failure;
         if (count++ < RANKS_NAMED)
             cshim_list_add(why, size, ", ", "%s%u%s%.32s", count == 1 ? "rank " : "", rank,
-                           entry->here ? " on " : "", entry->machine);
+                           entry->stage != NONE ? " on " : "", entry->machine);
     }
     if (count > RANKS_NAMED)
         cshim_list_add(why, size, ", ", "... (%u)", count);
     if (count > 0)
-        cshim_list_add(why, size, " ", "%s%s", faults[fault], failure);
+        cshim_list_add(why, size, " ", "%s%s", faults[fault].text, failure);
     return count > 0;
 }
 
@@ -287,13 +293,13 @@ static void decide_on(struct session *session)
 static void decide(struct session *session, double now)
 {
     const bool late = session->deadline > 0 && now >= session->deadline;
-    if (session->decided || session->ready == 0 || (!session->heard && !late))
+    if (session->decided || session->reached[READY] == 0 || (!session->heard && !late))
         return;
     session->heard = false;
     enum fault fault = MISSING;
     while (fault <= UNABLE && !name_ranks(session, fault, session->reply.text))
         fault++;
-    if (fault > UNABLE && session->ready == session->ranks)
+    if (fault > UNABLE && session->reached[READY] == session->ranks)
         decide_on(session);
     else if (fault <= UNABLE || (late && name_ranks(session, NOT_READY, session->reply.text)))
         decide_off(session);
@@ -326,7 +332,7 @@ static double find_absent(struct session *session, double since, double now,
         snprintf(reply->text, CSHIM_RENDEZVOUS_WHY_MAX, "rank %u on %s: %s",
                  (unsigned)(lost - session->entries), lost->machine,
                  lost->failure != NULL ? lost->failure : "its process has ended");
-    } else if (session->came == session->ranks) {
+    } else if (session->reached[CAME] == session->ranks) {
         reply->absence = CSHIM_ALL_HERE;
     } else if (now < due) {
         return due;

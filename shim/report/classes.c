@@ -32,13 +32,12 @@ bool cshim_class_has(const struct cshim_class *class, const struct cshim_rule *r
 }
 
 /* Returns the weight of a compressed candidate's duration. Compressing must gain a tenth, and each
- * rounding beyond the usual two must gain another tenth. */
+ * rounding beyond the usual two another twentieth. */
 static CSHIM_APART float weigh(unsigned roundings)
 {
-    const float gain = 1 - (float)CSHIM_WORTH;
-    float weight = 1 / gain;
+    float weight = 1 / (1 - (float)CSHIM_WORTH);
     for (; roundings > 2 && weight < 1e6f; roundings--)
-        weight /= gain;
+        weight /= 0.95f;
     return weight;
 }
 

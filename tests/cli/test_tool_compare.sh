@@ -249,6 +249,20 @@ expect "results that cannot be written" 3 "$tool" compare --modes off --json no/
 contains "are named before any run" "no/where: No such file or directory"
 expect "a page that cannot be written" 3 "$tool" compare --modes off --html no/where -- true
 contains "is named before any run" "no/where: No such file or directory"
+expect "a failed run, of a parent that ignores SIGCHLD" 1 python3 -c 'import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execv(sys.argv[1], sys.argv[1:])' "$tool" compare --modes off -- false
+mkfifo gone # a pipe without a reader
+expect "a reader of the output that ends" 3 bash -c 'exec 8<>gone 9>gone 8<&-
+    exec env --default-signal=PIPE "$@" >&9 2>&9' bash "$tool" compare --modes off --json piped.json -- true
+check "leaves the files" python3 -m json.tool piped.json
+expect "output with a byte 0" 0 "$tool" compare --modes off -- printf 'a\0 train time 5.0 s\n'
+contains "is read to its end" " 5.0 "
+mkdir "{x}"
+TMPDIR={x} expect "a temporary folder with a brace" 3 "$tool" compare --modes fp16 -- ./trainer 2 fp16
+contains "is refused" "has a brace in its name"
+expect "a log without a good line" 0 "$tool" compare --modes off -- sh -c 'echo seconds,accuracy >"$1"' sh '{log}'
+contains "is told from one without columns" "has no line with seconds and an accuracy"
 expect "a full disk" 3 "$tool" compare --modes off --html /dev/full --markdown /dev/full -- echo nothing
 contains "is told" "cannot write /dev/full: "
 finish

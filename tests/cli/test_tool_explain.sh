@@ -281,6 +281,9 @@ mpi 4/4 float32 fp8_e4m3 8388608 large = native
 CHOICES
 explain "a machine's choices" --size 16MiB --machine choices
 contains "say how such calls are made" "learned                  raw by two_shot (by --machine"
+explain "a machine's choices" --size 16MiB --machine choices --json
+check "are in the JSON, too" python3 -c 'import json, sys
+assert json.loads(sys.argv[1])["learned"] == {"native": False, "algorithm": "two_shot", "codec": "raw"}' "$output"
 explain "a machine's choices" --size 8MiB --machine choices
 contains "say that they are native" "learned                  native"
 explain "a machine's choices" --size 4MiB --machine choices

@@ -138,6 +138,12 @@ contains "is reported" "ray: a job has the environment of ray start on its node:
 check "with the JSON" python3 -c 'import json, sys
 assert json.loads(sys.argv[1]) == {"env_vars": {"LD_PRELOAD": sys.argv[2], "COMPSHIM": "off"}}' \
     "$(sed -n "s/.*json '\(.*\)'/\1/p" <<<"$output")" "$library"
+export COMPSHIM_TRACE="it's \"x\".json"
+expect "a job of Ray and a name with quotes" 0 tells --off ray job submit -- python3 train.py
+check "they are quoted" python3 -c 'import json, os, shlex, sys
+assert json.loads(shlex.split(sys.argv[1])[0])["env_vars"]["COMPSHIM_TRACE"] == os.environ["COMPSHIM_TRACE"]' \
+    "$(sed -n 's/.*runtime-env-json //p' <<<"$output")"
+unset COMPSHIM_TRACE
 expect "the start of Ray" 0 tells ray start --head
 check "is not reported" test "${output#*ray: }" = "$output"
 for options in -i - "-u LD_PRELOAD" -uLD_PRELOAD "--unset=LD_PRELOAD A=1" "--ignore-environment A=1"; do

@@ -67,7 +67,7 @@ expect "sizes too near" 2 "$tool" tune --sizes 64KiB,65540 -- true
 contains "are refused" "65536 and 65540 bytes are less than 1KiB apart"
 expect "a size too small" 2 "$tool" tune --sizes 16 -- true
 expect "a folder that is not there" 3 "$tool" tune -o nowhere/policy.ini -- true
-contains "is named" "cannot make a folder beside nowhere/policy.ini"
+contains "is named" "cannot make a folder nowhere/.compshim-tune-"
 expect "measurements that are not there" 3 "$tool" tune --from nothing.json -o x.ini
 expect "measurements that are no JSON" 1 "$tool" tune --from policy.ini -o x.ini
 contains "are named" "policy.ini:1: not JSON"

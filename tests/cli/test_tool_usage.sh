@@ -46,6 +46,8 @@ expect "an unknown option" 2 "$tool" explain --sise 4
 contains "names the nearest option" "unknown option '--sise' (did you mean '--size'?)"
 expect "an unknown letter" 2 "$tool" explain -q
 contains "is named" "unknown option '-q'"
+expect "a long name with one dash" 2 "$tool" explain --json -link 1Gbit
+contains "is named, not the option before it" "unknown option '-l'"
 expect "a missing argument" 2 "$tool" explain --size
 contains "is said" "option '--size' needs an argument"
 for words in "report --html --csv o.json" "compare --link -- true" "run --policy -- true" "tune -o -f -- true"; do

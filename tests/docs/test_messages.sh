@@ -21,7 +21,7 @@ fi
 check "no message is put together where the search cannot see it" test -z \
     "$(grep -hoE 'cshim_log\([a-z]\w*,' "${sources[@]}")"
 
-sed -n 's/.*\[CSHIM_REASON_[A-Z_]*\] = "\([a-z_]*\)".*/\1/p' shim/core/plan.c | grep -vx compress >"$scratch/reasons"
+sed -n 's/^REASON([A-Z_]*, \([a-z_]*\),.*/\1/p' shim/core/reasons.def | grep -vx compress >"$scratch/reasons"
 check "reasons are found in the sources" test -s "$scratch/reasons"
 while read -r reason; do
     check "the page explains the reason $reason" grep -qE "^\| .*\`$reason\`.*\|.*\|" "$page"

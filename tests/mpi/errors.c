@@ -68,6 +68,7 @@ static int start_persistent(struct call *call, MPI_Comm comm)
 static int make_kind(enum kind kind, struct call *call, MPI_Comm comm)
 {
     const int block = call->count / ranks;
+    int status;
     call->request = MPI_REQUEST_NULL;
     switch (kind) {
     case ALLREDUCE:
@@ -83,13 +84,16 @@ static int make_kind(enum kind kind, struct call *call, MPI_Comm comm)
     case BROADCAST:
         return MPI_Bcast(call->in, call->count, MPI_FLOAT, 0, comm);
     case NONBLOCKING:
-        return end_call(call, MPI_Iallreduce(call->in, call->out, call->count, MPI_FLOAT, MPI_SUM,
-                                             comm, &call->request));
+        status = MPI_Iallreduce(call->in, call->out, call->count, MPI_FLOAT, MPI_SUM, comm,
+                                &call->request);
+        /* The program may reuse its buffers after an error. */
+        check(status == MPI_SUCCESS || call->request == MPI_REQUEST_NULL, "nothing was started");
+        return end_call(call, status);
     case PERSISTENT:
     case KINDS:
         break;
     }
-    const int status = end_call(call, start_persistent(call, comm));
+    status = end_call(call, start_persistent(call, comm));
     if (call->request != MPI_REQUEST_NULL)
         MPI_Request_free(&call->request);
     return status;

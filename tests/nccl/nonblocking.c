@@ -6,7 +6,9 @@
  */
 #include "tests/nccl/cases.h"
 
+#include <dirent.h>
 #include <math.h>
+#include <signal.h>
 
 enum { COUNT = 70001 };
 
@@ -140,7 +142,30 @@ static void case_nonblocking_rounds(void)
     gpu_leave(&world);
 }
 
-/* Only one rank calls: the call is in progress until the program aborts it. */
+/* Returns the number of threads that may run the program's handler of SIGUSR1. */
+static int count_receivers(void)
+{
+    int count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    WANT(tasks != NULL, "no list of threads");
+    for (struct dirent *task; tasks != NULL && (task = readdir(tasks)) != NULL;) {
+        char path[sizeof "/proc/self/task//status" + sizeof task->d_name], line[256];
+        unsigned long long blocked;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
+        FILE *status = task->d_name[0] != '.' ? fopen(path, "re") : NULL;
+        while (status != NULL && fgets(line, sizeof line, status) != NULL)
+            if (sscanf(line, "SigBlk: %llx", &blocked) == 1)
+                count += (blocked >> (SIGUSR1 - 1) & 1) == 0;
+        if (status != NULL)
+            fclose(status);
+    }
+    if (tasks != NULL)
+        closedir(tasks);
+    return count;
+}
+
+/* Only one rank calls: the call is in progress until the program aborts it. The thread that makes
+ * the call blocks the program's signals. */
 static void case_nonblocking_alone(void)
 {
     ncclResult_t state;
@@ -149,11 +174,14 @@ static void case_nonblocking_alone(void)
     settle(comm);
     float *data = device_part(world.rank, 1, COUNT);
     if (world.rank == 0) {
+        const int receivers = count_receivers();
         begin_sum(comm, data);
         for (int i = 0; i < 100; i++) {
             usleep(1000);
             NCCL(ncclCommGetAsyncError(comm, &state));
         }
+        const int more = count_receivers() - receivers;
+        WANT(state != ncclInProgress || more <= 0, "%d more threads receive signals", more);
         const ncclResult_t again =
             ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, comm, world.stream);
         fprintf(stderr, "state %d, called again %d\n", (int)state, (int)again);

@@ -24,9 +24,9 @@ static void add_share(const struct cshim_plan *plan, uint32_t share, uint64_t el
 {
     const bool is_whole = plan->schedule->division == CSHIM_WHOLE;
     const uint64_t others = plan->peers - 1;
-    uint64_t begin, length, owners = 0, sums = 0;
+    uint64_t owners = 0, sums = 0;
     for (uint32_t peer = 0; peer < plan->peers && !is_whole; peer++) {
-        cshim_plan_owned(elements, plan->peers, share, peer, &begin, &length);
+        const uint64_t length = cshim_plan_owned(elements, plan->peers, share, peer).length;
         owners += length > 0;
         sums += message(plan, length);
     }
@@ -37,7 +37,7 @@ static void add_share(const struct cshim_plan *plan, uint32_t share, uint64_t el
             load->messages += others;
             continue;
         }
-        cshim_plan_owned(elements, plan->peers, share, peer, &begin, &length);
+        const uint64_t length = cshim_plan_owned(elements, plan->peers, share, peer).length;
         load->received += others * message(plan, length) + sums - message(plan, length);
         load->messages += owners + (length > 0 ? others - 1 : 0);
     }
@@ -48,14 +48,12 @@ static void add_grid_share(const struct cshim_plan *plan, uint32_t share, uint64
                            struct load *loads)
 {
     const struct cshim_grid *grid = &plan->grid;
-    uint64_t *chunk = calloc(grid->columns, sizeof *chunk), begin, length, all = 0;
+    uint64_t *chunk = calloc(grid->columns, sizeof *chunk), all = 0;
     uint32_t chunks = 0;
     assert(chunk != NULL);
     for (uint32_t column = 0; column < grid->columns; column++) {
-        cshim_plan_owned(elements, grid->columns, share, column, &begin, &length);
         for (uint32_t place = 0; place < cshim_grid_depth(grid); place++) {
-            uint64_t at, piece;
-            cshim_grid_piece(grid, elements, share, column, place, &at, &piece);
+            const uint64_t piece = cshim_grid_piece(grid, elements, share, column, place).length;
             if (piece == 0)
                 continue;
             chunk[column] += message(plan, piece) - (chunk[column] > 0 ? CSHIM_HEADER_BYTES : 0);
@@ -73,7 +71,7 @@ static void add_grid_share(const struct cshim_plan *plan, uint32_t share, uint64
             }
         }
         all += chunk[column];
-        chunks += length > 0;
+        chunks += cshim_plan_owned(elements, grid->columns, share, column).length > 0;
     }
     for (uint32_t row = 0; row < grid->rows; row++) {
         const uint32_t first = cshim_grid_row(grid, row);
@@ -111,8 +109,7 @@ static void print_figures(const struct cshim_policy *policy, uint32_t nodes, uin
         const uint64_t left = plan.count - at;
         const uint64_t elements = left < plan.segment ? left : plan.segment;
         for (uint32_t share = 0; share < plan.shares; share++) {
-            uint64_t begin, length;
-            cshim_plan_chunk(elements, plan.shares, share, &begin, &length);
+            const uint64_t length = cshim_plan_chunk(elements, plan.shares, share).length;
             if (length > 0 && is_grid(&plan))
                 add_grid_share(&plan, share, length, loads);
             else if (length > 0)

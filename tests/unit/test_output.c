@@ -2,6 +2,7 @@
 /* Tests the atomic replacement of files: by concurrent processes, and with a file, a link, a pipe
  * or an open descriptor at the path. */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -243,6 +244,19 @@ TEST(pipes_are_written_to, IN_FOLDER)
 }
 
 /* A file without other links stays if the new one cannot be written completely. */
+/* A signal would end this test. */
+TEST(a_reader_that_ends_leaves_no_signal, IN_FOLDER)
+{
+    struct cshim_output output;
+    assert_int_equal(mkfifo(path, 0600), 0);
+    const int reader = open(path, O_RDONLY | O_NONBLOCK);
+    assert_true(reader >= 0);
+    assert_null(cshim_output_open(&output, path, MARK));
+    close(reader);
+    fputs(MARK, output.stream);
+    assert_string_equal(cshim_output_close(&output), strerror(EPIPE));
+}
+
 TEST(a_full_disk, IN_FOLDER)
 {
     struct rlimit before;

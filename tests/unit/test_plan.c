@@ -489,16 +489,15 @@ TEST(rules_name_collectives)
  * that a node owns, divided by the mean over all nodes. */
 static double heaviest_over_mean(uint64_t elements, uint32_t nodes, uint32_t shares)
 {
-    uint64_t *added = calloc(nodes, sizeof *added), heaviest = 0, begin, length;
-    uint64_t share_begin, share;
+    uint64_t *added = calloc(nodes, sizeof *added), heaviest = 0;
     for (uint32_t s = 0; s < shares; s++) {
-        cshim_plan_chunk(elements, shares, s, &share_begin, &share);
+        const uint64_t share = cshim_plan_chunk(elements, shares, s).length;
         uint64_t covered = 0;
         for (uint32_t node = 0; node < nodes && share > 0; node++) {
-            cshim_plan_owned(share, nodes, s, node, &begin, &length);
-            assert_true(begin + length <= share);
-            covered += length;
-            added[node] += length;
+            const struct cshim_range chunk = cshim_plan_owned(share, nodes, s, node);
+            assert_true(chunk.begin + chunk.length <= share);
+            covered += chunk.length;
+            added[node] += chunk.length;
         }
         assert_true(covered == share);
     }
@@ -518,9 +517,8 @@ TEST(owners_rotate)
         for (uint32_t shares = 2; shares <= 64; shares *= 2)
             assert_true(heaviest_over_mean((uint64_t)nodes * shares * 3000, nodes, shares) <= 1.25);
     /* The first share is not rotated: its first chunk belongs to the first peer. */
-    uint64_t begin, length;
-    cshim_plan_owned(700, 8, 0, 0, &begin, &length);
-    assert_true(begin == 0 && length == 256);
+    const struct cshim_range first = cshim_plan_owned(700, 8, 0, 0);
+    assert_true(first.begin == 0 && first.length == 256);
 }
 
 /* The smallest numbers of connections with which each algorithm is planned, on 12 nodes of 3 ranks:

@@ -125,6 +125,18 @@ TEST(what_is_left_out_matches_everything)
     cshim_policy_free(policy);
 }
 
+TEST(words_may_be_in_capitals)
+{
+    char message[CSHIM_MESSAGE_MAX];
+    static const char text[] = "[compshim]\nreport = OFF\n[rule a]\ncodec = FP16\nverify = OFF\n";
+    struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "capitals", message);
+    assert_non_null(policy);
+    assert_string_equal(policy->report, "off");
+    assert_int_equal(policy->rules[0].codec, CSHIM_CODEC_FP16);
+    assert_int_equal(policy->rules[0].verify, 0);
+    cshim_policy_free(policy);
+}
+
 TEST(first_match_decides)
 {
     struct cshim_policy *policy = parse_good("[rule small]\nmax_size = 64KiB\ncodec = none\n"

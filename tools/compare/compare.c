@@ -213,9 +213,8 @@ static void write_mode_policy(const struct compare_plan *plan, struct compare_mo
 static void make_files(struct compare_plan *plan)
 {
     const char *parent = getenv("TMPDIR");
-    plan->folder = tool_format("%s/compshim-XXXXXX", parent != NULL && *parent ? parent : "/tmp");
-    if (mkdtemp(plan->folder) == NULL)
-        err(TOOL_SYSTEM, "cannot make a folder %s", plan->folder);
+    plan->folder = launch_make_folder(
+        tool_format("%s/compshim-XXXXXX", parent != NULL && *parent ? parent : "/tmp"));
     for (size_t mode = 0; mode < plan->mode_count; mode++)
         if (plan->modes[mode].codec != CSHIM_CODEC_NONE)
             write_mode_policy(plan, &plan->modes[mode]);
@@ -333,11 +332,11 @@ static int run_compare(char **words)
     const bool has_results = plan.is_complete || seconds_left(&plan) >= 0;
     if (!plan.is_complete && has_results)
         warnx("stopped early; finished runs:");
-    if (has_results)
-        compare_write_text(&plan, stdout);
     bool written = write_file(&plan, chosen.json, compare_write_json);
     written = write_file(&plan, chosen.markdown, compare_write_markdown) && written;
     written = write_file(&plan, chosen.html, compare_write_page) && written;
+    if (has_results)
+        compare_write_text(&plan, stdout);
     int status = !written ? TOOL_SYSTEM : plan.is_complete ? TOOL_GOOD : TOOL_NOT_SO;
     clean_plan(&plan);
     status = tool_finish(status);

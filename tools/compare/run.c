@@ -21,16 +21,6 @@ bool compare_has(char *const *command, const char *part)
     return *command != NULL;
 }
 
-/* Replaces all occurrences of `from` in the text. */
-static char *replace(const char *text, const char *from, const char *to)
-{
-    char *result = tool_copy("");
-    for (const char *found = NULL; (found = strstr(text, from)) != NULL;
-         text = found + strlen(from))
-        result = tool_format("%s%.*s%s", result, (int)(found - text), text, to);
-    return tool_format("%s%s", result, text);
-}
-
 /* Makes the NULL-terminated command of a run. */
 static char **make_command(const struct compare_plan *plan, const struct compare_cell *cell,
                            const char *log)
@@ -43,8 +33,9 @@ static char **make_command(const struct compare_plan *plan, const struct compare
     const char *ranks = tool_format("%u", cell->ranks);
     char **command = tool_allocate(count + 1, sizeof *command);
     for (size_t i = 0; i < count; i++)
-        command[i] = replace(
-            replace(replace(words[i], "{ranks}", ranks), "{mode}", cell->mode->name), "{log}", log);
+        command[i] = tool_replace(
+            tool_replace(tool_replace(words[i], "{ranks}", ranks), "{mode}", cell->mode->name),
+            "{log}", log);
     return command;
 }
 
@@ -55,7 +46,7 @@ static char *command_text(char *const *command)
     for (const char *space = ""; *command != NULL; command++, space = " ") {
         bool plain = **command != '\0' && strpbrk(*command, " \t\n'\"\\$&|;<>()*?[]{}!#~`") == NULL;
         text = plain ? tool_format("%s%s%s", text, space, *command)
-                     : tool_format("%s%s'%s'", text, space, replace(*command, "'", "'\\''"));
+                     : tool_format("%s%s'%s'", text, space, tool_replace(*command, "'", "'\\''"));
     }
     return text;
 }
@@ -141,8 +132,10 @@ static json_t *read_log(const char *path)
         free(cells);
     }
     fclose(file);
-    if (json_array_size(points) == 0)
+    if (seconds == SIZE_MAX || accuracy == SIZE_MAX)
         warnx("the log of steps at {log} has no columns 'seconds' and 'accuracy' (0 to 1)");
+    else if (json_array_size(points) == 0)
+        warnx("the log of steps at {log} has no line with seconds and an accuracy from 0 to 1");
     return thin(points);
 }
 

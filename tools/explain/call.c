@@ -194,6 +194,17 @@ static json_t *plan_json(const struct cshim_plan *plan)
                      codec->bound_absolute, "block", (json_int_t)codec->block);
 }
 
+/* Returns the choice of an earlier job; NULL if there is none. */
+static json_t *learned_json(const struct cshim_learned_choice *choice)
+{
+    if (choice == NULL)
+        return NULL;
+    return choice->is_native ? json_pack("{sb}", "native", 1)
+                             : json_pack("{sb ss ss}", "native", 0, "algorithm",
+                                         cshim_algorithm_name(choice->algorithm), "codec",
+                                         cshim_codec_name(choice->codec));
+}
+
 /* Writes null for `foretold`, which was a predicted time in earlier versions. */
 json_t *explain_json(const struct explain_answer *answer, const struct explain_link *link)
 {
@@ -202,12 +213,12 @@ json_t *explain_json(const struct explain_answer *answer, const struct explain_l
     const struct explain_limit limit = explain_limit(answer, link);
     bool compressed = plan->reason == CSHIM_REASON_COMPRESS;
     return json_pack(
-        "{so so* so? sb ss? so? so sn}", "call", call_json(&answer->call), "policy",
+        "{so so* so? sb ss? so? so? so sn}", "call", call_json(&answer->call), "policy",
         json_string(answer->policy->source), "rule",
         rule != NULL ? json_pack("{ss sI ss}", "name", rule->name, "line", (json_int_t)rule->line,
                                  "worth", cshim_words(CSHIM_WORTHS).names[rule->worth])
                      : NULL,
         "compressed", compressed, "reason", compressed ? NULL : cshim_reason_name(plan->reason),
-        "plan", compressed ? plan_json(plan) : NULL, "limit", explain_limit_json(&limit, link),
-        "foretold");
+        "plan", compressed ? plan_json(plan) : NULL, "learned", learned_json(answer->learned),
+        "limit", explain_limit_json(&limit, link), "foretold");
 }

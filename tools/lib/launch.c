@@ -151,6 +151,21 @@ static unsigned long count_cores(void)
     return are_shared ? (processors + 1) / 2 : processors;
 }
 
+char *launch_make_folder(char *template)
+{
+    if (mkdtemp(template) == NULL)
+        err(TOOL_SYSTEM, "cannot make a folder %s", template);
+    char *folder = launch_absolute(template);
+    if (strchr(folder, '{') != NULL) {
+        rmdir(folder);
+        errx(TOOL_SYSTEM,
+             "the folder %s has a brace in its name, which has a meaning in "
+             "COMPSHIM_REPORT: take another",
+             folder);
+    }
+    return folder;
+}
+
 void launch_permit_mpirun(char *const *command, bool is_local)
 {
     bool is_mpirun = false; /* env or timeout may precede the launcher */
@@ -177,13 +192,28 @@ static void note_signal(int signal)
     stop_signal = signal;
 }
 
+/* Signals that this program ignores (SIGCHLD: must not ignore) while its children have the
+ * inherited actions. */
+static const int kept_signals[] = {SIGCHLD, SIGPIPE, SIGTSTP};
+#define KEPT_SIGNALS (sizeof kept_signals / sizeof *kept_signals)
+static struct sigaction inherited[KEPT_SIGNALS];
+static bool catches_signals;
+
 void child_catch_signals(void)
 {
-    struct sigaction action = {.sa_handler = note_signal};
+    static const int stopping[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    struct sigaction action = {.sa_handler = note_signal}, before;
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
+    for (size_t i = 0; i < sizeof stopping / sizeof *stopping; i++) {
+        sigaction(stopping[i], NULL, &before);
+        if (stopping[i] != SIGHUP || before.sa_handler != SIG_IGN) /* not after nohup */
+            sigaction(stopping[i], &action, NULL);
+    }
+    for (size_t i = 0; i < KEPT_SIGNALS; i++) {
+        action.sa_handler = kept_signals[i] == SIGCHLD ? SIG_DFL : SIG_IGN;
+        sigaction(kept_signals[i], &action, &inherited[i]);
+    }
+    catches_signals = true;
 }
 
 int child_stop_signal(void)
@@ -199,6 +229,8 @@ static _Noreturn void exec_program(const struct child *child, int output)
                                            "COMPSHIM_MACHINE", "LD_PRELOAD"};
     const char *preload = launch_preload(child->library, getenv("LD_PRELOAD"));
     setpgid(0, 0);
+    for (size_t i = 0; i < KEPT_SIGNALS && catches_signals; i++)
+        sigaction(kept_signals[i], &inherited[i], NULL);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         unsetenv(settings[i]);
     int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -249,7 +281,10 @@ static bool collect_output(struct child *child, int output)
         ssize_t got = read(output, child->output + child->length, 2 * OUTPUT_KEPT - child->length);
         if (got <= 0)
             return got < 0;
-        child->length += (size_t)got;
+        for (char *text = child->output + child->length; got > 0; got--, text++) {
+            *text = *text != '\0' ? *text : ' '; /* the output is read as text */
+            child->length++;
+        }
     }
 }
 
@@ -281,7 +316,9 @@ static void wait_for_end(struct child *child, pid_t process, int output)
         poll(&pipe_end, 1, pipe_end.fd >= 0 ? TICK_MILLISECONDS : 1);
         if (pipe_end.fd >= 0 && !collect_output(child, output))
             pipe_end.fd = -1;
-        pid_t ended = waitpid(process, &child->status, WNOHANG);
+        const pid_t ended = waitpid(process, &child->status, WNOHANG);
+        if (ended < 0 && errno != EINTR)
+            child->status = -1;
         if (ended == process || (ended < 0 && errno != EINTR))
             break;
         show_progress(child, cshim_seconds() - begin);

@@ -38,6 +38,10 @@ char *launch_name_policy(const char *path);
 /* Returns the absolute name of an existing file. Exits if there is none. */
 char *launch_absolute(const char *path);
 
+/* Makes a folder from a template of mkdtemp(), for the files of runs. Returns its absolute name.
+ * Exits if that fails. */
+char *launch_make_folder(char *template);
+
 /* Sets the variables by which Open MPI 4 and 5 permit running as root, and more ranks than cores,
  * if `command` contains their launcher; each only if it is unset and needed. `is_local`: all ranks
  * run on this host, so that its cores count. Prints a line if it allows root. Changes this
@@ -66,7 +70,8 @@ enum child_end {
     CHILD_STOPPED /* by a signal: child_stop_signal() */
 };
 
-/* Makes SIGINT, SIGTERM and SIGHUP stop the child instead of this program. */
+/* Makes SIGINT, SIGTERM, SIGHUP and SIGQUIT stop the child instead of this program, which from now
+ * on ignores a reader of its output that ends, and Ctrl-Z, because the child would go on. */
 void child_catch_signals(void);
 /* Returns the signal that asked to stop, or 0. */
 int child_stop_signal(void);

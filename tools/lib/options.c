@@ -43,6 +43,14 @@ static int code_of(const struct tool_option *options, size_t index)
     return options[index].letter != 0 ? options[index].letter : 256 + (int)index;
 }
 
+static bool has_code(const struct tool_option *options, int code)
+{
+    size_t index = 0;
+    while (options[index].name != NULL && code_of(options, index) != code)
+        index++;
+    return options[index].name != NULL || code == 'h';
+}
+
 /* Describes the table to getopt_long(): its long options and its letters. */
 static void describe(const struct tool_command *command, struct option *longs, char *letters)
 {
@@ -95,7 +103,7 @@ static void store(const struct tool_option *option, const char *text)
 static _Noreturn void refuse(const struct tool_command *command, const char *word)
 {
     const char *advice = command->advice != NULL ? command->advice : "";
-    if (strncmp(word, "--", 2) != 0)
+    if (optopt != 0 && !has_code(command->options, optopt))
         tool_misuse("unknown option '-%c'%s", optopt, advice);
     if (optopt != 0)
         tool_misuse("option '%s': it takes no argument", word);

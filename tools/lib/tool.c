@@ -52,6 +52,15 @@ char *tool_format(const char *format, ...)
     return text;
 }
 
+char *tool_replace(const char *text, const char *from, const char *to)
+{
+    char *result = tool_copy("");
+    for (const char *found = NULL; (found = strstr(text, from)) != NULL;
+         text = found + strlen(from))
+        result = tool_format("%s%.*s%s", result, (int)(found - text), text, to);
+    return tool_format("%s%s", result, text);
+}
+
 void tool_spare_file(const char *option, const char *path, const char *mark)
 {
     if (path != NULL && cshim_is_foreign(path, mark))

@@ -95,6 +95,8 @@ void *tool_append(void *array, size_t *count, size_t size, const void *element);
 /* Like strdup and asprintf, but exit if there is no memory. */
 char *tool_copy(const char *text);
 char *tool_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Returns the text with all occurrences of `from` replaced. */
+char *tool_replace(const char *text, const char *from, const char *to);
 
 /* Exits with TOOL_NOT_SO if an option's file contains something other than what the option writes,
  * which has the mark in its first 63 bytes. A NULL path is no file. */

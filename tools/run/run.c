@@ -200,17 +200,22 @@ static void warn_horovodrun(char **words, char *const *end)
 }
 
 /* Returns a list of LD_PRELOAD and the shim's variables, separated by `separator`; each as
- * `before`, name, `between`, value, `after`. Without COMPSHIM_RUN, which is for processes of this
- * host. */
+ * `before`, name, `between`, value, `after`; for text that is inside single quotes of a shell.
+ * `is_json`: the values are parts of JSON strings. Without COMPSHIM_RUN, which is for processes of
+ * this host. */
 static const char *list_ours(const char *separator, const char *before, const char *between,
-                             const char *after)
+                             const char *after, bool is_json)
 {
     const char *list = "";
     for (char **entry = environ; *entry != NULL; entry++) {
         const int length = (int)strcspn(*entry, "=");
-        if (cshim_is_forwarded(*entry) && !tool_starts_with(*entry, CSHIM_PRESENCE_VARIABLE "="))
-            list = tool_format("%s%s%s%.*s%s%s%s", list, *list != '\0' ? separator : "", before,
-                               length, *entry, between, *entry + length + 1, after);
+        const char *value = *entry + length + ((*entry)[length] == '=');
+        if (!cshim_is_forwarded(*entry) || tool_starts_with(*entry, CSHIM_PRESENCE_VARIABLE "="))
+            continue;
+        if (is_json)
+            value = tool_replace(tool_replace(value, "\\", "\\\\"), "\"", "\\\"");
+        list = tool_format("%s%s%s%.*s%s%s%s", list, *list != '\0' ? separator : "", before, length,
+                           *entry, between, tool_replace(value, "'", "'\\''"), after);
     }
     return list;
 }
@@ -246,7 +251,7 @@ static void warn_deepspeed(char **words, char *const *end)
     if (!has_deepspeed_variables())
         warnx("deepspeed: it does not pass LD_PRELOAD and COMPSHIM_* to other hosts; add them to "
               "its file: printf '%%s\\n' %s >>~/.deepspeed_env",
-              list_ours(" ", "'", "=", "'"));
+              list_ours(" ", "'", "=", "'", false));
 }
 
 /* Warns that a Ray job does not have this environment: workers have that of "ray start" on their
@@ -256,7 +261,7 @@ static void warn_ray(char **words, char *const *end)
     if (words + 1 < end && strcmp(words[1], "job") == 0)
         warnx("ray: a job has the environment of ray start on its node: submit it with "
               "--runtime-env-json '{\"env_vars\": {%s}}'",
-              list_ours(", ", "\"", "\": \"", "\""));
+              list_ours(", ", "\"", "\": \"", "\"", true));
     else if (verbose)
         warnx("ray: the workers of ray start on this node inherit the environment");
 }

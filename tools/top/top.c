@@ -41,10 +41,9 @@ static void stop(int signal)
     is_stopped = 1;
 }
 
-/* Copies what a process has published. If the process has ended, and its file is this user's and
- * more than a second old, removes the file instead, also an unfinished one; a file that an ended
- * process of another user has left is copied. Returns false if nothing was copied, or if the file
- * is not of this version. */
+/* Copies what a process has published. If the process has ended, and its file is more than a second
+ * old, copies nothing, and removes the file if it is this user's. Returns false if nothing was
+ * copied, or if the file is not of this version. */
 static bool read_process(int folder, const char *name, struct cshim_live *process)
 {
     struct stat status;
@@ -58,9 +57,10 @@ static bool read_process(int folder, const char *name, struct cshim_live *proces
         const bool is_stale = /* a process holds a lock as long as it lives */
             fcntl(file, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
         /* A newer file may not be locked yet. */
-        if (is_stale && status.st_uid == geteuid() && time(NULL) - status.st_mtime > 1)
+        const bool is_left = is_stale && time(NULL) - status.st_mtime > 1;
+        if (is_left && status.st_uid == geteuid())
             unlinkat(folder, name, 0);
-        else if (status.st_size >= (off_t)sizeof *process)
+        else if (!is_left && status.st_size >= (off_t)sizeof *process)
             is_read = pread(file, process, sizeof *process, 0) == sizeof *process;
     }
     close(file);

@@ -47,9 +47,7 @@ static void make_folder(const char *output)
     const char *slash = strrchr(output, '/');
     char *name = tool_format("%.*s.compshim-tune-XXXXXX",
                              slash != NULL ? (int)(slash - output) + 1 : 0, output);
-    if (mkdtemp(name) == NULL)
-        err(TOOL_SYSTEM, "cannot make a folder beside %s", output);
-    folder = launch_absolute(name);
+    folder = launch_make_folder(name);
     policy = tool_format("%s/policy.ini", folder);
     report = tool_format("%s/report.json", folder);
     atexit(remove_files);

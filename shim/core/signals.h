@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keeps the program's signals and the library's work apart. Thread-safe. */
+#ifndef CSHIM_SIGNALS_H
+#define CSHIM_SIGNALS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Starts a detached thread with all signals blocked, so that it never runs the program's handlers.
+ * `stack_bytes`: 0 for the default. Returns 0, or the error of pthread_create(). */
+int cshim_thread_start(void *(*run)(void *), void *argument, size_t stack_bytes);
+
+/* State of a thread that writes where a reader may have ended. */
+struct cshim_pipe_guard {
+    sigset_t before; /* signals that the thread had blocked */
+    bool was_pending;
+};
+/* Between these calls a write to a broken pipe fails in this thread with EPIPE, and sends no
+ * SIGPIPE. The calls preserve errno. */
+void cshim_pipe_guard_begin(struct cshim_pipe_guard *guard);
+void cshim_pipe_guard_end(const struct cshim_pipe_guard *guard);
+
+#endif
