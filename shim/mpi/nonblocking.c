@@ -353,7 +353,8 @@ int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struc
     const int status = begin_sample(pending, ++comm->host.calls_by_rule[rule]);
     if (status != MPI_SUCCESS) { /* the program may reuse its buffers at once */
         free(pending);
-        cshim_comm_release(comm);
+        if (comm->prepared) /* else the broadcast of the number may still write to `comm` */
+            cshim_comm_release(comm);
         return status;
     }
     append_call(pending);
