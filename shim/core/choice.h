@@ -39,9 +39,9 @@
  * the best one's faster call, and longer than the best one's slower call.
  *
  * LAST: each candidate that is left makes a row of four calls, with three samples. Candidates
- * within a quarter of the best one make further rows, up to 11 samples each. If calls vary widely,
- * so that the best candidate's quartiles differ by a factor of more than 1.5, the best candidate
- * and those whose quartiles overlap its quartiles get up to 23 samples.
+ * within a quarter of the best one make further rows, up to 11 samples each. Calls vary widely if
+ * the best candidate's quartiles differ by a factor of more than 1.5. Then it and the candidates
+ * whose quartiles overlap its quartiles get up to 23 samples.
  *
  * SETTLED: calls take the best candidate, and two of them are sampled in each period. There are
  * trials of two other candidates (gloo tries single calls, see shim/gloo/draw.h):
@@ -64,7 +64,7 @@
  * Learning that confirms the choice doubles the number of quiet periods, in which there is no
  * doubt, up to 64; another choice sets it to 1.
  *
- * What a class remembers:
+ * Durations that a class stores:
  *
  *     learned    durations of each candidate in the latest learning; of the next best one, in its
  *                latest trial

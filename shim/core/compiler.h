@@ -2,9 +2,9 @@
 /* Compiles the operations of a segment, and caches the lists of a communicator. The rest of this
  * header is for the compilers of algorithms (shim/core/algorithms): functions that append
  * operations, alone or in loops, and the buffers of a segment's scratch. Each of their files
- * describes an algorithm and its buffers, and emits the list. Loops that emit sends (except those
- * of a grid's row sums) begin with the next peer, loops that emit receives with the previous one,
- * so that the peers do not all send to the same one first. */
+ * describes an algorithm and its buffers, and emits the list. A loop of sends begins with the next
+ * peer, except for a grid's row sums, and a loop of receives with the previous peer. So the peers
+ * do not all send to one peer first. */
 #ifndef CSHIM_COMPILER_H
 #define CSHIM_COMPILER_H
 

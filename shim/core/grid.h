@@ -40,8 +40,8 @@ struct cshim_range {
 struct cshim_range cshim_plan_chunk(uint64_t count, uint32_t ranks, uint32_t index);
 
 /* Returns the chunk of a share of `count` elements that a peer owns; it may be empty. A small share
- * has fewer chunks than there are peers: its owners follow those of the previous share, cyclically,
- * so that the chunks of equally long shares are spread over the peers. */
+ * has fewer chunks than there are peers: its owners follow those of the previous share, cyclically.
+ * This spreads the chunks of equally long shares over the peers. */
 struct cshim_range cshim_plan_owned(uint64_t count, uint32_t peers, uint32_t share, uint32_t peer);
 
 /* Up to this many peers there is no grid. */

@@ -12,16 +12,16 @@ struct cshim_passed {
     enum cshim_reason reason;
 };
 
-/* Returns what holds for all calls with elements that differ from `like` only in their size. */
+/* Returns the result for calls with elements that differ from `like` only in their size. */
 struct cshim_passed cshim_passed_like(const struct cshim_policy *policy,
                                       const struct cshim_call *like);
 
-/* Returns what holds for them on all communicators of two or more ranks, that is, for all numbers
- * of ranks and nodes that the rules distinguish; unknown also if they distinguish too many. */
+/* Returns the result for such calls on every communicator of two or more ranks. Compares all
+ * numbers of ranks and nodes that the rules distinguish; `below` is 0 if these are too many. */
 struct cshim_passed cshim_passed_anywhere(const struct cshim_policy *policy,
                                           const struct cshim_call *like);
 
-/* Returns what holds for the calls of both. */
+/* Returns the result for the calls of two results together. */
 struct cshim_passed cshim_passed_both(struct cshim_passed a, struct cshim_passed b);
 
 #endif

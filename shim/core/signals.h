@@ -11,7 +11,7 @@
  * `stack_bytes`: 0 for the default. Returns 0, or the error of pthread_create(). */
 int cshim_thread_start(void *(*run)(void *), void *argument, size_t stack_bytes);
 
-/* State of a thread that writes where a reader may have ended. */
+/* Saved state of a thread whose writes may go to a pipe without a reader. */
 struct cshim_pipe_guard {
     sigset_t before; /* signals that the thread had blocked */
     bool was_pending;

@@ -192,8 +192,8 @@ static void note_signal(int signal)
     stop_signal = signal;
 }
 
-/* Signals that this program ignores (SIGCHLD: must not ignore) while its children have the
- * inherited actions. */
+/* Signals whose actions this program sets for itself, and restores for its children: it ignores
+ * SIGPIPE and SIGTSTP, and must not ignore SIGCHLD. */
 static const int kept_signals[] = {SIGCHLD, SIGPIPE, SIGTSTP};
 #define KEPT_SIGNALS (sizeof kept_signals / sizeof *kept_signals)
 static struct sigaction inherited[KEPT_SIGNALS];
