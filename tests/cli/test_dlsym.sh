@@ -76,7 +76,10 @@ if [ "$output" = "$native" ]; then pass "too"; else fail "too" "$native, then $o
 jemalloc=$(ls /usr/lib/*/libjemalloc.so.2 2>/dev/null)
 [ "${SANITIZE:-0}" = 1 ] && jemalloc= # the address sanitizer has its own allocator
 while IFS= read -r command; do
-    command -v "${command%% *}" >/dev/null || continue
+    command -v "${command%% *}" >/dev/null || {
+        skip "no ${command%% *}"
+        continue
+    }
     native=$(bash -c "$command" 2>&1 </dev/null)
     for libraries in "$both" ${jemalloc:+"$jemalloc:$both"}; do
         expect "same with the preload: $command" 0 env LD_PRELOAD="$libraries" bash -c "$command"

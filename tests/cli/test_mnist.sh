@@ -124,6 +124,8 @@ if [ -e "$mnist/train-images-idx3-ubyte.gz" ]; then
     expect 'mlp trains on real MNIST' 0 ranks 2 --model mlp --data "$mnist" --limit 10000 --epochs 1
     check 'and learns' accuracy_at_least 88
     expect 'the files are verified and left alone' 0 "$top/examples/get_mnist.sh" "$mnist"
+else
+    skip "no MNIST in $mnist"
 fi
 expect 'get_mnist.sh refuses an unknown option' 2 "$top/examples/get_mnist.sh" --force
 finish

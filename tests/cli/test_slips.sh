@@ -68,7 +68,6 @@ done 3<<'ROWS'
 2|--markdown and --json are the same file, run.json: name another|compshim compare --modes off --markdown ./run.json --json run.json true
 2|--output and --save are the same file, t: name another|compshim tune -o t --save t true
 2|--output and --from are the same file, run.json: name another|compshim tune -f -o ./run.json --from run.json
-2|unknown command 'explane' (did you mean 'explain'?)|compshim explane
 2|unknown command '--verison' (did you mean '--version'?)|compshim --verison
 2|'run.json' is a report: 'compshim report' shows reports side by side|compshim compare run.json damaged.json
 2|'64KX' is not a size|compshim explain --size 64KX

@@ -9,8 +9,9 @@ program=$build/tests/gloo_moves
 moves() {
     rule "collective = ${1%v}" "${@:6}"
     expect "$1: $4 x $2, $3 ranks, ${*:6}" 0 preloaded "$3" "$program" "$1" "$2" "$4" "$5"
-    check "every rank has the same bits" awk -v ranks="$3" \
-        '/^digest/ { seen[$2]++ } END { for (digest in seen) if (seen[digest] % ranks != 0) exit 1 }' <<<"$output"
+    [ "${1%v}" = alltoall ] || check "every rank has the same bits" awk -v ranks="$3" \
+        '/^digest/ { seen[$2]++; any = 1 } END { for (digest in seen) if (seen[digest] % ranks != 0) exit 1; exit !any }' \
+        <<<"$output"
 }
 passes() { reports "$1" "rows == [] and '$2' in passed and set(passed) <= {'$2', 'read_only'}"; }
 

@@ -7,11 +7,15 @@ program=$build/tests/mpi_allreduce
 
 digest() { sed -n 's/^digest \([0-9a-f]*\),.*/\1/p' <<<"$output"; }
 
-# matches RANKS CODEC ALGORITHM STEPS [DTYPE]: checks all-reduces in many shapes (mpi_allreduce)
+# matches RANKS CODEC ALGORITHM STEPS [DTYPE]: checks all-reduces in many shapes (mpi_allreduce), and that they were
+# compressed
 matches() {
     policy "$scratch/policy.ini" "$2" "$3" "${5:-float32}"
     expect "$2 by $3, ${5:-float32}, $1 ranks" 0 \
-        shimmed "$1" COMPSHIM_POLICY="$scratch/policy.ini" "$program" "$2" "$4" "${5:-float32}"
+        shimmed "$1" COMPSHIM_REPORT="$scratch/report.json" COMPSHIM_POLICY="$scratch/policy.ini" \
+        "$program" "$2" "$4" "${5:-float32}"
+    [ "$1" = 1 ] || reports "it was compressed" \
+        "('$2', '${5:-float32}') in {(row['codec'], row['dtype']) for row in rows}"
 }
 
 expect "the library's own sum, 3 ranks" 0 mpi 3 "$program" none 1

@@ -95,15 +95,4 @@ cp "$build/libcompshim.so" "$scratch/"
 output=$(mpi 2 LD_PRELOAD="${preload%"$build"*}$scratch/libcompshim.so" "$program" 2>&1)
 contains "a missing engine is said" "cannot open the engine"
 contains "and the program runs" "work done"
-
-# If some ranks lack the shim, a message says that nothing is compressed, and the program runs.
-for split in "1 2" "2 1"; do
-    read -r with without <<<"$split"
-    output=$(differing "$with" LD_PRELOAD="$preload" "$program" : "$without" "$program" 2>&1)
-    contains "$without of 3 ranks without the shim: the work is done" "work done"
-    contains "and it is said" "nothing is compressed"
-done
-output=$(differing 1 "$program" : 1 LD_PRELOAD="$preload" "$program" 2>&1)
-contains "rank 0 without the shim: the work is done" "work done"
-contains "and it is said" "but not ranks 0;"
 finish

@@ -5,11 +5,12 @@
 . "$(dirname "$0")/../lib.sh"
 program=$build/tests/mpi_reductions
 
-# matches RANKS CODEC ALGORITHM STEPS COLLECTIVE [DTYPE]: checks the results
+# matches RANKS CODEC ALGORITHM STEPS COLLECTIVE [DTYPE]: checks the results, and that they were compressed
 matches() {
     policy "$scratch/policy.ini" "$2" "$3" "${6:-float32}"
     expect "$5, $2 by $3, $1 ranks" 0 shimmed "$1" COMPSHIM_REPORT="$scratch/report.json" \
         COMPSHIM_POLICY="$scratch/policy.ini" "$program" "$2" "$4" "$5" ${6:+"$6"}
+    reports "it was compressed" "('$2', '${6:-float32}') in {(row['codec'], row['dtype']) for row in rows}"
 }
 digest() { sed -n 's/^digest \([0-9a-f]*\),.*/\1/p' <<<"$output"; }
 

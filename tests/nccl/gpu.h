@@ -39,6 +39,22 @@ static int gpu_setting(const char *name, int otherwise)
     return value != NULL ? atoi(value) : otherwise;
 }
 
+/* Returns once the process's first thread waits, that is, has been in one system call for half a
+ * second; at the latest after ten seconds, because a wait may spin. */
+static inline void gpu_await_first_thread(void)
+{
+    char path[64], last[256] = "", now[256];
+    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)getpid());
+    for (int tries = 0, same = 0; tries < 1000 && same < 50; tries++, usleep(10000)) {
+        FILE *file = fopen(path, "r");
+        if (file == NULL || fgets(now, sizeof now, file) == NULL)
+            abort();
+        fclose(file);
+        same = strcmp(now, last) == 0 && strncmp(now, "running", 7) != 0 ? same + 1 : 0;
+        memcpy(last, now, sizeof last);
+    }
+}
+
 /* Makes the primary context of a device current. */
 static inline CUcontext gpu_use(int device)
 {

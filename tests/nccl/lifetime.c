@@ -111,9 +111,22 @@ static void case_kept(void)
     reduce_on(&world, world.comm, 1, COUNT, "a communicator that is kept");
 }
 
-static void *abort_soon(void *argument)
+/* Returns, on every rank, once rank 0's first thread waits for the other ranks. */
+static void await_wait_of_rank_0(void)
 {
-    usleep(300000);
+    char path[1024];
+    snprintf(path, sizeof path, "%s.waits", getenv("ID_FILE"));
+    if (world.rank == 0) {
+        gpu_await_first_thread();
+        fclose(fopen(path, "w"));
+    }
+    while (access(path, F_OK) != 0)
+        usleep(10000);
+}
+
+static void *abort_later(void *argument)
+{
+    await_wait_of_rank_0();
     NCCL(ncclCommAbort(world.comm));
     return argument;
 }
@@ -127,7 +140,7 @@ static void stuck(int calls_before)
     float *data = device_part(world.rank, 1, COUNT);
     for (int i = 0; i < calls_before; i++)
         reduce_on(&world, world.comm, 1, COUNT, "before the abort");
-    pthread_create(&thread, NULL, abort_soon, NULL);
+    pthread_create(&thread, NULL, abort_later, NULL);
     if (world.rank == 0) {
         const ncclResult_t result =
             ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, world.comm, world.stream);
@@ -323,9 +336,9 @@ static void case_configured(void)
     gpu_leave(&world);
 }
 
-static void *revoke_soon(void *argument)
+static void *revoke_later(void *argument)
 {
-    usleep(300000);
+    await_wait_of_rank_0();
     NCCL(ncclCommRevoke(world.comm, 0));
     return argument;
 }
@@ -338,7 +351,7 @@ static void case_revoke(void)
     world = gpu_join();
     float *data = device_part(world.rank, 1, COUNT);
     reduce_on(&world, world.comm, 1, COUNT, "before");
-    pthread_create(&thread, NULL, revoke_soon, NULL);
+    pthread_create(&thread, NULL, revoke_later, NULL);
     if (world.rank == 0)
         NCCL(ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
     pthread_join(thread, NULL);

@@ -64,23 +64,14 @@ static const char *ended_path(void)
     return path;
 }
 
-/* Ends the process when its first thread waits, that is, has been in one system call for half a
- * second, as the thread's /proc file `path` shows. First creates the file ended_path() for the
- * other ranks. */
-static void *end_waiting(void *path)
+/* Ends the process when its first thread waits. First creates the file ended_path() for the other
+ * ranks. */
+static void *end_waiting(void *argument)
 {
-    char last[256] = "", now[256];
-    for (int same = 0; same < 50; usleep(10000)) {
-        FILE *file = fopen(path, "r");
-        if (file == NULL || fgets(now, sizeof now, file) == NULL)
-            abort();
-        fclose(file);
-        same = strcmp(now, last) == 0 && strncmp(now, "running", 7) != 0 ? same + 1 : 0;
-        memcpy(last, now, sizeof last);
-    }
+    gpu_await_first_thread();
     fclose(fopen(ended_path(), "w"));
     _exit(0);
-    return NULL;
+    return argument;
 }
 
 /* Waits until all ranks have returned from ncclCommInitRank, by a split, which returns on no rank
@@ -111,13 +102,11 @@ static void case_grouped(void)
 /* Rank 1's process ends while it waits for the others in its first call. */
 static void case_ended(void)
 {
-    static char path[64];
     pthread_t thread;
     world = gpu_join();
     wait_for_ranks();
-    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)gettid());
     if (world.rank == 1)
-        pthread_create(&thread, NULL, end_waiting, path);
+        pthread_create(&thread, NULL, end_waiting, NULL);
     while (world.rank != 1 && access(ended_path(), F_OK) != 0)
         usleep(10000);
     try_to_reduce();

@@ -5,13 +5,15 @@
 . "$(dirname "$0")/lib.sh"
 program=$build/tests/nccl_allreduce
 
-# matches RANKS CODEC ALGORITHM STEPS [DTYPE [OP [COLLECTIVE [VARIABLE=VALUE...]]]]: compares results with float64
+# matches RANKS CODEC ALGORITHM STEPS [DTYPE [OP [COLLECTIVE [VARIABLE=VALUE...]]]]: compares results with float64, and
+# checks that calls were compressed
 matches() {
     local dtype=${5:-float32} op=${6:-sum} collective=${7:-allreduce}
     printf '[rule all]\ndtype = %s\ncodec = %s\nalgorithm = %s\n' "$dtype" "$2" "$3" \
         >"$scratch/policy.ini"
     expect "$collective $op $dtype as $2 by $3, $1 ranks ${*:8}" 0 \
         preloaded "$1" "${@:8}" "$program" "$2" "$4" "$dtype" "$op" "$collective"
+    [ "$1" = 1 ] || reports "it was compressed" "('$2', '$dtype') in {(row['codec'], row['dtype']) for row in rows}"
 }
 digests() { sed -n 's/^rank [0-9]*: digest \([0-9a-f]*\),.*/\1/p' <<<"$output" | sort -u; }
 

@@ -55,7 +55,7 @@ contains "added from the own rank on: by the order of the sum" "not the sum in r
 unset COMPSHIM_MACHINE
 choices="$build/tests/nccl_choices"
 uneven() {
-    LIMIT=60 preloaded 2 CALLS=160 STANDIN_CLOCK=100,25000 sh "$top/tests/nccl/rank_setting.sh" 1 STANDIN_CLOCK=1,150 "$choices" steady &&
+    preloaded 2 CALLS=160 STANDIN_CLOCK=100,25000 sh "$top/tests/nccl/rank_setting.sh" 1 STANDIN_CLOCK=1,150 "$choices" steady &&
         grep -q '= native ' "$scratch/report.json"
 }
 residuals() { # the fourth call is the first by two_shot
@@ -66,7 +66,7 @@ residuals() { # the fourth call is the first by two_shot
     preloaded 2 CALLS=1 PRINT=1 TOLERANCE=4 "$choices" steady | grep -xF "$fourth"
 }
 finds() { # NAME CMD...: passes if the command fails
-    if "${@:2}" >"$scratch/output" 2>&1; then fail "$1: found" "$(cat "$scratch/output")"; else pass "$1: found"; fi
+    if LIMIT=60 "${@:2}" >"$scratch/output" 2>&1; then fail "$1: found" "$(cat "$scratch/output")"; else pass "$1: found"; fi
 }
 compressing() { printf '[rule all]\ncodec = fp8_e4m3\n' >"$scratch/policy.ini"; }
 preload=$real_preload

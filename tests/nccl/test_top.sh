@@ -19,6 +19,7 @@ check "publishes nothing" test -z "$(published)"
 preloaded 2 COMPSHIM_LIVE=on "$build/tests/nccl_call_time" 8 1000 >"$scratch/job.txt" 2>&1 &
 launcher=$!
 check "a running job is shown" eventually shows_calls
+check "it has files" test -n "$(published)"
 output=$("$tool" top --once)
 contains "with its program, library and ranks" "nccl_call_time (nccl): 2 of 2 ranks here"
 contains "with its policy" "policy $scratch/policy.ini"

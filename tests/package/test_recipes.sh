@@ -13,7 +13,9 @@ check "the version is three numbers" grep -qxE '[0-9]+\.[0-9]+\.[0-9]+' <<<"$ver
 check "Spack's recipe is Python" python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$recipe"
 check "it has this version" grep -qF "version(\"$version\")" "$recipe"
 check "its class is named as Spack wants" grep -qx 'class Compshim(MakefilePackage):' "$recipe"
-for variable in $(sed -nE 's/.*"([A-Z]+)=.*/\1/p; s/.*f"([A-Z]+)=.*/\1/p' "$recipe" | sort -u); do
+variables=$(sed -nE 's/.*"([A-Z]+)=.*/\1/p; s/.*f"([A-Z]+)=.*/\1/p' "$recipe" | sort -u)
+check "it sets variables" test -n "$variables"
+for variable in $variables; do
     check "the Makefile knows its $variable" grep -qE "^$variable \??= ?" Makefile
 done
 check "EasyBuild's recipe is Python" python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' packaging/easybuild/*.eb
@@ -25,6 +27,7 @@ check "the Debian changelog begins with this version" \
     grep -qE "^compshim \($version-[0-9]+\) " <(head -n 1 $debian/changelog)
 # The Debian package is built with the packages that make packages installs.
 needed=$(sed -n 's/^build="\(.*\)"$/\1/p' tools/install-packages.sh)
+check "there are such packages" test -n "$needed"
 for package in $needed; do
     case $package in gcc | g++ | libc6-dev) continue ;; esac # always present on build systems
     check "the Debian package is built with $package" grep -qE "^ *(Build-Depends:)? *$package,?$" $debian/control
