@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The entry points of the kernels (kernels.h). Each operation has one kernel for all codecs, which
- * keeps the library small: it contains every kernel for each architecture that it is built for. */
+/* The entry points of the kernels (kernels.h). Each operation has one kernel for all codecs,
+ * because the library contains every kernel once for each architecture and has to stay small. */
 #include "kernels/message.cuh"
 
 /* A multiprocessor of compute capability 7.5 holds at most four blocks. From compute
@@ -12,8 +12,8 @@
 #endif
 
 /* Defines a kernel whose parameter is called `parameters`. `blocks` is the number of blocks that a
- * multiprocessor must be able to hold at once (BLOCKS lowers it to four on some devices): the
- * largest that leaves the kernel's loop enough registers. */
+ * multiprocessor must be able to hold at once: the largest number that leaves the kernel's loop
+ * enough registers. BLOCKS lowers it to four on some devices. */
 #define KERNEL(name, parameter, blocks)                                                            \
     extern "C" __global__ void __launch_bounds__(CSHIM_KERNEL_THREADS, BLOCKS(blocks))             \
         cshim_##name(const __grid_constant__ struct cshim_kernel_##parameter parameters)
@@ -137,7 +137,7 @@ CSHIM_DEVICE struct buffer output_of(const struct cshim_kernel_decode &parameter
                      bytes, grain.elements);
 }
 
-/* Stores a lane's values of a grain. If they are not known yet, decodes them one by one. */
+/* Stores a lane's values of a grain. First decodes them, one by one, if is_known is false. */
 CSHIM_RARE void decode_rest(const struct cshim_kernel_decode *parameters, struct grain grain,
                             bool is_known, struct lane_values values)
 {

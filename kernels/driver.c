@@ -12,7 +12,7 @@
 struct cshim_cuda cshim_cuda;
 
 /* Guards the writes to the table and to the kernels. Readers need no lock: they run after the call
- * that filled what they read. */
+ * that has filled the table or loaded the kernels. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Looks one function up. Returns false, and sets the pointer at `member` to NULL, if the driver

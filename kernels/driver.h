@@ -85,11 +85,11 @@ bool cshim_cuda_open(char why[CSHIM_CUDA_WHY_MAX]);
 void cshim_cuda_explain(const char *what, CUresult error, char why[CSHIM_CUDA_WHY_MAX]);
 
 /* Loads all kernels onto the device of the current context. With drivers from CUDA 12.4 on
- * (cuFuncLoad) no launch has to load anything then. The first call in the process also loads the
+ * (cuFuncLoad), no launch loads anything after that. The first call in the process also loads the
  * binary. Call it before the first launch in each context; repeated calls cost little. While
  * another stream may be under capture, the calling thread has to be in relaxed capture mode.
- * Returns false, with the reason in `why`, if the driver or the device rejects the kernels. The
- * functions must have been found (cshim_cuda_open). Thread-safe. */
+ * Returns false, with the reason in `why`, if the driver or the device rejects the kernels.
+ * cshim_cuda_open must have succeeded before. Thread-safe. */
 bool cshim_kernels_load(char why[CSHIM_CUDA_WHY_MAX]);
 
 /* Launches `blocks` blocks (cshim_kernel_blocks) of a kernel on a stream, in the stream's context;

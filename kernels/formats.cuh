@@ -66,7 +66,7 @@ template <int ID> struct layout {
     static const int SCALE_BYTES = cshim_format(ID).scale_bytes;
     static const int WORDS = (BITS + 3) / 4; /* words of a lane's codes */
     static const bool IS_ENCODED = true;     /* a reduction encodes its sums in this format */
-    /* True if blocks have E4M3 scales; those of a grain share a power of two. */
+    /* True if blocks have E4M3 scales; the scales of a grain share a power of two. */
     static const bool HAS_GRAIN = cshim_format(ID).scale == CSHIM_SCALE_E4M3;
     static const bool HAS_MINUS_ZERO =
         FAMILY != CSHIM_FAMILY_INTEGER && cshim_format(ID).special != CSHIM_SPECIAL_ZERO;
@@ -131,9 +131,9 @@ template <int ID> struct family<ID, CSHIM_FAMILY_FLOAT> : layout<ID> {
     static const bool HAS_GRAIN = layout<ID>::HAS_GRAIN;
     static const uint32_t UNIT =
         HAS_GRAIN ? (uint32_t)-MIN_SCALE << 8 | CSHIM_E4M3_FIRST_NORMAL : (uint32_t)-MIN_SCALE;
-    /* Range of the fast scales, except E4M3 scales: from 2^-126 up, the values of all codes are
-     * finite, and both the scale and its reciprocal are normal floats, even when multiplied by
-     * 2^halves_exponent. */
+    /* Range of the scales of the fast path, except E4M3 scales: at least 2^-126, and so small that
+     * the values of all codes are finite, and that the scale and its reciprocal are normal floats,
+     * even when multiplied by 2^halves_exponent. */
     static const int MOST = cshim_format(ID).max_exponent;
     static const uint32_t FIRST_FAST = (uint32_t)(-126 - MIN_SCALE);
     static const uint32_t FAST_SPAN =
@@ -196,9 +196,9 @@ template <int ID> struct family<ID, CSHIM_FAMILY_INTEGER> : layout<ID> {
     static const uint32_t FIRST_FAST = CSHIM_INTEGER_FIRST_ORDINARY;
     static const uint32_t FAST_SPAN = CSHIM_INTEGER_LAST_ORDINARY - CSHIM_INTEGER_FIRST_ORDINARY;
 
-    /* Chooses the smallest scale of 8 significant bits that is at least largest / top. Its upper
-     * half is that of the quotient or the next one: the quotient is never too small, because 1 /
-     * top is rounded up. The product lower * top is exact. */
+    /* Chooses the smallest scale of 8 significant bits that is at least largest / top. The scale is
+     * the quotient, cut to its upper 16 bits, or the next scale above: the quotient is never too
+     * small, because 1 / top is rounded up. The product lower * top is exact. */
     CSHIM_DEVICE struct block_scale choose(uint32_t largest, uint32_t)
     {
         const float top = cshim_format(ID).top, most = cshim_bits_float(largest);
@@ -212,8 +212,8 @@ template <int ID> struct family<ID, CSHIM_FAMILY_INTEGER> : layout<ID> {
         return {stored, reciprocal(cshim_bits_float(step)), stored - FIRST_FAST - 1 < FAST_SPAN};
     }
     /* Rounds by adding 2^23: each integer then stands in the last bits of a float. Adding HALF,
-     * too, makes the integers nonnegative, so that shifted sums put them side by side. Inverting
-     * the highest bit of each then makes them the codes. */
+     * too, makes the integers nonnegative, so that shifts and additions pack them side by side.
+     * Inverting the highest bit of each integer then yields the codes. */
     CSHIM_DEVICE void encode_fast(const float *value, float factor, uint32_t *codes)
     {
         const int together = LANE_ELEMENTS / 2;
@@ -320,8 +320,8 @@ template <int BLOCK, int FROM = LANE_ELEMENTS> CSHIM_DEVICE uint32_t block_large
     return largest;
 }
 
-/* Returns the scale of a block. `largest` has the bits of its largest finite magnitude, `grain`
- * those of its grain's. */
+/* Returns the scale of a block. `largest` and `grain` are the largest finite magnitudes of the
+ * block and of its grain, as bits. */
 CSHIM_RARE uint32_t choose_scale(const struct cshim_format *format, uint32_t largest,
                                  uint32_t grain, bool at_random)
 {

@@ -18,11 +18,11 @@
 #include "codecs/codec.h"
 #include "codecs/scalar.h"
 
-/* Number of words of a message header; index of the word that has the number of elements, which the
- * kernels themselves set or expect for each piece; number of words, from the first, that are
- * compared with the expected ones. */
+/* Number of words of a message header. */
 #define CSHIM_KERNEL_HEADER_WORDS 8u
+/* Index of the word with the number of elements, which kernels set or expect for each piece. */
 #define CSHIM_KERNEL_HEADER_ELEMENTS 5u
+/* Number of words, from the first, that kernels compare with the expected ones. */
 #define CSHIM_KERNEL_HEADER_COMPARED 7u
 
 /* Words of a fault record, in which a kernel reports the first message with an unexpected header:
@@ -37,7 +37,7 @@
 /* Error feedback and stochastic rounding of an encoding (struct cshim_encoding of codecs/codec.h).
  * All zero for the codecs raw and fp32, which have neither. */
 struct cshim_kernel_options {
-    float *residual; /* one per element, those of piece p from p * chunk on; or NULL */
+    float *residual; /* a residual for each element, piece p's from index p * chunk on; or NULL */
     uint64_t key;
     uint64_t first; /* index in the call of the first element to encode, a multiple of a grain */
     uint32_t stochastic;
@@ -55,7 +55,7 @@ struct cshim_kernel_encode {
     uint32_t pieces;
     void *encoded; /* the message of piece p begins at byte stride * p */
     uint64_t stride;
-    void *own; /* destination of the message of piece own_piece, or NULL */
+    void *own; /* destination of piece own_piece's message, instead of `encoded`; or NULL */
     uint32_t own_piece;
     uint32_t header[CSHIM_KERNEL_HEADER_WORDS];
     /* Factor of each element before encoding, in the type of the sums. A product that is NaN
@@ -108,10 +108,10 @@ struct cshim_kernel_reduce {
 /* Parameters of the algorithm cast: CSHIM_KERNEL_NARROW converts a buffer to floats of 16 bits
  * (with the codec fp32: 32 bits) without header and scales, CSHIM_KERNEL_WIDEN converts it back.
  * The codec fp16 divides the whole buffer by one power of two, chosen so that 2^headroom times
- * *largest does not round above the largest code (cshim_cast_exponent, codecs/scalar.h).
- * CSHIM_KERNEL_LARGEST computes *largest before, by atomic maxima: the largest finite magnitude of
- * a buffer's products with the factor, as the bits of a float32. The caller sets *largest to zero
- * first. */
+ * *largest does not round above the largest code (cshim_cast_exponent, codecs/scalar.h). Before
+ * that, CSHIM_KERNEL_LARGEST computes *largest by atomic maxima: the largest finite magnitude of a
+ * buffer's products with the factor, as the bits of a float32. The caller first sets *largest to
+ * zero. */
 struct cshim_kernel_cast {
     uint32_t codec;
     uint32_t dtype; /* type of the caller's elements */

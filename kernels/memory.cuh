@@ -192,9 +192,9 @@ template <int BITS> CSHIM_DEVICE unsigned most_skipped()
 }
 
 /* Loads the codes of a lane, beginning at first_word. A message's codes are aligned and padded to
- * 16 bytes; `left` is the number of their bytes from there on, and at least one of the lane's
- * elements is in the message. Formats whose lanes share words have scales after the codes, so a
- * word past the codes can be read too. */
+ * 16 bytes. `left`: number of bytes of codes from first_word on. At least one of the lane's
+ * elements must be in the message. If lanes share words, a word past the codes may be read: scales
+ * follow the codes in these formats. */
 template <int BITS>
 CSHIM_DEVICE void load_message(const uint8_t *from, unsigned lane, int64_t left, uint32_t *codes)
 {
@@ -220,8 +220,8 @@ CSHIM_DEVICE void load_message(const uint8_t *from, unsigned lane, int64_t left,
     }
 }
 
-/* Stores the lane's codes of a whole grain. If lanes share words, each stores the words (up to two)
- * that begin in its bytes, with the next lane's codes in their rest. All lanes must call it. */
+/* Stores the lane's codes of a whole grain. If lanes share words, each lane stores the words (up to
+ * two) that begin in its bytes, filled up with the next lane's codes. All lanes must call it. */
 template <int BITS> CSHIM_DEVICE void store_message(uint8_t *grain, const uint32_t *codes)
 {
     const unsigned at = BITS * lane_number();

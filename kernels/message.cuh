@@ -19,8 +19,8 @@ CSHIM_DEVICE uint64_t payload_bytes(unsigned bits, uint64_t elements)
     return padded(cshim_payload_bytes(bits, elements));
 }
 
-/* Writes the header of a piece, with its number of elements. The warp with the first grain calls
- * it. */
+/* Writes the header of a piece, with the piece's number of elements. Called by the warp with the
+ * first grain. */
 CSHIM_DEVICE void write_header(uint8_t *message, const uint32_t *header, uint64_t elements)
 {
     const unsigned lane = lane_number();
@@ -130,8 +130,8 @@ CSHIM_DEVICE void store_codes(const struct message &message, const struct grain 
 }
 
 /* Fills the padding after the scales of a message with zeros. E4M3 scales have no padding, because
- * a grain has 16 of them. Their case is computed without a branch, which would make the kernels
- * spill registers. */
+ * a grain has 16 of them. Their case has no branch, because a branch makes the kernels spill
+ * registers. */
 CSHIM_DEVICE void pad_scales(const struct cshim_format *format, uint8_t *scales, uint64_t elements)
 {
     const unsigned others = 15u * (format->scale == CSHIM_SCALE_E4M3);
@@ -142,8 +142,8 @@ CSHIM_DEVICE void pad_scales(const struct cshim_format *format, uint8_t *scales,
         scales[at] = 0;
 }
 
-/* Writes the header of a message and the padding of its scales. The warp with the first grain calls
- * it. */
+/* Writes the header of a message and the padding of its scales. Called by the warp with the first
+ * grain. */
 CSHIM_DEVICE void begin_message(const struct cshim_format *format, const struct message &message,
                                 const uint32_t *header, uint64_t elements)
 {

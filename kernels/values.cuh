@@ -89,9 +89,9 @@ template <int ID> CSHIM_CONSTANT bool is_e2m1()
 }
 
 /* Returns the exponent of the power of two by which values from halves_of_codes have to be
- * multiplied. That function reads some codes as the binary16 number that has the code's bits with
- * the magnitude shifted: 2^-14 of the value for e2m1, and 2^-8 for e4m3 on devices without an
- * instruction that converts e4m3. */
+ * multiplied. halves_of_codes only shifts the magnitude bits of some codes, and so returns a
+ * binary16 number that is 2^-14 times the value for e2m1, and 2^-8 times the value for e4m3 on
+ * devices without an instruction that converts e4m3. */
 template <int ID> CSHIM_CONSTANT int halves_exponent()
 {
     return is_e2m1<ID>() ? 14 : is_e4m3<ID>() && !HAS_FP8 ? 8 : 0;

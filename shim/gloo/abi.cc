@@ -357,8 +357,7 @@ template <typename T> bool read_move(const T &options, cshim_gloo_arguments *arg
     return true;
 }
 
-/* Returns true if the members that the options of all data-movement collectives begin with are as
- * expected. */
+/* Returns true if the members with which all data-movement options begin are as expected. */
 bool is_move(const OtherOptions &options)
 {
     return (options.input == nullptr || is_buffer(options.input)) &&
@@ -367,7 +366,6 @@ bool is_move(const OtherOptions &options)
            is_context(options.context.get());
 }
 
-/* Returns the collective of a function. */
 cshim_collective collective_of(cshim_gloo_index function)
 {
     switch (function) {

@@ -31,7 +31,7 @@ struct cshim_gloo_arguments {
     int ranks;
     int64_t timeout;   /* time limit of each wait, in milliseconds; -1: that of the context */
     uint32_t tag;      /* equal on all ranks; concurrent calls of a function have different tags */
-    uint64_t elements; /* number in all blocks; if `sent` is set, cshim_gloo_describe() sets it */
+    uint64_t elements; /* number in all blocks; if `sent` is set, cshim_gloo_describe() sets this */
     size_t element_bytes;
     const void *input; /* data movement: this rank's elements; NULL: they lie in the output */
     void *output;      /* memory of the first output buffer */
@@ -75,8 +75,8 @@ void cshim_gloo_copy_output(const struct cshim_gloo_arguments *arguments);
 /* Calls the reduction function of the options. */
 int cshim_gloo_reduce(const struct cshim_gloo_arguments *arguments, void *output, const void *a,
                       const void *b, size_t elements, void **exception);
-/* Calls gloo's own all-reduce with the options of the arguments, but with other buffers and
- * elements and, unless `reduction` is NULL, with `reduction` instead of the program's function. */
+/* Calls gloo's own all-reduce with the options of the arguments, except buffers and elements.
+ * Unless `reduction` is NULL, it replaces the program's reduction function. */
 int cshim_gloo_native(const struct cshim_gloo_arguments *arguments, const void *input, void *output,
                       uint64_t elements, enum cshim_dtype dtype, cshim_gloo_reduction reduction,
                       void **exception);
@@ -118,8 +118,8 @@ int cshim_gloo_receive(struct cshim_gloo_buffer *buffer, int from, uint64_t slot
 int cshim_gloo_wait_sent(struct cshim_gloo_buffer *buffer, int64_t milliseconds, void **exception);
 int cshim_gloo_wait_received(struct cshim_gloo_buffer *buffer, int64_t milliseconds,
                              void **exception);
-/* Ends another thread's wait for a message on this buffer: for a received one if `receives`, else
- * for a sent one. If no thread waits, the next such wait returns at once. */
+/* Ends another thread's wait on this buffer: for a received message if `receives`, else for a sent
+ * one. If no thread waits, the next such wait returns at once. */
 void cshim_gloo_wake(struct cshim_gloo_buffer *buffer, bool receives);
 /* Checks without waiting whether the message being received can still arrive. Stores an exception
  * if not. */

@@ -10,7 +10,7 @@
  * context (PATIENCE) and after it (GRACE). All contexts share the sum of both (patience_spent). */
 #define PATIENCE_SECONDS 0.7
 #define GRACE_SECONDS 0.2
-#define PATIENCE_PART 0.1 /* maximum share of the first call's own time limit */
+#define PATIENCE_PART 0.1 /* maximum patience, as a share of the first call's time limit */
 
 #define SLOT_PRESENCE (CSHIM_GLOO_SLOT_AGREEMENT | 1)
 

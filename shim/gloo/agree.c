@@ -56,7 +56,7 @@ enum kind {
     NEVER,       /* no call is compressed; the agreement ends */
     KINDS,
 };
-/* States that the ranks enter by a message. SILENT: the state stays. */
+/* States that sender and receiver enter by a message. SILENT: the rank keeps its state. */
 static const struct {
     enum state sender, receiver;
 } transitions[KINDS] = {
@@ -66,7 +66,7 @@ static const struct {
     [COMPRESS] = {.sender = ACCEPTING, .receiver = HAS_DECIDED},
 };
 
-/* What happens to the next call. CONCLUDE: it first applies the terms, then the policy. */
+/* Decisions about the next call. CONCLUDE: apply first the terms, then the policy. */
 enum way { UNDECIDED, PASS, POLICY, CONCLUDE };
 
 struct peer {
@@ -156,7 +156,7 @@ static bool say_with_marks(struct cshim_gloo_agreement *agreement, enum kind kin
     return true;
 }
 
-/* Ends the agreement on rank 0 by NEVER, which it sends to all ranks: nothing is compressed. */
+/* Sends NEVER from rank 0 to all ranks, and ends the agreement: nothing is compressed. */
 static void say_never(struct cshim_gloo_context *context)
 {
     say(context->agreement, NEVER, &(struct word){.mark_count = 0});

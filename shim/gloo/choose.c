@@ -12,8 +12,8 @@
 struct cshim_gloo_class {
     struct cshim_class class; /* only rank 0's choice learns; other ranks follow `draw` */
     struct cshim_draw draw;
-    uint32_t stream; /* 0: calls are numbered by their tags; else all have the tag `stream` - 1 and
-                        are counted */
+    uint32_t stream; /* 0: calls are numbered by their tags; else all have the tag `stream` - 1, and
+                        are numbered by a count */
     struct cshim_gloo_class *next;
 };
 
@@ -29,8 +29,8 @@ static void lack_memory(const struct cshim_gloo_arguments *arguments, void **exc
 }
 
 /* Returns a number for a call, equal on all ranks, and its stream. Most programs give each call a
- * tag of its own, or many calls one tag: a call is numbered by its tag, but further calls
- * with a tag below CSHIM_GLOO_TAGS are counted. The caller holds the lock. */
+ * tag of its own, or many calls one tag. So a call is numbered by its tag, except further calls
+ * with one tag below CSHIM_GLOO_TAGS, which are numbered by a count. The caller holds the lock. */
 static uint64_t number_call(struct cshim_gloo_context *context, uint32_t tag, uint32_t *stream)
 {
     const uint32_t before = tag < CSHIM_GLOO_TAGS ? context->chosen_by_tag[tag]++ : 0;
@@ -217,8 +217,8 @@ struct cshim_plan cshim_gloo_choose(struct cshim_gloo_context *context,
     return plan;
 }
 
-/* Applies the next stage, which rank 0 decides here, and wakes the calls that wait for it. If the
- * exchange has failed, they fail. */
+/* Applies the next stage, which rank 0 decides here, and wakes the calls that wait for the
+ * decision. These calls fail if the exchange has failed. */
 static void end_decision(struct cshim_gloo_context *context, const struct cshim_gloo_chosen *chosen,
                          struct talk *talk)
 {

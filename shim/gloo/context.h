@@ -12,13 +12,13 @@
 #include "shim/host/message.h"
 
 /* A slot is gloo's tag of a message. Its highest byte is the collective: gloo uses 1 to 8. The
- * engine uses other values, so ranks without it never receive its messages. */
+ * engine uses other values, so ranks without the engine never receive its messages. */
 #define CSHIM_GLOO_SLOT_CALL ((uint64_t)0xc5 << 56)
 #define CSHIM_GLOO_SLOT_AGREEMENT ((uint64_t)0xc6 << 56)
 #define CSHIM_GLOO_SLOT_INSIDE ((uint64_t)0xc7 << 56) /* within a node */
 #define CSHIM_GLOO_SLOT_DECISION ((uint64_t)0xc8 << 56)
 #define CSHIM_GLOO_SLOT_VALUES ((uint64_t)0xc9 << 56)
-/* The other slots have the call's tag from this bit on. */
+/* Lowest bit of the call's tag in all slots except those of the agreement. */
 #define CSHIM_GLOO_TAG_SHIFT 24
 
 /* Number of buffers of a call: one for each transfer (shim/host/message.h) of each segment in
@@ -59,7 +59,7 @@ struct cshim_gloo_context {
     pthread_cond_t decided;   /* signalled when a decision of the ranks ends */
     bool has_failed;          /* a decision has failed: no call may wait for one */
     struct cshim_gloo_class *classes;
-    uint32_t chosen_by_tag[CSHIM_GLOO_TAGS]; /* number of calls with each tag in number_call() */
+    uint32_t chosen_by_tag[CSHIM_GLOO_TAGS]; /* number of calls with each tag, for number_call() */
 
     /* The lock of the list (context.c) guards the following fields. */
     /* Number of compressed calls of each function with each tag below CSHIM_GLOO_TAGS. */
@@ -70,9 +70,8 @@ struct cshim_gloo_context {
 };
 
 /* Returns the state of a gloo::Context, which the caller releases, or NULL if there is none. With
- * `arguments` it adds a missing state, and returns NULL only without memory. Also frees the states
- * that no call uses of contexts that gloo has freed. Thread-safe, as are the next three functions.
- */
+ * `arguments` it adds a missing state, and returns NULL only without memory. Also frees the unused
+ * states of contexts that gloo has freed. Thread-safe, as are the next three functions. */
 struct cshim_gloo_context *cshim_gloo_context_find(const void *address,
                                                    const struct cshim_gloo_arguments *arguments);
 void cshim_gloo_context_release(struct cshim_gloo_context *context);

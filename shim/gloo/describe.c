@@ -79,9 +79,9 @@ static bool is_strange(enum cshim_dtype dtype, uint64_t bits)
     return exponent < largest / 9 || exponent > largest - largest / 9;
 }
 
-/* Returns true if elements may have the type, judged by at most LOOKS of them: if the type is
- * float16, or if at most an eighth of those whose bits are not all 0 is strange. Integers that a
- * program moves, such as indices, usually contain more that are strange as floats. */
+/* Returns true if elements may have the type: always for float16, otherwise if at most an eighth is
+ * strange. Looks at no more than LOOKS elements, and ignores those whose bits are all 0. If a
+ * program moves integers, such as indices, usually more than an eighth is strange. */
 static bool may_have_type(enum cshim_dtype dtype, const uint8_t *elements, uint64_t count)
 {
     const size_t bytes = cshim_dtype_bytes(dtype);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Describes a call: from the arguments read from gloo's options to the properties that rules and
- * plans use, and to the exchange that the runner executes.
+/* Converts a call's arguments, read from gloo's options, to the properties that rules and plans
+ * use, and to the exchange that the runner executes.
  *
  * The options of data-movement collectives have the size of an element but not its type. A lossless
  * codec needs no type; for any other the rule names it by `dtype`. */

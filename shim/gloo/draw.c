@@ -6,28 +6,29 @@
 
 #include "codecs/floats.h"
 
-/* The ranks decide in one of this many calls: while learning calls have one candidate, as before
- * the first decision; while they have several; and once the class is settled. */
+/* The ranks decide in one of this many calls: while a learning class has one candidate, as before
+ * its first decision; while it has several; and once the class is settled. */
 #define FIRST_DECISION 4u
 #define LEARNING_DECISION 8u
 #define SETTLED_DECISION 64u
-/* One of SETTLED_SAMPLE calls of a settled class is timed. One of TRIAL calls tries the next best
- * or the native candidate if the stage says so, and is timed, too. */
+/* One of SETTLED_SAMPLE calls of a settled class is timed. If the stage has trials, one of TRIAL
+ * calls is a trial, and is timed, too: it takes the next best candidate or, in one of NATIVE_TRIAL
+ * trials if the stage says so, the native one. */
 #define SETTLED_SAMPLE 32u
 #define TRIAL 32u
 #define NATIVE_TRIAL 4u
 /* Samples of the best candidate by which a settled class is checked. */
 #define SETTLED_SAMPLES 2u
 
-/* Maximum number of stages from the beginning of learning until the class is settled, that of the
- * settled class included: each of the others but the first drops a candidate or more. */
+/* Maximum number of stages from the beginning of learning up to and including the settled stage:
+ * each stage between the first and the settled one drops a candidate or more. */
 #define LEARNING_STAGES CSHIM_CANDIDATES_MAX
 
 /* Purposes of draws. A purpose is hashed together with a call's number, so that the call's draws
  * for different purposes are independent. */
 enum purpose { CANDIDATE = 1, DECISION, SAMPLE, TRY, TRY_NATIVE };
 
-/* Draws from 0 to `of` - 1, by number and purpose alone. */
+/* Returns a number from 0 to `of` - 1 that depends on `number` and `purpose` alone. */
 static unsigned draw_from(uint64_t number, enum purpose purpose, unsigned of)
 {
     const uint64_t mixed = cshim_mix(number * CSHIM_GOLDEN + (uint64_t)purpose);
@@ -66,8 +67,8 @@ static bool is_trial(const struct cshim_draw_stage *stage, uint64_t number)
     return stage->tries && draw_from(number, TRY, TRIAL) == 0;
 }
 
-/* Returns the candidate of a call that is a trial: the next best one or, in one of NATIVE_TRIAL
- * such calls, drawn by the number, the native one, for the report. */
+/* Returns the candidate of a trial: the next best one or, if the stage says so, in one of
+ * NATIVE_TRIAL trials the native one, for the report. */
 static unsigned tried_candidate(const struct cshim_draw_stage *stage, uint64_t number)
 {
     const bool is_native = stage->tries == 2 && draw_from(number, TRY_NATIVE, NATIVE_TRIAL) == 0;

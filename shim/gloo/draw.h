@@ -26,8 +26,8 @@
  *     }
  *
  * Timed calls wait in the barrier, and deciding ones for rank 0's answer. Others wait only if a
- * decision takes longer than about CSHIM_DRAW_AHEAD further calls. A class whose numbers begin in
- * no order at all may keep its second stage.
+ * decision takes longer than about CSHIM_DRAW_AHEAD further calls. A class whose calls begin in no
+ * order of their numbers may never get past its second stage.
  *
  * Pure: reads no clock and sends nothing. Not thread-safe: the caller has a lock. */
 #ifndef CSHIM_DRAW_H
@@ -35,11 +35,11 @@
 
 #include "shim/core/choice.h"
 
-/* While the ranks decide, calls may begin whose numbers exceed by at most this much the highest one
- * that had begun on this rank when it sent its timings. */
+/* While the ranks decide, a call may begin only if its number is at most this much above the
+ * highest number that had begun on this rank when it sent its timings. */
 #define CSHIM_DRAW_AHEAD 16u
-/* Maximum number of stages of a class. A settled class with too few left to learn again keeps its
- * latest stage. */
+/* Maximum number of stages of a class. A settled class keeps its latest stage if too few stages are
+ * left to learn again. */
 #define CSHIM_DRAW_STAGES 64u
 #define CSHIM_DRAW_SAMPLES 48u
 
@@ -53,7 +53,7 @@ struct cshim_draw_stage {
     uint8_t is_settled;
     uint8_t best;
     uint8_t next_best;
-    uint8_t tries; /* 1: some calls take `next_best`; 2: others of them the native candidate */
+    uint8_t tries; /* 1: trials take `next_best`; 2: some trials take the native candidate */
 };
 
 /* A call that this rank has timed. */
@@ -67,8 +67,8 @@ struct cshim_draw_sample {
  * Travels between ranks as bytes. */
 struct cshim_draw_timings {
     uint64_t highest; /* highest number of a call that has begun */
-    /* Calls since the rank's previous timings that belong to a former stage, but began after a call
-     * of the latest stage. */
+    /* Number of calls, since the rank's previous timings, that belong to a former stage but began
+     * after a call of the latest stage. */
     uint64_t late;
     uint64_t samples;
     struct cshim_draw_sample sample[CSHIM_DRAW_SAMPLES]; /* in no order */
@@ -91,11 +91,11 @@ bool cshim_draw_may_begin(const struct cshim_draw *draw, uint64_t number);
 
 struct cshim_draw_call {
     unsigned candidate;
-    bool decides;  /* the ranks decide in it, if the candidate can make it */
+    bool decides;  /* the ranks decide in this call, if the candidate can make it */
     bool is_timed; /* its duration is used: the ranks begin it together */
 };
 
-/* Begins a call. */
+/* Begins a call for which cshim_draw_may_begin() is true. */
 struct cshim_draw_call cshim_draw_begin(struct cshim_draw *draw, uint64_t number);
 
 /* Ends a call; `seconds` is its duration on this rank since all ranks had begun it, or INFINITY if
@@ -106,8 +106,8 @@ void cshim_draw_end(struct cshim_draw *draw, uint64_t number, unsigned candidate
  * calls with numbers above draw->limit may not begin. */
 void cshim_draw_fill_timings(struct cshim_draw *draw, struct cshim_draw_timings *timings);
 
-/* Decides at rank 0 in the call `number` by the calls that all ranks have timed; `choice` has what
- * was learned so far, at rank 0 only. */
+/* Returns the next stage, which rank 0 decides in the call `number` by the calls that all ranks
+ * have timed. `choice` has what was learned so far; only rank 0 has it. */
 struct cshim_draw_stage cshim_draw_decide(struct cshim_draw *draw, struct cshim_choice *choice,
                                           uint64_t number, const struct cshim_draw_timings *timings,
                                           unsigned ranks);

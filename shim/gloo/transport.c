@@ -374,7 +374,7 @@ static int maximum(const struct cshim_exchange *exchange, const uint64_t *own, u
     return add_values(exchange, own, largest, count, take_larger);
 }
 
-/* All ranks get the sums, not only the root: they are few. */
+/* Gives the sums to all ranks, not only to the root, because the sums are few. */
 static int sum_at(const struct cshim_exchange *exchange, const double *values, double *sums,
                   int count, int root)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts of a context's calls until its ranks have agreed. The function, the tag and the count name
- * a call equally on all ranks, because calls of a function with one tag follow each other. Not
+/* Counts of a context's calls until its ranks have agreed. Function, tag and count identify a call
+ * alike on all ranks, because calls of a function with one tag follow each other. Not
  * thread-safe. */
 #ifndef CSHIM_GLOO_USES_H
 #define CSHIM_GLOO_USES_H
@@ -17,8 +17,7 @@
 /* Maximum number of pairs of function and tag. */
 #define CSHIM_GLOO_USES_MAX (CSHIM_GLOO_CALLS_MAX + CSHIM_GLOO_MARKS_MAX)
 
-/* Names calls: the first `count` calls of a function with this tag, which all ranks pass through.
- */
+/* The first `count` calls of a function with this tag: all ranks pass them through. */
 struct cshim_gloo_mark {
     uint32_t tag;
     uint16_t function;

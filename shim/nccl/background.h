@@ -8,8 +8,8 @@
 
 #include "shim/nccl/communicator.h"
 
-/* Marks the calling thread as working for these communicators; NULL: for none any more. `comms`
- * must outlive the work. */
+/* Makes the calling thread a background thread that works for `comms`, which must outlive the work;
+ * NULL ends that. */
 void cshim_background_begin(struct cshim_nccl_comm *const *comms, size_t count);
 /* Returns true on a background thread. */
 bool cshim_background_is(void);

@@ -118,9 +118,9 @@ static CUresult join_streams(const struct cshim_nccl_call *call)
     return result;
 }
 
-/* Runs `act` on each compressed call, except a call on comm->runs_on for whose communicator the
- * latest `act` ran: another one would change nothing. Continues after an error, and
- * returns the last one at the end. */
+/* Runs `act` on each compressed call. Skips a call on comm->runs_on if `act` ran last on a call of
+ * the same communicator: it would change nothing. Continues after an error, and returns the last
+ * error. */
 static ncclResult_t for_all_streams(const struct run *run,
                                     CUresult (*act)(const struct cshim_nccl_call *))
 {
@@ -208,16 +208,16 @@ static ncclResult_t take_step(struct run *run, size_t slot, enum cshim_step step
     return status == ncclSuccess ? order(run, slot, step, false) : status;
 }
 
-/* Pipeline iteration in which a batch takes each step, counted from that in which it begins (the
- * one of REDUCE_INSIDE). */
+/* Pipeline iteration in which a batch takes each step; 0: the iteration in which the batch begins
+ * (REDUCE_INSIDE). */
 static const uint8_t iteration_of[CSHIM_STEPS] = {
     [CSHIM_STEP_ENCODE] = 1,        [CSHIM_STEP_EXCHANGE] = 1, [CSHIM_STEP_NARROW] = 2,
     [CSHIM_STEP_SUM] = 2,           [CSHIM_STEP_COLLECT] = 2,  [CSHIM_STEP_DECODE] = 3,
     [CSHIM_STEP_GATHER_INSIDE] = 3,
 };
 
-/* Runs an iteration of the pipeline: the steps of the batch that begins, and the next steps of
- * those before it. Enqueues kernels first; they wait for NCCL's operations of the previous
+/* Runs an iteration of the pipeline: the steps of the batch that begins, and the next steps of the
+ * batches before it. Enqueues kernels first; they wait for NCCL's operations of the previous
  * iteration. */
 static ncclResult_t run_iteration(struct run *run, size_t number)
 {
@@ -346,10 +346,10 @@ static ncclResult_t begin_all(struct cshim_nccl_call *calls, size_t count)
     return status;
 }
 
-/* Sets the streams and the workspace of a communicator's calls; `first` is its first compressed one
- * in the group. All of them use the stream of `first` (kernels another one, if the calls take
- * several batches), as NCCL would make their streams wait for each other anyway. The workspace has
- * room for the batches that will be in flight. */
+/* Sets the streams and the workspace of a communicator's calls; `first` is its first compressed
+ * call in the group. All calls use the stream of `first`, because NCCL would make their streams
+ * wait for each other anyway. If the calls take several batches, kernels use another stream. The
+ * workspace has room for the batches that will be in flight. */
 static ncclResult_t assign_streams(struct cshim_nccl_call *first, const struct cshim_nccl_call *end)
 {
     struct cshim_nccl_comm *comm = first->comm;

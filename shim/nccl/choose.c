@@ -173,8 +173,8 @@ static void decide(struct cshim_nccl_comm *comm, struct cshim_class *class,
         __atomic_add_fetch(&comm->job->decisions, 1, __ATOMIC_RELAXED);
 }
 
-/* Called before each call of a class while a decision is due. At the beginning of a window, takes
- * the answer about the window, if it was asked for, and decides if the decision is in force;
+/* Advances a decision that is due, before each call of the class. At the beginning of a window,
+ * takes the answer about this window, if this rank has asked. If the decision is in force, decides;
  * otherwise asks about the next window, once the samples' durations are known. */
 static ncclResult_t advance_decision(struct cshim_nccl_comm *comm, uint32_t index)
 {

@@ -24,13 +24,13 @@ bool cshim_choosing_make(struct cshim_nccl_comm *comm);
 /* At rank 0, begins to collect durations, and returns the tag with which all ranks send them. The
  * tag's magic is 0 at other ranks, and if no durations are collected. */
 struct cshim_tag cshim_choosing_collect(struct cshim_nccl_comm *comm);
-/* Sets the tag that cshim_choosing_collect has returned at rank 0, and which all ranks have got by
- * now. Ignores a tag whose magic is 0. */
+/* Sets the tag that cshim_choosing_collect returned at rank 0; called when all ranks have received
+ * it. Ignores a tag whose magic is 0. */
 void cshim_choosing_meet(struct cshim_nccl_comm *comm, const struct cshim_tag *tag);
 /* Frees comm->choosing, which may be NULL. */
 void cshim_choosing_free(struct cshim_nccl_comm *comm);
 
-/* Sets call->plan and call->chosen. `is_alone`: it is the only call of its group on its
+/* Sets call->plan and call->chosen. `is_alone`: the call is the only one of its group on its
  * communicator. Returns an error if this rank waits for the answer to a question and cannot get it,
  * because rank 0 has ended, or the communicator has failed or been aborted. */
 ncclResult_t cshim_choose(struct cshim_nccl_call *call, bool is_alone);

@@ -29,8 +29,8 @@ extern struct cshim_nccl_process cshim_nccl;
 #define CSHIM_EVENTS 1024
 /* State of measure.c: durations of a communicator's calls. */
 struct cshim_measurement {
-    pthread_mutex_t lock;         /* guards all fields except in cshim_measure_make() and
-                                     cshim_measure_free(): another thread may abort the communicator */
+    pthread_mutex_t lock; /* guards all fields, because another thread may abort the communicator;
+                             not held in cshim_measure_make() and cshim_measure_free() */
     struct cshim_timeline *first; /* timelines to read, in the order of the calls */
     struct cshim_timeline *last;
     CUevent base;   /* for traces: event whose host time is known; or NULL */
@@ -45,8 +45,8 @@ struct cshim_nccl_comm {
     ncclComm_t *made_at;      /* variable that NCCL writes the handle to: the program's or, with a
                                  parent, one of the engine */
     ncclComm_t *published_at; /* with a parent: the program's variable for the handle */
-    struct cshim_nccl_comm *parent; /* nonblocking communicator that makes this one; then NULL */
-    unsigned references;       /* one of the registry, and one of each user: a thread or a call */
+    struct cshim_nccl_comm *parent; /* nonblocking parent while it makes this one; then NULL */
+    unsigned references;       /* count: one for the registry, one for each user (thread or call) */
     struct cshim_job *job;     /* NULL if the ranks have not agreed on one */
     struct cshim_job *counted; /* rank 0: job whose ledger counts the calls; else NULL */
     enum cshim_reason reason;  /* CSHIM_REASON_COMPRESS, or why no call is compressed */
@@ -61,9 +61,8 @@ struct cshim_nccl_comm {
     struct cshim_tag
         reached_at;         /* address at which other ranks reach this process; family 0: unknown */
     uint64_t grown;         /* number of communicators that have grown from this one */
-    pthread_mutex_t asking; /* held by the engine while it asks for the state of the handles, clears
-                               handles or `member`, begins to work in the background or sets
-                               `aborted` */
+    pthread_mutex_t asking; /* held to query the handles' state, to clear handles or `member`, to
+                               set `aborted`, and to set `working` to ncclInProgress */
     atomic_bool aborted;    /* the handle may not be used any more */
 
     /* Fields for compressed calls. */
@@ -74,17 +73,17 @@ struct cshim_nccl_comm {
     CUcontext context; /* primary context of the device */
     int processors;    /* number of the device's multiprocessors */
     int priority;      /* priority of the stream of the first compressed call */
-    CUstream stream; /* own stream of `priority`: for kernels, freeing residuals, relating clocks */
+    CUstream stream;   /* engine's stream, with `priority`: kernels, freeing, relating clocks */
     struct cshim_workspace *workspace;
     CUstream runs_on;  /* stream for NCCL's operations in a group: the first compressed call's */
     CUstream kernels;  /* stream for kernels in a group: if batches overlap, `stream` or a graph's;
                           otherwise `runs_on` */
     bool connected[2]; /* [0]: NCCL has connected all ranks of `comm`; [1]: of `across` */
-    cuuint64_t capture_id;                     /* id of the capture of the last captured call */
-    struct cshim_workspace *capture_workspace; /* latest workspace of that call's graph */
-    uint64_t capture_bytes;                    /* total size of that graph's workspaces */
-    uint32_t nodes; /* number of nodes; 0: not known, as in a child with fewer ranks than a parent
-                       of several nodes, before cshim_prepare() */
+    cuuint64_t capture_id;                     /* id of the latest capture of compressed calls */
+    struct cshim_workspace *capture_workspace; /* latest workspace of the graph of capture_id */
+    uint64_t capture_bytes; /* total size of the workspaces of the graph of capture_id */
+    uint32_t nodes; /* number of nodes; 0: unknown, as, before cshim_prepare(), in a child with only
+                       some ranks of a multi-node parent */
     struct cshim_layout layout;
     ncclComm_t inside;       /* hierarchical: intra-node communicator (all ranks of this node) */
     ncclComm_t across;       /* hierarchical: inter-node communicator (one rank of each node) */
@@ -106,17 +105,17 @@ struct cshim_nccl_comm *cshim_registry_find(ncclComm_t comm);
 /* Releases a reference; the last one frees the communicator and what it holds. NULL is allowed. */
 void cshim_registry_release(struct cshim_nccl_comm *comm);
 
-/* Makes the state of a communicator whose handle NCCL writes, perhaps later, to *made_at. The ranks
- * have agreed on `job`; if it is NULL, they agree at the rendezvous if the caller sets
- * comm->member, and otherwise all calls are passed through. The caller adds it or releases it.
- * Returns NULL without memory. */
+/* Makes the state of a communicator whose handle NCCL writes, perhaps later, to *made_at. `job`:
+ * the job that the ranks have agreed on. NULL: they agree at the rendezvous if the caller sets
+ * comm->member; otherwise all calls are passed through. The caller adds the communicator to the
+ * registry or releases it. Returns NULL without memory. */
 struct cshim_nccl_comm *cshim_registry_make(ncclComm_t *made_at, struct cshim_job *job);
 
 /* Adds a communicator, whose `comm` is set by now, to the registry. Takes over the reference. */
 void cshim_registry_add(struct cshim_nccl_comm *comm);
 
-/* Called when the ranks have decided, after rank, ranks, device and job are set. From then on calls
- * are counted (at rank 0), and compressed if there is a job. */
+/* Starts to count the communicator's calls (at rank 0) and, if it has a job, to compress them.
+ * Called when the ranks have decided, after rank, ranks, device and job are set. */
 void cshim_registry_settle(struct cshim_nccl_comm *comm);
 
 /* Removes a communicator from the registry, before NCCL can reuse the handle. Returns it, or NULL

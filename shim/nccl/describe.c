@@ -10,13 +10,13 @@ struct operation {
     ncclRedOp_t op;
     ncclComm_t comm;
     struct cshim_premul premul;
-    unsigned calls; /* number of calls with it that are not made yet */
-    bool is_ended;  /* the program has destroyed it */
+    unsigned calls; /* number of recorded calls that still need the operation */
+    bool is_ended;  /* the program has destroyed the operation */
     struct operation *next;
 };
 
-/* Guards operations. Held also while NCCL makes or destroys one, which NCCL does without a lock:
- * the engine may destroy one on a background thread. */
+/* Guards `operations`. Also held while NCCL makes or destroys an operation: NCCL takes no lock, and
+ * the engine may destroy an operation on a background thread. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct operation *operations;
 
@@ -119,7 +119,7 @@ void cshim_premul_release(ncclRedOp_t op, ncclComm_t comm)
 {
     pthread_mutex_lock(&lock);
     struct operation **link = find_operation(op, comm);
-    if (*link != NULL && (*link)->calls > 0) { /* not if it is of a later communicator */
+    if (*link != NULL && (*link)->calls > 0) { /* not if the operation is a later communicator's */
         (*link)->calls--;
         (void)destroy_ended(link);
     }
@@ -178,8 +178,8 @@ struct cshim_call cshim_call_facts(const struct cshim_nccl_call *call)
     };
 }
 
-/* With an unknown number of nodes it suffices to try 1, and the numbers from which a rule matches
- * or no longer matches (min_nodes, max_nodes + 1): between these the rules decide alike. */
+/* If the number of nodes is unknown, tries 1 and the numbers from which a rule matches or no longer
+ * matches (min_nodes, max_nodes + 1): between these the rules decide alike. */
 enum cshim_reason cshim_call_reason(const struct cshim_nccl_call *call)
 {
     const struct cshim_policy *policy = call->comm->job->policy;

@@ -28,11 +28,11 @@ void cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *pre
 /* Replaces ncclRedOpDestroy: destroys the operation when no call holds it any more. Operations not
  * made by ncclRedOpCreatePreMulSum are left to NCCL. */
 ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm);
-/* Called when a call with the operation is recorded for later, and when it has been made. Does
- * nothing for operations not made by ncclRedOpCreatePreMulSum. */
+/* Keep an operation that a recorded call needs: `hold` when the call is recorded, `release` when it
+ * has been made. Do nothing for operations not made by ncclRedOpCreatePreMulSum. */
 void cshim_premul_hold(ncclRedOp_t op, ncclComm_t comm);
 void cshim_premul_release(ncclRedOp_t op, ncclComm_t comm);
-/* Called when a communicator ends: forgets its operations. */
+/* Forgets the operations of a communicator that ends. */
 void cshim_premul_forget(ncclComm_t comm);
 
 /* Elements of a sampled call that rank 0 compares (sample.c). */

@@ -149,9 +149,9 @@ static bool inherits_nonblocking(const struct cshim_nccl_comm *parent, const ncc
 
 /* Makes the state of a child communicator, with the parent's job: its ranks need no agreement,
  * because they are ranks of the parent. If the parent is unknown, the child's calls are passed
- * through and counted. NCCL writes a nonblocking parent's child to *child some time after the call;
- * the program would see it before it is known here, so NCCL writes it elsewhere. Returns NULL
- * without memory. */
+ * through and counted. NCCL writes the handle of a nonblocking parent's child some time after the
+ * call. It writes to a variable of the engine, so that the program does not see the handle before
+ * the registry has it. Returns NULL without memory. */
 static struct cshim_nccl_comm *begin_child(ncclComm_t parent, ncclComm_t *child,
                                            const ncclConfig_t *config)
 {
@@ -180,11 +180,11 @@ static struct cshim_nccl_comm *begin_child(ncclComm_t parent, ncclComm_t *child,
     return made;
 }
 
-/* Adds a child communicator, which NCCL makes with `status`, to the group. */
+/* Adds a child communicator to the group, after NCCL's own function has returned `status`. */
 static ncclResult_t expect_child(ncclResult_t status, struct cshim_nccl_comm *made)
 {
     if (status == ncclInProgress && made->parent == NULL)
-        made->nonblocking = true; /* or its parent is, which is unknown */
+        made->nonblocking = true; /* the child or its unknown parent is nonblocking */
     if (status == ncclSuccess || status == ncclInProgress)
         return cshim_group_expect(made, status);
     if (made->parent != NULL)
@@ -222,7 +222,7 @@ static void end_levels(struct cshim_nccl_comm *known, ncclResult_t (*how)(ncclCo
 /* Opens an NCCL group in which the caller stops the communicator, and close_stop stops `inside` and
  * `across`. Without the group each stop would wait for its own kernels, which may be queued after
  * another communicator's on the stream. Returns false if no group was opened: the communicator is
- * unknown or has no such levels, or NCCL fails. */
+ * unknown or has neither of the two, or NCCL fails. */
 static bool open_stop(const struct cshim_nccl_comm *known)
 {
     return known != NULL && (known->across != NULL || known->inside != NULL) &&

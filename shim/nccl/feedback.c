@@ -57,7 +57,7 @@ void cshim_feedback_free(struct cshim_nccl_comm *comm)
 
 /* Clears a residual for a call whose algorithm is not that of the residual's previous call. First
  * waits, on the call's stream, for the previous call. Returns false if the residual is too small,
- * or on an error: graphs may still use it, but no later call finds it. */
+ * or on an error; then no later call finds the residual, but graphs may still use it. */
 static bool change_algorithm(const struct cshim_nccl_call *call, struct cshim_residual *residual)
 {
     CSHIM_SCOPE scope = cshim_device_enter(call->comm);

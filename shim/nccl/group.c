@@ -33,15 +33,15 @@ static ncclResult_t end_calls(bool is_good)
     return status;
 }
 
-/* Returns true if a background thread finishes the making of a communicator, which has a handle,
- * and is in the registry, before settle_newcomers(). */
+/* Returns true if a background thread finishes making a communicator. Such a communicator has a
+ * handle, and is in the registry, before settle_newcomers(). */
 static bool is_made_later(const struct cshim_nccl_comm *comm)
 {
     return comm->nonblocking || comm->parent != NULL;
 }
 
 /* Gives the program the handle of a communicator that a nonblocking parent has made; the program
- * may then destroy it at once. If there is no handle, does not free its memory, to which NCCL may
+ * may then destroy it at once. If there is no handle, does not free `made_at`, to which NCCL may
  * still write. */
 static void publish_handle(struct cshim_nccl_comm *comm)
 {
@@ -57,8 +57,8 @@ static void publish_handle(struct cshim_nccl_comm *comm)
 
 /* Asks NCCL for a new communicator's rank, size and device, and reports to the rendezvous whether
  * this rank can compress. Does not wait for the other ranks. Returns an error if this rank cannot
- * compress, and there is a job but no rendezvous: the other ranks will compress, as a child's ranks
- * have agreed in the parent. */
+ * compress, and there is a job but no rendezvous: then the other ranks will compress (a child's
+ * ranks have agreed in the parent). */
 static ncclResult_t describe_newcomer(struct cshim_nccl_comm *comm)
 {
     char why[CSHIM_RENDEZVOUS_WHY_MAX] = "";
@@ -112,8 +112,9 @@ static ncclResult_t await_decision(struct cshim_nccl_comm *comm)
     return ncclSuccess;
 }
 
-/* Adds a new communicator to the registry, with a job if its ranks have decided to compress. One
- * that is made later was added before, if it was made (start_background, find_children). */
+/* Adds a new communicator to the registry, with a job if its ranks have decided to compress. If
+ * is_made_later(), the communicator is in the registry already, provided that it was made
+ * (start_background, find_children). */
 static ncclResult_t add_newcomer(struct cshim_nccl_comm *comm, bool made)
 {
     const ncclResult_t status = made && comm->member != NULL ? await_decision(comm) : ncclSuccess;

@@ -12,13 +12,13 @@ ncclResult_t cshim_group_start(void);
 ncclResult_t cshim_group_end(void);
 ncclResult_t cshim_group_simulate_end(ncclSimInfo_t *info);
 
-/* Adds a call to the thread's group; outside a group runs it at once, on a nonblocking communicator
- * by a background thread. Takes over the call's reference. */
+/* Adds a call to the thread's group; outside a group, runs it at once (on a nonblocking
+ * communicator, in a background thread). Takes over the call's reference. */
 ncclResult_t cshim_group_add(const struct cshim_nccl_call *call);
 
-/* Adds a communicator that NCCL is making to the registry: at the end of the group, or at once
- * outside a group. Takes over the reference; NULL (no memory) is an error. `status` is what NCCL
- * returned. Returns `status` or an error; outside a group ncclInProgress if the communicator is
+/* Adds to the registry a communicator that NCCL makes: at the end of the group or, outside a group,
+ * at once. Takes over the reference; NULL (no memory) is an error. `status` is what NCCL returned.
+ * Returns `status` or an error; outside a group ncclInProgress if the communicator is
  * nonblocking. */
 ncclResult_t cshim_group_expect(struct cshim_nccl_comm *comm, ncclResult_t status);
 

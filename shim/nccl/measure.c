@@ -231,8 +231,7 @@ static bool read_times(const struct cshim_timeline *timeline)
 
 /* Sets *began to the host time at which a timeline began. Returns false if that is unknown. The GPU
  * cannot have begun before the host enqueued the timeline, nor ended after the host saw it
- * completed. Each timeline corrects the offset between the two clocks (base_at) within these
- * bounds. The first bound moves it forward, the second back. */
+ * completed. Corrects the offset between the two clocks (base_at) to fit both bounds. */
 static bool find_begin(struct cshim_measurement *measurement, struct cshim_timeline *timeline,
                        double *began)
 {

@@ -19,20 +19,20 @@ void cshim_measure_pass(const struct cshim_nccl_comm *comm, enum cshim_reason re
 /* Records a call under COMPSHIM=observe (rank 0 only); the caller passes it through. */
 void cshim_measure_observe(const struct cshim_nccl_call *call);
 
-/* Called when the calls of a group are planned and no batch is enqueued. Makes a timeline for each
- * of their streams, if a report or trace needs it, and sets *timelines to the list. Gathers the
- * elements of sampled calls; returns the error if NCCL or CUDA fails in that. */
+/* Makes a timeline for each stream of a group's calls, if a report or trace needs it, and sets
+ * *timelines to the list. Gathers the elements of sampled calls; returns the error if NCCL or CUDA
+ * fails in that. Called when the calls are planned and no batch is enqueued. */
 ncclResult_t cshim_measure_begin(struct cshim_nccl_call *calls, size_t count,
                                  struct cshim_timeline **timelines);
 /* Adds a mark after a step to the timelines of a batch's segments that have the step. Called after
- * the step is enqueued (`waited` false) and, if it is a kernel but the batch's next step is not, or
- * vice versa, again after the next step's stream was made to wait for it (`waited` true). If
- * kernels run on a stream of their own, the second call adds their marks. cshim_measure_end() adds
- * the marks of the last kernels, and the first call adds all other marks. */
+ * the step is enqueued (`waited` false). Called again (`waited` true) if the step is a kernel and
+ * the batch's next step is not, or vice versa, after the next step's stream was made to wait for
+ * the step. If kernels run on a stream of their own, the second call adds a kernel's mark, and
+ * cshim_measure_end() that of the last kernels. The first call adds all other marks. */
 void cshim_measure_step(struct cshim_timeline *timelines, const struct cshim_nccl_segment *segments,
                         size_t count, enum cshim_step step, bool waited);
-/* Called after all batches are enqueued. If is_good is false, the group has failed, and its calls
- * are not counted. Takes over the timelines. */
+/* Counts a group's calls, unless is_good is false: then the group has failed. Takes over the
+ * timelines. Called after all batches are enqueued. */
 void cshim_measure_end(struct cshim_timeline *timelines, struct cshim_nccl_call *calls,
                        size_t count, bool is_good);
 

@@ -28,16 +28,15 @@
 
 /* State of a rank that all ranks of a communicator exchange. */
 struct rank_state {
-    uint64_t host;                 /* node, as cshim_nvlink_node identifies it */
-    uint64_t reason;               /* CSHIM_REASON_COMPRESS, or why this rank cannot compress */
-    uint64_t began;                /* origin of its trace's clock; 0: it has no trace */
-    uint64_t left;                 /* free device memory in bytes */
+    uint64_t host;   /* node, as cshim_nvlink_node identifies it */
+    uint64_t reason; /* CSHIM_REASON_COMPRESS, or why this rank cannot compress */
+    uint64_t began;  /* time zero of the rank's traces (cshim_job_origin); 0: no trace */
+    uint64_t left;   /* free device memory in bytes */
     struct cshim_tag collected_at; /* rank 0 sets it: the tag with which ranks send durations */
 };
 
 /* Memory for the exchange, on the host and on the device: this rank's state, followed by those of
- * all ranks. Pooled (item.size: number of ranks), as most preparations use it one after the other.
- */
+ * all ranks. Pooled (item.size: number of ranks), as most preparations run one after the other. */
 struct cshim_state_exchange {
     struct cshim_pool_item item;
     CUstream stream;
@@ -209,8 +208,7 @@ static ncclResult_t await_states(struct cshim_nccl_comm *comm)
                                  : cshim_device_check(result, "exchanging the ranks' states");
 }
 
-/* Computes the layout of nodes from the ranks' states. The rendezvous has at most counted the
- * nodes. */
+/* Computes the layout of nodes from the ranks' states. (The rendezvous only counts nodes.) */
 static ncclResult_t find_nodes(struct cshim_nccl_comm *comm, const struct rank_state *all)
 {
     int *first_of_node = calloc((uint32_t)comm->ranks, sizeof *first_of_node);
@@ -349,9 +347,10 @@ static ncclResult_t exchange_states(struct cshim_nccl_comm **comms, size_t count
     return status;
 }
 
-/* Notifies the rendezvous that this rank has finished, and of its failure, so that the others stop
- * waiting. Does not report ncclRemoteError if another rank of this communicator is known to have
- * caused it; does if it came from another communicator of the same group. */
+/* Reports to the rendezvous that this rank has finished and, if it has failed, why, so that the
+ * others stop waiting. Does not report a failure that another rank of this communicator is known to
+ * have caused (comm->failed is ncclRemoteError); does report one of another communicator in the
+ * group. */
 static void end_exchange(struct cshim_nccl_comm *comm, ncclResult_t status)
 {
     char failure[CSHIM_RENDEZVOUS_WHY_MAX];

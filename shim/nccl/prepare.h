@@ -5,8 +5,8 @@
  * The memory for that exchange is allocated when the communicator is made (communicators that
  * prepare one after the other share it). A rank that lacks it reports that at the rendezvous;
  * without a rendezvous, making the communicator returns an error on this rank. Later a preparation
- * fails if CUDA or NCCL fails, the host lacks memory, or a process ends. If that happens during the
- * exchange, the rendezvous, if there is one, notifies the other ranks.
+ * fails if CUDA or NCCL fails, the host lacks memory, or a process ends. The rendezvous, if there
+ * is one, notifies the other ranks of a failure during the exchange.
  *
  * Thread-safe for different communicators. */
 #ifndef CSHIM_NCCL_PREPARE_H

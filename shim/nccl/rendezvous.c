@@ -18,8 +18,8 @@
  * its process has ended or is stopped. */
 #define READY_SECONDS 60.0
 #define ATTEMPT_SECONDS (CSHIM_READY_SECONDS + 5.0)
-/* Time limit of each request in the first compressed call (WAIT: a little more for each rank): more
- * than the server delays its answer. */
+/* Time limit of each request in the first compressed call (WAIT: a little more for each rank).
+ * Longer than the server's delay before it answers. */
 #define COME_SECONDS 3.0
 /* Pause between attempts. */
 #define PAUSE_SECONDS 0.2
@@ -330,7 +330,7 @@ struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member)
     if (!request_with_retries(member, CSHIM_REQUEST_READY, READY_SECONDS, &reply,
                               &decision.offer)) {
         explain_errno(decision.why, "no answer from the process that made the unique id");
-        decision.known = !member->may_be_heard; /* without a READY sent, it is not "on" */
+        decision.known = !member->may_be_heard; /* not "on", because this rank has sent no READY */
         hang_up(member);
         return decision;
     }

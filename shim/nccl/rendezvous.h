@@ -35,10 +35,10 @@
 #define CSHIM_RENDEZVOUS_WHY_MAX 256
 #define CSHIM_READY_SECONDS 20
 
-/* A rank's properties, part of each of its requests (of ASK: only `ranks` and `rank`). */
+/* A rank's properties, part of each of its requests; ASK sets only `ranks` and `rank`. */
 struct cshim_hello {
     uint64_t version; /* fingerprint of protocol and codecs; must be equal on all ranks */
-    uint64_t host;    /* node; equal on ranks of one node only */
+    uint64_t host;    /* id of the node; equal on ranks of one node only */
     uint32_t ranks;
     uint32_t rank;
 };
@@ -61,14 +61,14 @@ struct cshim_member *cshim_rendezvous_join(const uint8_t id[CSHIM_ID_BYTES],
                                            const struct cshim_hello *hello,
                                            char why[CSHIM_RENDEZVOUS_WHY_MAX]);
 
-/* Sets the tag's address to this end of the member's latest connection, where other ranks can reach
- * this process. Its family is 0 if that is unknown. */
+/* Sets the tag's address to the local address of the member's latest connection, at which other
+ * ranks can reach this process; family 0: unknown. */
 void cshim_rendezvous_find_own_address(const struct cshim_member *member, struct cshim_tag *tag);
 
-/* For ncclCommGrow: writes to an id where the ranks of the new communicator meet. The new ranks get
- * NCCL's id. NCCL gives the ranks of the old communicator none, so each of them writes to an empty
- * id of its own. All write the same, because `number`, the number of communicators that grew from
- * the old one before, is equal on all of its ranks. Server and policy are those of the old
+/* Writes the rendezvous of a communicator made by ncclCommGrow to an id: to NCCL's id, which new
+ * ranks get, or to an empty id of this rank, because NCCL gives the old communicator's ranks no id.
+ * Each rank writes the same, because `number`, the number of communicators that grew from the old
+ * one before, is equal on all ranks of the old one. Server and policy are those of the old
  * communicator. Returns false if the id has no room. */
 bool cshim_rendezvous_grow(const struct cshim_member *member, uint64_t number,
                            uint8_t id[CSHIM_ID_BYTES]);
@@ -90,8 +90,8 @@ struct cshim_decision {
 
 /* Waits for the decision, at most a minute. */
 struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member);
-/* Makes cshim_rendezvous_decide() return soon, without a decision, in this call or a later one. May
- * be called by any thread. */
+/* Makes a current or later cshim_rendezvous_decide() return soon, without a decision. Any thread
+ * may call it. */
 void cshim_rendezvous_stop(struct cshim_member *member);
 
 /* State of the ranks in the first compressed call of a communicator. They wait for each other at

@@ -138,7 +138,7 @@ void cshim_asker_advance(struct cshim_asker *asker)
 {
     if (asker->is_lost || !has_open(asker))
         return;
-    errno = 0; /* stays so if an answer is wrong */
+    errno = 0; /* still 0 if an answer is invalid */
     if ((asker->socket >= 0 || begin_connection(asker)) && send_questions(asker) &&
         receive_answers(asker))
         return;

@@ -6,16 +6,16 @@
  * When a decision about a class falls due, its calls continue with the best candidate so far, in
  * windows of CSHIM_WINDOW calls. A rank whose samples have completed sends their durations to the
  * process of rank 0, and asks whether the decision is in force from the next window on. A thread
- * there answers at once, whatever the program's threads do. It fixes the answer for a window when
- * the first rank asks about it: yes, if it has the durations of all ranks by then. A rank that has
- * sent its durations asks about each window one window ahead, and does not begin the window without
- * the answer. So
+ * there answers at once, whatever the program's threads do. The thread fixes the answer about a
+ * window when the first rank asks about that window: yes, if the thread has the durations of all
+ * ranks by then. A rank that has sent its durations asks about each window one window ahead, and
+ * does not begin the window without the answer. So
  *
  *   - all ranks get the same answer for a window, and the first yes comes before any rank has begun
  *     that window: a rank that has begun it without asking has not sent its durations;
  *   - a rank waits only for that thread, if the answer takes longer than CSHIM_WINDOW calls. A rank
- *     that could not send it any question about the decision continues without waiting; until it
- *     can, no rank gets a yes.
+ *     that could not send the thread any question about the decision continues without waiting;
+ *     until that rank can, no rank gets a yes.
  *
  * The agreed duration of a sample is the least over the ranks: nothing makes the ranks begin a
  * sampled call at once, and the rank that begins last waits least in it. */
@@ -27,9 +27,9 @@
 /* Number of calls of a class between two questions about a decision that is due. */
 #define CSHIM_WINDOW 8u
 
-/* Address of a process, and a nonce by which a rank finds there its session or its communicator's
- * collection of durations. The tag of a session is in the last bytes of an ncclUniqueId. In a tag
- * that is only an address, magic and nonce are 0. */
+/* Address of a process, and a nonce that names a session or a communicator's collection of
+ * durations in that process. A session's tag is in the last bytes of an ncclUniqueId. In a tag that
+ * is only an address, magic and nonce are 0. */
 struct cshim_tag {
     uint32_t magic; /* CSHIM_TAG_MAGIC; 0: there is no session or collection */
     uint16_t family;
@@ -58,14 +58,15 @@ struct cshim_answer {
 /* Sets *at to the loopback address, for communicators whose ranks are all in this process. */
 void cshim_durations_reach_inside(struct cshim_tag *at);
 
-/* Called in the process of rank 0: begins to collect the durations of a communicator, and sets
- * *tag, with which the ranks send them. `at` is the address at which other ranks reach this
- * process. Returns false if it is unknown, or the server cannot start, or memory is lacking. */
+/* Begins to collect the durations of a communicator, in the process of rank 0, and sets *tag, with
+ * which the ranks send their durations. `at` is the address at which other ranks reach this
+ * process. Returns false if the address is unknown, the server cannot start, or memory is
+ * lacking. */
 bool cshim_durations_collect(const struct cshim_tag *at, uint32_t ranks, struct cshim_tag *tag);
 /* Ends the collection of a tag. */
 void cshim_durations_end(const struct cshim_tag *tag);
 
-/* A rank's end of the questions about its classes. It connects with the first question about a
+/* A client by which a rank asks about its classes. It connects with the first question about a
  * decision, and hangs up when a decision is in force and no question is open. Its functions do not
  * wait, except cshim_asker_wait. Not thread-safe. */
 struct cshim_asker;
@@ -80,8 +81,9 @@ void cshim_asker_ask(struct cshim_asker *asker, const struct cshim_ask *ask);
 /* Sends questions and receives answers, as far as possible without waiting. */
 void cshim_asker_advance(struct cshim_asker *asker);
 
-/* Takes the answer to a class's question, and forgets both. If nothing of a question about the
- * decision could be sent so far, withdraws it and answers that the decision is not in force. */
+/* Copies the answer to a class's question, and forgets question and answer. If no byte of a
+ * question about the decision could be sent so far, withdraws the question and answers that the
+ * decision is not in force. */
 enum cshim_asked {
     CSHIM_ASKED_OPEN, /* there is no answer yet */
     CSHIM_ASKED_ANSWERED,

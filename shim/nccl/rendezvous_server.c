@@ -47,7 +47,7 @@ struct connection {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cshim_kept_offer *offers; /* one in most programs */
 static bool is_running;
-/* The addresses at which the server listens: each that an id or a communicator was to carry. */
+/* Addresses at which the server listens, for the tags of ids and of collections of durations. */
 static struct listener {
     int socket;
     struct cshim_tag at;
@@ -112,8 +112,8 @@ static void handle_request(struct connection *connection)
     enter_state(connection, HELD);
 }
 
-/* Reads from a connection. A rank sends nothing while its connection is HELD, so one that can be
- * read then has ended or is no rank's: closes it. */
+/* Reads from a connection. Closes a connection that can be read while it is HELD: a rank sends
+ * nothing then, so the connection has ended or is no rank's. */
 static void read_more(struct connection *connection)
 {
     struct cshim_request *request = &connection->request;

@@ -20,14 +20,14 @@ enum stage { NONE, HELLO, READY, CAME, STAGES };
 
 /* State of a rank. */
 struct rank_entry {
-    enum stage stage;    /* the last one that it has reached */
-    bool waits;          /* its latest request is WAIT: it is in that call */
+    enum stage stage;    /* latest stage that the rank has reached */
+    bool waits;          /* the rank's latest request is WAIT: it is in its first compressed call */
     uint64_t connection; /* number of its latest connection */
-    double broken;       /* time at which its connection broke in that call; 0: it is not broken */
-    bool lost;           /* it has not reconnected within BACK_SECONDS */
+    double broken; /* time at which the connection broke while `waits` was true; 0: not broken */
+    bool lost;     /* it has not reconnected within BACK_SECONDS */
     struct cshim_hello hello;
     char machine[CSHIM_MACHINE_MAX];
-    char *failure; /* why it is unable or has failed, or NULL */
+    char *failure; /* why the rank is unable or has failed, or NULL */
 };
 
 struct session {
@@ -36,7 +36,7 @@ struct session {
     uint32_t ranks; /* 0: no rank has sent HELLO */
     struct rank_entry *entries;
     uint32_t reached[STAGES]; /* number of ranks that have reached each stage but NONE */
-    bool trouble;    /* a rank is unable or has failed, or its connection broke in that call */
+    bool trouble;    /* a rank is unable or has failed, or its connection broke (`broken`) */
     double deadline; /* time limit of the decision; 0: no rank has sent READY */
     bool heard;      /* a request has arrived since decide() last looked */
     bool decided;
@@ -124,9 +124,9 @@ static struct session *find_or_grow(const struct cshim_request *request)
     return session;
 }
 
-/* Returns true for the HELLO of a rank that is ready already, if the communicator has grown from
- * another. Another process has sent it: one that joins a communicator by the id made for an earlier
- * one that has grown from the same parent. */
+/* Returns true for a HELLO of a rank that is ready already, in a communicator that has grown from
+ * another. The sender is another process, which joins by the id of an earlier communicator that has
+ * grown from the same parent. */
 static bool is_of_another(const struct session *session, const struct cshim_request *request)
 {
     return request->parent != 0 && request->kind == CSHIM_REQUEST_HELLO &&
@@ -153,8 +153,8 @@ static void decide_off(struct session *session)
 }
 
 /* Records the hello of a request. The first rank determines the number of ranks; if another rank
- * has a different number, the decision is "off", unless there is one already. Returns NULL then, if
- * the hello is invalid, and without memory. */
+ * has a different number, the decision is "off", unless there is one already. Returns NULL in that
+ * case, if the hello is invalid, and without memory. */
 static struct rank_entry *record_hello(struct session *session, const struct cshim_request *request)
 {
     const struct cshim_hello *hello = &request->hello;
@@ -318,10 +318,10 @@ static const struct rank_entry *first_lost(struct session *session, double now)
     return NULL;
 }
 
-/* Makes the reply to WAIT: all ranks have come to the first compressed call, one is lost, or some
- * are still missing about a second after `since` (2 ms more for each rank, whose requests take the
- * server's thread time). Returns 0, or, if no reply is due, the time at which to call this again.
- */
+/* Makes the reply to WAIT when it is due: when all ranks have come to the first compressed call,
+ * one is lost, or about a second has passed since `since` (2 ms more for each rank, because the
+ * server's thread needs time for its requests). Returns 0, or the time at which to call this
+ * again. */
 static double find_absent(struct session *session, double since, double now,
                           struct cshim_reply *reply)
 {

@@ -30,7 +30,7 @@ enum cshim_request_kind {
 struct cshim_request {
     uint32_t magic;
     uint32_t kind;
-    uint64_t nonce, parent; /* those of the tag */
+    uint64_t nonce, parent; /* nonce and parent of the tag */
     struct cshim_hello hello;
     union {
         struct {
@@ -142,12 +142,12 @@ void cshim_collection_answer(const struct cshim_request *request, struct cshim_a
 /* Adds a session for a nonce. Returns false without memory. */
 bool cshim_session_add(uint64_t nonce, struct cshim_kept_offer *offer);
 /* Applies a rank's request. `connection` is the number of its connection; later ones have higher
- * numbers. Returns false if the request is not applied and gets no reply: the session is not
- * remembered; or it is the HELLO of another process for a rank that is ready, in a communicator
- * that has grown; or it is invalid (or memory is lacking) and the decision is not "off". */
+ * numbers. Returns false if the request is not applied and gets no reply: its session is not
+ * remembered; another process sends HELLO for a rank that is ready, in a communicator that has
+ * grown; or the request is invalid (or memory is lacking) and the decision is not "off". */
 bool cshim_session_hear(const struct cshim_request *request, uint64_t connection, double now);
-/* Records that a connection has ended, on which `request` was the last one. Ignored unless the
- * rank's latest request was WAIT, and this is its latest connection. */
+/* Records the end of a connection whose last request was `request`. Ignored unless the rank's
+ * latest request was WAIT, and this is the rank's latest connection. */
 void cshim_session_break(const struct cshim_request *request, uint64_t connection, double now);
 /* Makes the reply to a request that was received at time `since`; *offer is the offer that follows
  * the reply, or NULL. Returns 0 if the reply is made, the time at which to call this again

@@ -27,9 +27,9 @@ struct cshim_sample_slot {
 #define SLOT_BYTES (CSHIM_SAMPLE_GATHERED_BYTES + RESULT_BYTES)
 
 /* Before the call ------------------------------------------------------------------------------ */
-/* Decides whether a call is sampled, and fills in call->sample if so. A collective that adds
- * nothing is compared by rank 0's own elements only, so it needs no gather. Broadcasts whose root
- * is not rank 0 are not sampled. */
+/* Decides whether a call is sampled, and fills in call->sample if so. If the collective adds
+ * nothing, rank 0 compares only its own elements, so nothing is gathered. Broadcasts whose root is
+ * not rank 0 are not sampled. */
 static void choose_sample(struct cshim_nccl_call *call)
 {
     struct cshim_nccl_comm *comm = call->comm;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sampled error (shim/core/sample.h). Before a sampled sum NCCL gathers a few elements of all
- * ranks, and rank 0 copies them to its host memory; in data movement it copies its own. After the
- * call rank 0 copies the same elements of its result. It compares them when the last copy has
- * completed; nothing waits for it.
+/* The sampled error (shim/core/sample.h). Before a sampled call that adds, NCCL gathers a few
+ * elements of all ranks, and rank 0 copies these to its host memory. If the call adds nothing, rank
+ * 0 copies only its own elements. After the call rank 0 copies the same elements of its result. It
+ * compares them when the last copy has completed; nothing waits for that copy.
  *
  * All ranks sample the same calls: the memory for gathering is part of the workspace, so no rank
  * lacks it. Rank 0's host memory and events are optional: without them rank 0 gathers but compares
@@ -27,9 +27,9 @@ void cshim_sample_compare(const struct cshim_sample_slot *slot, struct cshim_row
 /* Releases a slot; NULL is allowed. The slot is used again after its copies have completed. */
 void cshim_sample_give(struct cshim_sample_slot *slot);
 
-/* Sets comm->samples to the slots of its workspace, made at the first call; leaves NULL without
- * memory, on other ranks than 0, and without a report. The communicator's context must be
- * current. */
+/* Sets comm->samples to the slots of the workspace, and makes these if there are none. Leaves it
+ * NULL without memory, on ranks other than 0, and without a report. The communicator's context must
+ * be current. */
 void cshim_sample_make(struct cshim_nccl_comm *comm);
 
 #endif

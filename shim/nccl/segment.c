@@ -33,9 +33,10 @@ static void begin_segment(struct cshim_nccl_segment *segment, const struct cshim
 
 /* Begins a segment of a call with blocks: the same chunk of each peer's block. These chunks lie a
  * block apart in a buffer that holds all blocks: the input of a reduce-scatter, the output of an
- * all-gather, both of an all-to-all. In hierarchical the input is the node's sum of the blocks of
- * the ranks with this local rank on all nodes. In the stage, which has this rank's inputs for the
- * chunks of all ranks ordered by local rank, the sum replaces those for this local rank. */
+ * all-gather, both of an all-to-all. In hierarchical the stage holds this rank's chunk of each
+ * rank's block, ordered by the local rank of the blocks' ranks. The node's sums of the chunks of
+ * those ranks that have this rank's local rank, one on each node, replace these chunks in the
+ * stage, and are the input. */
 static void begin_chunk_of_blocks(struct cshim_nccl_segment *segment,
                                   const struct cshim_nccl_call *call, uint8_t *memory)
 {
@@ -57,8 +58,8 @@ static void begin_chunk_of_blocks(struct cshim_nccl_segment *segment,
     segment->piece_stride = length;
 }
 
-/* Begins a segment of a call without blocks. In hierarchical it has this rank's share of the node's
- * sum, in the stage, where the sum over all nodes replaces it. */
+/* Begins a segment of a call without blocks. In hierarchical, the input is this rank's share of the
+ * node's sum, in the stage; the output, the sum over all nodes, replaces the input. */
 static void begin_chunks(struct cshim_nccl_segment *segment, const struct cshim_nccl_call *call,
                          uint8_t *memory, const struct cshim_segment *ranges)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A segment of a call on a device: elements that are encoded, exchanged and decoded together. Its
- * list of operations (shim/core/operation.h) says which messages lie where, and who gets them. Each
- * step of the runner executes all its operations at once, as one kernel or in one NCCL group. The
- * messages of a kernel lie plan->piece_bytes apart, except the contribution that a rank encodes for
- * itself. NCCL's all-reduce adds a segment without operations: in cast (after a conversion, unless
- * the codec is raw), and the rest of a call by hierarchical. */
+ * list of operations (shim/core/operation.h) says which messages lie where, and who gets them. A
+ * step executes all of its operations at once, as one kernel or in one NCCL group. The messages of
+ * a kernel lie plan->piece_bytes apart, except the contribution that a rank encodes for itself. A
+ * segment without operations is added by NCCL's all-reduce: in cast (after a conversion, unless the
+ * codec is raw), and in hierarchical the elements beyond equal shares. */
 #ifndef CSHIM_NCCL_SEGMENT_H
 #define CSHIM_NCCL_SEGMENT_H
 
@@ -19,9 +19,9 @@ struct cshim_nccl_segment {
     bool is_rest;    /* hierarchical: the elements beyond equal shares, which NCCL adds */
     uint32_t number; /* index among the call's segments, from 0 */
     uint8_t *memory; /* scratch of the segment: messages, then the stage of hierarchical */
-    /* First element that is encoded, and first result. In hierarchical they lie in the stage,
-     * except with is_rest and the result of a reduce-scatter. node_input and node_output lie in the
-     * caller's buffers. */
+    /* First element to encode, and first result. In hierarchical they lie in the stage, except if
+     * is_rest is true, and except the result of a reduce-scatter. node_input and node_output lie in
+     * the caller's buffers. */
     const uint8_t *input;
     uint8_t *output;
     const uint8_t *node_input;

@@ -88,14 +88,15 @@ static ncclResult_t reduce_inside(const struct cshim_nccl_segment *segment)
     return status != ncclSuccess ? status : destroyed;
 }
 
-/* Returns the factor of the final sum, which makes it an average for ncclAvg. */
+/* Returns the factor by which the final sum is multiplied: for ncclAvg it makes an average. */
 static double result_factor(const struct cshim_nccl_segment *segment)
 {
     return segment->call->plan.op == CSHIM_AVG ? 1.0 / segment->call->comm->ranks : 1.0;
 }
 
-/* Returns residuals and random key of the messages of a type that this rank encodes; `begin` is the
- * index of their first element in the segment. The codecs raw and fp32 have no options. */
+/* Returns residuals and random key for the messages of a type that this rank encodes; `begin` is
+ * the index of the messages' first element in the segment. The codecs raw and fp32 have no
+ * options. */
 static struct cshim_kernel_options options_of(const struct cshim_nccl_segment *segment,
                                               enum cshim_message message, uint64_t begin)
 {
@@ -119,8 +120,8 @@ static struct cshim_kernel_options options_of(const struct cshim_nccl_segment *s
 }
 
 /* Messages between the ranks ------------------------------------------------------------------- */
-/* Adds a message to those that a kernel encodes. If the input is cut into pieces, this rank's own
- * message lies elsewhere, where a receive from itself would put it. */
+/* Adds a message to those that a kernel encodes. If the input is cut into pieces, the message of
+ * this rank to itself lies apart, where a receive from itself would put it. */
 static void add_piece(struct cshim_kernel_encode *parameters,
                       const struct cshim_nccl_segment *segment,
                       const struct cshim_operation *message)

@@ -11,7 +11,8 @@ enum cshim_phase cshim_step_phase(enum cshim_step step)
                                                                : CSHIM_PHASE_EXCHANGE;
 }
 
-/* Returns the step that executes an operation; CSHIM_STEPS if that needs none of its own. */
+/* Returns the step that executes an operation; CSHIM_STEPS if the operation needs no step of its
+ * own. */
 static enum cshim_step step_of(const struct cshim_operation *operation)
 {
     switch ((enum cshim_operation_kind)operation->kind) {

@@ -2,7 +2,7 @@
 /* A timeline: the steps of a group's compressed calls on one CUDA stream, with their times. Events
  * (marks) divide it into intervals, one for each step of each batch. An interval is divided among
  * the calls whose segments had the step, in proportion to their bytes. If kernels run on a stream
- * of their own, their intervals are the times that this stream waits for them.
+ * of their own, a kernel's interval is the time that the timeline's stream waits for the kernel.
  *
  *     | encode | exchange | sum | collect | decode | encode | ...
  *     0        1          2     3         4        5        6      marks
@@ -36,7 +36,7 @@ enum cshim_step {
     CSHIM_STEPS
 };
 enum cshim_phase cshim_step_phase(enum cshim_step step);
-/* Returns the steps that execute a list, with bit 1 << step for each. */
+/* Returns the set of steps that execute the operations: bit 1 << step for each step. */
 uint16_t cshim_steps_of(const struct cshim_operations *operations);
 
 /* A call on the timeline. */

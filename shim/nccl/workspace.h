@@ -23,16 +23,16 @@ struct cshim_workspace {
     struct cshim_pool_item item; /* item.size: bytes of `memory` */
     CUdeviceptr memory;
     CUevent idle; /* recorded after the last group of calls */
-    bool used; /* true if `idle` was recorded since the workspace was made, or was last acquired or
-                  released by a graph */
+    bool used; /* true if `idle` was recorded since the workspace was made, or a graph last acquired
+                  or released it */
     CUevent steps[CSHIM_SEGMENTS_IN_FLIGHT]; /* recorded after each batch's latest step, if kernels
                                                 have a stream of their own */
     /* Stream for the kernels of a graph's calls, or NULL. Each graph needs its own, because a
      * captured stream stays in capture mode until the program ends the capture. */
     CUstream kernels;
-    uint32_t *fault;        /* where kernels describe an unexpected message: host address */
+    uint32_t *fault;        /* host address at which kernels describe an unexpected message */
     uint32_t *fault_device; /* device address of `fault` */
-    struct cshim_sample_slot *samples; /* made when a rank 0 with a report first uses it; or NULL */
+    struct cshim_sample_slot *samples; /* NULL until a rank 0 with a report first uses this */
 };
 
 /* Acquires an unused workspace of at least `bytes` on the communicator's device, or makes one. The

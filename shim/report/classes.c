@@ -49,8 +49,8 @@ static float weight_of(unsigned roundings)
     return weight;
 }
 
-/* Finds the candidate that an earlier job has chosen for a class. Returns false if it has chosen
- * none, or one that is no candidate now. */
+/* Finds the candidate that an earlier job has chosen for a class. Returns false if that job has
+ * chosen none, or one that is no candidate now. */
 static bool find_learned(const struct cshim_class *class, unsigned candidates,
                          const struct cshim_learned *learned, unsigned *candidate)
 {

@@ -30,8 +30,7 @@
 struct cshim_class {
     const struct cshim_rule *rule; /* NULL: unused entry */
     enum cshim_op op;
-    struct cshim_learned_choice key; /* its entry in lists of learned choices; how its calls are
-                                        made is unset */
+    struct cshim_learned_choice key; /* key in lists of learned choices; has no choice itself */
     /* Algorithm and codec of each candidate; unused for the native one. */
     enum cshim_algorithm algorithms[CSHIM_CANDIDATES_MAX];
     enum cshim_codec_id codecs[CSHIM_CANDIDATES_MAX];
@@ -60,8 +59,8 @@ static inline bool cshim_class_is_for(const struct cshim_rule *rule, const struc
 /* Returns true if the class is that of the calls with `op` and `key` that `rule` compresses. */
 bool cshim_class_has(const struct cshim_class *class, const struct cshim_rule *rule,
                      enum cshim_op op, const struct cshim_learned_choice *key);
-/* Starts the class of a call, with its candidates. They are the same whichever blocking call of the
- * class starts it; for a nonblocking call, algorithms that wait for the library are left out.
+/* Starts the class of a call, with the class's candidates. These are the same whichever blocking
+ * call starts the class; for a nonblocking call, algorithms that wait for the library are left out.
  * Returns false if no algorithm can make the smallest call of the class. */
 bool cshim_class_start(struct cshim_class *class, const struct cshim_learned *learned,
                        const struct cshim_rule *rule, const struct cshim_call *call);
@@ -94,8 +93,8 @@ void cshim_class_decide(struct cshim_class *class, struct cshim_ledger *ledger);
 /* Ends the call that cshim_choice_begin() began last. `seconds`: its duration on this rank. */
 void cshim_class_end(struct cshim_class *class, unsigned candidate, double seconds);
 
-/* Records and counts as cshim_class_decide() does, after a decision: for gloo and NCCL, which
- * decide without that function. */
+/* Records and counts as cshim_class_decide() does, after a decision: for gloo, which decides
+ * without that function. */
 void cshim_class_decided(struct cshim_class *class, struct cshim_ledger *ledger);
 /* Adds a call to the uncounted calls of a candidate. */
 void cshim_class_add(struct cshim_class *class, unsigned candidate, double seconds);

@@ -127,8 +127,8 @@ static void fold(FILE *stream, char *text)
 }
 
 /* Writes the table by one call, unless memory is lacking. A launcher may put a tag before each
- * piece that it reads, and other ranks write at the same time: neither tags nor other text may come
- * into the middle of a line. */
+ * piece that it reads, and other ranks write at the same time: one call keeps tags and other text
+ * out of the middle of a line. */
 static void write_table(const struct cshim_job *job)
 {
     char *table = NULL, *text = NULL;

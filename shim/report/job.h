@@ -14,7 +14,8 @@ struct cshim_job {
     char policy_sha256[65];
     struct cshim_ledger ledger;
     int rank;  /* rank of this process; without MPI the number that the launcher gives it, or 0 */
-    int ranks; /* without MPI: size of the largest communicator whose rank 0 is in this process */
+    int ranks; /* number of ranks; without MPI, of the largest communicator whose rank 0 is in this
+                  process */
     uint32_t nodes;
     double started; /* time at which the job started, by cshim_seconds() */
     double stopped; /* time at which the job ended; without MPI, of its last report */
@@ -22,14 +23,14 @@ struct cshim_job {
     struct cshim_trace *trace;       /* COMPSHIM_TRACE: recorded events; otherwise NULL */
     const char *library;             /* name for the report, as "Open MPI 4.1.4" */
     struct cshim_learned *learned;   /* choices of an earlier job; NULL: this job measures */
-    char learned_sha256[65];         /* digest of their text; empty without choices */
+    char learned_sha256[65];         /* digest of the choices' text; empty without choices */
 
     /* The following fields are for libraries other than MPI. */
     uint64_t decisions;  /* NCCL: number of decisions about classes, at rank 0; atomic */
     uint64_t host_waits; /* NCCL: number of times rank 0's host waited for a decision; atomic */
     bool is_local;       /* the ranks' ledgers are not merged: rank 0 counts for all of them */
-    /* The wanted report (cshim_report_wanted), or NULL; then NCCL's calls are not timed for it, and
-     * their samples are not compared. */
+    /* The wanted report (cshim_report_wanted), or NULL: then NCCL's calls are not timed for a
+     * report, and their samples are not compared. */
     char *wanted;
     bool due;            /* calls were counted since the last report; atomic */
     unsigned unreported; /* number of processes forked from this process whose calls are in no
@@ -56,8 +57,8 @@ struct cshim_observation {
     double began;
     struct cshim_kind kind;
 };
-/* Called before and after the library makes the call. Each rank traces the call, if there is a
- * trace; rank 0 records it for all ranks if the job observes calls. */
+/* Trace a call on each rank, if there is a trace, and record it on rank 0 for all ranks, if the job
+ * observes calls. Called before and after the library makes the call. */
 void cshim_observation_begin(struct cshim_observation *observation, struct cshim_job *job,
                              const struct cshim_call *call, enum cshim_reason reason);
 void cshim_observation_end(struct cshim_observation *observation, int rank);

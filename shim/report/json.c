@@ -7,8 +7,8 @@
 #include "shim/report/table.h"
 #include "version.h"
 
-/* Returns the number of bytes of the UTF-8 character at text; 0 if it is invalid: also for overlong
- * forms, surrogates and numbers above U+10FFFF. */
+/* Returns the number of bytes of the UTF-8 character at text; 0 if it is invalid, which includes
+ * overlong forms, surrogates and numbers above U+10FFFF. */
 static size_t utf8_length(const unsigned char *text)
 {
     static const struct {
@@ -58,7 +58,7 @@ static void json_number(FILE *stream, double value)
         fprintf(stream, "null");
 }
 
-/* Writes the named fields of a row; if in_totals, only those that totals have. */
+/* Writes the named fields of a row; if in_totals is true, only the fields that totals have. */
 static void json_figures(FILE *stream, const struct cshim_row *row, bool in_totals)
 {
     const char *separator = "";

@@ -48,7 +48,8 @@ struct cshim_tally {
                                             rank, usually rank 0 of its communicator */
     struct cshim_counted counted[CSHIM_COUNTED_ALL];
     /* MPI and gloo: bytes of the passed-through calls that cshim_ledger_weigh() counts. `unruled`:
-     * of calls that no rule matched, by element type. `ruled_out`: of all others. */
+     * bytes of calls that no rule matched, by element type. `ruled_out`: bytes of the other
+     * calls. */
     uint64_t unruled[CSHIM_DTYPE_COUNT];
     uint64_t ruled_out;
     uint64_t changes; /* number of switches by max_rel_error; the first CSHIM_CODEC_CHANGES_MAX are
@@ -73,7 +74,7 @@ struct cshim_ledger {
 bool cshim_ledger_init(struct cshim_ledger *ledger, const struct cshim_policy *policy);
 void cshim_ledger_free(struct cshim_ledger *ledger);
 
-/* Makes the ledger count into `live`, too; NULL ends that. Returns the previous `live`. No other
+/* Makes the ledger also count in `live`; NULL: no longer. Returns the previous `live`. No other
  * thread may use the ledger meanwhile. */
 struct cshim_live *cshim_ledger_publish(struct cshim_ledger *ledger, struct cshim_live *live);
 

@@ -26,8 +26,9 @@ static void name_file(char *path, size_t size, const char *library, const char *
              (unsigned)geteuid(), (long)getpid(), (unsigned long)namespace.st_ino, library, suffix);
 }
 
-/* Opens a new file under none of the numbers of the standard streams, which the program may have
- * closed: it would write its output to the file. Returns -1 with errno set on an error. */
+/* Creates a file, with a descriptor above those of the standard streams: the program may have
+ * closed these, and would then write its output to the file. Returns -1 with errno set on an
+ * error. */
 static int create_file(const char *path)
 {
     const int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

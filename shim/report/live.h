@@ -4,7 +4,7 @@
  *
  * For each library a process has a file in CSHIM_LIVE_FOLDER, and keeps it locked until the process
  * ends. A file without a lock is stale: its process has ended, even if a new process has the same
- * id. The file gets its name when it is complete. */
+ * id. A file gets its final name when its contents are complete. */
 #ifndef CSHIM_LIVE_H
 #define CSHIM_LIVE_H
 

@@ -22,7 +22,7 @@ struct cshim_kind {
     uint8_t collective; /* enum cshim_collective */
     uint8_t dtype;      /* enum cshim_dtype, or CSHIM_DTYPE_OTHER */
     uint8_t op;         /* enum cshim_op, or CSHIM_OP_OTHER */
-    uint8_t is_class;   /* 1: all sizes from `bytes` to below twice that (if 0: only 0) */
+    uint8_t is_class; /* 1: all sizes from `bytes` to below 2 * `bytes` (`bytes` 0: only size 0) */
     uint32_t ranks;
     uint32_t nodes;
     uint32_t ranks_per_node; /* number of ranks on the node with the fewest */
@@ -56,7 +56,7 @@ struct cshim_observed {
     struct cshim_probe probes[CSHIM_PROBES_MAX];
 };
 
-/* Starts with nothing observed. */
+/* Initializes a record without calls. */
 void cshim_observed_init(struct cshim_observed *observed);
 
 /* Adds a call, or a kind (or the unlisted calls) of another rank. Thread-safe. */

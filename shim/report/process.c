@@ -29,7 +29,7 @@ static struct family {
     unsigned users;    /* number of forked processes that called the library; atomic */
     unsigned reported; /* number of these that reached end_process, for example by exit; atomic */
 } * family;            /* NULL: no memory */
-static unsigned own_number; /* number of this process among the users, from 1; 0: it is none */
+static unsigned own_number; /* number of this process among the users, from 1; 0: not a user */
 
 /* Counts this process in its parent's family if the parent has jobs, and so a report that must not
  * be overwritten. Otherwise starts a new family: a parent that only makes the id of an NCCL

@@ -41,9 +41,9 @@ struct cshim_job *cshim_job_native(void);
  * process, for the report if this process has the communicator's rank 0. */
 void cshim_job_grow(struct cshim_job *job, bool has_rank_0, int ranks, uint32_t nodes);
 
-/* Lowers time zero of this process's traces, in nanoseconds of the wall clock, to `other_origin`,
- * that of another process, if that is earlier or this process has no time zero. `other_origin` is 0
- * if the other process has no trace. Returns the new time zero; 0: none. */
+/* Sets time zero of this process's traces (nanoseconds of the wall clock) to that of another
+ * process, `other_origin`, if this is earlier or this process has none. `other_origin` is 0 if the
+ * other process has no trace. Returns this process's time zero; 0: none. */
 uint64_t cshim_job_origin(uint64_t other_origin);
 
 /* Files of this process. Each process keeps the events of its ranks and writes its own trace,

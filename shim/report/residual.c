@@ -6,12 +6,12 @@
 
 #include "shim/core/log.h"
 
-/* A residual may be freed if this number of calls with residuals on its communicator have not used
- * it. */
+/* A residual may be freed once this number of calls with residuals on its communicator have not
+ * used it. */
 enum { CALLS_UNUSED = 4096 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all lists */
-static uint64_t bytes_in_use;                            /* of all residuals of this process */
+static uint64_t bytes_in_use; /* bytes of all residuals of this process */
 
 /* Unlinks and frees a residual. The lock is held. */
 static void free_residual(struct cshim_residuals *residuals, struct cshim_residual **link)

@@ -18,7 +18,7 @@ struct cshim_residual {
     uint64_t count;
     enum cshim_dtype dtype;
     enum cshim_algorithm algorithm; /* NCCL: latest call's algorithm, which orders the values */
-    uint64_t bytes;                 /* counts against feedback_memory */
+    uint64_t bytes;                 /* size of the memory; counts against feedback_memory */
     uint64_t memory;                /* address of the values, float32 and zero at first; 0: none */
     unsigned users;                 /* number of calls under way that use it */
     uint32_t used;                  /* value of its communicator's `acquired` at its latest call */
@@ -39,10 +39,10 @@ struct cshim_residuals {
 };
 
 /* Returns the residual of the buffer, count and type of `wanted`, for the duration of a call. If
- * there is none and may_make is true, makes it like `wanted`; to make room, frees those of the same
- * buffer and those that were not used for a long time. Returns NULL if there is none and may_make
- * is false, if is_exclusive and it is in use, and without memory (the first time with a warning
- * that names the rule and the rank). */
+ * there is none and may_make is true, makes it like `wanted`; to make room, frees residuals of the
+ * same buffer and residuals that were not used for a long time. Returns NULL if there is none and
+ * may_make is false, if is_exclusive is true and the residual is in use, and without memory (the
+ * first time with a warning that names the rule and the rank). */
 struct cshim_residual *cshim_residual_acquire(struct cshim_residuals *residuals,
                                               const struct cshim_residual *wanted, bool may_make,
                                               const struct cshim_policy *policy,

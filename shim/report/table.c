@@ -19,8 +19,8 @@ static double ratio(uint64_t native, uint64_t wire)
 #define FACTOR(native, wire)                                                                       \
     cshim_factor_words((double)(native), (double)(wire), (char[CSHIM_WORDS_MAX]){""})
 
-/* Returns the text of the column "algorithm": for collectives other than the all-reduce the name of
- * the collective. */
+/* Returns the text of the column "algorithm": for an all-reduce the algorithm, for other
+ * collectives the name of the collective. */
 static const char *row_way(const struct cshim_row_key *key)
 {
     return key->collective == CSHIM_ALLREDUCE ? cshim_algorithm_name(key->algorithm)
@@ -159,8 +159,8 @@ static void table_row(FILE *stream, const struct cshim_row_key *key, const struc
             SECONDS(row->seconds), error_text);
 }
 
-/* If a third or more of the bytes matched no rule, writes a rule for the type with most of these
- * bytes, as a command that prints it. */
+/* If a third or more of the bytes matched no rule, writes a command that prints a rule for the type
+ * with most of these bytes. */
 static void table_unruled(FILE *stream, const struct cshim_ledger *ledger,
                           const struct cshim_row *total)
 {

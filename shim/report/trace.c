@@ -113,7 +113,7 @@ static void write_event(struct cshim_trace_file *file, int rank, const char *pha
 }
 
 /* Phases may follow each other without a gap. Viewers drop a phase that begins before the end of
- * the previous one. Rounding to nanoseconds may have that effect, so each phase is shortened by
+ * the previous one. Rounding to nanoseconds may move a begin so far, so each phase is shortened by
  * this time at both ends. */
 #define ROUNDING 1e-9
 

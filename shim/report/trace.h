@@ -27,12 +27,12 @@ struct cshim_trace_event {
     double seconds; /* duration */
     uint64_t bytes; /* size of the caller's buffer */
     uint32_t call;  /* number of the compressed call, as in its messages (shim/core/header.h) */
-    uint16_t rule;  /* index */
+    uint16_t rule;  /* index of the rule in the policy */
     uint8_t kind;
     uint8_t collective;
     uint8_t codec;
     uint8_t algorithm;
-    uint8_t reason; /* why it was passed through */
+    uint8_t reason; /* why the call was passed through */
     uint8_t thread; /* thread of the rank (NCCL: lane, see shim/nccl/trace.c), in the order of first
                        events; threads from 255 on share that number; 0: not yet set */
 };
@@ -49,8 +49,8 @@ void cshim_trace_add(struct cshim_trace *trace, struct cshim_trace_event event);
 /* Returns the number of events kept. */
 size_t cshim_trace_kept(const struct cshim_trace *trace);
 
-/* Offset of rank 0's clock from a rank's clock: at two times `at` of the rank's clock, the seconds
- * to add to get rank 0's time. */
+/* Offset of rank 0's clock from a rank's clock: seconds to add to the rank's time to get rank 0's,
+ * at two times `at` of the rank's clock. */
 struct cshim_trace_clock {
     double at[2];
     double offset[2];
@@ -65,7 +65,7 @@ struct cshim_trace_file {
     FILE *stream;
     struct cshim_output output;        /* output of the stream, if cshim_trace_open opened it */
     double origin;                     /* time zero of the file */
-    const struct cshim_policy *policy; /* rules by index */
+    const struct cshim_policy *policy; /* policy whose rules the events name by index */
     uint64_t dropped;
     uint64_t pending; /* number of CSHIM_TRACE_PENDING calls written, which numbers them */
     bool has_events;
