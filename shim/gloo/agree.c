@@ -491,7 +491,7 @@ static enum way find_way(struct cshim_gloo_context *context,
         }
         if (way != UNDECIDED) {
             if (use != NULL)
-                use->begun++;
+                use->begun += use->begun < UINT16_MAX;
             if (way == PASS)
                 begin_native(agreement, use);
             return way;

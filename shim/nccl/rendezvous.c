@@ -88,6 +88,7 @@ static bool find_any_address(struct cshim_tag *tag)
     if (one != NULL)
         set_address(tag, (const union cshim_address *)one->ifa_addr);
     freeifaddrs(interfaces);
+    errno = one != NULL ? 0 : EADDRNOTAVAIL;
     return one != NULL;
 }
 

@@ -195,7 +195,7 @@ static bool accept_connection(const struct listener *listener)
     if (lacks && !drop_stranger(1))
         is_full = true;
     if (accepted < 0)
-        return !is_full && error != EAGAIN;
+        return !is_full && error != EAGAIN && error != EBADF && error != ENOTSOCK;
     drop_stranger(STRANGERS_MAX);
     struct connection *connection = calloc(1, sizeof *connection);
     struct epoll_event wanted = {.data.ptr = connection};
@@ -243,7 +243,10 @@ static void *serve_ranks(void *data)
         const int wait = settle_all();
         pthread_mutex_unlock(&lock);
         const int ready = epoll_wait(poller, events, sizeof events / sizeof *events, wait);
+        const bool is_lost = ready < 0 && errno != EINTR; /* the program has closed the descriptor */
         pthread_mutex_lock(&lock);
+        if (is_lost)
+            break;
         for (int i = 0; i < ready; i++) {
             struct connection *connection = events[i].data.ptr;
             if (connection != NULL)
@@ -254,6 +257,10 @@ static void *serve_ranks(void *data)
             while (accept_connection(one))
                 ;
     }
+    connections = NULL;
+    listeners = NULL;
+    is_running = false;
+    pthread_mutex_unlock(&lock);
     return data;
 }
 
