@@ -28,9 +28,9 @@ typedef fenv_t cshim_arithmetic;
 #define CSHIM_APART __attribute__((noinline))
 
 /* Sets the default environment (no traps, round to nearest, no flush of denormals). Returns the
- * program's, which the same thread passes to cshim_arithmetic_end(). The compiler might move
- * floating-point operations out of the section between the two calls. So that section must only
- * read and write memory, or call functions that are not inlined. */
+ * program's, which the same thread passes to cshim_arithmetic_end(). The section between the two
+ * calls must only read and write memory, or call functions that are not inlined: the compiler might
+ * move other floating-point operations out of it. */
 static inline cshim_arithmetic cshim_arithmetic_begin(void)
 {
 #ifdef __x86_64__

@@ -25,9 +25,9 @@ CSHIM_INLINE float power_step(float widest)
     return cshim_bits_float(cshim_float_bits(widest) & 0x7f800000u);
 }
 
-/* Returns a step for errors of up to `widest` / 2: of 8 significant bits, so that float32 holds its
- * multiples below 2^16, and at most `widest` * (1 - 2^-8), because the quotients of elements and
- * step are rounded. Returns power_step() instead if it is at least as large. */
+/* Returns a step for errors of up to `widest` / 2. It has 8 significant bits, so that float32 holds
+ * its multiples below 2^16. It is at most `widest` * (1 - 2^-8), because the quotients of elements
+ * and step are rounded. If power_step() is at least as large, returns that instead. */
 CSHIM_INLINE float short_step(float widest)
 {
     const uint32_t bits = cshim_float_bits(widest * (1 - 0x1p-8f)) & 0xffff0000u;
@@ -35,15 +35,15 @@ CSHIM_INLINE float short_step(float widest)
     return step > power ? step : power;
 }
 
-/* Returns the 16 bits that mean a step: its exponent (signed) if it is a power of two, else its
- * upper half, which as a signed number is larger than any exponent. */
+/* Returns the 16 bits that represent a step: the exponent (signed) of a power of two, else the
+ * step's upper half, which as a signed number is larger than any exponent. */
 CSHIM_INLINE uint16_t store_step(float step)
 {
     const uint32_t bits = cshim_float_bits(step);
     return (uint16_t)(step > power_step(step) ? bits >> 16 : (bits >> 23) - 127);
 }
 
-/* Returns the step that 16 bits mean, or 0 if store_step() returns no such bits. */
+/* Returns the step that 16 bits represent, or 0 if store_step() returns no such bits. */
 CSHIM_INLINE float load_step(uint16_t stored)
 {
     const int exponent = (int16_t)stored;
@@ -70,9 +70,9 @@ CSHIM_INLINE struct range range_with(struct range range, uint32_t multiple)
 }
 
 /* Rounds the elements to multiples of a step, and finds the range of the multiples. Rounds by
- * adding a number that leaves no bits for a fraction, and the multiple in the lowest bits. Returns
- * false if an element is not finite, or if its magnitude in steps (in the last case rounded) is not
- * below a limit:
+ * adding a number so large that the sum has no bits for a fraction, and has the multiple in its
+ * lowest bits. Returns false if an element is not finite, or if its magnitude in steps (in the last
+ * case rounded) is not below a limit:
  *   - for float64 2^28, because differences have 32 bits;
  *   - for float32 2^24, because multiples must be exact as floats. The arithmetic is float32 if all
  *     multiples are below 2^22, else float64;

@@ -9,9 +9,9 @@
  *
  * All are undefined at the end. */
 
-/* Finds the width of the widest difference of order 1, and that of order 2: sign_last(d) has the
- * same highest bit as d ^ 2 * d. The first multiple is multiples[2], after the two that predict it.
- */
+/* Sets widths[1] and widths[2] to the width of the widest difference of order 1 and of order 2.
+ * Uses d ^ 2 * d, which has the same highest bit as sign_last(d). The first multiple is
+ * multiples[2], after the two that predict it. */
 CSHIM_INLINE void OF_LANES(find_widths)(const LANE *restrict multiples, size_t count,
                                         unsigned widths[BOUNDED_ORDERS])
 {
@@ -79,9 +79,9 @@ CSHIM_INLINE void OF_LANES(take_planes)(unsigned planes, const uint8_t *restrict
     }
 }
 
-/* Adds the predictions of an order to differences. `number` is the base for order 0, the first
- * multiple for order 1 (the first difference is 0), the multiple before the first for order 2;
- * `slope`, for order 2, is the difference of order 1 before the first. */
+/* Adds the predictions of an order to differences. `number` is, for order 0, the base; for order 1,
+ * the first multiple (the first difference is 0); for order 2, the multiple before the first.
+ * `slope` is, for order 2, the difference of order 1 before the first. */
 CSHIM_INLINE void OF_LANES(add)(unsigned order, uint32_t number, uint32_t slope,
                                 const SIGNED_LANE *restrict differences, size_t count,
                                 uint32_t *restrict multiples)

@@ -60,7 +60,7 @@ struct cshim_level {
                          uint8_t *output);
 };
 
-/* Rounds up to a multiple of CSHIM_WIRE_ALIGN. */
+/* Rounds a number of bytes up to a multiple of CSHIM_WIRE_ALIGN. */
 static inline size_t cshim_align(size_t bytes)
 {
     return (bytes + CSHIM_WIRE_ALIGN - 1) / CSHIM_WIRE_ALIGN * CSHIM_WIRE_ALIGN;

@@ -94,7 +94,7 @@ CSHIM_INLINE uint16_t exponent_of(const struct packing *packing, unsigned top, u
                       ((1u << packing->exponent_bits) - 1));
 }
 
-/* Joins codes and planes to elements. `top` is the exponent of the distance 0. Elements with an
+/* Joins codes and planes to elements. `top` is the exponent with the distance 0. Elements with an
  * escape get a provisional exponent, which set_exponent() replaces. */
 CSHIM_INLINE void join(const struct packing *packing, unsigned top, const uint8_t *restrict codes,
                        const uint8_t *restrict planes, size_t count, uint8_t *restrict output)
@@ -230,7 +230,7 @@ CSHIM_INLINE size_t codes_bytes(size_t count, unsigned width)
     return bytes;
 }
 
-/* Range of exponents that have codes. */
+/* Window of exponents that have codes. */
 struct window {
     unsigned width; /* bits of a code; 0: all exponents are `top`, and there is no escape */
     unsigned top;   /* exponent with the code 0; the largest code is the escape */

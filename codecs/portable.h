@@ -33,12 +33,12 @@
 #include <emmintrin.h>
 #endif
 
-/* How decoded values are written: stored to the output, stored past the caches, added to the
- * output, or subtracted from it (error feedback). */
+/* Modes of writing decoded values: store them to the output, store them past the caches, add them
+ * to the output, or subtract them from it (error feedback). */
 enum cshim_put_mode { CSHIM_PUT, CSHIM_PUT_PAST_CACHE, CSHIM_PUT_SUM, CSHIM_PUT_REST };
 
-/* A shift converts the code of a small float to a binary16 number. Returns the exponent of the
- * power of two by which this number must be multiplied to get the code's value. */
+/* Returns the exponent of the power of two by which a small float's code, converted to binary16 by
+ * a shift, must be multiplied to get the code's value. */
 CSHIM_INLINE int cshim_half_shift(struct cshim_format format)
 {
     return 14 + format.min_exponent;
@@ -77,7 +77,7 @@ CSHIM_INLINE float cshim_plain_inverse(struct cshim_format format, uint32_t stor
                : cshim_power_of_two(-((int)stored + format.min_scale));
 }
 
-/* Elements that one unrolled loop processes. */
+/* Number of elements that an unrolled loop processes. */
 enum { CSHIM_PART = 32 };
 
 /* Returns 32 ones if a condition holds, else 32 zeros. */
@@ -143,7 +143,7 @@ CSHIM_INLINE bool cshim_is_half(struct cshim_format format)
     return format.family == CSHIM_FAMILY_FLOAT && format.bits == 16 && format.mantissa_bits == 10;
 }
 
-/* Writes unpacked code `i`. */
+/* Writes code `i` of an array of unpacked codes (cshim_code_bytes). */
 CSHIM_INLINE void cshim_put_code(struct cshim_format format, uint8_t *restrict codes, size_t i,
                                  uint32_t code)
 {
@@ -165,8 +165,8 @@ CSHIM_INLINE uint32_t cshim_largest_magnitude(const float *restrict input, size_
     return (uint32_t)largest;
 }
 
-/* Like cshim_largest_magnitude(), for a block. A file that compiles for wider vectors than SSE2's
- * defines CSHIM_WIDE_VECTORS: with these the compiler's own code is the fastest. */
+/* Like cshim_largest_magnitude(), for a block. If a file compiles for wider vectors than SSE2's, it
+ * defines CSHIM_WIDE_VECTORS: then the compiler's own code is the fastest. */
 #ifdef CSHIM_WIDE_VECTORS
 #define cshim_largest_of_block cshim_largest_magnitude
 #else

@@ -92,10 +92,10 @@ CSHIM_CONSTANT struct cshim_format cshim_upper_format(int bits)
 #define CSHIM_E4M3_BUMP 0x57ffffu
 #define CSHIM_E4M3_RANDOM_BUMP 0x5fffffu
 
-/* Returns the format of a small float. With the smallest scale of the type POWER, the smallest code
- * is float32's smallest number, or a larger one if otherwise a byte could not hold the scale of
- * float32's largest number. With E4M3 scales the largest power of two is that of float32's largest
- * number. The scale E8M0 begins with 2^-127. */
+/* Returns the format of a small float. Scales of the type POWER begin so low that the smallest code
+ * times the smallest scale is float32's smallest number, unless a byte could then not hold the
+ * scale of float32's largest number. With E4M3 scales, the largest power of two is that of
+ * float32's largest number. The scale E8M0 begins with 2^-127. */
 CSHIM_CONSTANT struct cshim_format cshim_float_format(int exponent_bits, int mantissa_bits,
                                                       enum cshim_special special, int block,
                                                       enum cshim_scale scale)
@@ -384,7 +384,7 @@ CSHIM_HD float cshim_integer_decode(int code, uint32_t scale)
 #define CSHIM_E4M3_SHARE 0x1.555556p-3f
 #define CSHIM_E4M3_RANDOM_SHARE 0x1.6aab06p-3f
 
-/* Returns the value of an E4M3 scale; NaN is not supported. */
+/* Returns the value of the E4M3 number in a stored scale; NaN is not supported. */
 CSHIM_HD float cshim_e4m3_value(uint32_t stored)
 {
     return cshim_minifloat_decode(stored & 127u, 3, -6);
@@ -451,7 +451,7 @@ CSHIM_HD void cshim_store_scale(struct cshim_format format, uint8_t *scales, uin
 
 /* Factors for rounding the elements of a block; each family uses some of the fields. For integers,
  * elements and step are multiplied by 2^64 if the scale is below the ordinary ones, and by 2^-64 if
- * above, so that step and its reciprocal are normal floats. */
+ * it is above them, so that the step and its reciprocal are normal floats. */
 struct cshim_scaling {
     int exponent;  /* floats: elements are divided by 2^exponent */
     float lift;    /* integers: factor of the elements: 1, 2^64 or 2^-64 */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packs and unpacks grains of the codec topk: with a residual only the few elements of largest
- * magnitude and all that are not finite are sent, as index and int4 code; the others are decoded as
- * zeros.
- * docs/wire-format.md gives every byte.
+/* Packs and unpacks grains of the codec topk. With a residual, only the few elements of largest
+ * magnitude and all that are not finite are sent, each as an index and an int4 code; the others are
+ * decoded as zeros. docs/wire-format.md gives every byte.
  *
  * Elements that are not sent stay in the residual completely, and are added in the next call.
  * Residuals have no limit, because an element may wait for many calls. Without a residual all
@@ -23,7 +22,7 @@ static size_t codes_bytes(size_t kept)
 }
 
 /* Chooses the elements to send: all that are not finite, and the `most` finite ones of largest
- * magnitude (the first of equal ones, no zeros). Writes their indices in rising order, and returns
+ * magnitude (of equal ones the first; no zeros). Writes their indices in rising order, and returns
  * their number. */
 static size_t choose(const float *elements, size_t count, size_t most, uint8_t *places)
 {

@@ -89,7 +89,7 @@ enum { DOUBLES = 64 };
  */
 #define NARROW_EXCEPTIONAL 0x47efffff
 
-/* Converts float64 to float32 by cshim_narrow_double(), or by a cast where the result is equal. */
+/* Converts float64 to float32 by cshim_narrow_double(), or by a cast if the results are equal. */
 static void narrow_doubles(const double *input, size_t length, float *output)
 {
     for (size_t begin = 0; begin < length; begin += DOUBLES) {
@@ -106,7 +106,7 @@ static void narrow_doubles(const double *input, size_t length, float *output)
     }
 }
 
-/* Converts float32 to float64 by cshim_widen_float(), or by a cast where the result is equal. */
+/* Converts float32 to float64 by cshim_widen_float(), or by a cast if the results are equal. */
 static void widen_floats(const float *input, size_t length, double *output)
 {
     for (size_t begin = 0; begin < length; begin += DOUBLES) {
@@ -181,7 +181,7 @@ static void encode_tile(const struct view *view, const struct cshim_encoding *en
         view->loops->rest(payload, scales, length, residual);
 }
 
-/* Encodes an array tile by tile: of another type than float32, or with options. */
+/* Encodes an array tile by tile, for element types other than float32, or with options. */
 static CSHIM_APART void encode_tiles(const struct view *view, const uint8_t *input,
                                      const struct cshim_encoding *encoding, uint8_t *encoded)
 {

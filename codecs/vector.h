@@ -38,7 +38,8 @@
 #define BF16_EXCEPTIONAL 0x7f7f8000u
 
 enum {
-    /* Elements of two vectors: decoded together in all formats, and in bf16 encoded together. */
+    /* Elements of two vectors, which are decoded together in all formats, and encoded together in
+     * bf16. */
     STEP = 2 * LANES,
     /* Elements of four vectors, which are encoded together in formats of at most 8 bits. Except in
      * decoding, the AVX-512 level leaves smaller blocks to AVX2: wider vectors do not compute a
@@ -72,8 +73,8 @@ CSHIM_INLINE bool has_grains(struct cshim_format format)
     return format.scale == CSHIM_SCALE_E4M3;
 }
 
-/* Returns the factor by which decoding multiplies the codes of a block with a plain scale, those of
- * floats after it has converted them to binary16. */
+/* Returns the factor by which decoding multiplies the codes of a block with a plain scale; the
+ * codes of floats are first converted to binary16. */
 CSHIM_INLINE float decoding_factor(struct cshim_format format, uint32_t stored)
 {
     return format.family == CSHIM_FAMILY_INTEGER ? cshim_plain_step(format, stored)
@@ -122,9 +123,9 @@ INLINE uint32_t largest_of(const float *input, size_t count)
         V(max_epu32)(V(max_epu32)(largest[0], largest[1]), V(max_epu32)(largest[2], largest[3])));
 }
 
-/* Writes decoded values, or adds them to the output, with NaNs made canonical. CSHIM_PUT_REST:
- * replaces the output, the sum that was encoded, by its difference from the values, or by 0 if the
- * sum is not finite (then sum - sum is NaN). */
+/* Writes decoded values, or adds them to the output; makes NaNs canonical. With CSHIM_PUT_REST, the
+ * output has the sum that was encoded: replaces it by its difference from the values, or by 0 if
+ * the sum is not finite (then sum - sum is NaN). */
 INLINE void put(float *output, floats values, enum cshim_put_mode mode)
 {
     if (mode == CSHIM_PUT_REST) {
@@ -461,8 +462,8 @@ TARGET static void narrow_half(const float *input, size_t count, uint8_t *output
 }
 
 /* Adds blocks of inputs to their residuals. Blocks whose sums may not be finite, and the last,
- * partial block, use the scalar loop. The largest magnitude is computed one block ahead, as in
- * encode_run(). */
+ * partial block, use the scalar loop. Computes the largest magnitude one block ahead, as
+ * encode_run() does. */
 INLINE void add_blocks(const float *input, size_t count, size_t block, float share, float *residual)
 {
     for (size_t begin = 0, left = count; begin < count; begin += block, left = count - begin) {
@@ -497,10 +498,10 @@ TARGET static void add_residual(const float *input, size_t count, size_t block, 
         add_blocks(input, count, block, share, residual);
 }
 
-/* Encodes blocks (STEP floats at a time in formats without scales), from element `begin` on, up to
+/* Encodes blocks (in formats without scales, STEP floats at a time) from element `begin` on, up to
  * the first that needs the scalar loops. Returns the index of that block's first element, or
- * `count`. The largest magnitude is computed one block ahead, so that loads from memory overlap
- * with arithmetic. */
+ * `count`. Computes the largest magnitude one block ahead, so that loads from memory overlap with
+ * arithmetic. */
 INLINE size_t encode_run(struct cshim_format format, const float *input, size_t begin, size_t count,
                          uint8_t *payload, uint8_t *scales, bool past_cache)
 {

@@ -20,8 +20,8 @@ static bool check_dtypes(struct cshim_parser *parser, const struct cshim_rule *r
 }
 
 /* Checks the codec of the algorithm cast, which converts to float32, float16 or bfloat16 and lets
- * the library add these. So codecs are rejected whose codes have 8 bits or less, or vary in length.
- */
+ * the library add the converted elements. Rejects codecs whose codes have 8 bits or less, or vary
+ * in length. */
 static bool check_algorithm(struct cshim_parser *parser, const struct cshim_rule *rule)
 {
     const struct cshim_codec_info *info = cshim_codec_info(rule->codec);
@@ -107,8 +107,8 @@ static uint32_t fewest_ranks(const struct cshim_rule *rule)
 
 /* Changes `call`, which the earlier rule `taker` matches, to the next candidate within the limits
  * of `rule`: with more nodes, then more ranks, then a larger size. Tries only values just above a
- * maximum of an earlier rule: only there does an earlier rule stop matching. Returns false after
- * the last candidate. */
+ * maximum of an earlier rule, because only there an earlier rule stops matching. Returns false
+ * after the last candidate. */
 static bool advance(const struct cshim_policy *earlier, const struct cshim_rule *rule,
                     const struct cshim_rule *taker, struct cshim_call *call)
 {
@@ -158,8 +158,8 @@ static bool can_occur(const struct cshim_call *call)
            cshim_library_makes(call->library, call->collective, call->op);
 }
 
-/* Calls that a rule gets: some; none, because earlier rules match all of them; none, because it
- * matches no calls that can be compressed. */
+/* Calls that a rule gets: some; none, because earlier rules match all of its calls; none, because
+ * it matches no calls that can be compressed. */
 enum reach { REACH_SOME, REACH_TAKEN, REACH_NO_SUCH_CALL };
 
 static enum reach find_reach(const struct cshim_policy *policy, const struct cshim_rule *rule)

@@ -23,8 +23,8 @@ struct setting {
     void *field; /* destination of the value */
 };
 
-/* A key of a section. The strings are also its description in compshim-policy(5): docs/man/page.awk
- * reads the tables of keys below. */
+/* A key of a section. compshim-policy(5) contains the strings, too: docs/man/page.awk reads them
+ * from the tables of keys below. */
 struct key {
     const char *name;
     bool (*read)(const struct setting *set); /* false, with an error, for a wrong value */
@@ -203,7 +203,7 @@ static bool read_memory(const struct setting *set)
            refuse(set, set->key->name, "a size, as in 1GiB");
 }
 
-/* Reads the N of "one call in N" into a uint32_t; 0 for "off". */
+/* Reads N ("one call in N") into a uint32_t: a number, or "off" for 0. */
 static bool read_calls(const struct setting *set)
 {
     const char *rest = set->value;
@@ -215,7 +215,7 @@ static bool read_calls(const struct setting *set)
     return true;
 }
 
-/* Reads a number of elements of a grain, at most a quarter of it, into a uint32_t. */
+/* Reads a number of elements, at most a quarter of a grain, into a uint32_t. */
 static bool read_few(const struct setting *set)
 {
     const char *rest = set->value;

@@ -31,15 +31,16 @@ struct cshim_capabilities {
     uint64_t message_limit;
     uint64_t scratch_limit; /* bytes of the scratch of a call */
     bool has_bfloat16;      /* has elements of type bfloat16 */
-    bool has_type_of_moves; /* the calls of data-movement collectives say the elements' type */
+    bool has_type_of_moves; /* calls of data-movement collectives have an argument for the elements'
+                               type */
     bool has_max_rel_error; /* the ranks of a call share its encoding error */
     bool has_any_codec;     /* messages may vary in length, and reduced chunks use gather_codec */
     bool has_grid;          /* executes the algorithm grid */
     bool has_own_broadcast; /* the library broadcasts messages; each node receives them once */
     bool reads_in_place;    /* ranks of a node may read each other's messages in shared memory */
-    bool adds_blocks_apart; /* a node's sum of blocks needs memory besides the blocks */
-    bool on_device;         /* works on device memory, in batches: a quarter of the scratch may have
-                               segments of several calls */
+    bool adds_blocks_apart; /* the sum of a node's blocks needs memory of its own */
+    bool on_device; /* works on device memory, in batches: segments of several calls may share a
+                       quarter of the scratch */
 };
 extern const struct cshim_capabilities cshim_capabilities[CSHIM_LIBRARY_COUNT];
 

@@ -30,9 +30,9 @@ struct cshim_parser {
     size_t used;           /* bytes of `message` in use */
 };
 
-/* Appends the error "source:line: ..." to the message. If the message has no room for it, appends
- * "and more errors" once, or nothing if the first error has filled the message. The parse
- * continues. Returns false, for the caller to return. */
+/* Appends the error "source:line: ..." to the message. If there is no room for that, appends "and
+ * more errors" once, or nothing if the first error has filled the message. The parse continues.
+ * Returns false, for the caller to return. */
 bool cshim_parser_fail(struct cshim_parser *parser, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

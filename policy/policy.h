@@ -49,12 +49,12 @@ enum cshim_log_level { CSHIM_LOG_ERROR, CSHIM_LOG_WARN, CSHIM_LOG_INFO, CSHIM_LO
 #define CSHIM_PATH_MAX 1024
 #define CSHIM_MESSAGE_MAX 512
 
-/* Which of a rule's calls are compressed. Unless this is ALWAYS, or COMPSHIM_MACHINE is set, a few
+/* Calls of a rule that are compressed. Unless this is ALWAYS, or COMPSHIM_MACHINE is set, a few
  * all-reduces of a class are usually made natively, and a few compressed, to time them; with MPI
  * only blocking ones. */
 enum cshim_worth {
-    CSHIM_WORTH_MEASURED, /* all calls, except of classes that were measured, or before that assumed
-                             (cshim_plan_is_native_first()), not to gain */
+    CSHIM_WORTH_MEASURED, /* all calls, except those of classes that do not gain: as measured or,
+                             before that, as assumed (cshim_plan_is_native_first()) */
     CSHIM_WORTH_ALWAYS,   /* all calls; nothing is measured */
     CSHIM_WORTH_FORETOLD  /* only calls of classes that were measured to gain */
 };
@@ -79,10 +79,11 @@ struct cshim_rule {
     bool error_feedback;
     bool stochastic; /* rounding = stochastic */
     enum cshim_worth worth;
-    uint32_t keep;    /* topk as codec or gather_codec: most finite elements sent of each 256 */
-    double abs_error; /* bounded as codec or gather_codec: largest error per rank; else 0 */
-    /* Relative L2 error of an encoding, above which later calls use a more precise codec.
-     * 0: no limit. */
+    uint32_t keep; /* for codec or gather_codec topk: maximum number of finite elements sent of each
+                      256 */
+    double abs_error; /* for codec or gather_codec bounded: largest error per rank; else 0 */
+    /* Limit of the relative L2 error of an encoding: above it, later calls use a more precise
+     * codec. 0: no limit. */
     double max_rel_error;
     /* MPI and gloo: one of this many compressed calls is also made natively, if it is a blocking
      * reduction. 0: none. */
@@ -120,8 +121,8 @@ struct cshim_call {
     enum cshim_collective collective;
     enum cshim_dtype dtype;
     enum cshim_op op;
-    /* Size of the call's larger buffer: with blocks, of all ranks' blocks; in an all-to-all, as if
-     * all blocks were as long as the longest. */
+    /* Size of the call's larger buffer. With blocks, the size of all ranks' blocks; in an
+     * all-to-all, as if all blocks were as long as the longest. */
     uint64_t bytes;
     uint32_t ranks;
     uint32_t nodes;              /* nodes that hold the ranks; 0: unknown, matches any number */
@@ -135,10 +136,10 @@ struct cshim_call {
 };
 
 /* Parses text[0..length) (need not end in NUL). `source` is the name in errors. On success returns
- * the policy, which the caller frees. On failure returns NULL and writes to message a line for each
- * error: "source:LINE: what is wrong (did you mean 'x'?)"; for those without room "and more
- * errors". Lines after the first begin with "compshim: ", which the log prints before the first;
- * the last line has no newline. */
+ * the policy, which the caller frees. On failure returns NULL, and writes a line for each error to
+ * `message`: "source:LINE: what is wrong (did you mean 'x'?)"; the last one is "and more errors" if
+ * there is no room for all. Lines after the first begin with "compshim: ", which the log prints
+ * before the first; the last line has no newline. */
 struct cshim_policy *cshim_policy_parse(const char *text, size_t length, const char *source,
                                         char message[CSHIM_MESSAGE_MAX]);
 
@@ -248,8 +249,9 @@ const char *cshim_op_name(enum cshim_op op);
 const char *cshim_algorithm_name(enum cshim_algorithm algorithm);
 
 /* Returns the name in names[0..count) with the smallest edit distance to `word`, ignoring case, if
- * the distance is at most max(1, strlen(word) / 3), rounded up; else the first name that begins
- * with `word`; else NULL. Ignores the distance of names longer than 63 bytes. */
+ * that distance is at most a third of the word's length, rounded up (at least 1). Otherwise returns
+ * the first name that begins with `word`, or NULL. Ignores the distance of names longer than 63
+ * bytes. */
 const char *cshim_nearest_name(const char *word, const char *const *names, size_t count);
 
 /* Parses "64KiB", "25MB", "1024": B, KB, KiB, MB, MiB, GB, GiB, and K, M, G for KiB, MiB, GiB, in

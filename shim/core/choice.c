@@ -31,20 +31,23 @@ uint64_t cshim_size_class_begin(uint32_t size_class)
 #define CLEARLY_OUT 2.0f
 /* Candidates within this factor of the best one are sampled further. */
 #define CLOSE 1.25f
-/* Samples of each of these, unless the network is unsteady: that is, the upper quartile of the best
- * candidate's samples exceeds the lower one by more than the factor UNSTEADY. */
+/* Maximum samples of each candidate that is sampled further, unless the network is unsteady: the
+ * upper quartile of the best candidate's samples exceeds the lower one by more than the factor
+ * UNSTEADY. */
 #define ROUNDS_IF_STEADY 11u
 #define UNSTEADY 1.5f
-/* Rows have three samples each. If a number of samples leaves the remainder 2 when divided by 3, so
- * does twice that number plus one: from each to the next it is whole rows. */
+/* A row of LAST_ROW calls has three samples. All numbers of samples in this assertion leave the
+ * remainder 2 when divided by 3, and so does twice such a number plus one: any two of them differ
+ * by whole rows. */
 _Static_assert(LAST_ROW - 1 == 3 && CSHIM_CHOICE_ROUNDS % 3 == 2 && ROUNDS_IF_STEADY % 3 == 2 &&
                    CSHIM_CHOICE_ROUNDS_MAX % 3 == 2,
                "whole rows");
-/* A settled class is sampled at the last call of a period and SAMPLE_DISTANCE before that. From
- * call FIRST_TRIAL on, before both, it tries the next best and the native candidate, a row of each.
- */
+/* A settled class is sampled at the last call of a period and at the call SAMPLE_DISTANCE before
+ * it. Earlier in the period, from call FIRST_TRIAL on, it tries a row of the next best candidate,
+ * then a row of the native one. */
 #define SAMPLE_DISTANCE 16u
-/* Calls of a period that checks the previous one: it has two samples and no trial. */
+/* Number of calls in a check, the short period that checks the previous one: two samples, no
+ * trial. */
 #define CHECK_PERIOD (SAMPLE_DISTANCE + 1)
 #define FIRST_TRIAL 49u
 #define TRIAL_ROW 2u
@@ -61,8 +64,8 @@ _Static_assert(FIRST_NATIVE_TRIAL + NATIVE_ROW_MAX < CSHIM_CHOICE_PERIOD - SAMPL
  * compared by weighted durations. */
 #define OVERTAKES 1.05f
 #define QUIET_PERIODS_MAX 64u
-/* Trials of the next best candidate, while a class is settled, because the best one has become
- * slower. */
+/* Maximum number of extra trials of the next best candidate while a class is settled, made because
+ * the best candidate has become slower. */
 #define SUSPICIONS_MAX 8u
 /* Number of periods and checks after which the durations of settled candidates are forgotten. */
 #define STEADY_PERIODS_MAX 128u
@@ -178,9 +181,9 @@ static void insert_sorted(float *sorted, unsigned count, float seconds)
     sorted[count] = seconds;
 }
 
-/* Returns median and quartiles of `count` > 0 sorted durations. Of an even number the median is the
- * lower one of the two, because disturbances only lengthen calls. If `steady` is longer than the
- * median it replaces that, and the quartiles are lengthened by the same factor. */
+/* Returns median and quartiles of `count` > 0 sorted durations. The median of an even number is the
+ * lower of the two middle durations, because disturbances only lengthen calls. A `steady` duration
+ * above the median replaces it, and lengthens the quartiles by the same factor. */
 static struct cshim_figure figure_of(const float *sorted, unsigned count, float steady)
 {
     const float median = sorted[(count - 1) / 2], seconds = fmaxf(median, steady);
@@ -192,7 +195,6 @@ static struct cshim_figure figure_of(const float *sorted, unsigned count, float 
     };
 }
 
-/* Adds a duration of a candidate. */
 static void add_duration(struct cshim_figures *figures, unsigned candidate, float seconds)
 {
     figures->latest[candidate][figures->samples[candidate]++ % CSHIM_FIGURES_LATEST] = seconds;
@@ -227,8 +229,8 @@ static unsigned sort_samples(const struct cshim_choice *choice, unsigned candida
     return count;
 }
 
-/* Returns the median of a candidate's samples; of an even number the lower one of the two, because
- * disturbances only lengthen calls. INFINITY if there are no samples. */
+/* Returns the median of a candidate's samples, or INFINITY if there are none. The median of an even
+ * number is the lower of the two middle durations, because disturbances only lengthen calls. */
 static float median_of(const struct cshim_choice *choice, unsigned candidate)
 {
     float sorted[CSHIM_CHOICE_SAMPLES_MAX];
@@ -236,7 +238,8 @@ static float median_of(const struct cshim_choice *choice, unsigned candidate)
     return count > 0 ? sorted[(count - 1) / 2] : INFINITY;
 }
 
-/* Returns `seconds`, or the candidate's duration as the settled one if that is longer. */
+/* Returns `seconds`, or the candidate's duration when it was last the settled one, if that is
+ * longer. */
 static float in_the_long_run(const struct cshim_choice *choice, unsigned candidate, float seconds)
 {
     return fmaxf(seconds, choice->steady[candidate]);
@@ -298,7 +301,8 @@ static unsigned fastest_in_turn(const struct cshim_choice *choice)
     return fastest;
 }
 
-/* Samples the candidates in `turns` that `is_kept` names by `rows` further rows of calls. */
+/* Starts `rows` further rows of calls of each candidate in `turns` that `is_kept` names. Drops the
+ * other candidates. */
 static void sample_further(struct cshim_choice *choice, const bool is_kept[CSHIM_CANDIDATES_MAX],
                            unsigned rows)
 {
@@ -334,9 +338,9 @@ static bool is_unsteady(const struct cshim_choice *choice)
     return best->high > UNSTEADY * best->low;
 }
 
-/* Fills in which candidates to sample further: the best one, and those in `turns` that may prove
- * faster. Returns by how many rows; 0 if no other than the best one may prove faster, or if they
- * have had all their samples. */
+/* Sets `is_kept` to the candidates to sample further: the best one, and those in `turns` that may
+ * prove faster. Returns the number of further rows; 0 if only the best one is left, or if all have
+ * had their maximum of samples. */
 static unsigned find_contenders(const struct cshim_choice *choice,
                                 bool is_kept[CSHIM_CANDIDATES_MAX])
 {
@@ -359,10 +363,10 @@ static unsigned find_contenders(const struct cshim_choice *choice,
     return ((next < most ? next : most) - choice->rounds) / (LAST_ROW - 1);
 }
 
-/* Returns the length of the row of native calls in the next period of a settled class, if that has
- * one: as long as it may cost, but not one or more than NATIVE_ROW_MAX calls; in the first period
- * at least two, unless the native candidate is the next best, which is tried anyway. 0 if it is the
- * best one. */
+/* Returns the length of the row of native calls that the next period of a settled class tries: as
+ * many as may be spent (NATIVE_TRIALS_COST), at most NATIVE_ROW_MAX, and 0 instead of fewer than
+ * TRIAL_ROW. The first period tries at least TRIAL_ROW, unless the native candidate is the next
+ * best, which is tried anyway. Returns 0 if the native candidate is the best. */
 static unsigned native_row_of(const struct cshim_choice *choice)
 {
     const double best = (double)choice->figures.of[choice->best].seconds;
@@ -378,9 +382,9 @@ static unsigned native_row_of(const struct cshim_choice *choice)
     return choice->periods == 0 && !is_tried ? TRIAL_ROW : 0;
 }
 
-/* Starts a period of a settled class. The first, second, fourth, eighth, ... one tries the next
- * best and the native candidate; others only the next best one, if `is_suspect`: the best one has
- * become slower than that. */
+/* Starts a period of a settled class. Periods 1, 2, 4, 8, ... try the next best and the native
+ * candidate. Other periods try only the next best one, at most SUSPICIONS_MAX times, if
+ * `is_suspect`: the best one has become slower than the next best. */
 static void start_settled_period(struct cshim_choice *choice, bool is_check, bool is_suspect)
 {
     const uint32_t period = choice->periods + 1;
@@ -446,9 +450,9 @@ static void keep_recent(struct cshim_choice *choice)
     }
 }
 
-/* Returns the median of the settled candidate's recent samples, of which there must be some; of an
- * even number the lower one. Returns the least if calls varied widely when they were learned:
- * then the median of a few of them says little. */
+/* Returns the median of the settled candidate's recent samples (of an even number, the lower of the
+ * two middle ones). There must be at least one. If calls varied widely during learning, returns the
+ * least sample instead, because the median of so few says little. */
 static float recent_seconds(const struct cshim_choice *choice)
 {
     float sorted[CSHIM_CHOICE_RECENT] = {0};
@@ -523,9 +527,9 @@ static void keep_period(struct cshim_choice *choice)
  *     no          next period    next period
  *     yes         check          learning
  *
- * `now` is the faster one of its two samples, so that one slow call casts no doubt. Without it, and
- * in quiet periods, there is no doubt, and no suspicion that the best candidate has become slower
- * than the next best one. Checks do not count as periods. */
+ * `now` is the faster of the best candidate's two samples, so that one slow call casts no doubt. If
+ * `now` is unknown, and in quiet periods, there is neither doubt nor suspicion that the best
+ * candidate has become slower than the next best. Checks do not count as periods. */
 static void end_period(struct cshim_choice *choice)
 {
     const float now = median_of(choice, choice->best);
@@ -560,7 +564,8 @@ static CSHIM_APART void decide(struct cshim_choice *choice)
         end_period(choice);
 }
 
-/* All ranks must come to the same choice, whatever the program has set for its arithmetic. */
+/* Decides in the default floating-point environment: all ranks must make the same choice, whatever
+ * environment the program has set. */
 void cshim_choice_decide(struct cshim_choice *choice)
 {
     const cshim_arithmetic programs = cshim_arithmetic_begin();

@@ -89,7 +89,8 @@
 /* Returns the number of the size class of `bytes` > 0. A class reaches from one power of the square
  * root of 2 to the next. */
 uint32_t cshim_size_class(uint64_t bytes);
-/* Returns the least bytes of a size class other than 1, in which no whole number lies. */
+/* Returns the least number of bytes in a size class. Not for class 1, which contains no whole
+ * number. */
 uint64_t cshim_size_class_begin(uint32_t size_class);
 
 /* Calls between two decisions of a settled class, except in the short period that checks the
@@ -102,7 +103,7 @@ uint64_t cshim_size_class_begin(uint32_t size_class);
 #define CSHIM_CHOICE_SAMPLES_MAX (CSHIM_CANDIDATES_MAX * CSHIM_CHOICE_ROUNDS_MAX)
 
 #define CSHIM_CANDIDATE_NATIVE 0u
-/* Native and raw, in place of the algorithms auto and cast, and each other algorithm. */
+/* Maximum number of candidates: native, raw, and each algorithm except auto and cast. */
 #define CSHIM_CANDIDATES_MAX ((unsigned)CSHIM_ALGORITHM_COUNT)
 /* Number of the settled candidate's samples by which it is compared with the next best one. */
 #define CSHIM_CHOICE_RECENT 4u
@@ -117,18 +118,18 @@ struct cshim_figure {
 /* The latest durations of each candidate. The report, and the length of rows of native calls, go by
  * their medians. */
 struct cshim_figures {
-    /* Native calls in a row; samples of shorter rows are not kept, because they are less like a
-     * native run. */
+    /* Number of native calls in the longest row sampled so far. Samples of shorter rows are not
+     * kept, because they are less like a native run. */
     unsigned longest_native_row;
     uint32_t samples[CSHIM_CANDIDATES_MAX]; /* number of durations added */
     /* The i-th duration added is at the index i % CSHIM_FIGURES_LATEST. */
     float latest[CSHIM_CANDIDATES_MAX][CSHIM_FIGURES_LATEST];
-    struct cshim_figure of[CSHIM_CANDIDATES_MAX]; /* 0: not known */
+    struct cshim_figure of[CSHIM_CANDIDATES_MAX]; /* figures by candidate; zeros: unknown */
 };
 
 enum cshim_choice_phase {
     CSHIM_CHOICE_FIRST,   /* each candidate has one call that is not sampled, then two that are */
-    CSHIM_CHOICE_LAST,    /* likewise with rows of three sampled calls, for those that are left */
+    CSHIM_CHOICE_LAST,    /* each candidate left has one call that is not sampled, then three */
     CSHIM_CHOICE_SETTLED, /* calls take the best candidate */
     CSHIM_CHOICE_FIXED    /* calls take the prior: nothing is tried */
 };
@@ -155,10 +156,12 @@ struct cshim_choice {
      * are known. A later trial of the next best candidate replaces its median. */
     struct cshim_figure learned[CSHIM_CANDIDATES_MAX];
     struct cshim_figures figures; /* the latest durations since learning began */
-    bool tries;    /* this period tries the next best candidate, and natively if native_row > 0;
-                      in a check only gloo's calls do */
-    bool is_tried; /* it has been tried in this period or, in a check, in the one before */
-    unsigned suspicions; /* periods that try it because the best one has become slower */
+    bool tries; /* this period tries the next best candidate and, if native_row > 0, the native one;
+                   in a check only gloo makes these trials */
+    bool is_tried; /* the next best candidate was tried in this period or, in a check, in the one
+                      before */
+    unsigned suspicions; /* periods that tried the next best candidate because the best one had
+                            become slower */
     /* Duration of each candidate when it was last the settled one; 0 if it was not recently. In the
      * long run calls may take longer than in a row of trials, whose messages fit in the network's
      * queues. */
@@ -173,8 +176,7 @@ struct cshim_choice {
     unsigned samples;
     unsigned sampled[CSHIM_CHOICE_SAMPLES_MAX];
     float seconds[CSHIM_CHOICE_SAMPLES_MAX];
-    bool is_sampled; /* the call begun last is the last of the samples: the ranks should begin to
-                        make it together */
+    bool is_sampled; /* the call begun last is sampled: the ranks should begin it together */
 };
 
 /* Starts a class of 2 to CSHIM_CANDIDATES_MAX candidates. Its first call takes candidate `prior`.
@@ -215,8 +217,9 @@ bool cshim_choice_passes(struct cshim_choice *choice);
  * longjmp() never ends: its duration stays unknown. */
 void cshim_choice_end(struct cshim_choice *choice, double seconds);
 
-/* For classes whose calls follow no order (shim/gloo/draw.h), where rank 0 decides alone. Adds a
- * sample of a candidate, in agreed seconds, unless it has choice->rounds samples already. */
+/* Adds a sample of a candidate, in agreed seconds, unless the candidate has choice->rounds samples
+ * already. For classes whose calls follow no order (shim/gloo/draw.h), where rank 0 decides
+ * alone. */
 void cshim_choice_learn(struct cshim_choice *choice, unsigned candidate, float seconds);
 /* Returns the number of a candidate's samples since learning, or this period, began. */
 unsigned cshim_choice_samples_of(const struct cshim_choice *choice, unsigned candidate);

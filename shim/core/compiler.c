@@ -76,7 +76,8 @@ int cshim_neighbour(const struct cshim_compiler *compiler, enum cshim_dimension 
     return (group->rank + step + group->ranks) % group->ranks;
 }
 
-/* Appends an operation. Without memory, returns one that nobody executes. */
+/* Appends an operation, and returns it for the caller to fill. If there is no memory, returns an
+ * operation outside the list, which nobody executes. */
 static struct cshim_operation *append(struct cshim_compiler *compiler,
                                       enum cshim_operation_kind kind, enum cshim_message message)
 {

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiles the operations of a segment, and caches the lists of a communicator. The rest of this
- * header is for the compilers of algorithms (shim/core/algorithms): functions that append
- * operations, alone or in loops, and the buffers of a segment's scratch. Each of their files
- * describes an algorithm and its buffers, and emits the list. A loop of sends begins with the next
- * peer, except for a grid's row sums, and a loop of receives with the previous peer. So the peers
- * do not all send to one peer first. */
+/* Compiles the operations of a segment, and caches the lists of a communicator.
+ *
+ * The rest of this header is for the compilers of algorithms (shim/core/algorithms), each in a file
+ * that describes the algorithm and its buffers: functions that append operations, alone or in
+ * loops, and the buffers of a segment's scratch. A loop of sends begins with the next peer, except
+ * for a grid's row sums, and a loop of receives with the previous peer. So the peers do not all
+ * send to one peer first. */
 #ifndef CSHIM_COMPILER_H
 #define CSHIM_COMPILER_H
 
 #include "shim/core/operation.h"
 
-/* Replaces the list by that of a segment for its role's rank; empty for the algorithm cast, which
- * the library's own all-reduce executes. Returns false without memory. */
+/* Replaces `operations` by the list of a segment, for the rank of its role. The list is empty for
+ * the algorithm cast, which the library's own all-reduce executes. Returns false if there is no
+ * memory. */
 bool cshim_compile(struct cshim_operations *operations, const struct cshim_segment *segment);
 
 /* Key of a compiled list: the properties of a segment that the list depends on, besides the rank
@@ -22,8 +24,8 @@ struct cshim_list_key {
     struct cshim_grid grid;
     uint32_t shares, root, codec, gather_codec;
 };
-/* The most recently used lists of one rank of a communicator: a segment with the key of one of them
- * is not compiled again. */
+/* Cache of the lists that one rank of a communicator has used most recently. A segment whose key is
+ * in the cache is not compiled again. */
 #define CSHIM_LISTS (2 * CSHIM_SEGMENTS_IN_FLIGHT)
 struct cshim_lists {
     struct {
@@ -34,8 +36,8 @@ struct cshim_lists {
     uint64_t finds; /* number of lists found or compiled */
 };
 
-/* Returns the list of a segment; NULL without memory. It is valid for the next CSHIM_LISTS - 1
- * calls of this function. */
+/* Returns the list of a segment; NULL if there is no memory. The list is valid for the next
+ * CSHIM_LISTS - 1 calls of this function. */
 const struct cshim_operations *cshim_lists_find(struct cshim_lists *lists,
                                                 const struct cshim_segment *segment);
 void cshim_lists_free(struct cshim_lists *lists);
@@ -47,7 +49,7 @@ struct cshim_compiler {
     const struct cshim_plan *plan;
     uint8_t depth;                 /* depth of the next operations */
     bool failed;                   /* no memory */
-    struct cshim_operation unused; /* receives the operations that there is no memory for */
+    struct cshim_operation unused; /* written instead of a list entry if there is no memory */
 };
 
 /* Areas of a segment's scratch, each with room for a message of every peer of the row:
@@ -73,8 +75,8 @@ int cshim_neighbour(const struct cshim_compiler *compiler, enum cshim_dimension 
 
 void cshim_emit_receive(struct cshim_compiler *compiler, enum cshim_message message, int from,
                         uint64_t elements, uint64_t offset);
-/* `to`: index of the peer that the message is for, which may be this rank's; -1: the message is the
- * same for all receivers. */
+/* Emits a MESSAGE. `to` is the index of its receiver, which may be this rank, or -1 if the message
+ * is the same for all receivers. */
 void cshim_emit_message(struct cshim_compiler *compiler, enum cshim_message message, int to,
                         uint64_t elements, uint64_t offset);
 void cshim_emit_encode(struct cshim_compiler *compiler, enum cshim_message message,
@@ -92,8 +94,8 @@ void cshim_emit_read(struct cshim_compiler *compiler, enum cshim_message message
                      uint64_t elements, uint64_t offset, uint64_t sender_offset, unsigned input);
 void cshim_emit_read_own(struct cshim_compiler *compiler, const struct cshim_range *range,
                          unsigned input);
-/* `message`: type of the message that the sum is for, directly or by an ENCODE from the result;
- * CSHIM_MESSAGE_PARTS if the sum is for no message. */
+/* Emits a REDUCE. `message` is the type of the message that the sum is for, directly or by an
+ * ENCODE from the result; CSHIM_MESSAGE_PARTS if the sum is for no message. */
 void cshim_emit_reduce(struct cshim_compiler *compiler, enum cshim_message message, unsigned inputs,
                        const struct cshim_range *range, uint8_t options);
 void cshim_emit_forward(struct cshim_compiler *compiler, enum cshim_message message,
@@ -107,8 +109,8 @@ void cshim_emit_node(struct cshim_compiler *compiler, enum cshim_operation_kind 
 void cshim_emit_reduce_to_message(struct cshim_compiler *compiler, enum cshim_message message,
                                   unsigned inputs, const struct cshim_range *range, bool keeps);
 
-/* The following functions emit loops over the peers of the row that several algorithms have. An
- * empty chunk has no messages. */
+/* Loops over the peers of the row, which several algorithms need. An empty chunk has no
+ * messages. */
 
 /* Returns true if a peer of the row gets the whole result: in a reduce only the root, in a
  * reduce-scatter none, otherwise all. */

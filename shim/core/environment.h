@@ -11,9 +11,9 @@
 
 struct cshim_policy;
 
-/* Variable that names datagram sockets in Linux's abstract namespace, separated by commas: one of
- * each enclosing compshim run, as a run may start another. A process sends each of them a datagram
- * when it begins to use MPI, NCCL or gloo through the library. */
+/* Variable with the names, separated by commas, of datagram sockets in Linux's abstract namespace:
+ * one for each enclosing `compshim run`, because a run may start another. A process sends a
+ * datagram to each of them when it begins to use MPI, NCCL or gloo through the library. */
 #define CSHIM_PRESENCE_VARIABLE "COMPSHIM_RUN"
 
 /* Values of a switch such as COMPSHIM, in upper or lower case. NULL and "" are on. */
@@ -55,16 +55,16 @@ const char *cshim_environment_report(void);
 /* Returns the file that COMPSHIM_TRACE names; NULL if it is not set, empty or off. */
 const char *cshim_environment_trace(void);
 
-/* Looks for variables COMPSHIM_* that do not exist, for unknown values of COMPSHIM,
- * COMPSHIM_REPORT, _LOG and _LIVE, and for a trace and a report (also the policy's, unless the
- * policy was found in the working folder) that cannot be written, are one file, or would replace a
- * file that compshim has not written. Returns false, with an error of up to `size` bytes in the
- * message, if the job must not begin, because the user may have meant something else; otherwise the
- * message has the warnings, or is empty. */
+/* Checks the environment for variables COMPSHIM_* that do not exist, for unknown values of
+ * COMPSHIM, COMPSHIM_REPORT, _LOG and _LIVE, and for a report and a trace that cannot be written,
+ * are one file, or would replace a file that compshim has not written. Checks the policy's report,
+ * too, unless the policy was found in the working folder. Returns false, with an error of up to
+ * `size` bytes in the message, if the job must not begin, because the user may have meant something
+ * else. Otherwise the message has the warnings, or is empty. */
 bool cshim_environment_check(const struct cshim_policy *policy, char *message, size_t size);
 
-/* Returns true if two paths lead to the same regular file, or will once it is written; dangling
- * links are not followed. */
+/* Returns true if two paths lead to the same regular file, or will once the file is written;
+ * dangling links are not followed. */
 bool cshim_is_same_file(const char *a, const char *b);
 
 /* Texts that every report, and every trace, has in its first 63 bytes. */

@@ -25,8 +25,8 @@ uint64_t cshim_machine(const char *given)
     return cshim_hash_bytes(CSHIM_HASH_EMPTY, text, strlen(text));
 }
 
-/* Includes the host name, because hosts with different names on one machine (containers)
- * communicate over its network. */
+/* Hashes the host name into `machine`, too, because containers with different host names on one
+ * machine communicate over its network. */
 struct cshim_greeting cshim_greeting_make(void)
 {
     struct cshim_greeting own = {.table = cshim_codec_table_hash(), .version = CSHIM_VERSION};

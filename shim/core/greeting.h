@@ -24,9 +24,9 @@ struct cshim_greeting cshim_greeting_make(void);
 bool cshim_greeting_fits(const struct cshim_greeting *own, const struct cshim_greeting *other,
                          int rank, char *text, size_t size);
 
-/* Returns a hash that identifies the machine of this process: of `given`, unless that is NULL or
- * empty; otherwise of the kernel's id of this boot, which containers of one machine share, or, if
- * that cannot be read, of the host name. */
+/* Returns a hash that identifies the machine of this process. Hashes `given`, unless it is NULL or
+ * empty; else the kernel's id of this boot, which containers of one machine share; else, if that
+ * cannot be read, the host name. */
 uint64_t cshim_machine(const char *given);
 
 #endif

@@ -3,8 +3,8 @@
 
 #include "codecs/codec.h"
 
-/* Returns the elements of each of `parts` parts: whole grains; the last parts may be shorter or
- * empty. */
+/* Returns the length of a part if `count` elements are cut into `parts` parts: whole grains. The
+ * last parts may be shorter or empty. */
 static uint64_t part_of(uint64_t count, uint32_t parts)
 {
     const uint64_t even = count / parts + (count % parts != 0);

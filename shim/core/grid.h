@@ -13,8 +13,8 @@
  *
  * If a call has fewer grains than there are columns, each chunk is at most one grain and has one
  * piece, whose owner receives from the whole column. If the columns without a chunk have enough
- * peers, these own the pieces: a column's owner is then outside, at the last index of the column.
- */
+ * peers, such a peer owns each piece: the owner is then outside the column, at the column's last
+ * index. */
 #ifndef CSHIM_GRID_H
 #define CSHIM_GRID_H
 
@@ -35,8 +35,8 @@ struct cshim_range {
 };
 
 /* Returns the part at `index` when `count` elements are cut evenly into `ranks` parts: shares of
- * the ranks of a node, or chunks. Whole grains except the last part that is not empty; the
- * following ones are empty. */
+ * the ranks of a node, or chunks. Parts are whole grains, except the last one that is not empty;
+ * the parts after it are empty. */
 struct cshim_range cshim_plan_chunk(uint64_t count, uint32_t ranks, uint32_t index);
 
 /* Returns the chunk of a share of `count` elements that a peer owns; it may be empty. A small share
@@ -44,7 +44,7 @@ struct cshim_range cshim_plan_chunk(uint64_t count, uint32_t ranks, uint32_t ind
  * This spreads the chunks of equally long shares over the peers. */
 struct cshim_range cshim_plan_owned(uint64_t count, uint32_t peers, uint32_t share, uint32_t peer);
 
-/* Up to this many peers there is no grid. */
+/* Largest number of peers for which there is no grid. */
 #define CSHIM_GRID_NONE 3u
 
 /* Returns a grid of `peers` peers in `rows` rows; one row: no grid. */
@@ -55,7 +55,7 @@ void cshim_grid_place_owners(struct cshim_grid *grid, uint64_t chunks);
 
 /* Returns the first peer of a row; for row `rows` the number of peers. */
 uint32_t cshim_grid_row(const struct cshim_grid *grid, uint32_t row);
-/* Returns the number of peers of a column: its rows, plus the owner if that is outside. */
+/* Returns the number of peers of a column: one for each row, plus the owner if it is outside. */
 uint32_t cshim_grid_depth(const struct cshim_grid *grid);
 /* Returns the maximum number of peers in any row or column. */
 uint32_t cshim_grid_places(const struct cshim_grid *grid);

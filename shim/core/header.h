@@ -34,7 +34,8 @@ static inline enum cshim_codec_id cshim_message_codec(const struct cshim_plan *p
 struct cshim_header {
     uint32_t magic;
     /* MPI, NCCL: number of the compressed call on its communicator, from 1. gloo: the call's tag
-     * plus the number of compressed calls of this function with it; for tags from 4096, plus 1. */
+     * plus the number of compressed calls of this function with this tag; for tags from 4096 on,
+     * the tag plus 1. */
     uint32_t sequence;
     uint64_t count;    /* elements of the whole call */
     uint32_t segment;  /* index of the segment in the call */
@@ -49,8 +50,9 @@ _Static_assert(sizeof(struct cshim_header) == CSHIM_HEADER_BYTES, "the wire form
 
 #define CSHIM_MISMATCH_MAX 320
 
-/* Returns the key of the random numbers that round the elements of a type of messages. It differs
- * between values of `number` (communicators), ranks, sequence numbers and types of messages. */
+/* Returns the key of the random numbers that round the elements of a type of messages. The key
+ * differs between values of `number` (communicators), ranks, sequence numbers and types of
+ * messages. */
 uint64_t cshim_message_key(uint64_t seed, uint64_t number, uint32_t rank, uint32_t sequence,
                            enum cshim_message message);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which ranks of a communicator share a node. Pure. */
+/* Finds the ranks of a communicator that share a node. Pure. */
 #ifndef CSHIM_LAYOUT_H
 #define CSHIM_LAYOUT_H
 
@@ -20,14 +20,14 @@ struct cshim_layout {
     int local_ranks;
 };
 
-/* Fills the layout of `rank` among `ranks` ranks, of which those on one node have the same id. Ids
- * are any numbers in [0, ids). Returns false without memory. Free with cshim_layout_free. */
+/* Fills the layout for this rank, `rank`. id_of[i] identifies the node of rank i, by any number in
+ * [0, ids). Returns false if there is no memory. Free with cshim_layout_free. */
 bool cshim_layout_make(struct cshim_layout *layout, const int *id_of, int ranks, int ids, int rank);
 void cshim_layout_free(struct cshim_layout *layout);
 
-/* Lists in `inside`, unless it is NULL, the ranks of this rank's node (local_ranks of them), and in
- * `across`, by node, the rank that has this rank's local rank. The entry of a node without such a
- * rank is not changed. */
+/* Fills `inside`, unless it is NULL, with the ranks of this rank's node, and across[node] with the
+ * rank of that node that has this rank's local rank. Does not change across[node] if the node has
+ * no such rank. */
 void cshim_layout_levels(const struct cshim_layout *layout, int ranks, int *inside, int *across);
 
 #endif

@@ -58,8 +58,8 @@ static bool read_way(const char *text, struct cshim_learned_choice *choice)
     return true;
 }
 
-/* Returns what is wrong with a line, or NULL. Sets *is_choice to false for a line with a property
- * of a machine, as old versions wrote. */
+/* Reads a line. Returns NULL, or what is wrong with the line. Sets *is_choice to false for a
+ * property of a machine, which old versions wrote. */
 static const char *read_line(const char *line, size_t length, struct cshim_learned_choice *choice,
                              bool *is_choice)
 {

@@ -10,7 +10,7 @@
  * The properties are library, ranks/nodes, element type, the codec of the rule or of its
  * max_rel_error, the least bytes of the caller's buffer in the class, and the rule's name. They are
  * followed by algorithm and codec, or "native". A line is for calls of every operation: of classes
- * that differ only in that, the last decided is kept.
+ * that differ only in the operation, the one decided last is kept.
  *
  * Pure except for cshim_learned_load(). Parsed choices are constant, and may be read by any thread.
  */
@@ -28,11 +28,11 @@ struct cshim_learned_choice {
     uint32_t ranks;
     uint32_t nodes;
     enum cshim_dtype dtype;
-    enum cshim_codec_id rule_codec; /* the rule's, or max_rel_error's replacement */
+    enum cshim_codec_id rule_codec; /* the rule's codec, or its replacement by max_rel_error */
     uint32_t size_class;
     char rule[CSHIM_RULE_NAME_MAX];
     bool is_native;
-    enum cshim_algorithm algorithm; /* unused if native, as is the codec */
+    enum cshim_algorithm algorithm; /* unused if is_native, as is `codec` */
     enum cshim_codec_id codec;
     double seconds; /* duration of a call; 0: unknown */
     double seconds_native;
@@ -55,14 +55,15 @@ bool cshim_learned_load(char **text, size_t *length, char message[CSHIM_MESSAGE_
 struct cshim_learned *cshim_learned_parse(const char *text, size_t length, const char *source,
                                           char message[CSHIM_MESSAGE_MAX]);
 
-/* Returns the class of a call that `rule` compresses; how its calls are made is unset. */
+/* Returns the class of a call that `rule` compresses. Leaves unset how calls of the class are
+ * made. */
 struct cshim_learned_choice cshim_learned_key(const struct cshim_rule *rule,
                                               const struct cshim_call *call);
 /* Returns the choice for the class of calls that `wanted` describes, or NULL. */
 const struct cshim_learned_choice *cshim_learned_find(const struct cshim_learned *learned,
                                                       const struct cshim_learned_choice *wanted);
 
-/* Returns true if both are of one class of calls. */
+/* Returns true if `a` and `b` are choices for the same class of calls. */
 bool cshim_learned_is_same_class(const struct cshim_learned_choice *a,
                                  const struct cshim_learned_choice *b);
 

@@ -10,8 +10,8 @@
  * below, records the file that is standard error. */
 void cshim_log_set_level(enum cshim_log_level level);
 
-/* Writes "compshim: text\n", cut to at most 1 KiB, if `level` is as severe as the level that is
- * set, or more. */
+/* Writes "compshim: text\n", cut to at most 1 KiB, if `level` is at least as severe as the level
+ * that is set. */
 void cshim_log(enum cshim_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -20,8 +20,8 @@ void cshim_log(enum cshim_log_level level, const char *format, ...)
  * descriptor 2. If standard error is gone, on a full disk or a broken pipe, the text is lost, and
  * no signal is sent. Preserves errno. Thread-safe. */
 void cshim_log_write(const char *text, size_t length);
-/* Returns true if descriptor 2 is the file that was standard error at the start and could then be
- * duplicated, and before the start. */
+/* Returns true if descriptor 2 is the file that was standard error at the start, and that file
+ * could then be duplicated. Before the start, returns true. */
 bool cshim_log_has_stderr(void);
 
 #endif

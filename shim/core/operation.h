@@ -27,7 +27,8 @@
 #include "shim/core/segment.h"
 
 enum cshim_operation_kind {
-    /* The ranks of the node reduce the segment; each rank that has a share gets it in its stage. */
+    /* The ranks of the node reduce the segment; each rank that has a share gets the share's sum in
+     * its stage. */
     CSHIM_OPERATION_NODE_REDUCE,
     /* Starts to receive the message of `elements` elements from `peer`, into the segment's scratch
      * at `offset`. */
@@ -42,7 +43,8 @@ enum cshim_operation_kind {
     /* Waits until all messages of this type that this rank has started to receive for the segment
      * have arrived. `parts` is the number of ranks in the row or column. */
     CSHIM_OPERATION_WAIT_RECEIVED,
-    /* Waits likewise until this rank's messages of this type have been sent. */
+    /* Waits until all messages of this type that this rank has started to send for the segment have
+     * been sent. `parts` is the number of ranks in the row or column. */
     CSHIM_OPERATION_WAIT_SENT,
     /* Makes the message from `peer` at `offset` input number `parts`, after checking its header; a
      * message of this rank itself need not be checked. In a grid, each REDUCE or DECODE of the
@@ -52,7 +54,7 @@ enum cshim_operation_kind {
     CSHIM_OPERATION_READ_OWN,
     /* Adds a range of the inputs 0 to `parts` - 1. */
     CSHIM_OPERATION_REDUCE,
-    /* Appends a range of input 0 to the message, as it is. */
+    /* Appends a range of input 0 to the message without decoding it. */
     CSHIM_OPERATION_FORWARD,
     /* Decodes a range of input 0 into the result. */
     CSHIM_OPERATION_DECODE,
@@ -83,8 +85,8 @@ struct cshim_operation {
     /* READ of another rank's message in an all-reduce by one_shot or two_shot: offset of the
      * message in the scratch that its sender has for the segment. */
     uint64_t sender_offset;
-    /* First element (FORWARD: 0), counted as by cshim_segment_sent() in an ENCODE of an all-to-all,
-     * otherwise as by cshim_segment_owned(). */
+    /* First element of the range (FORWARD: 0). In an ENCODE of an all-to-all it counts from the
+     * start of the send buffer, otherwise as in cshim_segment_owned(). */
     uint64_t begin;
     uint64_t elements;
 };

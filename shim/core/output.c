@@ -22,8 +22,8 @@
 /* Maximum wait for the lock of a file that another process writes in place, in units of 10 ms. */
 #define LOCK_TRIES 1000
 #define NAMES_TRIED 100
-/* A file name has at most 255 bytes: in that of a temporary file, the target's name is cut to leave
- * room for two dots and a number. */
+/* Maximum bytes of the target's name in the name of a temporary file. They leave room for two dots
+ * and a number: a file name has at most 255 bytes. */
 #define NAME_KEPT 240
 
 /* Returns a descriptor by which this process writes to the file, or -1. */

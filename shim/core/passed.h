@@ -12,16 +12,16 @@ struct cshim_passed {
     enum cshim_reason reason;
 };
 
-/* Returns the result for calls with elements that differ from `like` only in their size. */
+/* Returns this limit for calls that have elements and differ from `like` only in their size. */
 struct cshim_passed cshim_passed_like(const struct cshim_policy *policy,
                                       const struct cshim_call *like);
 
-/* Returns the result for such calls on every communicator of two or more ranks. Compares all
- * numbers of ranks and nodes that the rules distinguish; `below` is 0 if these are too many. */
+/* Returns the limit that holds for these calls on every communicator of two or more ranks. Compares
+ * all numbers of ranks and nodes that the rules distinguish; `below` is 0 if there are too many. */
 struct cshim_passed cshim_passed_anywhere(const struct cshim_policy *policy,
                                           const struct cshim_call *like);
 
-/* Returns the result for the calls of two results together. */
+/* Returns the limit that holds for the calls of `a` and for those of `b`. */
 struct cshim_passed cshim_passed_both(struct cshim_passed a, struct cshim_passed b);
 
 #endif

@@ -70,8 +70,9 @@ static enum cshim_reason call_reason(const struct cshim_call *call, uint64_t cou
     return CSHIM_REASON_COMPRESS;
 }
 
-/* Returns true if the call's element type is known, or does not matter. If the library does not say
- * it, the rule must name types, unless its codec is raw or lossless. */
+/* Returns true if the call's element type is known, or does not matter. If the library does not
+ * pass the types of data movement, the rule must name types, unless its codec is raw or
+ * lossless. */
 static bool knows_type(const struct cshim_rule *rule, const struct cshim_call *call)
 {
     return cshim_capabilities[call->library].has_type_of_moves ||
@@ -98,8 +99,8 @@ static enum cshim_reason rule_reason(const struct cshim_rule *rule, const struct
     return has_option && has_codec ? CSHIM_REASON_COMPRESS : CSHIM_REASON_OPTION;
 }
 
-/* Tries only sizes at which the range of sizes of a rule that otherwise matches the call begins or
- * ends, because the decision changes only there. */
+/* Tries only sizes at which the size range of an otherwise matching rule begins or ends, because
+ * the decision changes only there. */
 uint64_t cshim_plan_compressed_above(const struct cshim_policy *policy,
                                      const struct cshim_call *call)
 {
@@ -173,8 +174,8 @@ static enum cshim_algorithm choose_algorithm(const struct cshim_plan *plan,
                                                           : CSHIM_ALGORITHM_ONE_SHOT;
 }
 
-/* Returns the schedule of the plan's algorithm; if that is grid and there are enough nodes for a
- * grid of nodes, and hierarchical could make the call, the schedule of a grid of nodes. */
+/* Returns the schedule of the plan's algorithm; for grid the schedule of a grid of nodes, if there
+ * are enough nodes for that and hierarchical could make the call. */
 static const struct cshim_schedule *choose_schedule(const struct cshim_plan *plan,
                                                     const struct cshim_call *call)
 {
@@ -211,10 +212,10 @@ static uint64_t staged_pieces(const struct cshim_plan *plan)
                                           : 1);
 }
 
-/* Returns the elements of the largest piece of whole grains that the limits on messages and scratch
- * allow; at least one grain. (If one grain for each of thousands of ranks exceeds the scratch, the
- * call is passed through.) A message within a row of the grid has a piece for each row. k encoded
- * grains never take more than k times the bytes of one. */
+/* Returns the number of elements of the largest piece (whole grains, at least one) that the limits
+ * on messages and scratch allow. (If one grain for each of thousands of ranks exceeds the scratch,
+ * the call is passed through.) A message within a row of the grid has a piece for each row. k
+ * encoded grains never take more than k times the bytes of one. */
 static uint64_t largest_piece(const struct cshim_plan *plan, uint64_t message_limit)
 {
     const uint64_t grain_bytes = longest_message(plan, CSHIM_GRAIN) - CSHIM_HEADER_BYTES;
@@ -326,7 +327,8 @@ static float step_of(const struct cshim_plan *plan)
     return cshim_bits_float(cshim_float_bits(nearest) - ((double)nearest > most));
 }
 
-/* Plans a call that the rule compresses by an algorithm; AUTO: by that of choose_algorithm(). */
+/* Plans a call by an algorithm, for the rule that compresses it. AUTO stands for the algorithm of
+ * choose_algorithm(). */
 static CSHIM_APART struct cshim_plan plan_by(enum cshim_algorithm algorithm,
                                              const struct cshim_rule *rule,
                                              const struct cshim_call *call, uint64_t count)

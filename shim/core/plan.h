@@ -113,7 +113,7 @@ struct cshim_plan_candidate {
     enum cshim_codec_id codec;
     unsigned roundings; /* number of times that a value is rounded; 0: exact, or bounded */
 };
-/* All algorithms but auto and cast, and raw. */
+/* Maximum number of candidates: each algorithm except auto and cast, and codec raw. */
 #define CSHIM_PLAN_CANDIDATES_MAX (CSHIM_ALGORITHM_COUNT - 1u)
 
 /* Lists the candidates for a call that `rule` compresses. The first one is used before anything was

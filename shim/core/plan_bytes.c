@@ -25,15 +25,15 @@ uint64_t cshim_plan_pieces(const struct cshim_plan *plan)
                                                    : (uint64_t)plan->grid.columns * plan->grid.rows;
 }
 
-/* Messages that together have each element once: `chunks` of them with a chunk each (rows), or
- * `pieces` of them with a piece of a chunk each (columns of a grid). */
+/* Messages that together send each element once. In rows, each of `chunks` messages has a chunk; in
+ * the columns of a grid, each of `pieces` messages has a piece of a chunk. */
 struct messages {
     uint64_t encoded; /* bytes without headers */
     uint64_t chunks;
     uint64_t pieces;
 };
 
-/* Returns the messages of `parts` equal parts and of a shorter last one. */
+/* Returns the sum of the messages of `parts` equal parts and those of a shorter last part. */
 static struct messages times(uint64_t parts, struct messages each, struct messages last)
 {
     return (struct messages){add(cshim_multiply(parts, each.encoded), last.encoded),

@@ -21,10 +21,10 @@ static inline uint64_t cshim_multiply(uint64_t a, uint64_t b)
  * are not divided (CSHIM_WHOLE). */
 uint64_t cshim_plan_pieces(const struct cshim_plan *plan);
 
-/* For a plan that is cut into segments: sets bytes_wire, the bytes that all ranks send (each
- * message counts as often as it is sent); bytes_network, those that leave a node; and bytes_native.
- * Intra-node reductions and gathers are counted with the least bytes that they need, messages of
- * packed codecs with the most. */
+/* Sets the byte counts of a plan that is cut into segments: bytes_wire, the bytes that all ranks
+ * send (each message counts as often as it is sent); bytes_network, those that leave a node; and
+ * bytes_native. Intra-node reductions and gathers are counted with the least bytes that they need,
+ * messages of packed codecs with the most. */
 void cshim_plan_count_bytes(struct cshim_plan *plan, const struct cshim_call *call);
 
 /* Returns the bytes that the busiest peer of an all-reduce receives in a segment of `elements`

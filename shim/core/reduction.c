@@ -48,8 +48,8 @@ static bool is_operation(enum cshim_dtype dtype, enum operation operation, const
     return memcmp(want, results, PAIRS * cshim_dtype_bytes(dtype)) == 0;
 }
 
-/* Distinguishes bfloat16 from float16, whose minima and maxima are the same: both types order the
- * same bits alike, except bits that are NaNs in float16. For two of these NaNs, in either order,
+/* Returns true if the elements are bfloat16 rather than float16. Minima and maxima of both types
+ * are the same, except for bits that are NaNs in float16. For two of these NaNs, in either order,
  * only bfloat16 gives the same extreme. */
 static bool is_bfloat16(cshim_reduction *reduction, const void *of)
 {

@@ -8,10 +8,10 @@
 #include "codecs/codec.h"
 #include "shim/core/row.h"
 
-/* Calls that may be sampled: of each rule and communicator (gloo: of each context) those with the
- * numbers 1 to 16, then each multiple of 1021. That is a prime, so that each tensor of a program
- * that cycles through fewer than 1021 tensors is sampled. Up to CSHIM_SAMPLE_MAX elements of each
- * such call are sampled. */
+/* Calls that are sampled: numbers 1 to 16 of each rule and communicator (gloo: of each context),
+ * then each multiple of 1021. Because 1021 is prime, each tensor of a program that cycles through
+ * fewer than 1021 tensors is sampled. Up to CSHIM_SAMPLE_MAX elements of such a call are
+ * sampled. */
 #define CSHIM_SAMPLE_MAX 128u
 #define CSHIM_SAMPLES_AT_FIRST 16u
 #define CSHIM_SAMPLES_EVERY 1021u
@@ -20,9 +20,9 @@ static inline bool cshim_is_sampled(uint32_t call)
     return call <= CSHIM_SAMPLES_AT_FIRST || call % CSHIM_SAMPLES_EVERY == 0;
 }
 
-/* With NCCL, sampling a reduction gathers a block of each rank: a factor, followed by elements.
- * Returns the bytes of a block, fewer if there are many ranks; 0: too many ranks, nothing is
- * sampled. These bytes do not depend on the call, so that sampling does not hide that ranks make
+/* Returns the bytes of the block that NCCL gathers from each rank to sample a reduction: a factor,
+ * followed by elements. The block is shorter if there are many ranks; 0: too many ranks, nothing is
+ * sampled. The bytes do not depend on the call, so that sampling does not hide that ranks make
  * different calls. */
 #define CSHIM_SAMPLE_GATHERED_BYTES ((uint64_t)64 << 10)
 #define CSHIM_SAMPLE_FACTOR_BYTES ((uint64_t)8)

@@ -14,7 +14,8 @@ struct cshim_shape {
     bool has_blocks;      /* the call's larger buffer holds a block for each rank */
     bool adds;            /* it is a reduction; otherwise it only moves elements */
     bool is_shared;       /* all ranks get the same result */
-    unsigned ring_passes; /* a ring sends ring_passes * (ranks - 1) larger buffers in all */
+    unsigned ring_passes; /* a ring of all ranks sends the larger buffer ring_passes * (ranks - 1)
+                             times */
 };
 extern const struct cshim_shape cshim_shapes[CSHIM_COLLECTIVE_COUNT];
 
@@ -34,7 +35,7 @@ struct cshim_schedule {
      * grid, of the column; pieces_more messages; and, if `staged`, the stage. */
     uint8_t pieces_per_peer;
     uint8_t pieces_more;
-    bool staged; /* the ranks of a node first add their elements, each a share of them */
+    bool staged; /* the ranks of a node first add their elements; each rank adds a share */
     /* Number of roundings of a value by a lossy codec; 0: one at every rank. */
     uint8_t quantizations;
     /* Compiles the operations of a segment; NULL (cast): the library's own all-reduce makes the

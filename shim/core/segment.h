@@ -44,7 +44,7 @@ struct cshim_role {
     const uint64_t *block_begins, *sent_begins;
 
     int peer;      /* index among the plan's peers; -1: the rank has no share */
-    uint32_t root; /* peer that is the plan's root; hierarchical: node of the root */
+    uint32_t root; /* the plan's root as a peer: its rank, or if staged its node */
     struct cshim_peer_group groups[CSHIM_DIMENSIONS];
     uint32_t first_of_row; /* first peer of this rank's row */
     uint32_t column;       /* this rank's column */
@@ -69,7 +69,7 @@ struct cshim_segment {
      * a device, excludes the last elements, which cannot be cut into equal shares of whole grains.
      */
     struct cshim_range whole;
-    struct cshim_range share; /* `whole`; staged, without blocks: this rank's share of it */
+    struct cshim_range share; /* staged without blocks: this rank's share; otherwise `whole` */
 };
 
 struct cshim_segment cshim_segment_at(const struct cshim_role *role, uint64_t index);
@@ -82,7 +82,7 @@ struct cshim_range cshim_segment_block(const struct cshim_segment *segment, int 
                                        int local_rank);
 
 /* Returns the elements of this rank's share that the peer at index `peer` of the row owns; may be
- * empty. If the division is CSHIM_WHOLE, that is the whole share. In a reduction the peer (in a
+ * empty. If the division is CSHIM_WHOLE, returns the whole share. In a reduction the peer (in a
  * grid, its column) reduces them, otherwise it contributes or forwards them. The range counts from
  * the share's first element; with blocks, from the start of the buffer that has a block of each
  * rank (in an all-to-all, of the receive buffer). */

@@ -9,16 +9,16 @@
 
 #define CSHIM_WATCH_SLOTS 1024u
 
-/* Codec of each class of tensors (rule, dtype and count) on one communicator; CSHIM_CODEC_NONE: the
- * rule's. Classes of one dtype may share a slot, and then each uses the slot's codec if
- * cshim_tolerance_codec() allows. Classes of different dtypes share none, because not every codec
- * encodes both dtypes. */
+/* Codec of each class of tensors (rule, dtype and count) on one communicator, in a hash table;
+ * CSHIM_CODEC_NONE: the rule's. Classes of one dtype may collide: each then uses the entry's codec
+ * if cshim_tolerance_codec() allows. Classes of different dtypes never collide, because not every
+ * codec encodes both dtypes. */
 struct cshim_tolerance {
     uint8_t codec[CSHIM_DTYPE_COUNT][CSHIM_WATCH_SLOTS];
 };
 
 /* Returns the codec to use instead of the rule's codec `own`, or CSHIM_CODEC_NONE. Never returns a
- * less precise one, even if another class has changed the slot. */
+ * less precise one, even if another class has changed the entry. */
 enum cshim_codec_id cshim_tolerance_codec(const struct cshim_tolerance *tolerance, size_t rule,
                                           enum cshim_codec_id own, enum cshim_dtype dtype,
                                           uint64_t count);

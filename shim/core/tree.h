@@ -13,7 +13,7 @@ static inline int cshim_tree_parent(int rank)
     return (rank - 1) / CSHIM_TREE_WIDTH;
 }
 
-/* The children of a rank are consecutive ranks. Returns how many there are, and sets the first. */
+/* Returns the number of a rank's children, which are consecutive ranks, and sets the first. */
 static inline int cshim_tree_children(int rank, int ranks, int *first)
 {
     *first = rank * CSHIM_TREE_WIDTH + 1;

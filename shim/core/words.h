@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers and reasons in words, for the tables of the library and the tools.
+/* Writes numbers and reasons in words, for the tables of the library and the tools.
  *
  * Pure: reads nothing but its arguments, allocates nothing. */
 #ifndef CSHIM_WORDS_H

@@ -56,7 +56,7 @@ static int is_own_caller(const void *address)
     return strncmp(slash ? slash + 1 : info.dli_fname, "libcompshim", 11) == 0;
 }
 
-/* Returns the wrapper to return for a lookup, or NULL if the real dlsym() must answer. Sets
+/* Returns the wrapper that answers a lookup, or NULL if the real dlsym() must answer. Sets
  * real_dlsym. */
 static void *find_wrapper(void *handle, const char *name, const void *caller)
 {

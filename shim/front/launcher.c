@@ -5,11 +5,11 @@
  * Open MPI forwards variables by -x on the command line or by the parameter mca_base_env_list, and
  * refuses both at once. Without -x, this file sets the parameter in the environment. With -x, also
  * among the program's arguments, it runs Open MPI's mpirun again with one more -x for each
- * variable. It does neither if the command line sets the parameter, or if a file that the command
- * line names (--app, --tune, --am), or the parameter file of the user or the site, sets the
- * parameter or contains -x. The shim's paths in LD_PRELOAD, and a path in COMPSHIM_POLICY, are made
- * absolute in any case; Hydra, MPICH's launcher, needs nothing else, because by default it forwards
- * the whole environment. */
+ * variable. It does neither if the parameter is set already, on the command line, in a file that
+ * the command line names (--app, --tune, --am), or in the parameter file of the user or the site;
+ * nor if a named file contains -x. The shim's paths in LD_PRELOAD, and a path in COMPSHIM_POLICY,
+ * are made absolute in any case; Hydra, MPICH's launcher, needs nothing else, because by default it
+ * forwards the whole environment. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -155,8 +155,9 @@ static bool has_argument(int argc, char **argv, const char *wanted)
     return false;
 }
 
-/* Returns true if a line of a file, other than a comment, contains one of the texts, the second of
- * which may be NULL. LIST does not count in longer names. */
+/* Returns true if a line of a file, other than a comment, contains `text` or, unless it is NULL,
+ * `other`. If '_' follows `text`, as in longer names of parameters, the line does not count for
+ * it. */
 static bool has_line(const char *name, const char *text, const char *other)
 {
     char line[1024];
@@ -174,8 +175,8 @@ static bool has_line(const char *name, const char *text, const char *other)
     return is_there;
 }
 
-/* Returns true if one of the files, a list with commas, sets a list, or has "-x" among its options.
- */
+/* Returns true if a file in a comma-separated list sets the parameter LIST, or has "-x" among its
+ * options. */
 static bool has_list_in_one_of(const char *names)
 {
     char name[PATH_MAX];
@@ -193,7 +194,7 @@ static bool has_list_in_one_of(const char *names)
     }
 }
 
-/* Returns true if a default parameter file sets a list: the user's, a distribution's, or the one of
+/* Returns true if a default parameter file sets LIST: the user's, a distribution's, or the one of
  * this mpirun's installation. */
 static bool has_list_by_default(void)
 {
@@ -221,8 +222,9 @@ static bool has_list_by_default(void)
     return has_line(name, LIST, NULL);
 }
 
-/* Returns true if the command line, a file that it names, or a default parameter file sets a list.
- * Open MPI would refuse a second list, or use only one of the two. */
+/* Returns true if the command line or a default parameter file sets LIST, or if a file that the
+ * command line names sets LIST or contains -x. Open MPI would refuse a second list, or use only one
+ * of the two. */
 static bool has_own_list(int argc, char **argv)
 {
     static const char *const files[] = {"--app", "-app", "--tune", "-tune", "--am", "-am"};

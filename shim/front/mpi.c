@@ -295,7 +295,7 @@ static bool bypasses_front(const void *tool)
 }
 
 /* Fills `bottom`, `next` and the list of tools. Returns an address in a tool that probably calls
- * the MPI library directly, or NULL. */
+ * the MPI library directly, or NULL if there is no such tool. */
 static const void *find_all(const void *caller)
 {
     const void *past = NULL;

@@ -63,7 +63,7 @@ static int count_grid_neighbors(MPI_Comm comm, int *neighbors)
     return status;
 }
 
-/* Counts neighbors in the communicator's topology. Without a topology there are none, and the
+/* Counts the neighbors in the communicator's topology: none without a topology, and then the
  * library refuses the call. */
 static int count_neighbors(MPI_Comm comm, int *sources, int *destinations)
 {

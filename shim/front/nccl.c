@@ -63,7 +63,8 @@ static void *find_function(struct copy *copy, unsigned index, const void *caller
     return address;
 }
 
-/* Returns the NCCL loaded at `base`. The last of COPIES_MAX entries serves all further ones. */
+/* Returns the entry of the NCCL loaded at `base`. If a process has more than COPIES_MAX, the last
+ * entry serves all further ones. */
 static struct copy *copy_at(const void *base)
 {
     pthread_mutex_lock(&copies_lock);
@@ -100,7 +101,8 @@ static struct copy *copy_of(const void *caller)
 /* Held while the engine is started. */
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static int tried; /* 1: the engine has been started, or will not be; atomic: groups are frequent */
-/* 1: CUDA is in use, or will be: a child of fork() cannot use NCCL. */
+/* 1: a communicator is made or being made, so CUDA is in use, or will be, and a child of fork()
+ * cannot use NCCL. */
 static int has_communicators;
 
 /* In a child of fork(), stops the engine. The child may start its own, unless the parent has begun

@@ -25,9 +25,9 @@ struct cshim_frame {
 };
 
 /* Returns true if the thread seems to have left its outermost call without returning: an error
- * handler of the program may jump out of it, or throw. Then the stack ends before that call's
- * frame, or other frames have usually overwritten it; the address sanitizer must not report the
- * access to it. */
+ * handler of the program may jump out of it, or throw. Then the stack no longer reaches that call's
+ * frame, or other frames have usually overwritten the frame. The address sanitizer must not report
+ * the access to it. */
 __attribute__((no_sanitize_address)) static inline bool
 cshim_is_left(const struct cshim_nesting *nesting, const struct cshim_frame *here)
 {

@@ -142,8 +142,8 @@ bool cshim_is_tool(const void *function, const void *bottom, const char *name)
            !object_defines(profiling, function);
 }
 
-/* Returns an address from an object's dynamic section. Most dynamic linkers have relocated these
- * addresses, but not all. */
+/* Returns an address from an object's dynamic section, relocated: most dynamic linkers have
+ * relocated these addresses, but not all. */
 static const void *dynamic_address(const struct link_map *object, uintptr_t address)
 {
     return (const void *)(address < object->l_addr ? address + object->l_addr : address);

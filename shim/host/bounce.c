@@ -8,7 +8,7 @@
 
 #define LONGEST CSHIM_NODE_PIECE_LIMIT /* largest message that uses the bounce buffer, in bytes */
 #define TIMED 16384u /* smallest timed message in bytes; reading the clock takes far less */
-#define TRIED 61u    /* interval in timed messages at which the unused way is timed */
+#define TRIED 61u    /* timed messages from one trial of the unused way to the next */
 #define WORTH 0.9    /* the bounce buffer is used below this fraction of the direct time */
 #define STEP 0.0625  /* relative change of a duration's estimate per message */
 #define LINE 64u

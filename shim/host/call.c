@@ -58,9 +58,8 @@ void cshim_call_set_options(struct cshim_exchange *exchange)
     const struct cshim_rule *rule = exchange->plan->rule;
     const struct cshim_communicator *communicator = exchange->communicator;
     const struct cshim_job *job = communicator->job;
-    /* Processes that no launcher has numbered all have job rank 0. So the key contains both the
-     * communicator's and the job's rank, the first by an XOR that is 0 where they are equal, as on
-     * the world. */
+    /* All processes have job rank 0 if no launcher has numbered them. So the key contains the job's
+     * rank and the communicator's: the latter XOR the former, which is 0 on the world. */
     const uint64_t others = (uint64_t)(uint32_t)(communicator->rank ^ job->rank) << 32;
     exchange->has_options = rule->error_feedback || rule->stochastic || exchange->plan->step > 0;
     exchange->residual = rule->error_feedback ? cshim_feedback_acquire(exchange) : NULL;
@@ -74,11 +73,11 @@ void cshim_call_set_options(struct cshim_exchange *exchange)
             : 0;
 }
 
-/* Sets exchange->error to the largest encoding error of any rank, on all ranks. If all ranks get
- * the same result by a schedule without a stage, each rank has received all errors in headers.
- * Otherwise makes an all-reduce with the maximum: with a stage, a rank receives headers only from
- * the ranks with its local index, and none if the smallest node has no rank with this index; in a
- * reduce, reduce_scatter or all-to-all, it may receive no message from some of the others. */
+/* Sets exchange->error to the largest encoding error of any rank, on all ranks. Does nothing if all
+ * ranks get the same result by a schedule without a stage: then each rank has received all errors
+ * in headers. Otherwise makes an all-reduce with the maximum: in a staged schedule, a rank receives
+ * headers from no ranks but those with its local index; in a reduce, reduce_scatter or all-to-all,
+ * it may receive none from some of the others. Returns 0 or a transport error. */
 static int share_error(struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;
@@ -260,8 +259,8 @@ static int end_sample(struct cshim_sample *sample, struct cshim_exchange *exchan
 /* verify and check_ranks -------------------------------------------------------------------------
  *
  * At intervals, a reduction is also made natively, as an all-reduce, and compared; and the ranks'
- * results, if they should be equal, are compared with each other. The call's number, equal on all
- * ranks, decides. */
+ * results, if they should be equal, are compared with each other. The call's number, which is equal
+ * on all ranks, selects the calls. */
 /* Maximum number of elements of one native call: MPI's counts have 31 bits. */
 #define NATIVE_PART ((uint64_t)1 << 28)
 
@@ -280,9 +279,9 @@ static int sum_natively(const struct cshim_exchange *exchange, uint8_t *sum)
     return status;
 }
 
-/* Makes a native sum before a call that is to be verified. Sets *native to it, which the caller
- * frees; to NULL if the call is not verified, a rank has no memory, or the transport fails.
- * Collective. Returns 0 or a transport error. */
+/* Makes a native sum before a call that is to be verified. Sets *native to the sum, which the
+ * caller frees, or to NULL if the call is not verified, a rank has no memory, or the transport
+ * fails. Collective. Returns 0 or a transport error. */
 static int begin_verifying(const struct cshim_exchange *exchange, uint32_t interval_index,
                            void **native)
 {

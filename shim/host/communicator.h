@@ -27,11 +27,11 @@ struct cshim_communicator {
     uint32_t *calls_by_rule; /* compressed calls by rule: for samples, intervals; gloo: unused */
     struct cshim_tolerance tolerance;
     const struct cshim_learned *learned; /* choices of an earlier job; NULL: calls are measured */
-    struct cshim_class *classes; /* MPI: CSHIM_CLASSES_MAX, or NULL if no rule's calls are measured;
-                                    gloo: NULL */
+    struct cshim_class *classes; /* MPI: CSHIM_CLASSES_MAX entries; NULL with gloo, or if no rule's
+                                    calls are measured */
     struct cshim_residuals residuals;
     uint8_t *scratch;         /* scratch of the call under way */
-    struct cshim_lists lists; /* compiled operations of its calls */
+    struct cshim_lists lists; /* cache of compiled operations */
     /* Offset of each rank's block, and the end of the last: ranks + 1 entries. sent_begins: the
      * same for the blocks that an all-to-all sends. */
     uint64_t *block_begins, *sent_begins;

@@ -151,8 +151,8 @@ static void advance_inputs(struct cshim_exchange *exchange, const struct cshim_o
                     cshim_message_bytes(exchange, type, operation->elements, inputs[i]);
 }
 
-/* Adds the elements of all inputs, decoded with the codec of contributions: in a grid, row sums are
- * sent as contributions to the column, too. */
+/* Adds the elements of all inputs, decoded with the codec of contributions, which a grid's row sums
+ * have, too. */
 static void reduce(struct cshim_exchange *exchange, const struct cshim_flight *flight,
                    const struct cshim_operation *operation, struct open_message *open)
 {
@@ -351,8 +351,8 @@ static int close_messages(struct cshim_exchange *exchange, bool *done)
 }
 
 /* Executes the due operations of the segment that was started exchange->age pipeline iterations
- * ago; in an iteration after all others, closes the shared memory. Sets *done to false if it has to
- * be called again. Returns 0 or a transport error. */
+ * ago; in one more iteration at the end, waits until no rank reads this rank's shared memory any
+ * more. Sets *done to false if it has to be called again. Returns 0 or a transport error. */
 static int advance_segment(struct cshim_exchange *exchange, bool *done)
 {
     const uint64_t iteration = exchange->iteration, index = iteration - exchange->age;

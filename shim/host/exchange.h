@@ -59,8 +59,8 @@ struct cshim_exchange {
 };
 
 /* Sets the ranges of the elements that this rank contributes and receives. With blocks, the
- * communicator's block_begins and, in an all-to-all, sent_begins are set already. `in_place`: an
- * all-gather's input lies in its output; then advances exchange->input to this rank's block. */
+ * communicator's block_begins and, in an all-to-all, its sent_begins must be set. `in_place`: an
+ * all-gather's input lies in its output, so advances exchange->input to this rank's block. */
 void cshim_exchange_set_ranges(struct cshim_exchange *exchange, bool in_place);
 /* Executes the call and waits for it. Returns 0 or a transport error. */
 int cshim_exchange_run(struct cshim_exchange *exchange);

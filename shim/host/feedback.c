@@ -16,8 +16,9 @@ float *cshim_feedback_values(const struct cshim_residual *residual, enum cshim_m
     return (float *)(uintptr_t)residual->memory + array_of[message] * residual->count;
 }
 
-/* Estimates the bytes of a residual that this call's algorithm uses: this rank's share, with chunks
- * also the elements that this rank adds up, in a grid for its row and for its column. */
+/* Estimates the bytes of a residual that this call's algorithm uses: those of this rank's share
+ * and, with chunks, of the elements that this rank adds up; in a grid it adds up elements for its
+ * row and for its column. */
 static uint64_t residual_bytes(const struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;

@@ -9,7 +9,7 @@
 #include "shim/host/watch.h"
 #include "shim/host/scratch.h"
 
-/* Returns the first request of a transfer of a segment. */
+/* Returns the number of the first request of a segment's transfer. */
 static unsigned first_request(const struct cshim_exchange *exchange,
                               const struct cshim_flight *flight, unsigned transfer)
 {
@@ -93,9 +93,9 @@ static void check_header(struct cshim_exchange *exchange, const struct cshim_fli
     exchange->failed = transport->abort(exchange, why);
 }
 
-/* A message that is longer than its buffer comes from a rank that makes another call. With MPI the
- * receive then ends with an error, but the header may have arrived. Clearing the header's memory
- * first makes sure that the header of an older message is not taken for that of this one. */
+/* Clears the header's memory first, so that the header of an older message is not taken for that of
+ * this one. A message longer than its buffer comes from a rank that makes another call; with MPI
+ * its receive ends with an error, but its header may have arrived. */
 int cshim_message_receive(struct cshim_exchange *exchange, const struct cshim_flight *flight,
                           const struct cshim_operation *operation)
 {

@@ -6,10 +6,10 @@
 
 #include "shim/host/exchange.h"
 
-/* A transfer is a group of requests (transport.h): 2 m is the number of the receives of messages of
- * type m (enum cshim_message), 2 m + 1 that of the sends. Each transfer has a request for each
- * segment in flight and each index of the row or column. A request is numbered by transfer, then
- * slot, then index. */
+/* Requests (transport.h) belong to transfers: transfer 2 m has the receives of messages of type m
+ * (enum cshim_message), transfer 2 m + 1 the sends. Each transfer has a request for each segment in
+ * flight and each index of the row or column. Requests are numbered by transfer, then slot, then
+ * index. */
 #define CSHIM_ROW_TRANSFERS (2 * CSHIM_ROW_MESSAGES)
 #define CSHIM_TRANSFERS (2 * CSHIM_MESSAGES)
 
@@ -18,7 +18,7 @@
 #define CSHIM_REQUESTS(peers)                                                                      \
     (CSHIM_SEGMENTS_IN_FLIGHT * CSHIM_ROW_TRANSFERS * ((unsigned)(peers) + 2))
 
-/* Forgets all requests of a segment's slot. */
+/* Resets all requests of a segment's slot (transport.h, forget). */
 void cshim_message_forget(struct cshim_exchange *exchange, const struct cshim_flight *flight);
 
 /* Returns the bytes of `elements` encoded elements of a type of message; `encoded` points to them.

@@ -77,7 +77,7 @@ static const uint8_t *next_scratch(const struct cshim_exchange *exchange, int *r
                                        : communicator->transport->scratch_of(exchange, found);
 }
 
-/* Returns the length of the longest share of a local rank. */
+/* Returns the length of the longest share of the node. */
 static size_t longest_share(const struct cshim_communicator *communicator)
 {
     int longest = 0;

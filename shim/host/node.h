@@ -16,8 +16,8 @@ int cshim_node_gather(struct cshim_exchange *exchange, const struct cshim_flight
 /* Returns true if shared memory may be used; equal on all ranks of the node. The first barrier
  * finds out whether all of them have a shared scratch. */
 bool cshim_node_may_share(const struct cshim_exchange *exchange);
-/* Called after the last segment: waits, if memory is shared, until no rank reads this rank's
- * scratch any more. */
+/* Waits, if memory is shared, until no rank reads this rank's scratch any more. Called after the
+ * last segment. */
 int cshim_node_close(struct cshim_exchange *exchange);
 
 #endif

@@ -40,11 +40,11 @@ struct cshim_transport {
     /* Returns the shared scratch (cshim_scratch_share) of another rank if this process can read it,
      * otherwise NULL. The function is NULL in an engine without shared memory. */
     const uint8_t *(*scratch_of)(const struct cshim_exchange *exchange, int rank);
-    /* Completes requests [first, first + count), with gloo all that were started of the segment's
-     * messages of this type; some may never have been started. Waits, unless
-     * the exchange is nonblocking. Sets *done to whether all are complete. If it finds a message
-     * longer than its buffer (MPI only), sets *too_long to the index of its request, counted from
-     * `first`; otherwise leaves *too_long as it is. */
+    /* Completes requests [first, first + count), some of which may never have been started; with
+     * gloo, all started ones of the segment's messages of this type. Waits, unless the exchange is
+     * nonblocking. Sets *done to whether all are complete. If it finds a message longer than its
+     * buffer (MPI only), sets *too_long to the index of its request, counted from `first`;
+     * otherwise leaves *too_long unchanged. */
     int (*complete)(const struct cshim_exchange *exchange, unsigned first, unsigned count,
                     bool *done, int *too_long);
 

@@ -12,8 +12,8 @@
 #define MADV_POPULATE_WRITE 23 /* since Linux 5.14 */
 #endif
 
-/* Lets the kernel copy a byte of each page onto itself (process_vm_readv), which fails for a page
- * that cannot be written. */
+/* Returns true if all pages can be written: lets the kernel copy a byte of each onto itself
+ * (process_vm_readv), which fails for a page that cannot be written. */
 static bool can_copy(uint8_t *next, const uint8_t *end, size_t page)
 {
     struct iovec pages[PAGES];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Private communicator that carries the messages of compressed calls, with the nodes and the
- * connections of its ranks. All communicators of the program within the job use that of the job,
- * cshim_mpi.world. A communicator merged with a spawned job (spawn.h) and its duplicates use one of
- * their own, which is an attribute of each, and is freed with the last of them and of their states,
- * except in MPI_Finalize.
+ * connections of its ranks. All communicators of the program within the job use the carrier of the
+ * job, cshim_mpi.world. A communicator merged with a spawned job (spawn.h) has a carrier of its own
+ * as an attribute, which its duplicates share. That carrier is freed with the last of these
+ * communicators and of their states, but not in MPI_Finalize.
  *
  * Included by job.h. All functions except setup and teardown are thread-safe. */
 #ifndef CSHIM_MPI_CARRIER_H

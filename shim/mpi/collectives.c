@@ -109,9 +109,10 @@ static ALWAYS_INLINE void begin_scatter(struct call *call, const void *sendbuf, 
 
 /* Begins a data-movement collective. If no rule names the collective, only counts the call, as
  * `function`. The operation in `arguments` is MPI_SUM, as plans of data movement expect.
- * `are_alike`: on this rank, sent and received elements have one type and, except in an alltoallv,
- * a sent block is as long as the block received for it (both hold in place and in a broadcast); and
- * blocks of different lengths are contiguous in rank order. */
+ * `are_alike` is true if, on this rank, three conditions hold: sent and received elements have one
+ * type; a sent block is as long as the block received for it (not required in an alltoallv); blocks
+ * of different lengths are contiguous in rank order. The first two always hold in place and in a
+ * broadcast. */
 static COLD void begin_data_movement(struct call *call, struct cshim_arguments *arguments,
                                      bool are_alike, enum cshim_mpi_counted function)
 {

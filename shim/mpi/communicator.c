@@ -271,8 +271,8 @@ static void set_number(struct cshim_comm *state, int number)
 }
 
 /* Allocates memory, and gets a number from rank 0, by one collective call on the program's
- * communicator. If any rank lacks memory, descriptors or tags, all ranks store a reason in the
- * state and do not compress; likewise after an MPI error. Returns an MPI error. */
+ * communicator. If any rank lacks memory, descriptors or tags, all ranks store a reason not to
+ * compress in the state. A rank with an MPI error does so, too. Returns an MPI error. */
 static int agree_on_state(struct cshim_comm *state, MPI_Comm comm)
 {
     enum { LACKS_MEMORY, LACKS_DESCRIPTORS, NUMBER, COUNT };
@@ -316,8 +316,9 @@ int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state)
     return state->preparing ? state->refused : agree_on_state(state, comm);
 }
 
-/* A communicator that is prepared later cannot lack descriptors: preparing the first one, with all
- * ranks of the carrier, has checked them, unless these exceed the connection limit. */
+/* Checks the connection limit: if the carrier's ranks are within it, preparing the first
+ * communicator, which has all these ranks, has checked the descriptors for all of them, and
+ * communicators that are prepared later need no check. */
 int cshim_comm_prepare_first(MPI_Comm comm, struct cshim_comm *state)
 {
     struct cshim_carrier *carrier = state->carrier;

@@ -74,15 +74,15 @@ struct cshim_comm {
 
 /* Returns the program's communicator, whose error handler is called for errors of its calls. */
 MPI_Comm cshim_comm_program(const struct cshim_comm *state);
-/* Finds the state of a communicator, and makes it at the first call. Local: sends nothing to other
+/* Finds the state of a communicator, which the first call makes. Local: sends nothing to other
  * ranks. Ends the job if there is no memory. Returns an MPI error. */
 int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state);
 
 /* Prepares a communicator for compressed calls: allocates memory and agrees on tags. Does nothing
- * if that is done or was begun for a nonblocking call, or if state->reason is against compressing;
- * otherwise collective, with the same outcome on all ranks (unless MPI reports an error), which may
- * be such a reason. Makes no MPI communicator: that could wait for a collective call of another
- * thread, and libraries allow few. Returns an MPI error. */
+ * if this is done, or was begun for a nonblocking call, or if state->reason is against compressing.
+ * Otherwise collective; unless MPI reports an error, all ranks have the same outcome, which may be
+ * a reason in state->reason. Makes no MPI communicator: that could wait for a collective call of
+ * another thread, and libraries allow few. Returns an MPI error. */
 int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state);
 /* Prepares the first communicator of a carrier, which has all of the carrier's ranks, and sets
  * carrier->prepares_later. Collective. Returns an MPI error. */
@@ -101,8 +101,8 @@ void cshim_comm_end_preparing(struct cshim_comm *state, int status);
 struct cshim_plan cshim_comm_plan(struct cshim_comm *state, enum cshim_algorithm algorithm,
                                   const struct cshim_rule *rule, const struct cshim_call *call,
                                   uint64_t count);
-/* Makes what staged schedules need in addition, `node` and `internode_ranks`, if they do not exist
- * yet; collective then. Sets state->lacks_levels, on all ranks, if a rank has made too many such
+/* Makes `node` and `internode_ranks`, which staged schedules need, unless they exist. Collective if
+ * they do not. Sets state->lacks_levels, on all ranks, if a rank has made too many such
  * communicators, or the library makes no more. Ends the job if there is no memory. Returns an MPI
  * error. */
 int cshim_comm_prepare_levels(struct cshim_comm *state);

@@ -85,8 +85,8 @@ static int plan_call(struct cshim_outcome *outcome, const struct cshim_arguments
     return status;
 }
 
-/* Makes what a staged plan needs in addition. Sets plan->reason if that cannot be made. Returns an
- * MPI error. */
+/* Makes the communicator of the node's ranks, which a staged plan needs. If that is impossible,
+ * sets plan->reason. Returns an MPI error. */
 static int prepare_levels(struct cshim_outcome *outcome, struct cshim_comm *state,
                           struct cshim_plan *plan)
 {

@@ -49,9 +49,9 @@ static inline struct cshim_native *cshim_native_of(const struct cshim_arguments 
     return &cshim_natives[arguments->count / 16 % CSHIM_NATIVES];
 }
 
-/* Returns true if the call equals a cached native one, and cshim_choice_passes() has begun it; then
- * it is counted in its class, and passed through. Otherwise changes nothing. On the path of every
- * blocking call, so it must be fast. */
+/* Returns true if the call equals a cached native one and cshim_choice_passes() has begun it. Such
+ * a call is counted in its class, and passed through. Otherwise changes nothing. On the path of
+ * every blocking call, so it must be fast. */
 static inline bool cshim_passes_as_native(const struct cshim_arguments *arguments)
 {
     if (arguments->count < __atomic_load_n(&cshim_natives_from, __ATOMIC_RELAXED))
@@ -67,10 +67,10 @@ static inline bool cshim_passes_as_native(const struct cshim_arguments *argument
     return passes;
 }
 
-/* Compresses a call that `rule` compresses, and sets outcome->done and outcome->status; also if MPI
- * reports an error. Otherwise returns the reason for which the call is to be passed through. Unless
- * MPI reports an error, the result is the same on all ranks. `described` and `count` are those of
- * cshim_describe_call(). */
+/* Compresses a call that `rule` compresses. If that succeeds or MPI reports an error, sets
+ * outcome->done and outcome->status. Otherwise returns the reason for which the call is to be
+ * passed through. Unless MPI reports an error, the result is the same on all ranks. `described` and
+ * `count` are those of cshim_describe_call(). */
 enum cshim_reason cshim_compress(struct cshim_outcome *outcome,
                                  const struct cshim_arguments *arguments,
                                  struct cshim_call *described, uint64_t count,

@@ -232,7 +232,8 @@ bool cshim_describe_refuses_one_buffer(const struct cshim_arguments *arguments)
 }
 
 /* Computes which calls of a collective are passed through without matching rules, whatever the
- * operation. Calls whose bytes are counted are not, unless they are too small. */
+ * operation. Calls of CSHIM_WEIGHED_FROM bytes or more, which are counted by their bytes, are
+ * matched, unless the reason is that they are too small. */
 static void find_passed(enum cshim_collective collective, enum cshim_dtype dtype)
 {
     struct cshim_call call = cshim_describe_sum(collective, dtype, 0);
@@ -264,8 +265,8 @@ void cshim_describe_setup(void)
             find_passed(collective, dtype);
 }
 
-/* Cheap checks come first. For a call with blocks, the ranks are described before the size is
- * checked, because it depends on their number. */
+/* Makes cheap checks first. For a call with blocks, describes the ranks before it checks the size,
+ * which depends on their number. */
 enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
                                       struct cshim_call *call, uint64_t *count)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA is asked only in a process that has loaded it. A rank cannot know whether another rank's
- * buffers are on a GPU. So if any rank of the job may have such buffers, the ranks exchange a flag
- * before each blocking call that would be compressed, and compress it only if all buffers are in
- * host memory; all nonblocking and persistent calls of such a job are passed through. */
+/* Asks CUDA only in a process that has loaded it. A rank cannot know whether another rank's buffers
+ * are on a GPU. So if any rank of the job may have such buffers, the ranks exchange a flag before
+ * each blocking call that would be compressed, and compress it only if all buffers are in host
+ * memory. All nonblocking and persistent calls of such a job are passed through. */
 #include "shim/mpi/device.h"
 
 #include <dlfcn.h>
@@ -38,9 +38,9 @@ static bool is_on_device(get_attribute *function, const void *buffer)
            type != CUDA_MEMORY_TYPE_HOST;
 }
 
-/* Returns true if this MPI accepts buffers on a GPU, or may. MPIX_Query_cuda_support, in libraries
- * that have it, says whether; its PMPIX_ name comes first, because a tool may define the other. A
- * library without the function may accept such buffers. */
+/* Returns true if this MPI accepts, or may accept, buffers on a GPU. Asks MPIX_Query_cuda_support,
+ * first by its PMPIX_ name, because a tool may define the other. A library without this function
+ * may accept such buffers. */
 static bool takes_device_buffers(void)
 {
     static const char *const names[] = {"PMPIX_Query_cuda_support", "MPIX_Query_cuda_support"};

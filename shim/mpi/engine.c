@@ -60,9 +60,9 @@ static bool are_tools_right(const char *past)
     return first == cshim_job.ranks;
 }
 
-/* Fills in the additions to the names of files: MPI's, if the program called another library
- * before, and random digits for a spawned job, whose variables are those of the job that spawned
- * it. */
+/* Sets the suffix of the names of report and trace: ".mpi" if another engine is open in this
+ * process, then random digits if this is a spawned job, because its variables are those of the job
+ * that spawned it. */
 static void name_additions(bool is_beside)
 {
     MPI_Comm parent;

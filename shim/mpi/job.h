@@ -38,11 +38,11 @@ struct cshim_mpi_job {
     int keyval;                 /* attribute that holds a communicator's state */
     int carrier_keyval; /* attribute that holds the carrier of a communicator with ranks of another
                            job */
-    /* Which calls are passed through without matching rules, `below` in elements: [0] on any
+    /* Sizes in elements below which calls are passed through without matching rules: [0] on any
      * communicator, [1] on the world. */
     struct cshim_passed passed[2][CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
-    char file_additions[40]; /* of this rank's report and trace (cshim_report_name); only rank 0's
-                                matter */
+    char file_additions[40]; /* suffix of the names of report and trace (cshim_report_name); only
+                                rank 0's is used */
     bool is_watched;         /* calls are recorded (COMPSHIM=observe) or traced */
     bool nonblocking;        /* all ranks can advance exchanges in the background */
     bool devices;            /* some rank may pass buffers on a GPU */
@@ -70,13 +70,14 @@ void *cshim_mpi_library(void);
 /* Prints `why` and aborts the job, because the other ranks would wait for this rank. */
 void cshim_mpi_end_job(const char *why) __attribute__((noreturn));
 
-/* Makes the library return the errors of a communicator. For Intel MPI by a handler that does
- * nothing, because release 2021.19 ends programs of the standard ABI under MPI_ERRORS_RETURN; not
- * for others, because MPICH 5 returns MPI_SUCCESS after a handler. Returns MPI's status. */
+/* Makes the library return the errors of a communicator, by MPI_ERRORS_RETURN. Intel MPI gets a
+ * handler that does nothing instead, because release 2021.19 ends programs of the standard ABI
+ * under MPI_ERRORS_RETURN. Other libraries do not, because MPICH 5 returns MPI_SUCCESS after a
+ * handler. Returns MPI's status. */
 int cshim_mpi_return_errors_of(MPI_Comm comm);
 
 /* Makes Open MPI return errors on MPI_COMM_WORLD and MPI_COMM_SELF, and errors that belong to no
- * communicator, for which it calls a handler of these two. Stores the program's two handlers, for
+ * communicator, because it reports these to one of the two. Stores the program's two handlers, for
  * cshim_mpi_restore_handlers(). Returns false, and does nothing, in another library. For one
  * thread, at the start. */
 bool cshim_mpi_return_errors(MPI_Errhandler handlers[2]);

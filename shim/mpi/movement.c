@@ -48,8 +48,8 @@ enum cshim_reason cshim_movement_reason(const struct cshim_arguments *arguments,
 }
 
 /* Returns true if the policy may compress calls of this size, with some element type, on this
- * communicator. Equal on all ranks, except of an all-to-all with counts. The first test, for small
- * calls, does not look for the communicator's state. */
+ * communicator. The result is equal on all ranks, except in an all-to-all with counts. The first
+ * test decides small calls without the communicator's state. */
 static bool compresses_size(const struct cshim_arguments *arguments, uint64_t bytes)
 {
     const struct cshim_rule *rule;

@@ -19,15 +19,16 @@ bool cshim_movement_is_contiguous(const struct cshim_arguments *arguments, const
 enum cshim_reason cshim_movement_reason(const struct cshim_arguments *arguments, bool are_alike);
 
 /* Lets the ranks agree on a reason not to compress the call: *reason is this rank's own before, and
- * the agreed one after. That is CSHIM_REASON_DTYPE if the ranks have different element types.
+ * the agreed one after. The agreed reason is CSHIM_REASON_DTYPE if the ranks have different element
+ * types.
  *
  * Sets *agreed to false, without this exchange, if the communicator already excludes compression
  * or, except in an all-to-all with counts, if the call's size or COMPSHIM=observe does: these are
  * equal on all ranks.
  *
- * The sizes of an all-to-all with counts differ between ranks: its ranks also agree on the largest
- * block, which becomes `arguments->count`; in bytes, with MPI_BYTE, if they agree on a reason.
- * Collective. Returns an MPI error. */
+ * The sizes of an all-to-all with counts differ between ranks, so its ranks also agree on the
+ * largest block, which becomes `arguments->count`. If they agree on a reason, `arguments->count` is
+ * in bytes, and the datatype becomes MPI_BYTE. Collective. Returns an MPI error. */
 int cshim_movement_agree(struct cshim_arguments *arguments, enum cshim_reason *reason,
                          bool *agreed);
 

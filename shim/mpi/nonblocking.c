@@ -70,8 +70,8 @@ static void begin_exchange(struct pending *pending)
  * the handler may make a nonblocking call and wait for it, while this thread holds the lock that
  * the call needs. report_failure() calls the handler later.
  *
- * Leaves a fatal handler in place, unless the world has a handler of the program: it makes no call,
- * and in MPICH it may stand for no handler at all, which could not be restored. */
+ * Leaves a fatal handler in place, unless the world has a handler of the program: a fatal handler
+ * makes no call, and in MPICH it may stand for no handler at all, which could not be restored. */
 static int test_without_handler(const struct cshim_comm *comm, MPI_Request *request, int *done)
 {
     MPI_Errhandler handler, worlds;
@@ -93,8 +93,8 @@ static int test_without_handler(const struct cshim_comm *comm, MPI_Request *requ
     return status;
 }
 
-/* Returns true if a communicator is prepared; false while the broadcast of its number is not
- * complete, and if that fails, with the error in *status. */
+/* Returns true if a communicator is prepared. Returns false while the broadcast of its number is
+ * not complete, and if the broadcast fails, with the error in *status. */
 static bool is_prepared(struct cshim_comm *comm, int *status)
 {
     int done = 0;
@@ -164,9 +164,9 @@ static void end_call_under_way(struct pending *pending, int status)
     cshim_comm_release(comm);
 }
 
-/* Advances the first call of each struct cshim_comm, and when it has ended, the next one of the
- * same. Stops after the first call that fails, with its error in failure->status. Returns the
- * number of calls that have ended. */
+/* Advances the first call of each struct cshim_comm and, after it has ended, the next call of that
+ * struct cshim_comm. Stops after the first call that fails, with its error in failure->status.
+ * Returns the number of calls that have ended. */
 static int advance_calls(struct failure *failure)
 {
     int events = 0, status = MPI_SUCCESS;

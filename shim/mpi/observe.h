@@ -10,12 +10,12 @@
 /* A call that is passed through, and recorded or traced. */
 struct cshim_observed_call {
     MPI_Comm comm; /* MPI_COMM_NULL: the call is neither recorded nor traced */
-    int rank;      /* in `comm`, which may be freed by an error handler during the call */
+    int rank; /* this process's rank in `comm`, which an error handler may free during the call */
     struct cshim_observation observation;
 };
 
-/* Called before and after the library makes the call. With COMPSHIM=observe, begin is collective
- * over `comm`: a barrier, for calls of 32 KiB or more. */
+/* Record or trace a call, before and after the library makes it. With COMPSHIM=observe, begin is
+ * collective over `comm` for calls of 32 KiB or more: it contains a barrier. */
 void cshim_observe_begin(struct cshim_observed_call *observed, const struct cshim_call *call,
                          MPI_Comm comm, enum cshim_reason reason);
 void cshim_observe_end(struct cshim_observed_call *observed);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Open MPI calls functions that opal_progress_register() adds, MPICH (from 4.3) those that
- * MPIX_Async_start() adds.
+/* Adds callbacks to the library's progress engine: by opal_progress_register() in Open MPI, by
+ * MPIX_Async_start() in MPICH (from 4.3).
  *
- * In MPICH a function that was added must not make progress, and testing a request makes progress.
- * So with MPICH a request is only inspected (MPIX_Request_is_complete); once it is complete,
- * waiting for it returns its status at once. */
+ * In MPICH a callback must not make progress, and testing a request makes progress. So with MPICH a
+ * request is only inspected (MPIX_Request_is_complete); once it is complete, waiting for it returns
+ * its status at once. */
 #include "shim/mpi/progress.h"
 
 #include <dlfcn.h>

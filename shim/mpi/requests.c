@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions that make requests (MPI_Iallreduce, MPI_Allreduce_init and their _c) and functions that
- * take them (MPI_Start, MPI_Startall, MPI_Request_free, MPI_Cancel). */
+/* Replaces functions that make requests (MPI_Iallreduce, MPI_Allreduce_init and their _c) and
+ * functions that take them (MPI_Start, MPI_Startall, MPI_Request_free, MPI_Cancel). */
 #include "shim/mpi/requests.h"
 
 #include <stdlib.h>
@@ -74,10 +74,11 @@ static enum cshim_reason find_obstacle(const struct cshim_rule *rule, MPI_Comm c
                                                                    : CSHIM_REASON_NONBLOCKING;
 }
 
-/* Plans a nonblocking or persistent call. Returns true with *plan and *state set, or with an MPI
- * error in *status; or false if it is passed through, with the reason counted unless the library
- * may refuse the call. The outcome is equal on all ranks, unless the library may refuse the call on
- * some of them. Communicates only if `prepares`, to prepare the communicator. */
+/* Plans a nonblocking or persistent call. Returns true if it is to be compressed, with *plan and
+ * *state set, or if MPI reports an error, with the error in *status. Returns false if it is passed
+ * through, and counts the reason, unless the library may refuse the call. The outcome is equal on
+ * all ranks, unless the library may refuse the call on some of them. Communicates only if
+ * `prepares`, to prepare the communicator. */
 static bool plan_call(struct cshim_arguments *arguments, bool prepares, struct cshim_plan *plan,
                       struct cshim_comm **state, int *status)
 {

@@ -45,11 +45,11 @@ struct merge_terms {
 struct bond {
     bool is_spawned;             /* this side is the spawned job */
     bool is_decided, compresses; /* outcome of the first merge, which also holds for later ones */
-    struct merge_terms hello;    /* at rank 0 of the spawning side, as are the next three */
+    struct merge_terms hello;    /* this and the next three: at rank 0 of the spawning side */
     MPI_Request hello_request;
     int acknowledgement;
     MPI_Request acknowledge_request;
-    bool has_said_hello; /* at rank 0 of the spawned side, as are the next ones */
+    bool has_said_hello; /* this and the next ones: at rank 0 of the spawned side */
     int proposal, decision;
     MPI_Request proposal_request, decision_request;
 };
@@ -84,8 +84,9 @@ static int on_delete_bond(MPI_Comm comm, int keyval, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-/* Makes the attribute of an intercommunicator, and posts the receive of the hello. Ends the job on
- * errors, because the other ranks would wait for this one in the merge. */
+/* Makes the attribute of an intercommunicator and, at rank 0 of the spawning side, posts the
+ * receive of the hello. Ends the job on errors, because the other ranks would wait for this one in
+ * the merge. */
 static void make_bond(MPI_Comm intercomm, bool is_spawned)
 {
     int rank, status = MPI_SUCCESS;
@@ -111,8 +112,8 @@ static size_t job_length(const char *port)
     return end != NULL ? (size_t)(end - port) : 0;
 }
 
-/* Returns true if VARIABLE contains the name of the job that has spawned this process, which then
- * has the shim. */
+/* Returns true if VARIABLE contains the name of the job that has spawned this process: then that
+ * job has the shim. */
 static bool was_spawned_with_shim(void)
 {
     const char *name = getenv(VARIABLE), *port = getenv("OMPI_PARENT_PORT");
@@ -226,7 +227,7 @@ struct merge {
     int peer; /* rank 0 of the other job */
 };
 
-/* Returns in what two jobs differ, or NULL. */
+/* Returns the name of a property in which the two jobs differ, or NULL. */
 static const char *find_difference(const struct merge_terms *other)
 {
     if (memcmp(other, &own, sizeof own) == 0)

@@ -9,7 +9,7 @@
 
 enum tag { TAG_ROWS = 1, TAG_TALLY, TAG_KINDS, TAG_MISSING };
 
-/* Message with one row of the ledger. Empty rows are not sent: a job uses few of all rows. */
+/* Message with one row of the ledger. Empty rows are not sent: a job uses few of the rows. */
 struct numbered_row {
     uint64_t index; /* the ledger's row_count marks the end */
     struct cshim_row row;

@@ -21,8 +21,8 @@ enum tag { TAG_PING = 5, TAG_PONG, TAG_COUNT, TAG_EVENTS }; /* summary.c has the
 static struct cshim_trace_clock clock_difference;
 static char trace_path[CSHIM_PATH_MAX];
 
-/* Returns the offset of rank 0's clock from this rank's, in seconds: measured by the fastest of
- * PINGS round trips, assuming that rank 0 answered in its middle. */
+/* Returns the offset of rank 0's clock from this rank's, in seconds. Measures it by the fastest of
+ * PINGS round trips, and assumes that rank 0 answered in the middle of that. */
 static double measure_offset(void)
 {
     double best = 1e9, offset = 0, theirs = 0;
@@ -61,8 +61,8 @@ static void compare_clocks(unsigned time)
     clock_difference.at[time] = cshim_seconds();
 }
 
-/* Sets the pattern of the files' names. Prints an error, and leaves it empty, if it is too long,
- * also with the largest rank. */
+/* Sets trace_path, the pattern of the files' names. If a name would be too long, also only that of
+ * the largest rank, prints an error and leaves trace_path empty. */
 static void set_path(const char *wanted)
 {
     char path[CSHIM_PATH_MAX];

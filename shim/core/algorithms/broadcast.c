@@ -2,8 +2,8 @@
 /* Broadcasts. By one_shot the root sends the encoded segment to all peers. By two_shot it sends
  * chunk r to peer r, and each peer, the root included, forwards its encoded chunk unchanged to all
  * others. So the root usually sends less than two segments; by one_shot it sends one to each peer.
- * One rounding. If the codec rounds, the root decodes its own message, too, so that all ranks get
- * the same elements. */
+ * Each element is rounded at most once. If the codec rounds, the root decodes its own message, too,
+ * so that all ranks get the same elements. */
 #include "shim/core/compiler.h"
 
 static bool is_root(const struct cshim_compiler *compiler)
@@ -11,9 +11,9 @@ static bool is_root(const struct cshim_compiler *compiler)
     return (uint32_t)compiler->role->groups[CSHIM_ROW].rank == compiler->role->root;
 }
 
-/* Returns true if this peer decodes the messages. In host memory the root of a broadcast in raw or
- * lossless does not, because its buffer may be read-only. NCCL's root may have another buffer for
- * its result. */
+/* Returns true if this peer decodes the messages. In host memory the root does not decode raw or
+ * lossless, because its buffer may be read-only. On a device it does, because its result may have
+ * another buffer. */
 static bool decodes(const struct cshim_compiler *compiler)
 {
     return !is_root(compiler) || compiler->plan->library->on_device ||
@@ -40,9 +40,9 @@ void cshim_compile_broadcast(struct cshim_compiler *compiler)
     cshim_emit_wait_sent(compiler, CSHIM_MESSAGE_PARTS);
 }
 
-/* Buffers: contributions[root], this peer's chunk from the root; forwarded[q], chunk q from peer q,
- * at this peer's own index the chunk that it forwards; at the root outgoing[q], chunk q for peer q.
- */
+/* Buffers: contributions[root], this peer's chunk from the root; reduced[q], chunk q, forwarded by
+ * peer q (at this peer's own index: the message that it forwards); at the root also outgoing[q],
+ * chunk q for peer q. */
 void cshim_compile_scattered_broadcast(struct cshim_compiler *compiler)
 {
     const struct cshim_peer_group *row = &compiler->role->groups[CSHIM_ROW];

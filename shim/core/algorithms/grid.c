@@ -7,8 +7,8 @@
  * column. Each of them forwards the chunk along its row. Each of the p peers sends about 4 sqrt(p)
  * messages in each segment; a value is rounded three times.
  *
- * An owner outside its column (at the last place) contributes nothing to it and receives no reduced
- * pieces from it.
+ * An owner outside its column (at the column's last index) contributes nothing to the column, and
+ * receives no reduced pieces from it.
  *
  * Buffers of the row: as in two_shot. Buffers of the column: contributions[i], the row sum of place
  * i for this peer's piece; reduced[i], the reduced piece of place i; outgoing[i], this row's sum
@@ -36,7 +36,8 @@ static struct cshim_range piece_of(const struct cshim_compiler *compiler, int pl
     return cshim_segment_piece(compiler->segment, (int)compiler->role->column, (uint32_t)place);
 }
 
-/* Returns true if a place of a column is that of an owner outside the column. */
+/* Returns true if `place` is the column's last index, which only an owner outside the column
+ * has. */
 static bool is_outside(const struct cshim_compiler *compiler, int place)
 {
     return (uint32_t)place == compiler->plan->grid.rows;
@@ -106,8 +107,8 @@ static void reduce_column(struct cshim_compiler *compiler)
 }
 
 /* Sends the reduced pieces of this column's chunk along the row. Writes the message's header only
- * after a piece has been read: the header passes on the encoding errors of the other rows, and a
- * peer that reduces no piece learns these only from the pieces. */
+ * after a piece has been read: the header contains the largest encoding error known here, and a
+ * peer that reduces no piece learns the errors of other rows only from the pieces' headers. */
 static void forward_chunk(struct cshim_compiler *compiler)
 {
     const struct cshim_peer_group *row = row_of(compiler), *column = column_of(compiler);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hierarchical: the ranks of each node reduce the segment; each gets a share of the node's sum. The
  * ranks with the same local index, one of each node, then reduce their share by another algorithm,
- * two_shot or grid. Finally the ranks of each node gather the reduced shares; in a reduce on the
- * root's node only, in a reduce-scatter nowhere. Local ranks that the smallest node does not have
- * get no share: they only help their node.
+ * two_shot or grid. Finally the ranks of each node gather the reduced shares; in a reduce only on
+ * the root's node, in a reduce-scatter on no node. A rank whose local index does not exist on the
+ * smallest node gets no share: it only takes part in its node's operations.
  *
  * Buffer: the stage, with the node's sum of this rank's share (in a reduce-scatter, also the chunks
  * that the node adds). */
