@@ -164,7 +164,7 @@ bool cshim_environment_check(const struct cshim_policy *policy, char *message, s
     if (cshim_mode_of(live) > CSHIM_MODE_OFF)
         cshim_list_add(message, size, "; ", "COMPSHIM_LIVE=%.60s is not known: take on or off",
                        live);
-    for (char **entry = environ; *entry != NULL; entry++) {
+    for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
         const size_t length = strcspn(*entry, "="), prefix = strlen("COMPSHIM_");
         if (strncmp(*entry, "COMPSHIM_", prefix) != 0 ||
             is_known(*entry + prefix, length - prefix, &nearest))

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -32,11 +33,25 @@ static bool is_at_start(int descriptor)
            now.st_ino == at_start.st_ino;
 }
 
+/* In a child of fork(), closes its copy of the descriptor, which would keep a pipe open that the
+ * parent's end should close. */
+static void forget_stderr(void)
+{
+    if (own_descriptor >= 0 && is_at_start(own_descriptor))
+        close(own_descriptor);
+    own_descriptor = -1;
+    is_known = false;
+}
+
 static void remember_stderr(void)
 {
+    static bool is_registered;
     if (is_known)
         return;
     is_known = true;
+    if (!is_registered)
+        pthread_atfork(NULL, NULL, forget_stderr);
+    is_registered = true;
     if (fstat(STDERR_FILENO, &at_start) == 0)
         own_descriptor = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 }

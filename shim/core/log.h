@@ -7,7 +7,7 @@
 #include "policy/policy.h"
 
 /* Sets the level from here on. A valid $COMPSHIM_LOG overrides `level`. The first call, "the start"
- * below, records the file that is standard error. */
+ * below, records the file that is standard error; so does the first one in a child of fork(). */
 void cshim_log_set_level(enum cshim_log_level level);
 
 /* Writes "compshim: text\n", cut to at most 1 KiB, if `level` is at least as severe as the level

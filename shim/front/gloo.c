@@ -43,6 +43,7 @@ static void start_gloo_engine(const void *caller)
         (cshim_gloo_function)cshim_resolve_gloo(functions[CSHIM_INDEX_gloo_allreduce].name, caller);
     pthread_mutex_lock(&start_lock);
     if (!tried && allreduce != NULL && !cshim_is_off()) {
+        cshim_log_set_level(CSHIM_LOG_WARN);
         cshim_presence_notify();
         const struct cshim_gloo_engine *opened = cshim_engine_open_gloo(&is_beside);
         if (opened != NULL) {

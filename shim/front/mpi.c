@@ -330,6 +330,7 @@ static void start_engine(const void *init, const void *caller)
     struct cshim_frame frame;
     if (nesting.depth > 0 || cshim_is_off())
         return;
+    cshim_log_set_level(CSHIM_LOG_WARN);
     cshim_presence_notify();
     bool is_beside = false;
     const struct cshim_mpi_engine *opened = cshim_engine_open_mpi(init, &is_beside);

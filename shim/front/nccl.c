@@ -124,6 +124,7 @@ static void start_nccl_engine(struct copy *copy, const void *caller)
     bool is_beside;
     pthread_mutex_lock(&start_lock);
     if (!tried && !cshim_is_off()) {
+        cshim_log_set_level(CSHIM_LOG_WARN);
         cshim_presence_notify();
         const struct cshim_nccl_engine *opened = cshim_engine_open_nccl(&is_beside);
         if (opened != NULL) {

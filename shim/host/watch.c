@@ -10,9 +10,11 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the variables below */
 static struct cshim_wait *waits;
 static bool has_thread;
+static bool is_used; /* a wait has begun since the thread last looked */
 
-/* Calls on_slow of each wait that has just become slow. */
-static void find_slow_waits(void)
+/* Calls on_slow of each wait that has just become slow. Returns false if the thread has to end,
+ * because no wait has begun for a while: a process may end by the end of its last other thread. */
+static bool find_slow_waits(void)
 {
     pthread_mutex_lock(&lock);
     for (struct cshim_wait *wait = waits; wait != NULL; wait = wait->next)
@@ -20,15 +22,18 @@ static void find_slow_waits(void)
             __atomic_store_n(&wait->is_slow, true, __ATOMIC_RELEASE);
             wait->on_slow(wait);
         }
+    const bool goes_on = waits != NULL || is_used;
+    has_thread = goes_on;
+    is_used = false;
     pthread_mutex_unlock(&lock);
+    return goes_on;
 }
 
 static void *watch(void *unused)
 {
-    for (;;) {
+    do
         nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
-        find_slow_waits();
-    }
+    while (find_slow_waits());
     return unused;
 }
 
@@ -37,9 +42,9 @@ void cshim_watch_begin(struct cshim_wait *wait)
     pthread_mutex_lock(&lock);
     wait->next = waits;
     waits = wait;
+    is_used = true;
     if (!has_thread)
-        cshim_thread_start(watch, NULL, 0);
-    has_thread = true;
+        has_thread = cshim_thread_start(watch, NULL, 0) == 0;
     pthread_mutex_unlock(&lock);
 }
 

@@ -25,8 +25,8 @@ struct cshim_wait {
     struct cshim_wait *next;
 };
 
-/* Begins to watch a wait. Starts the watching thread if there is none; if that fails, on_slow is
- * never called. */
+/* Begins to watch a wait. Starts the watching thread if there is none; if that fails, on_slow may
+ * never be called. The thread ends a second or two after the last wait. */
 void cshim_watch_begin(struct cshim_wait *wait);
 /* Ends watching a wait. */
 void cshim_watch_end(struct cshim_wait *wait);

@@ -8,6 +8,7 @@
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
 #include "shim/mpi/nonblocking.h"
+#include "shim/report/file.h"
 #include "shim/mpi/agree.h"
 #include "shim/mpi/spawn.h"
 #include "shim/mpi/trace.h"
@@ -92,6 +93,8 @@ int cshim_mpi_start(const struct cshim_mpi_real *real, const char *past, bool is
     }
     if (cshim_comm_setup(on_delete) != MPI_SUCCESS || cshim_mpi_transport_setup() != MPI_SUCCESS)
         cshim_mpi_end_job("MPI cannot create a keyval or an operation for compshim");
+    if (cshim_job.rank == 0)
+        cshim_job.wanted = cshim_report_wanted(cshim_job.policy, true);
     cshim_mpi.alone = make_alone();
     cshim_describe_setup();
     (void)cshim_ledger_publish(&cshim_job.ledger,

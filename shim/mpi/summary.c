@@ -134,7 +134,7 @@ void cshim_summary(void)
     collect_figures();
     if (cshim_job.rank != 0)
         return;
-    const char *wanted = cshim_report_wanted(cshim_job.policy, true);
+    const char *wanted = cshim_job.wanted;
     if (wanted == NULL)
         return;
     PMPI_Get_library_version(library, &length);

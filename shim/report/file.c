@@ -147,7 +147,7 @@ static void write_table(const struct cshim_job *job)
     free(text);
 }
 
-const char *cshim_report_wanted(const struct cshim_policy *policy, bool speaks)
+char *cshim_report_wanted(const struct cshim_policy *policy, bool speaks)
 {
     const char *wanted = cshim_environment_report();
     if (wanted == NULL) {
@@ -162,7 +162,7 @@ const char *cshim_report_wanted(const struct cshim_policy *policy, bool speaks)
             wanted = "summary";
         }
     }
-    return strcmp(wanted, "off") != 0 ? wanted : NULL;
+    return strcmp(wanted, "off") != 0 ? strdup(wanted) : NULL;
 }
 
 void cshim_report_write(const char *wanted, const struct cshim_job *job)

@@ -25,9 +25,9 @@ const char *cshim_report_job(void);
 
 /* Returns the report that the environment or, without it, the policy sets: "summary" (only the
  * table), a file name, or NULL for no report. A policy found in the working folder is not trusted:
- * "summary" replaces its file name, with a warning if `speaks`. The text belongs to the environment
- * or the policy. */
-const char *cshim_report_wanted(const struct cshim_policy *policy, bool speaks);
+ * "summary" replaces its file name, with a warning if `speaks`. Called at the start, because the
+ * program may change its environment. The caller frees the text. */
+char *cshim_report_wanted(const struct cshim_policy *policy, bool speaks);
 
 /* Writes the table to standard error, and the JSON to a file if one is wanted. Logs an error if the
  * file cannot be written. Replaces an existing file only if it belongs to the user and is empty or

@@ -24,14 +24,14 @@ struct cshim_job {
     const char *library;             /* name for the report, as "Open MPI 4.1.4" */
     struct cshim_learned *learned;   /* choices of an earlier job; NULL: this job measures */
     char learned_sha256[65];         /* digest of the choices' text; empty without choices */
+    /* The wanted report (cshim_report_wanted); NULL: none, so NCCL's calls are not timed for a
+     * report, and their samples are not compared. MPI: at rank 0. */
+    char *wanted;
 
     /* The following fields are for libraries other than MPI. */
     uint64_t decisions;  /* NCCL: number of decisions about classes, at rank 0; atomic */
     uint64_t host_waits; /* NCCL: number of times rank 0's host waited for a decision; atomic */
     bool is_local;       /* the ranks' ledgers are not merged: rank 0 counts for all of them */
-    /* The wanted report (cshim_report_wanted), or NULL: then NCCL's calls are not timed for a
-     * report, and their samples are not compared. */
-    char *wanted;
     bool due;            /* calls were counted since the last report; atomic */
     unsigned unreported; /* number of processes forked from this process whose calls are in no
                             report yet; set when the report is written */

@@ -161,8 +161,7 @@ static struct cshim_job *make_job(const struct cshim_offer *offer)
     job->library = cshim_process.library;
     job->is_local = true;
     job->started = cshim_seconds();
-    const char *wanted = cshim_report_wanted(job->policy, job->rank == 0);
-    job->wanted = wanted != NULL ? strdup(wanted) : NULL; /* the environment may change */
+    job->wanted = cshim_report_wanted(job->policy, job->rank == 0);
     begin_trace(job);
     return job;
 }

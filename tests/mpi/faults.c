@@ -6,6 +6,7 @@
  *   mpi_faults abort     a thread of the last rank calls MPI_Abort during a call of another thread
  *   mpi_faults exit      the last rank calls exit(3) while the others call MPI_Allreduce
  *   mpi_faults leave     all ranks return from main without MPI_Finalize
+ *   mpi_faults thread    main ends by pthread_exit after MPI_Finalize
  *   mpi_faults handler   MPI_COMM_WORLD gets MPI_ERRORS_RETURN; errors occur on other communicators
  *                        and in MPI_Group_incl
  *   mpi_faults fork      forks three children between calls: one ends by exit, one by _exit, and
@@ -17,7 +18,7 @@
  *   mpi_faults order A B after a sum of A elements, rank 0 sums A elements, then B; the others sum
  *                        B elements, then A
  *   mpi_faults type A    rank 0 sums A floats, the others A doubles
- *   mpi_faults late A    the last rank joins a sum of A floats 12 s late
+ *   mpi_faults late A    the last rank joins a sum of A floats 20 s late
  *
  * Further arguments are ignored: tests find the ranks' processes by them. */
 #include <mpi.h>
@@ -187,7 +188,7 @@ static int run_fault(int argc, char **argv)
         run_abort();
     else if (strcmp(fault, "exit") == 0)
         run_exit();
-    else if (strcmp(fault, "leave") == 0)
+    else if (strcmp(fault, "leave") == 0 || strcmp(fault, "thread") == 0)
         sum_floats(2, 100000);
     else if (strcmp(fault, "handler") == 0)
         run_handler();
@@ -215,8 +216,8 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (!run_fault(argc, argv)) {
-        fprintf(stderr,
-                "usage: mpi_faults kill|abort|exit|leave|handler|fork|count|root|order|type ...\n");
+        fprintf(stderr, "usage: mpi_faults "
+                        "kill|abort|exit|leave|thread|handler|fork|count|root|order|type ...\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     if (rank == 0)
@@ -224,5 +225,7 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "leave") == 0)
         return failures != 0;
     MPI_Finalize();
+    if (strcmp(argv[1], "thread") == 0)
+        pthread_exit(NULL);
     return failures != 0;
 }

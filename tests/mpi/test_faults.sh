@@ -53,6 +53,8 @@ ends_alike kill one_shot
 ends_alike kill hierarchical
 # If a rank ends without MPI_Finalize, Hydra kills the other ranks only sometimes.
 only_open_mpi "the status of a job that does not call MPI_Finalize" && ends_alike leave two_shot
+expect "main ends by pthread_exit, natively" 0 mpi 2 "$program" thread
+expect "main ends by pthread_exit: the processes end" 0 shimmed 2 "$program" thread
 for fault in abort exit handler fork; do
     ends_alike $fault two_shot
 done
