@@ -40,7 +40,7 @@ static struct cshim_rule *newest_rule(const struct cshim_parser *parser)
 }
 
 /* Reports a malformed value; `write` is the expected form. Returns false. */
-static bool refuse(const struct setting *set, const char *what, const char *write)
+static bool refuse_value(const struct setting *set, const char *what, const char *write)
 {
     return cshim_parser_fail(set->parser, "malformed %s '%s' (write %s)", what, set->value, write);
 }
@@ -160,7 +160,7 @@ static bool read_number(const struct setting *set)
     const char *rest = set->value;
     unsigned long long number;
     if (!parse_number(&rest, UINT64_MAX, &number) || *rest != '\0')
-        return refuse(set, set->key->name, "a whole number");
+        return refuse_value(set, set->key->name, "a whole number");
     *(uint64_t *)set->field = number;
     return true;
 }
@@ -177,7 +177,7 @@ static bool read_range(const struct setting *set)
     else if (good && *++rest != '\0')
         good = parse_number(&rest, UINT32_MAX, &most) && most >= 1;
     if (!good || *rest != '\0')
-        return refuse(set, set->key->name, "4, 2-8 or 2-");
+        return refuse_value(set, set->key->name, "4, 2-8 or 2-");
     if (least > most)
         return cshim_parser_fail(set->parser, "%s '%s' run backwards", set->key->name, set->value);
     range[0] = (uint32_t)least;
@@ -190,7 +190,7 @@ static bool read_limit(const struct setting *set)
 {
     const struct cshim_rule *rule = newest_rule(set->parser);
     if (!cshim_parse_size(set->value, set->field))
-        return refuse(set, "size", "bytes, or B, KB, KiB, MB, MiB, GB, GiB, as in 64KiB");
+        return refuse_value(set, "size", "bytes, or B, KB, KiB, MB, MiB, GB, GiB, as in 64KiB");
     if (rule->min_size > rule->max_size)
         return cshim_parser_fail(set->parser, "min_size is above max_size");
     return true;
@@ -200,7 +200,7 @@ static bool read_limit(const struct setting *set)
 static bool read_memory(const struct setting *set)
 {
     return cshim_parse_size(set->value, set->field) ||
-           refuse(set, set->key->name, "a size, as in 1GiB");
+           refuse_value(set, set->key->name, "a size, as in 1GiB");
 }
 
 /* Reads N ("one call in N") into a uint32_t: a number, or "off" for 0. */
@@ -210,7 +210,7 @@ static bool read_calls(const struct setting *set)
     unsigned long long calls = 0;
     if (strcasecmp(set->value, "off") != 0 &&
         (!parse_number(&rest, UINT32_MAX, &calls) || calls < 1 || *rest != '\0'))
-        return refuse(set, set->key->name, "off, or 100 for every 100th call");
+        return refuse_value(set, set->key->name, "off, or 100 for every 100th call");
     *(uint32_t *)set->field = (uint32_t)calls;
     return true;
 }
@@ -221,7 +221,7 @@ static bool read_few(const struct setting *set)
     const char *rest = set->value;
     unsigned long long few;
     if (!parse_number(&rest, CSHIM_GRAIN / 4, &few) || few < 1 || *rest != '\0')
-        return refuse(set, set->key->name, "a number from 1 to 64");
+        return refuse_value(set, set->key->name, "a number from 1 to 64");
     *(uint32_t *)set->field = (uint32_t)few;
     return true;
 }
@@ -235,7 +235,7 @@ static bool read_real(const struct setting *set, double least, double most, cons
     cshim_numbers_end(locale);
     *(double *)set->field = real;
     if (end == set->value || *end != '\0' || !(real >= least && real <= most))
-        return refuse(set, set->key->name, write);
+        return refuse_value(set, set->key->name, write);
     return true;
 }
 

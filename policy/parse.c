@@ -122,7 +122,7 @@ static bool begin_section(struct cshim_parser *parser, char *header)
 
 /* Callback of inih: copies the next line to `buffer`; an empty one instead of a section header or a
  * line with an error. Returns NULL at the end of the text or at a NUL byte. */
-static char *read_line(char *buffer, int size, void *stream)
+static char *read_policy_line(char *buffer, int size, void *stream)
 {
     struct cshim_parser *parser = stream;
     size_t length;
@@ -173,7 +173,7 @@ static int handle_key(void *user, const char *section, const char *key, const ch
 static bool parse_lines(struct cshim_parser *parser)
 {
     parser->next = cshim_lines_begin(parser->next, parser->end);
-    if (ini_parse_stream(read_line, parser, handle_key, parser) < 0)
+    if (ini_parse_stream(read_policy_line, parser, handle_key, parser) < 0)
         cshim_parser_fail(parser, "out of memory");
     end_section(parser);
     return !parser->failed;

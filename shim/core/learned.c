@@ -60,8 +60,8 @@ static bool read_way(const char *text, struct cshim_learned_choice *choice)
 
 /* Reads a line. Returns NULL, or what is wrong with the line. Sets *is_choice to false for a
  * property of a machine, which old versions wrote. */
-static const char *read_line(const char *line, size_t length, struct cshim_learned_choice *choice,
-                             bool *is_choice)
+static const char *parse_line(const char *line, size_t length, struct cshim_learned_choice *choice,
+                              bool *is_choice)
 {
     char text[LINE_LIMIT];
     *is_choice = false;
@@ -103,7 +103,7 @@ struct cshim_learned *cshim_learned_parse(const char *text, size_t length, const
         bool is_choice = false;
         const char *problem =
             line_length > 0
-                ? read_line(line, line_length, &learned->choices[learned->count], &is_choice)
+                ? parse_line(line, line_length, &learned->choices[learned->count], &is_choice)
                 : NULL;
         if (problem != NULL) {
             snprintf(message, CSHIM_MESSAGE_MAX,

@@ -8,7 +8,7 @@
 
 #define SAMPLES 16u
 
-static size_t slot_of(size_t rule, uint64_t count)
+static size_t tensor_slot(size_t rule, uint64_t count)
 {
     return (size_t)(cshim_mix(count + ((uint64_t)rule << 48)) % CSHIM_WATCH_SLOTS);
 }
@@ -43,7 +43,7 @@ enum cshim_codec_id cshim_tolerance_codec(const struct cshim_tolerance *toleranc
                                           uint64_t count)
 {
     const enum cshim_codec_id moved =
-        (enum cshim_codec_id)tolerance->codec[dtype][slot_of(rule, count)];
+        (enum cshim_codec_id)tolerance->codec[dtype][tensor_slot(rule, count)];
     if (moved == CSHIM_CODEC_NONE || typical_error(moved) >= typical_error(own))
         return CSHIM_CODEC_NONE;
     return moved;
@@ -53,7 +53,7 @@ enum cshim_codec_id cshim_tolerance_change(struct cshim_tolerance *tolerance, si
                                            const struct cshim_plan *plan)
 {
     const enum cshim_codec_id next = next_codec(plan->codec, plan->dtype);
-    tolerance->codec[plan->dtype][slot_of(rule, plan->count)] = (uint8_t)next;
+    tolerance->codec[plan->dtype][tensor_slot(rule, plan->count)] = (uint8_t)next;
     return next;
 }
 

@@ -403,7 +403,7 @@ static void ask_absent(struct cshim_gloo_context *context, int64_t timeout)
 
 /* Decides about this rank's next call of a function with a tag; UNDECIDED if the call must wait for
  * messages. */
-static enum way decide(struct cshim_gloo_agreement *agreement, const struct cshim_gloo_use *use)
+static enum way decide_way(struct cshim_gloo_agreement *agreement, const struct cshim_gloo_use *use)
 {
     static const enum way ways[] = {
         [HAS_PASSED] = PASS,      [IS_CROWDED] = PASS,     [IS_READY] = UNDECIDED,
@@ -474,7 +474,7 @@ static enum way find_way(struct cshim_gloo_context *context,
         const bool is_open = agreement->state < ACCEPTING;
         struct cshim_gloo_use *use =
             cshim_gloo_use_find(&agreement->uses, arguments->function, arguments->tag, is_open);
-        const enum way way = decide(agreement, use);
+        const enum way way = decide_way(agreement, use);
         if (use == NULL && is_open) {
             agreement->mail.is_broken = true; /* other ranks may wait for this one */
             continue;

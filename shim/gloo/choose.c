@@ -118,7 +118,7 @@ static struct talk *start_talk(const struct cshim_gloo_arguments *arguments, siz
     return talk;
 }
 
-static uint64_t slot_of(const struct cshim_gloo_arguments *arguments, unsigned kind)
+static uint64_t decision_slot(const struct cshim_gloo_arguments *arguments, unsigned kind)
 {
     return CSHIM_GLOO_SLOT_DECISION | (uint64_t)arguments->tag << CSHIM_GLOO_TAG_SHIFT | kind;
 }
@@ -127,7 +127,7 @@ static uint64_t slot_of(const struct cshim_gloo_arguments *arguments, unsigned k
 static void tell_rank_0(struct talk *talk, const struct cshim_gloo_arguments *arguments,
                         unsigned kind)
 {
-    const uint64_t slot = slot_of(arguments, kind);
+    const uint64_t slot = decision_slot(arguments, kind);
     if (arguments->rank != 0) {
         cshim_gloo_mail_send(&talk->mail, slot, 0, 1, talk->messages, talk->bytes);
         return;
@@ -143,7 +143,7 @@ static void tell_rank_0(struct talk *talk, const struct cshim_gloo_arguments *ar
 static void hear_rank_0(struct talk *talk, const struct cshim_gloo_arguments *arguments,
                         unsigned kind)
 {
-    const uint64_t slot = slot_of(arguments, kind);
+    const uint64_t slot = decision_slot(arguments, kind);
     if (arguments->rank == 0) {
         cshim_gloo_mail_send(&talk->mail, slot, 1, arguments->ranks, talk->answer,
                              talk->answer_bytes);
@@ -228,7 +228,8 @@ static void end_decision(struct cshim_gloo_context *context, const struct cshim_
     if (context->host.rank == 0 && !talk->mail.is_broken) {
         *stage = cshim_draw_decide(&class->draw, &class->class.choice, chosen->number,
                                    talk->messages, (unsigned)context->host.ranks);
-        cshim_class_decided(&class->class, cshim_communicator_ledger(&context->host));
+        if (stage->is_new)
+            cshim_class_decided(&class->class, cshim_communicator_ledger(&context->host));
     }
     if (talk->mail.is_broken)
         context->has_failed = true;
@@ -239,8 +240,9 @@ static void end_decision(struct cshim_gloo_context *context, const struct cshim_
 }
 
 /* Lets the ranks decide: each sends rank 0 its timings and receives the next stage. */
-static void decide(struct cshim_gloo_context *context, const struct cshim_gloo_arguments *arguments,
-                   const struct cshim_gloo_chosen *chosen, void **exception)
+static void decide_stage(struct cshim_gloo_context *context,
+                         const struct cshim_gloo_arguments *arguments,
+                         const struct cshim_gloo_chosen *chosen, void **exception)
 {
     struct talk *talk =
         start_talk(arguments, sizeof(struct cshim_draw_timings), sizeof(struct cshim_draw_stage));
@@ -276,7 +278,7 @@ void cshim_gloo_chosen_end(struct cshim_gloo_context *context,
     cshim_class_count(&class->class, cshim_communicator_ledger(&context->host));
     pthread_mutex_unlock(&context->choosing);
     if (chosen->drawn.decides)
-        decide(context, arguments, chosen, exception);
+        decide_stage(context, arguments, chosen, exception);
 }
 
 void cshim_gloo_classes_free(struct cshim_gloo_context *context)

@@ -68,7 +68,7 @@ static struct cshim_gloo_context *find(const void *address)
 }
 
 /* Adds a context to the list. Returns NULL without memory. The caller holds the lock. */
-static struct cshim_gloo_context *add(const struct cshim_gloo_arguments *arguments)
+static struct cshim_gloo_context *add_context(const struct cshim_gloo_arguments *arguments)
 {
     struct cshim_gloo_context *context = calloc(1, sizeof *context);
     if (context == NULL)
@@ -94,7 +94,7 @@ struct cshim_gloo_context *cshim_gloo_context_find(const void *address,
     struct cshim_gloo_context *gone = take_gone();
     struct cshim_gloo_context *context = find(address);
     if (context == NULL && arguments != NULL)
-        context = add(arguments);
+        context = add_context(arguments);
     pthread_mutex_unlock(&lock);
     for (struct cshim_gloo_context *next; gone != NULL; gone = next) {
         next = gone->next;

@@ -10,8 +10,9 @@
 #include "shim/gloo/agree.h"
 #include "shim/gloo/transport.h"
 
-static bool is_usable; /* atomic: gloo has the needed functions, and refuse() has not reset it */
-static bool is_known;  /* atomic: a call has been recognised */
+static bool
+    is_usable; /* atomic: gloo has the needed functions, and refuse_function() has not reset it */
+static bool is_known; /* atomic: a call has been recognised */
 
 /* Counting ------------------------------------------------------------------------------------- */
 
@@ -179,7 +180,7 @@ static struct cshim_gloo_context *open_call(enum cshim_gloo_index function, cons
  * because the engine is not usable. (A call with wrong options does not get here: gloo throws.) If
  * it is an all-reduce and no call was recognised before, all later calls are passed through. If one
  * was, ranks may have agreed to compress, so the engine stays in use. */
-static void refuse(enum cshim_gloo_index function, const void *options)
+static void refuse_function(enum cshim_gloo_index function, const void *options)
 {
     if (function != CSHIM_INDEX_gloo_allreduce) {
         count(rows[function], options);
@@ -223,7 +224,7 @@ static void make(enum cshim_gloo_index function, cshim_gloo_function real, const
         context = open_call(function, options, &arguments);
     if (context == NULL) {
         real(options);
-        refuse(function, options);
+        refuse_function(function, options);
         return;
     }
     const struct cshim_gloo_verdict verdict = cshim_gloo_agree(context, &arguments);
@@ -246,7 +247,7 @@ static void make(enum cshim_gloo_index function, cshim_gloo_function real, const
 
 /* The process ---------------------------------------------------------------------------------- */
 
-static void start(cshim_gloo_function function, bool is_beside)
+static void start_gloo(cshim_gloo_function function, bool is_beside)
 {
     if (cshim_process.pid != 0)
         cshim_gloo_contexts_abandon();
@@ -260,7 +261,7 @@ static void start(cshim_gloo_function function, bool is_beside)
 
 __attribute__((visibility("default"))) const struct cshim_gloo_engine cshim_gloo_engine = {
     .abi = CSHIM_GLOO_ENGINE_ABI,
-    .start = start,
+    .start = start_gloo,
     .make = make,
     .count = count,
     .count_unread = count_unread,

@@ -30,8 +30,8 @@ static unsigned buffer_of(const struct cshim_exchange *exchange, unsigned reques
 
 /* Returns the slot of a message. gloo delivers messages with one slot in the order in which they
  * were sent; segments that are in flight together have different slots. */
-static uint64_t slot_of(const struct cshim_exchange *exchange, unsigned request,
-                        enum cshim_message kind)
+static uint64_t message_slot(const struct cshim_exchange *exchange, unsigned request,
+                             enum cshim_message kind)
 {
     const struct cshim_gloo_arguments *arguments = call_of(exchange)->arguments;
     const uint64_t place = buffer_of(exchange, request) % CSHIM_SEGMENTS_IN_FLIGHT;
@@ -74,15 +74,15 @@ static int rank_of(const struct cshim_exchange *exchange, int peer)
 }
 
 /* Starts a message by `how`, which is cshim_gloo_receive or cshim_gloo_send. */
-static int start(const struct cshim_exchange *exchange, unsigned request, const void *message,
-                 size_t bytes, int peer, enum cshim_message kind,
-                 int (*how)(struct cshim_gloo_buffer *buffer, int rank, uint64_t slot,
-                            size_t offset, size_t bytes, void **exception))
+static int start_request(const struct cshim_exchange *exchange, unsigned request,
+                         const void *message, size_t bytes, int peer, enum cshim_message kind,
+                         int (*how)(struct cshim_gloo_buffer *buffer, int rank, uint64_t slot,
+                                    size_t offset, size_t bytes, void **exception))
 {
     struct cshim_gloo_call *call = call_of(exchange);
     struct cshim_gloo_buffer *buffer = open_buffer(call, buffer_of(exchange, request));
     return buffer == NULL ||
-           how(buffer, rank_of(exchange, peer), slot_of(exchange, request, kind),
+           how(buffer, rank_of(exchange, peer), message_slot(exchange, request, kind),
                (size_t)((const uint8_t *)message - call->host.scratch), bytes, &call->exception);
 }
 
@@ -95,14 +95,14 @@ static int receive(const struct cshim_exchange *exchange, unsigned request, void
 {
     const size_t offset = (size_t)((const uint8_t *)message - call_of(exchange)->host.scratch);
     (void)bytes;
-    return start(exchange, request, message, CSHIM_SCRATCH_LIMIT - offset, from, kind,
-                 cshim_gloo_receive);
+    return start_request(exchange, request, message, CSHIM_SCRATCH_LIMIT - offset, from, kind,
+                         cshim_gloo_receive);
 }
 
 static int send(const struct cshim_exchange *exchange, unsigned request, const void *message,
                 size_t bytes, int to, enum cshim_message kind)
 {
-    return start(exchange, request, message, bytes, to, kind, cshim_gloo_send);
+    return start_request(exchange, request, message, bytes, to, kind, cshim_gloo_send);
 }
 
 /* A wait for messages of a buffer. */
@@ -240,8 +240,8 @@ static int gather_inside(const struct cshim_exchange *exchange, const void *shar
 
 /* Calls gloo's own all-reduce, with `reduction`, or with the program's reduction if that is NULL.
  */
-static int add(const struct cshim_exchange *exchange, const void *input, void *output,
-               uint64_t count, enum cshim_dtype dtype, cshim_gloo_reduction reduction)
+static int add_up(const struct cshim_exchange *exchange, const void *input, void *output,
+                  uint64_t count, enum cshim_dtype dtype, cshim_gloo_reduction reduction)
 {
     struct cshim_gloo_call *call = call_of(exchange);
     return cshim_gloo_native(call->arguments, input, output, count, dtype, reduction,
@@ -251,13 +251,13 @@ static int add(const struct cshim_exchange *exchange, const void *input, void *o
 static int sum(const struct cshim_exchange *exchange, const void *input, void *output,
                uint64_t count)
 {
-    return add(exchange, input, output, count, exchange->plan->dtype, NULL);
+    return add_up(exchange, input, output, count, exchange->plan->dtype, NULL);
 }
 
 static int sum_narrowed(const struct cshim_exchange *exchange, void *codes, uint64_t count,
                         enum cshim_dtype dtype)
 {
-    return add(exchange, codes, codes, count, dtype, cshim_add);
+    return add_up(exchange, codes, codes, count, dtype, cshim_add);
 }
 
 /* Takes the larger integer of each pair. gloo sees them as float64, which has the same size. */
@@ -357,7 +357,7 @@ static int add_values(const struct cshim_exchange *exchange, const void *own, vo
 {
     struct cshim_gloo_call *call = call_of(exchange);
     return call->arguments->collective == CSHIM_ALLREDUCE
-               ? add(exchange, own, result, (uint64_t)count, CSHIM_FLOAT64, reduction)
+               ? add_up(exchange, own, result, (uint64_t)count, CSHIM_FLOAT64, reduction)
                : reduce_values(call->arguments, own, result, (uint64_t)count, reduction,
                                &call->exception);
 }

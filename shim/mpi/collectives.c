@@ -17,13 +17,13 @@
 #define SCATTERED_A sendbuf, recvbuf, recvcounts, datatype, op
 
 /* State of one call of the program. */
-struct call {
+struct collective_call {
     struct cshim_outcome outcome;
     struct cshim_observed_call observed; /* a call to the MPI library that is recorded or traced */
 };
 
 /* Initialises a call that is neither done nor recorded. */
-static ALWAYS_INLINE void clear_call(struct call *call)
+static ALWAYS_INLINE void clear_collective(struct collective_call *call)
 {
     call->outcome.done = false;
     call->outcome.class = NULL;
@@ -43,8 +43,9 @@ static COLD void observe_call(const struct cshim_arguments *arguments, enum cshi
 }
 
 /* Counts a call that is passed through, and records it if calls are recorded or traced. */
-static ALWAYS_INLINE void pass_call(struct call *call, const struct cshim_arguments *arguments,
-                                    enum cshim_reason reason)
+static ALWAYS_INLINE void pass_collective(struct collective_call *call,
+                                          const struct cshim_arguments *arguments,
+                                          enum cshim_reason reason)
 {
     if (__builtin_expect(cshim_mpi.is_watched, 0))
         observe_call(arguments, reason, &call->observed);
@@ -53,7 +54,8 @@ static ALWAYS_INLINE void pass_call(struct call *call, const struct cshim_argume
 }
 
 /* Compresses a call, or counts the reason for which it is passed through. */
-static ALWAYS_INLINE void consider_call(struct call *call, const struct cshim_arguments *arguments)
+static ALWAYS_INLINE void consider_collective(struct collective_call *call,
+                                              const struct cshim_arguments *arguments)
 {
     const struct cshim_rule *rule;
     struct cshim_call described;
@@ -71,40 +73,42 @@ static ALWAYS_INLINE void consider_call(struct call *call, const struct cshim_ar
             reason = cshim_compress(&call->outcome, arguments, &described, count, rule);
     }
     if (!call->outcome.done)
-        pass_call(call, arguments, reason);
+        pass_collective(call, arguments, reason);
 }
 
 /* Begins a call. If the library may refuse its arguments, the call is passed through, so that the
  * library reports the error. */
-static ALWAYS_INLINE void begin_call(struct call *call, const struct cshim_arguments *arguments)
+static ALWAYS_INLINE void begin_collective(struct collective_call *call,
+                                           const struct cshim_arguments *arguments)
 {
-    clear_call(call);
+    clear_collective(call);
     if (!cshim_describe_refused(arguments))
-        consider_call(call, arguments);
+        consider_collective(call, arguments);
 }
 
-static ALWAYS_INLINE void begin_reduction(struct call *call, enum cshim_collective collective,
+static ALWAYS_INLINE void begin_reduction(struct collective_call *call,
+                                          enum cshim_collective collective,
                                           CSHIM_REDUCTION(MPI_Count), int root, MPI_Comm comm)
 {
     struct cshim_arguments arguments =
         cshim_arguments_of(collective, sendbuf, recvbuf, count, datatype, op, comm);
     arguments.root = root;
-    begin_call(call, &arguments);
+    begin_collective(call, &arguments);
 }
 
 /* Begins a reduce_scatter with counts. If `recvcounts` is NULL the call is passed through, so that
  * the library reports the error. */
-static ALWAYS_INLINE void begin_scatter(struct call *call, const void *sendbuf, void *recvbuf,
-                                        const void *recvcounts, MPI_Datatype datatype, MPI_Op op,
-                                        MPI_Comm comm, bool large)
+static ALWAYS_INLINE void begin_scatter(struct collective_call *call, const void *sendbuf,
+                                        void *recvbuf, const void *recvcounts,
+                                        MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, bool large)
 {
     struct cshim_arguments arguments =
         cshim_arguments_of(CSHIM_REDUCE_SCATTER, sendbuf, recvbuf, 0, datatype, op, comm);
     arguments.recvcounts = recvcounts;
     arguments.large = large;
-    clear_call(call);
+    clear_collective(call);
     if (recvcounts != NULL)
-        begin_call(call, &arguments);
+        begin_collective(call, &arguments);
 }
 
 /* Begins a data-movement collective. If no rule names the collective, only counts the call, as
@@ -113,10 +117,11 @@ static ALWAYS_INLINE void begin_scatter(struct call *call, const void *sendbuf, 
  * type; a sent block is as long as the block received for it (not required in an alltoallv); blocks
  * of different lengths are contiguous in rank order. The first two always hold in place and in a
  * broadcast. */
-static COLD void begin_data_movement(struct call *call, struct cshim_arguments *arguments,
-                                     bool are_alike, enum cshim_mpi_counted function)
+static COLD void begin_data_movement(struct collective_call *call,
+                                     struct cshim_arguments *arguments, bool are_alike,
+                                     enum cshim_mpi_counted function)
 {
-    clear_call(call);
+    clear_collective(call);
     /* A rank that receives nothing may pass no receive type, but takes part in
      * cshim_movement_agree(): the others wait for it there. */
     if (arguments->comm != MPI_COMM_NULL && arguments->datatype == MPI_DATATYPE_NULL &&
@@ -140,13 +145,13 @@ static COLD void begin_data_movement(struct call *call, struct cshim_arguments *
     if (call->outcome.done)
         return;
     if (!agreed || reason == CSHIM_REASON_COMPRESS)
-        consider_call(call, arguments);
+        consider_collective(call, arguments);
     else
-        pass_call(call, arguments, reason);
+        pass_collective(call, arguments, reason);
 }
 
 /* Begins an all-gather or an all-to-all with blocks of equal length. */
-static void begin_blocks(struct call *call, enum cshim_collective collective,
+static void begin_blocks(struct collective_call *call, enum cshim_collective collective,
                          enum cshim_mpi_counted function, const void *sendbuf, MPI_Count sendcount,
                          MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount,
                          MPI_Datatype recvtype, MPI_Comm comm)
@@ -159,7 +164,7 @@ static void begin_blocks(struct call *call, enum cshim_collective collective,
 }
 
 /* Begins an all-gather whose blocks may differ in length. All ranks pass the same lengths. */
-static void begin_allgatherv(struct call *call, const void *sendbuf, MPI_Count sendcount,
+static void begin_allgatherv(struct collective_call *call, const void *sendbuf, MPI_Count sendcount,
                              MPI_Datatype sendtype, void *recvbuf, const void *recvcounts,
                              const void *displacements, MPI_Datatype recvtype, MPI_Comm comm,
                              bool large)
@@ -168,7 +173,7 @@ static void begin_allgatherv(struct call *call, const void *sendbuf, MPI_Count s
         cshim_arguments_of(CSHIM_ALLGATHER, sendbuf, recvbuf, 0, recvtype, MPI_SUM, comm);
     uint64_t largest = 0;
     int inter = 0, ranks = 0, rank = 0;
-    clear_call(call);
+    clear_collective(call);
     if (comm == MPI_COMM_NULL || recvcounts == NULL || displacements == NULL)
         return; /* the MPI library reports the error */
     if (!cshim_policy_names(cshim_job.policy, CSHIM_MPI, CSHIM_ALLGATHER)) {
@@ -198,14 +203,14 @@ static void begin_allgatherv(struct call *call, const void *sendbuf, MPI_Count s
 
 /* Begins an all-to-all whose blocks may differ in length. With MPI_IN_PLACE the receive buffer,
  * counts and displacements describe the sent elements, too. */
-static void begin_alltoallv(struct call *call, ALLTOALLV(void, void), bool large)
+static void begin_alltoallv(struct collective_call *call, ALLTOALLV(void, void), bool large)
 {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     struct cshim_arguments arguments =
         cshim_arguments_of(CSHIM_ALLTOALL, sendbuf, recvbuf, 0, recvtype, MPI_SUM, comm);
     uint64_t all;
     int inter = 0, ranks = 0;
-    clear_call(call);
+    clear_collective(call);
     if (comm == MPI_COMM_NULL || recvcounts == NULL || rdispls == NULL ||
         (!in_place && (sendcounts == NULL || sdispls == NULL)))
         return; /* the MPI library reports the error */
@@ -229,8 +234,8 @@ static void begin_alltoallv(struct call *call, ALLTOALLV(void, void), bool large
 }
 
 /* Begins a broadcast: the buffer is the input of the root and the output of all ranks. */
-static void begin_broadcast(struct call *call, void *buffer, MPI_Count count, MPI_Datatype datatype,
-                            int root, MPI_Comm comm)
+static void begin_broadcast(struct collective_call *call, void *buffer, MPI_Count count,
+                            MPI_Datatype datatype, int root, MPI_Comm comm)
 {
     struct cshim_arguments arguments =
         cshim_arguments_of(CSHIM_BROADCAST, MPI_IN_PLACE, buffer, count, datatype, MPI_SUM, comm);
@@ -239,7 +244,7 @@ static void begin_broadcast(struct call *call, void *buffer, MPI_Count count, MP
 }
 
 /* Ends a call that the MPI library has made. Returns the library's status. */
-static ALWAYS_INLINE int end_call(struct call *call, int status)
+static ALWAYS_INLINE int end_collective(struct collective_call *call, int status)
 {
     cshim_end_native(&call->outcome, status);
     if (call->observed.comm != MPI_COMM_NULL)
@@ -250,60 +255,60 @@ static ALWAYS_INLINE int end_call(struct call *call, int status)
 /* Returns the status of a begun call: the engine's if it is done, otherwise that of `by_library`,
  * which is evaluated only then. */
 #define ENDED(call, by_library)                                                                    \
-    ((call).outcome.done ? (call).outcome.status : end_call(&(call), by_library))
+    ((call).outcome.done ? (call).outcome.status : end_collective(&(call), by_library))
 
 static int allreduce(CSHIM_REDUCTION(int), MPI_Comm comm)
 {
-    struct call call;
+    struct collective_call call;
     begin_reduction(&call, CSHIM_ALLREDUCE, CSHIM_REDUCTION_A, 0, comm);
     return ENDED(call, cshim_mpi.real->MPI_Allreduce(CSHIM_REDUCTION_A, comm));
 }
 
 static int allreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
 {
-    struct call call;
+    struct collective_call call;
     begin_reduction(&call, CSHIM_ALLREDUCE, CSHIM_REDUCTION_A, 0, comm);
     return ENDED(call, cshim_mpi.real->MPI_Allreduce_c(CSHIM_REDUCTION_A, comm));
 }
 
 static int reduce_to_root(CSHIM_REDUCTION(int), int root, MPI_Comm comm)
 {
-    struct call call;
+    struct collective_call call;
     begin_reduction(&call, CSHIM_REDUCE, CSHIM_REDUCTION_A, root, comm);
     return ENDED(call, cshim_mpi.real->MPI_Reduce(CSHIM_REDUCTION_A, root, comm));
 }
 
 static int reduce_to_root_c(CSHIM_REDUCTION(MPI_Count), int root, MPI_Comm comm)
 {
-    struct call call;
+    struct collective_call call;
     begin_reduction(&call, CSHIM_REDUCE, CSHIM_REDUCTION_A, root, comm);
     return ENDED(call, cshim_mpi.real->MPI_Reduce_c(CSHIM_REDUCTION_A, root, comm));
 }
 
 static int reduce_scatter_block(CSHIM_REDUCTION(int), MPI_Comm comm)
 {
-    struct call call;
+    struct collective_call call;
     begin_reduction(&call, CSHIM_REDUCE_SCATTER, CSHIM_REDUCTION_A, 0, comm);
     return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter_block(CSHIM_REDUCTION_A, comm));
 }
 
 static int reduce_scatter_block_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
 {
-    struct call call;
+    struct collective_call call;
     begin_reduction(&call, CSHIM_REDUCE_SCATTER, CSHIM_REDUCTION_A, 0, comm);
     return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter_block_c(CSHIM_REDUCTION_A, comm));
 }
 
 static int reduce_scatter(SCATTERED(int), MPI_Comm comm)
 {
-    struct call call;
+    struct collective_call call;
     begin_scatter(&call, SCATTERED_A, comm, false);
     return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter(SCATTERED_A, comm));
 }
 
 static int reduce_scatter_c(SCATTERED(MPI_Count), MPI_Comm comm)
 {
-    struct call call;
+    struct collective_call call;
     begin_scatter(&call, SCATTERED_A, comm, true);
     return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter_c(SCATTERED_A, comm));
 }
@@ -317,14 +322,14 @@ static int reduce_scatter_c(SCATTERED(MPI_Count), MPI_Comm comm)
 
 static int allgather(BLOCKS(int))
 {
-    struct call call;
+    struct collective_call call;
     begin_blocks(&call, CSHIM_ALLGATHER, CSHIM_COUNTED_MPI_Allgather, BLOCKS_A);
     return ENDED(call, cshim_mpi.real->MPI_Allgather(BLOCKS_A));
 }
 
 static int allgather_c(BLOCKS(MPI_Count))
 {
-    struct call call;
+    struct collective_call call;
     begin_blocks(&call, CSHIM_ALLGATHER, CSHIM_COUNTED_MPI_Allgather, BLOCKS_A);
     return ENDED(call, cshim_mpi.real->MPI_Allgather_c(BLOCKS_A));
 }
@@ -333,7 +338,7 @@ static int allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
                       const int recvcounts[], const int rdispls[], MPI_Datatype recvtype,
                       MPI_Comm comm)
 {
-    struct call call;
+    struct collective_call call;
     begin_allgatherv(&call, sendbuf, sendcount, sendtype, recvbuf, recvcounts, rdispls, recvtype,
                      comm, false);
     return ENDED(call, cshim_mpi.real->MPI_Allgatherv(sendbuf, sendcount, sendtype, recvbuf,
@@ -344,7 +349,7 @@ static int allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype s
                         void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[],
                         MPI_Datatype recvtype, MPI_Comm comm)
 {
-    struct call call;
+    struct collective_call call;
     begin_allgatherv(&call, sendbuf, sendcount, sendtype, recvbuf, recvcounts, rdispls, recvtype,
                      comm, true);
     return ENDED(call, cshim_mpi.real->MPI_Allgatherv_c(sendbuf, sendcount, sendtype, recvbuf,
@@ -353,35 +358,35 @@ static int allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype s
 
 static int alltoall(BLOCKS(int))
 {
-    struct call call;
+    struct collective_call call;
     begin_blocks(&call, CSHIM_ALLTOALL, CSHIM_COUNTED_MPI_Alltoall, BLOCKS_A);
     return ENDED(call, cshim_mpi.real->MPI_Alltoall(BLOCKS_A));
 }
 
 static int alltoall_c(BLOCKS(MPI_Count))
 {
-    struct call call;
+    struct collective_call call;
     begin_blocks(&call, CSHIM_ALLTOALL, CSHIM_COUNTED_MPI_Alltoall, BLOCKS_A);
     return ENDED(call, cshim_mpi.real->MPI_Alltoall_c(BLOCKS_A));
 }
 
 static int alltoallv(ALLTOALLV(int, int))
 {
-    struct call call;
+    struct collective_call call;
     begin_alltoallv(&call, ALLTOALLV_A, false);
     return ENDED(call, cshim_mpi.real->MPI_Alltoallv(ALLTOALLV_A));
 }
 
 static int alltoallv_c(ALLTOALLV(MPI_Count, MPI_Aint))
 {
-    struct call call;
+    struct collective_call call;
     begin_alltoallv(&call, ALLTOALLV_A, true);
     return ENDED(call, cshim_mpi.real->MPI_Alltoallv_c(ALLTOALLV_A));
 }
 
 static int broadcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)
 {
-    struct call call;
+    struct collective_call call;
     begin_broadcast(&call, buffer, count, datatype, root, comm);
     return ENDED(call, cshim_mpi.real->MPI_Bcast(buffer, count, datatype, root, comm));
 }
@@ -389,7 +394,7 @@ static int broadcast(void *buffer, int count, MPI_Datatype datatype, int root, M
 static int broadcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
                        MPI_Comm comm)
 {
-    struct call call;
+    struct collective_call call;
     begin_broadcast(&call, buffer, count, datatype, root, comm);
     return ENDED(call, cshim_mpi.real->MPI_Bcast_c(buffer, count, datatype, root, comm));
 }

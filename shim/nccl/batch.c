@@ -314,7 +314,7 @@ static bool can_capture(const struct cshim_nccl_call *call)
 }
 
 /* Prepares a call; passes it through if its plan does not compress. */
-static ncclResult_t begin_call(struct cshim_nccl_call *call)
+static ncclResult_t begin_batched_call(struct cshim_nccl_call *call)
 {
     struct cshim_nccl_comm *comm = call->comm;
     if (is_compressed(call) && call->capture_id != 0 && !can_capture(call))
@@ -340,7 +340,7 @@ static ncclResult_t begin_all(struct cshim_nccl_call *calls, size_t count)
     mark_sampled(calls, count, false, false);
     ncclResult_t status = cshim_nccl.real->GroupStart();
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
-        status = begin_call(&calls[i]);
+        status = begin_batched_call(&calls[i]);
     status = cshim_nccl_end_group(status);
     mark_sampled(calls, count, false, true);
     return status;

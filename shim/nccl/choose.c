@@ -162,8 +162,8 @@ static ncclResult_t await_answer(struct cshim_nccl_comm *comm, uint32_t index,
 }
 
 /* Decides about a class by the agreed durations. */
-static void decide(struct cshim_nccl_comm *comm, struct cshim_class *class,
-                   struct deciding *deciding, const struct cshim_answer *answer)
+static void decide_class(struct cshim_nccl_comm *comm, struct cshim_class *class,
+                         struct deciding *deciding, const struct cshim_answer *answer)
 {
     memcpy(class->choice.seconds, answer->seconds, sizeof answer->seconds);
     cshim_class_decide(class, ledger_of(comm));
@@ -195,7 +195,7 @@ static ncclResult_t advance_decision(struct cshim_nccl_comm *comm, uint32_t inde
             return status;
         deciding->has_asked = false;
         if (answer.is_in_force) {
-            decide(comm, class, deciding, &answer);
+            decide_class(comm, class, deciding, &answer);
             return ncclSuccess;
         }
     }

@@ -31,7 +31,7 @@ static enum cshim_dtype dtype_of(ncclDataType_t datatype)
 }
 
 /* Returns the link to an operation, which is NULL if there is none. The caller holds the lock. */
-static struct operation **find_operation(ncclRedOp_t op, ncclComm_t comm)
+static struct operation **find_link(ncclRedOp_t op, ncclComm_t comm)
 {
     struct operation **link = &operations;
     while (*link != NULL && ((*link)->op != op || (*link)->comm != comm))
@@ -42,7 +42,7 @@ static struct operation **find_operation(ncclRedOp_t op, ncclComm_t comm)
 void cshim_premul_find(ncclRedOp_t op, ncclComm_t comm, struct cshim_premul *premul)
 {
     pthread_mutex_lock(&lock);
-    const struct operation *operation = *find_operation(op, comm);
+    const struct operation *operation = *find_link(op, comm);
     if (operation != NULL)
         *premul = operation->premul;
     pthread_mutex_unlock(&lock);
@@ -95,7 +95,7 @@ ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm)
 {
     ncclResult_t status;
     pthread_mutex_lock(&lock);
-    struct operation **link = find_operation(op, comm);
+    struct operation **link = find_link(op, comm);
     if (*link == NULL) {
         status = cshim_nccl.real->RedOpDestroy(op, comm);
     } else {
@@ -109,7 +109,7 @@ ncclResult_t cshim_premul_destroy(ncclRedOp_t op, ncclComm_t comm)
 void cshim_premul_hold(ncclRedOp_t op, ncclComm_t comm)
 {
     pthread_mutex_lock(&lock);
-    struct operation *operation = *find_operation(op, comm);
+    struct operation *operation = *find_link(op, comm);
     if (operation != NULL)
         operation->calls++;
     pthread_mutex_unlock(&lock);
@@ -118,7 +118,7 @@ void cshim_premul_hold(ncclRedOp_t op, ncclComm_t comm)
 void cshim_premul_release(ncclRedOp_t op, ncclComm_t comm)
 {
     pthread_mutex_lock(&lock);
-    struct operation **link = find_operation(op, comm);
+    struct operation **link = find_link(op, comm);
     if (*link != NULL && (*link)->calls > 0) { /* not if the operation is a later communicator's */
         (*link)->calls--;
         (void)destroy_ended(link);

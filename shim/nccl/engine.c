@@ -18,7 +18,7 @@
 
 /* Communicators -------------------------------------------------------------------------------- */
 /* Initializes the process. Called again in a child process forked before the first communicator. */
-static void start(const struct cshim_nccl_real *real, int is_beside)
+static void start_nccl(const struct cshim_nccl_real *real, int is_beside)
 {
     int version = 0;
     cshim_process_start("nccl", is_beside != 0);
@@ -507,7 +507,7 @@ static void count_configured(ncclComm_t comm)
 
 __attribute__((visibility("default"))) const struct cshim_nccl_engine cshim_nccl_engine = {
     .abi = CSHIM_NCCL_ENGINE_ABI,
-    .start = start,
+    .start = start_nccl,
     .count_configured = count_configured,
     .functions =
         {

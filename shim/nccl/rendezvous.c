@@ -177,7 +177,7 @@ void cshim_rendezvous_find_own_address(const struct cshim_member *member, struct
     *tag = member->own;
 }
 
-static void hang_up(struct cshim_member *member)
+static void close_member(struct cshim_member *member)
 {
     const int saved = errno;
     if (member->socket >= 0)
@@ -191,7 +191,7 @@ static bool connect_until(struct cshim_member *member, double deadline)
 {
     int error = 0;
     socklen_t size = sizeof error;
-    hang_up(member);
+    close_member(member);
     member->socket = cshim_tag_connect(&member->tag);
     if (member->socket < 0)
         return false;
@@ -202,7 +202,7 @@ static bool connect_until(struct cshim_member *member, double deadline)
     if (errno == 0)
         note_own_address(member);
     else
-        hang_up(member);
+        close_member(member);
     return member->socket >= 0;
 }
 
@@ -219,7 +219,7 @@ static bool transfer(struct cshim_member *member, bool sends, void *data, size_t
     if (sends && done > 0 && member->request.kind == CSHIM_REQUEST_READY)
         member->may_be_heard = true;
     if (moved != CSHIM_MOVED_ALL)
-        hang_up(member);
+        close_member(member);
     return moved == CSHIM_MOVED_ALL;
 }
 
@@ -262,7 +262,7 @@ static bool request_reply(struct cshim_member *member, enum cshim_request_kind k
         return true;
     if (receive_offer(member, reply->offer_bytes, deadline, offer))
         return true;
-    hang_up(member); /* the rest of the reply is unread */
+    close_member(member); /* the rest of the reply is unread */
     return false;
 }
 
@@ -283,7 +283,7 @@ static bool request_with_retries(struct cshim_member *member, enum cshim_request
             return false;
         poll(NULL, 0, (int)(1000 * PAUSE_SECONDS));
     }
-    hang_up(member);
+    close_member(member);
     return true;
 }
 
@@ -332,7 +332,7 @@ struct cshim_decision cshim_rendezvous_decide(struct cshim_member *member)
                               &decision.offer)) {
         explain_errno(decision.why, "no answer from the process that made the unique id");
         decision.known = !member->may_be_heard; /* not "on", because this rank has sent no READY */
-        hang_up(member);
+        close_member(member);
         return decision;
     }
     decision.on = reply.on != 0;
@@ -379,15 +379,15 @@ void cshim_rendezvous_done(struct cshim_member *member, const char *failure)
         snprintf(member->request.why, sizeof member->request.why, "%s", failure);
     /* The server closes a connection that sends before the reply to its WAIT. */
     if (member->is_asked)
-        hang_up(member);
+        close_member(member);
     send_until(member, CSHIM_REQUEST_DONE, cshim_seconds() + COME_SECONDS);
-    hang_up(member);
+    close_member(member);
 }
 
 void cshim_rendezvous_leave(struct cshim_member *member)
 {
     if (member == NULL)
         return;
-    hang_up(member);
+    close_member(member);
     free(member);
 }

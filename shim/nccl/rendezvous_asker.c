@@ -48,7 +48,7 @@ struct cshim_asker *cshim_asker_make(const struct cshim_tag *tag, uint32_t rank,
     return asker;
 }
 
-static void hang_up(struct cshim_asker *asker)
+static void close_asker(struct cshim_asker *asker)
 {
     if (asker->socket >= 0)
         close(asker->socket);
@@ -59,7 +59,7 @@ void cshim_asker_free(struct cshim_asker *asker)
 {
     if (asker == NULL)
         return;
-    hang_up(asker);
+    close_asker(asker);
     free(asker);
 }
 
@@ -143,7 +143,7 @@ void cshim_asker_advance(struct cshim_asker *asker)
         receive_answers(asker))
         return;
     asker->is_lost = errno == ECONNREFUSED;
-    hang_up(asker);
+    close_asker(asker);
 }
 
 void cshim_asker_ask(struct cshim_asker *asker, const struct cshim_ask *ask)
@@ -171,7 +171,7 @@ enum cshim_asked cshim_asker_take(struct cshim_asker *asker, uint32_t class,
     *answer = question->answer;
     question->state = NONE;
     if (answer->is_in_force && !has_open(asker))
-        hang_up(asker);
+        close_asker(asker);
     return answer->is_known ? CSHIM_ASKED_ANSWERED : CSHIM_ASKED_LOST;
 }
 

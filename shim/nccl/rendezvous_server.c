@@ -69,7 +69,7 @@ static void enter_state(struct connection *connection, int state)
     epoll_ctl(poller, EPOLL_CTL_MOD, connection->socket, &wanted);
 }
 
-static void hang_up(struct connection *connection)
+static void close_connection(struct connection *connection)
 {
     if (connection->known)
         cshim_session_break(&connection->request, connection->number, cshim_seconds());
@@ -105,7 +105,7 @@ static void handle_request(struct connection *connection)
     if (is_stranger || request->kind >= CSHIM_REQUEST_KINDS ||
         !cshim_session_hear(request, connection->number, cshim_seconds()) ||
         request->kind == CSHIM_REQUEST_DONE) {
-        hang_up(connection);
+        close_connection(connection);
         return;
     }
     connection->known = true;
@@ -121,7 +121,7 @@ static void read_more(struct connection *connection)
         connection->since = cshim_seconds(); /* it may have been idle between its requests */
     if (connection->state == HELD || cshim_move(connection->socket, false, request, sizeof *request,
                                                 &connection->done) == CSHIM_GONE)
-        hang_up(connection);
+        close_connection(connection);
     else
         handle_request(connection);
 }
@@ -136,7 +136,7 @@ static void write_more(struct connection *connection)
         moved = cshim_move(connection->socket, true, offer->packed, offer->bytes,
                            &connection->offer_done);
     if (moved == CSHIM_GONE)
-        hang_up(connection);
+        close_connection(connection);
     else if (moved == CSHIM_MOVED_ALL)
         enter_state(connection, READING);
 }
@@ -151,7 +151,7 @@ static double settle_connection(struct connection *connection)
         due = cshim_session_answer(&connection->request, connection->since, now, &connection->reply,
                                    &connection->offer);
         if (due < 0) { /* its session is not remembered */
-            hang_up(connection);
+            close_connection(connection);
             return 0;
         }
         if (due > 0)
@@ -163,7 +163,7 @@ static double settle_connection(struct connection *connection)
     else if (!connection->known || connection->done > 0)
         due = connection->since + REQUEST_SECONDS;
     if (due > 0 && now >= due)
-        hang_up(connection);
+        close_connection(connection);
     return due;
 }
 
@@ -180,7 +180,7 @@ static bool drop_stranger(size_t least)
     }
     if (oldest == NULL || strangers < least)
         return false;
-    hang_up(oldest);
+    close_connection(oldest);
     return true;
 }
 
@@ -243,7 +243,8 @@ static void *serve_ranks(void *data)
         const int wait = settle_all();
         pthread_mutex_unlock(&lock);
         const int ready = epoll_wait(poller, events, sizeof events / sizeof *events, wait);
-        const bool is_lost = ready < 0 && errno != EINTR; /* the program has closed the descriptor */
+        const bool is_lost =
+            ready < 0 && errno != EINTR; /* the program has closed the descriptor */
         pthread_mutex_lock(&lock);
         if (is_lost)
             break;

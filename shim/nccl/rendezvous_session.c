@@ -38,7 +38,7 @@ struct session {
     uint32_t reached[STAGES]; /* number of ranks that have reached each stage but NONE */
     bool trouble;    /* a rank is unable or has failed, or its connection broke (`broken`) */
     double deadline; /* time limit of the decision; 0: no rank has sent READY */
-    bool heard;      /* a request has arrived since decide() last looked */
+    bool heard;      /* a request has arrived since decide_session() last looked */
     bool decided;
     struct cshim_reply reply;
     struct session *next; /* older */
@@ -290,7 +290,7 @@ static void decide_on(struct session *session)
 /* Makes the decision, once a rank waits for it and a request has arrived or the deadline has
  * passed: "off" if a rank is missing, unable or of another version, or not ready at the deadline;
  * "on" if all are ready. Otherwise leaves it open. */
-static void decide(struct session *session, double now)
+static void decide_session(struct session *session, double now)
 {
     const bool late = session->deadline > 0 && now >= session->deadline;
     if (session->decided || session->reached[READY] == 0 || (!session->heard && !late))
@@ -354,7 +354,7 @@ double cshim_session_answer(const struct cshim_request *request, double since, d
     if (request->kind == CSHIM_REQUEST_WAIT)
         return find_absent(session, since, now, reply);
     if (request->kind == CSHIM_REQUEST_READY) {
-        decide(session, now);
+        decide_session(session, now);
         if (!session->decided)
             return session->deadline;
         *reply = session->reply;

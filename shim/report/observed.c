@@ -30,7 +30,7 @@ void cshim_observed_init(struct cshim_observed *observed)
 _Static_assert(KIND_BYTES == 4 * sizeof(uint8_t) + 3 * sizeof(uint32_t) + sizeof(uint64_t),
                "a kind's bytes are compared");
 
-static void sum(struct cshim_kind *to, const struct cshim_kind *from)
+static void add_kind(struct cshim_kind *to, const struct cshim_kind *from)
 {
     to->calls += from->calls;
     to->bytes_total += from->bytes_total;
@@ -44,7 +44,7 @@ static bool add_up_to(struct cshim_observed *observed, const struct cshim_kind *
 {
     for (size_t i = 0; i < observed->count; i++)
         if (memcmp(&observed->kinds[i], kind, KIND_BYTES) == 0) {
-            sum(&observed->kinds[i], kind);
+            add_kind(&observed->kinds[i], kind);
             return true;
         }
     if (observed->count >= limit)
@@ -61,10 +61,10 @@ void cshim_observed_add(struct cshim_observed *observed, const struct cshim_kind
         class.bytes &= class.bytes - 1; /* clears all bits but the highest */
     pthread_mutex_lock(&observed->lock);
     if (kind->ranks == 0)
-        sum(&observed->unlisted, kind);
+        add_kind(&observed->unlisted, kind);
     else if ((kind->is_class || !add_up_to(observed, kind, CSHIM_KINDS_EXACT)) &&
              !add_up_to(observed, &class, CSHIM_KINDS_MAX))
-        sum(&observed->unlisted, kind);
+        add_kind(&observed->unlisted, kind);
     pthread_mutex_unlock(&observed->lock);
 }
 

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 ROW = 4  # consecutive calls of a size; the first is not timed
-SETTLE_SECONDS = 2  # ends settling early, but not before a fifth of --settle's calls: learning may take that many
+SETTLE_SECONDS = 2  # ends settling early, but not before two fifths of --settle's calls: learning may take that many
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20}
 
 
@@ -35,7 +35,7 @@ def measure(size, arguments):
     tensors = [memory[: size // 4 + i] for i in range(arguments.beside + 1)]
     settling = 0
     for i in range(arguments.settle):
-        if i < arguments.settle / 5 or settling < SETTLE_SECONDS:
+        if i < arguments.settle * 2 / 5 or settling < SETTLE_SECONDS:
             settling += time_call(tensors[0])
     seconds = [[] for _ in tensors]
     turns = random.Random(1)

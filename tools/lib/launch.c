@@ -252,7 +252,7 @@ static _Noreturn void exec_program(const struct child *child, int output)
     _exit(127);
 }
 
-static pid_t start(const struct child *child, int *output)
+static pid_t start_process(const struct child *child, int *output)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
@@ -335,7 +335,7 @@ enum child_end child_run(struct child *child)
     child->output = tool_allocate(2 * OUTPUT_KEPT + 1, 1);
     if (!isatty(STDERR_FILENO))
         fprintf(stderr, "%s\n", child->progress);
-    pid_t process = start(child, &output);
+    pid_t process = start_process(child, &output);
     wait_for_end(child, process, output);
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr);

@@ -104,7 +104,7 @@ static double *find_figure(const struct session *session, uint64_t bytes)
 }
 
 /* Reads a line of the benchmark: bytes, calls, median and least seconds. */
-static bool read_line(const char *line, unsigned long long *bytes, double *median)
+static bool read_result(const char *line, unsigned long long *bytes, double *median)
 {
     unsigned long long calls;
     double least;
@@ -118,7 +118,7 @@ static void keep_best(const struct session *session, const char *output)
         unsigned long long bytes;
         double median;
         line += *line == '\n';
-        double *figure = read_line(line, &bytes, &median) ? find_figure(session, bytes) : NULL;
+        double *figure = read_result(line, &bytes, &median) ? find_figure(session, bytes) : NULL;
         if (figure != NULL)
             *figure = fmin(*figure, median); /* fmin ignores NAN */
     }
@@ -218,7 +218,7 @@ static void explore_machine(struct session *session, double seconds)
     write_job_policy(session, 0, 0);
     char *output = run(session, sizes, true, "looking at the job");
     const char *line = strstr(output, sizes);
-    const bool is_measured = line != NULL && read_line(line, &bytes, &median);
+    const bool is_measured = line != NULL && read_result(line, &bytes, &median);
     const json_t *ledger = open_report();
     measured->ranks = (uint32_t)ledger_number(ledger, "ranks");
     measured->nodes = (uint32_t)ledger_number(ledger, "nodes");
