@@ -177,7 +177,7 @@ CSHIM_INLINE size_t pack_bounded(bool is_wide, const uint8_t *input, size_t coun
     multiples[0] = multiples[1] - slope;
     const uint32_t starts[BOUNDED_ORDERS][2] = {
         {middle, 0}, {multiples[2], 0}, {multiples[1], slope}};
-    /* Differences of order 2 span at most four times the multiples' range, which 16 bits hold. */
+    /* A difference of order 2 spans at most 4 times the multiples' range, so it has 16 bits. */
     const bool is_narrow = range.most - range.least < 1 << 14;
     if (is_narrow) {
         narrow[0] = (uint16_t)multiples[0];

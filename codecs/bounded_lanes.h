@@ -27,8 +27,9 @@ CSHIM_INLINE void OF_LANES(find_widths)(const LANE *restrict multiples, size_t c
     widths[2] = width_of(second);
 }
 
-/* Writes each difference d of an order as 2d, or as -2d - 1 if it is negative. The first multiple
- * is multiples[2]. */
+/* Writes the differences of an order (0: from the base, 1: from the previous multiple, 2: from the
+ * previous difference), each d as 2d, or as -2d - 1 if it is negative. The first multiple is
+ * multiples[2]; the two before it precede the first one. */
 CSHIM_INLINE void OF_LANES(subtract)(unsigned order, LANE base, const LANE *restrict multiples,
                                      size_t count, LANE *restrict differences)
 {

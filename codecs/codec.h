@@ -53,8 +53,8 @@ struct cshim_codec_info {
     double bound_floor;
     double typical;        /* measured relative L2 error of one quantization of normal data */
     bool keeps_infinity;   /* false: infinities become NaN */
-    bool keeps_minus_zero; /* false: -0 becomes 0; also true of bounded, which may lose -0 if it has
-                              a step */
+    bool keeps_minus_zero; /* false: -0 becomes 0; true for bounded, although with a step it may
+                              turn -0 into 0 */
 };
 
 /* Returns the description of a codec, or NULL for CSHIM_CODEC_NONE and unknown ids. */

@@ -138,9 +138,8 @@ CSHIM_INLINE void set_exponent(const struct packing *packing, uint8_t *element, 
     memcpy(element, &bits, packing->bytes);
 }
 
-/* Returns the bytes of a plane of codes. A plane holds 4, 2 or 1 bits of each code (8 for whole
- * codes), so 2, 4 or 8 codes share a byte; their indices are a half, a quarter or an eighth of the
- * array apart. */
+/* Returns the bytes of a plane, which holds 8, 4, 2 or 1 bits of each code. This is also its
+ * stride: byte i holds codes i, i + stride, i + 2 * stride ... */
 CSHIM_INLINE size_t stride_of(size_t count, unsigned bits)
 {
     return (count * bits + 7) / 8;

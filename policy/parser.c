@@ -20,7 +20,7 @@ bool cshim_parser_fail(struct cshim_parser *parser, const char *format, ...)
     const size_t room = CSHIM_MESSAGE_MAX - parser->used;
     const char *separator = parser->used > 0 ? NEXT_LINE : "";
     parser->failed = parser->section_failed = true;
-    if (room < sizeof more) /* `more` is in the message, or the first error filled it */
+    if (room < sizeof more) /* an earlier call added `more`, or the first error left no room */
         return false;
     size_t length = strlen(parser->source);
     const char *shown =

@@ -60,8 +60,8 @@ static bool open_stream(struct cshim_output *output, int descriptor)
 }
 
 /* Gives the new file the old one's owner, group and mode. Returns false if that fails, or if
- * replacing the old file would lose other links to it or its access control list. An old file
- * without links may be replaced: another process has replaced it since it was opened. */
+ * replacing the old file would lose other links to it or its access control list. If the
+ * old file has no link left, another process has replaced it since it was opened. */
 static bool takes_place(int file, const char *target, const struct stat *old)
 {
     struct stat new;

@@ -23,8 +23,9 @@ static size_t tile_length(uint64_t count, uint64_t first)
     return count - first < TILE ? (size_t)(count - first) : TILE;
 }
 
-/* Sets the scale's exponent: ranks times the largest finite magnitude on any rank stays below the
- * largest binary16. Returns 0 or a transport error. */
+/* Sets the exponent of a scale with which no sum overflows binary16: with which the largest finite
+ * magnitude on any rank, times the number of ranks, is below its largest number. Collective.
+ * Returns 0 or a transport error. */
 static int agree_exponent(struct cshim_exchange *exchange, const uint8_t *input, uint64_t count,
                           int *exponent)
 {

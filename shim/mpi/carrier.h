@@ -53,8 +53,8 @@ void cshim_carrier_release(struct cshim_carrier *carrier);
  * connection limit, because plans then connect this process to only some of them. */
 void cshim_carrier_connect(struct cshim_carrier *carrier, const int *ranks, int count);
 /* Returns true if this process can open too few files for a call with `count` ranks of the carrier.
- * A call needs its new connections, and half as many again, because other communicators may open
- * theirs in the meantime. */
+ * A call needs one for each new connection, and half as many in reserve, because other
+ * communicators may open connections in the meantime. */
 bool cshim_carrier_lacks_descriptors(const struct cshim_carrier *carrier, const int *ranks,
                                      int count);
 

@@ -28,7 +28,7 @@ static uint64_t draw_token(void)
     return (uint64_t)(cshim_seconds() * 1e9) ^ ((uint64_t)(uintptr_t)&token << 20);
 }
 
-/* Returns true if the policy compresses a collective whose ranks read each other's scratch. */
+/* Returns true if the policy compresses reductions: only their ranks read each other's scratch. */
 static bool compresses_sums(void)
 {
     static const enum cshim_collective sums[] = {CSHIM_ALLREDUCE, CSHIM_REDUCE,

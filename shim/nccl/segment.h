@@ -33,8 +33,8 @@ struct cshim_nccl_segment {
 };
 
 /* Makes the next segment of a planned call, with plan->slot_bytes of scratch at `memory`. Sets
- * *made to the number of segments made: one, or two if hierarchical has both equal shares and
- * elements beyond them. Reuses the memory of the operations that `segments` had before. */
+ * *made to the number of segments made: one; two in hierarchical if elements are left after its
+ * equal shares. Reuses the memory of the operations that `segments` had before. */
 ncclResult_t cshim_segment_make(const struct cshim_nccl_call *call, uint8_t *memory,
                                 struct cshim_nccl_segment segments[2], size_t *made);
 

@@ -4,7 +4,7 @@
  *
  *   allreduce_bench [--sizes 64KiB,1MiB,...] [--seconds S] [--in-place] [--input FILE]
  *                   [--settle CALLS] [--collective allreduce|reduce|reduce_scatter]
- *                   [--alternate] [--beside N]
+ *                   [--mean] [--alternate] [--beside N]
  *
  * The first CALLS calls (default 1) of a size in the list are not timed: in them, a job with the
  * shim learns. A reduce has root 0, a reduce_scatter is MPI_Reduce_scatter_block; neither is in
@@ -13,6 +13,7 @@
  * line per size: bytes, calls, median and minimum seconds of a call (of its slowest rank), and the
  * processor seconds of all ranks per GiB. Each size is repeated for S seconds, 5 to 10000 times.
  *
+ * --mean prints the mean of the calls instead of their median.
  * --alternate makes a native all-reduce, which libcompshim.so does not see, after each call, and
  * adds its median seconds to the line, so that chance differences between jobs do not affect the
  * comparison.
@@ -38,7 +39,7 @@
 
 static double budget = 1.0;
 static const char *input_path;
-static int in_place, alternate, settle = 1, beside;
+static int in_place, alternate, settle = 1, beside, mean;
 static const char *collective = "allreduce";
 
 static size_t parse_size(const char *text, char **end)
@@ -198,13 +199,13 @@ static void measure(size_t bytes, int rank)
     const int count = (int)(bytes / sizeof(float));
     const struct buffers own = make_buffers(bytes, rank);
     const struct buffers others = alternate ? make_buffers(bytes, rank) : own;
-    double processor = 0, all = 0, unused = 0;
+    double processor = 0, all = 0, unused = 0, spent = 0;
     for (int i = 0; i < settle; i++)
         time_call(sum, own, count, &unused);
     if (alternate)
         time_call(sum_natively, others, count, &unused);
     int calls = 0, more = 1;
-    for (double spent = 0; more && calls < CALLS_MAX; calls++) {
+    for (; more && calls < CALLS_MAX; calls++) {
         seconds[calls] = time_call(sum, own, count, &processor);
         if (alternate)
             native[calls] = time_call(sum_natively, others, count, &unused);
@@ -213,8 +214,8 @@ static void measure(size_t bytes, int rank)
     }
     MPI_Reduce(&processor, &all, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank == 0) {
-        const double median = median_of(seconds, calls);
-        printf("%zu %d %.9f %.9f %.4f", bytes, calls, median, seconds[0],
+        const double median = median_of(seconds, calls); /* sorts them */
+        printf("%zu %d %.9f %.9f %.4f", bytes, calls, mean ? spent / calls : median, seconds[0],
                all / calls / (double)bytes * 0x1p30);
         if (alternate)
             printf(" %.9f", median_of(native, calls));
@@ -276,15 +277,12 @@ static void measure_turns(size_t bytes, int rank)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"sizes", required_argument, NULL, 's'},
-                                            {"seconds", required_argument, NULL, 't'},
-                                            {"in-place", no_argument, NULL, 'i'},
-                                            {"input", required_argument, NULL, 'f'},
-                                            {"collective", required_argument, NULL, 'c'},
-                                            {"alternate", no_argument, NULL, 'a'},
-                                            {"settle", required_argument, NULL, 'n'},
-                                            {"beside", required_argument, NULL, 'b'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"sizes", required_argument, NULL, 's'},      {"seconds", required_argument, NULL, 't'},
+        {"in-place", no_argument, NULL, 'i'},         {"input", required_argument, NULL, 'f'},
+        {"collective", required_argument, NULL, 'c'}, {"mean", no_argument, NULL, 'm'},
+        {"alternate", no_argument, NULL, 'a'},        {"settle", required_argument, NULL, 'n'},
+        {"beside", required_argument, NULL, 'b'},     {NULL, 0, NULL, 0}};
     char default_sizes[] = "64KiB,1MiB,16MiB", *sizes = default_sizes;
     int rank, option;
     MPI_Init(&argc, &argv);
@@ -300,6 +298,8 @@ int main(int argc, char **argv)
             in_place = 1;
         else if (option == 'b' && atoi(optarg) < 16)
             beside = atoi(optarg);
+        else if (option == 'm')
+            mean = 1;
         else if (option == 'a')
             alternate = 1;
         else if (option == 'f')

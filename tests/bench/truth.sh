@@ -7,7 +7,8 @@
 #
 # Networks are those of bench.sh (those other than shm-RANKS need root); with --paced, hosts send without bursts
 # (tests/net/hosts.sh). Each line has the medians, over N (5) pairs, of a call's milliseconds without and with the shim,
-# the A/B's speed-up with its quartiles, the median of the reports' speed-ups, and how far that is off.
+# the A/B's speed-up with its quartiles, the median of the reports' speed-ups, and how far that is off. As in reports, a
+# job's calls count by their mean, those in which it learns included.
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/bench/lib.sh
@@ -34,7 +35,7 @@ printf '[rule all]\ncodec = %s\n' "$codec" >"$scratch/policy.ini"
 
 # measure MODE: prints the median seconds of a call; with MODE `on`, the job has the shim and writes a report
 measure() {
-    local job=("$build/allreduce_bench" --sizes "$size" --seconds "$seconds" --settle 5) variables=(COMPSHIM=off)
+    local job=("$build/allreduce_bench" --sizes "$size" --seconds "$seconds" --mean) variables=(COMPSHIM=off)
     [ "$1" = off ] || variables=("LD_PRELOAD=$build/libcompshim.so" "COMPSHIM_REPORT=$scratch/report"
         "COMPSHIM_POLICY=$scratch/policy.ini")
     run_job "$network" | awk '{ print $3 }'

@@ -20,7 +20,8 @@ static bool decodes(const struct cshim_compiler *compiler)
            !cshim_plan_leaves_root(compiler->plan->codec);
 }
 
-/* Buffer: the message, at the start of the segment's scratch. */
+/* Compiles a broadcast by one_shot. The message lies at the start of the segment's scratch: the
+ * root encodes it there, and the others receive it there. */
 void cshim_compile_broadcast(struct cshim_compiler *compiler)
 {
     const struct cshim_range whole = {0, compiler->segment->share.length};
