@@ -37,7 +37,8 @@ static bool is_at_start(int descriptor)
  * parent's end should close. */
 static void forget_stderr(void)
 {
-    if (own_descriptor >= 0 && is_at_start(own_descriptor))
+    const int flags = own_descriptor >= 0 ? fcntl(own_descriptor, F_GETFD) : -1;
+    if (flags >= 0 && (flags & FD_CLOEXEC) != 0 && is_at_start(own_descriptor))
         close(own_descriptor);
     own_descriptor = -1;
     is_known = false;
@@ -48,12 +49,12 @@ static void remember_stderr(void)
     static bool is_registered;
     if (is_known)
         return;
-    is_known = true;
     if (!is_registered)
         pthread_atfork(NULL, NULL, forget_stderr);
     is_registered = true;
     if (fstat(STDERR_FILENO, &at_start) == 0)
         own_descriptor = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    is_known = true;
 }
 
 /* Returns a descriptor of standard error as it was at the start; -1 if it is gone, was not open, or

@@ -8,7 +8,7 @@
 #include "codecs/codec.h"
 #include "shim/core/row.h"
 
-/* Calls that are sampled: numbers 1 to 16 of each rule and communicator (gloo: of each context),
+/* Calls that may be sampled: numbers 1 to 16 of each rule and communicator (gloo: of each context),
  * then each multiple of 1021. Because 1021 is prime, each tensor of a program that cycles through
  * fewer than 1021 tensors is sampled. Up to CSHIM_SAMPLE_MAX elements of such a call are
  * sampled. */

@@ -101,8 +101,8 @@ static struct copy *copy_of(const void *caller)
 /* Held while the engine is started. */
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static int tried; /* 1: the engine has been started, or will not be; atomic: groups are frequent */
-/* 1: a communicator is made or being made, so CUDA is in use, or will be, and a child of fork()
- * cannot use NCCL. */
+/* 1: a communicator has been made or is being made, so CUDA is in use, or will be, and a child of
+ * fork() cannot use NCCL. */
 static int has_communicators;
 
 /* In a child of fork(), stops the engine. The child may start its own, unless the parent has begun

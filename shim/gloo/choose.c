@@ -228,8 +228,8 @@ static void end_decision(struct cshim_gloo_context *context, const struct cshim_
     if (context->host.rank == 0 && !talk->mail.is_broken) {
         *stage = cshim_draw_decide(&class->draw, &class->class.choice, chosen->number,
                                    talk->messages, (unsigned)context->host.ranks);
-        if (stage->is_new)
-            cshim_class_decided(&class->class, cshim_communicator_ledger(&context->host));
+        cshim_class_decided(&class->class, cshim_communicator_ledger(&context->host),
+                            stage->is_new);
     }
     if (talk->mail.is_broken)
         context->has_failed = true;

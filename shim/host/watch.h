@@ -26,7 +26,7 @@ struct cshim_wait {
 };
 
 /* Begins to watch a wait. Starts the watching thread if there is none; if that fails, on_slow may
- * never be called. The thread ends a second or two after the last wait. */
+ * never be called. The thread ends within two seconds after the last wait. */
 void cshim_watch_begin(struct cshim_wait *wait);
 /* Ends watching a wait. */
 void cshim_watch_end(struct cshim_wait *wait);

@@ -316,9 +316,8 @@ int cshim_comm_prepare(MPI_Comm comm, struct cshim_comm *state)
     return state->preparing ? state->refused : agree_on_state(state, comm);
 }
 
-/* Checks the connection limit: if the carrier's ranks are within it, preparing the first
- * communicator, which has all these ranks, has checked the descriptors for all of them, and
- * communicators that are prepared later need no check. */
+/* Communicators may be prepared later only if the carrier's ranks are within the connection limit:
+ * then preparing the first one, which has all these ranks, has checked the descriptors for all. */
 int cshim_comm_prepare_first(MPI_Comm comm, struct cshim_comm *state)
 {
     struct cshim_carrier *carrier = state->carrier;

@@ -8,7 +8,6 @@
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
 #include "shim/mpi/nonblocking.h"
-#include "shim/report/file.h"
 #include "shim/mpi/agree.h"
 #include "shim/mpi/spawn.h"
 #include "shim/mpi/trace.h"
@@ -17,6 +16,7 @@
 #include "shim/mpi/device.h"
 #include "shim/mpi/observe.h"
 #include "shim/mpi/requests.h"
+#include "shim/report/file.h"
 
 /* Attribute delete callback: the MPI library calls it when the program frees a communicator, and in
  * MPI_Finalize. */
@@ -61,9 +61,9 @@ static bool are_tools_right(const char *past)
     return first == cshim_job.ranks;
 }
 
-/* Sets the suffix of the names of report and trace: ".mpi" if another engine is open in this
- * process, then random digits if this is a spawned job, because its variables are those of the job
- * that spawned it. */
+/* Sets what is inserted into the names of report and trace: ".mpi" if another engine is open in
+ * this process, then ".spawned" and random digits if this is a spawned job, because its variables
+ * are those of the job that spawned it. */
 static void name_additions(bool is_beside)
 {
     MPI_Comm parent;
@@ -125,6 +125,7 @@ void cshim_mpi_finalize(void)
         PMPI_Comm_free(&cshim_mpi.alone);
     cshim_summary();
     free(cshim_job.observed);
+    free(cshim_job.wanted);
     cshim_agree_finalize();
     cshim_spawn_teardown();
     cshim_comm_teardown();

@@ -41,7 +41,7 @@ struct cshim_mpi_job {
     /* Sizes in elements below which calls are passed through without matching rules: [0] on any
      * communicator, [1] on the world. */
     struct cshim_passed passed[2][CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
-    char file_additions[40]; /* suffix of the names of report and trace (cshim_report_name); only
+    char file_additions[40]; /* part of the names of report and trace (cshim_report_name); only
                                 rank 0's is used */
     bool is_watched;         /* calls are recorded (COMPSHIM=observe) or traced */
     bool nonblocking;        /* all ranks can advance exchanges in the background */

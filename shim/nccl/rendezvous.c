@@ -75,7 +75,7 @@ static bool find_nccls_address(const uint8_t id[CSHIM_ID_BYTES], struct cshim_ta
 }
 
 /* Sets the tag's address to the IPv4 address of any interface that is up, except loopback. Returns
- * false if there is none. */
+ * false and sets errno if there is none. */
 static bool find_any_address(struct cshim_tag *tag)
 {
     struct ifaddrs *interfaces;

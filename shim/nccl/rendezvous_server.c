@@ -184,6 +184,13 @@ static bool drop_stranger(size_t least)
     return true;
 }
 
+/* Returns true for errors of accept() on a descriptor that the program has closed, and perhaps used
+ * again. */
+static bool is_closed(int error)
+{
+    return error == EBADF || error == ENOTSOCK || error == EINVAL || error == EOPNOTSUPP;
+}
+
 /* Accepts a connection; sets is_full if that fails because the server is full. Returns true if
  * there may be another one to accept. */
 static bool accept_connection(const struct listener *listener)
@@ -195,7 +202,7 @@ static bool accept_connection(const struct listener *listener)
     if (lacks && !drop_stranger(1))
         is_full = true;
     if (accepted < 0)
-        return !is_full && error != EAGAIN && error != EBADF && error != ENOTSOCK;
+        return !is_full && error != EAGAIN && !is_closed(error);
     drop_stranger(STRANGERS_MAX);
     struct connection *connection = calloc(1, sizeof *connection);
     struct epoll_event wanted = {.data.ptr = connection};
@@ -234,7 +241,8 @@ static int settle_all(void)
     return left > 0 ? (int)(left * 1000) + 1 : 0;
 }
 
-/* The server's thread, the only thread that adds and frees connections. */
+/* The server's thread, the only thread that adds and frees connections. Ends when it finds that the
+ * program has closed its descriptor. */
 static void *serve_ranks(void *data)
 {
     struct epoll_event events[64];
@@ -243,8 +251,7 @@ static void *serve_ranks(void *data)
         const int wait = settle_all();
         pthread_mutex_unlock(&lock);
         const int ready = epoll_wait(poller, events, sizeof events / sizeof *events, wait);
-        const bool is_lost =
-            ready < 0 && errno != EINTR; /* the program has closed the descriptor */
+        const bool is_lost = ready < 0 && errno != EINTR;
         pthread_mutex_lock(&lock);
         if (is_lost)
             break;

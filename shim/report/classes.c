@@ -260,9 +260,10 @@ static void log_choice(const struct cshim_class *class, const struct cshim_ledge
               text);
 }
 
-void cshim_class_decided(struct cshim_class *class, struct cshim_ledger *ledger)
+void cshim_class_decided(struct cshim_class *class, struct cshim_ledger *ledger, bool is_new)
 {
-    log_choice(class, ledger);
+    if (is_new)
+        log_choice(class, ledger);
     record_choice(class, ledger);
     cshim_class_count(class, ledger);
 }
@@ -270,7 +271,7 @@ void cshim_class_decided(struct cshim_class *class, struct cshim_ledger *ledger)
 void cshim_class_decide(struct cshim_class *class, struct cshim_ledger *ledger)
 {
     cshim_choice_decide(&class->choice);
-    cshim_class_decided(class, ledger);
+    cshim_class_decided(class, ledger, true);
 }
 
 void cshim_class_add(struct cshim_class *class, unsigned candidate, double seconds)

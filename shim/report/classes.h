@@ -94,8 +94,8 @@ void cshim_class_decide(struct cshim_class *class, struct cshim_ledger *ledger);
 void cshim_class_end(struct cshim_class *class, unsigned candidate, double seconds);
 
 /* Records and counts as cshim_class_decide() does, after a decision: for gloo, which decides
- * without that function. */
-void cshim_class_decided(struct cshim_class *class, struct cshim_ledger *ledger);
+ * without that function. Logs a choice only if `is_new`. */
+void cshim_class_decided(struct cshim_class *class, struct cshim_ledger *ledger, bool is_new);
 /* Adds a call to the uncounted calls of a candidate. */
 void cshim_class_add(struct cshim_class *class, unsigned candidate, double seconds);
 /* Moves the uncounted calls to the ledger, on rank 0, once the native duration is known. */

@@ -126,11 +126,21 @@ static uint64_t wall_nanoseconds(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* The wanted trace and this process's rank, from the environment at the start, because the program
+ * may change it; NULL: no trace was begun. */
+static char *trace_wanted;
+static int trace_rank;
+
 /* Starts the job's trace, if one is wanted. The lock is held. */
 static void begin_trace(struct cshim_job *job)
 {
-    if (cshim_environment_trace() == NULL)
+    const char *wanted = cshim_environment_trace();
+    if (wanted == NULL)
         return;
+    if (trace_wanted == NULL) {
+        trace_wanted = strdup(wanted);
+        trace_rank = launchers_rank();
+    }
     if (began_wall == 0) {
         began_wall = wall_nanoseconds();
         began = cshim_seconds();
@@ -258,20 +268,18 @@ static void write_trace(int rank, const char *path)
 void cshim_jobs_write_trace(void)
 {
     char name[CSHIM_PATH_MAX], path[CSHIM_PATH_MAX];
-    const char *wanted = cshim_environment_trace();
-    const int rank = launchers_rank();
-    if (wanted == NULL || getpid() != cshim_process.pid)
+    if (getpid() != cshim_process.pid)
         return;
     size_t count = 0;
     pthread_mutex_lock(&lock);
     for (const struct cshim_job *job = jobs; job != NULL; job = job->next)
         count += job->trace != NULL ? job->trace->count : 0;
-    if (count > written) {
+    if (count > written && trace_wanted != NULL) {
         written = count;
-        if (name_file(wanted, rank, name) && cshim_report_path(name, rank, path))
-            write_trace(rank, path);
+        if (name_file(trace_wanted, trace_rank, name) && cshim_report_path(name, trace_rank, path))
+            write_trace(trace_rank, path);
         else
-            cshim_log(CSHIM_LOG_ERROR, "the trace's file name is too long: %s", wanted);
+            cshim_log(CSHIM_LOG_ERROR, "the trace's file name is too long: %s", trace_wanted);
     }
     pthread_mutex_unlock(&lock);
 }

@@ -13,7 +13,7 @@
  * line per size: bytes, calls, median and minimum seconds of a call (of its slowest rank), and the
  * processor seconds of all ranks per GiB. Each size is repeated for S seconds, 5 to 10000 times.
  *
- * --mean prints the mean of the calls instead of their median.
+ * --mean prints the mean of rank 0's own durations, as in reports, instead of the median.
  * --alternate makes a native all-reduce, which libcompshim.so does not see, after each call, and
  * adds its median seconds to the line, so that chance differences between jobs do not affect the
  * comparison.
@@ -112,8 +112,10 @@ static void sum_natively(struct buffers buffers, int count)
                      MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
-/* Makes a call. Returns the slowest rank's seconds. Adds this rank's processor seconds to
- * *processor. */
+static double own_seconds; /* of this rank's calls */
+
+/* Makes a call. Returns the slowest rank's seconds. Adds this rank's seconds to own_seconds, and
+ * its processor seconds to *processor. */
 static double time_call(void (*call)(struct buffers, int), struct buffers buffers, int count,
                         double *processor)
 {
@@ -124,6 +126,7 @@ static double time_call(void (*call)(struct buffers, int), struct buffers buffer
     const double processor_began = processor_seconds(), began = MPI_Wtime();
     call(buffers, count);
     const double own = MPI_Wtime() - began;
+    own_seconds += own;
     *processor += processor_seconds() - processor_began;
     MPI_Allreduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     return slowest;
@@ -199,13 +202,14 @@ static void measure(size_t bytes, int rank)
     const int count = (int)(bytes / sizeof(float));
     const struct buffers own = make_buffers(bytes, rank);
     const struct buffers others = alternate ? make_buffers(bytes, rank) : own;
-    double processor = 0, all = 0, unused = 0, spent = 0;
+    double processor = 0, all = 0, unused = 0;
     for (int i = 0; i < settle; i++)
         time_call(sum, own, count, &unused);
     if (alternate)
         time_call(sum_natively, others, count, &unused);
     int calls = 0, more = 1;
-    for (; more && calls < CALLS_MAX; calls++) {
+    own_seconds = 0;
+    for (double spent = 0; more && calls < CALLS_MAX; calls++) {
         seconds[calls] = time_call(sum, own, count, &processor);
         if (alternate)
             native[calls] = time_call(sum_natively, others, count, &unused);
@@ -215,8 +219,8 @@ static void measure(size_t bytes, int rank)
     MPI_Reduce(&processor, &all, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank == 0) {
         const double median = median_of(seconds, calls); /* sorts them */
-        printf("%zu %d %.9f %.9f %.4f", bytes, calls, mean ? spent / calls : median, seconds[0],
-               all / calls / (double)bytes * 0x1p30);
+        printf("%zu %d %.9f %.9f %.4f", bytes, calls, mean ? own_seconds / calls : median,
+               seconds[0], all / calls / (double)bytes * 0x1p30);
         if (alternate)
             printf(" %.9f", median_of(native, calls));
         puts("");

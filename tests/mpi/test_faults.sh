@@ -55,6 +55,7 @@ ends_alike kill hierarchical
 only_open_mpi "the status of a job that does not call MPI_Finalize" && ends_alike leave two_shot
 expect "main ends by pthread_exit, natively" 0 mpi 2 "$program" thread
 expect "main ends by pthread_exit: the processes end" 0 shimmed 2 "$program" thread
+contains "their sums are right" "work done, 0 failures"
 for fault in abort exit handler fork; do
     ends_alike $fault two_shot
 done

@@ -36,6 +36,7 @@ for key, (begin, end) in calls.items():
     inside = sorted(span for _, span in phases[key])
     assert begin - 0.01 <= inside[0][0] and inside[-1][1] <= end + 0.01, (key, inside)
     assert all(a[1] <= b[0] + 0.01 for a, b in zip(inside, inside[1:])), (key, inside)
+    assert sum(span[1] - span[0] for span in inside) > 0, (key, inside)
 assert min(span[0] for span in calls.values()) >= 0 and max(span[1] for span in calls.values()) < 60e6
 PY
 run() { # NAME [VARIABLE=VALUE...]: runs a job of four ranks under policy.ini

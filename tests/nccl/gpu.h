@@ -40,12 +40,13 @@ static int gpu_setting(const char *name, int otherwise)
 }
 
 /* Returns once the process's first thread waits, that is, has been in one system call for half a
- * second; at the latest after ten seconds, because a wait may spin. */
-static inline void gpu_await_first_thread(void)
+ * second. If `may_spin`, returns after ten seconds at the latest. */
+static inline void gpu_await_first_thread(int may_spin)
 {
     char path[64], last[256] = "", now[256];
     snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)getpid());
-    for (int tries = 0, same = 0; tries < 1000 && same < 50; tries++, usleep(10000)) {
+    for (int tries = 0, same = 0; (!may_spin || tries < 1000) && same < 50;
+         tries++, usleep(10000)) {
         FILE *file = fopen(path, "r");
         if (file == NULL || fgets(now, sizeof now, file) == NULL)
             abort();

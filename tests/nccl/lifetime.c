@@ -117,7 +117,7 @@ static void await_wait_of_rank_0(void)
     char path[1024];
     snprintf(path, sizeof path, "%s.waits", getenv("ID_FILE"));
     if (world.rank == 0) {
-        gpu_await_first_thread();
+        gpu_await_first_thread(1);
         fclose(fopen(path, "w"));
     }
     while (access(path, F_OK) != 0)

@@ -68,7 +68,7 @@ static const char *ended_path(void)
  * ranks. */
 static void *end_waiting(void *argument)
 {
-    gpu_await_first_thread();
+    gpu_await_first_thread(0);
     fclose(fopen(ended_path(), "w"));
     _exit(0);
     return argument;

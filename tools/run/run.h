@@ -20,7 +20,8 @@ int run_open_receiver(void);
 /* Starts a command, whose words end with NULL, and waits for its end. Forwards signals for this
  * process to the command, and stops when the command stops. At the end warns if no datagram came to
  * `receiver`, unless the command was interrupted or failed. Returns the command's exit status; if a
- * signal has ended the command, ends this process by the same signal. */
+ * signal has ended the command, ends this process by the same signal. Exits with
+ * TOOL_SYSTEM if the command cannot be started. */
 int run_watched(char **words, int receiver, bool with_dlsym);
 
 /* Prints why a command could not be started, and exits. */
