@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "policy/lines.h"
 #include "shim/core/words.h"
@@ -122,6 +123,13 @@ struct cshim_learned *cshim_learned_parse(const char *text, size_t length, const
  * NULL with a message. */
 static char *read_file(const char *path, size_t *length, char message[CSHIM_MESSAGE_MAX])
 {
+    struct stat facts;
+    if (stat(path, &facts) == 0 && S_ISFIFO(facts.st_mode)) {
+        snprintf(message, CSHIM_MESSAGE_MAX,
+                 "%.200s: a pipe, which cannot be read again: have %s name a file", path,
+                 "COMPSHIM_MACHINE");
+        return NULL;
+    }
     FILE *file = fopen(path, "re");
     char *text = file != NULL ? cshim_lines_read(file, FILE_LIMIT, length) : NULL;
     if (text != NULL && memchr(text, '\0', *length) == NULL)

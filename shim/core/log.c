@@ -86,10 +86,10 @@ static void write_all(int descriptor, const char *text, size_t length)
 void cshim_log_write(const char *text, size_t length)
 {
     const int saved_errno = errno, descriptor = find_stderr();
-    struct cshim_pipe_guard guard;
-    cshim_pipe_guard_begin(&guard);
+    struct cshim_write_guard guard;
+    cshim_write_guard_begin(&guard);
     write_all(descriptor, text, length);
-    cshim_pipe_guard_end(&guard);
+    cshim_write_guard_end(&guard);
     errno = saved_errno;
 }
 

@@ -149,7 +149,7 @@ static const char *abandon(struct cshim_output *output, const char *problem)
     if (output->stream != NULL)
         fclose(output->stream);
     if (output->is_guarded)
-        cshim_pipe_guard_end(&output->guard);
+        cshim_write_guard_end(&output->guard);
     if (output->there >= 0)
         close(output->there);
     forget_temporary(output);
@@ -162,9 +162,6 @@ static const char *abandon(struct cshim_output *output, const char *problem)
  * writes. Returns NULL or the problem. */
 static const char *open_direct(struct cshim_output *output, int descriptor)
 {
-    output->is_guarded = output->mark != NULL;
-    if (output->is_guarded)
-        cshim_pipe_guard_begin(&output->guard);
     return open_stream(output, descriptor) ? NULL : abandon(output, strerror(errno));
 }
 
@@ -175,13 +172,16 @@ const char *cshim_output_open(struct cshim_output *output, const char *path, con
     *output = (struct cshim_output){.path = path, .mark = mark, .there = -1};
     if (is_link && mark != NULL && facts.st_uid != geteuid() && facts.st_uid != 0)
         return "it is a link that somebody else has made";
+    output->is_guarded = mark != NULL;
+    if (output->is_guarded)
+        cshim_write_guard_begin(&output->guard);
     const bool exists = stat(path, &facts) == 0;
     if (exists && S_ISREG(facts.st_mode)) {
         const int held = find_descriptor(&facts);
         if (held >= 0 && is_link) /* as /dev/stdout is */
             return open_direct(output, fcntl(held, F_DUPFD_CLOEXEC, 0));
         if (held >= 0 && mark != NULL)
-            return "the program has it open";
+            return abandon(output, "the program has it open");
     }
     if (exists || is_link) {
         output->there = open_there(path, mark != NULL, is_link);
@@ -193,7 +193,7 @@ const char *cshim_output_open(struct cshim_output *output, const char *path, con
             if (mark == NULL || S_ISCHR(facts.st_mode) || facts.st_uid == geteuid())
                 return open_direct(output, descriptor);
             close(descriptor);
-            return "it is no file of yours";
+            return abandon(output, "it is no file of yours");
         }
         const char *problem = mark != NULL ? refusal(path, mark, &facts) : NULL;
         if (problem != NULL)

@@ -21,8 +21,8 @@ struct cshim_output {
     char *target;    /* path with links resolved; NULL: the stream writes to the file directly */
     char *temporary; /* path of the temporary file; NULL: there is none */
     int there;       /* descriptor of the existing file; -1: none */
-    bool is_guarded; /* until the file is closed, a broken pipe sends no SIGPIPE to this thread */
-    struct cshim_pipe_guard guard;
+    bool is_guarded; /* until the file is closed, failing writes send no signal to this thread */
+    struct cshim_write_guard guard;
 };
 
 /* Opens a file for replacement. `path` and `mark` have to stay until the file is closed.
@@ -30,9 +30,9 @@ struct cshim_output {
  * `mark` is a text that every file of this kind has in its first 63 bytes. It protects files of the
  * program and of other users: a file without the mark (unless it is empty), a file of another
  * owner, and a file that the program has open for writing (below descriptor 1024) are not replaced;
- * a link is followed only if the user or root made it; a pipe without a reader is an error. If
- * `mark` is NULL nothing is checked, and a pipe whose reader ends sends SIGPIPE; with a mark it
- * does not, if the thread that opens the file closes it.
+ * a link is followed only if the user or root made it; a pipe without a reader is an error, and
+ * failing writes send no signal, if the thread that opens the file closes it. If `mark` is NULL
+ * nothing is checked, and a pipe whose reader ends sends SIGPIPE.
  *
  * Returns NULL, or the reason of a failure, which is valid until the next error; then there is
  * nothing to close. */

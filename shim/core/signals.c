@@ -22,36 +22,35 @@ int cshim_thread_start(void *(*run)(void *), void *argument, size_t stack_bytes)
     return error;
 }
 
-static bool is_pipe_signal_pending(void)
-{
-    sigset_t pending;
-    return sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;
-}
+/* Signals of writes that fail. */
+static const int of_writes[] = {SIGPIPE, SIGXFSZ};
+enum { OF_WRITES = sizeof of_writes / sizeof *of_writes };
 
-static sigset_t pipe_signal(void)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGPIPE);
-    return set;
-}
-
-void cshim_pipe_guard_begin(struct cshim_pipe_guard *guard)
+void cshim_write_guard_begin(struct cshim_write_guard *guard)
 {
     const int saved_errno = errno;
-    const sigset_t broken_pipe = pipe_signal();
-    guard->was_pending = is_pipe_signal_pending();
-    pthread_sigmask(SIG_BLOCK, &broken_pipe, &guard->before);
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    for (unsigned i = 0; i < OF_WRITES; i++)
+        sigaddset(&blocked, of_writes[i]);
+    sigemptyset(&guard->pending);
+    sigpending(&guard->pending);
+    pthread_sigmask(SIG_BLOCK, &blocked, &guard->before);
     errno = saved_errno;
 }
 
-void cshim_pipe_guard_end(const struct cshim_pipe_guard *guard)
+void cshim_write_guard_end(const struct cshim_write_guard *guard)
 {
     const int saved_errno = errno;
-    const sigset_t broken_pipe = pipe_signal();
     const struct timespec at_once = {0};
-    if (!guard->was_pending && is_pipe_signal_pending())
-        sigtimedwait(&broken_pipe, NULL, &at_once);
+    for (unsigned i = 0; i < OF_WRITES; i++) {
+        sigset_t pending, one;
+        sigemptyset(&one);
+        sigaddset(&one, of_writes[i]);
+        if (sigismember(&guard->pending, of_writes[i]) == 0 && sigpending(&pending) == 0 &&
+            sigismember(&pending, of_writes[i]) == 1)
+            sigtimedwait(&one, NULL, &at_once);
+    }
     pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
     errno = saved_errno;
 }

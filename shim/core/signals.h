@@ -11,14 +11,15 @@
  * `stack_bytes`: 0 for the default. Returns 0, or the error of pthread_create(). */
 int cshim_thread_start(void *(*run)(void *), void *argument, size_t stack_bytes);
 
-/* Saved state of a thread whose writes may go to a pipe without a reader. */
-struct cshim_pipe_guard {
-    sigset_t before; /* signals that the thread had blocked */
-    bool was_pending;
+/* Saved state of a thread whose writes may fail. */
+struct cshim_write_guard {
+    sigset_t before;  /* signals that the thread had blocked */
+    sigset_t pending; /* signals that were pending */
 };
-/* Between these calls a write to a broken pipe fails in this thread with EPIPE, and sends no
- * SIGPIPE. The calls preserve errno. */
-void cshim_pipe_guard_begin(struct cshim_pipe_guard *guard);
-void cshim_pipe_guard_end(const struct cshim_pipe_guard *guard);
+/* Between these calls a write to a broken pipe, or beyond the limit of a file's size
+ * (RLIMIT_FSIZE), fails in this thread with EPIPE or EFBIG, and sends no signal. The calls preserve
+ * errno. */
+void cshim_write_guard_begin(struct cshim_write_guard *guard);
+void cshim_write_guard_end(const struct cshim_write_guard *guard);
 
 #endif

@@ -2,6 +2,7 @@
 #include "shim/gloo/absent.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "shim/core/log.h"
 #include "shim/gloo/context.h"
@@ -43,14 +44,26 @@ void cshim_gloo_patience_spend(struct cshim_gloo_absent *absent, double seconds)
     __atomic_fetch_add(&patience_spent, (int64_t)(seconds * 1e6), __ATOMIC_RELAXED);
 }
 
+/* Returns true if PyTorch connects ranks only when they exchange messages, and sending waits for
+ * the other rank: then ranks send no presence messages, and each warns about absent ranks. */
+static bool connects_lazily(void)
+{
+    const char *lazy = secure_getenv("TORCH_GLOO_LAZY_INIT");
+    return lazy != NULL && *lazy != '\0' && strcmp(lazy, "0") != 0;
+}
+
 void cshim_gloo_presence_send(struct cshim_gloo_absent *absent, int rank, int ranks)
 {
     const uint8_t here = 1;
+    if (connects_lazily())
+        return;
     cshim_gloo_mail_send(&absent->mail, SLOT_PRESENCE, rank + 1, ranks, &here, sizeof here);
 }
 
 void cshim_gloo_presence_expect(struct cshim_gloo_absent *absent, int rank)
 {
+    if (connects_lazily())
+        return;
     absent->presence = calloc((size_t)rank, sizeof *absent->presence);
     absent->inboxes = calloc((size_t)rank, sizeof *absent->inboxes);
     if (absent->presence == NULL || absent->inboxes == NULL)

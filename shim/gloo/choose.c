@@ -167,8 +167,9 @@ static bool end_talk(struct talk *talk, const struct cshim_gloo_arguments *argum
     return true;
 }
 
-/* Waits until all ranks have begun a call. Errors of gloo are ignored: the call itself gets them
- * again. */
+/* Waits until all ranks have begun a call. After an error of gloo closes the context's connections,
+ * so that the call itself fails: the exchange's buffers, which are never freed, would keep them
+ * open. */
 static void meet(const struct cshim_gloo_arguments *arguments, void **exception)
 {
     struct talk *talk = start_talk(arguments, 1, 1);
@@ -178,7 +179,8 @@ static void meet(const struct cshim_gloo_arguments *arguments, void **exception)
     }
     tell_rank_0(talk, arguments, HERE);
     hear_rank_0(talk, arguments, GO);
-    end_talk(talk, arguments);
+    if (!end_talk(talk, arguments))
+        cshim_gloo_break(arguments->context);
 }
 
 struct cshim_plan cshim_gloo_choose(struct cshim_gloo_context *context,

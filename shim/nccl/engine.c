@@ -69,6 +69,8 @@ static struct cshim_nccl_comm *join_rendezvous(ncclComm_t *made_at, const ncclUn
         .ranks = (uint32_t)ranks,
         .rank = (uint32_t)rank,
     };
+    if (rank < 0 || rank >= ranks) /* NCCL refuses the call */
+        return NULL;
     struct cshim_nccl_comm *comm = cshim_registry_make(made_at, NULL);
     if (comm != NULL) {
         comm->ranks = ranks;
@@ -381,8 +383,15 @@ static enum cshim_reason look_for_capture(struct cshim_nccl_call *call)
     CUstreamCaptureStatus status;
     if (cshim_cuda.StreamGetCaptureInfo == NULL) /* no communicator has loaded the driver */
         return CSHIM_REASON_NOT_AGREED;
-    if (cshim_cuda.StreamGetCaptureInfo(call->stream, &status, &call->capture_id, &call->graph,
-                                        NULL, NULL) != CUDA_SUCCESS)
+    /* The calling thread may have no context, or another one, to which the default streams belong.
+     * If the communicator's is lost, the call itself fails later. */
+    call->capture_id = 0;
+    if (cshim_cuda.CtxPushCurrent(call->comm->context) != CUDA_SUCCESS)
+        return CSHIM_REASON_COMPRESS;
+    const CUresult result = cshim_cuda.StreamGetCaptureInfo(
+        call->stream, &status, &call->capture_id, &call->graph, NULL, NULL);
+    cshim_cuda.CtxPopCurrent(NULL);
+    if (result != CUDA_SUCCESS)
         return CSHIM_REASON_CAPTURED;
     if (status == CU_STREAM_CAPTURE_STATUS_NONE) {
         call->capture_id = 0;

@@ -13,6 +13,7 @@
 #include "shim/core/clock.h"
 #include "shim/core/environment.h"
 #include "shim/core/log.h"
+#include "shim/core/signals.h"
 #include "shim/report/file.h"
 #include "version.h"
 
@@ -47,9 +48,12 @@ static int create_file(const char *path)
 static bool take_room(int file)
 {
     int error;
+    struct cshim_write_guard guard;
+    cshim_write_guard_begin(&guard);
     do
         error = posix_fallocate(file, 0, sizeof(struct cshim_live));
     while (error == EINTR);
+    cshim_write_guard_end(&guard);
     errno = error;
     return error == 0;
 }

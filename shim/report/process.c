@@ -83,12 +83,47 @@ static int launchers_rank(void)
     return number != NULL ? (int)strtol(number, NULL, 10) : 0;
 }
 
+/* The offer that this process has loaded or received last, packed; NULL: none. */
+static void *last_offer;
+static uint64_t last_offer_bytes;
+
+/* Keeps a copy of an offer. The lock is held. */
+static void keep_offer(const struct cshim_offer *offer)
+{
+    const uint64_t bytes = cshim_offer_packed_bytes(offer);
+    void *packed = bytes <= CSHIM_OFFER_PACKED_MAX ? malloc(bytes) : NULL;
+    if (packed == NULL)
+        return;
+    cshim_offer_pack(offer, packed);
+    free(last_offer);
+    last_offer = packed;
+    last_offer_bytes = bytes;
+}
+
+/* Loads this process's offer. If that fails, but there is a last one, logs the error and takes
+ * that: the program may have changed its folder, or the user edits the file. The lock is held. */
+static bool load_or_take_last(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
+{
+    if (!cshim_offer_load(offer, message)) {
+        if (last_offer == NULL || !cshim_offer_unpack(offer, last_offer, last_offer_bytes))
+            return false;
+        cshim_log(CSHIM_LOG_WARN, "%s; what was read before stays in force", message);
+        message[0] = '\0';
+        return true;
+    }
+    keep_offer(offer);
+    return true;
+}
+
 /* Loads this process's offer. Returns false, with a message, if it is invalid. Logs warnings the
  * first time, if the launcher numbers this process 0 or not at all. */
 static bool load_offer(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
 {
     static bool has_spoken;
-    if (!cshim_offer_load(offer, message))
+    pthread_mutex_lock(&lock);
+    const bool is_loaded = load_or_take_last(offer, message);
+    pthread_mutex_unlock(&lock);
+    if (!is_loaded)
         return false;
     if (!__atomic_exchange_n(&has_spoken, true, __ATOMIC_RELAXED) && launchers_rank() == 0 &&
         message[0] != '\0')
@@ -187,6 +222,7 @@ struct cshim_job *cshim_job_find(const struct cshim_offer *offer)
                            (job->observed != NULL) != offer->observe))
         job = job->next;
     if (job == NULL && (job = make_job(offer)) != NULL) {
+        keep_offer(offer);
         if (jobs == NULL) /* only the first is published; its number of ranks is unknown */
             cshim_ledger_publish(
                 &job->ledger, cshim_live_open(job->policy, cshim_process.engine, job->rank, 1, 1));

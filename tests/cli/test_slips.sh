@@ -14,6 +14,7 @@ ini three '[rule all]\ncodc = fp16\nmin_size = much\n[compshm]\nlog\n'
 ini empty ''
 ini lost '[compshim]\nreport = missing/b.json\n[rule all]\ncodec = fp16\n'
 mkdir elsewhere
+mkfifo choices
 echo '{"compshim": "0.1.0", "totals": {}, "rows": []}' >run.json
 echo '{"compshim": 1, "tot' >damaged.json
 job() { # POLICY [VARIABLE=VALUE...]: runs a job of two ranks under POLICY.ini
@@ -58,6 +59,7 @@ done 3<<'ROWS'
 1|the report and the trace are both to be written to ./both.json|job good COMPSHIM_REPORT=./both.json COMPSHIM_TRACE=./both.json
 1|the report and the trace are both to be written to elsewhere/../both.json|job good COMPSHIM_REPORT=both.json COMPSHIM_TRACE=elsewhere/../both.json
 0|passed through|job good COMPSHIM_REPORT=/dev/null COMPSHIM_TRACE=/dev/null
+1|choices: a pipe, which cannot be read again: have COMPSHIM_MACHINE name a file|job good COMPSHIM_MACHINE=choices
 0|COMPSHIM_LOG=verbose is not known: error, warn, info or debug; COMPSHIM_LIVE=of is not known: take on or off|job good COMPSHIM_LOG=verbose COMPSHIM_LIVE=of
 0|nothing was compressed; COMPSHIM_POLICY=FILE takes another policy|unnamed
 1|damaged.json:1: not JSON: |compshim report damaged.json

@@ -11,6 +11,7 @@
  *   gloo_cases many                   calls with 1100 inputs on rank 0, and one input on the others
  *   gloo_cases leftovers              creates and frees a context, which must leave no socket open
  *   gloo_cases released               the same with sums; no call follows in this process
+ *   gloo_cases regrouped              sums in another folder, in a second context
  *   gloo_cases second LIBRARY         calls of another gloo, made by this library, between sums
  *   gloo_cases killed DELAY           kills rank 1 after DELAY ms of sums
  *   gloo_cases absent [CALLS]         CALLS sums, then one that the last rank does not join, with a
@@ -233,6 +234,15 @@ static void released(void)
     join_barrier("counted");
 }
 
+static void regrouped(void)
+{
+    sums(3, COUNT);
+    context_free(world);
+    failures += chdir("/") != 0;
+    world = context_make("second", rank, ranks, 60000, ANYWHERE);
+    sums(3, COUNT);
+}
+
 static void second(const char *library)
 {
     void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
@@ -445,6 +455,8 @@ int main(int argc, char **argv)
         leftovers();
     else if (strcmp(name, "released") == 0)
         released();
+    else if (strcmp(name, "regrouped") == 0)
+        regrouped();
     else if (strcmp(name, "second") == 0)
         second(argv[2]);
     else if (strcmp(name, "killed") == 0)

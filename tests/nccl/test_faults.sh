@@ -43,7 +43,7 @@ fails() {
     contains "$1: the call returns an error" "rank 1: refused: "
 }
 fails "no launch" STANDIN_FAIL=cuLaunchKernel:2,cuLaunchKernelEx:2 "launching a kernel: "
-fails "no context in a call" STANDIN_FAIL=cuCtxPushCurrent:14 "entering the communicator's context: "
+fails "no context in a call" STANDIN_FAIL=cuCtxPushCurrent:17 "entering the communicator's context: "
 fails "no message" STANDIN_FAIL=ncclSend:3 "refused: "
 
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = hierarchical\n' >"$scratch/policy.ini"

@@ -308,6 +308,7 @@ static void wait_for_end(struct child *child, pid_t process, int output)
     struct pollfd pipe_end = {.fd = output, .events = POLLIN};
     double begin = cshim_seconds();
     double deadline = 0; /* deadline for the end after a signal; 0: none */
+    double shown = 0;
     for (;;) {
         if (stop_signal != 0 && cshim_seconds() >= deadline) {
             kill(-process, deadline == 0 ? SIGTERM : SIGKILL);
@@ -321,7 +322,10 @@ static void wait_for_end(struct child *child, pid_t process, int output)
             child->status = -1;
         if (ended == process || (ended < 0 && errno != EINTR))
             break;
-        show_progress(child, cshim_seconds() - begin);
+        if (cshim_seconds() - shown < 1e-3 * TICK_MILLISECONDS)
+            continue;
+        shown = cshim_seconds();
+        show_progress(child, shown - begin);
         if (child->watch != NULL)
             child->watch();
     }
