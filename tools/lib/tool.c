@@ -184,3 +184,11 @@ char *tool_plural(uint64_t count, const char *noun)
 {
     return tool_format("%" PRIu64 " %s%s", count, noun, count == 1 ? "" : "s");
 }
+
+void tool_set_variable(const char *name, const char *value, bool is_told)
+{
+    if (setenv(name, value, 1) != 0)
+        err(TOOL_SYSTEM, "cannot set %s", name);
+    if (is_told)
+        warnx("%s=%s", name, value);
+}

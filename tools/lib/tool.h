@@ -172,4 +172,8 @@ char *tool_seconds(double seconds);
 /* Returns "1 rank", "2 ranks". */
 char *tool_plural(uint64_t count, const char *noun);
 
+/* Sets a variable of the environment; prints it if `is_told`. Exits with
+ * TOOL_SYSTEM if that fails. */
+void tool_set_variable(const char *name, const char *value, bool is_told);
+
 #endif

@@ -5,6 +5,7 @@
 
 #include "shim/core/environment.h"
 #include "tools/check/check.h"
+#include "tools/lib/tool.h"
 #include "tools/run/run.h"
 
 static bool verbose; /* also prints what each launcher does by itself */
@@ -51,7 +52,7 @@ static void fix_srun(char **words, char *const *end)
     if (word != NULL)
         *word = tool_format("%s%s", begin, changed);
     else
-        run_set_variable("SLURM_EXPORT_ENV", changed, false);
+        tool_set_variable("SLURM_EXPORT_ENV", changed, false);
     warnx("srun: %s is changed to %s, so that the library reaches the tasks",
           word != NULL ? "--export" : "SLURM_EXPORT_ENV", changed);
 }

@@ -14,6 +14,7 @@
 #include "shim/core/environment.h"
 #include "tools/check/check.h"
 #include "tools/lib/launch.h"
+#include "tools/lib/tool.h"
 #include "tools/run/run.h"
 
 static const char *policy_file;
@@ -30,14 +31,6 @@ static const struct tool_option options[] = {
     {0},
 };
 
-void run_set_variable(const char *name, const char *value, bool is_told)
-{
-    if (setenv(name, value, 1) != 0)
-        err(TOOL_SYSTEM, "cannot set %s", name);
-    if (is_told)
-        warnx("%s=%s", name, value);
-}
-
 /* Makes a relative name in COMPSHIM_POLICY absolute, because the program may change its folder. */
 static void make_policy_absolute(void)
 {
@@ -45,7 +38,7 @@ static void make_policy_absolute(void)
     const bool is_relative = policy != NULL && *policy != '/' && !cshim_policy_is_named(policy);
     const char *absolute = is_relative ? realpath(policy, NULL) : NULL;
     if (absolute != NULL)
-        run_set_variable("COMPSHIM_POLICY", absolute, verbose);
+        tool_set_variable("COMPSHIM_POLICY", absolute, verbose);
 }
 
 /* Allows the address sanitizer to start after a preloaded object, unless the user has set that
@@ -55,7 +48,7 @@ static void permit_order(void)
     const char *options = getenv("ASAN_OPTIONS");
     const bool is_empty = options == NULL || *options == '\0';
     if (is_empty || strstr(options, "verify_asan_link_order") == NULL)
-        run_set_variable(
+        tool_set_variable(
             "ASAN_OPTIONS",
             tool_format("%s%s" CSHIM_ASAN_OPTION, is_empty ? "" : options, is_empty ? "" : ":"),
             verbose);
@@ -74,12 +67,12 @@ static void prepare_environment(void)
     if (with_dlsym)
         library = launch_with_dlsym(library);
     if (policy_file != NULL)
-        run_set_variable("COMPSHIM_POLICY", launch_name_policy(policy_file), verbose);
+        tool_set_variable("COMPSHIM_POLICY", launch_name_policy(policy_file), verbose);
     else
         make_policy_absolute();
     if (off)
-        run_set_variable("COMPSHIM", "off", verbose);
-    run_set_variable("LD_PRELOAD", launch_preload(library, getenv("LD_PRELOAD")), verbose);
+        tool_set_variable("COMPSHIM", "off", verbose);
+    tool_set_variable("LD_PRELOAD", launch_preload(library, getenv("LD_PRELOAD")), verbose);
 }
 
 static int run_preloaded(char **words)

@@ -3,10 +3,7 @@
 #ifndef TOOL_RUN_H
 #define TOOL_RUN_H
 
-#include "tools/lib/tool.h"
-
-/* Sets a variable of the environment; prints it if `is_told`. */
-void run_set_variable(const char *name, const char *value, bool is_told);
+#include <stdbool.h>
 
 /* Makes the launchers in a command line pass LD_PRELOAD and COMPSHIM_*, which are already set, to
  * all ranks: adds them to srun's --export if that omits them, in the words or in SLURM_EXPORT_ENV.

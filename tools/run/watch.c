@@ -24,6 +24,7 @@
 #include "shim/core/clock.h"
 #include "shim/core/environment.h"
 #include "tools/check/check.h"
+#include "tools/lib/tool.h"
 #include "tools/run/run.h"
 
 #define WITNESS_SECONDS 0.2 /* after a signal, until the witness is asked */
@@ -62,7 +63,7 @@ int run_open_receiver(void)
     const char *others = getenv(CSHIM_PRESENCE_VARIABLE);
     const bool nested = others != NULL && *others != '\0';
     name = tool_format("%s%s%s", name, nested ? "," : "", nested ? others : "");
-    run_set_variable(CSHIM_PRESENCE_VARIABLE, name, false);
+    tool_set_variable(CSHIM_PRESENCE_VARIABLE, name, false);
     return receiver;
 }
 
