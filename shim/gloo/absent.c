@@ -2,7 +2,7 @@
 #include "shim/gloo/absent.h"
 
 #include <stdlib.h>
-#include <string.h>
+#include <strings.h>
 
 #include "shim/core/log.h"
 #include "shim/gloo/context.h"
@@ -48,8 +48,12 @@ void cshim_gloo_patience_spend(struct cshim_gloo_absent *absent, double seconds)
  * the other rank: then ranks send no presence messages, and each warns about absent ranks. */
 static bool connects_lazily(void)
 {
+    static const char *const words[] = {"1", "y", "yes", "t", "true"};
     const char *lazy = secure_getenv("TORCH_GLOO_LAZY_INIT");
-    return lazy != NULL && *lazy != '\0' && strcmp(lazy, "0") != 0;
+    for (size_t i = 0; lazy != NULL && i < sizeof words / sizeof *words; i++)
+        if (strcasecmp(lazy, words[i]) == 0)
+            return true;
+    return false;
 }
 
 void cshim_gloo_presence_send(struct cshim_gloo_absent *absent, int rank, int ranks)

@@ -23,6 +23,10 @@ static uint64_t origin; /* time zero of traces, in nanoseconds of the wall clock
 static uint64_t began_wall;
 static double began;
 static size_t written; /* number of trace events when the trace was last written */
+/* The wanted trace and this process's rank, from the environment when the first trace began,
+ * because the program may change it; NULL: no trace was begun. */
+static char *trace_wanted;
+static int trace_rank;
 
 /* Counts in shared memory, common to a process and those forked from it once it has jobs. */
 static struct family {
@@ -67,6 +71,8 @@ void cshim_process_start(const char *engine, bool is_beside)
         lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
         jobs = NULL;
         written = 0;
+        free(trace_wanted);
+        trace_wanted = NULL; /* the child's environment may differ */
     }
     cshim_log_set_level(CSHIM_LOG_WARN);
     cshim_process.engine = engine;
@@ -83,31 +89,36 @@ static int launchers_rank(void)
     return number != NULL ? (int)strtol(number, NULL, 10) : 0;
 }
 
-/* The offer that this process has loaded or received last, packed; NULL: none. */
-static void *last_offer;
-static uint64_t last_offer_bytes;
+/* The offer that this process has loaded or received last; NULL: none. */
+static struct packed_offer {
+    uint64_t bytes;
+    char packed[];
+} * last_offer;
 
 /* Keeps a copy of an offer. The lock is held. */
 static void keep_offer(const struct cshim_offer *offer)
 {
     const uint64_t bytes = cshim_offer_packed_bytes(offer);
-    void *packed = bytes <= CSHIM_OFFER_PACKED_MAX ? malloc(bytes) : NULL;
-    if (packed == NULL)
+    struct packed_offer *made = malloc(sizeof *made + bytes), *before = last_offer;
+    if (made == NULL)
         return;
-    cshim_offer_pack(offer, packed);
-    free(last_offer);
-    last_offer = packed;
-    last_offer_bytes = bytes;
+    made->bytes = bytes;
+    cshim_offer_pack(offer, made->packed);
+    __atomic_store_n(&last_offer, made, __ATOMIC_RELEASE); /* another thread may fork at any time */
+    free(before);
 }
 
 /* Loads this process's offer. If that fails, but there is a last one, logs the error and takes
  * that: the program may have changed its folder, or the user edits the file. The lock is held. */
 static bool load_or_take_last(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
 {
+    static bool has_warned;
     if (!cshim_offer_load(offer, message)) {
-        if (last_offer == NULL || !cshim_offer_unpack(offer, last_offer, last_offer_bytes))
+        if (last_offer == NULL || !cshim_offer_unpack(offer, last_offer->packed, last_offer->bytes))
             return false;
-        cshim_log(CSHIM_LOG_WARN, "%s; what was read before stays in force", message);
+        if (!has_warned)
+            cshim_log(CSHIM_LOG_WARN, "%s; what was read before stays in force", message);
+        has_warned = true;
         message[0] = '\0';
         return true;
     }
@@ -161,21 +172,16 @@ static uint64_t wall_nanoseconds(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* The wanted trace and this process's rank, from the environment at the start, because the program
- * may change it; NULL: no trace was begun. */
-static char *trace_wanted;
-static int trace_rank;
-
 /* Starts the job's trace, if one is wanted. The lock is held. */
 static void begin_trace(struct cshim_job *job)
 {
     const char *wanted = cshim_environment_trace();
-    if (wanted == NULL)
-        return;
-    if (trace_wanted == NULL) {
+    if (trace_wanted == NULL && wanted != NULL) {
         trace_wanted = strdup(wanted);
         trace_rank = launchers_rank();
     }
+    if (trace_wanted == NULL)
+        return;
     if (began_wall == 0) {
         began_wall = wall_nanoseconds();
         began = cshim_seconds();
