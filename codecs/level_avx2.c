@@ -52,10 +52,10 @@ INLINE uint32_t largest_lane(ints vector)
 }
 
 /* Stores 32 codes without gaps: those in the first 2 * bits bytes of each half of `codes`. With 4
- * bits stores only these bytes. Otherwise stores both halves whole, the second one where the codes
- * of the first end: the next codes overwrite the surplus bytes. Stores the codes alone if no codes
- * follow, or if those that follow are too short (fewer than 3 bits) to overwrite all surplus
- * bytes. */
+ * bits stores only these bytes. Otherwise stores both halves whole, each directly after the codes
+ * stored before, so that each store overwrites the surplus bytes of the previous one. Stores the
+ * codes alone if no codes follow, or if those that follow are too short (fewer than 3 bits) to
+ * overwrite all surplus bytes. */
 INLINE void store_joined(int bits, ints codes, uint8_t *payload, bool is_last)
 {
     if (bits == 4) {

@@ -21,9 +21,9 @@ static size_t codes_bytes(size_t kept)
     return (kept * info->element_bits + 7) / 8;
 }
 
-/* Chooses the elements to send: all that are not finite, and up to `most` finite ones other than 0,
- * those of largest magnitude (of equal magnitudes the first). Writes their indices in rising order,
- * and returns their number. */
+/* Selects the elements to send: all non-finite ones, and up to `most` nonzero finite ones with the
+ * largest magnitudes. Prefers the lower index among equal magnitudes. Writes the indices in
+ * ascending order, and returns their number. */
 static size_t choose(const float *elements, size_t count, size_t most, uint8_t *places)
 {
     uint32_t left[CSHIM_GRAIN]; /* magnitudes; 0 for chosen elements */

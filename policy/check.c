@@ -106,10 +106,10 @@ static uint32_t fewest_ranks(const struct cshim_rule *rule)
 }
 
 /* Changes `call`, which the earlier rule `taker` matches, to the next candidate within the limits
- * of `rule`: raises the nodes; after their maximum the ranks, with the fewest nodes again; then the
- * size, with the fewest of both. Tries only values just above a
- * maximum of an earlier rule, because only there an earlier rule stops matching. Returns false
- * after the last candidate. */
+ * of `rule`, like an odometer: raises the nodes; after the last number of nodes resets the nodes
+ * and raises the ranks; after the last number of ranks resets both and raises the size. Tries only
+ * values just above a maximum of an earlier rule, because only there an earlier rule stops
+ * matching. Returns false after the last candidate. */
 static bool advance(const struct cshim_policy *earlier, const struct cshim_rule *rule,
                     const struct cshim_rule *taker, struct cshim_call *call)
 {

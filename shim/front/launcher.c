@@ -223,8 +223,8 @@ static bool has_list_by_default(void)
 }
 
 /* Returns true if the command line or a default parameter file sets LIST, or if a file that the
- * command line names sets LIST or contains -x. Open MPI would refuse a second list, or use only one
- * of the two. */
+ * command line names sets LIST or contains -x. Open MPI would reject a second list, or ignore one
+ * list. */
 static bool has_own_list(int argc, char **argv)
 {
     static const char *const files[] = {"--app", "-app", "--tune", "-tune", "--am", "-am"};

@@ -167,9 +167,9 @@ static bool end_talk(struct talk *talk, const struct cshim_gloo_arguments *argum
     return true;
 }
 
-/* Waits until all ranks have begun a call. After an error of gloo closes the context's connections,
- * so that the call itself fails: the exchange's buffers, which are never freed, would keep them
- * open. */
+/* Waits until all ranks have begun a call. If gloo fails, closes the context's connections, so
+ * that the call fails, too. Otherwise the buffers of the failed exchange, which cannot be freed,
+ * would keep the connections open. */
 static void meet(const struct cshim_gloo_arguments *arguments, void **exception)
 {
     struct talk *talk = start_talk(arguments, 1, 1);

@@ -113,10 +113,10 @@ static ALWAYS_INLINE void begin_scatter(struct collective_call *call, const void
 
 /* Begins a data-movement collective. If no rule names the collective, only counts the call, as
  * `function`. The operation in `arguments` is MPI_SUM, as plans of data movement expect.
- * `are_alike` is true if, on this rank, three conditions hold: sent and received elements have one
- * type; a sent block is as long as the block received for it (not required in an alltoallv); blocks
- * of different lengths are contiguous in rank order. The first two always hold in place and in a
- * broadcast. */
+ * `are_alike` is true if, on this rank, (1) sent and received elements have one type, (2) each sent
+ * block is as long as the block received for it (not required in an alltoallv), and (3) blocks of
+ * different lengths are contiguous in rank order. In-place calls and broadcasts always meet (1) and
+ * (2). */
 static COLD void begin_data_movement(struct collective_call *call,
                                      struct cshim_arguments *arguments, bool are_alike,
                                      enum cshim_mpi_counted function)

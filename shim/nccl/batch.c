@@ -118,9 +118,9 @@ static CUresult join_streams(const struct cshim_nccl_call *call)
     return result;
 }
 
-/* Runs `act` on each compressed call. Skips a call on comm->runs_on if `act` ran last on a call of
- * the same communicator: it would change nothing. Continues after an error, and returns the last
- * error. */
+/* Runs `act` on each compressed call. Skips a call on comm->runs_on if the previous `act` was on a
+ * call of the same communicator, because repeating `act` on one stream has no effect. Continues
+ * after an error, and returns the last error. */
 static ncclResult_t for_all_streams(const struct run *run,
                                     CUresult (*act)(const struct cshim_nccl_call *))
 {

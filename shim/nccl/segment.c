@@ -34,9 +34,9 @@ static void begin_segment(struct cshim_nccl_segment *segment, const struct cshim
 /* Begins a segment of a call with blocks: the same chunk of each peer's block. These chunks lie a
  * block apart in a buffer that holds all blocks: the input of a reduce-scatter, the output of an
  * all-gather, both of an all-to-all. In hierarchical the stage holds this rank's chunk of each
- * rank's block, ordered by the local rank of the blocks' ranks. The node's sums of the chunks of
- * those ranks that have this rank's local rank, one on each node, replace these chunks in the
- * stage, and are the input. */
+ * rank's block, ordered by the local rank of the blocks' ranks. The input is the node's sums of the
+ * chunks for the ranks with this rank's local rank, one on each node. The sums replace this rank's
+ * own chunks in the stage. */
 static void begin_chunk_of_blocks(struct cshim_nccl_segment *segment,
                                   const struct cshim_nccl_call *call, uint8_t *memory)
 {

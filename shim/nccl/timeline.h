@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A timeline: the steps of a group's compressed calls on one CUDA stream, with their times. Events
  * (marks) divide it into intervals, one for each step of each batch. An interval is divided among
- * the calls whose segments had the step, in proportion to their bytes. If kernels run on a stream
- * of their own, a kernel's interval is the time that the timeline's stream waits for the kernel.
+ * the calls whose segments had the step, in proportion to their bytes. If kernels run on
+ * another stream, a kernel's interval is the time that the timeline's stream waits for the kernel.
  *
  *     | encode | exchange | sum | collect | decode | encode | ...
  *     0        1          2     3         4        5        6      marks

@@ -197,8 +197,8 @@ static void take_signals(struct watch *watch)
     struct signalfd_siginfo arrived;
     while (read(watch->arrivals, &arrived, sizeof arrived) == (ssize_t)sizeof arrived) {
         const int signal = (int)arrived.ssi_signo;
-        /* The kernel sends signals of the terminal's keys to the whole group. SIGHUP, for the end
-         * of the terminal, may be sent to one process only. */
+        /* The kernel sends the signals of terminal keys to the whole group. It may send SIGHUP,
+         * when the terminal closes, to one process only. */
         const bool of_keys = arrived.ssi_code > 0 && signal != SIGHUP;
         if (signal == SIGCHLD || signal == SIGPIPE || signal == QUESTION)
             continue;
@@ -262,8 +262,8 @@ static _Noreturn void end_by(int signal_number)
     _exit(128 + signal_number);
 }
 
-/* Warns, with advice, that no process used MPI, NCCL or gloo through the library. We cannot see
- * what a script starts, or whether it removed LD_PRELOAD. */
+/* Warns, with advice, that no process used MPI, NCCL or gloo through the library. The tool does
+ * not see what a script starts, or whether the script removed LD_PRELOAD. */
 static void warn_nothing_caught(const char *name, bool with_dlsym)
 {
     struct check_program program;

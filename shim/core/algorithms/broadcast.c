@@ -2,8 +2,8 @@
 /* Broadcasts. By one_shot the root sends the encoded segment to all peers. By two_shot it sends
  * chunk r to peer r, and each peer, the root included, forwards its encoded chunk unchanged to all
  * others. So the root usually sends less than two segments; by one_shot it sends one to each peer.
- * Each element is rounded at most once. If the codec rounds, the root decodes its own message, too,
- * so that all ranks get the same elements. */
+ * Each element is rounded at most once. If the codec rounds, the root also decodes its own message,
+ * so all ranks get equal elements. */
 #include "shim/core/compiler.h"
 
 static bool is_root(const struct cshim_compiler *compiler)
