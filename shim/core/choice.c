@@ -146,7 +146,7 @@ unsigned cshim_choice_begin(struct cshim_choice *choice)
     const unsigned candidate = next_call(choice, &choice->is_sampled);
     if (choice->is_sampled) {
         choice->sampled[choice->samples] = candidate;
-        choice->seconds[choice->samples] = INFINITY;
+        choice->seconds[choice->samples] = choice->own[choice->samples] = INFINITY;
         choice->samples++;
     }
     choice->call++;
@@ -170,7 +170,7 @@ bool cshim_choice_passes(struct cshim_choice *choice)
 void cshim_choice_end(struct cshim_choice *choice, double seconds)
 {
     if (choice->is_sampled)
-        choice->seconds[choice->samples - 1] = (float)seconds;
+        choice->seconds[choice->samples - 1] = choice->own[choice->samples - 1] = (float)seconds;
 }
 
 /* Inserts a duration into `count` sorted ones, which have room for one more. */
@@ -181,13 +181,17 @@ static void insert_sorted(float *sorted, unsigned count, float seconds)
     sorted[count] = seconds;
 }
 
-/* Returns median and quartiles of `count` > 0 sorted durations. The median of an even number is the
- * lower of the two middle durations, because disturbances only lengthen calls. A `steady` duration
- * above the median replaces it, and lengthens the quartiles by the same factor. */
-static struct cshim_figure figure_of(const float *sorted, unsigned count, float steady)
+/* Returns the median of `count` > 0 sorted durations; of an even number, the lower of the two
+ * middle ones, because disturbances only lengthen calls. */
+static float median_of_sorted(const float *sorted, unsigned count)
 {
-    const float median = sorted[(count - 1) / 2], seconds = fmaxf(median, steady);
-    const float longer = median > 0 ? seconds / median : 1;
+    return sorted[(count - 1) / 2];
+}
+
+/* Returns median and quartiles of `count` > 0 sorted durations, times the factor `longer`. */
+static struct cshim_figure figure_of(const float *sorted, unsigned count, float longer)
+{
+    const float seconds = longer * median_of_sorted(sorted, count);
     return (struct cshim_figure){
         .seconds = seconds,
         .low = fminf(longer * sorted[count / 4], seconds),
@@ -195,24 +199,43 @@ static struct cshim_figure figure_of(const float *sorted, unsigned count, float 
     };
 }
 
-static void add_duration(struct cshim_figures *figures, unsigned candidate, float seconds)
+/* Returns the factor by which a candidate's calls take longer in the long run than `count` > 0
+ * sorted durations: 1 if it was not settled recently, or was no slower then. */
+static float lengthening(const struct cshim_choice *choice, unsigned candidate, const float *sorted,
+                         unsigned count)
 {
-    figures->latest[candidate][figures->samples[candidate]++ % CSHIM_FIGURES_LATEST] = seconds;
+    const float median = median_of_sorted(sorted, count);
+    return median > 0 ? fmaxf(choice->steady[candidate] / median, 1) : 1;
 }
 
-/* Computes the figures of all candidates. */
-static void update_figures(struct cshim_choice *choice)
+/* Adds the durations of a sample to the latest ones of its candidate. */
+static void add_duration(struct cshim_figures *figures, unsigned candidate, float agreed, float own)
+{
+    const uint32_t place = figures->samples[candidate]++ % CSHIM_FIGURES_LATEST;
+    figures->latest[candidate][place] = agreed;
+    figures->latest_own[candidate][place] = own;
+}
+
+/* Computes the figures of a candidate. */
+static void update_figure(struct cshim_choice *choice, unsigned candidate)
 {
     struct cshim_figures *figures = &choice->figures;
-    for (unsigned i = 0; i < choice->candidates; i++) {
-        const uint32_t samples = figures->samples[i];
-        const unsigned count = samples < CSHIM_FIGURES_LATEST ? samples : CSHIM_FIGURES_LATEST;
-        float sorted[CSHIM_FIGURES_LATEST];
-        for (unsigned k = 0; k < count; k++)
-            insert_sorted(sorted, k, figures->latest[i][k]);
-        figures->of[i] = count > 0 ? figure_of(sorted, count, choice->steady[i])
-                                   : (struct cshim_figure){0, 0, 0};
+    float agreed[CSHIM_FIGURES_LATEST], own[CSHIM_FIGURES_LATEST];
+    unsigned count = 0;
+    for (; count < figures->samples[candidate] && count < CSHIM_FIGURES_LATEST; count++) {
+        insert_sorted(agreed, count, figures->latest[candidate][count]);
+        insert_sorted(own, count, figures->latest_own[candidate][count]);
     }
+    const struct cshim_figure none = {0, 0, 0};
+    const float longer = count > 0 ? lengthening(choice, candidate, agreed, count) : 1;
+    figures->agreed[candidate] = count > 0 ? figure_of(agreed, count, longer) : none;
+    figures->own[candidate] = count > 0 ? figure_of(own, count, longer) : none;
+}
+
+static void update_figures(struct cshim_choice *choice)
+{
+    for (unsigned i = 0; i < choice->candidates; i++)
+        update_figure(choice, i);
 }
 
 /* Sorts the agreed durations of a candidate's samples, as far as they are known. Returns their
@@ -229,13 +252,12 @@ static unsigned sort_samples(const struct cshim_choice *choice, unsigned candida
     return count;
 }
 
-/* Returns the median of a candidate's samples, or INFINITY if there are none. The median of an even
- * number is the lower of the two middle durations, because disturbances only lengthen calls. */
+/* Returns the median of a candidate's samples, or INFINITY if there are none. */
 static float median_of(const struct cshim_choice *choice, unsigned candidate)
 {
     float sorted[CSHIM_CHOICE_SAMPLES_MAX];
     const unsigned count = sort_samples(choice, candidate, sorted);
-    return count > 0 ? sorted[(count - 1) / 2] : INFINITY;
+    return count > 0 ? median_of_sorted(sorted, count) : INFINITY;
 }
 
 /* Returns `seconds`, or the candidate's duration when it was last the settled one, if that is
@@ -253,7 +275,7 @@ static void keep_samples(struct cshim_choice *choice, bool but_native)
     for (unsigned i = 0; i < choice->samples; i++) {
         const unsigned candidate = choice->sampled[i];
         if (isfinite(choice->seconds[i]) && !(but_native && candidate == CSHIM_CANDIDATE_NATIVE))
-            add_duration(&choice->figures, candidate, choice->seconds[i]);
+            add_duration(&choice->figures, candidate, choice->seconds[i], choice->own[i]);
     }
 }
 
@@ -268,7 +290,8 @@ static void take_samples(struct cshim_choice *choice)
     for (unsigned i = 0; i < choice->candidates; i++) {
         float sorted[CSHIM_CHOICE_SAMPLES_MAX];
         const unsigned count = sort_samples(choice, i, sorted);
-        choice->learned[i] = count > 0 ? figure_of(sorted, count, choice->steady[i]) : unknown;
+        choice->learned[i] =
+            count > 0 ? figure_of(sorted, count, lengthening(choice, i, sorted, count)) : unknown;
     }
 }
 
@@ -369,8 +392,8 @@ static unsigned find_contenders(const struct cshim_choice *choice,
  * best, which is tried anyway. Returns 0 if the native candidate is the best. */
 static unsigned native_row_of(const struct cshim_choice *choice)
 {
-    const double best = (double)choice->figures.of[choice->best].seconds;
-    const double native = (double)choice->figures.of[CSHIM_CANDIDATE_NATIVE].seconds;
+    const double best = (double)choice->figures.agreed[choice->best].seconds;
+    const double native = (double)choice->figures.agreed[CSHIM_CANDIDATE_NATIVE].seconds;
     const double may_cost = NATIVE_TRIALS_COST * (choice->periods + 1) * CSHIM_CHOICE_PERIOD * best;
     if (choice->best == CSHIM_CANDIDATE_NATIVE)
         return 0;
@@ -573,12 +596,13 @@ void cshim_choice_decide(struct cshim_choice *choice)
     cshim_arithmetic_end(&programs);
 }
 
-void cshim_choice_learn(struct cshim_choice *choice, unsigned candidate, float seconds)
+void cshim_choice_learn(struct cshim_choice *choice, unsigned candidate, float seconds, float own)
 {
     if (cshim_choice_samples_of(choice, candidate) >= choice->rounds)
         return;
     choice->sampled[choice->samples] = candidate;
-    choice->seconds[choice->samples++] = seconds;
+    choice->seconds[choice->samples] = seconds;
+    choice->own[choice->samples++] = own;
 }
 
 unsigned cshim_choice_samples_of(const struct cshim_choice *choice, unsigned candidate)

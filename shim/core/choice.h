@@ -73,7 +73,8 @@
  *                by it if it is longer than their samples: the network's queues may hold the
  *                messages of a row of trials, but not those of all calls. Forgotten after 128
  *                periods and checks, or if the network has become faster
- *     figures    latest durations, for the report and the length of native rows
+ *     figures    latest durations; the length of native rows follows from the agreed ones, and the
+ *                report from rank 0's own
  *
  * Pure: reads no clock and sends nothing. The same calls and the same agreed durations give the
  * same candidates on every rank. Not thread-safe: the calls of a class follow each other, or the
@@ -115,8 +116,9 @@ struct cshim_figure {
     float seconds, low, high;
 };
 
-/* The latest durations of each candidate. The report, and the length of rows of native calls, go by
- * their medians. */
+/* The latest durations of each candidate: those that the ranks agreed on, and this rank's own of
+ * the same calls. The length of rows of native calls follows from the medians of the agreed ones.
+ * The report compares rank 0's calls, so it goes by rank 0's own. */
 struct cshim_figures {
     /* Number of native calls in the longest row sampled so far. Samples of shorter rows are not
      * kept, because they are less like a native run. */
@@ -124,7 +126,9 @@ struct cshim_figures {
     uint32_t samples[CSHIM_CANDIDATES_MAX]; /* number of durations added */
     /* The i-th duration added is at the index i % CSHIM_FIGURES_LATEST. */
     float latest[CSHIM_CANDIDATES_MAX][CSHIM_FIGURES_LATEST];
-    struct cshim_figure of[CSHIM_CANDIDATES_MAX]; /* figures by candidate; zeros: unknown */
+    float latest_own[CSHIM_CANDIDATES_MAX][CSHIM_FIGURES_LATEST];
+    /* Figures by candidate, of the agreed durations and of this rank's own; zeros: unknown. */
+    struct cshim_figure agreed[CSHIM_CANDIDATES_MAX], own[CSHIM_CANDIDATES_MAX];
 };
 
 enum cshim_choice_phase {
@@ -176,6 +180,8 @@ struct cshim_choice {
     unsigned samples;
     unsigned sampled[CSHIM_CHOICE_SAMPLES_MAX];
     float seconds[CSHIM_CHOICE_SAMPLES_MAX];
+    float
+        own[CSHIM_CHOICE_SAMPLES_MAX]; /* this rank's durations, which stay when the ranks agree */
     bool is_sampled; /* the call begun last is sampled: the ranks should begin it together */
 };
 
@@ -217,10 +223,10 @@ bool cshim_choice_passes(struct cshim_choice *choice);
  * longjmp() never ends: its duration stays unknown. */
 void cshim_choice_end(struct cshim_choice *choice, double seconds);
 
-/* Adds a sample of a candidate, in agreed seconds, unless the candidate has choice->rounds samples
- * already. For classes whose calls follow no order (shim/gloo/draw.h), where rank 0 decides
- * alone. */
-void cshim_choice_learn(struct cshim_choice *choice, unsigned candidate, float seconds);
+/* Adds a sample of a candidate, in agreed seconds and this rank's `own`, unless the candidate has
+ * choice->rounds samples already. For classes whose calls follow no order (shim/gloo/draw.h), where
+ * rank 0 decides alone. */
+void cshim_choice_learn(struct cshim_choice *choice, unsigned candidate, float seconds, float own);
 /* Returns the number of a candidate's samples since learning, or this period, began. */
 unsigned cshim_choice_samples_of(const struct cshim_choice *choice, unsigned candidate);
 

@@ -151,7 +151,7 @@ static void learn_timings(struct cshim_draw *draw, struct cshim_choice *choice,
             sample->seconds >= 0 ? largest_of(timings, ranks, sample->number) : -1;
         if (seconds < 0)
             continue;
-        cshim_choice_learn(choice, sample->candidate, seconds);
+        cshim_choice_learn(choice, sample->candidate, seconds, sample->seconds);
         sample->seconds = -1; /* it has been counted */
     }
 }

@@ -161,11 +161,13 @@ static ncclResult_t await_answer(struct cshim_nccl_comm *comm, uint32_t index,
     return ncclRemoteError;
 }
 
-/* Decides about a class by the agreed durations. */
+/* Decides about a class by the agreed durations. They are the report's, too: a rank's own contain
+ * waiting for the other ranks. */
 static void decide_class(struct cshim_nccl_comm *comm, struct cshim_class *class,
                          struct deciding *deciding, const struct cshim_answer *answer)
 {
     memcpy(class->choice.seconds, answer->seconds, sizeof answer->seconds);
+    memcpy(class->choice.own, answer->seconds, sizeof answer->seconds);
     cshim_class_decide(class, ledger_of(comm));
     deciding->decisions++;
     deciding->calls = 0;

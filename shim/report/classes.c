@@ -183,13 +183,14 @@ static void add_figures(const struct cshim_class *class, struct cshim_ledger *le
 
 /* Counts the calls of a class, on rank 0, once the native duration is known. Counts native calls in
  * the row of the first compressed candidate. The estimated native time of a candidate's calls is
- * the time that they took plus, for each call, the agreed native duration minus the candidate's.
- * NCCL does not time most calls: there the time is the candidate's agreed duration for each call.
- * The agreed native duration is also the time of each native call that was not timed. With MPI and
- * gloo, the time contains waiting for other ranks; the agreed durations do not. */
+ * the time that they took plus, for each call, the native duration minus the candidate's. These are
+ * rank 0's own durations of sampled calls, because the time that the calls took is rank 0's, too.
+ * NCCL does not time most calls: there the time is the candidate's duration for each call. The
+ * native duration is also the time of each native call that was not timed. With MPI and gloo, the
+ * time contains waiting for ranks that come late; the durations do not. */
 void cshim_class_count(struct cshim_class *class, struct cshim_ledger *ledger)
 {
-    const struct cshim_figure *of = class->choice.figures.of;
+    const struct cshim_figure *of = class->choice.figures.own;
     const struct cshim_figure native = of[CSHIM_CANDIDATE_NATIVE];
     if (ledger == NULL || native.seconds <= 0)
         return;
@@ -233,8 +234,8 @@ static void record_choice(const struct cshim_class *class, struct cshim_ledger *
     learned.is_native = choice->best == CSHIM_CANDIDATE_NATIVE;
     learned.algorithm = class->algorithms[choice->best];
     learned.codec = class->codecs[choice->best];
-    learned.seconds = (double)choice->figures.of[choice->best].seconds;
-    learned.seconds_native = (double)choice->figures.of[CSHIM_CANDIDATE_NATIVE].seconds;
+    learned.seconds = (double)choice->figures.agreed[choice->best].seconds;
+    learned.seconds_native = (double)choice->figures.agreed[CSHIM_CANDIDATE_NATIVE].seconds;
     cshim_ledger_learn(ledger, &learned);
 }
 

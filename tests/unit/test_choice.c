@@ -65,7 +65,7 @@ static void check_samples(const struct cshim_choice *choice)
 static void check_spread(const struct cshim_choice *choice)
 {
     for (unsigned i = 0; i < choice->candidates; i++) {
-        const struct cshim_figure figure = choice->figures.of[i];
+        const struct cshim_figure figure = choice->figures.agreed[i];
         assert_true(figure.low <= figure.seconds && figure.seconds <= figure.high);
     }
 }
@@ -267,7 +267,7 @@ static void check_native_seconds(const struct network *network, unsigned step)
     for (unsigned calls = 0; calls < 8000; calls += step) {
         make_calls(&job, network, step);
         assert_int_equal(job.ranks[0].best, 1);
-        assert_true((double)job.ranks[0].figures.of[CSHIM_CANDIDATE_NATIVE].seconds >
+        assert_true((double)job.ranks[0].figures.agreed[CSHIM_CANDIDATE_NATIVE].seconds >
                     0.9 * network->seconds[0]);
     }
 }
@@ -296,8 +296,8 @@ TEST(rounding_does_not_change_the_choice)
     for (unsigned i = 0; i < 3000; i++) {
         make_call(&job, &network);
         assert_int_equal(job.ranks[0].native_row, job.ranks[1].native_row);
-        assert_memory_equal(&job.ranks[0].figures, &job.ranks[1].figures,
-                            sizeof job.ranks[0].figures);
+        assert_memory_equal(job.ranks[0].figures.agreed, job.ranks[1].figures.agreed,
+                            sizeof job.ranks[0].figures.agreed);
     }
 }
 
@@ -403,7 +403,7 @@ TEST(calls_that_never_end_leave_no_duration)
             cshim_choice_end(&choice, 1e-3);
     }
     assert_int_equal(choice.best, 1);
-    assert_true(choice.figures.of[CSHIM_CANDIDATE_NATIVE].seconds == 0);
+    assert_true(choice.figures.agreed[CSHIM_CANDIDATE_NATIVE].seconds == 0);
 }
 
 /* Only every third compressed call ends: two of five samples are enough. */

@@ -1,8 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks that the candidates of a class do not depend on which of its calls comes first. With gloo,
- * ranks may see different calls first. */
+/* Checks that the candidates of a class do not depend on which of its calls comes first (with gloo,
+ * ranks may see different calls first), and the native time that the report estimates. */
+#include <math.h>
+
 #include "shim/report/classes.h"
 #include "tests/unit/unit.h"
+
+static struct cshim_policy *parse(const char *text)
+{
+    char message[CSHIM_MESSAGE_MAX];
+    struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "test", message);
+    assert_non_null(policy);
+    return policy;
+}
 
 static void check_class(const struct cshim_rule *rule, struct cshim_call call, uint32_t size_class)
 {
@@ -26,11 +36,10 @@ static void check_class(const struct cshim_rule *rule, struct cshim_call call, u
 TEST(candidates_follow_from_the_class_alone)
 {
     static const char *const codecs[] = {"raw", "fp16", "fp8_e4m3", "int4", "lossless"};
-    char text[128], message[CSHIM_MESSAGE_MAX];
+    char text[128];
     for (size_t i = 0; i < COUNT_OF(codecs); i++) {
         snprintf(text, sizeof text, "[rule r]\ncodec = %s\n", codecs[i]);
-        struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "test", message);
-        assert_non_null(policy);
+        struct cshim_policy *policy = parse(text);
         for (uint32_t ranks = 2; ranks <= 8; ranks++)
             for (uint32_t size_class = 4; size_class < 54; size_class++) {
                 const struct cshim_call call = {.library = CSHIM_GLOO,
@@ -42,4 +51,40 @@ TEST(candidates_follow_from_the_class_alone)
             }
         cshim_policy_free(policy);
     }
+}
+
+/* On rank 0, native calls take 4 ms and compressed ones 1 ms, which is what the report counts. The
+ * ranks agree on the durations of a rank whose calls take twice as long. */
+TEST(the_native_time_is_estimated_by_the_calls_of_rank_0)
+{
+    static const struct cshim_call call = {.library = CSHIM_MPI,
+                                           .ranks = 4,
+                                           .nodes = 4,
+                                           .ranks_per_node = 1,
+                                           .bytes = 1 << 20,
+                                           .instead = CSHIM_CODEC_NONE};
+    struct cshim_policy *policy = parse("[rule r]\ncodec = fp8_e4m3\n");
+    struct cshim_ledger ledger;
+    struct cshim_class class;
+    assert_true(cshim_ledger_init(&ledger, policy));
+    assert_true(cshim_class_start(&class, NULL, policy->rules, &call));
+    for (unsigned i = 0; i < 300; i++) {
+        if (cshim_choice_is_due(&class.choice)) {
+            for (unsigned k = 0; k < class.choice.samples; k++)
+                class.choice.seconds[k] *= 2;
+            cshim_class_decide(&class, &ledger);
+        }
+        const unsigned candidate = cshim_choice_begin(&class.choice);
+        cshim_class_end(&class, candidate, candidate == CSHIM_CANDIDATE_NATIVE ? 4e-3 : 1e-3);
+    }
+    cshim_class_count(&class, &ledger);
+    const struct cshim_row total = cshim_ledger_total(&ledger);
+    assert_in_range(total.native_calls, 4, 50);
+    assert_int_equal(total.native_calls + total.compared_calls, 300);
+    assert_true(fabs(total.seconds_native - 4e-3 * (double)total.native_calls) < 1e-9);
+    assert_true(fabs(total.seconds_compared - 1e-3 * (double)total.compared_calls) < 1e-9);
+    assert_true(fabs(total.seconds_native_estimate / (4e-3 * (double)total.compared_calls) - 1) <
+                1e-6);
+    cshim_ledger_free(&ledger);
+    cshim_policy_free(policy);
 }
