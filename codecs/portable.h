@@ -272,10 +272,11 @@ CSHIM_INLINE uint32_t cshim_largest_finite(const float *restrict input, size_t c
     return largest;
 }
 
-/* Computes the scale (`stored`) and the unpacked codes of a block or part of one. With random
- * numbers writes 16-bit codes to `wide` instead of `codes`, which the compiler vectorises better.
- * Returns false if cshim_block_codes_singly() must compute the codes. `grain` is the grain's
- * stored power of two (CSHIM_SCALE_E4M3 only). `random` is NULL for rounding to nearest. */
+/* Computes the scale and the unpacked codes of a block or part of one. Returns false if
+ * cshim_block_codes_singly() must compute the codes. Sets *stored to the stored scale in either
+ * case, unless the format has none. `grain` is the grain's stored power of two (CSHIM_SCALE_E4M3
+ * only). `random` is NULL for rounding to nearest; with random numbers, 16-bit codes are written to
+ * `wide` instead of `codes`, because gcc vectorises that better. */
 CSHIM_INLINE bool cshim_block_codes(struct cshim_format format, const float *restrict input,
                                     const uint32_t *restrict random, size_t count, uint32_t grain,
                                     uint8_t *restrict codes, uint16_t *restrict wide,

@@ -185,7 +185,8 @@ static const struct cshim_schedule *choose_schedule(const struct cshim_plan *pla
                : cshim_schedule_of(plan->collective, plan->algorithm);
 }
 
-/* Return how many messages a segment's scratch holds for the row, and for a grid's column. */
+/* Returns the number of a segment's messages that a slot holds for the row: for all peers, if they
+ * form no grid. */
 static uint64_t row_messages(const struct cshim_plan *plan)
 {
     return (uint64_t)plan->schedule->pieces_per_peer *
@@ -193,6 +194,7 @@ static uint64_t row_messages(const struct cshim_plan *plan)
            plan->schedule->pieces_more;
 }
 
+/* Returns the number of a segment's messages that a slot holds for a grid's column. */
 static uint64_t column_messages(const struct cshim_plan *plan)
 {
     return plan->grid.rows > 1

@@ -63,8 +63,8 @@ struct cshim_draw_sample {
     uint32_t candidate;
 };
 
-/* Calls that a rank has timed, as it sends them to rank 0 in calls in which the ranks decide.
- * Travels between ranks as bytes. */
+/* Durations that a rank has measured. Each rank sends them to rank 0 as bytes when the ranks
+ * decide. */
 struct cshim_draw_timings {
     uint64_t highest; /* highest number of a call that has begun */
     /* Number of calls, since the rank's previous timings, that belong to a former stage but began

@@ -169,10 +169,10 @@ static int complete(const struct cshim_exchange *exchange, unsigned first, unsig
     return status;
 }
 
-/* Exchanges messages among all ranks of this node. CSHIM_MESSAGE_PARTS: sends each rank the block
- * of its share, and receives each other rank's contribution to this rank's share, into `target` at
- * the other rank's local index. CSHIM_MESSAGE_SUMS: sends this rank's share to all, and receives
- * each other share at its offset in `target`. */
+/* Exchanges messages with all other ranks of this node. CSHIM_MESSAGE_PARTS: sends each rank the
+ * block of that rank's share, and receives contributions to this rank's share: those of local rank
+ * i at index i of `target`. CSHIM_MESSAGE_SUMS: sends this rank's share to all, and receives their
+ * shares at the shares' offsets in `target`. */
 static int exchange_inside(const struct cshim_exchange *exchange, enum cshim_message kind,
                            const void *source, void *target, const struct cshim_range *block)
 {
@@ -240,8 +240,8 @@ static int gather_inside(const struct cshim_exchange *exchange, const void *shar
 
 /* Calls gloo's own all-reduce, with `reduction`, or with the program's reduction if that is NULL.
  */
-static int add_up(const struct cshim_exchange *exchange, const void *input, void *output,
-                  uint64_t count, enum cshim_dtype dtype, cshim_gloo_reduction reduction)
+static int reduce_natively(const struct cshim_exchange *exchange, const void *input, void *output,
+                           uint64_t count, enum cshim_dtype dtype, cshim_gloo_reduction reduction)
 {
     struct cshim_gloo_call *call = call_of(exchange);
     return cshim_gloo_native(call->arguments, input, output, count, dtype, reduction,
@@ -251,13 +251,13 @@ static int add_up(const struct cshim_exchange *exchange, const void *input, void
 static int sum(const struct cshim_exchange *exchange, const void *input, void *output,
                uint64_t count)
 {
-    return add_up(exchange, input, output, count, exchange->plan->dtype, NULL);
+    return reduce_natively(exchange, input, output, count, exchange->plan->dtype, NULL);
 }
 
 static int sum_narrowed(const struct cshim_exchange *exchange, void *codes, uint64_t count,
                         enum cshim_dtype dtype)
 {
-    return add_up(exchange, codes, codes, count, dtype, cshim_add);
+    return reduce_natively(exchange, codes, codes, count, dtype, cshim_add);
 }
 
 /* Takes the larger integer of each pair. gloo sees them as float64, which has the same size. */
@@ -271,9 +271,7 @@ static void take_larger(enum cshim_dtype dtype, void *output, const void *a, con
         larger[i] = left[i] > right[i] ? left[i] : right[i];
 }
 
-/* Values of 8 bytes that the ranks of a data-movement collective reduce: rank 0 receives the values
- * of all ranks, and sends the result to all. gloo's own all-reduce cannot be used, because the
- * program may make one with the same tag meanwhile. */
+/* Values of 8 bytes that reduce_values() reduces. */
 struct values {
     const struct cshim_gloo_arguments *arguments;
     void *memory; /* rank 0: a row of values for each rank; elsewhere: own row, then the result */
@@ -314,7 +312,9 @@ static int send_rows(const struct values *values, int first, int end)
     return status;
 }
 
-/* Reduces values of 8 bytes of all ranks. Returns 0, or 1 after storing an exception. */
+/* Reduces values of 8 bytes of all ranks of a data-movement collective: rank 0 receives them, and
+ * sends the result to all. Does not call gloo's all-reduce, because the program may make one with
+ * the same tag meanwhile. Returns 0, or 1 after storing an exception. */
 static int reduce_values(const struct cshim_gloo_arguments *arguments, const void *own,
                          void *result, uint64_t count, cshim_gloo_reduction reduction,
                          void **exception)
@@ -357,7 +357,7 @@ static int add_values(const struct cshim_exchange *exchange, const void *own, vo
 {
     struct cshim_gloo_call *call = call_of(exchange);
     return call->arguments->collective == CSHIM_ALLREDUCE
-               ? add_up(exchange, own, result, (uint64_t)count, CSHIM_FLOAT64, reduction)
+               ? reduce_natively(exchange, own, result, (uint64_t)count, CSHIM_FLOAT64, reduction)
                : reduce_values(call->arguments, own, result, (uint64_t)count, reduction,
                                &call->exception);
 }

@@ -90,8 +90,8 @@ static int share_error(struct cshim_exchange *exchange)
     return status;
 }
 
-/* Moves this class of tensors (rule, type, count) to a more precise codec if the error of any
- * rank's encoding is above max_rel_error. Returns 0 or a transport error. */
+/* Gives later calls with this rule, type and count a more precise codec, if the error of any rank's
+ * encoding is above max_rel_error and there is one. Returns 0 or a transport error. */
 static int check_tolerance(struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;
@@ -176,9 +176,9 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
  * In a few calls, a few elements are also summed in float64 and compared with the compressed
  * result. */
 
-/* Returns the rank whose block is sampled: in an all-to-all of a job where only rank 0 counts,
- * rank 0; otherwise the call's number modulo the number of ranks. In an all-to-all the returned
- * rank compares what it sends to itself. */
+/* Returns the rank whose block is sampled: the call's number modulo the number of ranks. In an
+ * all-to-all that rank compares what it sends to itself. There it is rank 0, if only rank 0's
+ * figures are reported (job->is_local). */
 static uint32_t choose_block(const struct cshim_exchange *exchange, uint32_t call)
 {
     const struct cshim_plan *plan = exchange->plan;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types in which the library adds: the call's type for raw, float32 for fp32; fp16 and bf16 are
- * added in float32 and rounded after each addition. fp16 has one power-of-two scale per segment:
- * the ranks agree on it by a maximum, so that no partial sum overflows. */
+/* The algorithm `cast`: the library's own all-reduce adds the encoded elements. MPI or gloo adds
+ * raw in the call's type, and fp32 in float32. It adds fp16 and bf16 in float32, and rounds after
+ * each addition. fp16 has one power-of-two scale per segment: the ranks agree on it by a maximum,
+ * so that no partial sum overflows. */
 #include "shim/host/cast.h"
 #include "shim/host/phase.h"
 

@@ -50,10 +50,9 @@ static bool ask_open_mpi(bool publish, const char *name)
                     : PMPI_Lookup_name(name, MPI_INFO_NULL, port)) == MPI_SUCCESS;
 }
 
-/* Publishes or looks up the name of a rank at the launcher. Returns true on success. Open MPI's
- * mpirun has a name service, and so has Hydra, which can start the ranks of MPICH and Intel MPI.
- * Under Slurm's srun, which has none, Open MPI would print a long help text, so it is not asked
- * there. */
+/* Publishes a rank's name at the launcher, or looks it up. Returns true on success. Two launchers
+ * have a name service: Open MPI's mpirun, and Hydra for MPICH and Intel MPI. Does not ask Open MPI
+ * under Slurm's srun, where it would print a long help text. */
 static bool use_names(bool publish, int rank)
 {
     char name[NAME_MAX_BYTES];

@@ -29,7 +29,8 @@
 #define HELLO_SECONDS 1.0
 #define ANSWER_SECONDS 10.0
 
-/* Message types. Tags count down from MPI_TAG_UB, after those of agree.c. */
+/* Numbers of the messages of a merge: a message's tag is MPI_TAG_UB minus its number. agree.c uses
+ * the numbers below these. */
 enum merge_word { WORD_HELLO = 8, WORD_PROPOSAL, WORD_ACKNOWLEDGE, WORD_DECISION, WORD_OUTCOME };
 
 /* Properties that must be equal in both jobs. Compared and sent as bytes: has no padding. */
@@ -84,9 +85,9 @@ static int on_delete_bond(MPI_Comm comm, int keyval, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-/* Makes the attribute of an intercommunicator and, at rank 0 of the spawning side, posts the
- * receive of the hello. Ends the job on errors, because the other ranks would wait for this one in
- * the merge. */
+/* Attaches a bond to an intercommunicator. At rank 0 of the spawning side, also starts to receive
+ * the spawned job's hello. Ends the job on errors, because the other ranks would wait for this one
+ * in the merge. */
 static void make_bond(MPI_Comm intercomm, bool is_spawned)
 {
     int rank, status = MPI_SUCCESS;

@@ -5,9 +5,9 @@
 
 #include "shim/mpi/job.h"
 
-/* Finds out whether rank 0 has COMPSHIM_TRACE. If so, allocates the trace on all ranks and measures
- * the clock offsets; cshim_job.trace stays NULL otherwise, if the file name is too long, and if a
- * rank has no memory. */
+/* If rank 0 has COMPSHIM_TRACE, allocates the trace on all ranks and measures the clock offsets.
+ * Leaves cshim_job.trace NULL if rank 0 does not have it, if its file name is too long, or if any
+ * rank lacks memory. */
 void cshim_trace_setup(void);
 /* If there is a trace, measures the clock offsets again, writes the trace and frees it. */
 void cshim_trace_finish(void);

@@ -7,8 +7,8 @@
 #
 # Networks are those of bench.sh (those other than shm-RANKS need root); with --paced, hosts send without bursts
 # (tests/net/hosts.sh). Each line has the medians, over N (5) pairs, of a call's milliseconds without and with the shim,
-# the A/B's speed-up with its quartiles, the median of the reports' speed-ups, and how far that is off. As in reports, a
-# job's calls count by their mean, those in which it learns included.
+# the A/B's speed-up with its quartiles, the median of the speed-ups in the last line of the reports' tables, and how far
+# that is off. As in that line, a job's calls count by their mean, its native trials included.
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/bench/lib.sh
@@ -50,7 +50,9 @@ for network in ${networks//,/ }; do
                 echo "$mode $(measure "$mode")"
             done
             echo "reported $(python3 -c 'import json, sys
-print(json.load(open(sys.argv[1]))["totals"]["speedup"])' "$scratch/report")"
+totals = json.load(open(sys.argv[1]))["totals"]
+native = totals["seconds_native"]
+print((totals["seconds_native_estimate"] + native) / (totals["seconds_compared"] + native))' "$scratch/report")"
         done >"$scratch/samples"
         printf '%-12s %7s ' "$network" "$size"
         python3 tests/bench/summarize.py truth "$scratch/samples"

@@ -250,7 +250,7 @@ bool check_leads_away(char **words)
 
 bool locality_is_certain(char **words)
 {
-    /* node list of the Slurm or PBS job that contains this process */
+    /* A batch job without a list of its nodes may use any host. */
     const char *slurm = getenv("SLURM_JOB_NODELIST"), *pbs = getenv("PBS_NODEFILE");
     if (check_leads_away(words) || (getenv("SLURM_JOB_ID") != NULL && slurm == NULL) ||
         (getenv("PBS_JOBID") != NULL && pbs == NULL))

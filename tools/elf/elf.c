@@ -204,8 +204,8 @@ static size_t mark_relocated(struct object *object, int address, uint64_t bytes,
     return count;
 }
 
-/* Reads the dynamic symbols. Their number is not in the dynamic table, but in their section. In a
- * file without sections, symbols count up to the last one that a relocation names. */
+/* Reads the dynamic symbols. Takes their number from their section or, in a file without sections,
+ * from the last symbol that a relocation names: the dynamic table does not contain it. */
 static void read_dynamic_symbols(struct object *object)
 {
     struct object_table *table = &object->tables[OBJECT_DYNAMIC];
