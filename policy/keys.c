@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "policy/list.h"
 #include "policy/numbers.h"
+#include "policy/word.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -208,7 +208,7 @@ static bool read_calls(const struct setting *set)
 {
     const char *rest = set->value;
     unsigned long long calls = 0;
-    if (strcasecmp(set->value, "off") != 0 &&
+    if (!cshim_is_word(set->value, "off") &&
         (!parse_number(&rest, UINT32_MAX, &calls) || calls < 1 || *rest != '\0'))
         return refuse_value(set, set->key->name, "off, or 100 for every 100th call");
     *(uint32_t *)set->field = (uint32_t)calls;
@@ -329,7 +329,7 @@ bool cshim_set_key(struct cshim_parser *parser, const char *name, const char *va
     for (size_t i = 0; i < sections[in_rule].count; i++) {
         const struct key *key = &sections[in_rule].keys[i];
         names[i] = key->name;
-        if (strcasecmp(key->name, name) != 0)
+        if (!cshim_is_word(key->name, name))
             continue;
         if ((parser->keys_seen >> i & 1) != 0)
             return cshim_parser_fail(parser, "duplicate key '%s' in this section", name);

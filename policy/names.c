@@ -4,7 +4,8 @@
 
 #include <ctype.h>
 #include <string.h>
-#include <strings.h>
+
+#include "policy/word.h"
 
 /* Longest name whose edit distance to a word is computed. */
 #define NAME_LIMIT 63
@@ -85,11 +86,11 @@ const char *cshim_word_find(enum cshim_word_set set, const char *text, unsigned 
                  {CSHIM_WORTHS, "gain", CSHIM_WORTH_MEASURED}};
     const struct cshim_words words = cshim_words(set);
     for (*value = 0; *value < words.count; ++*value)
-        if (strcasecmp(words.names[*value], text) == 0)
+        if (cshim_is_word(words.names[*value], text))
             return words.names[*value];
     for (size_t i = 0; i < sizeof older / sizeof *older; i++) {
         *value = older[i].value;
-        if (older[i].set == set && strcasecmp(older[i].name, text) == 0)
+        if (older[i].set == set && cshim_is_word(older[i].name, text))
             return older[i].name;
     }
     return NULL;
@@ -134,7 +135,7 @@ const char *cshim_nearest_name(const char *word, const char *const *names, size_
         }
     }
     for (size_t i = 0; nearest == NULL && length > 0 && i < count; i++)
-        if (strncasecmp(word, names[i], length) == 0)
+        if (cshim_has_letters(word, names[i], length))
             nearest = names[i];
     return nearest;
 }

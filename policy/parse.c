@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "policy/library.h"
 #include "policy/lines.h"
+#include "policy/word.h"
 
 /* Maximum number of rules: the check for unreachable rules takes longer with more of them. */
 #define RULE_LIMIT 256u
@@ -109,9 +109,9 @@ static bool begin_section(struct cshim_parser *parser, char *header)
         *name++ = '\0';
         name += strspn(name, " \t");
     }
-    if (strcasecmp(title, "rule") == 0)
+    if (cshim_is_word(title, "rule"))
         return begin_rule(parser, name);
-    if (strcasecmp(title, "compshim") != 0 || *name != '\0')
+    if (!cshim_is_word(title, "compshim") || *name != '\0')
         return unknown_section(parser, title, name);
     if (parser->general_seen)
         return cshim_parser_fail(parser, "duplicate section [compshim]");

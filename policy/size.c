@@ -3,7 +3,8 @@
 #include "policy/policy.h"
 
 #include <string.h>
-#include <strings.h>
+
+#include "policy/word.h"
 
 #define DIGITS "0123456789"
 #define SIZE_LIMIT ((uint64_t)1 << 63)
@@ -19,7 +20,7 @@ static bool find_unit(const char *name, uint64_t *bytes)
                  {"KiB", 1 << 10}, {"M", 1 << 20},     {"MB", 1000000}, {"MiB", 1 << 20},
                  {"G", 1 << 30},   {"GB", 1000000000}, {"GiB", 1 << 30}};
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (strcasecmp(units[i].name, name) == 0) {
+        if (cshim_is_word(units[i].name, name)) {
             *bytes = units[i].bytes;
             return true;
         }

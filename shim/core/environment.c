@@ -8,6 +8,7 @@
 
 #include "policy/list.h"
 #include "policy/policy.h"
+#include "shim/core/output.h"
 
 /* Returns true if a name of `length` bytes, without "COMPSHIM_", is one of the shim's variables.
  * Otherwise sets *nearest to the variable that may be meant, or to NULL. */
@@ -38,7 +39,7 @@ const char *cshim_environment_report(void)
     if (wanted == NULL || *wanted == '\0')
         return NULL;
     const enum cshim_mode mode = cshim_mode_of(wanted);
-    if (mode == CSHIM_MODE_ON || strcasecmp(wanted, "summary") == 0)
+    if (mode == CSHIM_MODE_ON || cshim_is_word(wanted, "summary"))
         return "summary";
     return mode == CSHIM_MODE_OFF ? "off" : wanted;
 }
@@ -112,7 +113,7 @@ static bool check_file(const char *kind, const char *variable, const char *path,
     /* Another user's file is refused later, when it is opened. An error here would let its owner
      * end jobs. */
     const bool is_own = lstat(path, &facts) != 0 || facts.st_uid == geteuid();
-    if (!is_own || !cshim_is_foreign(path, mark))
+    if (!is_own || cshim_output_is_direct(path) || !cshim_is_foreign(path, mark))
         return true;
     snprintf(message, size,
              "the %s would take the place of %.200s, which is no %s: name another file by %s, or "

@@ -7,7 +7,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
+
+#include "policy/word.h"
 
 struct cshim_policy;
 
@@ -29,7 +30,7 @@ static inline enum cshim_mode cshim_mode_of(const char *value)
                  {"0", CSHIM_MODE_OFF},     {"no", CSHIM_MODE_OFF},
                  {"false", CSHIM_MODE_OFF}, {"observe", CSHIM_MODE_OBSERVE}};
     for (size_t i = 0; value != NULL && i < sizeof words / sizeof *words; i++)
-        if (strcasecmp(words[i].word, value) == 0)
+        if (cshim_is_word(words[i].word, value))
             return words[i].mode;
     return value == NULL ? CSHIM_MODE_ON : CSHIM_MODE_UNKNOWN;
 }

@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include "policy/lines.h"
+#include "policy/word.h"
 #include "shim/core/words.h"
 
 /* Maximum bytes of a file of choices. */
@@ -148,7 +148,7 @@ bool cshim_learned_load(char **text, size_t *length, char message[CSHIM_MESSAGE_
     *length = 0;
     if (file == NULL || *file == '\0')
         return true;
-    const bool is_off = strcasecmp(file, "off") == 0;
+    const bool is_off = cshim_is_word(file, "off");
     *text = is_off ? strdup("") : read_file(file, length, message);
     if (*text == NULL && is_off)
         snprintf(message, CSHIM_MESSAGE_MAX, "no memory for COMPSHIM_MACHINE");

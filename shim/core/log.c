@@ -3,16 +3,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "policy/word.h"
 #include "shim/core/signals.h"
 
 static enum cshim_log_level current_level = CSHIM_LOG_WARN;
@@ -72,13 +73,17 @@ bool cshim_log_has_stderr(void)
     return find_stderr() == STDERR_FILENO;
 }
 
+/* Writes the text. If the program has made the descriptor nonblocking, waits up to a second each
+ * time that a pipe is full, and then leaves out the rest. */
 static void write_all(int descriptor, const char *text, size_t length)
 {
+    struct pollfd reader = {.fd = descriptor, .events = POLLOUT};
     for (size_t done = 0; done < length;) {
         const ssize_t written = write(descriptor, text + done, length - done);
         if (written > 0)
             done += (size_t)written;
-        else if (written == 0 || errno != EINTR)
+        else if (written == 0 ||
+                 (errno != EINTR && (errno != EAGAIN || poll(&reader, 1, 1000) <= 0)))
             break;
     }
 }
@@ -98,7 +103,7 @@ static enum cshim_log_level wanted_level(enum cshim_log_level otherwise)
 {
     const char *wanted = secure_getenv("COMPSHIM_LOG");
     for (unsigned i = 0; wanted != NULL && i < sizeof level_names / sizeof level_names[0]; i++)
-        if (strcasecmp(wanted, level_names[i]) == 0)
+        if (cshim_is_word(wanted, level_names[i]))
             return (enum cshim_log_level)i;
     return otherwise;
 }

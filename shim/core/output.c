@@ -39,6 +39,13 @@ static int find_descriptor(const struct stat *file)
     return -1;
 }
 
+bool cshim_output_is_direct(const char *path)
+{
+    struct stat facts;
+    return lstat(path, &facts) == 0 && S_ISLNK(facts.st_mode) && stat(path, &facts) == 0 &&
+           S_ISREG(facts.st_mode) && find_descriptor(&facts) >= 0;
+}
+
 /* Returns why a regular file is not replaced, or NULL. */
 static const char *refusal(const char *path, const char *mark, const struct stat *facts)
 {
@@ -205,14 +212,16 @@ const char *cshim_output_open(struct cshim_output *output, const char *path, con
     return NULL;
 }
 
-/* Overwrites the existing file with the text. Holds the file's lock, so that only one process at a
- * time writes the file in place. Returns false, with errno set, if that fails. */
+/* Overwrites the existing file with the text. Holds the file's lock, if the file system has locks,
+ * so that only one process at a time writes the file in place. Returns false, with errno set, if
+ * that fails. */
 static bool write_in_place(const struct cshim_output *output, int text)
 {
     int tries = 0;
     off_t from = 0;
     struct stat facts;
-    while (flock(output->there, LOCK_EX | LOCK_NB) != 0) {
+    while (flock(output->there, LOCK_EX | LOCK_NB) != 0 && errno != ENOSYS && errno != EOPNOTSUPP &&
+           errno != ENOLCK) {
         if (errno != EWOULDBLOCK || ++tries == LOCK_TRIES)
             return false;
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);

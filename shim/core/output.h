@@ -38,6 +38,10 @@ struct cshim_output {
  * nothing to close. */
 const char *cshim_output_open(struct cshim_output *output, const char *path, const char *mark);
 
+/* Returns true if the path is a link to a file that this process has open for writing, such as
+ * /dev/stdout: cshim_output_open() then writes to that file directly. */
+bool cshim_output_is_direct(const char *path);
+
 /* Closes and publishes the file. Returns NULL, or why it could not be written: then the previous
  * file is unchanged, unless it was written in place or directly. */
 const char *cshim_output_close(struct cshim_output *output);

@@ -2,8 +2,8 @@
 #include "shim/gloo/absent.h"
 
 #include <stdlib.h>
-#include <strings.h>
 
+#include "policy/word.h"
 #include "shim/core/log.h"
 #include "shim/gloo/context.h"
 
@@ -51,7 +51,7 @@ static bool connects_lazily(void)
     static const char *const words[] = {"1", "y", "yes", "t", "true"};
     const char *lazy = secure_getenv("TORCH_GLOO_LAZY_INIT");
     for (size_t i = 0; lazy != NULL && i < sizeof words / sizeof *words; i++)
-        if (strcasecmp(lazy, words[i]) == 0)
+        if (cshim_is_word(lazy, words[i]))
             return true;
     return false;
 }

@@ -18,11 +18,14 @@ float *cshim_feedback_values(const struct cshim_residual *residual, enum cshim_m
 
 /* Estimates the bytes of a residual that this call's algorithm uses: those of this rank's share
  * and, with chunks, of the elements that this rank adds up; in a grid it adds up elements for its
- * row and for its column. */
+ * row and for its column. In a broadcast all ranks count the root's share, because also ranks
+ * without a source may encode elements. */
 static uint64_t residual_bytes(const struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;
-    const uint64_t share = exchange->source.length / plan->shares * sizeof(float);
+    const uint64_t elements =
+        plan->collective == CSHIM_BROADCAST ? plan->count : exchange->source.length;
+    const uint64_t share = elements / plan->shares * sizeof(float);
     if (plan->schedule->division != CSHIM_CHUNKS)
         return share;
     return share + share / plan->peers + (plan->grid.rows > 1 ? share / plan->grid.columns : 0);

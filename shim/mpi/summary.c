@@ -129,22 +129,13 @@ static void shorten_version(char *library)
 void cshim_summary(void)
 {
     static char library[MPI_MAX_LIBRARY_VERSION_STRING];
-    char name[CSHIM_PATH_MAX];
     int length;
     collect_figures();
-    if (cshim_job.rank != 0)
-        return;
-    const char *wanted = cshim_job.wanted;
-    if (wanted == NULL)
+    if (cshim_job.rank != 0 || cshim_job.wanted == NULL)
         return;
     PMPI_Get_library_version(library, &length);
     shorten_version(library);
     cshim_job.library = library;
     cshim_job.nodes = cshim_mpi.world.layout.nodes;
-    if (strcmp(wanted, "summary") == 0)
-        cshim_report_write(wanted, &cshim_job);
-    else if (cshim_report_name(wanted, cshim_mpi.file_additions, name))
-        cshim_report_write(name, &cshim_job);
-    else
-        cshim_log(CSHIM_LOG_ERROR, "the report's file name is too long: %s", wanted);
+    cshim_report_write(&cshim_job, cshim_mpi.file_additions);
 }

@@ -91,12 +91,13 @@ bool cshim_report_name(const char *wanted, const char *additions, char name[CSHI
            CSHIM_PATH_MAX;
 }
 
-static void write_json(const char *pattern, const struct cshim_job *job)
+static void write_json(const struct cshim_job *job, const char *additions)
 {
-    char path[CSHIM_PATH_MAX];
+    char name[CSHIM_PATH_MAX], path[CSHIM_PATH_MAX];
     struct cshim_output output;
-    if (!cshim_report_path(pattern, job->rank, path)) {
-        cshim_log(CSHIM_LOG_ERROR, "the report's file name is too long: %s", pattern);
+    if (!cshim_report_name(job->wanted, additions, name) ||
+        !cshim_report_path(name, job->rank, path)) {
+        cshim_log(CSHIM_LOG_ERROR, "the report's file name is too long: %s", job->wanted);
         return;
     }
     const char *problem = cshim_output_open(&output, path, CSHIM_REPORT_MARK);
@@ -165,12 +166,12 @@ char *cshim_report_wanted(const struct cshim_policy *policy, bool speaks)
     return strcmp(wanted, "off") != 0 ? strdup(wanted) : NULL;
 }
 
-void cshim_report_write(const char *wanted, const struct cshim_job *job)
+void cshim_report_write(const struct cshim_job *job, const char *additions)
 {
     const locale_t locale = cshim_numbers_begin();
     write_table(job);
-    if (strcmp(wanted, "summary") != 0)
-        write_json(wanted, job);
+    if (strcmp(job->wanted, "summary") != 0)
+        write_json(job, additions);
     cshim_numbers_end(locale);
 }
 

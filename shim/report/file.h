@@ -29,10 +29,11 @@ const char *cshim_report_job(void);
  * program may change its environment. The caller frees the text. */
 char *cshim_report_wanted(const struct cshim_policy *policy, bool speaks);
 
-/* Writes the table to standard error, and the JSON to a file if one is wanted. Logs an error if the
- * file cannot be written. Replaces an existing file only if it belongs to the user and is empty or
+/* Writes the job's table to standard error, and the JSON to a file if job->wanted, which is not
+ * NULL, names one; `additions` change that name (cshim_report_name). Logs an error if the file
+ * cannot be written. Replaces an existing file only if it belongs to the user and is empty or
  * a report, and atomically if possible (shim/core/output.h). */
-void cshim_report_write(const char *wanted, const struct cshim_job *job);
+void cshim_report_write(const struct cshim_job *job, const char *additions);
 
 /* Opens a trace's file and begins it. Returns false, after logging the error, if that fails. */
 bool cshim_trace_open(struct cshim_trace_file *file, const char *path);

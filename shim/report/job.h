@@ -29,12 +29,14 @@ struct cshim_job {
     char *wanted;
 
     /* The following fields are for libraries other than MPI. */
-    uint64_t decisions;  /* NCCL: number of decisions about classes, at rank 0; atomic */
-    uint64_t host_waits; /* NCCL: number of times rank 0's host waited for a decision; atomic */
-    bool is_local;       /* the ranks' ledgers are not merged: rank 0 counts for all of them */
-    bool due;            /* calls were counted since the last report; atomic */
-    unsigned unreported; /* number of processes forked from this process whose calls are in no
-                            report yet; set when the report is written */
+    uint64_t decisions;     /* NCCL: number of decisions about classes, at rank 0; atomic */
+    uint64_t host_waits;    /* NCCL: number of times rank 0's host waited for a decision; atomic */
+    bool is_local;          /* the ranks' ledgers are not merged: rank 0 counts for all of them */
+    bool due;               /* calls were counted since the last report; atomic */
+    unsigned report_number; /* number of the job among those of the process that have written a
+                               report; 0: it has written none yet */
+    unsigned unreported;    /* number of processes forked from this process whose calls are in no
+                               report yet; set when the report is written */
     struct cshim_job *next;
 };
 

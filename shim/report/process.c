@@ -17,7 +17,8 @@ struct cshim_process cshim_process;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the next variables */
 static struct cshim_job *jobs;
-static uint64_t origin; /* time zero of traces, in nanoseconds of the wall clock; 0: none */
+static unsigned reports; /* number of jobs that have written a report */
+static uint64_t origin;  /* time zero of traces, in nanoseconds of the wall clock; 0: none */
 /* The wall clock and cshim_seconds(), read together at the beginning of the first trace: the wall
  * clock may be set while the job runs. */
 static uint64_t began_wall;
@@ -70,6 +71,7 @@ void cshim_process_start(const char *engine, bool is_beside)
         cshim_process.pid != pid) { /* a forked child: the jobs are its parent's */
         lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
         jobs = NULL;
+        reports = 0;
         written = 0;
         free(trace_wanted);
         trace_wanted = NULL; /* the child's environment may differ */
@@ -89,57 +91,40 @@ static int launchers_rank(void)
     return number != NULL ? (int)strtol(number, NULL, 10) : 0;
 }
 
-/* The offer that this process has loaded or received last; NULL: none. */
+/* The first offer that this process has loaded or received; NULL: none yet. The process and its
+ * forked children make it for all groups and ids, because the program may change its folder, and
+ * the user may edit the policy. */
 static struct packed_offer {
     uint64_t bytes;
     char packed[];
-} * last_offer;
+} * first_offer;
 
-/* Keeps a copy of an offer. The lock is held. */
-static void keep_offer(const struct cshim_offer *offer)
+/* Keeps a copy of the process's first offer. The lock is held. */
+static void keep_first(const struct cshim_offer *offer)
 {
     const uint64_t bytes = cshim_offer_packed_bytes(offer);
-    struct packed_offer *made = malloc(sizeof *made + bytes), *before = last_offer;
+    struct packed_offer *made = first_offer == NULL ? malloc(sizeof *made + bytes) : NULL;
     if (made == NULL)
         return;
     made->bytes = bytes;
     cshim_offer_pack(offer, made->packed);
-    __atomic_store_n(&last_offer, made, __ATOMIC_RELEASE); /* another thread may fork at any time */
-    free(before);
+    __atomic_store_n(&first_offer, made, __ATOMIC_RELEASE); /* another thread may fork any time */
 }
 
-/* Loads this process's offer. If that fails, but there is a last one, logs the error and takes
- * that: the program may have changed its folder, or the user edits the file. The lock is held. */
-static bool load_or_take_last(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
-{
-    static bool has_warned;
-    if (!cshim_offer_load(offer, message)) {
-        if (last_offer == NULL || !cshim_offer_unpack(offer, last_offer->packed, last_offer->bytes))
-            return false;
-        if (!has_warned)
-            cshim_log(CSHIM_LOG_WARN, "%s; what was read before stays in force", message);
-        has_warned = true;
-        message[0] = '\0';
-        return true;
-    }
-    keep_offer(offer);
-    return true;
-}
-
-/* Loads this process's offer. Returns false, with a message, if it is invalid. Logs warnings the
- * first time, if the launcher numbers this process 0 or not at all. */
+/* Copies the process's first offer, or loads it. Returns false, with a message, if it is invalid.
+ * Logs warnings, if the launcher numbers this process 0 or not at all. */
 static bool load_offer(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX])
 {
-    static bool has_spoken;
     pthread_mutex_lock(&lock);
-    const bool is_loaded = load_or_take_last(offer, message);
+    message[0] = '\0';
+    bool is_loaded =
+        first_offer != NULL && cshim_offer_unpack(offer, first_offer->packed, first_offer->bytes);
+    if (!is_loaded && (is_loaded = cshim_offer_load(offer, message)))
+        keep_first(offer);
     pthread_mutex_unlock(&lock);
-    if (!is_loaded)
-        return false;
-    if (!__atomic_exchange_n(&has_spoken, true, __ATOMIC_RELAXED) && launchers_rank() == 0 &&
-        message[0] != '\0')
+    if (is_loaded && launchers_rank() == 0 && message[0] != '\0')
         cshim_log(CSHIM_LOG_WARN, "%s", message);
-    return true;
+    return is_loaded;
 }
 
 void cshim_job_load(struct cshim_offer *offer)
@@ -228,7 +213,7 @@ struct cshim_job *cshim_job_find(const struct cshim_offer *offer)
                            (job->observed != NULL) != offer->observe))
         job = job->next;
     if (job == NULL && (job = make_job(offer)) != NULL) {
-        keep_offer(offer);
+        keep_first(offer);
         if (jobs == NULL) /* only the first is published; its number of ranks is unknown */
             cshim_ledger_publish(
                 &job->ledger, cshim_live_open(job->policy, cshim_process.engine, job->rank, 1, 1));
@@ -265,23 +250,23 @@ uint64_t cshim_job_origin(uint64_t other_origin)
 }
 
 /* Writing files -------------------------------------------------------------------------------- */
-/* Makes the name of this process's file: `wanted`, which the environment or the policy gives, with
- * additions (cshim_report_name). If another engine was opened before this one, adds this engine's
- * name: report.nccl.json. If this process is not the job's first one, and `wanted` has no {rank},
- * adds its number: report.rank4.json. If it was forked from a process with a report, adds its
- * number among the forked processes: report.fork2.json. Does not replace {rank} and {jobid}.
- * Returns false if the name is too long. */
-static bool name_file(const char *wanted, int rank, char name[CSHIM_PATH_MAX])
+/* Writes the additions (cshim_report_name) to the name `wanted` of this process's file. If another
+ * engine was opened before this one, adds this engine's name: report.nccl.json. If this process is
+ * not the job's first one, and `wanted` has no {rank}, adds its number: report.rank4.json. If it
+ * was forked from a process with a report, adds its number among the forked processes:
+ * report.fork2.json. If `number` is above 1, adds it: report.job2.json. */
+static void list_additions(const char *wanted, int rank, unsigned number, char additions[112])
 {
-    char beside[16] = "", part[32] = "", fork[32] = "", additions[80];
+    char beside[16] = "", part[32] = "", fork[32] = "", job[32] = "";
     if (cshim_process.is_beside)
         snprintf(beside, sizeof beside, ".%s", cshim_process.engine);
     if (rank > 0 && strstr(wanted, "{rank}") == NULL)
         snprintf(part, sizeof part, ".rank%d", rank);
     if (own_number > 0)
         snprintf(fork, sizeof fork, ".fork%u", own_number);
-    snprintf(additions, sizeof additions, "%s%s%s", beside, part, fork);
-    return cshim_report_name(wanted, additions, name);
+    if (number > 1)
+        snprintf(job, sizeof job, ".job%u", number);
+    snprintf(additions, 112, "%s%s%s%s", beside, part, fork, job);
 }
 
 /* Writes the events of all jobs of this process to a trace file. The lock is held. */
@@ -309,7 +294,7 @@ static void write_trace(int rank, const char *path)
 
 void cshim_jobs_write_trace(void)
 {
-    char name[CSHIM_PATH_MAX], path[CSHIM_PATH_MAX];
+    char additions[112], name[CSHIM_PATH_MAX], path[CSHIM_PATH_MAX];
     if (getpid() != cshim_process.pid)
         return;
     size_t count = 0;
@@ -318,7 +303,9 @@ void cshim_jobs_write_trace(void)
         count += job->trace != NULL ? job->trace->count : 0;
     if (count > written && trace_wanted != NULL) {
         written = count;
-        if (name_file(trace_wanted, trace_rank, name) && cshim_report_path(name, trace_rank, path))
+        list_additions(trace_wanted, trace_rank, 1, additions);
+        if (cshim_report_name(trace_wanted, additions, name) &&
+            cshim_report_path(name, trace_rank, path))
             write_trace(trace_rank, path);
         else
             cshim_log(CSHIM_LOG_ERROR, "the trace's file name is too long: %s", trace_wanted);
@@ -328,19 +315,18 @@ void cshim_jobs_write_trace(void)
 
 static void write_report(struct cshim_job *job)
 {
-    char name[CSHIM_PATH_MAX];
+    char additions[112];
     __atomic_store_n(&job->due, false, __ATOMIC_RELAXED);
     if (job->wanted == NULL)
         return;
-    const bool is_file = strcmp(job->wanted, "summary") != 0;
-    const bool fits = is_file && name_file(job->wanted, job->rank, name);
-    if (is_file && !fits)
-        cshim_log(CSHIM_LOG_ERROR, "the report's file name is too long: %s", job->wanted);
+    if (job->report_number == 0)
+        job->report_number = ++reports;
     if (job->observed != NULL)
         cshim_observed_sort(job->observed);
     job->stopped = cshim_seconds();
     job->unreported = count_unreported();
-    cshim_report_write(fits ? name : "summary", job);
+    list_additions(job->wanted, job->rank, job->report_number, additions);
+    cshim_report_write(job, additions);
 }
 
 void cshim_jobs_write_reports(void)

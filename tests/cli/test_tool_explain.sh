@@ -47,6 +47,10 @@ assert abs(plan["ratio"] - plan["bytes_native"] / plan["bytes_wire"]) < 1e-9, pl
 for key in "bytes_native", "bytes_wire", "scratch_bytes", "segments", "segment_elements":
     assert str(plan[key]) in text, (key, plan[key])
 PY
+explain "a sum of more bytes than JSON can count" --size 1073741824GiB --ranks 10 --json
+check "has no negative number" python3 -c 'import json, sys
+plan = json.loads(sys.argv[1])["plan"]
+assert plan["bytes_native"] == 2**63 - 1 and plan["bytes_wire"] > 0, plan' "$output"
 explain "two ranks" --size 25MiB --ranks 2
 contains "two ranks gather" "one_shot"
 explain "two nodes of two ranks" --size 25MiB --ranks 4 --nodes 2 --json

@@ -78,6 +78,9 @@ observed.exchange[0].seconds|||, "observed": {"exchange": [{"seconds": -1}]}
 observed.kinds[0].bytes|||, "observed": {"kinds": [{"bytes": "x"}]}
 ROWS
 
+printf '{"compshim": "0.1.0", "totals": {}, "rows": [], "learned": ["mpi 4/4 \\u001b[2J = raw"]}\n' >"$scratch/learned.json"
+expect "choices with control characters" 0 "$tool" report --learned "$scratch/learned.json"
+check "are printed without them" test "$(grep -c $'\033' <<<"$output")" = 0
 expect "two forms at once" 2 "$tool" report --csv --html report_fp16.json
 contains "are refused" "--csv, --html, --json, --learned and --markdown exclude each other"
 first_line() { limited "$tool" report --html /dev/stdout report_off.json | head -n 1; }

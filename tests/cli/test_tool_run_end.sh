@@ -205,6 +205,12 @@ for target in "" -; do
     end 0
     check "which speaks at the end" grep -q "^$line" told
 done
+begin
+kill -s STOP "$command"
+check "STOP for the command alone stops it" eventually stopped "$command"
+kill -s CONT "$command"
+end 0
+check "the run ends with it" grep -q "^$line" told
 rm -f got end started
 check "on a terminal" limited python3 - "$tool" <<'PY'
 import os, pty, signal, sys, time

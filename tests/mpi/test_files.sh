@@ -24,6 +24,11 @@ if only_open_mpi "a rank's child that lives on, for which Hydra waits"; then
 fi
 expect "the environment is emptied after MPI_Init" 0 shimmed 2 COMPSHIM_REPORT="$scratch/kept.json" "$program" cleared
 check "the report is written all the same" grep -q '"compressed_calls"' "$scratch/kept.json"
+echo "before" >"$scratch/log"
+ends_in_log() { LD_PRELOAD=$preload COMPSHIM_REPORT=/dev/stdout "$program" >>"$scratch/log" && cat "$scratch/log"; }
+expect "a report to standard output, which a file with text receives" 0 ends_in_log
+contains "leaves the text" "before"
+contains "follows it" '"compressed_calls"'
 
 # Reports in a folder that every user may write to.
 mkdir -m 1777 "$scratch/folder"

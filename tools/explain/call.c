@@ -169,12 +169,18 @@ void explain_print_text(const struct explain_answer *answer, const struct explai
     tool_table_print(&table, stdout);
 }
 
+/* Returns a number of bytes for JSON, at most the largest that it can hold. */
+static json_int_t json_bytes(uint64_t bytes)
+{
+    return bytes < INT64_MAX ? (json_int_t)bytes : INT64_MAX;
+}
+
 static json_t *call_json(const struct cshim_call *call)
 {
     return json_pack("{ss ss ss ss sI sI sI}", "library", cshim_library_name(call->library),
                      "collective", cshim_collective_name(call->collective), "dtype",
                      cshim_dtype_name(call->dtype), "op", cshim_op_name(call->op), "bytes",
-                     (json_int_t)call->bytes, "ranks", (json_int_t)call->ranks, "nodes",
+                     json_bytes(call->bytes), "ranks", (json_int_t)call->ranks, "nodes",
                      (json_int_t)call->nodes);
 }
 
@@ -185,9 +191,9 @@ static json_t *plan_json(const struct cshim_plan *plan)
                      "gather_codec", cshim_codec_name(plan->gather_codec), "algorithm",
                      cshim_algorithm_name(plan->algorithm), "segments", (json_int_t)plan->segments,
                      "segment_elements", (json_int_t)plan->segment, "scratch_bytes",
-                     (json_int_t)plan->scratch_bytes, "bytes_native",
-                     (json_int_t)plan->bytes_native, "bytes_wire", (json_int_t)plan->bytes_wire,
-                     "bytes_network", (json_int_t)plan->bytes_network, "ratio",
+                     json_bytes(plan->scratch_bytes), "bytes_native",
+                     json_bytes(plan->bytes_native), "bytes_wire", json_bytes(plan->bytes_wire),
+                     "bytes_network", json_bytes(plan->bytes_network), "ratio",
                      (double)plan->bytes_native / (double)plan->bytes_wire, "quantizations",
                      (json_int_t)plan->quantizations, "expected_error", plan->expected_error,
                      "bound_relative", codec->bound_relative, "bound_absolute",

@@ -442,7 +442,9 @@ static void print_learned(const struct report_set *set)
         const json_t *lines = json_object_get(set->reports[i], "learned");
         for (size_t at = 0; at < json_array_size(lines); at++) {
             const char *line = json_string_value(json_array_get(lines, at));
-            count += line != NULL && puts(line) >= 0;
+            char *text = line != NULL ? tool_printable(tool_format("%s", line)) : NULL;
+            count += text != NULL && puts(text) >= 0;
+            free(text);
         }
     }
     if (count == 0)

@@ -164,8 +164,8 @@ static void start_command(struct watch *watch, char **words)
 static bool take_reports(struct watch *watch)
 {
     unsigned char signal = 0;
-    ssize_t bytes;
-    while ((bytes = read(watch->reports, &signal, 1)) == 1)
+    ssize_t bytes = 0;
+    while (watch->reports >= 0 && (bytes = read(watch->reports, &signal, 1)) == 1)
         if (signal < NSIG)
             watch->for_group[signal] = cshim_seconds();
     return bytes != 0;
@@ -211,8 +211,9 @@ static void take_signals(struct watch *watch)
     }
 }
 
-/* Records the end of the command. If the command has stopped, stops this process, too, so that the
- * shell sees it; SIGCONT ends that. */
+/* Records the end of the command. If the command was stopped by the terminal's key or for reading
+ * from it, stops this process, too, so that the shell sees it; SIGCONT ends that. Does not for
+ * SIGSTOP: who stops the command alone will continue it alone. */
 static void take_children(struct watch *watch)
 {
     int status = 0;
@@ -220,7 +221,8 @@ static void take_children(struct watch *watch)
         if (child != watch->command)
             continue;
         if (WIFSTOPPED(status)) {
-            raise(SIGSTOP);
+            if (WSTOPSIG(status) != SIGSTOP)
+                raise(SIGSTOP);
             return;
         }
         watch->ended = true;
@@ -236,7 +238,10 @@ static void attend(struct watch *watch)
                                    {.fd = watch->reports, .events = POLLIN},
                                    {.fd = watch->receiver, .events = POLLIN}};
         poll(sources, sizeof sources / sizeof *sources, -1);
-        take_reports(watch);
+        if (watch->reports >= 0 && !take_reports(watch)) { /* somebody has killed the witness */
+            close(watch->reports);
+            watch->reports = -1;
+        }
         take_signals(watch);
         take_children(watch);
         /* Checked last: an ended process has sent its datagram before. */
