@@ -78,20 +78,6 @@ bool cshim_is_same_file(const char *a, const char *b)
            (strcmp(folder, other) == 0 || lead_to_one(folder, other, &facts));
 }
 
-bool cshim_is_foreign(const char *path, const char *mark)
-{
-    char beginning[64] = "";
-    struct stat facts;
-    if (stat(path, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size == 0)
-        return false;
-    FILE *stream = fopen(path, "re");
-    if (stream == NULL)
-        return access(path, W_OK) == 0; /* a file that cannot be written is refused later */
-    beginning[fread(beginning, 1, sizeof beginning - 1, stream)] = '\0';
-    fclose(stream);
-    return strstr(beginning, mark) == NULL;
-}
-
 /* Checks the path of an output file. Warns if the path is a folder or cannot be written; skips this
  * check if the folder's name has braces. Returns false with a message if the path has unknown
  * braces, or names a file of this user that compshim has not written. */

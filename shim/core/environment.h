@@ -72,10 +72,6 @@ bool cshim_is_same_file(const char *a, const char *b);
 #define CSHIM_REPORT_MARK "\"library\""
 #define CSHIM_TRACE_MARK "\"traceEvents\""
 
-/* Returns true if a regular file exists, is not empty and does not have the mark in its first 63
- * bytes, so that it was not written by compshim; also if it can be written but not read. */
-bool cshim_is_foreign(const char *path, const char *mark);
-
 /* Option with which the address sanitizer starts although a preloaded object comes before its
  * runtime. */
 #define CSHIM_ASAN_OPTION "verify_asan_link_order=0"

@@ -15,8 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "shim/core/environment.h"
-
 /* Number of descriptors among which find_descriptor searches. */
 #define DESCRIPTORS_MOST 1024
 /* Maximum wait for the lock of a file that another process writes in place, in units of 10 ms. */
@@ -37,6 +35,20 @@ static int find_descriptor(const struct stat *file)
             return descriptor;
     }
     return -1;
+}
+
+bool cshim_is_foreign(const char *path, const char *mark)
+{
+    char beginning[64] = "";
+    struct stat facts;
+    if (stat(path, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size == 0)
+        return false;
+    FILE *stream = fopen(path, "re");
+    if (stream == NULL)
+        return access(path, W_OK) == 0; /* a file that cannot be written is refused later */
+    beginning[fread(beginning, 1, sizeof beginning - 1, stream)] = '\0';
+    fclose(stream);
+    return strstr(beginning, mark) == NULL;
 }
 
 bool cshim_output_is_direct(const char *path)

@@ -38,6 +38,10 @@ struct cshim_output {
  * nothing to close. */
 const char *cshim_output_open(struct cshim_output *output, const char *path, const char *mark);
 
+/* Returns true if a regular file exists, is not empty and does not have the mark in its first 63
+ * bytes, so that it was not written by compshim; also if it can be written but not read. */
+bool cshim_is_foreign(const char *path, const char *mark);
+
 /* Returns true if the path is a link to a file that this process has open for writing, such as
  * /dev/stdout: cshim_output_open() then writes to that file directly. */
 bool cshim_output_is_direct(const char *path);
