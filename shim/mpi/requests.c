@@ -147,22 +147,6 @@ static bool start_call(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *r
     return true;
 }
 
-int cshim_iallreduce(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Request *request)
-{
-    int status;
-    if (start_call(CSHIM_REDUCTION_A, comm, request, &status))
-        return status;
-    return cshim_mpi.real->MPI_Iallreduce(CSHIM_REDUCTION_A, comm, request);
-}
-
-int cshim_iallreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *request)
-{
-    int status;
-    if (start_call(CSHIM_REDUCTION_A, comm, request, &status))
-        return status;
-    return cshim_mpi.real->MPI_Iallreduce_c(CSHIM_REDUCTION_A, comm, request);
-}
-
 /* Makes a persistent request. Returns false if the call is passed through; else sets *status. */
 static bool make_persistent(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *request,
                             int *status)
@@ -201,22 +185,27 @@ static bool make_persistent(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Reque
     return true;
 }
 
-int cshim_allreduce_init(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Info info, MPI_Request *request)
-{
-    int status;
-    if (make_persistent(CSHIM_REDUCTION_A, comm, request, &status))
-        return status;
-    return cshim_mpi.real->MPI_Allreduce_init(CSHIM_REDUCTION_A, comm, info, request);
-}
-
-int cshim_allreduce_init_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Info info,
-                           MPI_Request *request)
-{
-    int status;
-    if (make_persistent(CSHIM_REDUCTION_A, comm, request, &status))
-        return status;
-    return cshim_mpi.real->MPI_Allreduce_init_c(CSHIM_REDUCTION_A, comm, info, request);
-}
+/* Defines a function that replaces the library's `NAME`: calls `make` and, if that passes the call
+ * through, NAME. `parameters` and `arguments` are in parentheses. */
+#define REPLACE(name, NAME, make, parameters, arguments)                                           \
+    int name parameters                                                                            \
+    {                                                                                              \
+        int status;                                                                                \
+        return make(CSHIM_REDUCTION_A, comm, request, &status) ? status                            \
+                                                               : cshim_mpi.real->NAME arguments;   \
+    }
+REPLACE(cshim_iallreduce, MPI_Iallreduce, start_call,
+        (CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Request *request),
+        (CSHIM_REDUCTION_A, comm, request))
+REPLACE(cshim_iallreduce_c, MPI_Iallreduce_c, start_call,
+        (CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *request),
+        (CSHIM_REDUCTION_A, comm, request))
+REPLACE(cshim_allreduce_init, MPI_Allreduce_init, make_persistent,
+        (CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Info info, MPI_Request *request),
+        (CSHIM_REDUCTION_A, comm, info, request))
+REPLACE(cshim_allreduce_init_c, MPI_Allreduce_init_c, make_persistent,
+        (CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Info info, MPI_Request *request),
+        (CSHIM_REDUCTION_A, comm, info, request))
 
 int cshim_start(MPI_Request *request)
 {
