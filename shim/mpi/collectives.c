@@ -43,7 +43,7 @@
 /* State of one call of the program. */
 struct collective_call {
     struct cshim_outcome outcome;
-    struct cshim_observed_call observed; /* a call to the MPI library that is recorded or traced */
+    struct cshim_observation observation; /* a call to the MPI library that is recorded or traced */
 };
 
 /* Initialises a call that is neither done nor recorded. */
@@ -51,19 +51,19 @@ static ALWAYS_INLINE void clear_collective(struct collective_call *call)
 {
     call->outcome.done = false;
     call->outcome.class = NULL;
-    call->observed.comm = MPI_COMM_NULL;
+    call->observation.job = NULL;
 }
 
 /* Counts a call that is passed through, and begins to record or trace it. With COMPSHIM=observe, a
  * call that the policy would compress is passed through, too. */
 static COLD void observe_call(const struct cshim_arguments *arguments, enum cshim_reason reason,
-                              struct cshim_observed_call *observed)
+                              struct cshim_observation *observation)
 {
     struct cshim_call call = {0};
     reason = reason == CSHIM_REASON_COMPRESS ? CSHIM_REASON_DISABLED : reason;
     cshim_count_pass(reason, arguments->comm);
     if (cshim_describe_any(arguments, &call))
-        cshim_observe_begin(observed, &call, arguments->comm, reason);
+        cshim_observe_begin(observation, &call, arguments->comm, reason);
 }
 
 /* Counts a call that is passed through, and records it if calls are recorded or traced. */
@@ -72,7 +72,7 @@ static ALWAYS_INLINE void pass_collective(struct collective_call *call,
                                           enum cshim_reason reason)
 {
     if (__builtin_expect(cshim_mpi.is_watched, 0))
-        observe_call(arguments, reason, &call->observed);
+        observe_call(arguments, reason, &call->observation);
     else
         cshim_count_pass(reason, arguments->comm);
 }
@@ -259,8 +259,8 @@ static void begin_broadcast(struct collective_call *call, BROADCAST(MPI_Count, M
 static ALWAYS_INLINE int end_collective(struct collective_call *call, int status)
 {
     cshim_end_native(&call->outcome, status);
-    if (call->observed.comm != MPI_COMM_NULL)
-        cshim_observe_end(&call->observed);
+    if (call->observation.job != NULL)
+        cshim_observation_end(&call->observation);
     return status;
 }
 
