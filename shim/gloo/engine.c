@@ -151,7 +151,7 @@ static enum cshim_reason consider(struct cshim_gloo_context *context,
         else if (reason == CSHIM_REASON_COMPRESS)
             reason = CSHIM_REASON_DISABLED;
         if (reason != CSHIM_REASON_COMPRESS && (job->observed != NULL || job->trace != NULL))
-            cshim_observation_begin(observation, job, &facts, reason);
+            cshim_observation_begin(observation, job, &facts, arguments->rank, reason);
     }
     if (reason != CSHIM_REASON_COMPRESS)
         count_native(context, arguments, reason);
@@ -241,7 +241,7 @@ static void make(enum cshim_gloo_index function, cshim_gloo_function real, const
                                                            : 1);
     else
         real(options);
-    cshim_observation_end(&observation, arguments.rank);
+    cshim_observation_end(&observation);
     end_native_call(&arguments, verdict.is_open, &chosen);
 }
 

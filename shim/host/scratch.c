@@ -71,11 +71,6 @@ const uint8_t *cshim_scratch_attach(int segment, uint64_t token)
     return NULL;
 }
 
-void cshim_scratch_detach(const uint8_t *memory)
-{
-    shmdt(memory);
-}
-
 void cshim_scratch_unshare(void)
 {
     shared = NULL;

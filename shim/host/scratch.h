@@ -2,8 +2,8 @@
 /* Pool of scratch memory for calls under way. A block has CSHIM_SCRATCH_LIMIT bytes of address
  * space, the shared one CSHIM_SCRATCH_SHARED. A process has as many blocks as it has had concurrent
  * calls (at least the reserved one), plus those that failed calls have leaked. It does not unmap
- * them, so their pages stay allocated. All functions are thread-safe, except share, attach, detach,
- * unshare and abandon. */
+ * them, so their pages stay allocated. All functions are thread-safe, except share, attach, unshare
+ * and abandon. */
 #ifndef CSHIM_HOST_SCRATCH_H
 #define CSHIM_HOST_SCRATCH_H
 
@@ -23,11 +23,9 @@ bool cshim_scratch_reserve(void);
  * other processes of the same user can attach, and writes the token into it. Returns the segment's
  * id, or -1. Called before cshim_scratch_reserve(). */
 int cshim_scratch_share(uint64_t token);
-/* Attaches another process's block for reading. Returns NULL if that fails, or if the segment lacks
- * this token: in another container the id may denote another segment. */
+/* Attaches another process's block for reading, until shmdt(). Returns NULL if that fails, or if
+ * the segment lacks this token: in another container the id may denote another segment. */
 const uint8_t *cshim_scratch_attach(int segment, uint64_t token);
-/* Detaches what cshim_scratch_attach() has returned. */
-void cshim_scratch_detach(const uint8_t *memory);
 /* Stops treating the shared block specially: nobody reads it any more. */
 void cshim_scratch_unshare(void);
 /* Returns true if `scratch` is the shared block. */

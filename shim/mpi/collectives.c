@@ -12,14 +12,38 @@
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define COLD __attribute__((noinline))
 
-#define SCATTERED(type)                                                                            \
-    const void *sendbuf, void *recvbuf, const type recvcounts[], MPI_Datatype datatype, MPI_Op op
-#define SCATTERED_A sendbuf, recvbuf, recvcounts, datatype, op
+/* Parameters of collectives, with counts and displacements of these types, and the matching
+ * arguments (..._A). */
+#define REDUCTION(Count, Displacement) CSHIM_REDUCTION(Count), MPI_Comm comm
+#define REDUCTION_A CSHIM_REDUCTION_A, comm
+#define ROOTED(Count, Displacement) CSHIM_REDUCTION(Count), int root, MPI_Comm comm
+#define ROOTED_A CSHIM_REDUCTION_A, root, comm
+#define SCATTERED(Count, Displacement)                                                             \
+    const void *sendbuf, void *recvbuf, const Count *recvcounts, MPI_Datatype datatype, MPI_Op op, \
+        MPI_Comm comm
+#define SCATTERED_A sendbuf, recvbuf, recvcounts, datatype, op, comm
+#define BLOCKS(Count, Displacement)                                                                \
+    const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,   \
+        MPI_Datatype recvtype, MPI_Comm comm
+#define BLOCKS_A sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm
+#define ALLGATHERV(Count, Displacement)                                                            \
+    const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf,                    \
+        const Count *recvcounts, const Displacement *rdispls, MPI_Datatype recvtype, MPI_Comm comm
+#define ALLGATHERV_A sendbuf, sendcount, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm
+#define ALLTOALLV(Count, Displacement)                                                             \
+    const void *sendbuf, const Count *sendcounts, const Displacement *sdispls,                     \
+        MPI_Datatype sendtype, void *recvbuf, const Count *recvcounts,                             \
+        const Displacement *rdispls, MPI_Datatype recvtype, MPI_Comm comm
+#define ALLTOALLV_A                                                                                \
+    sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm
+#define BROADCAST(Count, Displacement)                                                             \
+    void *buffer, Count count, MPI_Datatype datatype, int root, MPI_Comm comm
+#define BROADCAST_A buffer, count, datatype, root, comm
 
 /* State of one call of the program. */
 struct collective_call {
     struct cshim_outcome outcome;
-    struct cshim_observed_call observed; /* a call to the MPI library that is recorded or traced */
+    struct cshim_observation observation; /* a call to the MPI library that is recorded or traced */
 };
 
 /* Initialises a call that is neither done nor recorded. */
@@ -27,19 +51,19 @@ static ALWAYS_INLINE void clear_collective(struct collective_call *call)
 {
     call->outcome.done = false;
     call->outcome.class = NULL;
-    call->observed.comm = MPI_COMM_NULL;
+    call->observation.job = NULL;
 }
 
 /* Counts a call that is passed through, and begins to record or trace it. With COMPSHIM=observe, a
  * call that the policy would compress is passed through, too. */
 static COLD void observe_call(const struct cshim_arguments *arguments, enum cshim_reason reason,
-                              struct cshim_observed_call *observed)
+                              struct cshim_observation *observation)
 {
     struct cshim_call call = {0};
     reason = reason == CSHIM_REASON_COMPRESS ? CSHIM_REASON_DISABLED : reason;
     cshim_count_pass(reason, arguments->comm);
     if (cshim_describe_any(arguments, &call))
-        cshim_observe_begin(observed, &call, arguments->comm, reason);
+        cshim_observe_begin(observation, &call, arguments->comm, reason);
 }
 
 /* Counts a call that is passed through, and records it if calls are recorded or traced. */
@@ -48,7 +72,7 @@ static ALWAYS_INLINE void pass_collective(struct collective_call *call,
                                           enum cshim_reason reason)
 {
     if (__builtin_expect(cshim_mpi.is_watched, 0))
-        observe_call(arguments, reason, &call->observed);
+        observe_call(arguments, reason, &call->observation);
     else
         cshim_count_pass(reason, arguments->comm);
 }
@@ -88,7 +112,7 @@ static ALWAYS_INLINE void begin_collective(struct collective_call *call,
 
 static ALWAYS_INLINE void begin_reduction(struct collective_call *call,
                                           enum cshim_collective collective,
-                                          CSHIM_REDUCTION(MPI_Count), int root, MPI_Comm comm)
+                                          ROOTED(MPI_Count, MPI_Aint))
 {
     struct cshim_arguments arguments =
         cshim_arguments_of(collective, sendbuf, recvbuf, count, datatype, op, comm);
@@ -98,9 +122,8 @@ static ALWAYS_INLINE void begin_reduction(struct collective_call *call,
 
 /* Begins a reduce_scatter with counts. If `recvcounts` is NULL the call is passed through, so that
  * the library reports the error. */
-static ALWAYS_INLINE void begin_scatter(struct collective_call *call, const void *sendbuf,
-                                        void *recvbuf, const void *recvcounts,
-                                        MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, bool large)
+static ALWAYS_INLINE void begin_scatter(struct collective_call *call, SCATTERED(void, void),
+                                        bool large)
 {
     struct cshim_arguments arguments =
         cshim_arguments_of(CSHIM_REDUCE_SCATTER, sendbuf, recvbuf, 0, datatype, op, comm);
@@ -152,9 +175,7 @@ static COLD void begin_data_movement(struct collective_call *call,
 
 /* Begins an all-gather or an all-to-all with blocks of equal length. */
 static void begin_blocks(struct collective_call *call, enum cshim_collective collective,
-                         enum cshim_mpi_counted function, const void *sendbuf, MPI_Count sendcount,
-                         MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount,
-                         MPI_Datatype recvtype, MPI_Comm comm)
+                         enum cshim_mpi_counted function, BLOCKS(MPI_Count, MPI_Aint))
 {
     struct cshim_arguments arguments =
         cshim_arguments_of(collective, sendbuf, recvbuf, recvcount, recvtype, MPI_SUM, comm);
@@ -193,14 +214,6 @@ static void begin_allgatherv(struct collective_call *call, const void *sendbuf, 
     begin_data_movement(call, &arguments, are_alike, CSHIM_COUNTED_MPI_Allgatherv);
 }
 
-/* Parameters of an all-to-all whose blocks may differ in length, and the matching arguments. */
-#define ALLTOALLV(Count, Displacement)                                                             \
-    const void *sendbuf, const Count *sendcounts, const Displacement *sdispls,                     \
-        MPI_Datatype sendtype, void *recvbuf, const Count *recvcounts,                             \
-        const Displacement *rdispls, MPI_Datatype recvtype, MPI_Comm comm
-#define ALLTOALLV_A                                                                                \
-    sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm
-
 /* Begins an all-to-all whose blocks may differ in length. With MPI_IN_PLACE the receive buffer,
  * counts and displacements describe the sent elements, too. */
 static void begin_alltoallv(struct collective_call *call, ALLTOALLV(void, void), bool large)
@@ -234,8 +247,7 @@ static void begin_alltoallv(struct collective_call *call, ALLTOALLV(void, void),
 }
 
 /* Begins a broadcast: the buffer is the input of the root and the output of all ranks. */
-static void begin_broadcast(struct collective_call *call, void *buffer, MPI_Count count,
-                            MPI_Datatype datatype, int root, MPI_Comm comm)
+static void begin_broadcast(struct collective_call *call, BROADCAST(MPI_Count, MPI_Aint))
 {
     struct cshim_arguments arguments =
         cshim_arguments_of(CSHIM_BROADCAST, MPI_IN_PLACE, buffer, count, datatype, MPI_SUM, comm);
@@ -247,8 +259,8 @@ static void begin_broadcast(struct collective_call *call, void *buffer, MPI_Coun
 static ALWAYS_INLINE int end_collective(struct collective_call *call, int status)
 {
     cshim_end_native(&call->outcome, status);
-    if (call->observed.comm != MPI_COMM_NULL)
-        cshim_observe_end(&call->observed);
+    if (call->observation.job != NULL)
+        cshim_observation_end(&call->observation);
     return status;
 }
 
@@ -257,176 +269,56 @@ static ALWAYS_INLINE int end_collective(struct collective_call *call, int status
 #define ENDED(call, by_library)                                                                    \
     ((call).outcome.done ? (call).outcome.status : end_collective(&(call), by_library))
 
-static int allreduce(CSHIM_REDUCTION(int), MPI_Comm comm)
-{
-    struct collective_call call;
-    begin_reduction(&call, CSHIM_ALLREDUCE, CSHIM_REDUCTION_A, 0, comm);
-    return ENDED(call, cshim_mpi.real->MPI_Allreduce(CSHIM_REDUCTION_A, comm));
-}
+/* Defines a function that replaces the library's `NAME`. `parameters` and `arguments` are in
+ * parentheses. `begin` begins `call`, and may use `large`. */
+#define REPLACE(name, NAME, parameters, arguments, begin, is_large)                                \
+    static int name parameters                                                                     \
+    {                                                                                              \
+        enum { large = is_large };                                                                 \
+        struct collective_call call;                                                               \
+        begin;                                                                                     \
+        return ENDED(call, cshim_mpi.real->NAME arguments);                                        \
+    }
+/* Defines the functions that replace `NAME` and NAME_c. `PARAMETERS` is one of the macros above.
+ * `begin` begins `call`; `large` is true in NAME_c. */
+#define COLLECTIVE(name, NAME, PARAMETERS, begin)                                                  \
+    REPLACE(name, NAME, (PARAMETERS(int, int)), (PARAMETERS##_A), begin, false)                    \
+    REPLACE(name##_c, NAME##_c, (PARAMETERS(MPI_Count, MPI_Aint)), (PARAMETERS##_A), begin, true)
 
-static int allreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
-{
-    struct collective_call call;
-    begin_reduction(&call, CSHIM_ALLREDUCE, CSHIM_REDUCTION_A, 0, comm);
-    return ENDED(call, cshim_mpi.real->MPI_Allreduce_c(CSHIM_REDUCTION_A, comm));
-}
-
-static int reduce_to_root(CSHIM_REDUCTION(int), int root, MPI_Comm comm)
-{
-    struct collective_call call;
-    begin_reduction(&call, CSHIM_REDUCE, CSHIM_REDUCTION_A, root, comm);
-    return ENDED(call, cshim_mpi.real->MPI_Reduce(CSHIM_REDUCTION_A, root, comm));
-}
-
-static int reduce_to_root_c(CSHIM_REDUCTION(MPI_Count), int root, MPI_Comm comm)
-{
-    struct collective_call call;
-    begin_reduction(&call, CSHIM_REDUCE, CSHIM_REDUCTION_A, root, comm);
-    return ENDED(call, cshim_mpi.real->MPI_Reduce_c(CSHIM_REDUCTION_A, root, comm));
-}
-
-static int reduce_scatter_block(CSHIM_REDUCTION(int), MPI_Comm comm)
-{
-    struct collective_call call;
-    begin_reduction(&call, CSHIM_REDUCE_SCATTER, CSHIM_REDUCTION_A, 0, comm);
-    return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter_block(CSHIM_REDUCTION_A, comm));
-}
-
-static int reduce_scatter_block_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm)
-{
-    struct collective_call call;
-    begin_reduction(&call, CSHIM_REDUCE_SCATTER, CSHIM_REDUCTION_A, 0, comm);
-    return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter_block_c(CSHIM_REDUCTION_A, comm));
-}
-
-static int reduce_scatter(SCATTERED(int), MPI_Comm comm)
-{
-    struct collective_call call;
-    begin_scatter(&call, SCATTERED_A, comm, false);
-    return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter(SCATTERED_A, comm));
-}
-
-static int reduce_scatter_c(SCATTERED(MPI_Count), MPI_Comm comm)
-{
-    struct collective_call call;
-    begin_scatter(&call, SCATTERED_A, comm, true);
-    return ENDED(call, cshim_mpi.real->MPI_Reduce_scatter_c(SCATTERED_A, comm));
-}
-
-/* Parameters of a collective with one block of equal length for each rank, and the matching
- * arguments. */
-#define BLOCKS(Count)                                                                              \
-    const void *sendbuf, Count sendcount, MPI_Datatype sendtype, void *recvbuf, Count recvcount,   \
-        MPI_Datatype recvtype, MPI_Comm comm
-#define BLOCKS_A sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm
-
-static int allgather(BLOCKS(int))
-{
-    struct collective_call call;
-    begin_blocks(&call, CSHIM_ALLGATHER, CSHIM_COUNTED_MPI_Allgather, BLOCKS_A);
-    return ENDED(call, cshim_mpi.real->MPI_Allgather(BLOCKS_A));
-}
-
-static int allgather_c(BLOCKS(MPI_Count))
-{
-    struct collective_call call;
-    begin_blocks(&call, CSHIM_ALLGATHER, CSHIM_COUNTED_MPI_Allgather, BLOCKS_A);
-    return ENDED(call, cshim_mpi.real->MPI_Allgather_c(BLOCKS_A));
-}
-
-static int allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
-                      const int recvcounts[], const int rdispls[], MPI_Datatype recvtype,
-                      MPI_Comm comm)
-{
-    struct collective_call call;
-    begin_allgatherv(&call, sendbuf, sendcount, sendtype, recvbuf, recvcounts, rdispls, recvtype,
-                     comm, false);
-    return ENDED(call, cshim_mpi.real->MPI_Allgatherv(sendbuf, sendcount, sendtype, recvbuf,
-                                                      recvcounts, rdispls, recvtype, comm));
-}
-
-static int allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
-                        void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[],
-                        MPI_Datatype recvtype, MPI_Comm comm)
-{
-    struct collective_call call;
-    begin_allgatherv(&call, sendbuf, sendcount, sendtype, recvbuf, recvcounts, rdispls, recvtype,
-                     comm, true);
-    return ENDED(call, cshim_mpi.real->MPI_Allgatherv_c(sendbuf, sendcount, sendtype, recvbuf,
-                                                        recvcounts, rdispls, recvtype, comm));
-}
-
-static int alltoall(BLOCKS(int))
-{
-    struct collective_call call;
-    begin_blocks(&call, CSHIM_ALLTOALL, CSHIM_COUNTED_MPI_Alltoall, BLOCKS_A);
-    return ENDED(call, cshim_mpi.real->MPI_Alltoall(BLOCKS_A));
-}
-
-static int alltoall_c(BLOCKS(MPI_Count))
-{
-    struct collective_call call;
-    begin_blocks(&call, CSHIM_ALLTOALL, CSHIM_COUNTED_MPI_Alltoall, BLOCKS_A);
-    return ENDED(call, cshim_mpi.real->MPI_Alltoall_c(BLOCKS_A));
-}
-
-static int alltoallv(ALLTOALLV(int, int))
-{
-    struct collective_call call;
-    begin_alltoallv(&call, ALLTOALLV_A, false);
-    return ENDED(call, cshim_mpi.real->MPI_Alltoallv(ALLTOALLV_A));
-}
-
-static int alltoallv_c(ALLTOALLV(MPI_Count, MPI_Aint))
-{
-    struct collective_call call;
-    begin_alltoallv(&call, ALLTOALLV_A, true);
-    return ENDED(call, cshim_mpi.real->MPI_Alltoallv_c(ALLTOALLV_A));
-}
-
-static int broadcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)
-{
-    struct collective_call call;
-    begin_broadcast(&call, buffer, count, datatype, root, comm);
-    return ENDED(call, cshim_mpi.real->MPI_Bcast(buffer, count, datatype, root, comm));
-}
-
-static int broadcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
-                       MPI_Comm comm)
-{
-    struct collective_call call;
-    begin_broadcast(&call, buffer, count, datatype, root, comm);
-    return ENDED(call, cshim_mpi.real->MPI_Bcast_c(buffer, count, datatype, root, comm));
-}
+COLLECTIVE(allreduce, MPI_Allreduce, REDUCTION,
+           begin_reduction(&call, CSHIM_ALLREDUCE, CSHIM_REDUCTION_A, 0, comm))
+COLLECTIVE(reduce_to_root, MPI_Reduce, ROOTED, begin_reduction(&call, CSHIM_REDUCE, ROOTED_A))
+COLLECTIVE(reduce_scatter_block, MPI_Reduce_scatter_block, REDUCTION,
+           begin_reduction(&call, CSHIM_REDUCE_SCATTER, CSHIM_REDUCTION_A, 0, comm))
+COLLECTIVE(reduce_scatter, MPI_Reduce_scatter, SCATTERED, begin_scatter(&call, SCATTERED_A, large))
+COLLECTIVE(allgather, MPI_Allgather, BLOCKS,
+           begin_blocks(&call, CSHIM_ALLGATHER, CSHIM_COUNTED_MPI_Allgather, BLOCKS_A))
+COLLECTIVE(allgatherv, MPI_Allgatherv, ALLGATHERV, begin_allgatherv(&call, ALLGATHERV_A, large))
+COLLECTIVE(alltoall, MPI_Alltoall, BLOCKS,
+           begin_blocks(&call, CSHIM_ALLTOALL, CSHIM_COUNTED_MPI_Alltoall, BLOCKS_A))
+COLLECTIVE(alltoallv, MPI_Alltoallv, ALLTOALLV, begin_alltoallv(&call, ALLTOALLV_A, large))
+COLLECTIVE(broadcast, MPI_Bcast, BROADCAST, begin_broadcast(&call, BROADCAST_A))
 
 static void count_tool(MPI_Comm comm)
 {
     cshim_count_pass(CSHIM_REASON_TOOL, comm);
 }
 
+#define BOTH(name, NAME) .NAME = name, .NAME##_c = name##_c
 __attribute__((visibility("default"))) const struct cshim_mpi_engine cshim_mpi_engine = {
     .abi = CSHIM_ENGINE_ABI,
     .start = cshim_mpi_start,
     .functions =
         {
-            .MPI_Allreduce = allreduce,
-            .MPI_Allreduce_c = allreduce_c,
-            .MPI_Reduce = reduce_to_root,
-            .MPI_Reduce_c = reduce_to_root_c,
-            .MPI_Reduce_scatter = reduce_scatter,
-            .MPI_Reduce_scatter_c = reduce_scatter_c,
-            .MPI_Reduce_scatter_block = reduce_scatter_block,
-            .MPI_Reduce_scatter_block_c = reduce_scatter_block_c,
-            .MPI_Allgather = allgather,
-            .MPI_Allgather_c = allgather_c,
-            .MPI_Allgatherv = allgatherv,
-            .MPI_Allgatherv_c = allgatherv_c,
-            .MPI_Alltoall = alltoall,
-            .MPI_Alltoall_c = alltoall_c,
-            .MPI_Alltoallv = alltoallv,
-            .MPI_Alltoallv_c = alltoallv_c,
-            .MPI_Bcast = broadcast,
-            .MPI_Bcast_c = broadcast_c,
+            BOTH(allreduce, MPI_Allreduce),
+            BOTH(reduce_to_root, MPI_Reduce),
+            BOTH(reduce_scatter, MPI_Reduce_scatter),
+            BOTH(reduce_scatter_block, MPI_Reduce_scatter_block),
+            BOTH(allgather, MPI_Allgather),
+            BOTH(allgatherv, MPI_Allgatherv),
+            BOTH(alltoall, MPI_Alltoall),
+            BOTH(alltoallv, MPI_Alltoallv),
+            BOTH(broadcast, MPI_Bcast),
             .MPI_Iallreduce = cshim_iallreduce,
             .MPI_Iallreduce_c = cshim_iallreduce_c,
             .MPI_Allreduce_init = cshim_allreduce_init,

@@ -403,7 +403,7 @@ struct cshim_plan cshim_comm_plan(struct cshim_comm *state, enum cshim_algorithm
 /* Makes the communicator of this node's ranks, by MPI_Comm_create_group on the carrier, because
  * MPI_Comm_split would call the program's error handler if the library has no more communicators.
  * Takes a tag of this communicator's messages, because Open MPI sends ordinary messages with it;
- * none of ours is under way, as agree_on_levels() has just synchronised the ranks. Collective over
+ * none of ours is under way, as cshim_mpi_any() has just synchronised the ranks. Collective over
  * the node. Returns an MPI error. */
 static int make_node(struct cshim_comm *state)
 {
@@ -428,16 +428,6 @@ static int make_node(struct cshim_comm *state)
     return cshim_mpi_return_errors_of(state->node);
 }
 
-/* Sets state->lacks_levels on all ranks if `lacks` is true on any. Returns an MPI error. */
-static int agree_on_levels(struct cshim_comm *state, bool lacks)
-{
-    int own = lacks, any = 0;
-    const int status =
-        cshim_mpi.real->MPI_Allreduce(&own, &any, 1, MPI_INT, MPI_MAX, state->program);
-    state->lacks_levels = any != 0;
-    return status;
-}
-
 int cshim_comm_prepare_levels(struct cshim_comm *state)
 {
     static bool has_warned; /* atomic */
@@ -445,10 +435,11 @@ int cshim_comm_prepare_levels(struct cshim_comm *state)
         return MPI_SUCCESS;
     if (state->internode_ranks == NULL)
         find_internode_ranks(state);
-    int status =
-        agree_on_levels(state, __atomic_load_n(&nodes_made, __ATOMIC_RELAXED) >= NODES_MAX);
+    int status = cshim_mpi_any(__atomic_load_n(&nodes_made, __ATOMIC_RELAXED) >= NODES_MAX,
+                               &state->lacks_levels, state->program);
     if (status == MPI_SUCCESS && !state->lacks_levels)
-        status = agree_on_levels(state, make_node(state) != MPI_SUCCESS);
+        status =
+            cshim_mpi_any(make_node(state) != MPI_SUCCESS, &state->lacks_levels, state->program);
     if (status == MPI_SUCCESS && !state->lacks_levels)
         return status;
     free_node(state); /* also if it was made, but the ranks could not agree that it was */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/mpi/describe.h"
 #include "shim/core/clock.h"
+#include "shim/core/plan_bytes.h"
 
 /* Returns the float type of the size of MPI_REAL or MPI_DOUBLE_PRECISION, which Fortran compiler
  * options may widen; CSHIM_DTYPE_OTHER if that is neither 4 nor 8 bytes, as in a library without
@@ -131,25 +132,15 @@ static enum cshim_op op_of(MPI_Op operation)
 struct cshim_call cshim_describe_sum(enum cshim_collective collective, enum cshim_dtype dtype,
                                      uint64_t bytes)
 {
-    return (struct cshim_call){
+    struct cshim_call call = {
         .library = CSHIM_MPI,
         .collective = collective,
         .dtype = dtype,
         .op = CSHIM_SUM,
         .bytes = bytes,
-        .ranks = (uint32_t)cshim_job.ranks,
-        .nodes = cshim_mpi.world.layout.nodes,
-        .ranks_per_node = cshim_mpi.world.layout.ranks_per_node,
-        .partners = cshim_mpi.world.connection_limit,
-        .is_apart = cshim_mpi.world.scratch_of == NULL,
     };
-}
-
-/* Returns the number of elements that cover `bytes`, rounded up. */
-static uint64_t elements_up(uint64_t bytes, enum cshim_dtype dtype)
-{
-    const uint64_t element = cshim_dtype_bytes(dtype);
-    return bytes / element + (bytes % element != 0);
+    describe_ranks(MPI_COMM_WORLD, &call);
+    return call;
 }
 
 bool cshim_describe_is_empty(const struct cshim_arguments *arguments)
@@ -253,7 +244,7 @@ static void find_passed(enum cshim_collective collective, enum cshim_dtype dtype
         struct cshim_passed *passed = &cshim_mpi.passed[world][collective][dtype];
         if (passed->reason != CSHIM_REASON_TOO_SMALL && passed->below > CSHIM_WEIGHED_FROM)
             passed->below = CSHIM_WEIGHED_FROM;
-        passed->below = elements_up(passed->below, dtype);
+        passed->below = cshim_divide_up(passed->below, cshim_dtype_bytes(dtype));
     }
 }
 

@@ -63,22 +63,14 @@ int cshim_mpi_device_setup(void)
     bool has_device = false;
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
         has_device = has_device || access(devices[i], F_OK) == 0;
-    int any = 0, own = takes_device_buffers() && (find_cuda() != NULL || has_device);
-    const int status =
-        cshim_mpi.real->MPI_Allreduce(&own, &any, 1, MPI_INT, MPI_MAX, cshim_mpi.world.comm);
-    cshim_mpi.devices = any != 0;
-    return status;
+    return cshim_mpi_any(takes_device_buffers() && (find_cuda() != NULL || has_device),
+                         &cshim_mpi.devices, cshim_mpi.world.comm);
 }
 
 int cshim_mpi_device_check(const struct cshim_arguments *arguments, bool *any)
 {
-    int own = 0, all = 0;
     get_attribute *function = find_cuda();
-    if (function != NULL)
-        own = is_on_device(function, arguments->sendbuf) ||
-              is_on_device(function, arguments->recvbuf);
-    const int status =
-        cshim_mpi.real->MPI_Allreduce(&own, &all, 1, MPI_INT, MPI_MAX, arguments->comm);
-    *any = all != 0;
-    return status;
+    const bool own = function != NULL && (is_on_device(function, arguments->sendbuf) ||
+                                          is_on_device(function, arguments->recvbuf));
+    return cshim_mpi_any(own, any, arguments->comm);
 }

@@ -80,6 +80,14 @@ bool cshim_mpi_wait(int count, MPI_Request *requests, double seconds)
     return true;
 }
 
+int cshim_mpi_any(bool own, bool *any, MPI_Comm comm)
+{
+    int mine = own, all = 0;
+    const int status = cshim_mpi.real->MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MAX, comm);
+    *any = all != 0;
+    return status;
+}
+
 int cshim_mpi_largest_tag(void)
 {
     int *largest, found = 0;

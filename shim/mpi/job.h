@@ -90,6 +90,10 @@ bool cshim_mpi_is_library(const char *name);
 /* Waits until all requests are complete. Returns false if that takes longer than `seconds`. */
 bool cshim_mpi_wait(int count, MPI_Request *requests, double seconds);
 
+/* Sets *any on all ranks of `comm` to whether `own` is true on any of them. Collective, by the
+ * library's MPI_Allreduce. Returns an MPI error; then *any may differ. */
+int cshim_mpi_any(bool own, bool *any, MPI_Comm comm);
+
 /* Returns the largest tag of a message on MPI_COMM_WORLD. */
 int cshim_mpi_largest_tag(void);
 

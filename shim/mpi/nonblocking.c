@@ -262,12 +262,17 @@ int cshim_nonblocking_prepare(MPI_Comm comm, struct cshim_comm *state)
     return cshim_comm_prepare(comm, state);
 }
 
-static bool is_under_way(int tag)
+bool cshim_nonblocking_has(MPI_Request request, int tag, MPI_Comm *comm)
 {
     bool found = false;
+    if (__atomic_load_n(&first, __ATOMIC_ACQUIRE) == NULL)
+        return false;
     pthread_mutex_lock(&lock);
-    for (const struct pending *pending = first; pending != NULL && !found; pending = pending->next)
-        found = pending->tag == tag;
+    for (const struct pending *pending = first; pending != NULL && !found;
+         pending = pending->next) {
+        found = pending->request == request || pending->tag == tag;
+        *comm = cshim_comm_program(comm_of(pending));
+    }
     pthread_mutex_unlock(&lock);
     return found;
 }
@@ -277,12 +282,13 @@ int cshim_nonblocking_tag(void)
 {
     int tag;
     bool may_be_used;
+    MPI_Comm comm;
     do {
         const uint64_t given = __atomic_fetch_add(&tags_given, 1, __ATOMIC_RELAXED);
         tag = (int)(given % (uint64_t)most_tags);
         may_be_used = given >= (uint64_t)most_tags &&
                       __atomic_load_n(&under_way, __ATOMIC_RELAXED) < (uint32_t)most_tags;
-    } while (may_be_used && is_under_way(tag));
+    } while (may_be_used && cshim_nonblocking_has(MPI_REQUEST_NULL, tag, &comm));
     return tag;
 }
 
@@ -360,21 +366,6 @@ int cshim_nonblocking_start(const struct cshim_arguments *arguments, const struc
     append_call(pending);
     progress();
     return status;
-}
-
-bool cshim_nonblocking_has(MPI_Request request, MPI_Comm *comm)
-{
-    bool found = false;
-    if (__atomic_load_n(&first, __ATOMIC_ACQUIRE) == NULL)
-        return false;
-    pthread_mutex_lock(&lock);
-    for (const struct pending *pending = first; pending != NULL && !found;
-         pending = pending->next) {
-        found = pending->request == request;
-        *comm = cshim_comm_program(comm_of(pending));
-    }
-    pthread_mutex_unlock(&lock);
-    return found;
 }
 
 bool cshim_nonblocking_setup(void)

@@ -35,8 +35,8 @@ void cshim_nonblocking_drain(struct cshim_comm *comm);
 /* Prepares a communicator for a blocking call, or a persistent request: calls
  * cshim_nonblocking_drain(), then cshim_comm_prepare(). Returns an MPI error. */
 int cshim_nonblocking_prepare(MPI_Comm comm, struct cshim_comm *state);
-/* Returns true if `request` is that of an active call, with the program's communicator in *comm;
- * otherwise *comm is undefined. */
-bool cshim_nonblocking_has(MPI_Request request, MPI_Comm *comm);
+/* Returns true if an active call has this request or this tag, with the program's communicator in
+ * *comm; otherwise *comm is undefined. No call has MPI_REQUEST_NULL, or the tag -1. */
+bool cshim_nonblocking_has(MPI_Request request, int tag, MPI_Comm *comm);
 
 #endif

@@ -28,24 +28,16 @@ void cshim_observe_setup(void)
     cshim_observed_init(cshim_job.observed);
 }
 
-void cshim_observe_begin(struct cshim_observed_call *observed, const struct cshim_call *call,
+void cshim_observe_begin(struct cshim_observation *observation, const struct cshim_call *call,
                          MPI_Comm comm, enum cshim_reason reason)
 {
-    struct cshim_observation *observation = &observed->observation;
-    observed->comm = comm;
-    PMPI_Comm_rank(comm, &observed->rank);
-    cshim_observation_begin(observation, &cshim_job, call, reason);
+    cshim_observation_begin(observation, &cshim_job, call, cshim_rank_in(comm), reason);
     if (cshim_job.observed == NULL || call->ranks == 1 || call->bytes < TOGETHER_BYTES)
         return;
     PMPI_Barrier(comm);
     const double together = cshim_seconds();
     observation->kind.seconds_wait = together - observation->began;
     observation->began = together;
-}
-
-void cshim_observe_end(struct cshim_observed_call *observed)
-{
-    cshim_observation_end(&observed->observation, observed->rank);
 }
 
 /* State of the measurement. The buffers have PROBE_LARGE bytes each. */

@@ -1,24 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts calls that are passed through. Also records those that pass_call() in collectives.c gets:
- * with COMPSHIM=observe in the report, with COMPSHIM_TRACE as events of the trace. The counting
- * functions are thread-safe. */
+/* Counts calls that are passed through. Also records those that pass_collective() in collectives.c
+ * gets: with COMPSHIM=observe in the report, with COMPSHIM_TRACE as events of the trace. The
+ * counting functions are thread-safe. */
 #ifndef CSHIM_MPI_OBSERVE_H
 #define CSHIM_MPI_OBSERVE_H
 
 #include "shim/mpi/describe.h"
 
-/* A call that is passed through, and recorded or traced. */
-struct cshim_observed_call {
-    MPI_Comm comm; /* MPI_COMM_NULL: the call is neither recorded nor traced */
-    int rank; /* this process's rank in `comm`, which an error handler may free during the call */
-    struct cshim_observation observation;
-};
-
-/* Record or trace a call, before and after the library makes it. With COMPSHIM=observe, begin is
- * collective over `comm` for calls of 32 KiB or more: it contains a barrier. */
-void cshim_observe_begin(struct cshim_observed_call *observed, const struct cshim_call *call,
+/* Calls cshim_observation_begin() for a call that the library is about to make. With
+ * COMPSHIM=observe, collective over `comm` for calls of 32 KiB or more: contains a barrier. */
+void cshim_observe_begin(struct cshim_observation *observation, const struct cshim_call *call,
                          MPI_Comm comm, enum cshim_reason reason);
-void cshim_observe_end(struct cshim_observed_call *observed);
 
 /* Finds out whether rank 0 has COMPSHIM=observe; sets cshim_job.observed then. Collective over the
  * job. Ends the job if there is no memory. */

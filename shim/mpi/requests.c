@@ -21,30 +21,19 @@ struct persistent {
 static struct persistent *persistents; /* atomic: lookups in an empty list take no lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Returns the persistent all-reduce of a request, or NULL. */
-static struct persistent *find_persistent(MPI_Request request)
+/* Returns the persistent all-reduce with this request or this tag, or NULL. None has
+ * MPI_REQUEST_NULL, or the tag -1. */
+static struct persistent *find_persistent(MPI_Request request, int tag)
 {
     struct persistent *found;
     if (__atomic_load_n(&persistents, __ATOMIC_ACQUIRE) == NULL)
         return NULL;
     pthread_mutex_lock(&lock);
-    for (found = persistents; found != NULL && found->request != request; found = found->next)
+    for (found = persistents; found != NULL && found->request != request && found->tag != tag;
+         found = found->next)
         ;
     pthread_mutex_unlock(&lock);
     return found;
-}
-
-/* Returns true if a persistent request has this tag. */
-static bool is_persistent_tag(int tag)
-{
-    const struct persistent *kept;
-    if (__atomic_load_n(&persistents, __ATOMIC_ACQUIRE) == NULL)
-        return false;
-    pthread_mutex_lock(&lock);
-    for (kept = persistents; kept != NULL && kept->tag != tag; kept = kept->next)
-        ;
-    pthread_mutex_unlock(&lock);
-    return kept != NULL;
 }
 
 /* Returns a tag that no persistent request has. A persistent request keeps its tag while it is
@@ -53,7 +42,7 @@ static bool is_persistent_tag(int tag)
 static int new_tag(void)
 {
     int tag = cshim_nonblocking_tag();
-    while (is_persistent_tag(tag))
+    while (find_persistent(MPI_REQUEST_NULL, tag) != NULL)
         tag = cshim_nonblocking_tag();
     return tag;
 }
@@ -147,22 +136,6 @@ static bool start_call(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *r
     return true;
 }
 
-int cshim_iallreduce(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Request *request)
-{
-    int status;
-    if (start_call(CSHIM_REDUCTION_A, comm, request, &status))
-        return status;
-    return cshim_mpi.real->MPI_Iallreduce(CSHIM_REDUCTION_A, comm, request);
-}
-
-int cshim_iallreduce_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *request)
-{
-    int status;
-    if (start_call(CSHIM_REDUCTION_A, comm, request, &status))
-        return status;
-    return cshim_mpi.real->MPI_Iallreduce_c(CSHIM_REDUCTION_A, comm, request);
-}
-
 /* Makes a persistent request. Returns false if the call is passed through; else sets *status. */
 static bool make_persistent(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *request,
                             int *status)
@@ -201,26 +174,31 @@ static bool make_persistent(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Reque
     return true;
 }
 
-int cshim_allreduce_init(CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Info info, MPI_Request *request)
-{
-    int status;
-    if (make_persistent(CSHIM_REDUCTION_A, comm, request, &status))
-        return status;
-    return cshim_mpi.real->MPI_Allreduce_init(CSHIM_REDUCTION_A, comm, info, request);
-}
-
-int cshim_allreduce_init_c(CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Info info,
-                           MPI_Request *request)
-{
-    int status;
-    if (make_persistent(CSHIM_REDUCTION_A, comm, request, &status))
-        return status;
-    return cshim_mpi.real->MPI_Allreduce_init_c(CSHIM_REDUCTION_A, comm, info, request);
-}
+/* Defines a function that replaces the library's `NAME`: calls `make` and, if that passes the call
+ * through, NAME. `parameters` and `arguments` are in parentheses. */
+#define REPLACE(name, NAME, make, parameters, arguments)                                           \
+    int name parameters                                                                            \
+    {                                                                                              \
+        int status;                                                                                \
+        return make(CSHIM_REDUCTION_A, comm, request, &status) ? status                            \
+                                                               : cshim_mpi.real->NAME arguments;   \
+    }
+REPLACE(cshim_iallreduce, MPI_Iallreduce, start_call,
+        (CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Request *request),
+        (CSHIM_REDUCTION_A, comm, request))
+REPLACE(cshim_iallreduce_c, MPI_Iallreduce_c, start_call,
+        (CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Request *request),
+        (CSHIM_REDUCTION_A, comm, request))
+REPLACE(cshim_allreduce_init, MPI_Allreduce_init, make_persistent,
+        (CSHIM_REDUCTION(int), MPI_Comm comm, MPI_Info info, MPI_Request *request),
+        (CSHIM_REDUCTION_A, comm, info, request))
+REPLACE(cshim_allreduce_init_c, MPI_Allreduce_init_c, make_persistent,
+        (CSHIM_REDUCTION(MPI_Count), MPI_Comm comm, MPI_Info info, MPI_Request *request),
+        (CSHIM_REDUCTION_A, comm, info, request))
 
 int cshim_start(MPI_Request *request)
 {
-    const struct persistent *found = request != NULL ? find_persistent(*request) : NULL;
+    const struct persistent *found = request != NULL ? find_persistent(*request, -1) : NULL;
     const int status = cshim_mpi.real->MPI_Start(request);
     if (found == NULL || status != MPI_SUCCESS)
         return status;
@@ -240,7 +218,7 @@ int cshim_startall(int count, MPI_Request requests[])
 
 int cshim_request_free(MPI_Request *request)
 {
-    struct persistent *found = request != NULL ? find_persistent(*request) : NULL;
+    struct persistent *found = request != NULL ? find_persistent(*request, -1) : NULL;
     if (found != NULL) {
         pthread_mutex_lock(&lock);
         struct persistent **link = &persistents;
@@ -259,7 +237,7 @@ int cshim_request_free(MPI_Request *request)
 int cshim_cancel(MPI_Request *request)
 {
     MPI_Comm comm;
-    if (request == NULL || !cshim_nonblocking_has(*request, &comm))
+    if (request == NULL || !cshim_nonblocking_has(*request, -1, &comm))
         return cshim_mpi.real->MPI_Cancel(request);
     PMPI_Comm_call_errhandler(comm, MPI_ERR_REQUEST);
     return MPI_ERR_REQUEST;

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <sys/random.h>
+#include <sys/shm.h>
 
 #include "shim/core/clock.h"
 #include "shim/core/log.h"
@@ -76,7 +77,7 @@ void cshim_share_teardown(void)
     const uint8_t **scratch_of = cshim_mpi.world.scratch_of;
     for (int rank = 0; rank < cshim_job.ranks && scratch_of != NULL; rank++)
         if (scratch_of[rank] != NULL)
-            cshim_scratch_detach(scratch_of[rank]);
+            shmdt(scratch_of[rank]);
     free((void *)scratch_of);
     cshim_mpi.world.scratch_of = NULL;
     cshim_scratch_unshare();

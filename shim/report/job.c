@@ -29,17 +29,18 @@ bool cshim_job_adopt(struct cshim_job *job, const struct cshim_offer *offer,
 }
 
 void cshim_observation_begin(struct cshim_observation *observation, struct cshim_job *job,
-                             const struct cshim_call *call, enum cshim_reason reason)
+                             const struct cshim_call *call, int rank, enum cshim_reason reason)
 {
     *observation = (struct cshim_observation){
         .job = job,
+        .rank = rank,
         .reason = reason,
         .kind = cshim_kind_of(call),
         .began = cshim_seconds(),
     };
 }
 
-void cshim_observation_end(struct cshim_observation *observation, int rank)
+void cshim_observation_end(struct cshim_observation *observation)
 {
     struct cshim_job *job = observation->job;
     struct cshim_kind *kind = &observation->kind;
@@ -55,6 +56,6 @@ void cshim_observation_end(struct cshim_observation *observation, int rank)
                                         .collective = kind->collective,
                                         .reason = (uint8_t)observation->reason,
                                     });
-    if (job->observed != NULL && rank == 0)
+    if (job->observed != NULL && observation->rank == 0)
         cshim_observed_add(job->observed, kind);
 }

@@ -55,6 +55,8 @@ static inline void cshim_job_touch(struct cshim_job *job)
 /* A call that is passed through, and recorded or traced. */
 struct cshim_observation {
     struct cshim_job *job; /* NULL: the call is neither recorded nor traced */
+    int rank;              /* this process's rank; an error handler may free the communicator during
+                              the call */
     enum cshim_reason reason;
     double began;
     struct cshim_kind kind;
@@ -62,7 +64,7 @@ struct cshim_observation {
 /* Trace a call on each rank, if there is a trace, and record it on rank 0 for all ranks, if the job
  * observes calls. Called before and after the library makes the call. */
 void cshim_observation_begin(struct cshim_observation *observation, struct cshim_job *job,
-                             const struct cshim_call *call, enum cshim_reason reason);
-void cshim_observation_end(struct cshim_observation *observation, int rank);
+                             const struct cshim_call *call, int rank, enum cshim_reason reason);
+void cshim_observation_end(struct cshim_observation *observation);
 
 #endif

@@ -31,11 +31,11 @@ defect() {
 }
 defect "persistent calls in one sequence with the others" shim/mpi/requests.c 's/&found->plan, found->comm,/\&found->plan, found->comm->parent,/'
 defect "a tolerance told to the own peers only" shim/host/call.c 's/(\.is_shared) && !plan->schedule->staged/\1/'
-defect "scratch shared between calls under way" shim/host/scratch.c 's/^        pieces = piece->next;/        (void)0;/'
+defect "scratch shared between calls under way" shim/host/scratch.c 's/^( *)unused_blocks = block->next;/\1(void)0;/'
 defect "one number for two communicators" shim/mpi/communicator.c 's/numbers_used\[candidate \/ 64\] \|= bit;//; s/next_number = number \+ 1;/next_number = number;/; s/^        number = candidate/&/'
-defect "tags without the rank that gave the number" shim/mpi/communicator.c 's/ \+ state->world_ranks\[0\] \* CSHIM_MESSAGES;/;/'
+defect "tags without the rank that gave the number" shim/mpi/communicator.c 's/state->carrier_ranks\[0\] \* CSHIM_MESSAGES;/0;/'
 defect "a blocking call overtakes nonblocking ones" shim/mpi/nonblocking.c 's/^( *)cshim_nonblocking_drain\(state\);/\1(void)0;/'
-defect "an all-gather in place from its beginning" shim/mpi/describe.c 's/exchange\.input \+= begin \* exchange\.element_bytes/exchange.input += 0/'
+defect "an all-gather in place from its beginning" shim/host/exchange.c 's/exchange->input \+= own\.begin \* exchange->element_bytes/exchange->input += 0/'
 defect "a reduce with root 0 always" shim/mpi/describe.c 's/call->root = \(uint32_t\)arguments->root;/call->root = 0;/'
 defect "the root of a reduce by nodes is taken for a node" shim/core/segment.c 's/role->root = \(uint32_t\)role->layout.*//'
 defect "results of one length only, by nodes" shim/host/node.c 's/chunk_begins\[node\] = .*/chunk_begins[node] = node * (int)chunk.length;/'
@@ -47,7 +47,7 @@ defect "a call goes before its communicator has a number" shim/mpi/nonblocking.c
 defect "a broadcast writes what its root may only read" shim/mpi/movement.c 's/return !cshim_plan_leaves_root\(/return false \&\& !cshim_plan_leaves_root(/'
 defect "a frame that small stacks have no room for" shim/host/call.c '/^int cshim_call_run/,/^\{/s/^\{/{ volatile char room[100000]; room[0] = (char)(exchange == NULL); (void)room[0];/'
 in_call='({ static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; pthread_mutex_lock(\&one);'
-in_call+=' int s = cshim_mpi.real->MPI_Allreduce(CSHIM_REDUCTION_A, comm); pthread_mutex_unlock(\&one); s; })'
-defect "a lock held over the callbacks of a call" shim/mpi/collectives.c "s/(ENDED\(call, )cshim_mpi\.real->MPI_Allreduce\(CSHIM_REDUCTION_A, comm\)/\1$in_call/"
-defect "scratch that no later call takes" shim/host/scratch.c 's/struct piece \*piece = pieces;/struct piece *piece = NULL;/'
+in_call+=' int s = cshim_mpi.real->NAME arguments; pthread_mutex_unlock(\&one); s; })'
+defect "a lock held over the callbacks of a call" shim/mpi/collectives.c "s/(ENDED\(call, )cshim_mpi\.real->NAME arguments/\1$in_call/"
+defect "scratch that no later call takes" shim/host/scratch.c 's/struct block \*block = unused_blocks;/struct block *block = NULL;/'
 finish
