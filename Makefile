@@ -136,7 +136,7 @@ ifeq ($(have_mpich),)
 	@echo "compshim: left out: the engine for MPICH (no $(MPICH_CC)): tools/install-packages.sh mpich"
 endif
 ifeq ($(have_nccl),)
-	@echo "compshim: left out: the engine for NCCL (no nvcc): tools/get-cuda.sh cuda && make CUDA_HOME=cuda"
+	@echo "compshim: left out: the engine for NCCL (no nvcc, or no nccl.h): tools/get-cuda.sh cuda && make CUDA_HOME=cuda"
 else ifeq ($(have_cublas),)
 	@echo "compshim: left out: mnist_train_nccl (no cublas_v2.h): tools/get-cuda.sh cuda && make CUDA_HOME=cuda"
 endif
@@ -196,6 +196,8 @@ $(checked):
 	@said=$$($(MPICC) -E -o $@.i $@.c 2>&1) || { \
 		said=$$(printf '%s\n' "$$said" | sed -n 's/.*error: //p; s/^[^ ]*sh: [0-9]*: //p' | head -n 1); \
 		echo "compshim: packages to build with are missing$${said:+ ($$said)}: make packages installs them" >&2; exit 1; }
+	@$(MPICC) -E -dM $@.c | grep -q 'define OPEN_MPI ' || { \
+		echo "compshim: MPICC=$(MPICC) is not Open MPI's compiler (MPICH_CC names MPICH's)" >&2; exit 1; }
 	@rm $@.i && mv $@.c $@
 
 # Rewritten only if the version changed, so that objects that include it are not compiled again without need.
@@ -445,16 +447,19 @@ uninstall:
 		echo "$(DESTDIR)$(LIBDIR) has no libcompshim.so: take the PREFIX and DESTDIR of make install" >&2; exit 1; }
 	$(call say,RM,$(DESTDIR)$(PREFIX))rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(installed_libraries)) $(DESTDIR)$(BINDIR)/compshim \
 		$(foreach page,$(manual_pages),$(DESTDIR)$(MANDIR)/$(call manual_path,$(page))) \
-		$(DESTDIR)$(COMPLETIONDIR)/compshim
-	@rm -rf $(addprefix $(DESTDIR),$(LIBEXECDIR) $(DATADIR) $(DOCDIR))
+		$(DESTDIR)$(COMPLETIONDIR)/compshim $(addprefix $(DESTDIR)$(LIBEXECDIR)/,$(installed_programs)) \
+		$(addprefix $(DESTDIR)$(DATADIR)/,$(notdir $(installed_data))) $(addprefix $(DESTDIR)$(DOCDIR)/,$(installed_documents))
+	@rmdir --ignore-fail-on-non-empty $(addprefix $(DESTDIR)$(DOCDIR)/,docs/man docs tests examples/slurm examples) \
+		$(addprefix $(DESTDIR),$(LIBEXECDIR) $(DATADIR) $(DOCDIR)) 2>/dev/null || :
 
 # Packages --------------------------------------------------------------------------------------
 .PHONY: dist
 dist:
 	@mkdir -p $(BUILD)
-	$(call say,GEN,$(BUILD)/compshim-$(VERSION).tar.gz)git archive --format=tar --prefix=compshim-$(VERSION)/ HEAD | gzip -9n >$(BUILD)/compshim-$(VERSION).tar.gz
-	$(call say,GEN,$(BUILD)/compshim-$(VERSION)-results.tar.gz)git archive --format=tar --prefix=compshim-$(VERSION)-results/ \
-		HEAD tests/bench/results | gzip -9n >$(BUILD)/compshim-$(VERSION)-results.tar.gz
+	$(call say,GEN,$(BUILD)/compshim-$(VERSION).tar.gz)git archive --prefix=compshim-$(VERSION)/ -o $(BUILD)/compshim-$(VERSION).tar HEAD && \
+		gzip -9nf $(BUILD)/compshim-$(VERSION).tar
+	$(call say,GEN,$(BUILD)/compshim-$(VERSION)-results.tar.gz)git archive --prefix=compshim-$(VERSION)-results/ \
+		-o $(BUILD)/compshim-$(VERSION)-results.tar HEAD tests/bench/results && gzip -9nf $(BUILD)/compshim-$(VERSION)-results.tar
 
 .PHONY: deb
 deb: packages-deb $(if $(ARM),packages-arm)

@@ -18,8 +18,11 @@ folder=$2
 [ ! -e "$folder/.complete-$version" ] || exit 0
 python3 -c 'import venv, ensurepip' 2>/dev/null ||
     { echo "compshim: this needs python3 with venv (Debian: apt-get install python3-venv)" >&2 && exit 1; }
+[ -z "$(ls -A "$folder" 2>/dev/null)" ] || [ -n "$(ls -d "$folder"/.fetched "$folder"/.complete-* 2>/dev/null)" ] ||
+    { echo "compshim: $folder has other files: name another folder" >&2 && exit 1; }
 rm -rf "$folder"
 mkdir -p "$folder"
+touch "$folder/.fetched"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 python3 -m venv "$work/venv"

@@ -49,14 +49,14 @@ command -v apt-get >/dev/null 2>&1 || cannot "this system has no apt-get"
 become=
 if [ "$(id -u)" != 0 ]; then
     command -v sudo >/dev/null 2>&1 || cannot "not root, and there is no sudo"
-    become=sudo
+    become="sudo env DEBIAN_FRONTEND=noninteractive"
 fi
 echo "compshim: installing$missing"
 export DEBIAN_FRONTEND=noninteractive
 $become apt-get update -qq
-case "$become $?" in
-*" 0") ;;
-"sudo 1") cannot "sudo refuses" ;; # apt-get's own status is 100
+case "$?$become" in
+0*) ;;
+1sudo*) cannot "sudo refuses" ;; # apt-get's own status is 100
 *) cannot "apt-get update failed" ;;
 esac
 # Waits up to 300 seconds for another installation, if there is one.

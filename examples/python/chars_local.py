@@ -57,7 +57,7 @@ def train(model, text, arguments):
         loss, _ = chars_ddp.loss_and_accuracy(model, text[begins[rank::ranks] + window])
         loss.backward()
         optimizer.step()
-        if step % arguments.local == 0:
+        if step % arguments.local == 0 or step == arguments.steps:
             outer.step()
         if step % arguments.every == 0:
             mean = chars_ddp.mean_over_ranks(loss.detach(), ranks)

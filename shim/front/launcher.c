@@ -99,8 +99,20 @@ static void make_policy_absolute(void)
         setenv("COMPSHIM_POLICY", absolute, 1);
 }
 
-/* Extends Open MPI's parameter by the names of the variables that must be forwarded, as far as they
- * fit. */
+/* Returns true if a list of names and of assignments, separated by ';', has this name. */
+static bool has_name(const char *list, const char *name, size_t length)
+{
+    for (; list != NULL; list = strchr(list, ';')) {
+        list += *list == ';';
+        if (strncmp(list, name, length) == 0 && strchr("=;", list[length]) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* Extends Open MPI's parameter by the variables that must be forwarded, as far as they fit. Writes
+ * those whose value has a '=' as NAME=VALUE: Open MPI would take the name alone, and then what is
+ * before that '=' for a name. Leaves out a value that also has the list's separator. */
 static void extend_env_list(void)
 {
     char list[4096];
@@ -110,9 +122,12 @@ static void extend_env_list(void)
         return;
     for (char **entry = environ; *entry != NULL; entry++) {
         const size_t name = strcspn(*entry, "=");
-        if (cshim_is_forwarded(*entry) && length + name + 2 <= sizeof list)
+        const bool is_value = (*entry)[name] == '=' && strchr(*entry + name + 1, '=') != NULL;
+        const size_t size = is_value ? strlen(*entry) : name;
+        if (cshim_is_forwarded(*entry) && length + size + 2 <= sizeof list &&
+            !has_name(present, *entry, name) && !(is_value && strchr(*entry, ';') != NULL))
             length += (size_t)snprintf(list + length, sizeof list - length, "%s%.*s",
-                                       length > 0 ? ";" : "", (int)name, *entry);
+                                       length > 0 ? ";" : "", (int)size, *entry);
     }
     setenv(ENV_LIST, list, 1);
 }

@@ -141,6 +141,7 @@ measure() {
         host_count=${network#*-} host_count=${host_count%x*}
         ranks=$((host_count * ${network##*x}))
         "${hosts[@]}" up --hosts "$host_count" --rate "${network%%-*}" "${paced[@]}" >&2
+        are_up=yes
         ;;
     esac
     sample "$network" "$(sizes_matching '^[0-9]+KiB$|^1MiB$')" 0.1 "$repeats"

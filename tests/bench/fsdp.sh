@@ -32,11 +32,13 @@ while [ $# -gt 0 ]; do
     esac
     shift 2
 done
-TORCH=${TORCH:-$build/torch/2.15.0}
-tools/get-torch.sh 2.15.0 "$TORCH"
+if [ -z "${TORCH-}" ]; then
+    TORCH=$build/torch/2.15.0
+    tools/get-torch.sh 2.15.0 "$TORCH"
+fi
 scratch=$(mktemp -d)
 hosts=(tests/net/hosts.sh --name cshimfsdp)
-trap 'rm -rf "$scratch"; "${hosts[@]}" down >/dev/null' EXIT
+trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
 export OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 MASTER_ADDR=cshimfsdp1 MASTER_PORT=29557 WORLD_SIZE=4
 
@@ -68,6 +70,7 @@ train() {
 }
 
 "${hosts[@]}" up --hosts 4 --rate "$rate" >&2
+trap 'rm -rf "$scratch"; "${hosts[@]}" down >/dev/null' EXIT
 for repeat in $(seq "$repeats"); do
     for mode in ${modes//,/ }; do
         train "$mode" $((repeat == 1 ? steps : (steps + 3) / 4)) | tee -a "$scratch/runs"

@@ -64,10 +64,10 @@ if [ -n "$rates" ] && { [ $page = yes ] || [[ $modes == *horovod* ]]; }; then
 fi
 mkdir -p "$results"
 scratch=$(mktemp -d)
-hosts=(tests/net/hosts.sh --name cshimgloo)
+hosts=(tests/net/hosts.sh --name cshimgloo) are_up=
 clean_up() {
     rm -rf "$scratch"
-    [ "$(id -u)" != 0 ] || [ -n "$started_by_compare" ] || "${hosts[@]}" down >/dev/null
+    [ -z "$are_up" ] || "${hosts[@]}" down >/dev/null
 }
 trap clean_up EXIT
 trap 'exit 130' INT TERM
@@ -172,8 +172,10 @@ for rate in ${rates//,/ }; do
         continue
     fi
     "${hosts[@]}" up --hosts "$count" --rate "$rate" >&2
+    are_up=yes
     if [ $page = yes ]; then write_page "$rate" "$results"; else measure_hosts "$rate"; fi
     "${hosts[@]}" down >&2
+    are_up=
 done
 [ $page = no ] || exit 0
 if [ -n "$sizes" ]; then

@@ -8,26 +8,27 @@ usage() {
     exit 2
 }
 
-# begin COMMAND...: makes the folder $scratch, and removes it at the end; COMMAND is hosts.sh with its name, whose hosts
-# end with the script
+# begin COMMAND...: makes the folder $scratch, and removes it at the end; COMMAND is hosts.sh with its name. Hosts that
+# the script has started (are_up) end with it
 begin() {
     scratch=$(mktemp -d)
-    hosts=("$@")
+    hosts=("$@") are_up=
     trap clean_up EXIT
     trap 'exit 130' INT TERM
 }
 clean_up() {
     rm -rf "$scratch"
-    [ "$(id -u)" != 0 ] || "${hosts[@]}" down >/dev/null
+    [ -z "$are_up" ] || "${hosts[@]}" down >/dev/null
 }
 
 # up NETWORK [OPTION...]: starts the hosts of a network that has some
 up() {
     local count=${1#*-}
-    [[ $1 = shm-* ]] || "${hosts[@]}" up --hosts "${count%x*}" --rate "${1%%-*}" "${@:2}" >&2
+    [[ $1 = shm-* ]] || { "${hosts[@]}" up --hosts "${count%x*}" --rate "${1%%-*}" "${@:2}" >&2 && are_up=yes; }
 }
 down() { # NETWORK: ends its hosts
     [[ $1 = shm-* ]] || "${hosts[@]}" down >&2
+    are_up=
 }
 
 # run_job NETWORK: runs the ranks of ${job[@]} with the variables ${variables[@]}

@@ -10,13 +10,10 @@ build=$(realpath "${BUILD:-build}")
 shape=${1:-16x4} repeats=${2:-5}
 hosts=(tests/net/hosts.sh --name cshimstart)
 samples=$(mktemp)
-clean_up() {
-    rm -f "$samples"
-    "${hosts[@]}" down >/dev/null
-}
-trap clean_up EXIT
+trap 'rm -f "$samples"' EXIT
 trap 'exit 130' INT TERM
 "${hosts[@]}" up --hosts "${shape%x*}" --rate none
+trap 'rm -f "$samples"; "${hosts[@]}" down >/dev/null' EXIT
 for _ in $(seq "$repeats"); do
     for mode in off on; do
         variables=()

@@ -83,7 +83,7 @@ contains "is refused" "a space or a colon"
 mkdir launchers
 for name in srun sbatch mpiexec.hydra horovodrun torchrun accelerate deepspeed ray sudo docker; do
     # shellcheck disable=SC2016
-    printf '#!/bin/sh\necho "$*|${SLURM_EXPORT_ENV-unset}"\n' >"launchers/$name"
+    printf '#!/bin/sh\necho "$*|${SRUN_EXPORT_ENV-${SLURM_EXPORT_ENV-unset}}"\n' >"launchers/$name"
 done
 chmod +x launchers/*
 ln -s mpiexec.hydra launchers/mpirun
@@ -105,6 +105,8 @@ exported "srun with the library named already" "--export=LD_PRELOAD true|unset" 
 exported "options of the program" "true --export=NONE|unset" srun true --export=NONE
 SLURM_EXPORT_ENV=NONE exported "srun in a job without export" "true|COMPSHIM_POLICY,LD_PRELOAD" \
     --policy job.ini srun true
+SRUN_EXPORT_ENV=NONE SLURM_EXPORT_ENV=ALL exported "srun by its own variable" "true|LD_PRELOAD" srun true
+exported "an argument that is a program's name" "-p test --export=LD_PRELOAD true|unset" srun -p test --export=NONE true
 SLURM_EXPORT_ENV=ALL exported "srun in a job with export" "true|ALL" srun true
 expect "a list that was added to" 0 tells srun --export=PATH true
 contains "is reported" "compshim: srun: --export is changed to PATH,LD_PRELOAD, so that the library reaches the tasks"
@@ -131,6 +133,8 @@ LD_PRELOAD=$library
 L
 expect "DeepSpeed with such a file" 0 tells deepspeed --hostfile=hosts train.py
 check "is not reported" test "${output#*deepspeed: }" = "$output"
+DS_ENV_FILE=$scratch/named expect "DeepSpeed with a file that does not exist yet" 0 tells deepspeed --hostfile=hosts train.py
+contains "names that file" ">>$scratch/named"
 expect "DeepSpeed on this host" 0 env HOME=/nowhere PATH="$scratch/launchers:$PATH" "$tool" run -- deepspeed train.py
 check "is not reported" test "${output#*deepspeed: }" = "$output"
 expect "a job of Ray" 0 tells --off ray job submit -- python3 train.py

@@ -44,6 +44,9 @@ fi
 expect "the preload and its variables are forwarded" 0 \
     remote LD_PRELOAD="$preload" COMPSHIM_POLICY=p -- "$scratch/show"
 contains "both of them" "preload=$preload policy=p mark= mine="
+expect "a value with an equals sign is forwarded, too" 0 \
+    remote LD_PRELOAD="$preload" COMPSHIM_POLICY=/a=1/p -- "$scratch/show"
+contains "as it is" "preload=$preload policy=/a=1/p mark= mine="
 if [ "$MPI" = mpich ]; then
     expect "the user's own word stands" 0 remote LD_PRELOAD="$preload" COMPSHIM_POLICY=p -- \
         -genvnone "$scratch/show"

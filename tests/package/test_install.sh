@@ -56,7 +56,8 @@ check "make install into a stage" installation install "DESTDIR=$scratch/stage" 
     LIBDIR=/usr/lib/somewhere
 check "the library is in its folder" test -s "$scratch/stage/usr/lib/somewhere/libcompshim.so"
 check "nothing is outside /usr" test -z "$(files "$scratch/stage" | grep -v '^/usr/')"
+touch "$scratch/stage/usr/share/compshim/of-the-user"
 check "make uninstall from the stage" installation uninstall "DESTDIR=$scratch/stage" PREFIX=/usr \
     LIBDIR=/usr/lib/somewhere
-check "nothing is left there" test -z "$(files "$scratch/stage")"
+check "only what it did not install is left there" test "$(files "$scratch/stage")" = /usr/share/compshim/of-the-user
 finish

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # make test-wheel: builds in two folders give the same wheel, auditwheel (from PyPI) confirms its tag, and pip
 # installs it into a clean environment, where the tool trains PyTorch over gloo, compressed.
-#   TORCH=FOLDER   a PyTorch from tools/get-torch.sh (default: downloads one into $BUILD/torch)
+#   TORCH=FOLDER   a PyTorch from tools/get-torch.sh (default: downloads one into $BUILD/torch/2.15.0)
 . "$(dirname "$0")/../lib.sh"
-torch=${TORCH:-$build/torch}
+torch=${TORCH:-$build/torch/2.15.0}
 cd "$top" || exit 1
-"$top/tools/get-torch.sh" 2.15.0 "$torch" || exit 1
+[ -n "${TORCH-}" ] || "$top/tools/get-torch.sh" 2.15.0 "$torch" || exit 1
 
 for name in one other; do
     check "make wheel, $name" make -s "BUILD=$scratch/$name" wheel

@@ -125,13 +125,25 @@ enum check_calling check_calling(const char *path)
     return is_starter ? CHECK_STARTER : CHECK_PROGRAM;
 }
 
-/* Only the launcher knows which of its options have an argument. An argument is hardly ever the
- * name of a program, so the first word that is one is used. */
+/* Options of mpirun and srun whose argument may be the name of a program, such as node or test. */
+static const char options_with_names[] =
+    "map-by rank-by bind-to H host hostfile machinefile x p partition J job-name A account q qos C "
+    "constraint w nodelist M clusters";
+
+/* Returns true if the word after this one is an option's argument. */
+static bool has_argument(const char *word)
+{
+    const char *name = word + strspn(word, "-");
+    return *word == '-' && tool_is_listed(options_with_names, ' ', name, strlen(name));
+}
+
+/* Only the launcher knows which of its other options have an argument. An argument is hardly ever
+ * the name of a program, so the first word that is one is used. */
 char **check_behind_launchers(char **words)
 {
     while (*words != NULL && is_one_of(*words, LAUNCHERS))
         do
-            words++;
+            words += has_argument(*words) && words[1] != NULL ? 2 : 1;
         while (*words != NULL && (**words == '-' || find_executable(*words) == NULL));
     return words;
 }

@@ -39,8 +39,10 @@ static char **find_export(char **words, char *const *end)
 static void fix_srun(char **words, char *const *end)
 {
     char **word = find_export(words, end);
+    const char *variable =
+        getenv("SRUN_EXPORT_ENV") != NULL ? "SRUN_EXPORT_ENV" : "SLURM_EXPORT_ENV";
     const char *begin = word != NULL && tool_starts_with(*word, "--export=") ? "--export=" : "";
-    const char *list = word != NULL ? *word + strlen(begin) : getenv("SLURM_EXPORT_ENV");
+    const char *list = word != NULL ? *word + strlen(begin) : getenv(variable);
     const char *changed = list;
     if (list != NULL && !tool_is_listed(list, ',', "ALL", strlen("ALL")))
         changed = add_ours(strcmp(list, "NONE") != 0 ? list : "");
@@ -52,9 +54,9 @@ static void fix_srun(char **words, char *const *end)
     if (word != NULL)
         *word = tool_format("%s%s", begin, changed);
     else
-        tool_set_variable("SLURM_EXPORT_ENV", changed, false);
+        tool_set_variable(variable, changed, false);
     warnx("srun: %s is changed to %s, so that the library reaches the tasks",
-          word != NULL ? "--export" : "SLURM_EXPORT_ENV", changed);
+          word != NULL ? "--export" : variable, changed);
 }
 
 /* Only warns: it is not known how the batch script handles its environment. */
@@ -126,15 +128,22 @@ static const char *list_ours(const char *separator, const char *before, const ch
     return list;
 }
 
+/* Returns DeepSpeed's file of variables: in the user's or the working folder, unless absolute. */
+static const char *deepspeed_file(void)
+{
+    const char *name = getenv("DS_ENV_FILE");
+    return name != NULL ? name : ".deepspeed_env";
+}
+
 /* Returns true if one of DeepSpeed's files of variables names LD_PRELOAD. */
 static bool has_deepspeed_variables(void)
 {
-    const char *home = getenv("HOME"), *name = getenv("DS_ENV_FILE");
+    const char *home = getenv("HOME"), *name = deepspeed_file();
     const char *const folders[] = {home != NULL ? home : "", "."};
     char line[4096];
     bool is_named = false;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        const char *path = tool_format("%s/%s", folders[i], name != NULL ? name : ".deepspeed_env");
+        const char *path = *name == '/' ? name : tool_format("%s/%s", folders[i], name);
         FILE *file = tool_is_regular(path) ? fopen(path, "re") : NULL;
         while (file != NULL && fgets(line, sizeof line, file) != NULL)
             is_named |= tool_starts_with(line, "LD_PRELOAD=");
@@ -156,8 +165,9 @@ static void warn_deepspeed(char **words, char *const *end)
     (void)end;
     if (!has_deepspeed_variables())
         warnx("deepspeed: it does not pass LD_PRELOAD and COMPSHIM_* to other hosts; add them to "
-              "its file: printf '%%s\\n' %s >>~/.deepspeed_env",
-              list_ours(" ", "'", "=", "'", false));
+              "its file: printf '%%s\\n' %s >>%s%s",
+              list_ours(" ", "'", "=", "'", false), *deepspeed_file() == '/' ? "" : "~/",
+              deepspeed_file());
 }
 
 /* Warns that a Ray job does not have this environment: workers have that of "ray start" on their

@@ -70,8 +70,8 @@ int run_open_receiver(void)
 static void block_signals(struct watch *watch)
 {
     /* The last three are never forwarded. */
-    const int blocked[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP,
-                           SIGTTIN, SIGTTOU, SIGCONT, SIGCHLD, SIGPIPE, QUESTION};
+    const int blocked[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU,
+                           SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT, SIGCHLD, SIGPIPE, QUESTION};
     const struct sigaction plain = {.sa_handler = SIG_DFL};
     /* If SIGCHLD is ignored, waitpid finds no child. */
     sigaction(SIGCHLD, &plain, &watch->inherited_child);
