@@ -70,7 +70,7 @@ static void forget(const struct cshim_exchange *exchange, unsigned first, unsign
 /* Returns a peer's rank in the context. */
 static int rank_of(const struct cshim_exchange *exchange, int peer)
 {
-    return exchange->plan->schedule->staged ? call_of(exchange)->context->across[peer] : peer;
+    return exchange->plan->schedule->staged ? exchange->communicator->layout.across[peer] : peer;
 }
 
 /* Starts a message by `how`, which is cshim_gloo_receive or cshim_gloo_send. */
@@ -203,12 +203,12 @@ static int exchange_inside(const struct cshim_exchange *exchange, enum cshim_mes
             continue;
         if (in > 0) {
             receiving++;
-            status = cshim_gloo_receive(received, call->context->inside[i], slot,
+            status = cshim_gloo_receive(received, host->layout.inside[i], slot,
                                         adds ? (size_t)i * own : begin, in, exception);
         }
         if (out > 0 && status == 0) {
             sending++;
-            status = cshim_gloo_send(sent, call->context->inside[i], slot, adds ? begin : 0, out,
+            status = cshim_gloo_send(sent, host->layout.inside[i], slot, adds ? begin : 0, out,
                                      exception);
         }
     }

@@ -19,8 +19,8 @@ static struct cshim_comm *comm_of(const struct cshim_exchange *exchange)
 static int rank_of(const struct cshim_exchange *exchange, int peer)
 {
     const struct cshim_comm *comm = comm_of(exchange);
-    return exchange->plan->schedule->staged ? comm->internode_ranks[peer]
-                                            : comm->carrier_ranks[peer];
+    const bool is_staged = exchange->plan->schedule->staged;
+    return comm->carrier_ranks[is_staged ? comm->host.layout.across[peer] : peer];
 }
 
 /* Returns the tag of a message of this communicator. */
