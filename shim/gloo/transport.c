@@ -61,12 +61,6 @@ void cshim_gloo_transport_end(struct cshim_gloo_call *call)
     }
 }
 
-static void forget(const struct cshim_exchange *exchange, unsigned first, unsigned count)
-{
-    for (unsigned i = first; i < first + count; i += cshim_grid_places(&exchange->plan->grid))
-        call_of(exchange)->pending[buffer_of(exchange, i)] = 0;
-}
-
 /* Returns a peer's rank in the context. */
 static int rank_of(const struct cshim_exchange *exchange, int peer)
 {
@@ -397,7 +391,6 @@ const struct cshim_transport cshim_gloo_transport = {
                    [CSHIM_ALLGATHER] = "gloo::allgather",
                    [CSHIM_ALLTOALL] = "gloo::alltoall",
                    [CSHIM_BROADCAST] = "gloo::broadcast"},
-    .forget = forget,
     .receive = receive,
     .send = send,
     .complete = complete,

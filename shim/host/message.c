@@ -25,15 +25,6 @@ static unsigned transfer_of(const struct cshim_operation *operation)
     return 2u * operation->message + sends;
 }
 
-void cshim_message_forget(struct cshim_exchange *exchange, const struct cshim_flight *flight)
-{
-    const unsigned transfers =
-        exchange->plan->grid.rows > 1 ? CSHIM_TRANSFERS : CSHIM_ROW_TRANSFERS;
-    for (unsigned i = 0; i < transfers; i++)
-        exchange->communicator->transport->forget(exchange, first_request(exchange, flight, i),
-                                                  cshim_grid_places(&exchange->plan->grid));
-}
-
 size_t cshim_message_bytes(const struct cshim_exchange *exchange, enum cshim_message type,
                            uint64_t elements, const uint8_t *encoded)
 {

@@ -18,9 +18,6 @@
 #define CSHIM_REQUESTS(peers)                                                                      \
     (CSHIM_SEGMENTS_IN_FLIGHT * CSHIM_ROW_TRANSFERS * ((unsigned)(peers) + 2))
 
-/* Resets all requests of a segment's slot (transport.h, forget). */
-void cshim_message_forget(struct cshim_exchange *exchange, const struct cshim_flight *flight);
-
 /* Returns the bytes of `elements` encoded elements of a type of message; `encoded` points to them.
  */
 size_t cshim_message_bytes(const struct cshim_exchange *exchange, enum cshim_message type,

@@ -26,9 +26,10 @@ struct cshim_transport {
      * that the engine does not compress. */
     const char *call_names[CSHIM_COLLECTIVE_COUNT];
 
-    /* Resets requests [first, first + count), which a failed exchange may have left. Requests are
-     * numbered from 0 to CSHIM_REQUESTS(peers) - 1. */
-    void (*forget)(const struct cshim_exchange *exchange, unsigned first, unsigned count);
+    /* Resets all requests, before an exchange starts one: an exchange that failed, or that an error
+     * handler of the program left by a jump, may have left some. NULL if an engine does that after
+     * each call. Requests are numbered from 0 to CSHIM_REQUESTS(peers) - 1. */
+    void (*forget)(const struct cshim_exchange *exchange);
     /* Starts to receive a message of at most `bytes` bytes (gloo: up to the end of the scratch), or
      * to send one of `bytes` bytes, as request `request`. `from` and `to` are indices among the
      * plan's peers. `message` lies in the communicator's scratch, and must stay valid until the

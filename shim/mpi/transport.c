@@ -29,9 +29,9 @@ static int tag_of(const struct cshim_exchange *exchange, enum cshim_message kind
     return comm_of(exchange)->first_tag + (int)kind;
 }
 
-static void forget(const struct cshim_exchange *exchange, unsigned first, unsigned count)
+static void forget(const struct cshim_exchange *exchange)
 {
-    for (unsigned i = first; i < first + count; i++)
+    for (unsigned i = 0; i < CSHIM_REQUESTS(exchange->plan->peers); i++)
         comm_of(exchange)->requests[i] = MPI_REQUEST_NULL;
 }
 
