@@ -9,11 +9,8 @@
 void cshim_phase_end(struct cshim_exchange *exchange, enum cshim_phase phase)
 {
     const double began = exchange->mark, now = cshim_seconds(), seconds = now - began;
-    struct cshim_row *figures = &exchange->figures;
     exchange->mark = now;
-    *(phase == CSHIM_PHASE_ENCODE     ? &figures->seconds_encode
-      : phase == CSHIM_PHASE_EXCHANGE ? &figures->seconds_exchange
-                                      : &figures->seconds_decode) += seconds;
+    exchange->figures.seconds_of[phase] += seconds;
     struct cshim_trace *trace = exchange->communicator->job->trace;
     if (__builtin_expect(trace != NULL, 0) && seconds >= SHORTEST_SECONDS)
         cshim_trace_add(trace, (struct cshim_trace_event){.begin = began,
