@@ -10,7 +10,6 @@
 #include "shim/host/feedback.h"
 #include "shim/host/message.h"
 #include "shim/host/node.h"
-#include "shim/host/phase.h"
 
 /* A nonblocking exchange returns control to the program after this time. */
 #define TURN_SECONDS 1e-3

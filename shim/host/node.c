@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "shim/core/log.h"
+#include "shim/host/message.h"
 #include "shim/host/scratch.h"
-#include "shim/host/phase.h"
 
 #define HALF (CSHIM_SCRATCH_INSIDE / 2)
 /* Maximum number of ranks on a node that shares memory: half the area has room for a grain of each.
