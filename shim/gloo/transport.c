@@ -221,13 +221,13 @@ static int spread_inside(const struct cshim_exchange *exchange, const void *inpu
     return exchange_inside(exchange, CSHIM_MESSAGE_PARTS, input, parts, block);
 }
 
-static int gather_inside(const struct cshim_exchange *exchange, const void *share, void *output,
-                         const int *lengths, const int *begins)
+static int gather_inside(const struct cshim_exchange *exchange, const void *share, void *output)
 {
+    const struct cshim_communicator *host = exchange->communicator;
     const size_t element = exchange->element_bytes;
-    const int rank = exchange->communicator->layout.local_rank;
-    memcpy((uint8_t *)output + (size_t)begins[rank] * element, share,
-           (size_t)lengths[rank] * element);
+    const int rank = host->layout.local_rank;
+    memcpy((uint8_t *)output + (size_t)host->share_begins[rank] * element, share,
+           (size_t)host->share_lengths[rank] * element);
     return exchange_inside(exchange, CSHIM_MESSAGE_SUMS, share, output,
                            &(struct cshim_range){0, UINT64_MAX});
 }

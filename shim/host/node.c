@@ -264,11 +264,10 @@ int cshim_node_gather(struct cshim_exchange *exchange, const struct cshim_flight
         elements = flight->segment.whole.length -
                    (uint64_t)communicator->share_lengths[layout->local_of[plan->root]];
     uint8_t *output = exchange->output + flight->segment.whole.begin * exchange->element_bytes;
-    const int status = exchange->is_shared_inside
-                           ? gather_shared(exchange, flight, output)
-                           : communicator->transport->gather_inside(exchange, flight->stage, output,
-                                                                    communicator->share_lengths,
-                                                                    communicator->share_begins);
+    const int status =
+        exchange->is_shared_inside
+            ? gather_shared(exchange, flight, output)
+            : communicator->transport->gather_inside(exchange, flight->stage, output);
     count_node_bytes(exchange, elements);
     return status;
 }

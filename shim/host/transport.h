@@ -55,10 +55,9 @@ struct cshim_transport {
      * in rank order, with an unused gap for its own. */
     int (*spread_inside)(const struct cshim_exchange *exchange, const void *input, void *parts,
                          const struct cshim_range *block);
-    /* Intra-node gather of the shares in `output`: on all local ranks; in a reduce, on the root
-     * only. `lengths` and `begins` have each share's length and offset in elements. */
-    int (*gather_inside)(const struct cshim_exchange *exchange, const void *share, void *output,
-                         const int *lengths, const int *begins);
+    /* Intra-node gather of the shares in `output`, at share_begins: on all local ranks; in a
+     * reduce, on the root only. */
+    int (*gather_inside)(const struct cshim_exchange *exchange, const void *share, void *output);
 
     /* Barrier of the node; sets *all to whether `own` is true on all its ranks. NULL in an engine
      * without scratch_of. */

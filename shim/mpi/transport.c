@@ -156,10 +156,11 @@ static int spread_inside(const struct cshim_exchange *exchange, const void *inpu
     return status;
 }
 
-static int gather_inside(const struct cshim_exchange *exchange, const void *share, void *output,
-                         const int *lengths, const int *begins)
+static int gather_inside(const struct cshim_exchange *exchange, const void *share, void *output)
 {
     const struct cshim_layout *layout = &exchange->communicator->layout;
+    const int *lengths = exchange->communicator->share_lengths;
+    const int *begins = exchange->communicator->share_begins;
     const MPI_Datatype datatype = cshim_mpi_datatype(exchange->plan->dtype);
     const MPI_Comm node = comm_of(exchange)->node;
     const int own = lengths[layout->local_rank];
