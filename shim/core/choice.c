@@ -260,13 +260,6 @@ static float median_of(const struct cshim_choice *choice, unsigned candidate)
     return count > 0 ? median_of_sorted(sorted, count) : INFINITY;
 }
 
-/* Returns `seconds`, or the candidate's duration when it was last the settled one, if that is
- * longer. */
-static float in_the_long_run(const struct cshim_choice *choice, unsigned candidate, float seconds)
-{
-    return fmaxf(seconds, choice->steady[candidate]);
-}
-
 /* Adds the samples to the latest durations of their candidates; leaves out native ones if
  * `but_native`.
  */
@@ -301,37 +294,25 @@ static float weighted(const struct cshim_choice *choice, unsigned candidate)
     return choice->weights[candidate] * choice->learned[candidate].seconds;
 }
 
-/* Returns the fastest candidate other than `but`; of equally fast ones the first. */
-static unsigned fastest_but(const struct cshim_choice *choice, unsigned but)
+/* Returns the fastest of the candidates whose bits are set in `among`; of equally fast ones the
+ * first. */
+static unsigned fastest_of(const struct cshim_choice *choice, unsigned among)
 {
-    unsigned fastest = but == 0 ? 1 : 0;
+    unsigned fastest = 0;
     for (unsigned i = 0; i < choice->candidates; i++)
-        if (i != but && weighted(choice, i) < weighted(choice, fastest))
+        if ((among >> i & 1) != 0 &&
+            ((among >> fastest & 1) == 0 || weighted(choice, i) < weighted(choice, fastest)))
             fastest = i;
     return fastest;
 }
 
-/* Returns the fastest candidate in `turns`; of equally fast ones the first by number. */
-static unsigned fastest_in_turn(const struct cshim_choice *choice)
-{
-    unsigned fastest = choice->turns[0];
-    for (unsigned i = 1; i < choice->in_turn; i++) {
-        const unsigned candidate = choice->turns[i];
-        const float seconds = weighted(choice, candidate), least = weighted(choice, fastest);
-        if (seconds < least || (seconds <= least && candidate < fastest))
-            fastest = candidate;
-    }
-    return fastest;
-}
-
-/* Starts `rows` further rows of calls of each candidate in `turns` that `is_kept` names. Drops the
- * other candidates. */
-static void sample_further(struct cshim_choice *choice, const bool is_kept[CSHIM_CANDIDATES_MAX],
-                           unsigned rows)
+/* Starts `rows` further rows of calls of each candidate in `turns` whose bit is set in `kept`.
+ * Drops the other candidates. */
+static void sample_further(struct cshim_choice *choice, unsigned kept, unsigned rows)
 {
     unsigned left = 0;
     for (unsigned i = 0; i < choice->in_turn; i++)
-        if (is_kept[choice->turns[i]])
+        if ((kept >> choice->turns[i] & 1) != 0)
             choice->turns[left++] = choice->turns[i];
     choice->in_turn = left;
     choice->rounds += rows * (LAST_ROW - 1);
@@ -342,16 +323,15 @@ static void sample_further(struct cshim_choice *choice, const bool is_kept[CSHIM
 /* Drops candidates that are clearly slower than the best one. */
 static void drop_slow(struct cshim_choice *choice)
 {
-    bool is_kept[CSHIM_CANDIDATES_MAX];
-    unsigned best = 0;
+    unsigned best = 0, kept = 0;
     take_samples(choice);
     for (unsigned i = 1; i < choice->candidates; i++)
         best = choice->learned[i].seconds < choice->learned[best].seconds ? i : best;
     const float slowest =
         fmaxf(CLEARLY_OUT * choice->learned[best].seconds, choice->learned[best].high);
     for (unsigned i = 0; i < choice->candidates; i++)
-        is_kept[i] = choice->learned[i].seconds <= slowest;
-    sample_further(choice, is_kept, 1);
+        kept |= (unsigned)(choice->learned[i].seconds <= slowest) << i;
+    sample_further(choice, kept, 1);
 }
 
 /* Returns true if the best candidate's samples varied widely while it was learned. */
@@ -361,27 +341,24 @@ static bool is_unsteady(const struct cshim_choice *choice)
     return best->high > UNSTEADY * best->low;
 }
 
-/* Sets `is_kept` to the candidates to sample further: the best one, and those in `turns` that may
+/* Sets the bits of the candidates to sample further: the best one, and those in `turns` that may
  * prove faster. Returns the number of further rows; 0 if only the best one is left, or if all have
  * had their maximum of samples. */
-static unsigned find_contenders(const struct cshim_choice *choice,
-                                bool is_kept[CSHIM_CANDIDATES_MAX])
+static unsigned find_contenders(const struct cshim_choice *choice, unsigned *kept)
 {
     const unsigned best = choice->best;
     const bool unsteady = is_unsteady(choice);
-    unsigned contenders = 0;
-    memset(is_kept, 0, CSHIM_CANDIDATES_MAX * sizeof *is_kept);
+    *kept = 0;
     for (unsigned i = 0; i < choice->in_turn; i++) {
         const unsigned candidate = choice->turns[i];
         const float low = choice->weights[candidate] * choice->learned[candidate].low;
-        is_kept[candidate] =
-            weighted(choice, candidate) <= CLOSE * weighted(choice, best) ||
-            (unsteady && low <= choice->weights[best] * choice->learned[best].high);
-        contenders += is_kept[candidate] && candidate != best;
+        if (weighted(choice, candidate) <= CLOSE * weighted(choice, best) ||
+            (unsteady && low <= choice->weights[best] * choice->learned[best].high))
+            *kept |= 1u << candidate;
     }
     const unsigned most = unsteady ? CSHIM_CHOICE_ROUNDS_MAX : ROUNDS_IF_STEADY;
     const unsigned next = unsteady ? 2 * choice->rounds + 1 : choice->rounds + LAST_ROW - 1;
-    if (contenders == 0 || choice->rounds >= most)
+    if ((*kept & ~(1u << best)) == 0 || choice->rounds >= most)
         return 0;
     return ((next < most ? next : most) - choice->rounds) / (LAST_ROW - 1);
 }
@@ -413,7 +390,8 @@ static void start_settled_period(struct cshim_choice *choice, bool is_check, boo
     const uint32_t period = choice->periods + 1;
     const bool is_due = (period & (period - 1)) == 0;
     if (!is_check)
-        choice->next_best = fastest_but(choice, choice->best);
+        choice->next_best =
+            fastest_of(choice, ((1u << choice->candidates) - 1) & ~(1u << choice->best));
     choice->is_check = is_check;
     choice->tries = is_due || (is_suspect && choice->suspicions < SUSPICIONS_MAX);
     choice->suspicions += choice->tries && !is_due && !is_check;
@@ -427,13 +405,15 @@ static void start_settled_period(struct cshim_choice *choice, bool is_check, boo
 static void settle_class(struct cshim_choice *choice)
 {
     const unsigned former = choice->best;
-    bool is_kept[CSHIM_CANDIDATES_MAX];
+    unsigned in_turn = 0, kept;
     take_samples(choice);
-    choice->best = fastest_in_turn(choice);
-    const unsigned rows = find_contenders(choice, is_kept);
+    for (unsigned i = 0; i < choice->in_turn; i++)
+        in_turn |= 1u << choice->turns[i];
+    choice->best = fastest_of(choice, in_turn);
+    const unsigned rows = find_contenders(choice, &kept);
     if (rows > 0) {
         choice->best = former;
-        sample_further(choice, is_kept, rows);
+        sample_further(choice, kept, rows);
         return;
     }
     const bool is_confirmed = choice->has_learned && choice->best == former;
@@ -489,7 +469,7 @@ static float recent_seconds(const struct cshim_choice *choice)
 static bool is_overtaken(const struct cshim_choice *choice)
 {
     const unsigned next = choice->next_best;
-    const float other = in_the_long_run(choice, next, choice->learned[next].seconds);
+    const float other = fmaxf(choice->learned[next].seconds, choice->steady[next]);
     return OVERTAKES * choice->weights[next] * other <
            choice->weights[choice->best] * recent_seconds(choice);
 }

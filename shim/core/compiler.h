@@ -138,6 +138,5 @@ void cshim_compile_broadcast(struct cshim_compiler *compiler);
 void cshim_compile_scattered_broadcast(struct cshim_compiler *compiler);
 void cshim_compile_allgather(struct cshim_compiler *compiler);
 void cshim_compile_alltoall(struct cshim_compiler *compiler);
-void cshim_compile_grid_of_nodes(struct cshim_compiler *compiler);
 
 #endif

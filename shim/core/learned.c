@@ -59,14 +59,11 @@ static bool read_way(const char *text, struct cshim_learned_choice *choice)
     return true;
 }
 
-/* Reads a line. Returns NULL, or what is wrong with the line. Sets *is_choice to false for a
+/* Reads a line. Returns NULL, or what is wrong with the line. Leaves *choice unchanged for a
  * property of a machine, which old versions wrote. */
-static const char *parse_line(const char *line, size_t length, struct cshim_learned_choice *choice,
-                              bool *is_choice)
+static const char *parse_line(const char *line, size_t length, struct cshim_learned_choice *choice)
 {
     char text[LINE_LIMIT];
-    *is_choice = false;
-    *choice = (struct cshim_learned_choice){.ranks = 0};
     if (length >= sizeof text)
         return "a line is too long";
     snprintf(text, sizeof text, "%.*s", (int)length, line);
@@ -79,7 +76,6 @@ static const char *parse_line(const char *line, size_t length, struct cshim_lear
     *end = '\0';
     if (strpbrk(text, " \t") == NULL) /* "name = number": a machine's property */
         return NULL;
-    *is_choice = true;
     for (equals++; isspace((unsigned char)*equals);)
         equals++;
     if (!read_class(text, choice))
@@ -101,11 +97,8 @@ struct cshim_learned *cshim_learned_parse(const char *text, size_t length, const
     const char *end = text + length, *next = cshim_lines_begin(text, end), *line;
     for (unsigned number = 1; (line = cshim_lines_next(&next, end, &line_length)) != NULL;
          number++) {
-        bool is_choice = false;
-        const char *problem =
-            line_length > 0
-                ? parse_line(line, line_length, &learned->choices[learned->count], &is_choice)
-                : NULL;
+        struct cshim_learned_choice *choice = &learned->choices[learned->count];
+        const char *problem = line_length > 0 ? parse_line(line, line_length, choice) : NULL;
         if (problem != NULL) {
             snprintf(message, CSHIM_MESSAGE_MAX,
                      "%.200s:%u: %s; COMPSHIM_MACHINE takes what 'compshim report --learned' "
@@ -114,7 +107,7 @@ struct cshim_learned *cshim_learned_parse(const char *text, size_t length, const
             free(learned);
             return NULL;
         }
-        learned->count += is_choice;
+        learned->count += choice->rule[0] != '\0';
     }
     return learned;
 }

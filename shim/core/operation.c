@@ -26,57 +26,35 @@ const char *cshim_operation_text(const struct cshim_operation *operation,
     int length = snprintf(text, CSHIM_OPERATION_TEXT_MAX, "%u  ", operation->depth);
     char *rest = text + length;
     const size_t room = CSHIM_OPERATION_TEXT_MAX - (size_t)length;
+#define TEXT(KIND, ...)                                                                            \
+    case CSHIM_OPERATION_##KIND:                                                                   \
+        snprintf(rest, room, __VA_ARGS__);                                                         \
+        break
     switch ((enum cshim_operation_kind)operation->kind) {
-    case CSHIM_OPERATION_NODE_REDUCE:
-        snprintf(rest, room, "node reduce");
-        break;
-    case CSHIM_OPERATION_RECEIVE:
-        snprintf(rest, room, "receive      %s from %u, %llu elements, at %llu", message,
-                 operation->peer, elements, offset);
-        break;
-    case CSHIM_OPERATION_MESSAGE:
-        snprintf(rest, room, "message      %s, %llu elements, at %llu", message, elements, offset);
-        break;
-    case CSHIM_OPERATION_ENCODE:
-        snprintf(rest, room, "encode       %s [%llu, %llu)",
-                 (operation->options & CSHIM_FROM_RESULT) != 0 ? "result" : "own", begin,
-                 begin + elements);
-        break;
-    case CSHIM_OPERATION_SEND:
-        snprintf(rest, room, "send         %s to %u", message, operation->peer);
-        break;
-    case CSHIM_OPERATION_WAIT_RECEIVED:
-        snprintf(rest, room, "wait for     %ss", message);
-        break;
-    case CSHIM_OPERATION_WAIT_SENT:
-        snprintf(rest, room, "wait until   %ss are sent", message);
-        break;
-    case CSHIM_OPERATION_READ:
-        snprintf(rest, room, "input %-6u %s of %u, at %llu", operation->parts, message,
-                 operation->peer, offset);
-        break;
-    case CSHIM_OPERATION_READ_OWN:
-        snprintf(rest, room, "input %-6u own [%llu, %llu)", operation->parts, begin,
-                 begin + elements);
-        break;
-    case CSHIM_OPERATION_REDUCE:
-        snprintf(rest, room, "reduce       %u inputs [%llu, %llu) into %s", operation->parts, begin,
-                 begin + elements,
-                 operation->options == CSHIM_TO_RESULT    ? "the result"
-                 : operation->options == CSHIM_TO_MESSAGE ? "the message"
-                                                          : "message and result");
-        break;
-    case CSHIM_OPERATION_FORWARD:
-        snprintf(rest, room, "forward      %s, %llu elements", message, elements);
-        break;
-    case CSHIM_OPERATION_DECODE:
-        snprintf(rest, room, "decode       [%llu, %llu)", begin, begin + elements);
-        break;
-    case CSHIM_OPERATION_NODE_GATHER:
-        snprintf(rest, room, "node gather");
-        break;
+        TEXT(NODE_REDUCE, "node reduce");
+        TEXT(RECEIVE, "receive      %s from %u, %llu elements, at %llu", message, operation->peer,
+             elements, offset);
+        TEXT(MESSAGE, "message      %s, %llu elements, at %llu", message, elements, offset);
+        TEXT(ENCODE, "encode       %s [%llu, %llu)",
+             (operation->options & CSHIM_FROM_RESULT) != 0 ? "result" : "own", begin,
+             begin + elements);
+        TEXT(SEND, "send         %s to %u", message, operation->peer);
+        TEXT(WAIT_RECEIVED, "wait for     %ss", message);
+        TEXT(WAIT_SENT, "wait until   %ss are sent", message);
+        TEXT(READ, "input %-6u %s of %u, at %llu", operation->parts, message, operation->peer,
+             offset);
+        TEXT(READ_OWN, "input %-6u own [%llu, %llu)", operation->parts, begin, begin + elements);
+        TEXT(REDUCE, "reduce       %u inputs [%llu, %llu) into %s", operation->parts, begin,
+             begin + elements,
+             operation->options == CSHIM_TO_RESULT    ? "the result"
+             : operation->options == CSHIM_TO_MESSAGE ? "the message"
+                                                      : "message and result");
+        TEXT(FORWARD, "forward      %s, %llu elements", message, elements);
+        TEXT(DECODE, "decode       [%llu, %llu)", begin, begin + elements);
+        TEXT(NODE_GATHER, "node gather");
     case CSHIM_OPERATION_KINDS:
         break;
     }
+#undef TEXT
     return text;
 }

@@ -30,9 +30,7 @@ struct cshim_row {
     uint64_t bytes_network; /* the part of bytes_wire that goes to other nodes */
     uint64_t bytes_native;  /* bytes that a ring of the library would have sent */
     double seconds;
-    double seconds_encode;
-    double seconds_exchange;
-    double seconds_decode;          /* decoding and reducing */
+    double seconds_of[CSHIM_PHASES];
     uint64_t compared_calls;        /* compressed calls of classes whose native time was measured */
     double seconds_compared;        /* duration of the compared calls */
     double seconds_native_estimate; /* estimated duration of the compared calls, made natively */

@@ -31,4 +31,4 @@ const struct cshim_schedule cshim_schedules[CSHIM_COLLECTIVE_COUNT][CSHIM_ALGORI
 };
 
 const struct cshim_schedule cshim_schedule_grid_of_nodes = {
-    CSHIM_CHUNKS, 3, 0, true, 3, cshim_compile_grid_of_nodes};
+    CSHIM_CHUNKS, 3, 0, true, 3, cshim_compile_hierarchical};

@@ -28,7 +28,6 @@ static void free_context(struct cshim_gloo_context *context)
     }
     cshim_gloo_agreement_free(context->agreement);
     cshim_gloo_classes_free(context);
-    free(context->inside); /* `across` is part of it */
     cshim_gloo_forget(&context->reference);
     pthread_mutex_destroy(&context->agreeing);
     pthread_mutex_destroy(&context->choosing);
@@ -120,7 +119,6 @@ static struct cshim_gloo_call *make_call(struct cshim_gloo_context *context)
     call->host.transport = &cshim_gloo_transport;
     call->host.job = whole->job;
     call->host.whole = &context->host;
-    call->context = context;
     call->host.rank = whole->rank;
     call->host.ranks = whole->ranks;
     if (cshim_layout_make(&call->host.layout, layout->node_of, whole->ranks, (int)layout->nodes,

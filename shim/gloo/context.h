@@ -28,7 +28,6 @@
 /* State of a compressed call. The context caches it for later calls. */
 struct cshim_gloo_call {
     struct cshim_communicator host; /* first, because the transport casts its address */
-    const struct cshim_gloo_context *context;
     const struct cshim_gloo_arguments *arguments;
     uint32_t number; /* call number in message headers, made of the tag and a count */
     struct cshim_gloo_buffer *buffers[CSHIM_GLOO_BUFFERS]; /* each covers all of the scratch */
@@ -52,8 +51,6 @@ struct cshim_gloo_context {
     bool has_agreed;          /* atomic: the agreement has ended, and `reason` is final */
     enum cshim_reason reason; /* CSHIM_REASON_NOT_AGREED; _COMPRESS once all ranks have agreed */
     struct cshim_gloo_agreement *agreement; /* NULL: not begun */
-    int *inside;                            /* ranks of this node */
-    int *across; /* on each node, the rank with this rank's local index */
 
     pthread_mutex_t choosing; /* guards the classes, chosen_by_tag and has_failed */
     pthread_cond_t decided;   /* signalled when a decision of the ranks ends */

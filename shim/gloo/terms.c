@@ -55,18 +55,6 @@ struct cshim_gloo_terms *cshim_gloo_terms_receive(struct cshim_gloo_mail *mail, 
     return terms;
 }
 
-static bool find_levels(struct cshim_gloo_context *context)
-{
-    const struct cshim_layout *layout = &context->host.layout;
-    const size_t local_ranks = (size_t)layout->local_ranks;
-    context->inside = calloc(local_ranks + layout->nodes, sizeof *context->inside);
-    if (context->inside == NULL)
-        return false;
-    context->across = context->inside + local_ranks;
-    cshim_layout_levels(layout, context->host.ranks, context->inside, context->across);
-    return true;
-}
-
 bool cshim_gloo_terms_apply(const struct cshim_gloo_terms *terms, uint64_t bytes,
                             struct cshim_gloo_context *context)
 {
@@ -82,7 +70,7 @@ bool cshim_gloo_terms_apply(const struct cshim_gloo_terms *terms, uint64_t bytes
     cshim_offer_free(&offer);
     if (host->job == NULL ||
         !cshim_layout_make(&host->layout, terms->nodes, host->ranks, host->ranks, host->rank) ||
-        !find_levels(context) || !cshim_communicator_reserve(host))
+        !cshim_communicator_reserve(host))
         return false;
     host->learned = host->job->learned;
     cshim_job_grow(host->job, host->rank == 0, host->ranks, host->layout.nodes);

@@ -61,16 +61,10 @@ void cshim_gloo_transport_end(struct cshim_gloo_call *call)
     }
 }
 
-static void forget(const struct cshim_exchange *exchange, unsigned first, unsigned count)
-{
-    for (unsigned i = first; i < first + count; i += cshim_grid_places(&exchange->plan->grid))
-        call_of(exchange)->pending[buffer_of(exchange, i)] = 0;
-}
-
 /* Returns a peer's rank in the context. */
 static int rank_of(const struct cshim_exchange *exchange, int peer)
 {
-    return exchange->plan->schedule->staged ? call_of(exchange)->context->across[peer] : peer;
+    return exchange->plan->schedule->staged ? exchange->communicator->layout.across[peer] : peer;
 }
 
 /* Starts a message by `how`, which is cshim_gloo_receive or cshim_gloo_send. */
@@ -203,12 +197,12 @@ static int exchange_inside(const struct cshim_exchange *exchange, enum cshim_mes
             continue;
         if (in > 0) {
             receiving++;
-            status = cshim_gloo_receive(received, call->context->inside[i], slot,
+            status = cshim_gloo_receive(received, host->layout.inside[i], slot,
                                         adds ? (size_t)i * own : begin, in, exception);
         }
         if (out > 0 && status == 0) {
             sending++;
-            status = cshim_gloo_send(sent, call->context->inside[i], slot, adds ? begin : 0, out,
+            status = cshim_gloo_send(sent, host->layout.inside[i], slot, adds ? begin : 0, out,
                                      exception);
         }
     }
@@ -227,13 +221,13 @@ static int spread_inside(const struct cshim_exchange *exchange, const void *inpu
     return exchange_inside(exchange, CSHIM_MESSAGE_PARTS, input, parts, block);
 }
 
-static int gather_inside(const struct cshim_exchange *exchange, const void *share, void *output,
-                         const int *lengths, const int *begins)
+static int gather_inside(const struct cshim_exchange *exchange, const void *share, void *output)
 {
+    const struct cshim_communicator *host = exchange->communicator;
     const size_t element = exchange->element_bytes;
-    const int rank = exchange->communicator->layout.local_rank;
-    memcpy((uint8_t *)output + (size_t)begins[rank] * element, share,
-           (size_t)lengths[rank] * element);
+    const int rank = host->layout.local_rank;
+    memcpy((uint8_t *)output + (size_t)host->share_begins[rank] * element, share,
+           (size_t)host->share_lengths[rank] * element);
     return exchange_inside(exchange, CSHIM_MESSAGE_SUMS, share, output,
                            &(struct cshim_range){0, UINT64_MAX});
 }
@@ -397,7 +391,6 @@ const struct cshim_transport cshim_gloo_transport = {
                    [CSHIM_ALLGATHER] = "gloo::allgather",
                    [CSHIM_ALLTOALL] = "gloo::alltoall",
                    [CSHIM_BROADCAST] = "gloo::broadcast"},
-    .forget = forget,
     .receive = receive,
     .send = send,
     .complete = complete,

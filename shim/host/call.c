@@ -151,9 +151,7 @@ void cshim_call_count(struct cshim_exchange *exchange, double seconds)
         figures->bytes_in = plan->count * exchange->element_bytes;
         figures->seconds = seconds;
     } else {
-        figures->seconds_encode = 0;
-        figures->seconds_exchange = 0;
-        figures->seconds_decode = 0;
+        memset(figures->seconds_of, 0, sizeof figures->seconds_of);
     }
     if (job->is_local) {
         /* With a codec whose messages vary in length, rank 0's bytes stand for those of every rank.

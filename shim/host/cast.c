@@ -4,7 +4,7 @@
  * each addition. fp16 has one power-of-two scale per segment: the ranks agree on it by a maximum,
  * so that no partial sum overflows. */
 #include "shim/host/cast.h"
-#include "shim/host/phase.h"
+#include "shim/host/message.h"
 
 #include "codecs/scalar.h"
 

@@ -10,7 +10,6 @@
 #include "shim/host/feedback.h"
 #include "shim/host/message.h"
 #include "shim/host/node.h"
-#include "shim/host/phase.h"
 
 /* A nonblocking exchange returns control to the program after this time. */
 #define TURN_SECONDS 1e-3
@@ -269,8 +268,6 @@ static int start_flight(struct cshim_exchange *exchange, struct cshim_flight *fl
     flight->scratch = communicator->scratch + flight->slot * plan->slot_bytes;
     flight->stage =
         plan->schedule->staged ? flight->scratch + plan->slot_bytes - plan->stage_bytes : NULL;
-    if (exchange->role.peer >= 0)
-        cshim_message_forget(exchange, flight);
     if (flight->operations == NULL) {
         cshim_log(CSHIM_LOG_ERROR, "no memory for the operations of a call");
         return communicator->transport->abort(exchange, "no memory for the operations of a call");
@@ -328,7 +325,6 @@ static int close_messages(struct cshim_exchange *exchange, bool *done)
     int status = 0, too_long;
     *done = true;
     if (exchange->age == 0) {
-        transport->forget(exchange, 0, 2 * peers);
         __atomic_thread_fence(__ATOMIC_RELEASE);
         for (unsigned peer = 0; peer < peers && status == 0; peer++) {
             if (cshim_message_scratch(exchange, peer) == NULL)
@@ -410,6 +406,8 @@ void cshim_exchange_begin(struct cshim_exchange *exchange)
     exchange->is_shared = communicator->transport->scratch_of != NULL &&
                           communicator->layout.local_ranks > 1 && may_share(exchange->plan);
     exchange->is_shared_inside = exchange->plan->schedule->staged && cshim_node_may_share(exchange);
+    if (communicator->transport->forget != NULL)
+        communicator->transport->forget(exchange);
 }
 
 int cshim_exchange_advance(struct cshim_exchange *exchange, bool *done)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "policy/list.h"
+#include "shim/core/clock.h"
 #include "shim/core/log.h"
 #include "shim/host/watch.h"
 #include "shim/host/scratch.h"
@@ -23,15 +24,6 @@ static unsigned transfer_of(const struct cshim_operation *operation)
     const bool sends =
         operation->kind == CSHIM_OPERATION_SEND || operation->kind == CSHIM_OPERATION_WAIT_SENT;
     return 2u * operation->message + sends;
-}
-
-void cshim_message_forget(struct cshim_exchange *exchange, const struct cshim_flight *flight)
-{
-    const unsigned transfers =
-        exchange->plan->grid.rows > 1 ? CSHIM_TRANSFERS : CSHIM_ROW_TRANSFERS;
-    for (unsigned i = 0; i < transfers; i++)
-        exchange->communicator->transport->forget(exchange, first_request(exchange, flight, i),
-                                                  cshim_grid_places(&exchange->plan->grid));
 }
 
 size_t cshim_message_bytes(const struct cshim_exchange *exchange, enum cshim_message type,
@@ -200,4 +192,20 @@ int cshim_message_wait(struct cshim_exchange *exchange, const struct cshim_fligh
         (receive = find_receive(flight, wait, (uint32_t)too_long)) != NULL)
         check_header(exchange, flight, receive);
     return status;
+}
+
+/* Shorter intervals are counted but not traced: a polling nonblocking call has very many. */
+#define SHORTEST_SECONDS 2e-6
+
+void cshim_phase_end(struct cshim_exchange *exchange, enum cshim_phase phase)
+{
+    const double began = exchange->mark, now = cshim_seconds(), seconds = now - began;
+    exchange->mark = now;
+    exchange->figures.seconds_of[phase] += seconds;
+    struct cshim_trace *trace = exchange->communicator->job->trace;
+    if (__builtin_expect(trace != NULL, 0) && seconds >= SHORTEST_SECONDS)
+        cshim_trace_add(trace, (struct cshim_trace_event){.begin = began,
+                                                          .seconds = seconds,
+                                                          .call = exchange->sequence,
+                                                          .kind = (uint8_t)phase});
 }

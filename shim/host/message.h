@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of a segment: headers, receives, sends, and waiting for them. The functions that
- * take an operation execute part of it (shim/core/operation.h). */
+/* Messages of a segment: headers, receives, sends, and waiting for them; and the time that a call
+ * spends in its phases. The functions that take an operation execute part of it
+ * (shim/core/operation.h). */
 #ifndef CSHIM_HOST_MESSAGE_H
 #define CSHIM_HOST_MESSAGE_H
 
@@ -17,9 +18,6 @@
  * p peers has twice the transfers, but at most p / 2 + 1 indices. */
 #define CSHIM_REQUESTS(peers)                                                                      \
     (CSHIM_SEGMENTS_IN_FLIGHT * CSHIM_ROW_TRANSFERS * ((unsigned)(peers) + 2))
-
-/* Resets all requests of a segment's slot (transport.h, forget). */
-void cshim_message_forget(struct cshim_exchange *exchange, const struct cshim_flight *flight);
 
 /* Returns the bytes of `elements` encoded elements of a type of message; `encoded` points to them.
  */
@@ -66,5 +64,9 @@ void cshim_message_report_wait(const struct cshim_exchange *exchange, int rank,
  * the message's header. Returns 0 or a transport error. */
 int cshim_message_wait(struct cshim_exchange *exchange, const struct cshim_flight *flight,
                        bool *done);
+
+/* Adds the time since exchange->mark to a phase and, if there is a trace, traces it unless it is
+ * below 2 us. Called when the phase ends or is interrupted. */
+void cshim_phase_end(struct cshim_exchange *exchange, enum cshim_phase phase);
 
 #endif

@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "shim/core/log.h"
+#include "shim/host/message.h"
 #include "shim/host/scratch.h"
-#include "shim/host/phase.h"
 
 #define HALF (CSHIM_SCRATCH_INSIDE / 2)
 /* Maximum number of ranks on a node that shares memory: half the area has room for a grain of each.
@@ -31,24 +31,14 @@ static void count_node_bytes(struct cshim_exchange *exchange, uint64_t elements)
         exchange->figures.bytes_wire += elements * exchange->element_bytes;
 }
 
-/* Returns true if the ranks of this node can read each other's scratch: all of them can, or none.
- * Returns false on a node with one rank. */
-static bool can_read(const struct cshim_exchange *exchange)
-{
-    const struct cshim_communicator *communicator = exchange->communicator;
-    const struct cshim_layout *layout = &communicator->layout;
-    int other = 0;
-    while (other < communicator->ranks &&
-           (layout->node_of[other] != layout->node || other == communicator->rank))
-        other++;
-    return other < communicator->ranks &&
-           communicator->transport->scratch_of(exchange, other) != NULL;
-}
-
+/* Looks at one other rank: the ranks of a node can all read each other's scratch, or none can. */
 bool cshim_node_may_share(const struct cshim_exchange *exchange)
 {
-    return exchange->communicator->transport->scratch_of != NULL &&
-           (uint64_t)exchange->communicator->layout.local_ranks <= RANKS_MAX && can_read(exchange);
+    const struct cshim_transport *transport = exchange->communicator->transport;
+    const struct cshim_layout *layout = &exchange->communicator->layout;
+    return transport->scratch_of != NULL && layout->local_ranks > 1 &&
+           (uint64_t)layout->local_ranks <= RANKS_MAX &&
+           transport->scratch_of(exchange, layout->inside[layout->local_rank == 0]) != NULL;
 }
 
 /* Waits for all ranks of the node, and sets is_shared_inside to whether all of them have a shared
@@ -64,17 +54,14 @@ static int node_barrier(struct cshim_exchange *exchange)
     return status;
 }
 
-/* Returns the scratch of the next rank of this node, searched from *rank on, and sets *rank to that
- * rank plus one. */
-static const uint8_t *next_scratch(const struct cshim_exchange *exchange, int *rank)
+/* Returns the scratch of a rank of this node. */
+static const uint8_t *scratch_at(const struct cshim_exchange *exchange, int local_rank)
 {
     const struct cshim_communicator *communicator = exchange->communicator;
     const struct cshim_layout *layout = &communicator->layout;
-    while (layout->node_of[*rank] != layout->node)
-        ++*rank;
-    const int found = (*rank)++;
-    return found == communicator->rank ? communicator->scratch
-                                       : communicator->transport->scratch_of(exchange, found);
+    return local_rank == layout->local_rank
+               ? communicator->scratch
+               : communicator->transport->scratch_of(exchange, layout->inside[local_rank]);
 }
 
 /* Returns the length of the longest share of the node. */
@@ -113,11 +100,10 @@ static int share_block(struct cshim_exchange *exchange, const uint8_t *input,
     const struct cshim_layout *layout = &communicator->layout;
     const uint64_t half = CSHIM_SCRATCH_LIMIT + exchange->barriers % 2 * HALF;
     const uint64_t own = (uint64_t)layout->local_rank * block->length * exchange->element_bytes;
-    int next = 0;
     publish_block(exchange, input, block, communicator->scratch + half);
     const int status = node_barrier(exchange);
     for (int i = 0; i < layout->local_ranks && exchange->is_shared_inside; i++)
-        communicator->inputs[i] = next_scratch(exchange, &next) + half + own;
+        communicator->inputs[i] = scratch_at(exchange, i) + half + own;
     return status;
 }
 
@@ -194,13 +180,11 @@ static int gather_shared(struct cshim_exchange *exchange, const struct cshim_fli
     const size_t element = exchange->element_bytes;
     const size_t stage = (size_t)(flight->stage - communicator->scratch);
     const int status = node_barrier(exchange);
-    int next = 0;
     if (plan->collective == CSHIM_REDUCE && communicator->rank != (int)plan->root)
         return status;
     for (int i = 0; i < communicator->layout.local_ranks && status == 0; i++)
         memcpy(output + (size_t)communicator->share_begins[i] * element,
-               next_scratch(exchange, &next) + stage,
-               (size_t)communicator->share_lengths[i] * element);
+               scratch_at(exchange, i) + stage, (size_t)communicator->share_lengths[i] * element);
     return status;
 }
 
@@ -280,11 +264,10 @@ int cshim_node_gather(struct cshim_exchange *exchange, const struct cshim_flight
         elements = flight->segment.whole.length -
                    (uint64_t)communicator->share_lengths[layout->local_of[plan->root]];
     uint8_t *output = exchange->output + flight->segment.whole.begin * exchange->element_bytes;
-    const int status = exchange->is_shared_inside
-                           ? gather_shared(exchange, flight, output)
-                           : communicator->transport->gather_inside(exchange, flight->stage, output,
-                                                                    communicator->share_lengths,
-                                                                    communicator->share_begins);
+    const int status =
+        exchange->is_shared_inside
+            ? gather_shared(exchange, flight, output)
+            : communicator->transport->gather_inside(exchange, flight->stage, output);
     count_node_bytes(exchange, elements);
     return status;
 }

@@ -26,9 +26,10 @@ struct cshim_transport {
      * that the engine does not compress. */
     const char *call_names[CSHIM_COLLECTIVE_COUNT];
 
-    /* Resets requests [first, first + count), which a failed exchange may have left. Requests are
-     * numbered from 0 to CSHIM_REQUESTS(peers) - 1. */
-    void (*forget)(const struct cshim_exchange *exchange, unsigned first, unsigned count);
+    /* Resets all requests, before an exchange starts one: an exchange that failed, or that an error
+     * handler of the program left by a jump, may have left some. NULL if an engine does that after
+     * each call. Requests are numbered from 0 to CSHIM_REQUESTS(peers) - 1. */
+    void (*forget)(const struct cshim_exchange *exchange);
     /* Starts to receive a message of at most `bytes` bytes (gloo: up to the end of the scratch), or
      * to send one of `bytes` bytes, as request `request`. `from` and `to` are indices among the
      * plan's peers. `message` lies in the communicator's scratch, and must stay valid until the
@@ -54,10 +55,9 @@ struct cshim_transport {
      * in rank order, with an unused gap for its own. */
     int (*spread_inside)(const struct cshim_exchange *exchange, const void *input, void *parts,
                          const struct cshim_range *block);
-    /* Intra-node gather of the shares in `output`: on all local ranks; in a reduce, on the root
-     * only. `lengths` and `begins` have each share's length and offset in elements. */
-    int (*gather_inside)(const struct cshim_exchange *exchange, const void *share, void *output,
-                         const int *lengths, const int *begins);
+    /* Intra-node gather of the shares in `output`, at share_begins: on all local ranks; in a
+     * reduce, on the root only. */
+    int (*gather_inside)(const struct cshim_exchange *exchange, const void *share, void *output);
 
     /* Barrier of the node; sets *all to whether `own` is true on all its ranks. NULL in an engine
      * without scratch_of. */

@@ -18,7 +18,6 @@ static void free_memory(struct cshim_comm *state)
     cshim_communicator_free(&state->host);
     if (state->parent == NULL)
         free(state->carrier_ranks);
-    free(state->internode_ranks);
     free(state->requests);
     free(state->statuses);
     free(state->indices);
@@ -362,18 +361,6 @@ void cshim_comm_end_preparing(struct cshim_comm *state, int status)
         state->reason = CSHIM_REASON_NOT_AGREED;
 }
 
-/* Finds the carrier's ranks of the ranks with this rank's local index on each node. */
-static void find_internode_ranks(struct cshim_comm *state)
-{
-    const struct cshim_layout *layout = &state->host.layout;
-    state->internode_ranks = calloc(layout->nodes, sizeof *state->internode_ranks);
-    if (state->internode_ranks == NULL) /* the other ranks would wait for this one */
-        cshim_mpi_end_job("no memory for a communicator's nodes");
-    cshim_layout_levels(layout, state->host.ranks, NULL, state->internode_ranks);
-    for (uint32_t node = 0; node < layout->nodes; node++)
-        state->internode_ranks[node] = state->carrier_ranks[state->internode_ranks[node]];
-}
-
 struct cshim_plan cshim_comm_plan(struct cshim_comm *state, enum cshim_algorithm algorithm,
                                   const struct cshim_rule *rule, const struct cshim_call *call,
                                   uint64_t count)
@@ -409,12 +396,11 @@ static int make_node(struct cshim_comm *state)
 {
     const struct cshim_layout *layout = &state->host.layout;
     MPI_Group group;
-    int count = 0, *members = calloc((size_t)state->host.ranks, sizeof *members);
-    for (int rank = 0; members != NULL && rank < state->host.ranks; rank++)
-        if (layout->node_of[rank] == layout->node)
-            members[count++] = state->carrier_ranks[rank];
+    int *members = calloc((size_t)layout->local_ranks, sizeof *members);
+    for (int i = 0; members != NULL && i < layout->local_ranks; i++)
+        members[i] = state->carrier_ranks[layout->inside[i]];
     if (members == NULL ||
-        PMPI_Group_incl(state->carrier->group, count, members, &group) != MPI_SUCCESS)
+        PMPI_Group_incl(state->carrier->group, layout->local_ranks, members, &group) != MPI_SUCCESS)
         cshim_mpi_end_job("no memory for the nodes of the ranks"); /* the others would wait */
     free(members);
     const int status =
@@ -433,8 +419,6 @@ int cshim_comm_prepare_levels(struct cshim_comm *state)
     static bool has_warned; /* atomic */
     if (state->node != MPI_COMM_NULL || state->lacks_levels)
         return MPI_SUCCESS;
-    if (state->internode_ranks == NULL)
-        find_internode_ranks(state);
     int status = cshim_mpi_any(__atomic_load_n(&nodes_made, __ATOMIC_RELAXED) >= NODES_MAX,
                                &state->lacks_levels, state->program);
     if (status == MPI_SUCCESS && !state->lacks_levels)

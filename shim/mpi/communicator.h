@@ -60,7 +60,6 @@ struct cshim_comm {
     int first_tag;     /* follows from `number` */
     MPI_Comm node;     /* staged schedules: communicator of this node's ranks; returns errors */
     bool lacks_levels; /* `node` cannot be made: staged schedules pass calls through */
-    int *internode_ranks;   /* staged: by node, carrier's rank of the rank with this local rank */
     struct pending *active; /* nonblocking call that may use the scratch, or NULL */
     uint32_t pending;       /* number of active nonblocking calls; atomic */
     MPI_Request *requests;  /* CSHIM_REQUESTS(ranks) entries */
@@ -101,10 +100,9 @@ void cshim_comm_end_preparing(struct cshim_comm *state, int status);
 struct cshim_plan cshim_comm_plan(struct cshim_comm *state, enum cshim_algorithm algorithm,
                                   const struct cshim_rule *rule, const struct cshim_call *call,
                                   uint64_t count);
-/* Makes `node` and `internode_ranks`, which staged schedules need, unless they exist. Collective if
- * they do not. Sets state->lacks_levels, on all ranks, if a rank has made too many such
- * communicators, or the library makes no more. Ends the job if there is no memory. Returns an MPI
- * error. */
+/* Makes `node`, which staged schedules need, unless it exists. Collective if it does not. Sets
+ * state->lacks_levels, on all ranks, if a rank has made too many such communicators, or the library
+ * makes no more. Ends the job if there is no memory. Returns an MPI error. */
 int cshim_comm_prepare_levels(struct cshim_comm *state);
 /* Makes a state for one persistent request on a prepared communicator. Ranks may start persistent
  * requests in any order, so each request has its own tags and sequence numbers. Collective, with

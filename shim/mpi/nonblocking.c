@@ -148,12 +148,12 @@ static void end_call_under_way(struct pending *pending, int status)
 {
     struct cshim_exchange *exchange = &pending->exchange;
     struct cshim_comm *comm = comm_of(pending);
-    const struct cshim_row *figures = &exchange->figures;
+    const double *seconds_of = exchange->figures.seconds_of;
     if (status == MPI_SUCCESS)
         cshim_call_sample_compare(&pending->sample, exchange);
     cshim_call_trace(exchange, exchange->began, cshim_seconds() - exchange->began);
-    cshim_call_count(exchange,
-                     figures->seconds_encode + figures->seconds_exchange + figures->seconds_decode);
+    cshim_call_count(exchange, seconds_of[CSHIM_PHASE_ENCODE] + seconds_of[CSHIM_PHASE_EXCHANGE] +
+                                   seconds_of[CSHIM_PHASE_DECODE]);
     cshim_call_release_scratch(exchange, status);
     complete_request(pending, status);
     __atomic_sub_fetch(&comm->pending, 1, __ATOMIC_RELEASE);

@@ -19,8 +19,8 @@ static struct cshim_comm *comm_of(const struct cshim_exchange *exchange)
 static int rank_of(const struct cshim_exchange *exchange, int peer)
 {
     const struct cshim_comm *comm = comm_of(exchange);
-    return exchange->plan->schedule->staged ? comm->internode_ranks[peer]
-                                            : comm->carrier_ranks[peer];
+    const bool is_staged = exchange->plan->schedule->staged;
+    return comm->carrier_ranks[is_staged ? comm->host.layout.across[peer] : peer];
 }
 
 /* Returns the tag of a message of this communicator. */
@@ -29,9 +29,9 @@ static int tag_of(const struct cshim_exchange *exchange, enum cshim_message kind
     return comm_of(exchange)->first_tag + (int)kind;
 }
 
-static void forget(const struct cshim_exchange *exchange, unsigned first, unsigned count)
+static void forget(const struct cshim_exchange *exchange)
 {
-    for (unsigned i = first; i < first + count; i++)
+    for (unsigned i = 0; i < CSHIM_REQUESTS(exchange->plan->peers); i++)
         comm_of(exchange)->requests[i] = MPI_REQUEST_NULL;
 }
 
@@ -156,10 +156,11 @@ static int spread_inside(const struct cshim_exchange *exchange, const void *inpu
     return status;
 }
 
-static int gather_inside(const struct cshim_exchange *exchange, const void *share, void *output,
-                         const int *lengths, const int *begins)
+static int gather_inside(const struct cshim_exchange *exchange, const void *share, void *output)
 {
     const struct cshim_layout *layout = &exchange->communicator->layout;
+    const int *lengths = exchange->communicator->share_lengths;
+    const int *begins = exchange->communicator->share_begins;
     const MPI_Datatype datatype = cshim_mpi_datatype(exchange->plan->dtype);
     const MPI_Comm node = comm_of(exchange)->node;
     const int own = lengths[layout->local_rank];

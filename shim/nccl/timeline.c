@@ -77,16 +77,11 @@ static void add_share(struct cshim_timeline *timeline, const struct cshim_share 
 {
     struct cshim_timed_call *call = &timeline->calls[share->call];
     struct cshim_row *figures = &call->figures;
-    double *const phases[CSHIM_PHASES] = {
-        [CSHIM_PHASE_ENCODE] = &figures->seconds_encode,
-        [CSHIM_PHASE_EXCHANGE] = &figures->seconds_exchange,
-        [CSHIM_PHASE_DECODE] = &figures->seconds_decode,
-    };
     if (figures->seconds <= 0)
         call->begin = share->begin;
     call->end = share->begin + share->seconds;
     figures->seconds += share->seconds;
-    *phases[cshim_step_phase(share->step)] += share->seconds;
+    figures->seconds_of[cshim_step_phase(share->step)] += share->seconds;
 }
 
 void cshim_timeline_add_up(struct cshim_timeline *timeline)

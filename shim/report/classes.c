@@ -33,19 +33,11 @@ bool cshim_class_has(const struct cshim_class *class, const struct cshim_rule *r
 
 /* Returns the weight of a compressed candidate's duration. Compressing must gain a tenth, and each
  * rounding beyond the usual two another twentieth. */
-static CSHIM_APART float weigh(unsigned roundings)
+static CSHIM_APART float weight_of(unsigned roundings)
 {
     float weight = 1 / (1 - (float)CSHIM_WORTH);
     for (; roundings > 2 && weight < 1e6f; roundings--)
         weight /= 0.95f;
-    return weight;
-}
-
-static float weight_of(unsigned roundings)
-{
-    const cshim_arithmetic programs = cshim_arithmetic_begin();
-    const float weight = weigh(roundings);
-    cshim_arithmetic_end(&programs);
     return weight;
 }
 
@@ -92,11 +84,13 @@ bool cshim_class_start(struct cshim_class *class, const struct cshim_learned *le
         return false;
     unsigned prior = cshim_plan_is_native_first(rule, &least) ? CSHIM_CANDIDATE_NATIVE
                                                               : CSHIM_CANDIDATE_NATIVE + 1;
+    const cshim_arithmetic programs = cshim_arithmetic_begin();
     for (unsigned i = 0; i < compressed; i++) {
         started.algorithms[i + 1] = found[i].algorithm;
         started.codecs[i + 1] = found[i].codec;
         weights[i + 1] = weight_of(found[i].roundings);
     }
+    cshim_arithmetic_end(&programs);
     if (learned == NULL) {
         cshim_choice_init(&started.choice, compressed + 1, prior, weights);
     } else {

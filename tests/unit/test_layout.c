@@ -5,24 +5,22 @@
 
 #define RANKS 24
 
-/* Checks that the ranks of `rank`'s node have distinct local indices, that cshim_layout_levels()
- * lists them and the ranks of other nodes with the same local index and, if all nodes have equally
- * many ranks, that rank_at has each rank. */
+/* Checks that the ranks of `rank`'s node have distinct local indices, that the layout lists them
+ * and the ranks of other nodes with the same local index and, if all nodes have equally many ranks,
+ * that rank_at has each rank. */
 static void check_places(const int *id_of, int ranks, int rank)
 {
     struct cshim_layout layout;
-    int inside[RANKS], across[RANKS] = {0};
     assert_true(cshim_layout_make(&layout, id_of, ranks, RANKS, rank));
     const int nodes = (int)layout.nodes;
     const bool even = ranks == nodes * (int)layout.ranks_per_node;
-    cshim_layout_levels(&layout, ranks, inside, across);
-    assert_int_equal(inside[layout.local_rank], rank);
-    assert_int_equal(across[layout.node], rank);
+    assert_int_equal(layout.inside[layout.local_rank], rank);
+    assert_int_equal(layout.across[layout.node], rank);
     for (int other = 0; other < ranks; other++) {
         const int node = layout.node_of[other], place = layout.local_of[other];
         assert_true(!even || layout.rank_at[place * nodes + node] == other);
-        assert_true(place != layout.local_rank || across[node] == other);
-        assert_true(node != layout.node || inside[place] == other);
+        assert_true(place != layout.local_rank || layout.across[node] == other);
+        assert_true(node != layout.node || layout.inside[place] == other);
     }
     cshim_layout_free(&layout);
 }

@@ -72,9 +72,9 @@ static void assert_seconds(double seconds, double wanted)
 static void assert_figures(const struct cshim_timed_call *call, double encode, double exchange,
                            double decode)
 {
-    assert_seconds(call->figures.seconds_encode, encode);
-    assert_seconds(call->figures.seconds_exchange, exchange);
-    assert_seconds(call->figures.seconds_decode, decode);
+    assert_seconds(call->figures.seconds_of[CSHIM_PHASE_ENCODE], encode);
+    assert_seconds(call->figures.seconds_of[CSHIM_PHASE_EXCHANGE], exchange);
+    assert_seconds(call->figures.seconds_of[CSHIM_PHASE_DECODE], decode);
     assert_seconds(call->figures.seconds, encode + exchange + decode);
 }
 

@@ -9,23 +9,14 @@
  * that the node adds). */
 #include "shim/core/compiler.h"
 
-static void compile_by_nodes(struct cshim_compiler *compiler,
-                             void (*between_nodes)(struct cshim_compiler *compiler))
+void cshim_compile_hierarchical(struct cshim_compiler *compiler)
 {
     cshim_emit_node(compiler, CSHIM_OPERATION_NODE_REDUCE);
-    if (compiler->role->peer >= 0)
-        between_nodes(compiler);
+    if (compiler->role->peer >= 0 && compiler->plan->algorithm == CSHIM_ALGORITHM_GRID)
+        cshim_compile_grid(compiler);
+    else if (compiler->role->peer >= 0)
+        cshim_compile_two_shot(compiler);
     compiler->depth = CSHIM_PIPELINE_DEPTH;
     if (cshim_role_gathers(compiler->role))
         cshim_emit_node(compiler, CSHIM_OPERATION_NODE_GATHER);
-}
-
-void cshim_compile_hierarchical(struct cshim_compiler *compiler)
-{
-    compile_by_nodes(compiler, cshim_compile_two_shot);
-}
-
-void cshim_compile_grid_of_nodes(struct cshim_compiler *compiler)
-{
-    compile_by_nodes(compiler, cshim_compile_grid);
 }
