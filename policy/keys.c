@@ -278,7 +278,7 @@ static const struct key rule_keys[] = {
     {"nodes", read_range, CSHIM_NO_WORDS, RULE(min_nodes), "RANGE",
      "nodes that hold these ranks, in the same form (default any)"},
     {"min_size", read_limit, CSHIM_NO_WORDS, RULE(min_size), "SIZE",
-     "the least bytes of the caller's buffer, such as 64KiB (default 0)"},
+     "the least bytes of the call's larger buffer, such as 64KiB (default 0)"},
     {"max_size", read_limit, CSHIM_NO_WORDS, RULE(max_size), "SIZE",
      "the most bytes, such as 25MB (default any)"},
     {"codec", read_word, CSHIM_CODECS, RULE(codec), "NAME",
