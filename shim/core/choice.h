@@ -180,8 +180,8 @@ struct cshim_choice {
     unsigned samples;
     unsigned sampled[CSHIM_CHOICE_SAMPLES_MAX];
     float seconds[CSHIM_CHOICE_SAMPLES_MAX];
-    float
-        own[CSHIM_CHOICE_SAMPLES_MAX]; /* this rank's durations, which stay when the ranks agree */
+    /* This rank's durations of the same samples, which stay when the ranks agree. */
+    float own[CSHIM_CHOICE_SAMPLES_MAX];
     bool is_sampled; /* the call begun last is sampled: the ranks should begin it together */
 };
 

@@ -77,13 +77,13 @@ bool cshim_log_has_stderr(void)
  * time that a pipe is full, and then leaves out the rest. */
 static void write_all(int descriptor, const char *text, size_t length)
 {
-    struct pollfd reader = {.fd = descriptor, .events = POLLOUT};
+    struct pollfd writable = {.fd = descriptor, .events = POLLOUT};
     for (size_t done = 0; done < length;) {
         const ssize_t written = write(descriptor, text + done, length - done);
         if (written > 0)
             done += (size_t)written;
         else if (written == 0 ||
-                 (errno != EINTR && (errno != EAGAIN || poll(&reader, 1, 1000) <= 0)))
+                 (errno != EINTR && (errno != EAGAIN || poll(&writable, 1, 1000) == 0)))
             break;
     }
 }

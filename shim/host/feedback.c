@@ -18,8 +18,8 @@ float *cshim_feedback_values(const struct cshim_residual *residual, enum cshim_m
 
 /* Estimates the bytes of a residual that this call's algorithm uses: those of this rank's share
  * and, with chunks, of the elements that this rank adds up; in a grid it adds up elements for its
- * row and for its column. In a broadcast all ranks count the root's share, because also ranks
- * without a source may encode elements. */
+ * row and for its column. In a broadcast all ranks count the root's share, because a later
+ * broadcast of the same buffer may have another root. */
 static uint64_t residual_bytes(const struct cshim_exchange *exchange)
 {
     const struct cshim_plan *plan = exchange->plan;

@@ -91,9 +91,9 @@ static int launchers_rank(void)
     return number != NULL ? (int)strtol(number, NULL, 10) : 0;
 }
 
-/* The first offer that this process has loaded or received; NULL: none yet. The process and its
- * forked children make it for all groups and ids, because the program may change its folder, and
- * the user may edit the policy. */
+/* The first offer that this process has loaded or received; NULL: none yet. This process, and its
+ * forked children, make it to every group of which they are rank 0, and with every NCCL id that
+ * they make, because the program may change its folder, and the user may edit the policy. */
 static struct packed_offer {
     uint64_t bytes;
     char packed[];
@@ -117,9 +117,13 @@ static bool load_offer(struct cshim_offer *offer, char message[CSHIM_MESSAGE_MAX
 {
     pthread_mutex_lock(&lock);
     message[0] = '\0';
-    bool is_loaded =
-        first_offer != NULL && cshim_offer_unpack(offer, first_offer->packed, first_offer->bytes);
-    if (!is_loaded && (is_loaded = cshim_offer_load(offer, message)))
+    const bool is_kept = first_offer != NULL;
+    const bool is_loaded = is_kept
+                               ? cshim_offer_unpack(offer, first_offer->packed, first_offer->bytes)
+                               : cshim_offer_load(offer, message);
+    if (is_kept && !is_loaded)
+        snprintf(message, CSHIM_MESSAGE_MAX, "no memory for the policy");
+    else if (is_loaded)
         keep_first(offer);
     pthread_mutex_unlock(&lock);
     if (is_loaded && launchers_rank() == 0 && message[0] != '\0')
@@ -207,18 +211,17 @@ struct cshim_job *cshim_job_find(const struct cshim_offer *offer)
     char sha256[65], learned_sha256[65];
     cshim_offer_digest(offer, sha256, learned_sha256);
     pthread_mutex_lock(&lock);
-    struct cshim_job *job = jobs;
-    while (job != NULL && (strcmp(job->policy_sha256, sha256) != 0 ||
-                           strcmp(job->learned_sha256, learned_sha256) != 0 ||
-                           (job->observed != NULL) != offer->observe))
-        job = job->next;
+    struct cshim_job **link = &jobs, *job;
+    while ((job = *link) != NULL && (strcmp(job->policy_sha256, sha256) != 0 ||
+                                     strcmp(job->learned_sha256, learned_sha256) != 0 ||
+                                     (job->observed != NULL) != offer->observe))
+        link = &job->next;
     if (job == NULL && (job = make_job(offer)) != NULL) {
         keep_first(offer);
         if (jobs == NULL) /* only the first is published; its number of ranks is unknown */
             cshim_ledger_publish(
                 &job->ledger, cshim_live_open(job->policy, cshim_process.engine, job->rank, 1, 1));
-        job->next = jobs;
-        jobs = job;
+        *link = job;
     }
     pthread_mutex_unlock(&lock);
     return job;

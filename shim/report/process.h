@@ -29,12 +29,13 @@ void cshim_process_start(const char *engine, bool is_beside);
  * policy or choices do not parse or there is no memory. Jobs are never freed. */
 struct cshim_job *cshim_job_find(const struct cshim_offer *offer);
 
-/* Loads this process's offer, which the caller frees; ends the process if it is invalid. Logs
- * warnings the first time, if the launcher numbers this process 0 or not at all. */
+/* Copies the first offer that this process has loaded or received; if there is none, loads its own.
+ * The caller frees it. Ends the process if it is invalid. Logs warnings of loading, if the launcher
+ * numbers this process 0 or not at all. */
 void cshim_job_load(struct cshim_offer *offer);
 
-/* Returns the job that counts the calls of communicators whose ranks have not agreed: the latest
- * one, or a new one with this process's policy; NULL if that is invalid, or without memory. */
+/* Returns the job that counts the calls of communicators whose ranks have not agreed: the first
+ * one, or a new one by cshim_job_load()'s offer; NULL if that is invalid, or without memory. */
 struct cshim_job *cshim_job_native(void);
 
 /* Raises the job's numbers of ranks and nodes to those of a communicator: for compshim top in every

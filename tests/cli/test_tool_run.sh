@@ -107,6 +107,7 @@ SLURM_EXPORT_ENV=NONE exported "srun in a job without export" "true|COMPSHIM_POL
     --policy job.ini srun true
 SRUN_EXPORT_ENV=NONE SLURM_EXPORT_ENV=ALL exported "srun by its own variable" "true|LD_PRELOAD" srun true
 exported "an argument that is a program's name" "-p test --export=LD_PRELOAD true|unset" srun -p test --export=NONE true
+exported "an option without an argument" "-H true --export=NONE|unset" srun -H true --export=NONE
 SLURM_EXPORT_ENV=ALL exported "srun in a job with export" "true|ALL" srun true
 expect "a list that was added to" 0 tells srun --export=PATH true
 contains "is reported" "compshim: srun: --export is changed to PATH,LD_PRELOAD, so that the library reaches the tasks"

@@ -15,6 +15,7 @@ cat >"$scratch/compiler" <<'END'
 #!/bin/sh
 while [ $# -gt 0 ]; do
     [ "$1" != -o ] || : >"$2"
+    [ "$1" != -dM ] || echo "#define OPEN_MPI 1"
     shift
 done
 END

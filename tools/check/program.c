@@ -125,26 +125,36 @@ enum check_calling check_calling(const char *path)
     return is_starter ? CHECK_STARTER : CHECK_PROGRAM;
 }
 
-/* Options of mpirun and srun whose argument may be the name of a program, such as node or test. */
-static const char options_with_names[] =
-    "map-by rank-by bind-to H host hostfile machinefile x p partition J job-name A account q qos C "
-    "constraint w nodelist M clusters";
+/* Options of launchers whose argument may be the name of a program, such as node or test. */
+static const struct {
+    const char *launchers, *options;
+} options_with_names[] = {
+    {"mpirun mpiexec orterun mpirun.openmpi mpiexec.openmpi",
+     "map-by rank-by bind-to H host hostfile machinefile x"},
+    {"srun", "p partition J job-name A account q qos C constraint w nodelist x exclude M clusters"},
+};
 
-/* Returns true if the word after this one is an option's argument. */
-static bool has_argument(const char *word)
+/* Returns true if the word after an option of a launcher is the option's argument. */
+static bool has_argument(const char *launcher, const char *option)
 {
-    const char *name = word + strspn(word, "-");
-    return *word == '-' && tool_is_listed(options_with_names, ' ', name, strlen(name));
+    const char *name = option + strspn(option, "-");
+    bool is_listed = false;
+    for (size_t i = 0; i < sizeof options_with_names / sizeof *options_with_names; i++)
+        is_listed |= tool_is_program(launcher, options_with_names[i].launchers) &&
+                     tool_is_listed(options_with_names[i].options, ' ', name, strlen(name));
+    return *option == '-' && is_listed;
 }
 
 /* Only the launcher knows which of its other options have an argument. An argument is hardly ever
  * the name of a program, so the first word that is one is used. */
 char **check_behind_launchers(char **words)
 {
-    while (*words != NULL && is_one_of(*words, LAUNCHERS))
+    while (*words != NULL && is_one_of(*words, LAUNCHERS)) {
+        const char *launcher = *words;
         do
-            words += has_argument(*words) && words[1] != NULL ? 2 : 1;
+            words += has_argument(launcher, *words) && words[1] != NULL ? 2 : 1;
         while (*words != NULL && (**words == '-' || find_executable(*words) == NULL));
+    }
     return words;
 }
 
