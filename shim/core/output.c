@@ -224,9 +224,8 @@ const char *cshim_output_open(struct cshim_output *output, const char *path, con
     return NULL;
 }
 
-/* Overwrites the existing file with the text. Holds the file's lock, if the file system has locks,
- * so that only one process at a time writes the file in place. Returns false, with errno set, if
- * that fails. */
+/* Overwrites the existing file with the text. Locks the file meanwhile, if its file system has
+ * locks: other processes may write it, too. Returns false on failure, with errno set. */
 static bool write_in_place(const struct cshim_output *output, int text)
 {
     int tries = 0;

@@ -110,9 +110,9 @@ static bool has_name(const char *list, const char *name, size_t length)
     return false;
 }
 
-/* Extends Open MPI's parameter by the variables that must be forwarded, as far as they fit. Writes
- * those whose value has a '=' as NAME=VALUE: Open MPI would take the name alone, and then what is
- * before that '=' for a name. Leaves out a value that also has the list's separator. */
+/* Appends the variables that must be forwarded to Open MPI's parameter, as far as they fit: as
+ * NAME, or as NAME=VALUE if the value contains '='. Given NAME, Open MPI would parse such a value,
+ * and set a variable with the name before its '='. Omits values with both '=' and ';'. */
 static void extend_env_list(void)
 {
     char list[4096];

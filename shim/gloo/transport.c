@@ -306,9 +306,9 @@ static int send_rows(const struct values *values, int first, int end)
     return status;
 }
 
-/* Reduces values of 8 bytes of all ranks of a data-movement collective: rank 0 receives them, and
- * sends the result to all. Does not call gloo's all-reduce, because the program may make one with
- * the same tag meanwhile. Returns 0, or 1 after storing an exception. */
+/* Reduces 8-byte values of all ranks of a data-movement collective on rank 0, which sends the
+ * result to all ranks. Does not call gloo's all-reduce: another thread of the program may be in an
+ * all-reduce with this tag. Returns 0, or 1 after storing an exception. */
 static int reduce_values(const struct cshim_gloo_arguments *arguments, const void *own,
                          void *result, uint64_t count, cshim_gloo_reduction reduction,
                          void **exception)

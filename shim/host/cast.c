@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The algorithm `cast`: the library's own all-reduce adds the encoded elements. MPI or gloo adds
  * raw in the call's type, and fp32 in float32. It adds fp16 and bf16 in float32, and rounds after
- * each addition. fp16 has one power-of-two scale per segment: the ranks agree on it by a maximum,
- * so that no partial sum overflows. */
+ * each addition. fp16 has one power-of-two scale per segment. It follows from the largest finite
+ * magnitude on any rank and the number of ranks: no partial sum overflows. */
 #include "shim/host/cast.h"
 #include "shim/host/message.h"
 

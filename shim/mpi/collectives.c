@@ -12,8 +12,9 @@
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define COLD __attribute__((noinline))
 
-/* Parameters of collectives, with counts and displacements of these types, and the matching
- * arguments (..._A). */
+/* NAME(Count, Displacement) lists the parameters of some collectives, whose counts and
+ * displacements have these types: int and int, or MPI_Count and MPI_Aint in MPI_X_c. NAME_A lists
+ * the matching arguments. */
 #define REDUCTION(Count, Displacement) CSHIM_REDUCTION(Count), MPI_Comm comm
 #define REDUCTION_A CSHIM_REDUCTION_A, comm
 #define ROOTED(Count, Displacement) CSHIM_REDUCTION(Count), int root, MPI_Comm comm
