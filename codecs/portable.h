@@ -364,7 +364,7 @@ CSHIM_INLINE void cshim_store_codes(struct cshim_format format, uint8_t *restric
 }
 
 /* Returns the power of two of a grain with E4M3 scales, as the upper byte of a stored scale. Stores
- * its bits for all 16 blocks, also for those that a partial grain lacks. */
+ * this byte for all 16 blocks, even those that a partial grain lacks. */
 CSHIM_INLINE uint32_t cshim_begin_grain(struct cshim_format format, const float *input,
                                         size_t count, bool at_random, uint8_t *scales)
 {

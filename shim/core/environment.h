@@ -72,8 +72,7 @@ bool cshim_is_same_file(const char *a, const char *b);
 #define CSHIM_REPORT_MARK "\"library\""
 #define CSHIM_TRACE_MARK "\"traceEvents\""
 
-/* Option with which the address sanitizer starts although a preloaded object comes before its
- * runtime. */
+/* Option that lets the address sanitizer start although a preloaded object precedes its runtime. */
 #define CSHIM_ASAN_OPTION "verify_asan_link_order=0"
 
 /* Returns true if an entry of environ, "NAME=value", belongs to the shim, so that a launcher has to

@@ -22,7 +22,8 @@ struct cshim_passed cshim_passed_like(const struct cshim_policy *policy,
     return passed;
 }
 
-struct cshim_passed cshim_passed_both(struct cshim_passed a, struct cshim_passed b)
+/* Returns the limit that holds for the calls of `a` and for those of `b`. */
+static struct cshim_passed passed_both(struct cshim_passed a, struct cshim_passed b)
 {
     const struct cshim_passed smaller = a.below < b.below ? a : b;
     return a.reason == b.reason ? smaller : (struct cshim_passed){0, CSHIM_REASON_COMPRESS};
@@ -66,7 +67,7 @@ struct cshim_passed cshim_passed_anywhere(const struct cshim_policy *policy,
         if (call.ranks < call.nodes)
             call.ranks = call.nodes;
         const struct cshim_passed here = cshim_passed_like(policy, &call);
-        passed = i == 0 ? here : cshim_passed_both(passed, here);
+        passed = i == 0 ? here : passed_both(passed, here);
     }
     return passed;
 }

@@ -21,7 +21,4 @@ struct cshim_passed cshim_passed_like(const struct cshim_policy *policy,
 struct cshim_passed cshim_passed_anywhere(const struct cshim_policy *policy,
                                           const struct cshim_call *like);
 
-/* Returns the limit that holds for the calls of `a` and for those of `b`. */
-struct cshim_passed cshim_passed_both(struct cshim_passed a, struct cshim_passed b);
-
 #endif

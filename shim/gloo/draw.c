@@ -53,7 +53,7 @@ bool cshim_draw_may_begin(const struct cshim_draw *draw, uint64_t number)
     return draw->deciding == 0 || number <= draw->limit;
 }
 
-/* Returns the stage in force at a number. The first one is in force from 0 on. */
+/* Returns the stage in force for call `number`. The first stage begins at call 0. */
 static const struct cshim_draw_stage *stage_at(const struct cshim_draw *draw, uint64_t number)
 {
     unsigned i = draw->stages - 1;

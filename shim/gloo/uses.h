@@ -49,7 +49,7 @@ bool cshim_gloo_uses_list(const struct cshim_gloo_uses *uses, struct cshim_gloo_
 /* Records calls that another rank has listed. Returns false if there is no room for one. */
 bool cshim_gloo_uses_add(struct cshim_gloo_uses *uses, const struct cshim_gloo_mark *marks,
                          uint32_t count);
-/* Returns true if a call that this rank has not begun is known to be passed through. */
-bool cshim_gloo_uses_are_open(const struct cshim_gloo_uses *uses);
+/* Returns true if other ranks have listed calls that this rank has not begun. */
+bool cshim_gloo_uses_has_unbegun(const struct cshim_gloo_uses *uses);
 
 #endif

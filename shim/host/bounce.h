@@ -21,7 +21,7 @@ struct cshim_bounce {
 /* Types of data written to `place`. */
 enum cshim_writing {
     CSHIM_WRITING_UNREAD, /* no other rank reads it in place, or the bounce buffer saves nothing */
-    CSHIM_WRITING_PART,   /* encoded elements of a contribution; also timed if it is long */
+    CSHIM_WRITING_PART,   /* encoded elements of a contribution; timed if long */
     CSHIM_WRITING_SUM     /* encoded elements of a reduced chunk; not timed */
 };
 

@@ -125,9 +125,7 @@ static uint64_t verify_bytes(const struct cshim_exchange *exchange)
     return 2 * (plan->count * exchange->element_bytes / plan->ranks) * (plan->ranks - 1);
 }
 
-/* Rank 0 counts all its figures; the other ranks the bytes that they send, and the errors of the
- * results that they compare. If nobody collects the ranks' figures (job->is_local), rank 0 counts
- * the bytes of all ranks, and the other ranks count nothing. */
+/* If nobody collects the ranks' figures (job->is_local), rank 0 counts the bytes of all ranks. */
 void cshim_call_count(struct cshim_exchange *exchange, double seconds)
 {
     struct cshim_row *figures = &exchange->figures;

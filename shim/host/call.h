@@ -45,8 +45,8 @@ void cshim_call_set_options(struct cshim_exchange *exchange);
 /* Saves input elements in `sample` if call number `call` is sampled. Called before the exchange. */
 void cshim_call_sample_begin(struct cshim_sample *sample, const struct cshim_exchange *exchange,
                              uint32_t call);
-/* Adds the call's figures to the ledger; at ranks other than 0 only bytes and errors, or nothing if
- * job->is_local. */
+/* Adds the call's figures to the ledger: on rank 0 all of them; on other ranks the bytes that they
+ * send and the errors of results that they compare, or nothing if job->is_local. */
 void cshim_call_count(struct cshim_exchange *exchange, double seconds);
 /* Traces a compressed call that has ended, if there is a trace. */
 void cshim_call_trace(const struct cshim_exchange *exchange, double began, double seconds);

@@ -55,8 +55,8 @@ struct cshim_transport {
      * in rank order, with an unused gap for its own. */
     int (*spread_inside)(const struct cshim_exchange *exchange, const void *input, void *parts,
                          const struct cshim_range *block);
-    /* Intra-node gather of the shares in `output`, at share_begins: on all local ranks; in a
-     * reduce, on the root only. */
+    /* Gathers the node's shares into `output`, at share_begins: on all local ranks; in a reduce, on
+     * the root only. */
     int (*gather_inside)(const struct cshim_exchange *exchange, const void *share, void *output);
 
     /* Barrier of the node; sets *all to whether `own` is true on all its ranks. NULL in an engine

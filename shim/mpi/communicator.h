@@ -73,7 +73,7 @@ struct cshim_comm {
 
 /* Returns the program's communicator, whose error handler is called for errors of its calls. */
 MPI_Comm cshim_comm_program(const struct cshim_comm *state);
-/* Finds the state of a communicator, which the first call makes. Local: sends nothing to other
+/* Finds the state of a communicator, or makes it. Local: sends nothing to other
  * ranks. Ends the job if there is no memory. Returns an MPI error. */
 int cshim_comm_find(MPI_Comm comm, struct cshim_comm **state);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/mpi/describe.h"
 #include "shim/core/clock.h"
+#include "shim/core/passed.h"
 #include "shim/core/plan_bytes.h"
 
 /* Returns the float type of the size of MPI_REAL or MPI_DOUBLE_PRECISION, which Fortran compiler
@@ -222,38 +223,35 @@ bool cshim_describe_refuses_one_buffer(const struct cshim_arguments *arguments)
            refuses_one_buffer[summing_of(arguments)][has_more];
 }
 
-/* Computes which calls of a collective are passed through without matching rules, whatever the
- * operation. Calls of CSHIM_WEIGHED_FROM bytes or more, which are counted by their bytes, are
- * matched, unless the reason is that they are too small. */
-static void find_passed(enum cshim_collective collective, enum cshim_dtype dtype)
+/* Converts a limit in bytes to elements. Calls of CSHIM_WEIGHED_FROM bytes or more, which are
+ * counted by their bytes, are matched, unless the reason is that they are too small. */
+static struct cshim_passed_elements in_elements(struct cshim_passed passed, enum cshim_dtype dtype)
+{
+    if (passed.reason != CSHIM_REASON_TOO_SMALL && passed.below > CSHIM_WEIGHED_FROM)
+        passed.below = CSHIM_WEIGHED_FROM;
+    return (struct cshim_passed_elements){
+        cshim_divide_up(passed.below, cshim_dtype_bytes(dtype)), passed.reason};
+}
+
+/* Computes which calls are passed through without matching rules. */
+static void find_passed(enum cshim_collective collective, enum cshim_op op, enum cshim_dtype dtype)
 {
     struct cshim_call call = cshim_describe_sum(collective, dtype, 0);
-    bool is_first = true;
-    for (call.op = 0; call.op < CSHIM_OP_COUNT; call.op++) {
-        if (!cshim_library_makes(CSHIM_MPI, collective, call.op))
-            continue;
-        const struct cshim_passed of_op[2] = {cshim_passed_anywhere(cshim_job.policy, &call),
-                                              cshim_passed_like(cshim_job.policy, &call)};
-        for (unsigned world = 0; world < 2; world++) {
-            struct cshim_passed *passed = &cshim_mpi.passed[world][collective][dtype];
-            *passed = is_first ? of_op[world] : cshim_passed_both(*passed, of_op[world]);
-        }
-        is_first = false;
-    }
-    for (unsigned world = 0; world < 2; world++) {
-        struct cshim_passed *passed = &cshim_mpi.passed[world][collective][dtype];
-        if (passed->reason != CSHIM_REASON_TOO_SMALL && passed->below > CSHIM_WEIGHED_FROM)
-            passed->below = CSHIM_WEIGHED_FROM;
-        passed->below = cshim_divide_up(passed->below, cshim_dtype_bytes(dtype));
-    }
+    call.op = op;
+    cshim_mpi.passed[0][collective][op][dtype] =
+        in_elements(cshim_passed_anywhere(cshim_job.policy, &call), dtype);
+    cshim_mpi.passed[1][collective][op][dtype] =
+        in_elements(cshim_passed_like(cshim_job.policy, &call), dtype);
 }
 
 void cshim_describe_setup(void)
 {
     find_refusals();
     for (unsigned collective = 0; collective < CSHIM_COLLECTIVE_COUNT; collective++)
-        for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
-            find_passed(collective, dtype);
+        for (unsigned op = 0; op < CSHIM_OP_COUNT; op++)
+            for (unsigned dtype = 0; dtype < CSHIM_DTYPE_COUNT; dtype++)
+                if (cshim_library_makes(CSHIM_MPI, collective, op))
+                    find_passed(collective, op, dtype);
 }
 
 /* Makes cheap checks first. For a call with blocks, describes the ranks before it checks the size,
@@ -279,8 +277,9 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
     }
     if (*count == 0)
         return CSHIM_REASON_EMPTY;
-    const struct cshim_passed *passed =
-        &cshim_mpi.passed[arguments->comm == MPI_COMM_WORLD][arguments->collective][call->dtype];
+    const struct cshim_passed_elements *passed =
+        &cshim_mpi.passed[arguments->comm == MPI_COMM_WORLD][arguments->collective][call->op]
+                         [call->dtype];
     if (*count < passed->below)
         /* Without blocks, the ranks of `comm` are not looked up: too slow for a small call. */
         return arguments->comm == MPI_COMM_SELF ? CSHIM_REASON_SINGLE_RANK : passed->reason;

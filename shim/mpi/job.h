@@ -25,10 +25,16 @@
 
 #include <mpi.h>
 
-#include "shim/core/passed.h"
+#include "shim/core/plan.h"
 #include "shim/report/job.h"
 #include "shim/mpi/carrier.h"
 #include "shim/mpi/engine.h"
+
+/* Calls of fewer than `below` elements are passed through for `reason`. 0: no such number is known. */
+struct cshim_passed_elements {
+    uint64_t below;
+    enum cshim_reason reason;
+};
 
 /* Written at the start and the end of the job by one thread; read by all. */
 struct cshim_mpi_job {
@@ -38,9 +44,9 @@ struct cshim_mpi_job {
     int keyval;                 /* attribute that holds a communicator's state */
     int carrier_keyval; /* attribute that holds the carrier of a communicator with ranks of another
                            job */
-    /* Sizes in elements below which calls are passed through without matching rules: [0] on any
-     * communicator, [1] on the world. */
-    struct cshim_passed passed[2][CSHIM_COLLECTIVE_COUNT][CSHIM_DTYPE_COUNT];
+    /* Calls passed through without matching rules: [0] on any communicator, [1] on the world. */
+    struct cshim_passed_elements passed[2][CSHIM_COLLECTIVE_COUNT][CSHIM_OP_COUNT]
+                                       [CSHIM_DTYPE_COUNT];
     char file_additions[40]; /* part of the names of report and trace (cshim_report_name); only
                                 rank 0's is used */
     bool is_watched;         /* calls are recorded (COMPSHIM=observe) or traced */

@@ -52,7 +52,7 @@ struct cshim_nccl_comm {
     enum cshim_reason reason;  /* CSHIM_REASON_COMPRESS, or why no call is compressed */
     int rank;
     int ranks;
-    bool settled;       /* cshim_registry_settle was called, and there is a job */
+    bool settled;       /* the ranks have agreed on a job */
     bool nonblocking;   /* a background thread enqueues its compressed calls */
     atomic_int working; /* ncclInProgress while a background thread works for it, then the status of
                            that thread */

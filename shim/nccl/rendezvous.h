@@ -50,7 +50,7 @@ struct cshim_hello {
 bool cshim_rendezvous_serve(uint8_t id[CSHIM_ID_BYTES], const struct cshim_offer *offer,
                             char why[CSHIM_RENDEZVOUS_WHY_MAX]);
 
-/* A rank's end of a rendezvous. It has a connection during cshim_rendezvous_join, from
+/* A rank's side of a rendezvous. It has a connection during cshim_rendezvous_join, from
  * cshim_rendezvous_ready to cshim_rendezvous_decide, and in the first compressed call. */
 struct cshim_member;
 

@@ -33,7 +33,7 @@ static int trace_rank;
 static struct family {
     unsigned users;    /* number of forked processes that called the library; atomic */
     unsigned reported; /* number of these that reached end_process, for example by exit; atomic */
-} * family;            /* NULL: no memory */
+} * family;            /* NULL: not counted yet, or no memory */
 static unsigned own_number; /* number of this process among the users, from 1; 0: not a user */
 
 /* Counts this process in its parent's family if the parent has jobs, and so a report that must not

@@ -187,11 +187,12 @@ def print_truth(file_name):
         kind, value = line.split()
         samples.setdefault(kind, []).append(float(value))
     low, middle, high = statistics.quantiles((off / on for off, on in zip(samples["off"], samples["on"])), n=4)
-    off, on, reported = (statistics.median(samples[kind]) for kind in ("off", "on", "reported"))
-    print(
-        f"{off * 1e3:9.3f} {on * 1e3:9.3f}   {middle:5.2f} ({low:.2f} to {high:.2f})   {reported:5.2f}  "
-        f"{reported / middle - 1:+.0%}"
-    )
+    off, on = (statistics.median(samples[kind]) for kind in ("off", "on"))
+    answer = "-"
+    if "reported" in samples:
+        reported = statistics.median(samples["reported"])
+        answer = f"{reported:5.2f}  {reported / middle - 1:+.0%}"
+    print(f"{off * 1e3:9.3f} {on * 1e3:9.3f}   {middle:5.2f} ({low:.2f} to {high:.2f})   {answer}")
 
 
 def print_curves(file_name):

@@ -8,7 +8,8 @@
 # Networks are those of bench.sh (those other than shm-RANKS need root); with --paced, hosts send without bursts
 # (tests/net/hosts.sh). Each line has the medians, over N (5) pairs, of a call's milliseconds without and with the shim,
 # the A/B's speed-up with its quartiles, the median of the speed-ups in the last line of the reports' tables, and how far
-# that is off. As in that line, a job's calls count by their mean, its native trials included.
+# that is off, or "-" if the jobs were too short for an answer. As in that line, a job's calls count by their mean, its
+# native trials included.
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/bench/lib.sh
@@ -49,10 +50,12 @@ for network in ${networks//,/ }; do
             for mode in $([ $((repeat % 2)) = 0 ] && echo off on || echo on off); do
                 echo "$mode $(measure "$mode")"
             done
-            echo "reported $(python3 -c 'import json, sys
+            python3 -c 'import json, sys
 totals = json.load(open(sys.argv[1]))["totals"]
-native = totals["seconds_native"]
-print((totals["seconds_native_estimate"] + native) / (totals["seconds_compared"] + native))' "$scratch/report")"
+if "seconds_native" in totals:
+    native = totals["seconds_native"]
+    print("reported", (totals["seconds_native_estimate"] + native) / (totals["seconds_compared"] + native))
+' "$scratch/report"
         done >"$scratch/samples"
         printf '%-12s %7s ' "$network" "$size"
         python3 tests/bench/summarize.py truth "$scratch/samples"
