@@ -24,7 +24,9 @@ ncclResult_t cshim_nccl_state(struct cshim_nccl_comm *comm)
 {
     pthread_mutex_lock(&comm->asking);
     const ncclComm_t handles[HANDLES] = {comm->comm, comm->inside, comm->across};
-    ncclResult_t state = comm->aborted ? ncclSystemError : ncclSuccess, status = ncclSuccess;
+    ncclResult_t state = (ncclResult_t)comm->stopped, status = ncclSuccess;
+    for (size_t i = 0; i < working_count && state == ncclSuccess; i++)
+        state = (ncclResult_t)working_for[i]->stopped;
     for (int i = 0; i < HANDLES && status == ncclSuccess && state == ncclSuccess; i++)
         if (handles[i] != NULL)
             status = cshim_nccl.real->CommGetAsyncError(handles[i], &state);

@@ -14,13 +14,14 @@ void cshim_background_begin(struct cshim_nccl_comm *const *comms, size_t count);
 /* Returns true on a background thread. */
 bool cshim_background_is(void);
 /* Waits until NCCL has enqueued what this background thread has called on its communicators.
- * Returns an error if one of them has failed or been aborted. */
+ * Returns an error if one of them has failed or was stopped. */
 ncclResult_t cshim_background_await(void);
 /* Calls ncclGroupEnd, and on a background thread waits until NCCL has enqueued the group. `status`
  * is that of the calls in the group; returns the first error. */
 ncclResult_t cshim_nccl_end_group(ncclResult_t status);
 /* Returns the asynchronous error of a communicator or, if it has none, of its `inside` and
- * `across`; ncclSystemError if it was aborted. ncclInProgress counts as an error. */
+ * `across`; ncclInProgress counts as an error. If the communicator was stopped or, on a background
+ * thread, any that the thread works for, returns that error. */
 ncclResult_t cshim_nccl_state(struct cshim_nccl_comm *comm);
 /* Waits until no background thread works for the communicator. */
 void cshim_background_leave(const struct cshim_nccl_comm *comm);

@@ -182,21 +182,19 @@ static ncclResult_t enqueue_step(const struct batch *batch, enum cshim_step step
 }
 
 /* Enqueues a step of a batch after the previous one, if a segment has the step. Another thread may
- * abort a communicator at any time, after which its handle may not be used, so each step checks
- * that first. */
+ * stop a communicator at any time, so each step checks that first. */
 static ncclResult_t take_step(struct run *run, size_t slot, enum cshim_step step)
 {
     struct batch *batch = &run->batches[slot];
-    bool has = false, aborted = false;
+    bool has = false;
+    ncclResult_t status = ncclSuccess;
     for (size_t i = 0; i < batch->count; i++) {
         has = has || (batch->segments[i].steps >> step & 1) != 0;
-        aborted = aborted || batch->segments[i].call->comm->aborted;
+        if (status == ncclSuccess)
+            status = (ncclResult_t)batch->segments[i].call->comm->stopped;
     }
-    if (!has)
-        return ncclSuccess;
-    if (aborted)
-        return ncclSystemError;
-    ncclResult_t status = ncclSuccess;
+    if (!has || status != ncclSuccess)
+        return has ? status : ncclSuccess;
     if (is_kernel(batch->latest) != is_kernel(step)) {
         status = order(run, slot, step, true);
         cshim_measure_step(run->timelines, batch->segments, batch->count, batch->latest, true);

@@ -32,7 +32,7 @@ void cshim_choosing_free(struct cshim_nccl_comm *comm);
 
 /* Sets call->plan and call->chosen. `is_alone`: the call is the only one of its group on its
  * communicator. Returns an error if this rank waits for the answer to a question and cannot get it,
- * because rank 0 has ended, or the communicator has failed or been aborted. */
+ * because rank 0 has ended, or the communicator has failed or was stopped. */
 ncclResult_t cshim_choose(struct cshim_nccl_call *call, bool is_alone);
 
 /* Records the event before or after (`is_end`) a call on its stream, if the call is sampled.

@@ -62,8 +62,10 @@ struct cshim_nccl_comm {
         reached_at;         /* address at which other ranks reach this process; family 0: unknown */
     uint64_t grown;         /* number of communicators that have grown from this one */
     pthread_mutex_t asking; /* held to query the handles' state, to clear handles or `member`, to
-                               set `aborted`, and to set `working` to ncclInProgress */
-    atomic_bool aborted;    /* the handle may not be used any more */
+                               set `stopped`, and to set `working` to ncclInProgress */
+    atomic_int stopped;     /* ncclSuccess, or the error of compressed calls since the program has
+                               revoked it (ncclInvalidUsage) or aborted it (ncclSystemError: its
+                               handle may not be used any more) */
 
     /* Fields for compressed calls. */
     bool prepared;

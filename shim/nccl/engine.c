@@ -185,8 +185,6 @@ static struct cshim_nccl_comm *begin_child(ncclComm_t parent, ncclComm_t *child,
 /* Adds a child communicator to the group, after NCCL's own function has returned `status`. */
 static ncclResult_t expect_child(ncclResult_t status, struct cshim_nccl_comm *made)
 {
-    if (status == ncclInProgress && made->parent == NULL)
-        made->nonblocking = true; /* the child or its unknown parent is nonblocking */
     if (status == ncclSuccess || status == ncclInProgress)
         return cshim_group_expect(made, status);
     if (made->parent != NULL)
@@ -221,7 +219,7 @@ static void end_levels(struct cshim_nccl_comm *known, ncclResult_t (*how)(ncclCo
             how(levels[i]);
 }
 
-/* Opens an NCCL group in which the caller stops the communicator, and close_stop stops `inside` and
+/* Opens an NCCL group in which the caller stops the communicator and its levels, `inside` and
  * `across`. Without the group each stop would wait for its own kernels, which may be queued after
  * another communicator's on the stream. Returns false if no group was opened: the communicator is
  * unknown or has neither of the two, or NCCL fails. */
@@ -231,6 +229,7 @@ static bool open_stop(const struct cshim_nccl_comm *known)
            cshim_nccl.real->GroupStart() == ncclSuccess;
 }
 
+/* Aborts the levels, and ends the group if one is open. */
 static ncclResult_t close_stop(bool is_open, struct cshim_nccl_comm *known, ncclResult_t status)
 {
     if (!is_open)
@@ -249,6 +248,10 @@ static ncclResult_t comm_shrink(ncclComm_t comm, int *excluded, int excluded_cou
         return ncclSystemError;
     struct cshim_nccl_comm *known = cshim_registry_find(comm);
     const bool stops = (flags & SHRINK_ABORT) != 0 && open_stop(known);
+    /* NCCL waits in ncclCommShrink until the communicator's kernels end, which may be queued after
+     * those of the levels. (In a group with an abort it refuses to shrink a nonblocking one.) */
+    if (stops && !known->nonblocking)
+        end_levels(known, cshim_nccl.real->CommAbort);
     ncclResult_t status =
         cshim_nccl.real->CommShrink(comm, excluded, excluded_count, made->made_at, config, flags);
     status = close_stop(stops, known, status);
@@ -312,6 +315,18 @@ static ncclResult_t comm_destroy(ncclComm_t comm)
     return status;
 }
 
+/* Ends the engine's own waits for other ranks: calls on the communicator return `error` from now
+ * on. Waits until no background thread works for it. */
+static void stop_calls(struct cshim_nccl_comm *known, ncclResult_t error)
+{
+    pthread_mutex_lock(&known->asking);
+    known->stopped = error;
+    if (known->member != NULL)
+        cshim_rendezvous_stop(known->member);
+    pthread_mutex_unlock(&known->asking);
+    cshim_background_leave(known);
+}
+
 /* Before the abort, collects the durations of the calls that have completed. Does not wait for the
  * others, which may never complete before NCCL stops its kernels. */
 static ncclResult_t comm_abort(ncclComm_t comm)
@@ -320,12 +335,7 @@ static ncclResult_t comm_abort(ncclComm_t comm)
     cshim_premul_forget(comm);
     if (known != NULL) {
         cshim_measure_collect(known);
-        pthread_mutex_lock(&known->asking);
-        known->aborted = true;
-        if (known->member != NULL)
-            cshim_rendezvous_stop(known->member);
-        pthread_mutex_unlock(&known->asking);
-        cshim_background_leave(known);
+        stop_calls(known, ncclSystemError);
     }
     const bool stops = open_stop(known);
     const ncclResult_t status = close_stop(stops, known, cshim_nccl.real->CommAbort(comm));
@@ -333,14 +343,30 @@ static ncclResult_t comm_abort(ncclComm_t comm)
     return status;
 }
 
-/* If NCCL revokes the communicator, passes all later calls through, so that NCCL refuses them. */
+/* If NCCL revokes the communicator, passes all later calls through, so that NCCL refuses them.
+ * Keeps `inside` and `across`, which another thread may be using. */
 static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
 {
-    struct cshim_nccl_comm *known = cshim_registry_find(comm);
-    const bool stops = open_stop(known);
-    const ncclResult_t status = close_stop(stops, known, cshim_nccl.real->CommRevoke(comm, flags));
-    if (known != NULL && status == ncclSuccess)
+    struct cshim_nccl_comm *known = flags == 0 ? cshim_registry_find(comm) : NULL;
+    if (known == NULL)
+        return cshim_nccl.real->CommRevoke(comm, flags); /* NCCL refuses flags */
+    const ncclResult_t before = (ncclResult_t)known->stopped;
+    stop_calls(known, ncclInvalidUsage);
+    const bool has_levels = open_stop(known);
+    ncclResult_t status = cshim_nccl.real->CommRevoke(comm, flags);
+    if (has_levels) {
+        if (known->across != NULL)
+            cshim_nccl.real->CommRevoke(known->across, flags);
+        if (known->inside != NULL)
+            cshim_nccl.real->CommRevoke(known->inside, flags);
+        status = cshim_nccl_end_group(status);
+    }
+    if (status == ncclSuccess || status == ncclInProgress) {
         known->reason = CSHIM_REASON_DISABLED;
+        known->working = ncclSuccess;
+    } else {
+        known->stopped = before;
+    }
     cshim_registry_release(known);
     return status;
 }
@@ -364,7 +390,7 @@ static ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t *error)
         pthread_mutex_unlock(&known->asking);
         if (status == ncclSuccess && *error == ncclSuccess)
             *error = working;
-        if (status == ncclSuccess && *error == ncclSuccess) {
+        if (status == ncclSuccess && *error == ncclSuccess && known->stopped == ncclSuccess) {
             const ncclResult_t state = cshim_nccl_state(known);
             *error = state == ncclInProgress ? ncclSuccess : state;
         }

@@ -6,6 +6,7 @@
 #include "shim/core/signals.h"
 #include "shim/nccl/background.h"
 #include "shim/nccl/batch.h"
+#include "shim/nccl/device.h"
 #include "shim/nccl/prepare.h"
 #include "shim/report/process.h"
 
@@ -98,12 +99,12 @@ static ncclResult_t await_decision(struct cshim_nccl_comm *comm)
         return ncclSystemError;
     }
     if (!decision.known) {
-        if (!comm->aborted)
+        if (comm->stopped == ncclSuccess)
             cshim_log(CSHIM_LOG_ERROR, "the ranks of a communicator of NCCL cannot agree: %s",
                       decision.why);
         return ncclSystemError;
     }
-    if (decision.speaker == (uint32_t)comm->rank && !comm->aborted)
+    if (decision.speaker == (uint32_t)comm->rank && comm->stopped == ncclSuccess)
         cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: %s", decision.why);
     pthread_mutex_lock(&comm->asking);
     cshim_rendezvous_leave(comm->member);
@@ -176,17 +177,29 @@ static void find_children(void)
     }
 }
 
+/* Finishes the group on a background thread. */
+static ncclResult_t finish_in_background(void)
+{
+    /* NCCL restores the current device of the thread that calls it. A new thread's is device 0, on
+     * which each process would then get a context. */
+    CSHIM_SCOPE scope = {.result = CUDA_ERROR_INVALID_CONTEXT};
+    if (group.call_count > 0)
+        scope = cshim_device_enter(group.calls[0].comm);
+    const ncclResult_t status = cshim_background_await(); /* NCCL's part of the group */
+    if (status == ncclSuccess)
+        find_children();
+    const ncclResult_t finished = finish_group(status == ncclSuccess);
+    if (status != ncclSuccess || finished != ncclSuccess)
+        return status != ncclSuccess ? status : finished;
+    return cshim_background_await();
+}
+
 static void *run_background(void *argument)
 {
     struct background *work = argument;
     group = work->group;
     cshim_background_begin(work->comms, work->count);
-    ncclResult_t status = cshim_background_await(); /* NCCL's part of the group */
-    if (status == ncclSuccess)
-        find_children();
-    const ncclResult_t finished = finish_group(status == ncclSuccess);
-    if (status == ncclSuccess && (status = finished) == ncclSuccess)
-        status = cshim_background_await();
+    const ncclResult_t status = finish_in_background();
     for (size_t i = 0; i < work->count; i++) {
         work->comms[i]->working = status;
         cshim_registry_release(work->comms[i]);
@@ -205,7 +218,7 @@ static bool works_for(const struct background *work, const struct cshim_nccl_com
 }
 
 /* Adds the communicator of a handle to the thread's work if it is not there yet. Sets `working` if
- * the communicator was not aborted: an abort then waits until the thread has finished and changes
+ * the communicator was not stopped: an abort then waits until the thread has finished and changes
  * `working`. A second entry would make the thread change it twice, the second time perhaps while
  * another thread works for the program's next group. */
 static void add_to_work(struct background *work, ncclComm_t handle)
@@ -216,7 +229,7 @@ static void add_to_work(struct background *work, ncclComm_t handle)
         return;
     }
     pthread_mutex_lock(&comm->asking);
-    if (!comm->aborted)
+    if (comm->stopped == ncclSuccess)
         comm->working = ncclInProgress;
     pthread_mutex_unlock(&comm->asking);
     work->comms[work->count++] = comm;
@@ -270,9 +283,14 @@ static bool needs_background(void)
     return needs;
 }
 
-/* Ends the outermost group, for which NCCL has returned `status`. */
+/* Ends the outermost group, for which NCCL has returned `status`. New communicators without a
+ * nonblocking parent are nonblocking if that is ncclInProgress. (The engine may not know before:
+ * NCCL reads NCCL_COMM_BLOCKING from its configuration files, too.) */
 static ncclResult_t end_outermost(ncclResult_t status)
 {
+    for (struct cshim_nccl_comm *comm = group.newcomers; comm != NULL; comm = comm->next_newcomer)
+        if (status == ncclInProgress && comm->parent == NULL)
+            comm->nonblocking = true;
     const bool going = status == ncclSuccess || status == ncclInProgress;
     if (going && needs_background())
         return start_background();

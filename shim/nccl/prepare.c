@@ -153,7 +153,7 @@ static ncclResult_t gather_states(struct cshim_nccl_comm **comms, size_t count)
     return cshim_nccl_end_group(status);
 }
 
-/* Returns an error if the communicator has failed or been aborted. */
+/* Returns an error if the communicator has failed or was stopped. */
 static ncclResult_t look_for_failure(struct cshim_nccl_comm *comm)
 {
     const ncclResult_t state = cshim_nccl_state(comm);
@@ -187,7 +187,8 @@ static ncclResult_t ask_for_missing(const struct cshim_nccl_comm *comm, double w
     return ncclSuccess;
 }
 
-/* Waits until the all-gather of the states has completed on the device. */
+/* Waits until the all-gather of the states has completed on the device. If the communicator is
+ * stopped meanwhile, NCCL may complete it without the states: then returns an error. */
 static ncclResult_t await_states(struct cshim_nccl_comm *comm)
 {
     const double began = cshim_seconds();
@@ -204,8 +205,9 @@ static ncclResult_t await_states(struct cshim_nccl_comm *comm)
             asked = cshim_seconds();
         }
     }
-    return status != ncclSuccess ? status
-                                 : cshim_device_check(result, "exchanging the ranks' states");
+    if (status == ncclSuccess)
+        status = cshim_device_check(result, "exchanging the ranks' states");
+    return status == ncclSuccess ? look_for_failure(comm) : status;
 }
 
 /* Computes the layout of nodes from the ranks' states. (The rendezvous only counts nodes.) */

@@ -110,7 +110,7 @@ static ncclResult_t gather_blocks(const struct cshim_nccl_call *calls, size_t co
         if (call->sample.ranks <= 1)
             continue;
         status = ncclSystemError;
-        if (!call->comm->aborted)
+        if (call->comm->stopped == ncclSuccess)
             status = cshim_nccl.real->AllGather(
                 (const void *)(uintptr_t)own_block(call), (void *)(uintptr_t)call->sample.memory,
                 call->sample.block, ncclUint8, call->comm->comm, call->comm->runs_on);

@@ -85,6 +85,25 @@ static void case_shrink(void)
     gpu_leave(&world);
 }
 
+/* The last rank does not make a call. The others end the call by a shrink. */
+static void case_shrink_abort(void)
+{
+    ncclComm_t most;
+    int last;
+    world = gpu_join();
+    last = world.ranks - 1;
+    float *data = device_part(world.rank, 1, COUNT);
+    reduce_on(&world, world.comm, 1, COUNT, "the world");
+    if (world.rank != last) {
+        NCCL(ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
+        NCCL(ncclCommShrink(world.comm, &last, 1, &most, NULL, NCCL_SHRINK_ABORT));
+        synchronize(&world);
+        reduce_on(&world, most, 2, COUNT, "all but the last rank");
+        NCCL(ncclCommDestroy(most));
+    }
+    NCCL(ncclCommAbort(world.comm));
+}
+
 /* Communicators are made and destroyed or aborted several times, so that handles are reused. */
 static void case_again(void)
 {
@@ -131,16 +150,23 @@ static void *abort_later(void *argument)
     return argument;
 }
 
+static void *revoke_later(void *argument)
+{
+    await_wait_of_rank_0();
+    NCCL(ncclCommRevoke(world.comm, 0));
+    return argument;
+}
+
 /* A rank waits for others that do not call: in its first compressed call or, after some calls, on
- * its stream. Another thread aborts the communicator, which ends the wait. */
-static void stuck(int calls_before)
+ * its stream. Another thread aborts or revokes the communicator, which ends the wait. */
+static void stuck(int calls_before, void *(*end)(void *))
 {
     pthread_t thread;
     world = gpu_join();
     float *data = device_part(world.rank, 1, COUNT);
     for (int i = 0; i < calls_before; i++)
         reduce_on(&world, world.comm, 1, COUNT, "before the abort");
-    pthread_create(&thread, NULL, abort_later, NULL);
+    pthread_create(&thread, NULL, end, NULL);
     if (world.rank == 0) {
         const ncclResult_t result =
             ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, world.comm, world.stream);
@@ -152,12 +178,17 @@ static void stuck(int calls_before)
 
 static void case_abort_first(void)
 {
-    stuck(0);
+    stuck(0, abort_later);
+}
+
+static void case_revoke_first(void)
+{
+    stuck(0, revoke_later);
 }
 
 static void case_abort_later(void)
 {
-    stuck(2);
+    stuck(2, abort_later);
 }
 
 /* The last rank ends after some calls. The others get the asynchronous error of their communicator,
@@ -336,14 +367,8 @@ static void case_configured(void)
     gpu_leave(&world);
 }
 
-static void *revoke_later(void *argument)
-{
-    await_wait_of_rank_0();
-    NCCL(ncclCommRevoke(world.comm, 0));
-    return argument;
-}
-
-/* A revoke ends a rank's wait. The communicator accepts no more calls, but its child does. */
+/* A revoke ends a rank's wait on its stream. The communicator accepts no more calls, but its child
+ * does. */
 static void case_revoke(void)
 {
     pthread_t thread;
@@ -464,10 +489,11 @@ static void case_unprepared(void)
 }
 
 static const struct gpu_case cases[] = {
-    CASE(split),       CASE(shrink),   CASE(again),      CASE(kept),       CASE(abort_first),
-    CASE(abort_later), CASE(fork),     CASE(scaled),     CASE(mismatch),   CASE(mismatch_type),
-    CASE(faulty),      CASE(children), CASE(revoke),     CASE(grow),       CASE(grow_split),
-    CASE(grow_hasty),  CASE(lost),     CASE(configured), CASE(unprepared),
+    CASE(split),        CASE(shrink),   CASE(again),      CASE(kept),       CASE(abort_first),
+    CASE(abort_later),  CASE(fork),     CASE(scaled),     CASE(mismatch),   CASE(mismatch_type),
+    CASE(faulty),       CASE(children), CASE(revoke),     CASE(grow),       CASE(grow_split),
+    CASE(grow_hasty),   CASE(lost),     CASE(configured), CASE(unprepared), CASE(revoke_first),
+    CASE(shrink_abort),
 };
 
 int main(int argc, char **argv)

@@ -191,6 +191,27 @@ static void case_nonblocking_alone(void)
     gpu_leave(&world);
 }
 
+/* Rank 0 calls alone on two communicators in a group, and aborts the second one first. */
+static void case_nonblocking_two(void)
+{
+    world = gpu_join();
+    const ncclComm_t first = make_nonblocking(".first"), second = make_nonblocking(".second");
+    settle(first);
+    settle(second);
+    if (world.rank == 0) {
+        NCCL(ncclGroupStart());
+        begin_sum(first, device_part(0, 1, COUNT));
+        begin_sum(second, device_part(0, 2, COUNT));
+        const ncclResult_t ended = ncclGroupEnd();
+        WANT(ended == ncclInProgress, "ended: %d", (int)ended);
+        usleep(100000);
+    }
+    NCCL(ncclCommAbort(second));
+    NCCL(ncclCommAbort(first));
+    reduce_on(&world, world.comm, 3, COUNT, "a blocking communicator besides");
+    gpu_leave(&world);
+}
+
 /* Communicators are ended while they are made, during a call, and after ncclCommFinalize; the last
  * has had a child. */
 static void case_nonblocking_ends(void)
@@ -246,7 +267,7 @@ static void case_nonblocking_ends(void)
 
 static const struct gpu_case cases[] = {
     CASE(nonblocking),        CASE(nonblocking_ends),  CASE(nonblocking_group),
-    CASE(nonblocking_rounds), CASE(nonblocking_alone),
+    CASE(nonblocking_rounds), CASE(nonblocking_alone), CASE(nonblocking_two),
 };
 
 int main(int argc, char **argv)

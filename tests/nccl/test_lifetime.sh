@@ -50,6 +50,7 @@ exact 3 revoke 3
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = hierarchical\n' >"$scratch/policy.ini"
 NODES=0,0,1,1 expect "revoke, with levels" 0 preloaded 4 "$program" revoke
 NODES=0,0,1,1 expect "abort, with levels" 0 preloaded 4 "$program" abort_later
+NODES=0,0,1,1 expect "a shrink ends a call, with levels" 0 preloaded 4 "$program" shrink_abort
 expect "a rank is lost, natively" 0 job 4 "$program" lost
 NODES=0,0,1,1 expect "a rank is lost, with levels" 0 preloaded 4 "$program" lost
 cp "$scratch/everywhere.ini" "$scratch/policy.ini"
@@ -89,4 +90,9 @@ expect "abort_first natively" 0 job 3 "$program" abort_first
 expect "an abort frees a rank in its first compressed call" 0 preloaded 3 "$program" abort_first
 contains "the call returns an error" "the call returned"
 expect "an abort frees a rank's stream" 0 preloaded 3 "$program" abort_later
+expect "revoke_first natively" 0 job 3 "$program" revoke_first
+expect "a revoke frees a rank in its first compressed call" 0 preloaded 3 "$program" revoke_first
+contains "the revoked call returns an error" "the call returned 5"
+expect "shrink_abort natively" 0 job 4 "$program" shrink_abort
+expect "a shrink ends a call" 0 preloaded 4 "$program" shrink_abort
 finish

@@ -22,4 +22,6 @@ reports "compressed between nodes" "[(row['algorithm'], row['calls']) for row in
 sed -i 's/hierarchical/two_shot/' "$scratch/policy.ini"
 expect "a call that the other ranks do not make" 0 preloaded 3 "$program" nonblocking_alone
 contains "is in progress until it is aborted, and refuses calls meanwhile" "state 7, called again 4"
+expect "nonblocking_two natively" 0 job 2 "$program" nonblocking_two
+expect "of two communicators in a group the second is aborted first" 0 preloaded 2 "$program" nonblocking_two
 finish

@@ -374,6 +374,20 @@ STANDIN_EXPORT ncclResult_t pncclCommSplit(ncclComm_t parent, int color, int key
 }
 STANDIN_NCCL(ncclCommSplit);
 
+/* Ends the communicator's operations. Like NCCL's kernels, those that are queued after other ones on
+ * a stream end only after them. */
+static void end_operations(ncclComm_t comm)
+{
+    driver->let_run();
+    pthread_mutex_lock(&comm->lock);
+    __atomic_store_n(&comm->aborted, 1, __ATOMIC_RELEASE);
+    pthread_cond_broadcast(&comm->progress);
+    while (comm->finished < comm->tickets)
+        pthread_cond_wait(&comm->progress, &comm->lock);
+    __atomic_store_n(&comm->aborted, 0, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&comm->lock);
+}
+
 STANDIN_EXPORT ncclResult_t pncclCommShrink(ncclComm_t parent, int *excluded, int excluded_count,
                                             ncclComm_t *comm, ncclConfig_t *config, int flags)
 {
@@ -394,12 +408,8 @@ STANDIN_EXPORT ncclResult_t pncclCommShrink(ncclComm_t parent, int *excluded, in
         else if (rank == parent->rank)
             return standin_group_error(ncclInvalidUsage);
     }
-    /* Ends the operations, then lets the control channel work again. */
-    if ((flags & NCCL_SHRINK_ABORT) != 0) {
-        __atomic_store_n(&parent->aborted, 1, __ATOMIC_RELEASE);
-        standin_settle(parent);
-        __atomic_store_n(&parent->aborted, 0, __ATOMIC_RELEASE);
-    }
+    if ((flags & NCCL_SHRINK_ABORT) != 0)
+        end_operations(parent);
     return give_birth(parent, comm, birth, config);
 }
 STANDIN_NCCL(ncclCommShrink);
