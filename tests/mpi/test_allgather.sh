@@ -9,6 +9,7 @@ gathers() {
     printf '[rule weights]\ncollective = allgather\ncodec = %s\n%s\n' "$2" "${5-}" >"$scratch/policy.ini"
     expect "$2, $3 elements on $1 ranks${5:+, $5}" 0 shimmed "$1" COMPSHIM_REPORT="$scratch/report.json" \
         COMPSHIM_POLICY="$scratch/policy.ini" "$program" "$3" "$4"
+    reports "is compressed" "{(r['collective'], r['codec']) for r in rows} == {('allgather', '$2')}"
 }
 
 for ranks in 2 3 4; do

@@ -26,6 +26,17 @@ printf '#!/bin/bash\n[ "$3" = 1 ] && export LD_PRELOAD= || export LD_PRELOAD=%q\
     "$preload" >"$scratch/middle"
 chmod +x "$scratch/middle"
 
+forget() { rm -f "$scratch"/report*.json; }
+# spawned NAME CALLS...: checks how many calls each spawned job has compressed since `forget`
+spawned() {
+    check "$1" python3 - "$scratch" "${@:2}" <<'P'
+import glob, json, sys
+reports = [json.load(open(name)) for name in glob.glob(sys.argv[1] + "/report.spawned*.json")]
+calls = sorted(sum(row["calls"] for row in report["rows"]) for report in reports)
+assert calls == [int(word) for word in sys.argv[2:]], calls
+P
+}
+
 # On each merge a job makes 12 calls on communicators of both jobs, of which the 3 on the result of the split are
 # passed through, and 3 calls on a communicator of one job.
 for ranks in "1 1" "1 3" "2 2" "3 1"; do
@@ -45,7 +56,10 @@ if starts_several_programs; then
 else
     skip "MPI_Comm_spawn_multiple: this mpirun crashes when it starts several programs"
 fi
+forget
 expect "three generations" 0 shimmed 2 "$program" "$scratch/with" 2 2
+reports "the first one's calls are compressed" 'sum(r["calls"] for r in rows) == 12 and passed["not_agreed"] == 3'
+spawned "those of the second and third, too" 3 15
 for script in without off other learned observing; do
     expect "a spawned job: $script" 0 shimmed 2 "$program" "$scratch/$script" 1 2
     case $script in
@@ -54,7 +68,17 @@ for script in without off other learned observing; do
     esac
     reports "is not compressed with" 'passed["not_agreed"] == 12 and sum(r["calls"] for r in rows) == 3'
 done
+forget
 expect "a spawning job without the shim" 0 mpi 2 "$program" "$scratch/with" 1 2
+spawned "the spawned one compresses its own calls" 3
+forget
 expect "a generation without the shim between two" 0 shimmed 2 "$program" "$scratch/middle" 2 2
+reports "the first one compresses its own calls" 'passed["not_agreed"] == 12 and sum(r["calls"] for r in rows) == 3'
+spawned "the third one, too" 3
+forget
 expect "a recorded job" 0 shimmed 2 COMPSHIM=observe "$program" "$scratch/with" 1 2
+contains "says why it is not compressed with" "has another mode"
+reports "compresses nothing, and records its own blocking call" \
+    'rows == [] and passed["not_agreed"] == 12 and passed["disabled"] == 3 and [k["calls"] for k in report["observed"]["kinds"] if k["dtype"] == "float32"] == [1]'
+spawned "the spawned one compresses its own calls" 3
 finish

@@ -9,6 +9,7 @@ moves() {
     printf '[rule data]\ncollective = %s\ncodec = %s\n%s\n' "${1%v}" "$3" "${6-}" >"$scratch/policy.ini"
     expect "$1: $3, $4 elements on $2 ranks${6:+, $6}" 0 shimmed "$2" COMPSHIM_REPORT="$scratch/report.json" \
         COMPSHIM_POLICY="$scratch/policy.ini" "$program" "$1" "$4" "$5"
+    reports "is compressed" "{(r['collective'], r['codec']) for r in rows} == {('${1%v}', '$3')}"
 }
 
 for collective in alltoall alltoallv broadcast; do

@@ -70,8 +70,6 @@ matches 4 fp8_e4m3 two_shot 2 reduce
 first=$(digest)
 matches 4 fp8_e4m3 two_shot 2 reduce
 check "two runs give the same bits" test -n "$first" -a "$first" = "$(digest)"
-check "the root receives a sum of each chunk but its own" test \
-    "$(json '0 < r["rows"][0]["bytes_wire"] and {x["collective"] for x in r["rows"]}')" = "{'reduce'}"
 
 # In large calls on 4 ranks, each rank sends contributions to the 3 others, and in a reduce the owners send reduced
 # chunks to the root.

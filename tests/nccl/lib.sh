@@ -6,7 +6,7 @@
 #                                              $scratch/report.json and the calls that NCCL got to
 #                                              $scratch/RANK.calls
 #   calls NAME PYTHON                          passes if the expression is true; `calls` is a list of
-#                                              calls for each process
+#                                              calls for each process, none of them empty
 #   exact N CASE COMPRESSED [VARIABLE=VALUE...] passes if $program runs a case natively and preloaded, and
 #                                              COMPRESSED of its calls are compressed
 #   total PYTHON                               returns 0 if the expression is true; `rows` and `passed` (calls
@@ -35,7 +35,7 @@ calls() {
     check "$1" python3 - "$scratch" "$2" <<'P'
 import glob, json, sys
 calls = [[json.loads(line) for line in open(name)] for name in sorted(glob.glob(sys.argv[1] + "/*.calls"))]
-if not calls or not eval(sys.argv[2]):
+if not calls or not all(calls) or not eval(sys.argv[2]):
     sys.exit(f"not so: {sys.argv[2]}\n{calls}"[:3000])
 P
 }

@@ -237,6 +237,11 @@ static void read_message(struct machine *machine, struct rank *rank, struct flig
 static void reduce(struct machine *machine, struct rank *rank, struct flight *flight,
                    const struct cshim_operation *operation)
 {
+    for (unsigned part = 0; part < operation->parts; part++)
+        if (rank->inputs[part] == NULL) {
+            machine_fault(machine, "a sum of what was not read");
+            return;
+        }
     double *sums = malloc((operation->elements + 1) * sizeof *sums);
     for (uint64_t i = 0; i < operation->elements; i++) {
         sums[i] = 0;
