@@ -106,6 +106,17 @@ struct buffer_wait {
     bool receives;
 };
 
+/* Waits for one message that was sent from, or received in, a buffer that cshim_gloo_wake() does
+ * not wake. Returns 0, or 1 after storing an exception, also if gloo was aborted. */
+static int await_unwoken(int (*wait)(struct cshim_gloo_buffer *, int64_t, void **),
+                         struct cshim_gloo_buffer *buffer, int64_t timeout, void **exception)
+{
+    const int status = wait(buffer, timeout, exception);
+    if (status == CSHIM_GLOO_WOKEN && *exception == NULL)
+        *exception = cshim_gloo_exception("gloo was aborted");
+    return status != 0;
+}
+
 /* Makes gloo's wait return CSHIM_GLOO_WOKEN, which may also happen spuriously. */
 static void wake(struct cshim_wait *watched)
 {
@@ -207,9 +218,9 @@ static int exchange_inside(const struct cshim_exchange *exchange, enum cshim_mes
         }
     }
     for (; receiving > 0 && status == 0; receiving--)
-        status = cshim_gloo_wait_received(received, timeout, exception);
+        status = await_unwoken(cshim_gloo_wait_received, received, timeout, exception);
     for (; sending > 0 && status == 0; sending--)
-        status = cshim_gloo_wait_sent(sent, timeout, exception);
+        status = await_unwoken(cshim_gloo_wait_sent, sent, timeout, exception);
     cshim_gloo_buffer_free(sent);
     cshim_gloo_buffer_free(received);
     return status;
@@ -286,8 +297,8 @@ static int receive_rows(const struct values *values, int first, int end)
                                     (size_t)(first > 0 ? rank : 1) * values->bytes, values->bytes,
                                     values->exception);
     for (int rank = first; rank < end && status == 0; rank++)
-        status =
-            cshim_gloo_wait_received(values->buffer, values->arguments->timeout, values->exception);
+        status = await_unwoken(cshim_gloo_wait_received, values->buffer, values->arguments->timeout,
+                               values->exception);
     return status;
 }
 
@@ -301,8 +312,8 @@ static int send_rows(const struct values *values, int first, int end)
     for (int rank = first; rank < end && status == 0; rank++)
         status = cshim_gloo_send(values->buffer, rank, slot, 0, values->bytes, values->exception);
     for (int rank = first; rank < end && status == 0; rank++)
-        status =
-            cshim_gloo_wait_sent(values->buffer, values->arguments->timeout, values->exception);
+        status = await_unwoken(cshim_gloo_wait_sent, values->buffer, values->arguments->timeout,
+                               values->exception);
     return status;
 }
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/mpi/describe.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+
 #include "shim/core/clock.h"
 #include "shim/core/passed.h"
 #include "shim/core/plan_bytes.h"
@@ -119,6 +123,7 @@ static void set_properties(const struct cshim_arguments *arguments, struct cshim
     call->nonblocking = arguments->nonblocking;
     call->instead = CSHIM_CODEC_NONE;
     call->root = 0;
+    call->lacks_native = false;
 }
 
 static enum cshim_op op_of(MPI_Op operation)
@@ -229,8 +234,8 @@ static struct cshim_passed_elements in_elements(struct cshim_passed passed, enum
 {
     if (passed.reason != CSHIM_REASON_TOO_SMALL && passed.below > CSHIM_WEIGHED_FROM)
         passed.below = CSHIM_WEIGHED_FROM;
-    return (struct cshim_passed_elements){
-        cshim_divide_up(passed.below, cshim_dtype_bytes(dtype)), passed.reason};
+    return (struct cshim_passed_elements){cshim_divide_up(passed.below, cshim_dtype_bytes(dtype)),
+                                          passed.reason};
 }
 
 /* Computes which calls are passed through without matching rules. */
@@ -244,8 +249,18 @@ static void find_passed(enum cshim_collective collective, enum cshim_op op, enum
         in_elements(cshim_passed_like(cshim_job.policy, &call), dtype);
 }
 
+static bool library_has_large_counts(void)
+{
+    void *library = cshim_mpi_library();
+    const bool has = library != NULL && dlsym(library, "MPI_Allreduce_c") != NULL;
+    if (library != NULL)
+        dlclose(library);
+    return has;
+}
+
 void cshim_describe_setup(void)
 {
+    cshim_mpi.has_large_counts = library_has_large_counts();
     find_refusals();
     for (unsigned collective = 0; collective < CSHIM_COLLECTIVE_COUNT; collective++)
         for (unsigned op = 0; op < CSHIM_OP_COUNT; op++)
@@ -285,6 +300,7 @@ enum cshim_reason cshim_describe_call(const struct cshim_arguments *arguments,
         return arguments->comm == MPI_COMM_SELF ? CSHIM_REASON_SINGLE_RANK : passed->reason;
     set_properties(arguments, call);
     call->bytes = *count * cshim_dtype_bytes(call->dtype);
+    call->lacks_native = *count > INT_MAX && !cshim_mpi.has_large_counts;
     if (!has_blocks)
         reason = describe_ranks(arguments->comm, call);
     if (reason == CSHIM_REASON_COMPRESS &&

@@ -30,7 +30,8 @@
 #include "shim/mpi/carrier.h"
 #include "shim/mpi/engine.h"
 
-/* Calls of fewer than `below` elements are passed through for `reason`. 0: no such number is known. */
+/* Calls of fewer than `below` elements are passed through for `reason`. 0: no such number is known.
+ */
 struct cshim_passed_elements {
     uint64_t below;
     enum cshim_reason reason;
@@ -52,6 +53,8 @@ struct cshim_mpi_job {
     bool is_watched;         /* calls are recorded (COMPSHIM=observe) or traced */
     bool nonblocking;        /* all ranks can advance exchanges in the background */
     bool devices;            /* some rank may pass buffers on a GPU */
+    bool has_large_counts;   /* the MPI library has MPI_Allreduce_c; otherwise the front makes it of
+                                MPI_Allreduce, for at most INT_MAX elements */
 };
 extern struct cshim_mpi_job cshim_mpi;
 /* Written by the thread that starts and ends the job, except for ledger, observations and trace,

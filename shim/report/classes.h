@@ -49,11 +49,12 @@ struct cshim_class {
 bool cshim_classes_reserve(struct cshim_class **classes, const struct cshim_policy *policy,
                            enum cshim_library library);
 
-/* Returns true if a call that `rule` compresses may have a class: if it is an all-reduce, and the
- * rule's `worth` is not `always`. */
+/* Returns true if a call that `rule` compresses may have a class: if it is an all-reduce that the
+ * library can make, and the rule's `worth` is not `always`. */
 static inline bool cshim_class_is_for(const struct cshim_rule *rule, const struct cshim_call *call)
 {
-    return rule->worth != CSHIM_WORTH_ALWAYS && call->collective == CSHIM_ALLREDUCE;
+    return rule->worth != CSHIM_WORTH_ALWAYS && call->collective == CSHIM_ALLREDUCE &&
+           !call->lacks_native;
 }
 
 /* Returns true if the class is that of the calls with `op` and `key` that `rule` compresses. */

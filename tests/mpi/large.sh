@@ -30,4 +30,8 @@ LIMIT=3600 expect "2^31 elements and more" 0 shimmed 2 COMPSHIM_POLICY="$scratch
 contains "all sums are right" "2148532230 elements, 0 failures"
 check "they were compressed" test "$(python3 -c "import json
 print([r['bytes_in'] for r in json.load(open('$scratch/report.json'))['rows']])")" = "[8594128920, 8594128920]"
+unset COMPSHIM_MACHINE
+LIMIT=3600 expect "2^31 elements, where the job would try native calls" 0 shimmed 2 \
+    COMPSHIM_POLICY="$scratch/policy.ini" "$build/tests/mpi_large_elements" repeated
+contains "all repeated sums are right" "2148532230 elements, 0 failures"
 finish

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums more than 2^31 elements by MPI_Allreduce_c and MPI_Reduce_scatter_block_c. With an argument
- * also calls MPI_Allreduce_c for a maximum of bytes, which is passed through. make_buffer() maps
+/* Sums more than 2^31 elements by MPI_Allreduce_c and MPI_Reduce_scatter_block_c. With the argument
+ * "native" also calls MPI_Allreduce_c for a maximum of bytes, which is passed through; with
+ * "repeated" makes the all-reduce often enough for a job to try native calls. make_buffer() maps
  * the same memory (64 MiB for floats) repeatedly, so that 8 GiB of address space need little
  * memory. The tail, beyond 2^31 elements, has its own memory and other values. An ordinary MPI
  * program with weak references to the functions. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -69,7 +71,7 @@ static void check_sums(const char *what, const float *sums, size_t first, size_t
         fprintf(stderr, "rank %d: %s: %zu sums are wrong\n", rank, what, wrong);
 }
 
-static void sum_floats(void)
+static void sum_floats(int calls)
 {
     const size_t own = COUNT / (size_t)ranks; /* COUNT is even: two ranks leave no remainder */
     float *input = make_buffer(sizeof *input), *output = make_buffer(sizeof *output);
@@ -77,7 +79,8 @@ static void sum_floats(void)
         input[i] = (float)value(i);
     for (size_t i = HEAD; i < COUNT; i++)
         input[i] = (float)value(i);
-    MPI_Allreduce_c(input, output, (MPI_Count)COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    for (int i = 0; i < calls; i++)
+        MPI_Allreduce_c(input, output, (MPI_Count)COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     check_sums("MPI_Allreduce_c", output, 0, COUNT);
     drop_buffer(output, sizeof *output);
     output = malloc(own * sizeof *output);
@@ -104,8 +107,8 @@ static void find_largest(void)
 int main(int argc, char **argv)
 {
     job_begin(&argc, &argv);
-    sum_floats();
-    if (argc > 1)
+    sum_floats(argc > 1 && strcmp(argv[1], "repeated") == 0 ? 10 : 1);
+    if (argc > 1 && strcmp(argv[1], "native") == 0)
         find_largest();
     if (rank == 0)
         printf("%zu elements, ", COUNT);
