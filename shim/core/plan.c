@@ -412,7 +412,8 @@ bool cshim_plan_is_native_first(const struct cshim_rule *rule, const struct cshi
     const bool is_copied = call->is_apart && cshim_capabilities[call->library].reads_in_place &&
                            call->collective == CSHIM_ALLREDUCE && call->nodes == 1 &&
                            codec == CSHIM_CODEC_RAW && call->bytes <= COPIED_BYTES;
-    return rule->worth == CSHIM_WORTH_FORETOLD || (is_copied && rule->worth != CSHIM_WORTH_ALWAYS);
+    return !call->lacks_native && (rule->worth == CSHIM_WORTH_FORETOLD ||
+                                   (is_copied && rule->worth != CSHIM_WORTH_ALWAYS));
 }
 
 struct cshim_plan cshim_plan_call(const struct cshim_policy *policy, const struct cshim_call *call,

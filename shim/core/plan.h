@@ -127,7 +127,7 @@ unsigned cshim_plan_candidates(const struct cshim_rule *rule, const struct cshim
 /* Returns true if a call that `rule` compresses is made natively before anything was measured: if
  * the rule's `worth` is CSHIM_WORTH_FORETOLD; or, unless it is CSHIM_WORTH_ALWAYS, if the call is
  * an MPI all-reduce of up to 32 MiB with codec raw on one node whose ranks do not read each other's
- * memory: compshim would send the same elements as the library. */
+ * memory: compshim would send the same elements as the library. Never if call->lacks_native. */
 bool cshim_plan_is_native_first(const struct cshim_rule *rule, const struct cshim_call *call);
 
 /* Returns true if the call is an all-reduce of ranks on one node that, by this algorithm, may read

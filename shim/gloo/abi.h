@@ -113,7 +113,7 @@ int cshim_gloo_receive(struct cshim_gloo_buffer *buffer, int from, uint64_t slot
                        size_t bytes, void **exception);
 /* Wait until one more of the started messages is complete. A longer wait than `milliseconds` (-1:
  * than the context's time limit) is an exception, and gloo closes the context's connections. Return
- * CSHIM_GLOO_WOKEN if cshim_gloo_wake() has ended the wait. */
+ * CSHIM_GLOO_WOKEN if cshim_gloo_wake() or gloo::abort() has ended the wait. */
 #define CSHIM_GLOO_WOKEN 2
 int cshim_gloo_wait_sent(struct cshim_gloo_buffer *buffer, int64_t milliseconds, void **exception);
 int cshim_gloo_wait_received(struct cshim_gloo_buffer *buffer, int64_t milliseconds,

@@ -346,7 +346,7 @@ static void settle(struct cshim_gloo_context *context)
     for (struct peer *peer = first_peer(agreement); peer < end_of_peers(agreement); peer++)
         cshim_gloo_inbox_free(&peer->words);
     context->reason = CSHIM_REASON_COMPRESS;
-    if (!cshim_gloo_uses_has_unbegun(&agreement->uses))
+    if (!cshim_gloo_uses_have_unbegun(&agreement->uses))
         set_agreed(context);
     if (agreement->absent.has_warned)
         cshim_log(CSHIM_LOG_WARN, "all ranks have answered: calls are compressed from here on");
@@ -526,7 +526,7 @@ struct cshim_gloo_verdict cshim_gloo_agree(struct cshim_gloo_context *context,
     else
         verdict.is_native = context->reason != CSHIM_REASON_COMPRESS;
     if (!context->has_agreed && context->agreement->state == SETTLED &&
-        !cshim_gloo_uses_has_unbegun(&context->agreement->uses))
+        !cshim_gloo_uses_have_unbegun(&context->agreement->uses))
         set_agreed(context);
     verdict.is_open = verdict.is_native && !context->has_agreed;
     pthread_mutex_unlock(&context->agreeing);

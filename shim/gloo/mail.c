@@ -75,7 +75,9 @@ bool cshim_gloo_mail_await(struct cshim_gloo_mail *mail, struct cshim_gloo_inbox
     void *exception = NULL;
     if (mail->is_broken || inbox->arrival == NULL)
         return false;
-    cshim_gloo_wait_received(inbox->buffer, timeout, &exception);
+    const int status = cshim_gloo_wait_received(inbox->buffer, timeout, &exception);
+    if (status == CSHIM_GLOO_WOKEN && exception == NULL)
+        exception = cshim_gloo_exception("gloo was aborted");
     inbox->arrival = NULL;
     return note_exception(mail, exception);
 }

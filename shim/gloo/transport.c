@@ -117,7 +117,7 @@ static int await_unwoken(int (*wait)(struct cshim_gloo_buffer *, int64_t, void *
     return status != 0;
 }
 
-/* Makes gloo's wait return CSHIM_GLOO_WOKEN, which may also happen spuriously. */
+/* Makes gloo's wait return CSHIM_GLOO_WOKEN, perhaps not before a later wait on the same buffer. */
 static void wake(struct cshim_wait *watched)
 {
     const struct buffer_wait *wait = (const struct buffer_wait *)watched;

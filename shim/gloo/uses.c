@@ -45,7 +45,7 @@ bool cshim_gloo_uses_add(struct cshim_gloo_uses *uses, const struct cshim_gloo_m
     return has_room;
 }
 
-bool cshim_gloo_uses_has_unbegun(const struct cshim_gloo_uses *uses)
+bool cshim_gloo_uses_have_unbegun(const struct cshim_gloo_uses *uses)
 {
     for (size_t i = 0; i < uses->count; i++)
         if (uses->entries[i].native > uses->entries[i].begun)

@@ -50,6 +50,6 @@ bool cshim_gloo_uses_list(const struct cshim_gloo_uses *uses, struct cshim_gloo_
 bool cshim_gloo_uses_add(struct cshim_gloo_uses *uses, const struct cshim_gloo_mark *marks,
                          uint32_t count);
 /* Returns true if other ranks have listed calls that this rank has not begun. */
-bool cshim_gloo_uses_has_unbegun(const struct cshim_gloo_uses *uses);
+bool cshim_gloo_uses_have_unbegun(const struct cshim_gloo_uses *uses);
 
 #endif

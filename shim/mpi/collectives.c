@@ -12,9 +12,9 @@
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define COLD __attribute__((noinline))
 
-/* Each macro with parameters Count and Displacement lists a collective's parameters. Counts and
- * displacements have these types: int and int or, in functions whose names end in _c, MPI_Count and
- * MPI_Aint. The macro with _A appended lists the matching arguments. */
+/* Each macro NAME(Count, Displacement) lists the parameters of a collective. Count and Displacement
+ * are int or, for functions whose names end in _c, MPI_Count and MPI_Aint. NAME_A lists the matching
+ * arguments. */
 #define REDUCTION(Count, Displacement) CSHIM_REDUCTION(Count), MPI_Comm comm
 #define REDUCTION_A CSHIM_REDUCTION_A, comm
 #define ROOTED(Count, Displacement) CSHIM_REDUCTION(Count), int root, MPI_Comm comm

@@ -30,8 +30,7 @@
 #include "shim/mpi/carrier.h"
 #include "shim/mpi/engine.h"
 
-/* Calls of fewer than `below` elements are passed through for `reason`. 0: no such number is known.
- */
+/* Calls of fewer than `below` elements are passed through for `reason`. 0: none is known. */
 struct cshim_passed_elements {
     uint64_t below;
     enum cshim_reason reason;

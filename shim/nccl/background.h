@@ -19,9 +19,9 @@ ncclResult_t cshim_background_await(void);
 /* Calls ncclGroupEnd, and on a background thread waits until NCCL has enqueued the group. `status`
  * is that of the calls in the group; returns the first error. */
 ncclResult_t cshim_nccl_end_group(ncclResult_t status);
-/* Returns the asynchronous error of a communicator or, if it has none, of its `inside` and
- * `across`; ncclInProgress counts as an error. If the communicator was stopped or, on a background
- * thread, any that the thread works for, returns that error. */
+/* Returns the error of the stop if the communicator was stopped or, on a background thread, any
+ * that the thread works for. Otherwise returns the asynchronous error of the communicator or, if it
+ * has none, of its `inside` and `across`. ncclInProgress counts as an error. */
 ncclResult_t cshim_nccl_state(struct cshim_nccl_comm *comm);
 /* Waits until no background thread works for the communicator. */
 void cshim_background_leave(const struct cshim_nccl_comm *comm);

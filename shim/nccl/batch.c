@@ -182,7 +182,8 @@ static ncclResult_t enqueue_step(const struct batch *batch, enum cshim_step step
 }
 
 /* Enqueues a step of a batch after the previous one, if a segment has the step. Another thread may
- * stop a communicator at any time, so each step checks that first. */
+ * stop a communicator at any time; after an abort its handle may not be used. So each step checks
+ * that first. */
 static ncclResult_t take_step(struct run *run, size_t slot, enum cshim_step step)
 {
     struct batch *batch = &run->batches[slot];
@@ -193,8 +194,10 @@ static ncclResult_t take_step(struct run *run, size_t slot, enum cshim_step step
         if (status == ncclSuccess)
             status = (ncclResult_t)batch->segments[i].call->comm->stopped;
     }
-    if (!has || status != ncclSuccess)
-        return has ? status : ncclSuccess;
+    if (!has)
+        return ncclSuccess;
+    if (status != ncclSuccess)
+        return status;
     if (is_kernel(batch->latest) != is_kernel(step)) {
         status = order(run, slot, step, true);
         cshim_measure_step(run->timelines, batch->segments, batch->count, batch->latest, true);

@@ -57,7 +57,7 @@ struct cshim_nccl_comm {
     atomic_int working; /* ncclInProgress while a background thread works for it, then the status of
                            that thread */
     struct cshim_nccl_comm *next_newcomer; /* next communicator made in the same group */
-    struct cshim_member *member;           /* this rank's end of the rendezvous, or NULL */
+    struct cshim_member *member;           /* this rank's side of the rendezvous, or NULL */
     struct cshim_tag
         reached_at;         /* address at which other ranks reach this process; family 0: unknown */
     uint64_t grown;         /* number of communicators that have grown from this one */
@@ -65,7 +65,8 @@ struct cshim_nccl_comm {
                                set `stopped`, and to set `working` to ncclInProgress */
     atomic_int stopped;     /* ncclSuccess, or the error of compressed calls since the program has
                                revoked it (ncclInvalidUsage) or aborted it (ncclSystemError: its
-                               handle may not be used any more) */
+                               handle may not be used any more). Also ends the waits for other
+                               communicators whose calls are in a group with its calls */
 
     /* Fields for compressed calls. */
     bool prepared;

@@ -219,8 +219,8 @@ static void end_levels(struct cshim_nccl_comm *known, ncclResult_t (*how)(ncclCo
             how(levels[i]);
 }
 
-/* Opens an NCCL group in which the caller stops the communicator and its levels, `inside` and
- * `across`. Without the group each stop would wait for its own kernels, which may be queued after
+/* Opens an NCCL group in which the caller stops the communicator and its levels (`inside` and
+ * `across`). Without the group each stop would wait for its own kernels, which may be queued after
  * another communicator's on the stream. Returns false if no group was opened: the communicator is
  * unknown or has neither of the two, or NCCL fails. */
 static bool open_stop(const struct cshim_nccl_comm *known)
@@ -249,7 +249,8 @@ static ncclResult_t comm_shrink(ncclComm_t comm, int *excluded, int excluded_cou
     struct cshim_nccl_comm *known = cshim_registry_find(comm);
     const bool stops = (flags & SHRINK_ABORT) != 0 && open_stop(known);
     /* NCCL waits in ncclCommShrink until the communicator's kernels end, which may be queued after
-     * those of the levels. (In a group with an abort it refuses to shrink a nonblocking one.) */
+     * those of the levels. In a group with an abort it refuses to shrink a nonblocking one, so that
+     * shrink may wait forever. */
     if (stops && !known->nonblocking)
         end_levels(known, cshim_nccl.real->CommAbort);
     ncclResult_t status =
@@ -316,7 +317,8 @@ static ncclResult_t comm_destroy(ncclComm_t comm)
 }
 
 /* Ends the engine's own waits for other ranks: calls on the communicator return `error` from now
- * on. Waits until no background thread works for it. */
+ * on. Waits until no background thread works for it. If that thread also waits for the decision
+ * about another new communicator of the same group, this may take a minute. */
 static void stop_calls(struct cshim_nccl_comm *known, ncclResult_t error)
 {
     pthread_mutex_lock(&known->asking);
@@ -343,8 +345,9 @@ static ncclResult_t comm_abort(ncclComm_t comm)
     return status;
 }
 
-/* If NCCL revokes the communicator, passes all later calls through, so that NCCL refuses them.
- * Keeps `inside` and `across`, which another thread may be using. */
+/* Ends the engine's own waits, then revokes the communicator and its levels. If NCCL accepts,
+ * passes all later calls through, so that NCCL refuses them. If NCCL refuses, calls in progress may
+ * have failed all the same. Keeps the levels, which another thread may be using. */
 static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
 {
     struct cshim_nccl_comm *known = flags == 0 ? cshim_registry_find(comm) : NULL;
@@ -354,27 +357,30 @@ static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
     stop_calls(known, ncclInvalidUsage);
     const bool has_levels = open_stop(known);
     ncclResult_t status = cshim_nccl.real->CommRevoke(comm, flags);
-    if (has_levels) {
-        if (known->across != NULL)
-            cshim_nccl.real->CommRevoke(known->across, flags);
-        if (known->inside != NULL)
-            cshim_nccl.real->CommRevoke(known->inside, flags);
+    const bool is_accepted = status == ncclSuccess || status == ncclInProgress;
+    if (is_accepted && has_levels && known->across != NULL)
+        cshim_nccl.real->CommRevoke(known->across, flags);
+    if (is_accepted && has_levels && known->inside != NULL)
+        cshim_nccl.real->CommRevoke(known->inside, flags);
+    if (has_levels)
         status = cshim_nccl_end_group(status);
-    }
-    if (status == ncclSuccess || status == ncclInProgress) {
+    pthread_mutex_lock(&known->asking);
+    if (is_accepted)
         known->reason = CSHIM_REASON_DISABLED;
+    if (is_accepted && known->working == ncclInvalidUsage)
         known->working = ncclSuccess;
-    } else {
+    /* A background thread that makes a child must be able to wait for its revoked parent. */
+    if (!is_accepted || known->nonblocking)
         known->stopped = before;
-    }
+    pthread_mutex_unlock(&known->asking);
     cshim_registry_release(known);
     return status;
 }
 
 /* Reports ncclInProgress while a background thread works for the communicator, without asking NCCL:
  * that thread asks, and NCCL does not allow two threads to ask at once. The thread itself gets
- * NCCL's answer only. Reports errors of `inside` and `across`, but not that they are in progress.
- */
+ * NCCL's answer only. Reports errors of `inside` and `across` unless the communicator was revoked,
+ * but not that they are in progress. */
 static ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t *error)
 {
     struct cshim_nccl_comm *known =
@@ -390,9 +396,9 @@ static ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t *error)
         pthread_mutex_unlock(&known->asking);
         if (status == ncclSuccess && *error == ncclSuccess)
             *error = working;
-        if (status == ncclSuccess && *error == ncclSuccess && known->stopped == ncclSuccess) {
+        if (status == ncclSuccess && *error == ncclSuccess) {
             const ncclResult_t state = cshim_nccl_state(known);
-            *error = state == ncclInProgress ? ncclSuccess : state;
+            *error = state == ncclInProgress || known->stopped != ncclSuccess ? ncclSuccess : state;
         }
     }
     cshim_registry_release(known);

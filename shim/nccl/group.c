@@ -18,12 +18,23 @@ static __thread struct group {
     struct cshim_nccl_comm *newcomers; /* communicators made in the group, in their order */
 } group;
 
+/* NCCL restores the current device of the thread that calls it. A background thread's is device 0,
+ * on which each process would then get a context. So such a thread runs the group's calls in the
+ * context of the first call's communicator. */
+static ncclResult_t run_calls(void)
+{
+    CSHIM_SCOPE scope = cshim_background_is()
+                            ? cshim_device_enter(group.calls[0].comm)
+                            : (struct cshim_scope){.result = CUDA_ERROR_INVALID_CONTEXT};
+    return cshim_batches_run(group.calls, group.call_count);
+}
+
 /* Runs the group's calls if is_good is true, then releases them. */
 static ncclResult_t end_calls(bool is_good)
 {
     ncclResult_t status = ncclSuccess;
     if (is_good && group.call_count > 0)
-        status = cshim_batches_run(group.calls, group.call_count);
+        status = run_calls();
     for (size_t i = 0; i < group.call_count; i++) {
         cshim_premul_release(group.calls[i].op, group.calls[i].handle);
         cshim_registry_release(group.calls[i].comm);
@@ -177,29 +188,17 @@ static void find_children(void)
     }
 }
 
-/* Finishes the group on a background thread. */
-static ncclResult_t finish_in_background(void)
-{
-    /* NCCL restores the current device of the thread that calls it. A new thread's is device 0, on
-     * which each process would then get a context. */
-    CSHIM_SCOPE scope = {.result = CUDA_ERROR_INVALID_CONTEXT};
-    if (group.call_count > 0)
-        scope = cshim_device_enter(group.calls[0].comm);
-    const ncclResult_t status = cshim_background_await(); /* NCCL's part of the group */
-    if (status == ncclSuccess)
-        find_children();
-    const ncclResult_t finished = finish_group(status == ncclSuccess);
-    if (status != ncclSuccess || finished != ncclSuccess)
-        return status != ncclSuccess ? status : finished;
-    return cshim_background_await();
-}
-
 static void *run_background(void *argument)
 {
     struct background *work = argument;
     group = work->group;
     cshim_background_begin(work->comms, work->count);
-    const ncclResult_t status = finish_in_background();
+    ncclResult_t status = cshim_background_await(); /* NCCL's part of the group */
+    if (status == ncclSuccess)
+        find_children();
+    const ncclResult_t finished = finish_group(status == ncclSuccess);
+    if (status == ncclSuccess && (status = finished) == ncclSuccess)
+        status = cshim_background_await();
     for (size_t i = 0; i < work->count; i++) {
         work->comms[i]->working = status;
         cshim_registry_release(work->comms[i]);
@@ -218,9 +217,9 @@ static bool works_for(const struct background *work, const struct cshim_nccl_com
 }
 
 /* Adds the communicator of a handle to the thread's work if it is not there yet. Sets `working` if
- * the communicator was not stopped: an abort then waits until the thread has finished and changes
- * `working`. A second entry would make the thread change it twice, the second time perhaps while
- * another thread works for the program's next group. */
+ * the communicator was not stopped: an abort or a revoke then waits until the thread has finished
+ * and changes `working`. A second entry would make the thread change it twice, the second time
+ * perhaps while another thread works for the program's next group. */
 static void add_to_work(struct background *work, ncclComm_t handle)
 {
     struct cshim_nccl_comm *comm = cshim_registry_find(handle);
@@ -283,9 +282,9 @@ static bool needs_background(void)
     return needs;
 }
 
-/* Ends the outermost group, for which NCCL has returned `status`. New communicators without a
- * nonblocking parent are nonblocking if that is ncclInProgress. (The engine may not know before:
- * NCCL reads NCCL_COMM_BLOCKING from its configuration files, too.) */
+/* Ends the outermost group, for which NCCL has returned `status`. If that is ncclInProgress, new
+ * communicators without a nonblocking parent are nonblocking, too. (The engine may not know that
+ * earlier: NCCL reads NCCL_COMM_BLOCKING from its configuration files as well.) */
 static ncclResult_t end_outermost(ncclResult_t status)
 {
     for (struct cshim_nccl_comm *comm = group.newcomers; comm != NULL; comm = comm->next_newcomer)

@@ -50,7 +50,8 @@ bool cshim_classes_reserve(struct cshim_class **classes, const struct cshim_poli
                            enum cshim_library library);
 
 /* Returns true if a call that `rule` compresses may have a class: if it is an all-reduce that the
- * library can make, and the rule's `worth` is not `always`. */
+ * library, too, can make, and the rule's `worth` is not `always`. Other calls are planned without
+ * learned choices. */
 static inline bool cshim_class_is_for(const struct cshim_rule *rule, const struct cshim_call *call)
 {
     return rule->worth != CSHIM_WORTH_ALWAYS && call->collective == CSHIM_ALLREDUCE &&

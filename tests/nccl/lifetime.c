@@ -165,7 +165,7 @@ static void stuck(int calls_before, void *(*end)(void *))
     world = gpu_join();
     float *data = device_part(world.rank, 1, COUNT);
     for (int i = 0; i < calls_before; i++)
-        reduce_on(&world, world.comm, 1, COUNT, "before the abort");
+        reduce_on(&world, world.comm, 1, COUNT, "before the end");
     pthread_create(&thread, NULL, end, NULL);
     if (world.rank == 0) {
         const ncclResult_t result =

@@ -212,6 +212,34 @@ static void case_nonblocking_two(void)
     gpu_leave(&world);
 }
 
+/* Rank 0 calls alone. All ranks revoke the communicator, and go on with a child of it. */
+static void case_nonblocking_revoke(void)
+{
+    ncclComm_t child;
+    world = gpu_join();
+    const ncclComm_t comm = make_nonblocking(".revoke");
+    settle(comm);
+    if (world.rank == 0) {
+        begin_sum(comm, device_part(0, 1, COUNT));
+        usleep(100000);
+    }
+    const ncclResult_t revoked = ncclCommRevoke(comm, 0);
+    WANT(revoked == ncclSuccess || revoked == ncclInProgress, "revoked: %d", (int)revoked);
+    settle(comm);
+    synchronize(&world);
+    const ncclResult_t parted = ncclCommSplit(comm, 0, world.rank, &child, NULL);
+    WANT(parted == ncclSuccess || parted == ncclInProgress, "parted: %d", (int)parted);
+    settle(comm);
+    float *data = device_part(world.rank, 2, COUNT);
+    begin_sum(child, data);
+    settle(child);
+    synchronize(&world);
+    want_sum(data, world.ranks, 2, COUNT, "a child of a revoked nonblocking communicator");
+    NCCL(ncclCommDestroy(child));
+    NCCL(ncclCommDestroy(comm));
+    gpu_leave(&world);
+}
+
 /* Communicators are ended while they are made, during a call, and after ncclCommFinalize; the last
  * has had a child. */
 static void case_nonblocking_ends(void)
@@ -268,6 +296,7 @@ static void case_nonblocking_ends(void)
 static const struct gpu_case cases[] = {
     CASE(nonblocking),        CASE(nonblocking_ends),  CASE(nonblocking_group),
     CASE(nonblocking_rounds), CASE(nonblocking_alone), CASE(nonblocking_two),
+    CASE(nonblocking_revoke),
 };
 
 int main(int argc, char **argv)

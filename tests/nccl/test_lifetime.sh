@@ -49,8 +49,10 @@ check "fork: one report" test "$(grep -c 'ranks on' <<<"$output")" = 1
 exact 3 revoke 3
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = hierarchical\n' >"$scratch/policy.ini"
 NODES=0,0,1,1 expect "revoke, with levels" 0 preloaded 4 "$program" revoke
+reports "revoke, with levels: hierarchical" "rows and all(row['algorithm'] == 'hierarchical' for row in rows)"
 NODES=0,0,1,1 expect "abort, with levels" 0 preloaded 4 "$program" abort_later
 NODES=0,0,1,1 expect "a shrink ends a call, with levels" 0 preloaded 4 "$program" shrink_abort
+reports "a shrink ends a call, with levels: hierarchical" "any(row['algorithm'] == 'hierarchical' for row in rows)"
 expect "a rank is lost, natively" 0 job 4 "$program" lost
 NODES=0,0,1,1 expect "a rank is lost, with levels" 0 preloaded 4 "$program" lost
 cp "$scratch/everywhere.ini" "$scratch/policy.ini"
@@ -88,7 +90,7 @@ done
 
 expect "abort_first natively" 0 job 3 "$program" abort_first
 expect "an abort frees a rank in its first compressed call" 0 preloaded 3 "$program" abort_first
-contains "the call returns an error" "the call returned"
+contains "the call returns an error" "the call returned 2"
 expect "an abort frees a rank's stream" 0 preloaded 3 "$program" abort_later
 expect "revoke_first natively" 0 job 3 "$program" revoke_first
 expect "a revoke frees a rank in its first compressed call" 0 preloaded 3 "$program" revoke_first
