@@ -40,6 +40,11 @@ DATADIR ?= $(PREFIX)/share/compshim
 DOCDIR ?= $(PREFIX)/share/doc/compshim
 LIBEXECDIR ?= $(PREFIX)/libexec/compshim
 COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
+# The recipes of install and uninstall would split such names.
+ifneq ($(filter install uninstall,$(MAKECMDGOALS)),)
+$(foreach variable,DESTDIR PREFIX LIBDIR BINDIR MANDIR DATADIR DOCDIR LIBEXECDIR COMPLETIONDIR,$(if \
+	$(word 2,x$($(variable))x),$(error $(variable)='$($(variable))' has a blank: name a folder without one)))
+endif
 
 CC = gcc
 CXX = g++
@@ -287,7 +292,7 @@ $(BUILD)/libcompshim-mpich.so $(BUILD)/libcompshim-abi.so: $(call objects,$(host
 # C++ is needed for the layout of gloo's classes only. The engine uses the C++ library of the process. The C
 # functions of shim/gloo and the front's for gloo are compiled with -fexceptions, because gloo's exceptions pass through
 # them.
-$(BUILD)/obj/shim/gloo/%.o $(BUILD)/obj/shim/front/gloo.o: CFLAGS += -fexceptions
+$(BUILD)/obj/shim/gloo/%.o $(BUILD)/obj/shim/front/gloo.o: override CFLAGS += -fexceptions
 $(BUILD)/obj/shim/gloo/abi.o: sanitizers += $(if $(filter 1,$(SANITIZE)),-fno-sanitize=vptr)
 $(BUILD)/obj/shim/gloo/abi.o: shim/gloo/abi.cc | $(generated) $(checked)
 	@mkdir -p $(@D)

@@ -113,6 +113,8 @@ expect "a list that was added to" 0 tells srun --export=PATH true
 contains "is reported" "compshim: srun: --export is changed to PATH,LD_PRELOAD, so that the library reaches the tasks"
 expect "a batch job without export" 0 tells sbatch --export=NONE job.sh
 contains "is warned of" "sbatch: --export keeps LD_PRELOAD from the script"
+expect "a batch job that exports INSTALL only" 0 tells sbatch --export=INSTALL job.sh
+contains "is warned of, too" "sbatch: --export keeps LD_PRELOAD from the script"
 expect "Hydra without environment" 0 tells mpirun -genvnone -n 2 true
 contains "is warned of too" "mpirun: -genvnone keeps LD_PRELOAD from the ranks"
 expect "Horovod over gloo" 0 tells horovodrun --gloo -np 2 python3 train.py

@@ -52,6 +52,8 @@ check "make uninstall" installation uninstall "PREFIX=$prefix"
 output=$(files "$prefix")
 if [ -z "$output" ]; then pass "nothing is left"; else fail "nothing is left" "$output"; fi
 
+expect "a stage with a blank is refused" 2 installation install "DESTDIR=$scratch/a stage"
+check "and nothing is made" test ! -e "$scratch/a"
 check "make install into a stage" installation install "DESTDIR=$scratch/stage" PREFIX=/usr \
     LIBDIR=/usr/lib/somewhere
 check "the library is in its folder" test -s "$scratch/stage/usr/lib/somewhere/libcompshim.so"

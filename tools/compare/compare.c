@@ -190,16 +190,6 @@ static void add_ranks(struct compare_plan *plan, const char *list)
                     "serial program");
 }
 
-/* Ends the tool if an option's file cannot be written or must not be overwritten. Creates the file
- * if it does not exist. */
-static void check_writable(const char *option, const char *path, const char *mark)
-{
-    tool_spare_file(option, path, mark);
-    FILE *file = path != NULL ? fopen(path, "ae") : NULL;
-    if (path != NULL && (file == NULL || fclose(file) != 0))
-        err(TOOL_SYSTEM, "%s", path);
-}
-
 /* Writes the policy of a codec's mode. */
 static void write_mode_policy(const struct compare_plan *plan, struct compare_mode *mode)
 {
@@ -237,9 +227,9 @@ static void make_plan(struct compare_plan *plan, const struct compare_options *o
     for (size_t mode = 0; mode < plan->mode_count && plan->library == NULL; mode++)
         if (plan->modes[mode].has_shim)
             plan->library = launch_find_library();
-    check_writable("--json", options->json, "\"title\"");
-    check_writable("--markdown", options->markdown, COMPARE_MARKDOWN_MARK);
-    check_writable("--html", options->html, PAGE_MARK);
+    tool_check_writable("--json", options->json, "\"title\"");
+    tool_check_writable("--markdown", options->markdown, COMPARE_MARKDOWN_MARK);
+    tool_check_writable("--html", options->html, PAGE_MARK);
     make_files(plan);
     plan->environment = compare_environment(options->link);
 }

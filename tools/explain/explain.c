@@ -211,10 +211,10 @@ static void print_policy(void)
 {
     size_t length;
     char source[CSHIM_PATH_MAX], message[CSHIM_MESSAGE_MAX];
-    cshim_policy_free(launch_load_policy(chosen.policy));
     char *text = cshim_policy_load(chosen.policy, &length, source, message);
     if (text == NULL)
         errx(TOOL_NOT_SO, "%s", message);
+    cshim_policy_free(launch_parse_policy(text, length, source, message));
     if (chosen.json)
         tool_json_print(
             json_pack("{so so}", "policy", tool_json_text(source), "text", tool_json_text(text)));

@@ -86,14 +86,9 @@ char *launch_preload(const char *library, const char *existing)
     return value;
 }
 
-struct cshim_policy *launch_load_policy(const char *path)
+struct cshim_policy *launch_parse_policy(const char *text, size_t length, const char *source,
+                                         char message[CSHIM_MESSAGE_MAX])
 {
-    size_t length = 0;
-    char source[CSHIM_PATH_MAX];
-    char message[CSHIM_MESSAGE_MAX];
-    char *text = cshim_policy_load(path, &length, source, message);
-    if (text == NULL)
-        errx(TOOL_NOT_SO, "%s", message);
     if (message[0] != '\0')
         warnx("%s", message);
     struct cshim_policy *policy = cshim_policy_parse(text, length, source, message);
@@ -102,6 +97,17 @@ struct cshim_policy *launch_load_policy(const char *path)
     if (policy->rule_count == 0)
         warnx("%s: it has no rules: everything is passed through", source);
     return policy;
+}
+
+struct cshim_policy *launch_load_policy(const char *path)
+{
+    size_t length = 0;
+    char source[CSHIM_PATH_MAX];
+    char message[CSHIM_MESSAGE_MAX];
+    char *text = cshim_policy_load(path, &length, source, message);
+    if (text == NULL)
+        errx(TOOL_NOT_SO, "%s", message);
+    return launch_parse_policy(text, length, source, message);
 }
 
 char *launch_absolute(const char *path)

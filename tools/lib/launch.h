@@ -30,6 +30,10 @@ char *launch_preload(const char *library, const char *existing);
 /* Loads and parses the policy that a run would use (`path` as for cshim_policy_load). Prints the
  * error and exits with TOOL_NOT_SO if it cannot be read or is wrong. */
 struct cshim_policy *launch_load_policy(const char *path);
+/* Parses a text that cshim_policy_load() has returned with `source` and `message`; otherwise like
+ * launch_load_policy(). */
+struct cshim_policy *launch_parse_policy(const char *text, size_t length, const char *source,
+                                         char message[CSHIM_MESSAGE_MAX]);
 
 /* Returns the value of COMPSHIM_POLICY for a loaded policy: a built-in one's name, or the file's
  * absolute name. Exits if there is no such file. */

@@ -68,6 +68,14 @@ void tool_spare_file(const char *option, const char *path, const char *mark)
              option);
 }
 
+void tool_check_writable(const char *option, const char *path, const char *mark)
+{
+    tool_spare_file(option, path, mark);
+    FILE *file = path != NULL ? fopen(path, "ae") : NULL;
+    if (path != NULL && (file == NULL || fclose(file) != 0))
+        err(TOOL_SYSTEM, "%s", path);
+}
+
 static void check_output(const char *path, const char *problem)
 {
     if (problem != NULL)

@@ -64,7 +64,10 @@ static void warn_sbatch(char **words, char *const *end)
 {
     char **word = find_export(words, end);
     const char *list = word != NULL ? *word : getenv("SBATCH_EXPORT");
-    if (list != NULL && strstr(list, "ALL") == NULL && strstr(list, "LD_PRELOAD") == NULL)
+    if (list != NULL && tool_starts_with(list, "--export="))
+        list += strlen("--export=");
+    if (list != NULL && !tool_is_listed(list, ',', "ALL", 3) &&
+        !tool_is_listed(list, ',', "LD_PRELOAD", strlen("LD_PRELOAD")))
         warnx("sbatch: --export keeps LD_PRELOAD from the script; let the script start the "
               "program by compshim run");
     else if (verbose)
@@ -224,7 +227,7 @@ void run_instruct_launchers(char **words, bool is_verbose)
         const char *note; /* printed if verbose */
     } known[] = {
         {"srun", fix_srun, NULL},
-        {"sbatch salloc", warn_sbatch, NULL},
+        {"sbatch", warn_sbatch, NULL},
         {"mpirun mpiexec", warn_mpirun, NULL},
         {"torchrun", NULL,
          "torchrun: the workers of this node inherit the environment; start torchrun by compshim "

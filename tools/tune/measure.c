@@ -128,7 +128,7 @@ static void write_job_policy(const struct session *session, size_t first, size_t
 {
     FILE *file = fopen(policy, "we");
     if (file == NULL)
-        err(TOOL_NOT_SO, "cannot write %s", policy);
+        err(TOOL_SYSTEM, "cannot write %s", policy);
     fprintf(file, "[compshim]\nlog = error\n");
     for (size_t size = first; size < end; size++)
         for (size_t way = 0; way < session->measured->way_count; way++) {
@@ -144,7 +144,7 @@ static void write_job_policy(const struct session *session, size_t first, size_t
         fprintf(file, "[rule all]\ncodec = none\n");
     const bool lost = ferror(file) != 0;
     if (fclose(file) != 0 || lost)
-        errx(TOOL_NOT_SO, "cannot write all of %s", policy);
+        errx(TOOL_SYSTEM, "cannot write all of %s", policy);
 }
 
 /* Opens the report of the last job, which exists only if the library has reached all ranks. */

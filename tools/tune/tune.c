@@ -194,19 +194,19 @@ static int run_tune(char **words)
         set_sizes(chosen.sizes != NULL ? chosen.sizes : SIZES, &measured);
     if (!chosen.force && access(chosen.output, F_OK) == 0)
         errx(TOOL_NOT_SO, "%s exists already: use --force, or another --output", chosen.output);
-    tool_spare_file("--save", chosen.save, "\"ways\"");
-    tool_spare_file("--machine", chosen.machine, MACHINE_MARK);
+    tool_check_writable("--save", chosen.save, "\"ways\"");
+    tool_check_writable("--machine", chosen.machine, MACHINE_MARK);
     if (chosen.from != NULL)
         load(chosen.from, &measured);
     else
         tune_measure(words, chosen.time > 0 ? chosen.time : SECONDS, chosen.output, &measured);
     char *text = tune_policy(&measured, max_rel_error);
+    fputs(text, stdout); /* first, so that it is not lost if a file cannot be written */
     if (chosen.save != NULL)
         save(&measured, chosen.save);
     if (chosen.machine != NULL)
         save_machine(chosen.machine);
     write_policy(chosen.output, text);
-    fputs(text, stdout);
     return tool_finish(TOOL_GOOD);
 }
 
