@@ -5,17 +5,11 @@
  *
  *   nccl_moves allgather|alltoall|broadcast CODEC [DTYPE]
  */
-#include "tests/nccl/gpu.h"
-#include "tests/sums.h"
+#include "tests/nccl/sums.h"
 
 static struct gpu_world world;
 static enum { GATHER, ALLTOALL, BROADCAST } collective;
 static const char *const names[] = {"allgather", "alltoall", "broadcast"};
-
-static ncclDataType_t datatype(void)
-{
-    return sums_dtype == CSHIM_FLOAT16 ? ncclFloat16 : ncclFloat32;
-}
 
 /* Compares `count` elements received from a rank, the first of which has index `first` in its
  * buffer. */
