@@ -44,7 +44,7 @@ static void run_count(enum data data, size_t count, int in_place, int root)
     const size_t sent = collective == ALLTOALL ? ranks * count : count;
     const size_t blocks = collective == BROADCAST ? 1 : ranks;
     const size_t own = collective == GATHER ? rank * bytes : 0;
-    unsigned char *host = malloc(ranks * bytes + 1);
+    unsigned char *host = calloc(ranks * bytes + 1, 1);
     unsigned char *receive = gpu_allocate(ranks * bytes);
     const int shares = in_place && collective != ALLTOALL; /* which has no in-place form */
     unsigned char *send = shares ? receive + own : gpu_allocate(sent * size);
