@@ -19,7 +19,7 @@
 #   has_ended PID              succeeds if the process does not exist, or is a zombie
 #   children_of PID            prints the process ids of its children
 #
-#   mpi, shimmed, job, differing, policy, json, reports, to_hosts: see below
+#   mpi, shimmed, shimmed_on, job, differing, policy, json, reports, to_hosts: see below
 #   only_open_mpi WHAT         succeeds if the MPI is Open MPI; otherwise skips WHAT
 #   compresses_nonblocking PROGRAM  succeeds if nonblocking calls are compressed with the program's MPI
 #   mpich_reports_mismatch     see below
@@ -143,6 +143,12 @@ shimmed() {
     local ranks=$1
     shift
     mpi "$ranks" LD_PRELOAD="$preload" "$@"
+}
+# shimmed_on NODES [VARIABLE=VALUE...] PROGRAM... : runs one rank with the shim for each number in NODES, on the node
+# of this number: 0,0,1 (tests/standin/nodes.c)
+shimmed_on() {
+    local others=${1//[^,]/}
+    mpi $((${#others} + 1)) STANDIN_NODES="$1" LD_PRELOAD="$build/tests/standin_nodes.so:$preload" "${@:2}"
 }
 
 # job N [VARIABLE=VALUE...] PROGRAM... : runs N processes with their ranks in the environment, without MPI

@@ -33,6 +33,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/bench/times.h"
+
 #define CALLS_MAX 10000
 #define CALLS_MIN 5
 #define SETTLE_SECONDS 2.0 /* --beside: ends settling early, but not before a fifth of CALLS */
@@ -56,12 +58,6 @@ static size_t parse_size(const char *text, char **end)
         }
     }
     return value;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static double processor_seconds(void)
@@ -188,12 +184,6 @@ static void free_buffers(struct buffers buffers)
     free(buffers.output);
 }
 
-static double median_of(double *seconds, int calls)
-{
-    qsort(seconds, (size_t)calls, sizeof *seconds, by_value);
-    return seconds[calls / 2];
-}
-
 /* Measures a size. Native calls have their own buffers, because a buffer that another rank has read
  * is slower to write. */
 static void measure(size_t bytes, int rank)
@@ -218,11 +208,11 @@ static void measure(size_t bytes, int rank)
     }
     MPI_Reduce(&processor, &all, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank == 0) {
-        const double median = median_of(seconds, calls); /* sorts them */
+        const double median = median_of(seconds, (size_t)calls); /* sorts them */
         printf("%zu %d %.9f %.9f %.4f", bytes, calls, mean ? own_seconds / calls : median,
                seconds[0], all / calls / (double)bytes * 0x1p30);
         if (alternate)
-            printf(" %.9f", median_of(native, calls));
+            printf(" %.9f", median_of(native, (size_t)calls));
         puts("");
         fflush(stdout);
     }
@@ -270,7 +260,7 @@ static void measure_turns(size_t bytes, int rank)
         calls += ROW - 1;
     } while (calls + ROW <= CALLS_MAX && (calls < CALLS_MIN || spent < budget * sizes));
     for (int i = 0; i < sizes; i++) {
-        const double median = median_of(seconds[i], calls);
+        const double median = median_of(seconds[i], (size_t)calls);
         if (rank == 0)
             printf("%zu %d %.9f %.9f\n", bytes + (size_t)i * sizeof(float), calls, median,
                    seconds[i][0]);

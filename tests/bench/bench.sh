@@ -46,9 +46,6 @@ done
 mkdir -p "$results"
 begin tests/net/hosts.sh --name cshimbench
 
-root=()
-[ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
-
 # policy_of MODE: prints the path of the mode's policy file, or nothing for modes without the shim
 policy_of() {
     local codec=$1 algorithm=auto
@@ -75,25 +72,14 @@ give_up() {
 # launch NETWORK MODE SIZES SECONDS: runs one job, which prints allreduce_bench's lines. Between hosts, the shim's calls
 # of up to 1 MiB alternate with native ones, because the speed of jobs varies by chance.
 launch() {
-    local network=$1 mode=$2 policy options=() variables=()
+    local network=$1 mode=$2 policy variables=()
     local job=("$build/allreduce_bench" --sizes "$3" --seconds "$4")
     policy=$(policy_of "$mode")
     [ -z "$policy" ] || variables=("LD_PRELOAD=$build/libcompshim.so" "COMPSHIM_POLICY=$policy" COMPSHIM_REPORT=off)
     [ -z "$policy" ] || [[ $network = shm-* || ,$3 =~ ,([2-9]|[1-9][0-9]+)MiB ]] || job+=(--alternate)
     [ "$mode" != default ] || job+=(--settle 64)
-    [ "$mode" != ring ] ||
-        options=(--mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_allreduce_algorithm 4)
-    case $network in
-    shm-*)
-        mpirun "${root[@]}" -n "${network#shm-}" --oversubscribe --bind-to none \
-            --mca mpi_yield_when_idle 1 "${options[@]}" \
-            env "${variables[@]}" "${job[@]}"
-        ;;
-    *)
-        env "${variables[@]}" "${hosts[@]}" run --ranks-per-host "${network##*x}" "${options[@]}" \
-            "${job[@]}"
-        ;;
-    esac
+    [ "$mode" != ring ] || set -- "$@" --mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_allreduce_algorithm 4
+    run_job "$network" "${@:5}"
 }
 
 # plan MODE SIZES: prints a line for each size: the mode, and the planner's answer in JSON
@@ -140,14 +126,13 @@ measure() {
         fi
         host_count=${network#*-} host_count=${host_count%x*}
         ranks=$((host_count * ${network##*x}))
-        "${hosts[@]}" up --hosts "$host_count" --rate "${network%%-*}" "${paced[@]}" >&2
-        are_up=yes
         ;;
     esac
+    up "$network" "${paced[@]}"
     sample "$network" "$(sizes_matching '^[0-9]+KiB$|^1MiB$')" 0.1 "$repeats"
     sample "$network" "$(sizes_matching '^([2-9]|[1-5][0-9]|6[0-4])MiB$')" 0.3 "$repeats"
     sample "$network" "$(sizes_matching '^(6[5-9]|[7-9][0-9]|[0-9]{3,})MiB$')" 0.3 1
-    [ "$host_count" = 1 ] || "${hosts[@]}" down >&2
+    down "$network"
     python3 tests/bench/summarize.py network "$scratch/$network.samples" "$scratch/$network.plans" \
         >"$scratch/$network.json"
     mv "$scratch/$network.json" "$results/$network.json"

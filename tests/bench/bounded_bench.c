@@ -1,20 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares the codec bounded with ZFP's fixed-accuracy mode, on one core, at equal bounds.
  *
- *   bounded_bench compare       a line for each field, type and bound
- *   bounded_bench check COUNT   encodes and decodes at least COUNT elements, of all fields and of
- *                               the worst case (make_middles), with other bounds, and prints the
- *                               largest error; fails if it exceeds the bound
- *   bounded_bench file FILE BOUND...
- *                               prints a line for each bound: how many times shorter than a file of
- *                               float32 its messages are, with steps that are powers of two and
- *                               with any, and the largest error as a share of the bound
- *
- * A line of compare has the field, its type, and the bound as a share of its largest magnitude. For
- * bounded, then for ZFP, it has the compression ratio, the GB/s (10^9 bytes of the field) of
- * encoding and of decoding, as medians of REPEATS, and the largest error as a share of the bound.
- * ZFP gets the shape of the field, which a collective does not have. Its tolerance and bounded's
- * step are those of a rule's abs_error for data-movement collectives. */
+ * Prints a line for each field, type and bound: the field, its type, and the bound as a share of
+ * its largest magnitude. For bounded, then for ZFP, it has the compression ratio, the GB/s (10^9
+ * bytes of the field) of encoding and of decoding, as medians of REPEATS, and the largest error as
+ * a share of the bound. ZFP gets the shape of the field, which a collective does not have. Its
+ * tolerance and bounded's step are those of a rule's abs_error for data-movement collectives. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,13 +16,13 @@
 #include "codecs/codec.h"
 #include "codecs/floats.h"
 #include "shim/core/clock.h"
+#include "tests/bench/times.h"
 
 enum { REPEATS = 7, SIDE = 1024, EDGE = 128, COUNT = 1 << 21, HOT_SPOTS = 200, STEPS = 300 };
 
 static double field[COUNT];
 static float narrow[COUNT];
 static double decoded[COUNT];
-static size_t length = COUNT; /* elements of the field */
 static uint8_t encoded[COUNT * 10];
 
 /* Returns a random number, uniform from -1 to 1. */
@@ -152,7 +143,7 @@ static double largest_error(enum cshim_dtype dtype, double bound)
 {
     const float *floats = (const float *)(const void *)decoded;
     double largest = 0;
-    for (size_t i = 0; i < length; i++) {
+    for (size_t i = 0; i < COUNT; i++) {
         const double error =
             dtype == CSHIM_FLOAT64 ? decoded[i] - field[i] : (double)floats[i] - (double)narrow[i];
         largest = fmax(largest, fabs(error));
@@ -171,12 +162,12 @@ static void run_bounded(enum cshim_dtype dtype, float step, struct result *resul
 {
     const struct cshim_encoding encoding = {.step = step};
     const double began = cshim_seconds();
-    cshim_encode_with(CSHIM_CODEC_BOUNDED, dtype, elements_of(dtype), length, &encoding, encoded);
+    cshim_encode_with(CSHIM_CODEC_BOUNDED, dtype, elements_of(dtype), COUNT, &encoding, encoded);
     const double encoded_at = cshim_seconds();
-    cshim_decode(CSHIM_CODEC_BOUNDED, dtype, encoded, length, decoded);
+    cshim_decode(CSHIM_CODEC_BOUNDED, dtype, encoded, COUNT, decoded);
     result->decode[repeat] = cshim_seconds() - encoded_at;
     result->encode[repeat] = encoded_at - began;
-    result->bytes = cshim_encoded_length(CSHIM_CODEC_BOUNDED, dtype, length, encoded);
+    result->bytes = cshim_encoded_length(CSHIM_CODEC_BOUNDED, dtype, COUNT, encoded);
 }
 
 static void run_zfp(enum cshim_dtype dtype, double bound, const size_t *shape,
@@ -203,38 +194,30 @@ static void run_zfp(enum cshim_dtype dtype, double bound, const size_t *shape,
     stream_close(bits);
 }
 
-static void make_field(size_t which, uint64_t seed, double *largest)
+static double make_field(size_t which)
 {
-    fields[which].make_field(seed);
-    *largest = 0;
+    double largest = 0;
+    fields[which].make_field(1);
     for (size_t i = 0; i < COUNT; i++) {
         narrow[i] = (float)field[i];
-        *largest = fmax(*largest, fabs(field[i]));
+        largest = fmax(largest, fabs(field[i]));
     }
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    return largest;
 }
 
 static void print_result(struct result *result, size_t bytes, double error)
 {
-    qsort(result->encode, REPEATS, sizeof *result->encode, by_value);
-    qsort(result->decode, REPEATS, sizeof *result->decode, by_value);
     printf(" %.2f %.2f %.2f %.3f", (double)bytes / (double)result->bytes,
-           1e-9 * (double)bytes / result->encode[REPEATS / 2],
-           1e-9 * (double)bytes / result->decode[REPEATS / 2], error);
+           1e-9 * (double)bytes / median_of(result->encode, REPEATS),
+           1e-9 * (double)bytes / median_of(result->decode, REPEATS), error);
 }
 
-static void compare(void)
+int main(void)
 {
-    double largest;
     printf(
         "field type bound ratio encode decode error zfp_ratio zfp_encode zfp_decode zfp_error\n");
     for (size_t which = 0; which < FIELDS; which++) {
-        make_field(which, 1, &largest);
+        const double largest = make_field(which);
         for (int dtype = CSHIM_FLOAT32; dtype <= CSHIM_FLOAT64; dtype++)
             for (size_t i = 0; i < BOUNDS; i++) {
                 const double bound = bounds[i] * largest;
@@ -255,78 +238,5 @@ static void compare(void)
                 fflush(stdout);
             }
     }
-}
-
-/* Fills the field with numbers around the middles between multiples of the step that is stored in
- * messages: (1 - 2^-8) * `step`, cut off after 8 significant bits. */
-static void make_middles(uint64_t seed, float step)
-{
-    const uint32_t bits = cshim_float_bits(step * (1 - 0x1p-8f)) & 0xffff0000u;
-    const double on_wire = (double)cshim_bits_float(bits);
-    for (int i = 0; i < COUNT; i++) {
-        const double multiple = floor(uniform(&seed) * 0x1p14) + 0.5;
-        field[i] = multiple * on_wire * (1 + 0x1p-22 * uniform(&seed));
-        narrow[i] = (float)field[i];
-    }
-}
-
-static int check_bounds(double wanted)
-{
-    double seen = 0, worst = 0, largest = 1;
-    for (uint64_t seed = 1; seen < wanted; seed++)
-        for (size_t which = 0; which <= FIELDS; which++) {
-            if (which < FIELDS)
-                make_field(which, seed, &largest);
-            for (int dtype = CSHIM_FLOAT32; dtype <= CSHIM_FLOAT64; dtype++)
-                for (int bound = 1; bound <= 24; bound++, seen += COUNT) {
-                    struct result result;
-                    const double allowed =
-                        largest * exp2(-bound) * (1 + (double)((seed + (uint64_t)bound) % 29) / 29);
-                    if (which == FIELDS)
-                        make_middles(seed + (uint64_t)bound, step_of(allowed));
-                    run_bounded((enum cshim_dtype)dtype, step_of(allowed), &result, 0);
-                    worst = fmax(worst, largest_error((enum cshim_dtype)dtype, allowed));
-                }
-        }
-    printf("%.0f elements, the largest error is %.6f of the bound\n", seen, worst);
-    return worst > 1;
-}
-
-static int measure_file(FILE *file, double bound)
-{
-    double bytes = 0, packed[2] = {0}, worst = 0;
-    while ((length = fread(narrow, sizeof *narrow, COUNT, file)) > 0) {
-        const float steps[] = {exp2f((float)floor(log2(2 * bound))), step_of(bound)};
-        for (int any = 0; any < 2; any++) {
-            struct result result;
-            run_bounded(CSHIM_FLOAT32, steps[any], &result, 0);
-            packed[any] += (double)result.bytes;
-            worst = fmax(worst, largest_error(CSHIM_FLOAT32, bound));
-        }
-        bytes += (double)(length * sizeof *narrow);
-    }
-    rewind(file);
-    printf("%g %.3f %.3f %.6f\n", bound, bytes / packed[0], bytes / packed[1], worst);
-    return worst > 1;
-}
-
-int main(int argc, char **argv)
-{
-    int failed = 0;
-    if (argc == 2 && strcmp(argv[1], "compare") == 0) {
-        compare();
-    } else if (argc == 3 && strcmp(argv[1], "check") == 0) {
-        failed = check_bounds(atof(argv[2]));
-    } else if (argc > 3 && strcmp(argv[1], "file") == 0) {
-        FILE *file = fopen(argv[2], "rb");
-        if (file == NULL)
-            return perror(argv[2]), 3;
-        for (int i = 3; i < argc; i++)
-            failed |= measure_file(file, atof(argv[i]));
-        fclose(file);
-    } else {
-        return fprintf(stderr, "usage: bounded_bench compare | check COUNT | file FILE BOUND...\n"),
-               2;
-    }
-    return failed;
+    return 0;
 }

@@ -14,6 +14,7 @@
 
 #include "codecs/codec.h"
 #include "shim/core/clock.h"
+#include "tests/bench/times.h"
 
 enum { PARTS = 4, MAX_REPEATS = 101 };
 enum work { ENCODE, FEEDBACK, STOCHASTIC, DECODE, REDUCE, WORK_COUNT };
@@ -114,16 +115,9 @@ static void run_codecs(struct bench *bench, int repeats)
         fprintf(stderr, "\r%*s\r", 40, "");
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double first = *(const double *)a, second = *(const double *)b;
-    return (first > second) - (first < second);
-}
-
 static double gigabytes_per_second(const struct bench *bench, double *seconds, int repeats)
 {
-    qsort(seconds, (size_t)repeats, sizeof *seconds, compare_doubles);
-    return (double)bench->count * 4e-9 / seconds[repeats / 2];
+    return (double)bench->count * 4e-9 / median_of(seconds, (size_t)repeats);
 }
 
 static void report(struct bench *bench, const struct options *options, FILE *json)

@@ -9,15 +9,12 @@
 # speed of both relative to native, and the relative L2 error against float64.
 set -eu
 cd "$(dirname "$0")/../.."
+. tests/bench/lib.sh
 build=$(realpath "${BUILD:-build}")
 rate=${1-1gbit} side=${2-2048} rounds=${3-3}
 make --silent BUILD="$build" "$build/fft_bench"
-scratch=$(mktemp -d)
-hosts=(tests/net/hosts.sh --name cshimfft)
-trap 'rm -rf "$scratch"' EXIT
-trap 'exit 130' INT TERM
-"${hosts[@]}" up --rate "$rate" >/dev/null
-trap '"${hosts[@]}" down >/dev/null; rm -rf "$scratch"' EXIT
+begin tests/net/hosts.sh --name cshimfft
+up "$rate-4x1"
 for round in $(seq "$rounds"); do
     for mode in natively raw lossless fp16 fp8_e4m3 "bounded 1e-2"; do
         set -- $mode

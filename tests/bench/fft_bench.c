@@ -15,6 +15,8 @@
 
 #include <fftw3.h>
 
+#include "tests/bench/times.h"
+
 enum { REPEATS_MAX = 101, LINE = 8 };
 
 static int rank, ranks;
@@ -88,12 +90,6 @@ static double find_error(void)
     return sqrt(errors / values);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 int main(int argc, char **argv)
 {
     double times[REPEATS_MAX], moving[REPEATS_MAX];
@@ -120,10 +116,9 @@ int main(int argc, char **argv)
         moving[i] = seconds_moving;
     }
     const double error = find_error();
-    qsort(times, (size_t)repeats, sizeof *times, by_value);
-    qsort(moving, (size_t)repeats, sizeof *moving, by_value);
     if (rank == 0)
-        printf("%.1f %.1f %.2e\n", 1e3 * times[repeats / 2], 1e3 * moving[repeats / 2], error);
+        printf("%.1f %.1f %.2e\n", 1e3 * median_of(times, (size_t)repeats),
+               1e3 * median_of(moving, (size_t)repeats), error);
     MPI_Finalize();
     return 0;
 }

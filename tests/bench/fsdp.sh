@@ -17,6 +17,7 @@
 # Needs root. TORCH is a folder with PyTorch in bin/python3 (tools/get-torch.sh).
 set -eu
 cd "$(dirname "$0")/../.."
+. tests/bench/lib.sh
 build=$(realpath "${BUILD:-build}")
 rate=1gbit modes=off,none/fp8_e4m3,lossless/fp8_e4m3,bf16/fp8_e4m3,fp8_e4m3/fp8_e4m3 repeats=3 steps=200
 while [ $# -gt 0 ]; do
@@ -25,10 +26,7 @@ while [ $# -gt 0 ]; do
     --modes) modes=${2-} ;;
     --repeats) repeats=${2-} ;;
     --steps) steps=${2-} ;;
-    *)
-        sed -n '3,/^set -eu/p' "$0" | sed '/^set -eu/d; s/^# \{0,1\}//'
-        exit 2
-        ;;
+    *) usage ;;
     esac
     shift 2
 done
@@ -36,10 +34,7 @@ if [ -z "${TORCH-}" ]; then
     TORCH=$build/torch/2.15.0
     tools/get-torch.sh 2.15.0 "$TORCH"
 fi
-scratch=$(mktemp -d)
-hosts=(tests/net/hosts.sh --name cshimfsdp)
-trap 'rm -rf "$scratch"' EXIT
-trap 'exit 130' INT TERM
+begin tests/net/hosts.sh --name cshimfsdp
 export OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 MASTER_ADDR=cshimfsdp1 MASTER_PORT=29557 WORLD_SIZE=4
 
 sent() { "${hosts[@]}" stats | awk '{ sum += $3 } END { printf "%.0f\n", sum }'; }
@@ -69,8 +64,7 @@ train() {
         '/per step, loss/ { line = mode " " $3 " " $8 " " bytes / steps } END { print line }' "$scratch/output"
 }
 
-"${hosts[@]}" up --hosts 4 --rate "$rate" >&2
-trap 'rm -rf "$scratch"; "${hosts[@]}" down >/dev/null' EXIT
+up "$rate-4x1"
 for repeat in $(seq "$repeats"); do
     for mode in ${modes//,/ }; do
         train "$mode" $((repeat == 1 ? steps : (steps + 3) / 4)) | tee -a "$scratch/runs"

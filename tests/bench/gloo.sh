@@ -7,7 +7,6 @@
 #
 #   gloo.sh [--hosts N] [--rates LIST] [--modes LIST] [--repeats N] [--training STEPS] [--sizes LIST] [--pairs N]
 #           [--results DIR]
-#   gloo.sh --page [--hosts N] [--rates LIST] [--repeats N] [--training STEPS] [--results DIR]
 #
 #   --hosts      number of hosts (4), with one rank each
 #   --rates      rates of the hosts' links, 1gbit,100mbit; skipped without root
@@ -19,27 +18,18 @@
 #                alternately; large sizes fewer times
 #   --results    DIR (tests/bench/results) gets gloo-RATE.json (gloo-RATE-HOSTSx1.json if there are not 4 hosts) and
 #                gloo-loopback.json, whose tables are printed
-#   --page       `compshim compare` runs all modes and writes a page for each rate, DIR/gloo-RATE.html and .md. Time and
-#                accuracy are the transformer's, the step is that of two buckets of 25 MiB. All modes but off run under
-#                the shim, which passes the calls of modes without a codec through and counts them.
 #
 # TORCH is a folder with PyTorch in bin/python3; without it tools/get-torch.sh downloads 2.15.0. Horovod is built
 # for Debian's PyTorch, into build/clients, if a mode needs it.
 set -eu
 cd "$(dirname "$0")/../.."
+. tests/bench/lib.sh
 build=$(realpath "${BUILD:-build}")
-count=4 rates=1gbit,100mbit repeats=3 training=60 page=no started_by_compare=
-codecs=fp16,fp8_e4m3,int8,int6 others=bf16-hook,fp16-hook,horovod,horovod-fp16,horovod-fp8_e4m3
-modes=off,$codecs,$others
+count=4 rates=1gbit,100mbit repeats=3 training=60
+modes=off,fp16,fp8_e4m3,int8,int6,bf16-hook,fp16-hook,horovod,horovod-fp16,horovod-fp8_e4m3
 sizes=4,1024,16384,262144,4194304,26214400 pairs=4000 results=tests/bench/results
 while [ $# -gt 0 ]; do
     case $1 in
-    --page)
-        page=yes
-        shift
-        continue
-        ;;
-    --as) started_by_compare=${2-} ;;
     --hosts) count=${2-} ;;
     --rates) rates=${2-} ;;
     --modes) modes=${2-} ;;
@@ -48,10 +38,7 @@ while [ $# -gt 0 ]; do
     --sizes) sizes=${2-} ;;
     --pairs) pairs=${2-} ;;
     --results) results=${2-} ;;
-    *)
-        sed -n '3,/^set -eu/p' "$0" | sed '/^set -eu/d; s/^# \{0,1\}//'
-        exit 2
-        ;;
+    *) usage ;;
     esac
     shift 2
 done
@@ -59,18 +46,11 @@ if [ -n "$rates" ] && [ -z "${TORCH-}" ]; then
     export TORCH=$build/torch/2.15.0
     tools/get-torch.sh 2.15.0 "$TORCH"
 fi
-if [ -n "$rates" ] && { [ $page = yes ] || [[ $modes == *horovod* ]]; }; then
+if [ -n "$rates" ] && [[ $modes == *horovod* ]]; then
     bash tests/clients/build_horovod.sh "$build/clients/horovod"
 fi
 mkdir -p "$results"
-scratch=$(mktemp -d)
-hosts=(tests/net/hosts.sh --name cshimgloo) are_up=
-clean_up() {
-    rm -rf "$scratch"
-    [ -z "$are_up" ] || "${hosts[@]}" down >/dev/null
-}
-trap clean_up EXIT
-trap 'exit 130' INT TERM
+begin tests/net/hosts.sh --name cshimgloo
 export OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 MASTER_PORT=29555
 
 # job ARGUMENT...: runs a rank of gloo_bench.py on each host, with $variables in its environment; rank 0 prints
@@ -136,21 +116,6 @@ measure_hosts() {
     python3 tests/bench/gloo_table.py hosts "$count" "$rate" "$scratch/$rate" >"$file.json"
 }
 
-write_page() {
-    local rate=$1 results mode
-    results=$(realpath "$2")
-    for mode in ${others//,/ }; do
-        case $mode in
-        *-hook | horovod | horovod-fp16) printf '[rule all]\ncodec = none\n' ;;
-        *) printf '[rule all]\ncodec = %s\nworth = always\n' "${mode#horovod-}" ;;
-        esac >"$scratch/$mode"
-    done
-    (cd "$scratch" && "$build/compshim" compare --modes "off,$codecs" --policy "$others" --ranks "$count" \
-        --repeat "$repeats" --title "PyTorch's all-reduces on $count hosts with links of $rate" \
-        --link "links of $rate, emulated on one machine" --html "$results/gloo-$rate.html" --markdown "$results/gloo-$rate.md" \
-        -- "$OLDPWD/tests/bench/gloo.sh" --hosts "$count" --training "$training" --as "{mode}")
-}
-
 measure_loopback() {
     local variables ranks
     shim default
@@ -161,23 +126,15 @@ measure_loopback() {
     python3 tests/bench/gloo_table.py loopback "$scratch/loopback" >"$results/gloo-loopback.json"
 }
 
-if [ -n "$started_by_compare" ]; then
-    variables=(${LD_PRELOAD:+"LD_PRELOAD=$LD_PRELOAD"})
-    on_hosts "$started_by_compare" --training-steps "$training" --lines
-    exit
-fi
 for rate in ${rates//,/ }; do
     if [ "$(id -u)" != 0 ]; then
         echo "gloo.sh: not root: hosts with links of $rate are left out" >&2
         continue
     fi
-    "${hosts[@]}" up --hosts "$count" --rate "$rate" >&2
-    are_up=yes
-    if [ $page = yes ]; then write_page "$rate" "$results"; else measure_hosts "$rate"; fi
-    "${hosts[@]}" down >&2
-    are_up=
+    up "$rate-${count}x1"
+    measure_hosts "$rate"
+    down "$rate-${count}x1"
 done
-[ $page = no ] || exit 0
 if [ -n "$sizes" ]; then
     make -s "$build/gloo_loopback_bench" BUILD="$build"
     measure_loopback

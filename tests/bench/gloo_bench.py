@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank of gloo.sh's measurement on hosts. Rank 0 prints a line of JSON.
 
-gloo_bench.py [--hook bf16|fp16 | --horovod none|fp16] [--calls N] [--steps N] [--training-steps N] [--lines]
+gloo_bench.py [--hook bf16|fp16 | --horovod none|fp16] [--calls N] [--steps N] [--training-steps N]
     Prints the seconds of an all-reduce of one bucket (not with --hook), of a step with two buckets, and of a step of
     the transformer in examples/python, with its loss and accuracy. DistributedDataParallel reduces gradients, with
-    PyTorch's hook if given, or Horovod, with its compression. --lines: prints lines for `compshim compare` instead
-    of JSON
+    PyTorch's hook if given, or Horovod, with its compression.
 """
 import argparse
 import json
 import os
-import statistics
 import sys
 import time
 
@@ -122,18 +120,11 @@ def measure_hosts(arguments):
     return measured
 
 
-def print_lines(arguments, measured):
-    print(f"train time {arguments.training_steps * measured['training_seconds']:.3f} s")
-    print(f"step {1e3 * statistics.median(measured['step_seconds']):.1f} ms")
-    print(f"test accuracy {measured['training_accuracy']:.3f} %", flush=True)
-
-
 def parse_arguments():
     parser = argparse.ArgumentParser()
     ways = parser.add_mutually_exclusive_group()
     ways.add_argument("--hook", choices=HOOKS)
     ways.add_argument("--horovod", choices=("none", "fp16"))
-    parser.add_argument("--lines", action="store_true")
     parser.add_argument("--calls", type=int, default=5)
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--training-steps", type=int, default=60)
@@ -145,10 +136,7 @@ def main():
     ddp_job.join_job(argparse.Namespace(seed=1, backend="gloo"))
     measured = measure_hosts(arguments)
     if torch.distributed.get_rank() == 0:
-        if arguments.lines:
-            print_lines(arguments, measured)
-        else:
-            print(json.dumps(measured), flush=True)
+        print(json.dumps(measured), flush=True)
     torch.distributed.destroy_process_group()
 
 

@@ -9,33 +9,21 @@
  * differences within the pairs, with the latter's 95 % confidence interval by order statistics.
  * Large calls have fewer pairs. */
 #include <math.h>
-#include <time.h>
 
+#include "shim/core/clock.h"
+#include "tests/bench/times.h"
 #include "tests/gloo/job.h"
-
-static double seconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static double seconds_of(struct context *context, struct sum_call *call, bool straight)
 {
     call->straight = straight;
-    double began = seconds_now();
+    double began = cshim_seconds();
     char *wrong = allreduce(context, call);
     if (wrong != NULL) {
         fprintf(stderr, "gloo_loopback_bench: %s\n", wrong);
         exit(1);
     }
-    return seconds_now() - began;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    return cshim_seconds() - began;
 }
 
 static void measure(struct context *context, size_t bytes, size_t most)
@@ -55,8 +43,7 @@ static void measure(struct context *context, size_t bytes, size_t most)
         own[i] = first ? one : other;
         more[i] = first ? other - one : one - other;
     }
-    qsort(own, pairs, sizeof *own, by_size);
-    qsort(more, pairs, sizeof *more, by_size);
+    const double seconds = median_of(own, pairs), seconds_more = median_of(more, pairs);
     /* Indices that enclose the median in n ordered values, at 95 %: n/2 -+ 1.96 sqrt(n)/2. */
     size_t aside = (size_t)ceil(0.98 * sqrt((double)pairs)),
            low = pairs / 2 > aside ? pairs / 2 - aside : 0;
@@ -65,7 +52,7 @@ static void measure(struct context *context, size_t bytes, size_t most)
         printf("{\"ranks\": %d, \"bytes\": %zu, \"pairs\": %zu, \"seconds\": %.3e, "
                "\"seconds_more\": %.3e, "
                "\"interval\": [%.3e, %.3e]}\n",
-               job_ranks(), bytes, pairs, own[pairs / 2], more[pairs / 2], more[low], more[high]);
+               job_ranks(), bytes, pairs, seconds, seconds_more, more[low], more[high]);
     free(values);
     free(own);
     free(more);

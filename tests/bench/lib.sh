@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Part of the benchmarks of all-reduces on networks: shm-RANKS, or RATE-HOSTSxRANKS (ranks per host; needs root).
+# Part of the benchmarks on networks: shm-RANKS, or RATE-HOSTSxRANKS (ranks per host; needs root).
 
 # usage: prints the comment at the top of the script
 usage() {
@@ -31,15 +31,15 @@ down() { # NETWORK: ends its hosts
     are_up=
 }
 
-# run_job NETWORK: runs the ranks of ${job[@]} with the variables ${variables[@]}
+# run_job NETWORK [MPIRUN-OPTION...]: runs the ranks of ${job[@]} with the variables ${variables[@]}
 run_job() {
     local root=()
     [ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
     case $1 in
     shm-*)
-        mpirun "${root[@]}" -n "${1#shm-}" --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 \
+        mpirun "${root[@]}" -n "${1#shm-}" --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 "${@:2}" \
             env "${variables[@]}" "${job[@]}"
         ;;
-    *) env "${variables[@]}" "${hosts[@]}" run --ranks-per-host "${1##*x}" "${job[@]}" ;;
+    *) env "${variables[@]}" "${hosts[@]}" run --ranks-per-host "${1##*x}" "${@:2}" "${job[@]}" ;;
     esac
 }

@@ -14,6 +14,7 @@
 
 #include "codecs/codec.h"
 #include "shim/core/clock.h"
+#include "tests/bench/times.h"
 
 enum { REPEATS = 21, EXPONENTS = 1 << 11 };
 
@@ -73,16 +74,9 @@ static double least_bits(enum cshim_dtype dtype, const unsigned char *bytes, siz
     return bits;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double speed(size_t bytes, double seconds[REPEATS])
 {
-    qsort(seconds, REPEATS, sizeof *seconds, by_value);
-    return 1e-9 * (double)bytes / seconds[REPEATS / 2];
+    return 1e-9 * (double)bytes / median_of(seconds, REPEATS);
 }
 
 static void measure(enum cshim_dtype dtype, const char *name)

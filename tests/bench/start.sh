@@ -6,24 +6,21 @@
 #   start.sh [HOSTSxRANKS [REPEATS]]         default: 16x4 5
 set -eu
 cd "$(dirname "$0")/../.."
+. tests/bench/lib.sh
 build=$(realpath "${BUILD:-build}")
-shape=${1:-16x4} repeats=${2:-5}
-hosts=(tests/net/hosts.sh --name cshimstart)
-samples=$(mktemp)
-trap 'rm -f "$samples"' EXIT
-trap 'exit 130' INT TERM
-"${hosts[@]}" up --hosts "${shape%x*}" --rate none
-trap 'rm -f "$samples"; "${hosts[@]}" down >/dev/null' EXIT
+shape=${1:-16x4} repeats=${2:-5} job=("$build/start_bench")
+begin tests/net/hosts.sh --name cshimstart
+up "none-$shape"
 for _ in $(seq "$repeats"); do
     for mode in off on; do
         variables=()
         [ $mode = off ] || variables=("LD_PRELOAD=$build/libcompshim.so" COMPSHIM_POLICY=policy/default.ini COMPSHIM_REPORT=off)
         began=$EPOCHREALTIME
-        printed=$(env "${variables[@]}" "${hosts[@]}" run --ranks-per-host "${shape#*x}" "$build/start_bench")
-        echo "$mode $printed $(awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN { print b - a }')" >>"$samples"
+        printed=$(run_job "none-$shape")
+        echo "$mode $printed $(awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN { print b - a }')" >>"$scratch/samples"
     done
 done
-python3 - "$samples" <<'P'
+python3 - "$scratch/samples" <<'P'
 import collections, statistics, sys
 samples = collections.defaultdict(list)
 for line in open(sys.argv[1]):

@@ -6,15 +6,9 @@
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
+#include "shim/core/clock.h"
 
 static double count_sockets(void)
 {
@@ -34,9 +28,9 @@ static double count_sockets(void)
 int main(int argc, char **argv)
 {
     int rank;
-    const double began = now();
+    const double began = cshim_seconds();
     MPI_Init(&argc, &argv);
-    double own[2] = {now() - began, count_sockets()}, most[2];
+    double own[2] = {cshim_seconds() - began, count_sockets()}, most[2];
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Reduce(own, most, 2, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     if (rank == 0)

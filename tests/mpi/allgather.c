@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codecs/hash.h"
 #include "tests/mpi/job.h"
+#include "tests/mpi/same.h"
 
 static float value(int owner, int i)
 {
@@ -24,7 +24,7 @@ static float value(int owner, int i)
 static void check_blocks(const char *what, const float *all, int count, double relative)
 {
     const size_t bytes = (size_t)count * (size_t)ranks * sizeof *all;
-    uint64_t own = cshim_hash_bytes(CSHIM_HASH_EMPTY, all, bytes), largest, smallest;
+    const uint64_t own = cshim_hash_bytes(CSHIM_HASH_EMPTY, all, bytes);
     int wrong = 0;
     for (int owner = 0; owner < ranks; owner++)
         for (int i = 0; i < count; i++) {
@@ -32,12 +32,11 @@ static void check_blocks(const char *what, const float *all, int count, double r
                         got = all[(size_t)owner * (size_t)count + (size_t)i];
             wrong += !(fabs((double)got - (double)want) <= relative * 5);
         }
-    MPI_Allreduce(&own, &largest, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
-    MPI_Allreduce(&own, &smallest, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
-    if (wrong > 0 || largest != smallest) {
+    const bool are_alike = same_on_all(own, MPI_COMM_WORLD);
+    if (wrong > 0 || !are_alike) {
         failures++;
         fprintf(stderr, "rank %d: %s: %d of %d elements wrong, results %s\n", rank, what, wrong,
-                count * ranks, largest == smallest ? "alike" : "differ");
+                count * ranks, are_alike ? "alike" : "differ");
     } else if (rank == 0) {
         printf("%s %016llx\n", what, (unsigned long long)own);
     }

@@ -16,15 +16,13 @@
 #include <mpi.h>
 
 #include "tests/mpi/either_count.h"
+#include "tests/mpi/same.h"
 #include "tests/sums.h"
 
 /* Checks that all ranks have the same bits. */
 static void compare_ranks(void *result, size_t bytes, MPI_Comm comm)
 {
-    uint64_t own = cshim_hash_bytes(CSHIM_HASH_EMPTY, result, bytes) & INT64_MAX, lowest, highest;
-    MPI_Allreduce(&own, &lowest, 1, MPI_UINT64_T, MPI_MIN, comm);
-    MPI_Allreduce(&own, &highest, 1, MPI_UINT64_T, MPI_MAX, comm);
-    if (lowest != highest && failures++ < 10)
+    if (!same_on_all(cshim_hash_bytes(CSHIM_HASH_EMPTY, result, bytes), comm) && failures++ < 10)
         fprintf(stderr, "ranks hold different results (%zu bytes)\n", bytes);
 }
 

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codecs/hash.h"
 #include "tests/mpi/job.h"
+#include "tests/mpi/same.h"
 
 enum { SMOOTH, ROUGH, BETWEEN, SPIKES, KINDS };
 
@@ -122,11 +122,8 @@ static void check_block(const char *what, int kind, const char *got, int first, 
 
 static void check_same(const char *what)
 {
-    uint64_t own = cshim_hash_bytes(CSHIM_HASH_EMPTY, out, (size_t)count * element_bytes());
-    uint64_t largest, smallest;
-    MPI_Allreduce(&own, &largest, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
-    MPI_Allreduce(&own, &smallest, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
-    check(largest == smallest, what);
+    const uint64_t own = cshim_hash_bytes(CSHIM_HASH_EMPTY, out, (size_t)count * element_bytes());
+    check(same_on_all(own, MPI_COMM_WORLD), what);
 }
 
 static void check_field(int kind)

@@ -48,23 +48,22 @@ if [ -z "${MPI_HOME-}" ]; then # includes grids with uneven rows; three ranks fo
     matches 9 int8 grid 4
 fi
 
-# levels NODES RANKS CODEC [DTYPE [ALGORITHM STEPS]]: checks hierarchical, or ALGORITHM, with the ranks on these nodes
+# levels NODES CODEC [DTYPE [ALGORITHM STEPS]]: checks hierarchical, or ALGORITHM, with the ranks on these nodes
 levels() {
-    local algorithm=${5:-hierarchical}
-    policy "$scratch/policy.ini" "$3" "$algorithm" "${4:-float32}"
-    expect "$3 by $algorithm, ${4:-float32}, nodes $1" 0 \
-        mpi "$2" STANDIN_NODES="$1" LD_PRELOAD="$build/tests/standin_nodes.so:$preload" \
-        COMPSHIM_REPORT="$scratch/report.json" COMPSHIM_POLICY="$scratch/policy.ini" \
-        "$program" "$3" "${6:-2}" "${4:-float32}"
+    local algorithm=${4:-hierarchical}
+    policy "$scratch/policy.ini" "$2" "$algorithm" "${3:-float32}"
+    expect "$2 by $algorithm, ${3:-float32}, nodes $1" 0 \
+        shimmed_on "$1" COMPSHIM_REPORT="$scratch/report.json" COMPSHIM_POLICY="$scratch/policy.ini" \
+        "$program" "$2" "${5:-2}" "${3:-float32}"
     output=$(cat "$scratch/report.json")
     contains "was $algorithm" "\"algorithm\": \"$algorithm\""
 }
-levels 0,0,1,1 4 fp32
-levels 0,1,0,1 4 fp8_e4m3
-levels 0,0,0,1 4 int4
-levels 0,1,1,2,2,2,1 7 int8
-levels 0,0,1,1,2 5 fp16 float64
-levels 0,0,1,1,2,2,3,3 8 raw float64 grid 3 # a grid of nodes
+levels 0,0,1,1 fp32
+levels 0,1,0,1 fp8_e4m3
+levels 0,0,0,1 int4
+levels 0,1,1,2,2,2,1 int8
+levels 0,0,1,1,2 fp16 float64
+levels 0,0,1,1,2,2,3,3 raw float64 grid 3 # a grid of nodes
 
 # If the library makes no communicator for the ranks of a node, also if only on one rank, all pass the calls through.
 policy "$scratch/policy.ini" fp8_e4m3 hierarchical

@@ -73,8 +73,7 @@ printf '[compshim]\nreport = %s\n[rule %s]\nmax_size = 16KiB\ncodec = raw\n[rule
 expect "threads that call at once" 0 shimmed 3 "$build/tests/mpi_threads"
 contains "threads: the sums are right" "work done, 0 failures"
 policy "$scratch/policy.ini" raw hierarchical
-expect "threads that call at once, by nodes" 0 mpi 4 STANDIN_NODES=0,0,1,1 \
-    LD_PRELOAD="$build/tests/standin_nodes.so:$preload" "$build/tests/mpi_threads"
+expect "threads that call at once, by nodes" 0 shimmed_on 0,0,1,1 "$build/tests/mpi_threads"
 contains "threads, by nodes: the sums are right" "work done, 0 failures"
 
 policy "$scratch/policy.ini" fp16

@@ -14,7 +14,7 @@ for ranks in 2 3 4; do
     expect "communicators of every kind, $ranks ranks" 0 shimmed $ranks "$program" 3
     reports "all their calls are compressed" 'sum(r["calls"] for r in rows) > 100 and not set(passed) - {"single_rank", "dtype"}'
 done
-expect "the same on two nodes" 0 mpi 4 STANDIN_NODES=0,0,1,1 LD_PRELOAD="$build/tests/standin_nodes.so:$preload" "$program" 3
+expect "the same on two nodes" 0 shimmed_on 0,0,1,1 "$program" 3
 reports "all their calls are compressed" 'sum(r["calls"] for r in rows) > 100 and not set(passed) - {"single_rank", "dtype"}'
 expect "an MPI with few tags" 0 shimmed 3 LD_PRELOAD="$preload:$build/tests/standin_tags.so" "$program" 3
 reports "leaves nonblocking calls to communicators that a blocking one has prepared" \

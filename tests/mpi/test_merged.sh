@@ -46,8 +46,7 @@ for ranks in "1 1" "1 3" "2 2" "3 1"; do
         'sum(r["calls"] for r in rows) == 9 + 3 * (report["ranks"] > 1) and passed["not_agreed"] == 3'
 done
 check "spawned jobs have reports of their own" test "$(compgen -G "$scratch/report.spawned*.json" | wc -l)" = 4
-expect "the same on two nodes" 0 mpi 2 STANDIN_NODES=0,1 LD_PRELOAD="$build/tests/standin_nodes.so:$preload" \
-    "$program" "$scratch/on_nodes" 1 2
+expect "the same on two nodes" 0 shimmed_on 0,1 "$program" "$scratch/on_nodes" 1 2
 reports "the calls on both communicators and the duplicate are compressed" \
     'sum(r["calls"] for r in rows) == 12 and passed["not_agreed"] == 3 and report["nodes"] == 2'
 if starts_several_programs; then

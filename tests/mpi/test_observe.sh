@@ -49,8 +49,8 @@ codecs = sys.argv[1:]
 assert {p["codec"] for p in exchange} == set(codecs), exchange
 assert all(p["seconds"] > 0 and p["bytes_wire"] > 0 for p in exchange), exchange
 PY
-expect "an observed job on two nodes of two ranks" 0 mpi 4 STANDIN_NODES=0,0,1,1 \
-    LD_PRELOAD="$build/tests/standin_nodes.so:$preload" COMPSHIM=observe COMPSHIM_REPORT=nodes.json "$program"
+expect "an observed job on two nodes of two ranks" 0 shimmed_on 0,0,1,1 \
+    COMPSHIM=observe COMPSHIM_REPORT=nodes.json "$program"
 check "its exchange is measured by hierarchical" grep -q '"algorithm": "hierarchical"' nodes.json
 for codec in fp8_e4m3 bf16; do
     sed -i "s/^codec = fp8.*/codec = $codec/" policy.ini

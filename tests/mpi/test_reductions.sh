@@ -34,8 +34,7 @@ matches 3 fp32 two_shot 2 reduce float64
 matches 3 fp32 auto 1 block float64
 
 on_nodes() { # NODES [VARIABLE=VALUE...] PROGRAM...: runs with the ranks on these nodes
-    mpi $((${#1} / 2 + 1)) STANDIN_NODES="$1" LD_PRELOAD="$build/tests/standin_nodes.so:$preload" \
-        COMPSHIM_REPORT="$scratch/report.json" COMPSHIM_POLICY="$scratch/policy.ini" "${@:2}"
+    shimmed_on "$1" COMPSHIM_REPORT="$scratch/report.json" COMPSHIM_POLICY="$scratch/policy.ini" "${@:2}"
 }
 # levels NODES CODEC STEPS COLLECTIVE [DTYPE [ALGORITHM]]: checks the results under a rule for hierarchical, and that
 # the calls are made by it, or by ALGORITHM

@@ -10,32 +10,17 @@
  * CODEC, STEPS (how often an element is quantized on its way) and ALGORITHM are as in
  * tests/mpi/allreduce.c. scaled: ncclRedOpCreatePreMulSum.
  */
-#include "tests/nccl/gpu.h"
-#include "tests/sums.h"
+#include "tests/nccl/sums.h"
 
 static struct gpu_world world;
 static ncclRedOp_t op = ncclSum;
 static int scattered;
 
-static ncclDataType_t datatype(void)
-{
-    return sums_dtype == CSHIM_FLOAT64    ? ncclFloat64
-           : sums_dtype == CSHIM_FLOAT16  ? ncclFloat16
-           : sums_dtype == CSHIM_BFLOAT16 ? ncclBfloat16
-                                          : ncclFloat32;
-}
-
 /* Counts a failure unless all ranks have the same bits. */
 static void compare_ranks(const void *result, size_t bytes)
 {
     const uint64_t own = cshim_hash_bytes(CSHIM_HASH_EMPTY, result, bytes);
-    uint64_t both[2], *device = gpu_allocate(2 * sizeof own);
-    gpu_write(device, (uint64_t[]){own, ~own}, sizeof both);
-    NCCL(ncclAllReduce(device, device, 2, ncclUint64, ncclMax, world.comm, world.stream));
-    CUDA(cuStreamSynchronize(world.stream));
-    gpu_read(both, device, sizeof both);
-    gpu_free(device);
-    if (both[0] != ~both[1] && failures++ < 10)
+    if (!gpu_same_on_all(own, world.comm, world.stream) && failures++ < 10)
         fprintf(stderr, "ranks have different results (%zu bytes)\n", bytes);
 }
 
@@ -112,20 +97,6 @@ static void run_count(enum data data, size_t count, int in_place)
     free(kept), free(buffers.host);
 }
 
-static void make_op(const char *name)
-{
-    unsigned char scalar[sizeof(double)];
-    if (strcmp(name, "avg") == 0) {
-        op = ncclAvg;
-        sums_factor = 1.0 / world.ranks;
-    } else if (strcmp(name, "scaled") == 0) {
-        sums_scaled = 1;
-        store(scalar, 0, sums_scalar(world.rank));
-        NCCL(
-            ncclRedOpCreatePreMulSum(&op, scalar, datatype(), ncclScalarHostImmediate, world.comm));
-    }
-}
-
 int main(int argc, char **argv)
 {
     static const size_t counts[] = {0, 1, 2, 5, 127, 128, 129, 255, 256, 257, 1000, 4099, 65549};
@@ -146,7 +117,7 @@ int main(int argc, char **argv)
     scattered = argc > 5 && strcmp(argv[5], "scatter") == 0;
     world = gpu_join();
     if (argc > 4)
-        make_op(argv[4]);
+        op = make_op(&world, argv[4]);
     if (all)
         try_all_codecs(argv[2], world.rank, world.ranks, run_count);
     for (size_t c = 0; !all && c < sizeof counts / sizeof counts[0]; c++) {

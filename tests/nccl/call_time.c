@@ -2,22 +2,9 @@
 /* Measures ncclAllReduce of float32. Rank 0 prints the median duration in seconds.
  *   nccl_call_time MIB REPEATS
  */
-#include <time.h>
-
+#include "shim/core/clock.h"
+#include "tests/bench/times.h"
 #include "tests/nccl/gpu.h"
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 int main(int argc, char **argv)
 {
@@ -36,15 +23,14 @@ int main(int argc, char **argv)
         values[i] = (float)((i * 7 + (size_t)world.rank) % 1001) - 500.0F;
     for (int i = -1; i < repeats; i++) { /* the first one warms up */
         gpu_write(buffer, values, count * sizeof *buffer);
-        const double began = now();
+        const double began = cshim_seconds();
         NCCL(ncclAllReduce(buffer, buffer, count, ncclFloat32, ncclSum, world.comm, world.stream));
         CUDA(cuStreamSynchronize(world.stream));
         if (i >= 0)
-            seconds[i] = now() - began;
+            seconds[i] = cshim_seconds() - began;
     }
-    qsort(seconds, (size_t)repeats, sizeof *seconds, by_value);
     if (world.rank == 0)
-        printf("%.6f\n", seconds[repeats / 2]);
+        printf("%.6f\n", median_of(seconds, (size_t)repeats));
     free(values);
     gpu_free(buffer);
     gpu_leave(&world);

@@ -74,13 +74,7 @@ static void check_result(struct lane *lane)
 /* Counts a failure unless all ranks had the same bits in every checked result. */
 static void compare_ranks(const struct lane *lane)
 {
-    uint64_t both[2], *device = gpu_allocate(sizeof both);
-    gpu_write(device, (uint64_t[]){lane->digest, ~lane->digest}, sizeof both);
-    NCCL(ncclAllReduce(device, device, 2, ncclUint64, ncclMax, lane->comm, lane->stream));
-    CUDA(cuStreamSynchronize(lane->stream));
-    gpu_read(both, device, sizeof both);
-    WANT(both[0] == ~both[1], "ranks hold different bits");
-    gpu_free(device);
+    WANT(gpu_same_on_all(lane->digest, lane->comm, lane->stream), "ranks hold different bits");
 }
 
 static void reduce_and_check(struct lane *lane, int times)
@@ -282,32 +276,18 @@ static void case_parts(void)
 static void case_captured(void)
 {
     struct lane lane;
-    CUgraph graph;
-    CUgraphExec exec;
     join_world(&lane);
     reduce_and_check(&lane, calls);
     CUDA(cuStreamBeginCapture(lane.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     reduce(&lane);
-    CUDA(cuStreamEndCapture(lane.stream, &graph));
-    CUDA(cuGraphInstantiate(&exec, graph, 0));
+    const CUgraphExec exec = gpu_end_capture(lane.stream);
     for (int i = 0; i < 3; i++) {
         CUDA(cuGraphLaunch(exec, lane.stream));
         check_result(&lane);
         reduce_and_check(&lane, 1);
     }
     CUDA(cuGraphExecDestroy(exec));
-    CUDA(cuGraphDestroy(graph));
     leave(&lane);
-}
-
-static void await(ncclComm_t comm)
-{
-    ncclResult_t state = ncclInProgress;
-    while (state == ncclInProgress) {
-        NCCL(ncclCommGetAsyncError(comm, &state));
-        usleep(20);
-    }
-    NCCL(state);
 }
 
 static void case_nonblocking(void)
@@ -320,17 +300,17 @@ static void case_nonblocking(void)
     gpu_open(world.rank);
     const ncclUniqueId id = gpu_share_id(world.rank, "");
     ncclCommInitRankConfig(&world.comm, world.ranks, id, world.rank, &config);
-    await(world.comm);
+    gpu_settle(world.comm);
     open_lane(&lane, world.comm);
     for (int i = 0; i < calls; i++) {
         const ncclResult_t status = ncclAllReduce(lane.input, lane.output, count, ncclFloat32,
                                                   ncclSum, lane.comm, lane.stream);
         WANT(status == ncclInProgress || status == ncclSuccess, "status %d", (int)status);
-        await(world.comm);
+        gpu_settle(world.comm);
         check_result(&lane);
     }
     ncclCommFinalize(world.comm);
-    await(world.comm);
+    gpu_settle(world.comm);
     NCCL(ncclCommDestroy(world.comm));
 }
 

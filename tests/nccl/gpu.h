@@ -7,6 +7,8 @@
 
 #include <cuda.h>
 #include <nccl.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,6 +161,40 @@ static inline void gpu_leave(struct gpu_world *world)
 {
     NCCL(ncclCommDestroy(world->comm));
     CUDA(cuStreamDestroy(world->stream));
+}
+
+/* Returns true if `own` is the same on all ranks of the communicator. */
+static inline bool gpu_same_on_all(uint64_t own, ncclComm_t comm, CUstream stream)
+{
+    uint64_t both[2], *device = gpu_allocate(sizeof both);
+    gpu_write(device, (uint64_t[]){own, ~own}, sizeof both);
+    NCCL(ncclAllReduce(device, device, 2, ncclUint64, ncclMax, comm, stream));
+    CUDA(cuStreamSynchronize(stream));
+    gpu_read(both, device, sizeof both);
+    gpu_free(device);
+    return both[0] == ~both[1];
+}
+
+/* Waits until a nonblocking communicator has no work in progress. */
+static inline void gpu_settle(ncclComm_t comm)
+{
+    ncclResult_t state = ncclInProgress;
+    while (state == ncclInProgress) {
+        usleep(20);
+        NCCL(ncclCommGetAsyncError(comm, &state));
+    }
+    NCCL(state);
+}
+
+/* Ends a capture. Returns the executable graph; the graph is destroyed. */
+static inline CUgraphExec gpu_end_capture(CUstream stream)
+{
+    CUgraph graph;
+    CUgraphExec exec;
+    CUDA(cuStreamEndCapture(stream, &graph));
+    CUDA(cuGraphInstantiate(&exec, graph, 0));
+    CUDA(cuGraphDestroy(graph));
+    return exec;
 }
 
 #endif

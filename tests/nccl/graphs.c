@@ -17,8 +17,6 @@ static struct gpu_world world;
  */
 static void case_graph(void)
 {
-    CUgraph graph;
-    CUgraphExec exec;
     world = gpu_join();
     reduce_on(&world, world.comm, 1, COUNT, "before the capture");
     float *input = device_part(world.rank, 2, COUNT);
@@ -27,9 +25,7 @@ static void case_graph(void)
     CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     NCCL(ncclAllReduce(input, output, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
     NCCL(ncclAllReduce(input, second, COUNT - 7, ncclFloat32, ncclSum, world.comm, world.stream));
-    CUDA(cuStreamEndCapture(world.stream, &graph));
-    CUDA(cuGraphInstantiate(&exec, graph, 0));
-    CUDA(cuGraphDestroy(graph));
+    const CUgraphExec exec = gpu_end_capture(world.stream);
     for (unsigned turn = 3; turn < 7; turn++) {
         float *fresh = host_part(world.rank, turn, COUNT);
         gpu_write(input, fresh, COUNT * sizeof *fresh);
@@ -108,8 +104,6 @@ static void want_moved(const struct moves *moves, unsigned seed)
 static void case_moves(void)
 {
     ncclComm_t half;
-    CUgraph graph;
-    CUgraphExec exec;
     world = gpu_join();
     NCCL(ncclCommSplit(world.comm, world.rank % 2, world.rank, &half, NULL));
     const struct moves all = moves_make(world.comm, 1), some = moves_make(half, 1);
@@ -122,9 +116,7 @@ static void case_moves(void)
     NCCL(ncclBroadcast(all.blocks, all.received, COUNT, ncclInt32, 0, world.comm, world.stream));
     CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     move(&all);
-    CUDA(cuStreamEndCapture(world.stream, &graph));
-    CUDA(cuGraphInstantiate(&exec, graph, 0));
-    CUDA(cuGraphDestroy(graph));
+    const CUgraphExec exec = gpu_end_capture(world.stream);
     for (unsigned turn = 3; turn < 6; turn++) {
         synchronize(&world);
         fill(&all, turn);
@@ -143,8 +135,6 @@ static void case_moves(void)
 static void case_graph_streams(void)
 {
     enum { TURNS = 4 };
-    CUgraph graph;
-    CUgraphExec exec;
     CUstream second;
     float *eager[TURNS];
     world = gpu_join();
@@ -156,8 +146,7 @@ static void case_graph_streams(void)
         eager[i] = device_part(world.rank, 10 + i, COUNT);
     CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     NCCL(ncclAllReduce(input, output, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
-    CUDA(cuStreamEndCapture(world.stream, &graph));
-    CUDA(cuGraphInstantiate(&exec, graph, 0));
+    const CUgraphExec exec = gpu_end_capture(world.stream);
     for (unsigned i = 0; i < TURNS; i++) {
         CUDA(cuGraphLaunch(exec, world.stream));
         NCCL(ncclAllReduce(eager[i], eager[i], COUNT, ncclFloat32, ncclSum, world.comm, second));
@@ -168,7 +157,6 @@ static void case_graph_streams(void)
     for (unsigned i = 0; i < TURNS; i++)
         want_sum(eager[i], world.ranks, 10 + i, COUNT, "between the graph's launches");
     CUDA(cuGraphExecDestroy(exec));
-    CUDA(cuGraphDestroy(graph));
     gpu_leave(&world);
 }
 
@@ -226,8 +214,6 @@ static void *call_beside(void *argument)
 static void case_graph_beside(void)
 {
     struct beside beside;
-    CUgraph graph;
-    CUgraphExec exec;
     pthread_t thread;
     world = gpu_join();
     const ncclUniqueId id = gpu_share_id(world.rank, ".2");
@@ -241,35 +227,29 @@ static void case_graph_beside(void)
     pthread_create(&thread, NULL, call_beside, &beside);
     pthread_join(thread, NULL);
     NCCL(ncclAllReduce(data, data, COUNT, ncclFloat32, ncclSum, world.comm, world.stream));
-    CUDA(cuStreamEndCapture(world.stream, &graph));
+    const CUgraphExec exec = gpu_end_capture(world.stream);
     CUDA(cuStreamSynchronize(beside.stream));
     for (unsigned i = 0; i < 2; i++)
         want_sum(beside.data[i], world.ranks, 10 + i, COUNT, "during a capture by another thread");
-    CUDA(cuGraphInstantiate(&exec, graph, 0));
     CUDA(cuGraphLaunch(exec, world.stream));
     synchronize(&world);
     want_sum(data, world.ranks, 2, COUNT, "the graph's sum");
     CUDA(cuGraphExecDestroy(exec));
-    CUDA(cuGraphDestroy(graph));
     NCCL(ncclCommDestroy(beside.comm));
     gpu_leave(&world);
 }
 
 static void reduce_by_graph(ncclComm_t comm)
 {
-    CUgraph graph;
-    CUgraphExec exec;
     float *input = device_part(world.rank, 2, COUNT);
     float *output = gpu_allocate(COUNT * sizeof *output);
     CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     NCCL(ncclAllReduce(input, output, COUNT, ncclFloat32, ncclSum, comm, world.stream));
-    CUDA(cuStreamEndCapture(world.stream, &graph));
-    CUDA(cuGraphInstantiate(&exec, graph, 0));
+    const CUgraphExec exec = gpu_end_capture(world.stream);
     CUDA(cuGraphLaunch(exec, world.stream));
     synchronize(&world);
     want_sum(output, world.ranks, 2, COUNT, "the graph's sum");
     CUDA(cuGraphExecDestroy(exec));
-    CUDA(cuGraphDestroy(graph));
     gpu_free(input);
     gpu_free(output);
 }

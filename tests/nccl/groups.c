@@ -63,8 +63,6 @@ static void case_remainder(void)
 static void case_overlap(void)
 {
     enum { LARGE = 7000001 };
-    CUgraph graph;
-    CUgraphExec exec;
     world = gpu_join();
     float *data = own_part(1, LARGE), *output = gpu_allocate(LARGE * sizeof *output);
     reduce(data, output, LARGE, world.stream);
@@ -72,13 +70,11 @@ static void case_overlap(void)
     want_sum(output, world.ranks, 1, LARGE, "many segments");
     CUDA(cuStreamBeginCapture(world.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     reduce(data, data, LARGE, world.stream);
-    CUDA(cuStreamEndCapture(world.stream, &graph));
-    CUDA(cuGraphInstantiate(&exec, graph, 0));
+    const CUgraphExec exec = gpu_end_capture(world.stream);
     CUDA(cuGraphLaunch(exec, world.stream));
     synchronize(&world);
     want_sum(data, world.ranks, 1, LARGE, "many segments of a graph");
     CUDA(cuGraphExecDestroy(exec));
-    CUDA(cuGraphDestroy(graph));
     gpu_leave(&world);
 }
 

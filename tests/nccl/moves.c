@@ -5,17 +5,11 @@
  *
  *   nccl_moves allgather|alltoall|broadcast CODEC [DTYPE]
  */
-#include "tests/nccl/gpu.h"
-#include "tests/sums.h"
+#include "tests/nccl/sums.h"
 
 static struct gpu_world world;
 static enum { GATHER, ALLTOALL, BROADCAST } collective;
 static const char *const names[] = {"allgather", "alltoall", "broadcast"};
-
-static ncclDataType_t datatype(void)
-{
-    return sums_dtype == CSHIM_FLOAT16 ? ncclFloat16 : ncclFloat32;
-}
 
 /* Compares `count` elements received from a rank, the first of which has index `first` in its
  * buffer. */
@@ -50,7 +44,7 @@ static void run_count(enum data data, size_t count, int in_place, int root)
     const size_t sent = collective == ALLTOALL ? ranks * count : count;
     const size_t blocks = collective == BROADCAST ? 1 : ranks;
     const size_t own = collective == GATHER ? rank * bytes : 0;
-    unsigned char *host = malloc(ranks * bytes + 1);
+    unsigned char *host = calloc(ranks * bytes + 1, 1);
     unsigned char *receive = gpu_allocate(ranks * bytes);
     const int shares = in_place && collective != ALLTOALL; /* which has no in-place form */
     unsigned char *send = shares ? receive + own : gpu_allocate(sent * size);

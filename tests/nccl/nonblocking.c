@@ -14,16 +14,6 @@ enum { COUNT = 70001 };
 
 static struct gpu_world world;
 
-static void settle(ncclComm_t comm)
-{
-    ncclResult_t state;
-    do {
-        usleep(1000);
-        NCCL(ncclCommGetAsyncError(comm, &state));
-    } while (state == ncclInProgress);
-    NCCL(state);
-}
-
 static ncclComm_t make_nonblocking(const char *suffix)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -47,10 +37,10 @@ static void case_nonblocking(void)
 {
     world = gpu_join();
     const ncclComm_t comm = make_nonblocking(".2");
-    settle(comm);
+    gpu_settle(comm);
     float *data = device_part(world.rank, 1, COUNT);
     begin_sum(comm, data);
-    settle(comm);
+    gpu_settle(comm);
     synchronize(&world);
     want_sum(data, world.ranks, 1, COUNT, "a nonblocking communicator");
     reduce_on(&world, world.comm, 2, COUNT, "a blocking communicator besides");
@@ -66,7 +56,7 @@ static void case_nonblocking_group(void)
     ncclRedOp_t op;
     world = gpu_join();
     const ncclComm_t comm = make_nonblocking(".group");
-    settle(comm);
+    gpu_settle(comm);
     for (int round = 0; round < 3; round++) {
         float *first = device_part(world.rank, 1, COUNT),
               *second = device_part(world.rank, 2, COUNT),
@@ -82,7 +72,7 @@ static void case_nonblocking_group(void)
         NCCL(ncclRedOpDestroy(op, comm));
         const ncclResult_t ended = ncclGroupEnd();
         WANT(ended == ncclSuccess || ended == ncclInProgress, "ended: %d", (int)ended);
-        settle(comm);
+        gpu_settle(comm);
         synchronize(&world);
         want_sum(first, world.ranks, 1, COUNT, "the first of a nonblocking group");
         want_sum(second, world.ranks, 2, COUNT, "the second of a nonblocking group");
@@ -96,13 +86,13 @@ static void case_nonblocking_group(void)
             ncclAllReduce(third, third, COUNT, ncclFloat32, op, comm, world.stream);
         WANT(begun == ncclSuccess || begun == ncclInProgress, "begun: %d", (int)begun);
         NCCL(ncclRedOpDestroy(op, comm));
-        settle(comm);
+        gpu_settle(comm);
         synchronize(&world);
         want_sum(third, world.ranks, 3, COUNT, "a call with an operation that was destroyed");
     }
     const ncclResult_t ending = ncclCommFinalize(comm);
     WANT(ending == ncclSuccess || ending == ncclInProgress, "finalized: %d", (int)ending);
-    settle(comm);
+    gpu_settle(comm);
     NCCL(ncclCommDestroy(comm));
     gpu_leave(&world);
 }
@@ -117,7 +107,7 @@ static void case_nonblocking_rounds(void)
     float *data[CALLS], sums[COUNT];
     world = gpu_join();
     const ncclComm_t comm = make_nonblocking(".rounds");
-    settle(comm);
+    gpu_settle(comm);
     for (unsigned i = 0; i < CALLS; i++)
         data[i] = device_part(world.rank, i, i + 1);
     for (int round = 0; round < ROUNDS; round++) {
@@ -171,7 +161,7 @@ static void case_nonblocking_alone(void)
     ncclResult_t state;
     world = gpu_join();
     const ncclComm_t comm = make_nonblocking(".alone");
-    settle(comm);
+    gpu_settle(comm);
     float *data = device_part(world.rank, 1, COUNT);
     if (world.rank == 0) {
         const int receivers = count_receivers();
@@ -249,20 +239,20 @@ static void case_nonblocking_ends(void)
     float *data = device_part(world.rank, 1, COUNT);
     NCCL(ncclCommAbort(make_nonblocking(".made")));
     ncclComm_t comm = make_nonblocking(".called");
-    settle(comm);
+    gpu_settle(comm);
     begin_sum(comm, data);
     NCCL(ncclCommAbort(comm));
     synchronize(&world);
     gpu_free(data);
     data = device_part(world.rank, 2, COUNT);
     comm = make_nonblocking(".finalized");
-    settle(comm);
+    gpu_settle(comm);
     const ncclResult_t parted = ncclCommSplit(comm, 0, world.rank, &child, NULL);
     WANT(parted == ncclSuccess || parted == ncclInProgress, "parted: %d", (int)parted);
-    settle(comm);
-    settle(child);
+    gpu_settle(comm);
+    gpu_settle(child);
     begin_sum(child, data);
-    settle(child);
+    gpu_settle(child);
     synchronize(&world);
     want_sum(data, world.ranks, 2, COUNT, "a child of a nonblocking communicator");
     NCCL(ncclCommDestroy(child));
@@ -270,24 +260,24 @@ static void case_nonblocking_ends(void)
     waits.blocking = 1;
     const ncclResult_t again = ncclCommSplit(comm, 0, world.rank, &child, &waits);
     WANT(again == ncclSuccess || again == ncclInProgress, "parted again: %d", (int)again);
-    settle(comm);
+    gpu_settle(comm);
     reduce_on(&world, child, 4, COUNT, "a blocking child of a nonblocking communicator");
     NCCL(ncclCommDestroy(child));
     int last = world.ranks - 1;
     if (world.rank < last) {
         const ncclResult_t shrunk = ncclCommShrink(comm, &last, 1, &child, NULL, 0);
         WANT(shrunk == ncclSuccess || shrunk == ncclInProgress, "shrunk: %d", (int)shrunk);
-        settle(comm);
+        gpu_settle(comm);
         data = device_part(world.rank, 5, COUNT);
         begin_sum(child, data);
-        settle(child);
+        gpu_settle(child);
         synchronize(&world);
         want_sum(data, last, 5, COUNT, "a shrunk nonblocking communicator");
         NCCL(ncclCommDestroy(child));
     }
     const ncclResult_t ending = ncclCommFinalize(comm);
     WANT(ending == ncclSuccess || ending == ncclInProgress, "finalized: %d", (int)ending);
-    settle(comm);
+    gpu_settle(comm);
     NCCL(ncclCommDestroy(comm));
     reduce_on(&world, world.comm, 3, COUNT, "a blocking communicator after them");
     gpu_leave(&world);

@@ -9,8 +9,7 @@
  * scaled: ncclRedOpCreatePreMulSum with a factor of each rank, on the host; device: on the device.
  * group: all calls in one group. Data-movement collectives are compared by the block that rank 0
  * receives from itself; a broadcast's root is rank 0. */
-#include "tests/nccl/gpu.h"
-#include "tests/sums.h"
+#include "tests/nccl/sums.h"
 
 #define COUNT 10007 /* elements of a rank's result or, where it has blocks, of a block */
 #define CALLS_MAX 64
@@ -25,35 +24,9 @@ struct call_buffers {
     unsigned char *receive;
 };
 
-static ncclDataType_t datatype(void)
-{
-    return sums_dtype == CSHIM_FLOAT64    ? ncclFloat64
-           : sums_dtype == CSHIM_FLOAT16  ? ncclFloat16
-           : sums_dtype == CSHIM_BFLOAT16 ? ncclBfloat16
-                                          : ncclFloat32;
-}
-
 static bool is(const char *name)
 {
     return strcmp(collective, name) == 0;
-}
-
-static void make_op(const char *name)
-{
-    unsigned char scalar[sizeof(double)];
-    const bool on_device = strcmp(name, "device") == 0;
-    if (strcmp(name, "avg") == 0) {
-        op = ncclAvg;
-        sums_factor = 1.0 / world.ranks;
-    } else if (on_device || strcmp(name, "scaled") == 0) {
-        sums_scaled = 1;
-        store(scalar, 0, sums_scalar(world.rank));
-        unsigned char *device = gpu_allocate(sizeof(double));
-        gpu_write(device, scalar, cshim_dtype_bytes(sums_dtype));
-        NCCL(ncclRedOpCreatePreMulSum(&op, on_device ? device : scalar, datatype(),
-                                      on_device ? ncclScalarDevice : ncclScalarHostImmediate,
-                                      world.comm)); /* the memory lives as long as the process */
-    }
 }
 
 static double value(int call, int rank, size_t i)
@@ -128,7 +101,7 @@ int main(int argc, char **argv)
     }
     collective = argv[1];
     world = gpu_join();
-    make_op(argv[3]);
+    op = make_op(&world, argv[3]);
     for (int call = 0; call < calls; call++)
         buffers[call] = prepare(call);
     if (grouped)

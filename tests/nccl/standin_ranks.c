@@ -14,12 +14,6 @@ enum { COUNT = 1003 };
 
 static struct gpu_world world;
 
-static void want(int holds, const char *what)
-{
-    if (!holds && failures++ < 10)
-        fprintf(stderr, "rank %d: not so: %s\n", world.rank, what);
-}
-
 /* Returns element i of a rank: a small integer, which every type represents. */
 static int element(int rank, size_t i)
 {
@@ -45,7 +39,7 @@ static void compare(const int32_t *device, size_t count, int (*wanted)(size_t), 
     gpu_read(host, device, count * sizeof *host);
     for (size_t i = 0; i < count; i++)
         wrong += host[i] != wanted(i);
-    want(wrong == 0, what);
+    WANT(wrong == 0, "%s", what);
     free(host);
 }
 
@@ -122,19 +116,19 @@ static void case_refused(void)
     NCCL(ncclRedOpCreatePreMulSum(&op, (void *)&two, ncclInt32, ncclScalarHostImmediate,
                                   world.comm));
     NCCL(ncclRedOpDestroy(op, world.comm));
-    want(ncclAllReduce(input, input, COUNT, ncclInt32, op, world.comm, world.stream) ==
+    WANT(ncclAllReduce(input, input, COUNT, ncclInt32, op, world.comm, world.stream) ==
              ncclInvalidArgument,
          "an operation that is destroyed");
-    want(ncclBroadcast(input, input, 1, ncclInt32, 99, world.comm, world.stream) ==
+    WANT(ncclBroadcast(input, input, 1, ncclInt32, 99, world.comm, world.stream) ==
              ncclInvalidArgument,
          "a root that does not exist");
     gpu_use(world.rank + 1);
     CUDA(cuStreamCreate(&elsewhere, CU_STREAM_NON_BLOCKING));
-    want(ncclAllReduce(input, input, COUNT, ncclInt32, ncclSum, world.comm, elsewhere) ==
+    WANT(ncclAllReduce(input, input, COUNT, ncclInt32, ncclSum, world.comm, elsewhere) ==
              ncclUnhandledCudaError,
          "a stream of another device");
     NCCL(ncclCommFinalize(world.comm));
-    want(ncclAllReduce(input, input, COUNT, ncclInt32, ncclSum, world.comm, world.stream) ==
+    WANT(ncclAllReduce(input, input, COUNT, ncclInt32, ncclSum, world.comm, world.stream) ==
              ncclInvalidUsage,
          "use of a finalized communicator");
 }
@@ -180,8 +174,8 @@ static void case_lost(void)
         NCCL(ncclCommGetAsyncError(world.comm, &state));
         usleep(1000);
     }
-    want(state == ncclRemoteError, "the state after a rank has gone");
-    want(cuStreamQuery(world.stream) == CUDA_ERROR_NOT_READY, "the stream waits for the abort");
+    WANT(state == ncclRemoteError, "the state after a rank has gone");
+    WANT(cuStreamQuery(world.stream) == CUDA_ERROR_NOT_READY, "the stream waits for the abort");
     NCCL(ncclCommAbort(world.comm));
     synchronize(&world);
     world.comm = NULL;
@@ -202,13 +196,13 @@ static void case_connect(void)
         NCCL(ncclGroupStart());
         NCCL(ncclSend(input, 8, ncclInt32, next, world.comm, world.stream));
         NCCL(ncclRecv(input + 8, 8, ncclInt32, last, world.comm, world.stream));
-        want(ncclGroupEnd() == (captured ? ncclUnhandledCudaError : ncclSuccess), "first messages");
+        WANT(ncclGroupEnd() == (captured ? ncclUnhandledCudaError : ncclSuccess), "first messages");
         if (captured)
             CUDA(cuStreamEndCapture(world.stream, &graph));
     }
     synchronize(&world);
     CUDA(cuMemGetInfo(&behind, &total));
-    want(before - behind == (size_t)(next == last ? 10 : 20) << 20, "what connections take");
+    WANT(before - behind == (size_t)(next == last ? 10 : 20) << 20, "what connections take");
 }
 
 /* A rank's revoke ends its operations; then only children can be made. */
@@ -218,12 +212,12 @@ static void case_revoke(void)
     int32_t *input = new_input(COUNT), *output = gpu_allocate(COUNT * sizeof *output);
     if (world.rank == 0)
         NCCL(ncclAllReduce(input, input, COUNT, ncclInt32, ncclSum, world.comm, world.stream));
-    want(ncclCommRevoke(world.comm, 1) == ncclInvalidArgument, "flags that there are not");
+    WANT(ncclCommRevoke(world.comm, 1) == ncclInvalidArgument, "flags that there are not");
     NCCL(ncclCommRevoke(world.comm, 0));
     synchronize(&world);
-    want(ncclCommRevoke(world.comm, 0) == ncclInvalidArgument, "revoked again");
-    want(ncclCommFinalize(world.comm) == ncclInvalidArgument, "finalized");
-    want(ncclSend(input, 1, ncclInt32, 0, world.comm, world.stream) == ncclInvalidUsage, "sent");
+    WANT(ncclCommRevoke(world.comm, 0) == ncclInvalidArgument, "revoked again");
+    WANT(ncclCommFinalize(world.comm) == ncclInvalidArgument, "finalized");
+    WANT(ncclSend(input, 1, ncclInt32, 0, world.comm, world.stream) == ncclInvalidUsage, "sent");
     NCCL(ncclCommSplit(world.comm, 0, world.rank, &part, NULL));
     NCCL(ncclAllReduce(new_input(COUNT), output, COUNT, ncclInt32, ncclSum, part, world.stream));
     compare(output, COUNT, sum_of_all, "a child of the revoked communicator");
@@ -234,7 +228,7 @@ static void case_revoke(void)
 static void *later(const char *name)
 {
     void *function = dlsym(RTLD_DEFAULT, name);
-    want(function != NULL, name);
+    WANT(function != NULL, "%s", name);
     return function;
 }
 
@@ -258,12 +252,12 @@ static void case_grow(void)
     NCCL(ncclBroadcast(ids, ids, sizeof id, ncclUint8, 0, world.comm, world.stream));
     synchronize(&world);
     gpu_read(&id, ids, sizeof id);
-    want(grow(most, world.ranks, NULL, is_new ? -1 : 0, &all, NULL) == ncclInvalidArgument,
+    WANT(grow(most, world.ranks, NULL, is_new ? -1 : 0, &all, NULL) == ncclInvalidArgument,
          "a rank that has one already");
     NCCL(grow(most, world.ranks, is_new || world.rank == 0 ? &id : NULL, is_new ? world.rank : -1,
               &all, NULL));
     NCCL(ncclCommUserRank(all, &rank));
-    want(rank == world.rank, "ranks keep their numbers");
+    WANT(rank == world.rank, "ranks keep their numbers");
     int32_t *output = gpu_allocate(COUNT * sizeof *output);
     NCCL(add(new_input(COUNT), output, COUNT, ncclInt32, ncclSum, all, world.stream, NULL));
     compare(output, COUNT, sum_of_all, "a communicator that has grown");
@@ -274,7 +268,7 @@ static void case_grow(void)
 /* Mistakes ------------------------------------------------------------------------------------- */
 static void expect_mismatch(void)
 {
-    want(cuStreamSynchronize(world.stream) != CUDA_SUCCESS, "ranks that differ are found");
+    WANT(cuStreamSynchronize(world.stream) != CUDA_SUCCESS, "ranks that differ are found");
     _exit(failures > 0); /* the context has a sticky error */
 }
 
@@ -336,16 +330,6 @@ static void end_with(CUresult wanted)
     EXPECT(graph == NULL ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN, CUDA_SUCCESS);
 }
 
-static CUgraphExec end_capture(void)
-{
-    CUgraph graph;
-    CUgraphExec exec;
-    CUDA(cuStreamEndCapture(world.stream, &graph));
-    CUDA(cuGraphInstantiate(&exec, graph, 0));
-    CUDA(cuGraphDestroy(graph));
-    return exec;
-}
-
 /* Calls that invalidate a capture, and one that does not, because the thread's mode is relaxed. */
 static void case_unsafe(void)
 {
@@ -364,7 +348,7 @@ static void case_unsafe(void)
     CUDA(cuThreadExchangeStreamCaptureMode(&mode));
     EXPECT((CUresult)mode, (CUresult)CU_STREAM_CAPTURE_MODE_RELAXED);
     CUDA(cuMemsetD32Async(memory, 0, 1, world.stream));
-    CUDA(cuGraphExecDestroy(end_capture()));
+    CUDA(cuGraphExecDestroy(gpu_end_capture(world.stream)));
 }
 
 static void *allocate_elsewhere(void *result)
@@ -383,7 +367,7 @@ static void case_threads(void)
     pthread_create(&thread, NULL, allocate_elsewhere, &result);
     pthread_join(thread, NULL);
     EXPECT(result, CUDA_SUCCESS);
-    CUDA(cuGraphExecDestroy(end_capture()));
+    CUDA(cuGraphExecDestroy(gpu_end_capture(world.stream)));
     begin_capture(CU_STREAM_CAPTURE_MODE_GLOBAL);
     pthread_create(&thread, NULL, allocate_elsewhere, &result);
     pthread_join(thread, NULL);
@@ -437,7 +421,7 @@ static void case_objects(void)
     begin_capture(CU_STREAM_CAPTURE_MODE_RELAXED);
     CUDA(cuStreamGetCaptureInfo(world.stream, &status, NULL, &graph, NULL, NULL, NULL));
     CUDA(cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
-    const CUgraphExec exec = end_capture();
+    const CUgraphExec exec = gpu_end_capture(world.stream);
     EXPECT(destroyed == 0 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN, CUDA_SUCCESS);
     CUDA(cuGraphLaunch(exec, world.stream));
     CUDA(cuGraphExecDestroy(exec));
@@ -456,7 +440,7 @@ static void case_group(void)
     NCCL(ncclAllReduce(values, values, 1, ncclInt32, ncclSum, world.comm, world.stream));
     NCCL(ncclAllReduce(values + 1, values + 1, 1, ncclInt32, ncclSum, world.comm, other));
     EXPECT((CUresult)ncclGroupEnd(), (CUresult)ncclInvalidUsage);
-    CUDA(cuGraphExecDestroy(end_capture()));
+    CUDA(cuGraphExecDestroy(gpu_end_capture(world.stream)));
 }
 
 static const struct gpu_case cases[] = {

@@ -8,12 +8,6 @@ rank_setting=$top/tests/nccl/rank_setting.sh
 printf '[rule all]\ndtype = float32\ncodec = raw\nalgorithm = two_shot\n' >"$scratch/policy.ini"
 machine=$(hostname)
 
-# exact RANKS CASE COMPRESSED: runs a case natively and preloaded; COMPRESSED calls must be compressed
-exact() {
-    expect "$2 natively" 0 job "$1" "$program" "$2"
-    expect "$2" 0 preloaded "$1" "$program" "$2"
-    reports "$2: $3 calls were compressed" "sum(row['calls'] for row in rows) == $3"
-}
 exact 3 plain 2
 exact 3 grouped 1
 exact 3 late 1

@@ -4,15 +4,7 @@
 #include <math.h>
 
 #include "shim/report/classes.h"
-#include "tests/unit/unit.h"
-
-static struct cshim_policy *parse(const char *text)
-{
-    char message[CSHIM_MESSAGE_MAX];
-    struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "test", message);
-    assert_non_null(policy);
-    return policy;
-}
+#include "tests/unit/policy.h"
 
 static void check_class(const struct cshim_rule *rule, struct cshim_call call, uint32_t size_class)
 {

@@ -4,6 +4,7 @@
 #include "codecs/hash.h"
 #include "shim/core/plan.h"
 #include "test_codec_data.h"
+#include "tests/unit/policy.h"
 
 enum { MOST = 3000, PARTS = 5, KINDS = 11 };
 
@@ -189,13 +190,13 @@ TEST(without_a_step_nothing_is_lost)
  * float64 sum is at most abs_error times the number of ranks. */
 TEST(sums_keep_the_bound_of_a_rule)
 {
-    char text[200], message[CSHIM_MESSAGE_MAX];
+    char text[200];
     for (int trial = 0; trial < 300; trial++) {
         const unsigned ranks = 2 + (unsigned)trial % (PARTS - 1);
         const double bound = 1e-4 * (1 + trial % 17);
         const void *encoded[PARTS];
         snprintf(text, sizeof text, "[rule a]\ncodec = bounded\nabs_error = %.17g\n", bound);
-        struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "text", message);
+        struct cshim_policy *policy = parse(text);
         const struct cshim_call call = {.dtype = CSHIM_FLOAT64,
                                         .bytes = MOST * sizeof(double),
                                         .ranks = ranks,

@@ -2,7 +2,7 @@
 /* The planner: its reasons, the choice of algorithm, and properties over sizes, ranks, codecs and
  * types, with the bytes on the wire counted message by message. */
 
-#include "tests/unit/unit.h"
+#include "tests/unit/policy.h"
 
 #define PLAN_CHECK(condition)                                                                      \
     do {                                                                                           \
@@ -14,15 +14,6 @@
 #include "tests/plan_properties.h"
 
 #define MIB ((uint64_t)1 << 20)
-
-static struct cshim_policy *parse(const char *text)
-{
-    char message[CSHIM_MESSAGE_MAX];
-    struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "p", message);
-    if (policy == NULL)
-        fail_msg("%s", message);
-    return policy;
-}
 
 /* Parses a policy with one rule, which matches sums of every type and size. */
 static struct cshim_policy *one_rule(enum cshim_codec_id codec, enum cshim_algorithm algorithm)

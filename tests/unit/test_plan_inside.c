@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests plans of all-reduces within a node, with and without shared memory. */
 #include "shim/core/plan.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/policy.h"
 
 #define MIB ((uint64_t)1 << 20)
 
@@ -9,11 +9,9 @@
  * not use plan.rule. */
 static struct cshim_plan plan_by(const char *keys, struct cshim_call call, uint32_t ranks)
 {
-    char text[128], message[CSHIM_MESSAGE_MAX];
+    char text[128];
     snprintf(text, sizeof text, "[rule a]\ncollective = allreduce, reduce\n%s\n", keys);
-    struct cshim_policy *policy = cshim_policy_parse(text, strlen(text), "p", message);
-    if (policy == NULL)
-        fail_msg("%s", message);
+    struct cshim_policy *policy = parse(text);
     call.ranks = ranks;
     struct cshim_plan plan = cshim_plan_call(policy, &call, call.bytes / sizeof(float));
     cshim_policy_free(policy);

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "policy/policy.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/policy.h"
 
 /* Changes to an empty folder, which also becomes HOME and XDG_CONFIG_HOME, and unsets
  * COMPSHIM_POLICY. */
@@ -181,12 +181,7 @@ TEST(files_too_large, .setup_func = enter_scratch, .teardown_func = leave_scratc
 
 TEST(default_is_a_good_policy)
 {
-    char message[CSHIM_MESSAGE_MAX];
-    const char *text = cshim_policy_default_text();
-    struct cshim_policy *policy =
-        cshim_policy_parse(text, strlen(text), "built-in default", message);
-    if (policy == NULL)
-        fail_msg("%s", message);
+    struct cshim_policy *policy = parse(cshim_policy_default_text());
     static const struct {
         uint64_t bytes;
         uint32_t nodes;

@@ -3,7 +3,7 @@
  * with a simple model that tries every size. Sizes are small enough to try all of them. */
 #include "shim/core/plan.h"
 #include "shim/core/passed.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/policy.h"
 
 #define POLICIES 3000u
 #define CALLS_EACH 40u
@@ -167,10 +167,7 @@ TEST(size_is_named_where_size_would_help)
 TEST(small_calls_are_decided_at_once)
 {
     struct cshim_call sum = {.library = CSHIM_MPI, .ranks = 2, .nodes = 1};
-    char message[CSHIM_MESSAGE_MAX];
-    const char *built_in = cshim_policy_default_text();
-    struct cshim_policy *policy =
-        cshim_policy_parse(built_in, strlen(built_in), "default", message);
+    struct cshim_policy *policy = parse(cshim_policy_default_text());
     assert_int_equal(cshim_passed_anywhere(policy, &sum).below, 4096);
     assert_int_equal(cshim_passed_anywhere(policy, &sum).reason, CSHIM_REASON_TOO_SMALL);
     sum.dtype = CSHIM_FLOAT64;

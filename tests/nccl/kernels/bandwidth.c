@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/bench/times.h"
 #include "tests/nccl/kernels/gpu.h"
 #include "tests/nccl/kernels/machine.h"
 
@@ -76,19 +77,14 @@ static void copy_on_device(const struct kernel_setting *setting)
               "copying");
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
 /* Returns the median seconds of REPEATS runs. */
 static double seconds_of(void (*run)(const struct kernel_setting *),
                          const struct kernel_setting *setting)
 {
     const struct cshim_cuda *cuda = gpu_cuda();
     CUevent begin, end;
-    float milliseconds[REPEATS];
+    float milliseconds;
+    double seconds[REPEATS];
     gpu_check(cuda->EventCreate(&begin, CU_EVENT_DEFAULT), "an event");
     gpu_check(cuda->EventCreate(&end, CU_EVENT_DEFAULT), "an event");
     run(setting);
@@ -97,12 +93,12 @@ static double seconds_of(void (*run)(const struct kernel_setting *),
         run(setting);
         gpu_check(cuda->EventRecord(end, NULL), "an event");
         gpu_check(cuda->EventSynchronize(end), "a kernel");
-        gpu_check(cuda->EventElapsedTime(&milliseconds[i], begin, end), "an event");
+        gpu_check(cuda->EventElapsedTime(&milliseconds, begin, end), "an event");
+        seconds[i] = (double)milliseconds * 1e-3;
     }
-    qsort(milliseconds, REPEATS, sizeof *milliseconds, by_value);
     cuda->EventDestroy(begin);
     cuda->EventDestroy(end);
-    return milliseconds[REPEATS / 2] * 1e-3;
+    return median_of(seconds, REPEATS);
 }
 
 static void measure(const char *name, void (*run)(const struct kernel_setting *), double bytes,

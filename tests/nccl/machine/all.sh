@@ -12,8 +12,6 @@ for machine in "${machines[@]}"; do
     done
 done
 
-for device in H100 A100 L4; do python3 tests/nccl/machine/roof.py $device "$scratch/machines"; done
-
 python3 tests/nccl/machine/mutants.py 50 1 "${machines[@]}" | tee "$scratch/mutants"
 found=$(sed -nE 's/^([0-9]+) of 50 deletions are found.*$/\1/p' "$scratch/mutants")
 # A few deletions change no result and cannot be found: guards of loops that always run, instructions that make

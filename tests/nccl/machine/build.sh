@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Translates the kernels' machine code in FATBIN to C++ (translate.py), and builds host programs that run it
-# (machine.cc): FOLDER/NAME for each architecture, and for the PTX if FATBIN has it. Prints their paths. Also builds
-# FOLDER/NAME_grains of each, which roof.py runs. Needs cuobjdump and nvdisasm: tools/get-cuda.sh fetches them.
+# (machine.cc): FOLDER/NAME for each architecture, and for the PTX if FATBIN has it. Prints their paths. Needs
+# cuobjdump and nvdisasm: tools/get-cuda.sh fetches them.
 #   build.sh FATBIN FOLDER
 set -eu
 fatbin=$(realpath "$1") folder=$2
@@ -15,7 +15,6 @@ rm -f "$folder"/*.cubin "$folder"/*.ptx
 (cd "$folder" && cuobjdump -xelf all -xptx all "$fatbin" >extracted)
 compile="${CXX:-g++} -std=c++17 -ffp-contract=off -frounding-math -Wall -Wextra -Werror -I. -c"
 $compile -O2 -o "$folder/machine.o" tests/nccl/machine/machine.cc
-${CC:-gcc} -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -I. -c -o "$folder/grains.o" tests/nccl/machine/grains.c
 objects=("$folder/machine.o" "$build/obj/tests/nccl/kernels/arrays.o" "$build/obj/kernels/kernels.o" "$build"/obj/codecs/*.o)
 shopt -s nullglob # the intermediate code may be missing
 for code in "$folder"/*.cubin "$folder"/*.ptx; do
@@ -35,6 +34,5 @@ for code in "$folder"/*.cubin "$folder"/*.ptx; do
     python3 tests/nccl/machine/translate.py "$name" "${from[@]}" >"$folder/$name.cc"
     $compile -O1 -o "$folder/$name.o" "$folder/$name.cc"
     ${CXX:-g++} -o "$folder/$name" "$folder/$name.o" "$build/obj/tests/nccl/kernels/"{{,cast_,sum_,large_}cases,products}.o "${objects[@]}" -lm
-    ${CXX:-g++} -o "$folder/${name}_grains" "$folder/$name.o" "$folder/grains.o" "${objects[@]}" -lm
     echo "$folder/$name"
 done

@@ -11,7 +11,6 @@
  * the arrays' addresses, and the errors of reciprocals.
  *
  *   MACHINE_SEED=N              seed of the random choices (1)
- *   MACHINE_BLOCKS=N            number of blocks, except for 2^32 elements or more (LARGE_RUN)
  *   MACHINE_DELETE=KERNEL:N     skips instruction N of a kernel
  *   MACHINE_WATCH=KERNEL:N      reports at the end if the instruction never changed a register or
  *                               predicate
@@ -76,7 +75,7 @@ struct count {
 };
 static std::vector<std::vector<struct count>> counts;
 static std::mt19937 chance;
-static uint32_t blocks_wanted, first_seed, launch_number, warp_number, epoch, place;
+static uint32_t first_seed, launch_number, warp_number, epoch, place;
 static uint64_t descriptor; /* memory descriptor; its bits have no meaning here */
 static bool is_ptx;
 
@@ -703,7 +702,6 @@ void machine_open(void)
     masks[TRUE_MASK] = ~0u;
     first_seed = getenv("MACHINE_SEED") ? (uint32_t)atoi(getenv("MACHINE_SEED")) : 1;
     chance.seed(first_seed);
-    blocks_wanted = getenv("MACHINE_BLOCKS") ? (uint32_t)atoi(getenv("MACHINE_BLOCKS")) : 0;
     if (getenv("MACHINE_DELETE"))
         delete_instruction(getenv("MACHINE_DELETE"));
     if (getenv("MACHINE_WATCH"))
@@ -816,7 +814,7 @@ void machine_launch(enum cshim_kernel_operation operation, enum cshim_codec_id c
     /* A launch's random choices do not depend on those of earlier launches, so that counts
      * (MACHINE_COUNTS) can be compared. */
     chance.seed(0x9e3779b9u * first_seed + ++launch_number);
-    const uint32_t few = blocks_wanted > 0 ? blocks_wanted : 1 + draw_below(3), top = STACK_TOP;
+    const uint32_t few = 1 + draw_below(3), top = STACK_TOP;
     const bool is_large = count >> 32 != 0;
     const uint32_t grid = is_large ? (uint32_t)LARGE_BLOCKS : few,
                    blocks = is_large ? (uint32_t)LARGE_RUN : few;

@@ -79,12 +79,6 @@ STANDIN_EXPORT cublasStatus_t cublasCreate(cublasHandle_t *handle)
     return *handle != NULL ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_ALLOC_FAILED;
 }
 
-STANDIN_EXPORT cublasStatus_t cublasDestroy(cublasHandle_t handle)
-{
-    free(handle);
-    return CUBLAS_STATUS_SUCCESS;
-}
-
 STANDIN_EXPORT cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream)
 {
     handle->stream = stream;

@@ -138,11 +138,6 @@ STANDIN_EXPORT cudaError_t cudaSetDevice(int device)
     return result(use(device));
 }
 
-STANDIN_EXPORT cudaError_t cudaDeviceSynchronize(void)
-{
-    return IN_CONTEXT(cuCtxSynchronize());
-}
-
 STANDIN_EXPORT cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
     CUdeviceptr address = 0;
@@ -151,26 +146,9 @@ STANDIN_EXPORT cudaError_t cudaMalloc(void **memory, size_t bytes)
     return status;
 }
 
-STANDIN_EXPORT cudaError_t cudaFree(void *memory)
-{
-    return memory == NULL ? cudaSuccess : IN_CONTEXT(cuMemFree((CUdeviceptr)(uintptr_t)memory));
-}
-
 STANDIN_EXPORT cudaError_t cudaMallocHost(void **memory, size_t bytes)
 {
     return IN_CONTEXT(cuMemAllocHost(memory, bytes));
-}
-
-STANDIN_EXPORT cudaError_t cudaFreeHost(void *memory)
-{
-    return memory == NULL ? cudaSuccess : IN_CONTEXT(cuMemFreeHost(memory));
-}
-
-STANDIN_EXPORT cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes,
-                                      enum cudaMemcpyKind kind)
-{
-    (void)kind;
-    return IN_CONTEXT(cuMemcpy((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, bytes));
 }
 
 STANDIN_EXPORT cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
@@ -179,11 +157,6 @@ STANDIN_EXPORT cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t by
     (void)kind;
     return IN_CONTEXT(
         cuMemcpyAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, bytes, stream));
-}
-
-STANDIN_EXPORT cudaError_t cudaMemset(void *memory, int value, size_t bytes)
-{
-    return IN_CONTEXT(cuMemsetD8((CUdeviceptr)(uintptr_t)memory, (unsigned char)value, bytes));
 }
 
 STANDIN_EXPORT cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes,
@@ -203,11 +176,6 @@ STANDIN_EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     return IN_CONTEXT(cuStreamSynchronize(stream));
 }
 
-STANDIN_EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream)
-{
-    return IN_CONTEXT(cuStreamDestroy(stream));
-}
-
 STANDIN_EXPORT cudaError_t cudaEventCreate(cudaEvent_t *event)
 {
     return IN_CONTEXT(cuEventCreate(event, 0));
@@ -222,9 +190,4 @@ STANDIN_EXPORT cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t
                                                 cudaEvent_t end)
 {
     return IN_CONTEXT(cuEventElapsedTime(milliseconds, begin, end));
-}
-
-STANDIN_EXPORT cudaError_t cudaEventDestroy(cudaEvent_t event)
-{
-    return IN_CONTEXT(cuEventDestroy(event));
 }

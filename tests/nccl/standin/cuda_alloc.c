@@ -118,14 +118,6 @@ STANDIN_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
     return CUDA_SUCCESS;
 }
 
-STANDIN_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
-                                              void *value)
-{
-    STANDIN_ENTER();
-    (void)attribute;
-    return is_pool(pool) && value != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
 static CUresult run_begin(void *payload, uint64_t ticket)
 {
     (void)ticket;

@@ -92,14 +92,6 @@ STANDIN_EXPORT CUresult cuInit(unsigned int flags)
     return CUDA_SUCCESS;
 }
 
-STANDIN_EXPORT CUresult cuDriverGetVersion(int *version)
-{
-    if (version == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    *version = CUDA_VERSION;
-    return CUDA_SUCCESS;
-}
-
 STANDIN_EXPORT CUresult cuDeviceGetCount(int *count)
 {
     STANDIN_ENTER();
@@ -127,34 +119,12 @@ STANDIN_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attr
     STANDIN_ENTER();
     if (!is_device(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    const int capability = (int)standin_setting("STANDIN_SM", 90);
-    switch (attribute) {
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-        *value = capability / 10;
-        break;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-        *value = capability % 10;
-        break;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-        *value = PROCESSORS;
-        break;
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-        *value = 1024;
-        break;
-    case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
-    case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
-    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
-        *value = 1;
-        break;
-    case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
-    case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
-        *value = 0;
-        break;
-    default:
+    if (attribute != CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) {
         fprintf(stderr, "standin libcuda: cuDeviceGetAttribute does not know attribute %d\n",
                 (int)attribute);
         return CUDA_ERROR_NOT_SUPPORTED;
     }
+    *value = PROCESSORS;
     return CUDA_SUCCESS;
 }
 
@@ -238,16 +208,6 @@ STANDIN_EXPORT CUresult cuCtxGetCurrent(CUcontext *context)
 {
     STANDIN_ENTER();
     *context = standin_current();
-    return CUDA_SUCCESS;
-}
-
-STANDIN_EXPORT CUresult cuCtxGetDevice(CUdevice *device)
-{
-    STANDIN_ENTER();
-    CUcontext context = standin_current();
-    if (context == NULL || context->magic != STANDIN_CONTEXT)
-        return CUDA_ERROR_INVALID_CONTEXT;
-    *device = context->device;
     return CUDA_SUCCESS;
 }
 

@@ -154,13 +154,6 @@ STANDIN_EXPORT CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes
     return start(NULL, COPY(to, from), true);
 }
 
-STANDIN_EXPORT CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes)
-{
-    STANDIN_ENTER();
-    STANDIN_CHECK(standin_unsafe());
-    return start(NULL, COPY(to, from), true);
-}
-
 STANDIN_EXPORT CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,
                                         CUstream stream)
 {

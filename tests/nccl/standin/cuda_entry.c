@@ -48,9 +48,7 @@ static int device_of(CUcontext context)
 
 static CUcontext stream_context(CUstream stream)
 {
-    return stream == NULL || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD
-               ? NULL
-               : stream->context;
+    return stream == NULL || stream == CU_STREAM_LEGACY ? NULL : stream->context;
 }
 
 static uint64_t capture_of(CUstream handle, CUcontext context)

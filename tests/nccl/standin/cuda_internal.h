@@ -126,7 +126,7 @@ long standin_process_rank(void);
 struct standin_op *standin_op_new(const char *name, CUresult (*run)(void *, uint64_t),
                                   void (*release)(void *), void *payload);
 void standin_op_free(struct standin_op *op);
-/* Sets *stream to the stream of a handle; 0, 1 and 2 are streams of the current context. */
+/* Sets *stream to the stream of a handle; 0 and 1 are the legacy stream of the current context. */
 CUresult standin_stream_of(CUstream handle, CUstream *stream);
 CUresult standin_stream_in(CUstream handle, CUcontext context, CUstream *stream);
 /* Enqueues an operation, or adds it to the graph that captures the stream. Consumes the reference,

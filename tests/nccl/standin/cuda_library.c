@@ -94,16 +94,6 @@ STANDIN_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code,
     return CUDA_SUCCESS;
 }
 
-STANDIN_EXPORT CUresult cuLibraryUnload(CUlibrary library)
-{
-    STANDIN_ENTER();
-    STANDIN_CHECK(standin_unsafe());
-    if (library == NULL || library->magic != STANDIN_LIBRARY)
-        return CUDA_ERROR_INVALID_HANDLE;
-    library->magic = STANDIN_DEAD;
-    return CUDA_SUCCESS;
-}
-
 /* Returns true if an uncompressed image lacks the name of a kernel. */
 static bool image_lacks(CUlibrary library, const char *name)
 {

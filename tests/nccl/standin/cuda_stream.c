@@ -310,30 +310,12 @@ CUresult standin_context_wait(CUcontext context)
 }
 
 /* Handles -------------------------------------------------------------------------------------- */
-static CUstream per_thread_stream(CUcontext context)
-{
-    static _Thread_local CUstream mine[8];
-    for (int i = 0; i < 8; i++) {
-        if (mine[i] == NULL || mine[i]->context->magic != STANDIN_CONTEXT) {
-            mine[i] = standin_stream_new(context, CU_STREAM_DEFAULT);
-            pthread_mutex_lock(&standin_lock);
-            mine[i]->next = context->streams;
-            context->streams = mine[i];
-            remember_stream(mine[i]);
-            pthread_mutex_unlock(&standin_lock);
-        }
-        if (mine[i]->context == context)
-            return mine[i];
-    }
-    return context->legacy;
-}
-
 CUresult standin_stream_in(CUstream handle, CUcontext context, CUstream *stream)
 {
-    if (handle == NULL || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) {
+    if (handle == NULL || handle == CU_STREAM_LEGACY) {
         if (context == NULL || context->magic != STANDIN_CONTEXT)
             return context == NULL ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_CONTEXT_IS_DESTROYED;
-        *stream = handle == CU_STREAM_PER_THREAD ? per_thread_stream(context) : context->legacy;
+        *stream = context->legacy;
         return __atomic_load_n(&context->error, __ATOMIC_ACQUIRE);
     }
     if (handle->magic != STANDIN_STREAM)
@@ -393,8 +375,7 @@ STANDIN_EXPORT CUresult cuStreamGetPriority(CUstream handle, int *priority)
 STANDIN_EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
 {
     STANDIN_ENTER();
-    if (stream == NULL || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD ||
-        stream->magic != STANDIN_STREAM)
+    if (stream == NULL || stream == CU_STREAM_LEGACY || stream->magic != STANDIN_STREAM)
         return CUDA_ERROR_INVALID_HANDLE;
     pthread_mutex_lock(&standin_lock);
     if (stream->capture != NULL)
@@ -455,15 +436,5 @@ STANDIN_EXPORT CUresult cuStreamQuery(CUstream handle)
         standin_order_host(&stream->clock);
     }
     pthread_mutex_unlock(&standin_lock);
-    return status;
-}
-
-STANDIN_EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *context)
-{
-    STANDIN_ENTER();
-    CUstream stream;
-    const CUresult status = standin_stream_of(handle, &stream);
-    if (status == CUDA_SUCCESS)
-        *context = stream->context;
     return status;
 }

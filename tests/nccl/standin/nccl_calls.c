@@ -80,37 +80,32 @@ static ncclResult_t call(struct standin_task task, int version)
                            (CUstream)stream,                                                       \
                            NULL})
 
-STANDIN_EXPORT ncclResult_t pncclAllReduce(const void *send, void *recv, size_t count,
-                                           ncclDataType_t dtype, ncclRedOp_t op, ncclComm_t comm,
-                                           cudaStream_t stream)
-{
-    return call(TASK(STANDIN_ALL_REDUCE, send, recv, count, op, 0), 0);
-}
-STANDIN_NCCL(ncclAllReduce);
+/* Defines a collective that came with `version`, and the function of NCCL 2.31 that has a
+ * configuration besides, which it ignores. The other arguments are parameters. */
+#define COLLECTIVE(name, version, task, ...)                                                       \
+    STANDIN_EXPORT ncclResult_t p##name(__VA_ARGS__, ncclComm_t comm, cudaStream_t stream)         \
+    {                                                                                              \
+        return call(task, version);                                                                \
+    }                                                                                              \
+    STANDIN_NCCL(name);                                                                            \
+    STANDIN_EXPORT ncclResult_t p##name##Config(__VA_ARGS__, ncclComm_t comm, cudaStream_t stream, \
+                                                const void *config)                                \
+    {                                                                                              \
+        (void)config;                                                                              \
+        return call(task, 23100);                                                                  \
+    }                                                                                              \
+    STANDIN_NCCL(name##Config)
 
-STANDIN_EXPORT ncclResult_t pncclReduceScatter(const void *send, void *recv, size_t count,
-                                               ncclDataType_t dtype, ncclRedOp_t op,
-                                               ncclComm_t comm, cudaStream_t stream)
-{
-    return call(TASK(STANDIN_REDUCE_SCATTER, send, recv, count, op, 0), 0);
-}
-STANDIN_NCCL(ncclReduceScatter);
-
-STANDIN_EXPORT ncclResult_t pncclAllGather(const void *send, void *recv, size_t count,
-                                           ncclDataType_t dtype, ncclComm_t comm,
-                                           cudaStream_t stream)
-{
-    return call(TASK(STANDIN_ALL_GATHER, send, recv, count, ncclSum, 0), 0);
-}
-STANDIN_NCCL(ncclAllGather);
-
-STANDIN_EXPORT ncclResult_t pncclBroadcast(const void *send, void *recv, size_t count,
-                                           ncclDataType_t dtype, int root, ncclComm_t comm,
-                                           cudaStream_t stream)
-{
-    return call(TASK(STANDIN_BROADCAST, send, recv, count, ncclSum, root), 0);
-}
-STANDIN_NCCL(ncclBroadcast);
+COLLECTIVE(ncclAllReduce, 0, TASK(STANDIN_ALL_REDUCE, send, recv, count, op, 0), const void *send,
+           void *recv, size_t count, ncclDataType_t dtype, ncclRedOp_t op);
+COLLECTIVE(ncclReduceScatter, 0, TASK(STANDIN_REDUCE_SCATTER, send, recv, count, op, 0),
+           const void *send, void *recv, size_t count, ncclDataType_t dtype, ncclRedOp_t op);
+COLLECTIVE(ncclAllGather, 0, TASK(STANDIN_ALL_GATHER, send, recv, count, ncclSum, 0),
+           const void *send, void *recv, size_t count, ncclDataType_t dtype);
+COLLECTIVE(ncclBroadcast, 0, TASK(STANDIN_BROADCAST, send, recv, count, ncclSum, root),
+           const void *send, void *recv, size_t count, ncclDataType_t dtype, int root);
+COLLECTIVE(ncclAlltoAll, 22800, TASK(STANDIN_ALL_TO_ALL, send, recv, count, ncclSum, 0),
+           const void *send, void *recv, size_t count, ncclDataType_t dtype);
 
 STANDIN_EXPORT ncclResult_t pncclBcast(void *buffer, size_t count, ncclDataType_t dtype, int root,
                                        ncclComm_t comm, cudaStream_t stream)
@@ -118,62 +113,6 @@ STANDIN_EXPORT ncclResult_t pncclBcast(void *buffer, size_t count, ncclDataType_
     return call(TASK(STANDIN_BROADCAST, buffer, buffer, count, ncclSum, root), 0);
 }
 STANDIN_NCCL(ncclBcast);
-
-STANDIN_EXPORT ncclResult_t pncclAlltoAll(const void *send, void *recv, size_t count,
-                                          ncclDataType_t dtype, ncclComm_t comm,
-                                          cudaStream_t stream)
-{
-    return call(TASK(STANDIN_ALL_TO_ALL, send, recv, count, ncclSum, 0), 22800);
-}
-STANDIN_NCCL(ncclAlltoAll);
-
-/* The functions with a configuration ignore it. */
-STANDIN_EXPORT ncclResult_t pncclAllReduceConfig(const void *send, void *recv, size_t count,
-                                                 ncclDataType_t dtype, ncclRedOp_t op,
-                                                 ncclComm_t comm, cudaStream_t stream,
-                                                 const void *config)
-{
-    (void)config;
-    return call(TASK(STANDIN_ALL_REDUCE, send, recv, count, op, 0), 23100);
-}
-STANDIN_NCCL(ncclAllReduceConfig);
-
-STANDIN_EXPORT ncclResult_t pncclReduceScatterConfig(const void *send, void *recv, size_t count,
-                                                     ncclDataType_t dtype, ncclRedOp_t op,
-                                                     ncclComm_t comm, cudaStream_t stream,
-                                                     const void *config)
-{
-    (void)config;
-    return call(TASK(STANDIN_REDUCE_SCATTER, send, recv, count, op, 0), 23100);
-}
-STANDIN_NCCL(ncclReduceScatterConfig);
-
-STANDIN_EXPORT ncclResult_t pncclAllGatherConfig(const void *send, void *recv, size_t count,
-                                                 ncclDataType_t dtype, ncclComm_t comm,
-                                                 cudaStream_t stream, const void *config)
-{
-    (void)config;
-    return call(TASK(STANDIN_ALL_GATHER, send, recv, count, ncclSum, 0), 23100);
-}
-STANDIN_NCCL(ncclAllGatherConfig);
-
-STANDIN_EXPORT ncclResult_t pncclBroadcastConfig(const void *send, void *recv, size_t count,
-                                                 ncclDataType_t dtype, int root, ncclComm_t comm,
-                                                 cudaStream_t stream, const void *config)
-{
-    (void)config;
-    return call(TASK(STANDIN_BROADCAST, send, recv, count, ncclSum, root), 23100);
-}
-STANDIN_NCCL(ncclBroadcastConfig);
-
-STANDIN_EXPORT ncclResult_t pncclAlltoAllConfig(const void *send, void *recv, size_t count,
-                                                ncclDataType_t dtype, ncclComm_t comm,
-                                                cudaStream_t stream, const void *config)
-{
-    (void)config;
-    return call(TASK(STANDIN_ALL_TO_ALL, send, recv, count, ncclSum, 0), 23100);
-}
-STANDIN_NCCL(ncclAlltoAllConfig);
 
 STANDIN_EXPORT ncclResult_t pncclSend(const void *send, size_t count, ncclDataType_t dtype,
                                       int peer, ncclComm_t comm, cudaStream_t stream)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-in for NCCL, for tests; proves nothing about speed or the real library.
- * Here: element types and reductions. 16- and 8-bit floats are rounded at every step. */
+ * Here: element types and reductions. 16-bit floats are rounded at every step. */
 #include <string.h>
 
 #include "codecs/scalar.h"
@@ -15,7 +15,6 @@ static const struct {
     [ncclInt64] = {"int64", 8},     [ncclUint64] = {"uint64", 8},
     [ncclFloat16] = {"float16", 2}, [ncclFloat32] = {"float32", 4},
     [ncclFloat64] = {"float64", 8}, [ncclBfloat16] = {"bfloat16", 2},
-    [ncclFloat8e4m3] = {"e4m3", 1}, [ncclFloat8e5m2] = {"e5m2", 1},
 };
 
 size_t standin_dtype_bytes(ncclDataType_t dtype)
@@ -34,38 +33,22 @@ const char *standin_op_name(ncclRedOp_t op)
     return (unsigned)op < ncclNumOps ? names[op] : "premulsum";
 }
 
-static float small_load(ncclDataType_t dtype, const uint8_t *place)
+static float half_load(ncclDataType_t dtype, const uint8_t *place)
 {
     uint16_t code;
-    switch (dtype) {
-    case ncclFloat8e4m3:
-        return cshim_float_decode(cshim_format(CSHIM_CODEC_FP8_E4M3), *place, 0);
-    case ncclFloat8e5m2:
-        return cshim_float_decode(cshim_format(CSHIM_CODEC_FP8_E5M2), *place, 0);
-    default:
-        memcpy(&code, place, sizeof code);
-        return dtype == ncclFloat16 ? cshim_fp16_decode(code, 0)
-                                    : cshim_bits_float((uint32_t)code << 16);
-    }
+    memcpy(&code, place, sizeof code);
+    return dtype == ncclFloat16 ? cshim_fp16_decode(code, 0)
+                                : cshim_bits_float((uint32_t)code << 16);
 }
 
-static void small_store(ncclDataType_t dtype, float value, uint8_t *place)
+static void half_store(ncclDataType_t dtype, float value, uint8_t *place)
 {
     uint16_t code;
     const uint32_t bits = cshim_float_bits(value);
-    switch (dtype) {
-    case ncclFloat8e4m3:
-        *place = (uint8_t)cshim_float_encode(cshim_format(CSHIM_CODEC_FP8_E4M3), value, 0);
-        return;
-    case ncclFloat8e5m2:
-        *place = (uint8_t)cshim_float_encode(cshim_format(CSHIM_CODEC_FP8_E5M2), value, 0);
-        return;
-    case ncclFloat16:
+    if (dtype == ncclFloat16)
         code = cshim_half_from_float(value);
-        break;
-    default:
+    else
         code = value != value ? 0x7fff : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-    }
     memcpy(place, &code, sizeof code);
 }
 
@@ -101,14 +84,14 @@ COMBINE(float, float)
 COMBINE(double, double)
 #undef COMBINE
 
-static void combine_all_small(ncclDataType_t dtype, ncclRedOp_t op, uint8_t *total,
-                              const uint8_t *more, size_t step, size_t count)
+static void combine_all_halves(ncclDataType_t dtype, ncclRedOp_t op, uint8_t *total,
+                               const uint8_t *more, size_t step, size_t count)
 {
     const size_t bytes = standin_dtype_bytes(dtype);
     for (size_t i = 0; i < count; i++) {
-        const float a = small_load(dtype, total + i * bytes);
-        const float b = small_load(dtype, more + i * step * bytes);
-        small_store(dtype, combine_float(op, a, b), total + i * bytes);
+        const float a = half_load(dtype, total + i * bytes);
+        const float b = half_load(dtype, more + i * step * bytes);
+        half_store(dtype, combine_float(op, a, b), total + i * bytes);
     }
 }
 
@@ -141,7 +124,7 @@ void standin_combine(ncclDataType_t dtype, ncclRedOp_t op, void *total, const vo
         combine_all_double(op, total, more, step, count);
         break;
     default:
-        combine_all_small(dtype, op, total, more, step, count);
+        combine_all_halves(dtype, op, total, more, step, count);
     }
 }
 
@@ -156,6 +139,6 @@ bool standin_reciprocal(ncclDataType_t dtype, int ranks, void *scalar)
     else if (dtype == ncclFloat32)
         memcpy(scalar, &single, sizeof single);
     else
-        small_store(dtype, single, scalar);
+        half_store(dtype, single, scalar);
     return true;
 }

@@ -67,7 +67,7 @@ struct standin_op {
 /* Functions of libcuda.so.1 for libnccl.so.2, exported as "standin_driver". Thread-safe. */
 struct standin_driver {
     /* Enqueues an operation on a stream, or adds it to the graph that captures the stream.
-     * `context` is for the handles 0, 1 and 2. Consumes the reference, also on failure. */
+     * `context` is for the handles 0 and 1. Consumes the reference, also on failure. */
     CUresult (*enqueue)(CUstream stream, CUcontext context, struct standin_op *op);
     /* Returns the address at which an operation of `device` may access device or pinned host
      * memory; NULL, after a message on stderr, if it may not access all the bytes, or not in this
@@ -79,7 +79,7 @@ struct standin_driver {
     /* Returns true if an allocation that has not been freed contains the address. */
     bool (*is_memory)(const void *pointer);
     int (*device_of)(CUcontext context);
-    CUcontext (*stream_context)(CUstream stream); /* NULL for the handles 0, 1 and 2 */
+    CUcontext (*stream_context)(CUstream stream); /* NULL for the handles 0 and 1 */
     /* Returns the id of the stream's capture; 0: none, or an error. */
     uint64_t (*capture_of)(CUstream stream, CUcontext context);
     /* Makes later operations of `to` wait for those enqueued on `from`. */
