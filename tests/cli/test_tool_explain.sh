@@ -24,6 +24,7 @@ explain() {
     expect "$1" 0 "$tool" explain --policy job.ini "${@:2}"
 }
 
+check "a policy from a pipe is printed" cmp job.ini <("$tool" explain --policy <(cat job.ini))
 explain "a large sum" --size 25MiB --ranks 4
 printf '%s\n' "$output" >large.txt
 # Replaces by N the numbers that depend on how segments are cut: the planner's tests check them.

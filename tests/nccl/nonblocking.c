@@ -186,8 +186,8 @@ static void case_nonblocking_two(void)
 {
     world = gpu_join();
     const ncclComm_t first = make_nonblocking(".first"), second = make_nonblocking(".second");
-    settle(first);
-    settle(second);
+    gpu_settle(first);
+    gpu_settle(second);
     if (world.rank == 0) {
         NCCL(ncclGroupStart());
         begin_sum(first, device_part(0, 1, COUNT));
@@ -208,21 +208,21 @@ static void case_nonblocking_revoke(void)
     ncclComm_t child;
     world = gpu_join();
     const ncclComm_t comm = make_nonblocking(".revoke");
-    settle(comm);
+    gpu_settle(comm);
     if (world.rank == 0) {
         begin_sum(comm, device_part(0, 1, COUNT));
         usleep(100000);
     }
     const ncclResult_t revoked = ncclCommRevoke(comm, 0);
     WANT(revoked == ncclSuccess || revoked == ncclInProgress, "revoked: %d", (int)revoked);
-    settle(comm);
+    gpu_settle(comm);
     synchronize(&world);
     const ncclResult_t parted = ncclCommSplit(comm, 0, world.rank, &child, NULL);
     WANT(parted == ncclSuccess || parted == ncclInProgress, "parted: %d", (int)parted);
-    settle(comm);
+    gpu_settle(comm);
     float *data = device_part(world.rank, 2, COUNT);
     begin_sum(child, data);
-    settle(child);
+    gpu_settle(child);
     synchronize(&world);
     want_sum(data, world.ranks, 2, COUNT, "a child of a revoked nonblocking communicator");
     NCCL(ncclCommDestroy(child));
