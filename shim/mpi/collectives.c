@@ -13,8 +13,8 @@
 #define COLD __attribute__((noinline))
 
 /* Each macro NAME(Count, Displacement) lists the parameters of a collective. Count and Displacement
- * are int or, for functions whose names end in _c, MPI_Count and MPI_Aint. NAME_A lists the matching
- * arguments. */
+ * are int or, for functions whose names end in _c, MPI_Count and MPI_Aint. NAME_A lists the
+ * matching arguments. */
 #define REDUCTION(Count, Displacement) CSHIM_REDUCTION(Count), MPI_Comm comm
 #define REDUCTION_A CSHIM_REDUCTION_A, comm
 #define ROOTED(Count, Displacement) CSHIM_REDUCTION(Count), int root, MPI_Comm comm

@@ -374,8 +374,8 @@ STANDIN_EXPORT ncclResult_t pncclCommSplit(ncclComm_t parent, int color, int key
 }
 STANDIN_NCCL(ncclCommSplit);
 
-/* Ends the communicator's operations. Like NCCL's kernels, those that are queued after other ones on
- * a stream end only after them. */
+/* Ends the communicator's operations. Like NCCL's kernels, those that are queued after other ones
+ * on a stream end only after them. */
 static void end_operations(ncclComm_t comm)
 {
     driver->let_run();
