@@ -40,7 +40,7 @@ DATADIR ?= $(PREFIX)/share/compshim
 DOCDIR ?= $(PREFIX)/share/doc/compshim
 LIBEXECDIR ?= $(PREFIX)/libexec/compshim
 COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
-# The recipes of install and uninstall would split such names.
+# The recipes of install and uninstall would split a name with a blank.
 ifneq ($(filter install uninstall,$(MAKECMDGOALS)),)
 $(foreach variable,DESTDIR PREFIX LIBDIR BINDIR MANDIR DATADIR DOCDIR LIBEXECDIR COMPLETIONDIR,$(if \
 	$(word 2,x$($(variable))x),$(error $(variable)='$($(variable))' has a blank: name a folder without one)))

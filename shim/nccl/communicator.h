@@ -64,8 +64,9 @@ struct cshim_nccl_comm {
     pthread_mutex_t asking; /* held to query the handles' state, to clear handles or `member`, to
                                set `stopped`, and to set `working` to ncclInProgress */
     atomic_int stopped;     /* ncclSuccess, or the error of compressed calls since the program has
-                               revoked it (ncclInvalidUsage) or aborted it (ncclSystemError: its
-                               handle may not be used any more). Also ends the waits for other
+                               aborted it (ncclSystemError: its handle may not be used any more) or
+                               revoked it (ncclInvalidUsage; of a nonblocking one only until
+                               ncclCommRevoke returns). Also ends the waits for other
                                communicators whose calls are in a group with its calls */
 
     /* Fields for compressed calls. */

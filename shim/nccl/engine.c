@@ -249,8 +249,9 @@ static ncclResult_t comm_shrink(ncclComm_t comm, int *excluded, int excluded_cou
     struct cshim_nccl_comm *known = cshim_registry_find(comm);
     const bool stops = (flags & SHRINK_ABORT) != 0 && open_stop(known);
     /* NCCL waits in ncclCommShrink until the communicator's kernels end, which may be queued after
-     * those of the levels. In a group with an abort it refuses to shrink a nonblocking one, so that
-     * shrink may wait forever. */
+     * those of the levels. In a group with an abort, NCCL refuses to shrink a nonblocking
+     * communicator. So the levels of such a one are aborted later, and its shrink may wait forever.
+     */
     if (stops && !known->nonblocking)
         end_levels(known, cshim_nccl.real->CommAbort);
     ncclResult_t status =
@@ -347,7 +348,8 @@ static ncclResult_t comm_abort(ncclComm_t comm)
 
 /* Ends the engine's own waits, then revokes the communicator and its levels. If NCCL accepts,
  * passes all later calls through, so that NCCL refuses them. If NCCL refuses, calls in progress may
- * have failed all the same. Keeps the levels, which another thread may be using. */
+ * have failed all the same; if one was the communicator's first compressed call, all later ones
+ * fail, too. Keeps the levels, which another thread may be using. */
 static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
 {
     struct cshim_nccl_comm *known = flags == 0 ? cshim_registry_find(comm) : NULL;
@@ -364,13 +366,14 @@ static ncclResult_t comm_revoke(ncclComm_t comm, int flags)
         cshim_nccl.real->CommRevoke(known->inside, flags);
     if (has_levels)
         status = cshim_nccl_end_group(status);
+    const bool is_revoked = status == ncclSuccess || status == ncclInProgress;
     pthread_mutex_lock(&known->asking);
-    if (is_accepted)
+    if (is_revoked)
         known->reason = CSHIM_REASON_DISABLED;
-    if (is_accepted && known->working == ncclInvalidUsage)
+    if (is_revoked && known->working == ncclInvalidUsage)
         known->working = ncclSuccess;
     /* A background thread that makes a child must be able to wait for its revoked parent. */
-    if (!is_accepted || known->nonblocking)
+    if ((!is_revoked || known->nonblocking) && known->stopped == ncclInvalidUsage)
         known->stopped = before;
     pthread_mutex_unlock(&known->asking);
     cshim_registry_release(known);
@@ -398,7 +401,9 @@ static ncclResult_t comm_get_async_error(ncclComm_t comm, ncclResult_t *error)
             *error = working;
         if (status == ncclSuccess && *error == ncclSuccess) {
             const ncclResult_t state = cshim_nccl_state(known);
-            *error = state == ncclInProgress || known->stopped != ncclSuccess ? ncclSuccess : state;
+            const bool is_revoked =
+                known->stopped != ncclSuccess || known->reason == CSHIM_REASON_DISABLED;
+            *error = state == ncclInProgress || is_revoked ? ncclSuccess : state;
         }
     }
     cshim_registry_release(known);

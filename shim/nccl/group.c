@@ -113,7 +113,7 @@ static ncclResult_t await_decision(struct cshim_nccl_comm *comm)
         if (comm->stopped == ncclSuccess)
             cshim_log(CSHIM_LOG_ERROR, "the ranks of a communicator of NCCL cannot agree: %s",
                       decision.why);
-        return ncclSystemError;
+        return comm->stopped != ncclSuccess ? (ncclResult_t)comm->stopped : ncclSystemError;
     }
     if (decision.speaker == (uint32_t)comm->rank && comm->stopped == ncclSuccess)
         cshim_log(CSHIM_LOG_WARN, "a communicator of NCCL is not compressed: %s", decision.why);

@@ -115,6 +115,8 @@ expect "a batch job without export" 0 tells sbatch --export=NONE job.sh
 contains "is warned of" "sbatch: --export keeps LD_PRELOAD from the script"
 expect "a batch job that exports INSTALL only" 0 tells sbatch --export=INSTALL job.sh
 contains "is warned of, too" "sbatch: --export keeps LD_PRELOAD from the script"
+SBATCH_EXPORT=NONE expect "a batch job without export, by the variable" 0 tells sbatch job.sh
+contains "the variable is named" "sbatch: SBATCH_EXPORT keeps LD_PRELOAD from the script"
 expect "Hydra without environment" 0 tells mpirun -genvnone -n 2 true
 contains "is warned of too" "mpirun: -genvnone keeps LD_PRELOAD from the ranks"
 expect "Horovod over gloo" 0 tells horovodrun --gloo -np 2 python3 train.py

@@ -66,8 +66,10 @@ contains "is quoted" "--max-rel-error: '2' is not a number from 0 to 1"
 expect "sizes too near" 2 "$tool" tune --sizes 64KiB,65540 -- true
 contains "are refused" "65536 and 65540 bytes are less than 1KiB apart"
 expect "a size too small" 2 "$tool" tune --sizes 16 -- true
-expect "a folder of --save that is not there" 3 "$tool" tune --from measured.json -o x.ini --save nowhere/saved.json
-check "nothing was written" test ! -e x.ini
+expect "a folder of --save that is not there" 3 "$tool" tune -o x.ini --save nowhere/saved.json -- true
+contains "is named" "nowhere/saved.json: No such file"
+expect "a launcher that fails, with files to save to" 1 "$tool" tune -o x.ini --save s.json --machine m -- false
+check "leaves none of them" test ! -e x.ini -a ! -e s.json -a ! -e m
 expect "a folder that is not there" 3 "$tool" tune -o nowhere/policy.ini -- true
 contains "is named" "cannot make a folder nowhere/.compshim-tune-"
 expect "measurements that are not there" 3 "$tool" tune --from nothing.json -o x.ini

@@ -3,11 +3,18 @@
  * to them are weak, as in mpi4py's binary packages: the program uses what it finds. All sums are of
  * small integers.
  *
- *   mpi_large_counts COUNT           calls of each without arrays of counts; the reductions that
- * the shim compresses are of COUNT floats mpi_large_counts beyond          counts beyond int, in
- * calls that are never compressed: prints which calls return MPI_ERR_COUNT mpi_large_counts arrays
- * calls of each with arrays of counts, on communicators of all kinds; for 3 ranks mpi_large_counts
- * arrays beyond   the same as beyond, also with displacements */
+ *   mpi_large_counts COUNT
+ *       calls of each without arrays of counts; the reductions that the shim compresses are of
+ *       COUNT floats
+ *
+ *   mpi_large_counts beyond
+ *       counts beyond int, in calls that are never compressed: prints which return MPI_ERR_COUNT
+ *
+ *   mpi_large_counts arrays
+ *       calls of each with arrays of counts, on communicators of all kinds; for 3 ranks
+ *
+ *   mpi_large_counts arrays beyond
+ *       the same as beyond, also with displacements */
 #include <mpi.h>
 #include <limits.h>
 #include <stdbool.h>

@@ -202,13 +202,19 @@ static void case_nonblocking_two(void)
     gpu_leave(&world);
 }
 
-/* Rank 0 calls alone. All ranks revoke the communicator, and go on with a child of it. */
+/* After a call of all ranks, rank 0 calls alone. All ranks revoke the communicator, and go on with
+ * a child of it. */
 static void case_nonblocking_revoke(void)
 {
     ncclComm_t child;
     world = gpu_join();
     const ncclComm_t comm = make_nonblocking(".revoke");
     gpu_settle(comm);
+    float *data = device_part(world.rank, 1, COUNT);
+    begin_sum(comm, data);
+    gpu_settle(comm);
+    synchronize(&world);
+    want_sum(data, world.ranks, 1, COUNT, "before the revoke");
     if (world.rank == 0) {
         begin_sum(comm, device_part(0, 1, COUNT));
         usleep(100000);
@@ -220,7 +226,7 @@ static void case_nonblocking_revoke(void)
     const ncclResult_t parted = ncclCommSplit(comm, 0, world.rank, &child, NULL);
     WANT(parted == ncclSuccess || parted == ncclInProgress, "parted: %d", (int)parted);
     gpu_settle(comm);
-    float *data = device_part(world.rank, 2, COUNT);
+    data = device_part(world.rank, 2, COUNT);
     begin_sum(child, data);
     gpu_settle(child);
     synchronize(&world);

@@ -23,7 +23,7 @@ static inline ncclRedOp_t make_op(const struct gpu_world *world, const char *nam
     if (strcmp(name, "avg") == 0) {
         op = ncclAvg;
         sums_factor = 1.0 / world->ranks;
-    } else if (strcmp(name, "sum") != 0) {
+    } else if (strcmp(name, "scaled") == 0 || strcmp(name, "device") == 0) {
         sums_scaled = 1;
         store(scalar, 0, sums_scalar(world->rank));
         if (strcmp(name, "device") == 0) {
@@ -33,6 +33,9 @@ static inline ncclRedOp_t make_op(const struct gpu_world *world, const char *nam
         NCCL(ncclRedOpCreatePreMulSum(&op, device != NULL ? device : scalar, datatype(),
                                       device != NULL ? ncclScalarDevice : ncclScalarHostImmediate,
                                       world->comm));
+    } else if (strcmp(name, "sum") != 0) {
+        fprintf(stderr, "no such operation: %s\n", name);
+        exit(2);
     }
     return op;
 }

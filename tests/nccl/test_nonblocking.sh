@@ -25,7 +25,8 @@ contains "is in progress until it is aborted, and refuses calls meanwhile" "stat
 expect "nonblocking_two natively" 0 job 2 "$program" nonblocking_two
 expect "of two communicators in a group the second is aborted first" 0 preloaded 2 "$program" nonblocking_two
 reports "none of their calls was passed through" "passed == {}"
-exact 3 nonblocking_revoke 1
+exact 3 nonblocking_revoke 3
 sed -i 's/two_shot/hierarchical/' "$scratch/policy.ini"
 NODES=0,0,1,1 expect "nonblocking_revoke, hierarchical" 0 preloaded 4 "$program" nonblocking_revoke
+reports "nonblocking_revoke, by hierarchical" "any(row['algorithm'] == 'hierarchical' for row in rows)"
 finish

@@ -43,6 +43,7 @@ offers "files for report" "report.json" compshim report re
 offers "programs for run" "compshim" compshim run compsh
 offers "programs behind an option with a file" "compshim" compshim run --policy job.ini compsh
 offers "programs behind --" "compshim" compshim run -- compsh
+offers "launchers for tune" "compshim" compshim tune -- compsh
 offers "files behind the program" "job.ini" compshim run -- true j
 offers "no options of ours behind the program" "" compshim run true --po
 offers "programs for check" "compshim" compshim check compsh

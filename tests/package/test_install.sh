@@ -53,6 +53,7 @@ output=$(files "$prefix")
 if [ -z "$output" ]; then pass "nothing is left"; else fail "nothing is left" "$output"; fi
 
 expect "a stage with a blank is refused" 2 installation install "DESTDIR=$scratch/a stage"
+contains "and why" "has a blank: name a folder without one"
 check "and nothing is made" test ! -e "$scratch/a"
 check "make install into a stage" installation install "DESTDIR=$scratch/stage" PREFIX=/usr \
     LIBDIR=/usr/lib/somewhere

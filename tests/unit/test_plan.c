@@ -35,6 +35,16 @@ static struct cshim_plan plan_mpi(const struct cshim_policy *policy, enum cshim_
     return cshim_plan_call(policy, &call, count);
 }
 
+TEST(a_call_that_the_library_cannot_make_is_compressed_at_once)
+{
+    struct cshim_policy *policy = parse("[rule a]\ncodec = fp8_e4m3\nworth = foretold\n");
+    struct cshim_call call = {.ranks = 4, .nodes = 4, .bytes = 4 << 20};
+    assert_int_equal(cshim_plan_call(policy, &call, 1 << 20).reason, CSHIM_REASON_NO_GAIN);
+    call.lacks_native = true;
+    assert_int_equal(cshim_plan_call(policy, &call, 1 << 20).reason, CSHIM_REASON_COMPRESS);
+    cshim_policy_free(policy);
+}
+
 TEST(reasons)
 {
     struct cshim_policy *policy = parse("[rule small]\nmax_size = 64\ncodec = none\n"

@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "policy/policy.h"
 #include "tests/unit/policy.h"
 
 /* Changes to an empty folder, which also becomes HOME and XDG_CONFIG_HOME, and unsets

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "shim/core/environment.h"
 #include "shim/core/output.h"
@@ -70,10 +71,16 @@ void tool_spare_file(const char *option, const char *path, const char *mark)
 
 void tool_check_writable(const char *option, const char *path, const char *mark)
 {
+    struct stat facts;
     tool_spare_file(option, path, mark);
-    FILE *file = path != NULL ? fopen(path, "ae") : NULL;
-    if (path != NULL && (file == NULL || fclose(file) != 0))
+    if (path == NULL || (stat(path, &facts) == 0 && !S_ISREG(facts.st_mode)))
+        return; /* a pipe's reader would get the end of the file if this opened and closed it */
+    const bool is_new = lstat(path, &facts) != 0;
+    FILE *file = fopen(path, "ae");
+    if (file == NULL || fclose(file) != 0)
         err(TOOL_SYSTEM, "%s", path);
+    if (is_new)
+        unlink(path);
 }
 
 static void check_output(const char *path, const char *problem)

@@ -101,7 +101,8 @@ char *tool_replace(const char *text, const char *from, const char *to);
 /* Exits with TOOL_NOT_SO if an option's file contains something other than what the option writes,
  * which has the mark in its first 63 bytes. A NULL path is no file. */
 void tool_spare_file(const char *option, const char *path, const char *mark);
-/* Also exits, with TOOL_SYSTEM, if the file cannot be written. Creates it if it does not exist. */
+/* Like tool_spare_file(); also exits, with TOOL_SYSTEM, if the file cannot be written. Does not
+ * change the file. */
 void tool_check_writable(const char *option, const char *path, const char *mark);
 
 struct cshim_output;

@@ -68,8 +68,9 @@ static void warn_sbatch(char **words, char *const *end)
         list += strlen("--export=");
     if (list != NULL && !tool_is_listed(list, ',', "ALL", 3) &&
         !tool_is_listed(list, ',', "LD_PRELOAD", strlen("LD_PRELOAD")))
-        warnx("sbatch: --export keeps LD_PRELOAD from the script; let the script start the "
-              "program by compshim run");
+        warnx("sbatch: %s keeps LD_PRELOAD from the script; let the script start the program by "
+              "compshim run",
+              word != NULL ? "--export" : "SBATCH_EXPORT");
     else if (verbose)
         warnx("sbatch: LD_PRELOAD and COMPSHIM_* are passed to the script and its programs");
 }

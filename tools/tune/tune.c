@@ -3,6 +3,7 @@
 #include "tools/tune/tune.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -201,7 +202,8 @@ static int run_tune(char **words)
     else
         tune_measure(words, chosen.time > 0 ? chosen.time : SECONDS, chosen.output, &measured);
     char *text = tune_policy(&measured, max_rel_error);
-    fputs(text, stdout); /* first, so that it is not lost if a file cannot be written */
+    signal(SIGPIPE, SIG_IGN); /* the files are written even if nobody reads the policy here */
+    fputs(text, stdout);      /* first, so that it is not lost if a file cannot be written */
     if (chosen.save != NULL)
         save(&measured, chosen.save);
     if (chosen.machine != NULL)
