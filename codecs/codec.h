@@ -141,7 +141,7 @@ struct cshim_encoding {
     /* Index of the first element in its call, so that codes do not depend on how the call is cut at
      * multiples of CSHIM_GRAIN. */
     uint64_t first;
-    /* Twice the largest error that the codec bounded may add to an element, from 2^-120 to 2^120,
+    /* Twice the largest error that the codec bounded may add to an element, from 2^-120 to 2^104,
      * or 0 for no loss. Rounds the elements of a grain to multiples of this step (of a smaller one
      * if it is no power of two), unless that is impossible or does not make the grain smaller.
      * Other codecs ignore it. */
