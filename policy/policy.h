@@ -133,7 +133,7 @@ struct cshim_call {
     uint64_t block; /* elements of the largest block; 0: all blocks are equal, or there are none */
     uint32_t partners; /* largest number of ranks that a rank may exchange with; 0: no limit */
     bool is_apart;     /* MPI: ranks of a node do not read each other's memory */
-    bool lacks_native; /* MPI: the library may have no function for so many elements */
+    bool lacks_native; /* MPI: the library may have no function that takes so many elements */
 };
 
 /* Parses text[0..length) (need not end in NUL). `source` is the name in errors. On success returns

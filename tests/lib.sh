@@ -144,8 +144,8 @@ shimmed() {
     shift
     mpi "$ranks" LD_PRELOAD="$preload" "$@"
 }
-# shimmed_on NODES [VARIABLE=VALUE...] PROGRAM... : runs one rank with the shim for each number in NODES, on the node
-# of this number: 0,0,1 (tests/standin/nodes.c)
+# shimmed_on NODES [VARIABLE=VALUE...] PROGRAM... : runs ranks with the shim on made-up nodes (tests/standin/nodes.c).
+# NODES lists each rank's node: with 0,0,1 two ranks are on node 0, and one is on node 1
 shimmed_on() {
     local others=${1//[^,]/}
     mpi $((${#others} + 1)) STANDIN_NODES="$1" LD_PRELOAD="$build/tests/standin_nodes.so:$preload" "${@:2}"

@@ -117,8 +117,8 @@ struct cshim_figure {
 };
 
 /* The latest durations of each candidate: those that the ranks agreed on, and this rank's own of
- * the same calls. The medians of the agreed ones set the length of rows of native calls. Those of
- * rank 0's own give the report's estimate of the native time of rank 0's calls. */
+ * the same calls. The agreed ones determine how many native calls a row has. From rank 0's own ones
+ * the report estimates the native time of rank 0's calls. */
 struct cshim_figures {
     /* Number of native calls in the longest row sampled so far. Samples of shorter rows are not
      * kept, because they are less like a native run. */

@@ -248,10 +248,9 @@ static ncclResult_t comm_shrink(ncclComm_t comm, int *excluded, int excluded_cou
         return ncclSystemError;
     struct cshim_nccl_comm *known = cshim_registry_find(comm);
     const bool stops = (flags & SHRINK_ABORT) != 0 && open_stop(known);
-    /* NCCL waits in ncclCommShrink until the communicator's kernels end, which may be queued after
-     * those of the levels. In a group with an abort, NCCL refuses to shrink a nonblocking
-     * communicator. So the levels of such a one are aborted later, and its shrink may wait forever.
-     */
+    /* ncclCommShrink waits until the communicator's kernels end, which may be queued after those of
+     * the levels. So the levels are aborted first, unless the communicator is nonblocking: NCCL
+     * refuses to shrink it in a group with an abort. Its shrink may wait forever. */
     if (stops && !known->nonblocking)
         end_levels(known, cshim_nccl.real->CommAbort);
     ncclResult_t status =

@@ -210,7 +210,7 @@ kill -s STOP "$command"
 check "STOP for the command alone stops it" eventually stopped "$command"
 kill -s CONT "$command"
 end 0
-check "compshim run ends when the command ends" grep -q "^$line" told
+check "compshim run ends after its command" grep -q "^$line" told
 rm -f got end started
 check "on a terminal" limited python3 - "$tool" <<'PY'
 import os, pty, signal, sys, time

@@ -14,7 +14,7 @@
  *       calls of each with arrays of counts, on communicators of all kinds; for 3 ranks
  *
  *   mpi_large_counts arrays beyond
- *       the same as beyond, also with displacements */
+ *       counts and displacements beyond int: prints which calls return MPI_ERR_COUNT */
 #include <mpi.h>
 #include <limits.h>
 #include <stdbool.h>

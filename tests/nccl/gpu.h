@@ -175,7 +175,7 @@ static inline bool gpu_same_on_all(uint64_t own, ncclComm_t comm, CUstream strea
     return both[0] == ~both[1];
 }
 
-/* Waits until a nonblocking communicator has no work in progress. */
+/* Waits until NCCL has enqueued all operations of a nonblocking communicator. */
 static inline void gpu_settle(ncclComm_t comm)
 {
     ncclResult_t state = ncclInProgress;

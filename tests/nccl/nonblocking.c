@@ -32,17 +32,24 @@ static void begin_sum(ncclComm_t comm, float *data)
     WANT(called == ncclSuccess || called == ncclInProgress, "called: %d", (int)called);
 }
 
+/* Sums on a nonblocking communicator of `ranks` ranks, and checks the result. */
+static void sum_on(ncclComm_t comm, unsigned seed, int ranks, const char *what)
+{
+    float *data = device_part(world.rank, seed, COUNT);
+    begin_sum(comm, data);
+    gpu_settle(comm);
+    synchronize(&world);
+    want_sum(data, ranks, seed, COUNT, what);
+    gpu_free(data);
+}
+
 /* Calls on a nonblocking communicator, which the program polls. */
 static void case_nonblocking(void)
 {
     world = gpu_join();
     const ncclComm_t comm = make_nonblocking(".2");
     gpu_settle(comm);
-    float *data = device_part(world.rank, 1, COUNT);
-    begin_sum(comm, data);
-    gpu_settle(comm);
-    synchronize(&world);
-    want_sum(data, world.ranks, 1, COUNT, "a nonblocking communicator");
+    sum_on(comm, 1, world.ranks, "a nonblocking communicator");
     reduce_on(&world, world.comm, 2, COUNT, "a blocking communicator besides");
     NCCL(ncclCommAbort(comm));
     gpu_leave(&world);
@@ -210,11 +217,7 @@ static void case_nonblocking_revoke(void)
     world = gpu_join();
     const ncclComm_t comm = make_nonblocking(".revoke");
     gpu_settle(comm);
-    float *data = device_part(world.rank, 1, COUNT);
-    begin_sum(comm, data);
-    gpu_settle(comm);
-    synchronize(&world);
-    want_sum(data, world.ranks, 1, COUNT, "before the revoke");
+    sum_on(comm, 1, world.ranks, "before the revoke");
     if (world.rank == 0) {
         begin_sum(comm, device_part(0, 1, COUNT));
         usleep(100000);
@@ -226,11 +229,7 @@ static void case_nonblocking_revoke(void)
     const ncclResult_t parted = ncclCommSplit(comm, 0, world.rank, &child, NULL);
     WANT(parted == ncclSuccess || parted == ncclInProgress, "parted: %d", (int)parted);
     gpu_settle(comm);
-    data = device_part(world.rank, 2, COUNT);
-    begin_sum(child, data);
-    gpu_settle(child);
-    synchronize(&world);
-    want_sum(data, world.ranks, 2, COUNT, "a child of a revoked nonblocking communicator");
+    sum_on(child, 2, world.ranks, "a child of a revoked nonblocking communicator");
     NCCL(ncclCommDestroy(child));
     NCCL(ncclCommDestroy(comm));
     gpu_leave(&world);
@@ -250,17 +249,13 @@ static void case_nonblocking_ends(void)
     NCCL(ncclCommAbort(comm));
     synchronize(&world);
     gpu_free(data);
-    data = device_part(world.rank, 2, COUNT);
     comm = make_nonblocking(".finalized");
     gpu_settle(comm);
     const ncclResult_t parted = ncclCommSplit(comm, 0, world.rank, &child, NULL);
     WANT(parted == ncclSuccess || parted == ncclInProgress, "parted: %d", (int)parted);
     gpu_settle(comm);
     gpu_settle(child);
-    begin_sum(child, data);
-    gpu_settle(child);
-    synchronize(&world);
-    want_sum(data, world.ranks, 2, COUNT, "a child of a nonblocking communicator");
+    sum_on(child, 2, world.ranks, "a child of a nonblocking communicator");
     NCCL(ncclCommDestroy(child));
     ncclConfig_t waits = NCCL_CONFIG_INITIALIZER;
     waits.blocking = 1;
@@ -274,11 +269,7 @@ static void case_nonblocking_ends(void)
         const ncclResult_t shrunk = ncclCommShrink(comm, &last, 1, &child, NULL, 0);
         WANT(shrunk == ncclSuccess || shrunk == ncclInProgress, "shrunk: %d", (int)shrunk);
         gpu_settle(comm);
-        data = device_part(world.rank, 5, COUNT);
-        begin_sum(child, data);
-        gpu_settle(child);
-        synchronize(&world);
-        want_sum(data, last, 5, COUNT, "a shrunk nonblocking communicator");
+        sum_on(child, 5, last, "a shrunk nonblocking communicator");
         NCCL(ncclCommDestroy(child));
     }
     const ncclResult_t ending = ncclCommFinalize(comm);
